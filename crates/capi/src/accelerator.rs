@@ -15,7 +15,7 @@
 
 use crate::library::{Running, library};
 use oxmpi_abi::constants as abi;
-use oxmpi_cuda::{Context, Driver, Location, Region, error_name, has_device, loads};
+use oxmpi_cuda::{CudaContext, DeviceRegion, Driver, Location, error_name, has_device, loads};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::forget_plain_sizes;
@@ -38,7 +38,7 @@ pub(crate) struct Accelerator {
 
 struct OnDevice<'a> {
     driver: &'a Arc<Driver>,
-    context: Context,
+    context: CudaContext,
 }
 
 /// No program has loaded this number of libraries.
@@ -156,7 +156,7 @@ impl Accelerator {
             }
         }
         let Some((OnDevice { driver, context }, span)) = found else { return Ok(buffer) };
-        Ok(buffer.on_device(Box::new(Region::new(driver, context, span))))
+        Ok(buffer.on_device(Box::new(DeviceRegion::new(driver, context, span))))
     }
 }
 

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use oxmpi_fabric::Survey;
 use oxmpi_param::Param;
 use oxmpi_param::nearest::nearest;
-use oxmpi_param::{Decision, Found, Job, Module, NodeCount, Params, SelectError, Source, ThreadLevel};
+use oxmpi_param::{Found, Job, Module, ModuleSelection, NodeCount, Params, SelectError, Source, ThreadLevel};
 use oxmpi_rt::launch::network;
 
 use crate::checkpoint;
@@ -139,7 +139,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     let directory = prefix::find();
     let mut found = Found::gather(std::env::vars_os(), directory.as_deref());
     for (option, name, value) in &options.settings {
-        found.say(name, value, Source::CommandLine(format!("{option} {name} {value}")));
+        found.set_strongest(name, value, Source::CommandLine(format!("{option} {name} {value}")));
     }
     let survey = |module: &&'static Module| Some((*module, survey::survey(module, &found.params)?));
     let surveys = options.surveys.iter().filter_map(survey).collect();
@@ -165,7 +165,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
 
 /// The modules that a job of `ranks` processes would use. `None` stands for a job of several
 /// processes.
-fn selected(params: &Params, ranks: Option<u32>) -> Result<Decision, SelectError> {
+fn selected(params: &Params, ranks: Option<u32>) -> Result<ModuleSelection, SelectError> {
     let no_sockets = network(params).err().map(|error| error.to_string());
     let no_daemons = no_sockets.clone().filter(|_| params.mpi_virtual_nodes() > 1);
     let nodes = NodeCount::virtual_ones(params, ranks);

@@ -545,7 +545,7 @@ fn params(options: &LaunchOptions, profiles: &[Profile]) -> Result<Found, Mpirun
     profiles.iter().for_each(|profile| found.read_profile(profile, own_variable));
     for Setting { option, name, value } in &options.mca {
         let source = Source::CommandLine(format!("{option} {name} {value}"));
-        found.say(name, value, source);
+        found.set_strongest(name, value, source);
     }
     if found.errors.is_empty() {
         return Ok(found);
@@ -573,7 +573,7 @@ fn environment_of(params: &Params) -> Vec<(OsString, OsString)> {
         .map(|(param, value)| (param.name, param.show(&value), params.source(param)))
         .collect();
     let sources =
-        oxmpi_param::told_sources(all.iter().map(|(name, value, source)| (*name, &**value, *source)));
+        oxmpi_param::encode_sources(all.iter().map(|(name, value, source)| (*name, &**value, *source)));
     let files = (OsString::from(oxmpi_param::FILES_VARIABLE), OsString::from("none"));
     let sources = (OsString::from(oxmpi_param::SOURCES_VARIABLE), OsString::from(sources));
     let values = all

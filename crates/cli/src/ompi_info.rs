@@ -282,7 +282,7 @@ fn pretty((framework, component): Component, param: &Param, params: &Params) -> 
 fn parsable((framework, component): Component, param: &Param, params: &Params) -> String {
     let start = format!("mca:{framework}:{component}:param:{}", param.name);
     let (number, _) = level(param.level);
-    let status = if param.change == oxmpi_param::Change::Never { "read-only" } else { "writeable" };
+    let status = if param.change == oxmpi_param::ChangeRule::Never { "read-only" } else { "writeable" };
     let mut out = format!(
         "{start}:value:{}\n{start}:source:{}\n{start}:status:{status}\n{start}:level:{number}\n{start}:help:{}\n",
         escaped(&param.show(&params.value(param))),

@@ -27,7 +27,7 @@ use oxmpi_plan::{
     AlgorithmId, AnyPlan, Call, Collective, Nodes, Parameters, Setup, Shared, TeamMember, choose_on, make,
     make_on,
 };
-use oxmpi_tuned::components::{Asked as AskedFor, serves};
+use oxmpi_tuned::components::{ComponentSet as AskedFor, serves};
 use oxmpi_tuned::stack::{basic, reasons, smp_reason, smp_segment};
 use oxmpi_tuned::{
     AgreementSettings, AlgorithmDecision, CallFacts, CollectiveFacts, CommFacts, Component, Components, Form,

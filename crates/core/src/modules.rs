@@ -1,7 +1,7 @@
 //! Which modules this process uses, at which thread level.
 
 pub use oxmpi_param::select::{LEVEL_VARIABLE, ThreadLevel};
-use oxmpi_param::{Decision, Job, Module, NodeCount, Params, SelectError};
+use oxmpi_param::{Job, Module, ModuleSelection, NodeCount, Params, SelectError};
 use oxmpi_rt::client::Client;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ impl Modules {
     ///
     /// # Errors
     /// As [`Params::select`].
-    pub fn settle(&self, wanted: ThreadLevel) -> Result<Decision, SelectError> {
+    pub fn settle(&self, wanted: ThreadLevel) -> Result<ModuleSelection, SelectError> {
         let found = self.params.select(&self.job, wanted)?;
         if !self.is_told.swap(true, Ordering::Relaxed) {
             found.steps.iter().for_each(|step| self.client.say(&format!("selection: {step}")));

@@ -44,7 +44,7 @@ fn libfabric(library: &str) {
 }
 
 fn verbs(library: &str) {
-    let opened = oxmpi_verbs::Library::open(library).unwrap();
+    let opened = oxmpi_verbs::VerbsLibrary::open(library).unwrap();
     check("libibverbs is opened, and ibv_fork_init", 2);
     assert_eq!(opened.devices(), Ok(Vec::new()), "the error number is that of the call");
     check("ibv_get_device_list", 3);
@@ -84,7 +84,7 @@ fn gm(library: &str) {
 }
 
 fn portals(library: &str) {
-    let opened = oxmpi_portals::Library::open(library).unwrap();
+    let opened = oxmpi_portals::PortalsLibrary::open(library).unwrap();
     check("Portals is opened", 1);
     let error = opened.limits().unwrap_err();
     assert!(error.to_string().contains("PtlInit"), "{error}");

@@ -1,22 +1,25 @@
-//! The CUDA driver, opened when a program runs, and the memory of its devices behind safe functions.
+//! The CUDA driver, opened at run time, and the memory of its devices, behind safe functions.
 //!
-//! Nothing of CUDA is needed to build OxMPI, nor to run it. A [`Driver`] is the library `libcuda.so.1`: loaded by name
-//! ([`Driver::open`]), or found where the program has loaded it ([`Driver::of_program`]), which loads nothing. It says where an address lies
-//! ([`Driver::find`]), and a [`Region`] is memory of a device that it copies from and to
+//! OxMPI builds and runs without CUDA. A [`Driver`] is the library `libcuda.so.1`, loaded by name
+//! ([`Driver::open`]), or found if the program has loaded it ([`Driver::of_program`]). It locates
+//! addresses ([`Driver::find`]); a [`DeviceRegion`] copies from and to memory of a device
 //! ([`DeviceMemory`](oxmpi_mem::device::DeviceMemory)).
 //!
-//! Device memory is mapped at addresses of the process that no load, store or system call reaches. Managed memory, and
-//! memory of the host that the driver has registered, are read and written as any other: for these the answer is [`Location::Host`].
+//! Device memory has addresses in the process, but loads, stores and system calls cannot access it.
+//! Managed memory, and host memory that the driver has registered, are ordinary memory:
+//! [`Location::Host`].
 //!
-//! A long region is copied in *pieces*: two pieces of pinned host memory, each with a stream of its own, so that the device fills one while
-//! the other is read (read-ahead), or empties one while the other is written (write-behind). All copies are made in the context in
-//! which the memory was allocated; the calling thread has its own context back afterwards.
+//! A long region is copied through two *stages*: buffers of pinned host memory, each with its own
+//! stream, so that the device fills one while the other is read (read-ahead), or empties one while
+//! the other is written (write-behind). All copies are made in the context of the memory; the
+//! calling thread gets its own context back afterwards.
 //!
-//! `declarations` has what the public documentation of the CUDA driver API says; it is the only unsafe foreign interface here.
+//! `declarations` follows the public documentation of the CUDA driver API; it is the only unsafe
+//! foreign interface of this crate.
 
 mod declarations;
 mod library;
 mod region;
 
-pub use library::{Context, Driver, DriverError, Location, error_name, has_device, loads};
-pub use region::{PIECE_BYTES, Region};
+pub use library::{CudaContext, Driver, DriverError, Location, error_name, has_device, loads};
+pub use region::{DeviceRegion, STAGE_BYTES};

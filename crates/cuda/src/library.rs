@@ -1,4 +1,4 @@
-//! The library, and where an address lies.
+//! The driver's library, and the location of addresses.
 
 use crate::declarations::*;
 use libc::{c_int, c_uint, c_void};
@@ -10,67 +10,47 @@ use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The CUDA driver in this program. It stays loaded.
+/// The CUDA driver, loaded into this program for good.
 pub struct Driver {
-    pub(crate) symbols: Symbols,
+    pub(crate) symbols: CudaFunctions,
     name: String,
-    /// Pinned memory of regions that are gone, for others.
-    pub(crate) rooms: Mutex<Vec<Scratch>>,
-    /// The primary contexts that were retained, by the ordinals of their devices: each once.
-    primaries: Mutex<Vec<(c_int, Context)>>,
+    /// Pinned memory of dropped regions, for reuse.
+    pub(crate) cached_stages: Mutex<Vec<Scratch>>,
+    /// The retained primary contexts, one for each device ordinal.
+    primaries: Mutex<Vec<(c_int, CudaContext)>>,
 }
 
-/// Why the driver cannot be used.
+/// The reason why the driver cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError {
-    /// It is not there.
     #[error(
         "the CUDA driver cannot be loaded as '{library}' ({why}): install NVIDIA's driver, or name its file by the parameter \
          accelerator_cuda_library"
     )]
-    Missing {
-        /// The name that was tried.
-        library: String,
-        /// What the loader said.
-        why: String,
-    },
-    /// It is something else.
+    Missing { library: String, why: String },
     #[error("'{library}' has no function {symbol}: it is no CUDA driver of version 7 or later")]
-    Symbol {
-        /// The file.
-        library: String,
-        /// What it lacks.
-        symbol: &'static str,
-    },
-    /// It has refused a call.
+    Symbol { library: String, symbol: &'static str },
     #[error("'{library}': {call} fails: {why}")]
-    Call {
-        /// The file.
-        library: String,
-        /// The call.
-        call: &'static str,
-        /// The driver's error.
-        why: String,
-    },
+    Call { library: String, call: &'static str, why: String },
 }
 
-/// Where an address lies.
+/// The location of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
     /// In memory that this process reads and writes itself.
     Host,
-    /// In memory of a device, which belongs to this context.
-    Device(Context),
+    /// In memory of a device, allocated in this context.
+    Device(CudaContext),
 }
 
-/// A context of the driver: what its calls about a device are made in.
+/// A context of the driver, in which calls for a device are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Context(pub(crate) ContextHandle);
+pub struct CudaContext(pub(crate) ContextHandle);
 
-// SAFETY: a context is no thread's own: each thread makes it current for itself.
-unsafe impl Send for Context {}
-// SAFETY: as for Send.
-unsafe impl Sync for Context {}
+// SAFETY: a context belongs to no thread: each thread makes it current for itself.
+unsafe impl Send for CudaContext {}
+// SAFETY: a context belongs to no thread: each thread makes it current for itself.
+unsafe impl Sync for CudaContext {}
 
 impl fmt::Display for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,7 +67,7 @@ impl fmt::Debug for Driver {
     }
 }
 
-/// The name that the driver's header gives to an error, of those that a copy or a query ends with.
+/// The name of an error in the driver's header, for the errors of copies and queries.
 pub fn error_name(code: i32) -> &'static str {
     match code {
         0 => "CUDA_SUCCESS",
@@ -112,20 +92,21 @@ pub fn error_name(code: i32) -> &'static str {
     }
 }
 
-/// Whether the kernel of this machine has the driver's part of it. Without it no program here can have device memory.
+/// Whether the kernel has a driver for devices. Without it no program can have device memory.
 pub fn has_device() -> bool {
-    // Discrete devices, those of Jetson, and those in WSL.
+    // Discrete devices, Jetson, and WSL.
     ["/dev/nvidiactl", "/proc/driver/nvidia/version", "/sys/module/nvidia", "/dev/nvmap", "/dev/dxg"]
         .iter()
         .any(|path| Path::new(path).exists())
 }
 
-/// How many times this program has loaded a library since it started: as long as it stays the same, no library has come.
+/// The number of libraries that this program has loaded since its start. While it stays the same,
+/// no library was added.
 pub fn loads() -> u64 {
     unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _size: usize, to: *mut c_void) -> c_int {
-        // SAFETY: the loader gives a description, and `to` is what is given below.
+        // SAFETY: the loader passes a description, and `to` points to `count` below.
         unsafe { *to.cast::<u64>() = (*info).dlpi_adds };
-        // The first one says it: the others are not visited.
+        // Every description has the number, so the first one ends the iteration.
         1
     }
     let mut count = 0_u64;
@@ -135,19 +116,14 @@ pub fn loads() -> u64 {
 }
 
 impl Driver {
-    /// Loads the library `name`, a file name as the loader takes it. The driver is not initialised by that.
-    ///
-    /// # Errors
-    /// See [`DriverError`].
+    /// Loads the library `name`, a file name for the loader, without initialising it.
     pub fn open(name: &str) -> Result<Arc<Driver>, DriverError> {
         let missing = |why: String| DriverError::Missing { library: name.to_string(), why };
         Driver::of_library(&ForeignLibrary::open(name).map_err(missing)?, name)
     }
 
-    /// The driver that the program itself has loaded by this name or file; `None`: it has loaded none. Nothing is loaded here.
-    ///
-    /// # Errors
-    /// The program has loaded something else under this name.
+    /// The driver that the program has loaded by this name or file; `None` if it has loaded none.
+    /// Loads nothing.
     pub fn of_program(name: &str) -> Result<Option<Arc<Driver>>, DriverError> {
         ForeignLibrary::of_program(name).map(|opened| Driver::of_library(&opened, name)).transpose()
     }
@@ -160,11 +136,11 @@ impl Driver {
                     let symbol = symbol.to_str().unwrap_or_default();
                     return Err(DriverError::Symbol { library: name.to_string(), symbol });
                 };
-                // SAFETY: the field that this initialises has the type of the driver's function of this name.
+                // SAFETY: the initialised field has the type of the driver's function of this name.
                 unsafe { std::mem::transmute_copy::<*mut c_void, _>(&found) }
             }};
         }
-        let symbols = Symbols {
+        let symbols = CudaFunctions {
             init: function!(c"cuInit"),
             driver_get_version: function!(c"cuDriverGetVersion"),
             pointer_get_attributes: function!(c"cuPointerGetAttributes"),
@@ -185,15 +161,12 @@ impl Driver {
         Ok(Arc::new(Driver {
             symbols,
             name: name.to_string(),
-            rooms: Mutex::default(),
+            cached_stages: Mutex::default(),
             primaries: Mutex::default(),
         }))
     }
 
-    /// Initialises the driver: what a program does itself before it uses a device.
-    ///
-    /// # Errors
-    /// The driver refuses: there is no device, or it does not fit the kernel's part of it.
+    /// Initialises the driver, as a program does before it uses a device.
     pub fn initialise(&self) -> Result<(), DriverError> {
         // SAFETY: no flag is defined.
         let status = keep_signals(|| unsafe { (self.symbols.init)(0) });
@@ -204,28 +177,29 @@ impl Driver {
         Err(DriverError::Call { library: self.name.clone(), call: "cuInit", why })
     }
 
-    /// The version of CUDA that it supports: major, minor.
+    /// The version of CUDA that the driver supports: major, minor.
     pub fn version(&self) -> Option<(i32, i32)> {
         let mut version = 0;
-        // SAFETY: it writes one number. It may be called before the driver is initialised.
+        // SAFETY: it writes one number, and may be called before the initialisation.
         let status = unsafe { (self.symbols.driver_get_version)(&mut version) };
         (status == CUDA_SUCCESS).then_some((version / 1000, version % 1000 / 10))
     }
 
-    /// An error of the driver in words.
+    /// The text of an error of the driver.
     pub fn describe(&self, status: i32) -> String {
         let mut words = std::ptr::null();
-        // SAFETY: it writes the address of a constant string, or null for what is no error of its own.
+        // SAFETY: it writes the address of a constant string, or null for an unknown error.
         let known = unsafe { (self.symbols.get_error_string)(status, &mut words) };
         let name = error_name(status);
         if known != CUDA_SUCCESS || words.is_null() {
             return format!("{name} ({status})");
         }
-        // SAFETY: a string of the driver's, which ends with a zero.
+        // SAFETY: a string of the driver, which ends with a zero.
         format!("{name} ({status}, {})", unsafe { text(words) })
     }
 
-    /// Where `address` lies. It costs some hundred nanoseconds. A driver that is not initialised has no memory.
+    /// The location of an address, in some hundred nanoseconds. A driver that is not initialised
+    /// has no memory.
     ///
     /// # Errors
     /// The number of the driver's error.
@@ -236,7 +210,7 @@ impl Driver {
             [CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_CONTEXT];
         let places: [*mut c_void; 3] =
             [(&raw mut kind).cast(), (&raw mut is_managed).cast(), (&raw mut context).cast()];
-        // SAFETY: as many places as attributes, each as large as its attribute (a boolean takes at most four bytes).
+        // SAFETY: each attribute has a destination of its size (a boolean: at most four bytes).
         let status = unsafe {
             (self.symbols.pointer_get_attributes)(
                 attributes.len() as c_uint,
@@ -250,29 +224,31 @@ impl Driver {
                 if context.is_null() {
                     self.primary_context(address).map(Location::Device)
                 } else {
-                    Ok(Location::Device(Context(context)))
+                    Ok(Location::Device(CudaContext(context)))
                 }
             }
-            // Of an address that it does not know the driver says the type 0, and older ones an error.
+            // For an unknown address the driver returns the type 0, and older drivers an error.
             CUDA_SUCCESS
             | CUDA_ERROR_NOT_INITIALIZED
             | CUDA_ERROR_DEINITIALIZED
             | CUDA_ERROR_INVALID_VALUE
             | CUDA_ERROR_INVALID_CONTEXT => Ok(Location::Host),
-            // A driver says such an error of any address: while a stream is captured (800), or after work on the device has failed. What
-            // the process reads itself is no less the host's then.
+            // The driver returns such an error for any address while a stream is captured (800), or
+            // after work on the device has failed. Memory that this process can read is host memory
+            // even then.
             _ if is_readable(address) => Ok(Location::Host),
             error => Err(error),
         }
     }
 
-    /// Memory of a pool, or that was mapped, has no context of its own: the primary one of its device reaches it. Only drivers since CUDA
-    /// 9.2 know the attribute that says which device it is; older ones have no such memory.
-    fn primary_context(&self, address: usize) -> Result<Context, i32> {
+    /// Memory of a pool, and mapped memory, has no context: the primary context of its device
+    /// reaches it. The attribute with the device exists since CUDA 9.2; older drivers have no such
+    /// memory.
+    fn primary_context(&self, address: usize) -> Result<CudaContext, i32> {
         let mut ordinal: c_int = -1;
         let attribute = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
         let place: *mut c_void = (&raw mut ordinal).cast();
-        // SAFETY: one attribute, and a place of its size.
+        // SAFETY: one attribute, with a destination of its size.
         check(unsafe {
             (self.symbols.pointer_get_attributes)(1, &attribute, &place, address as DevicePointer)
         })?;
@@ -289,36 +265,36 @@ impl Driver {
             }
         };
         check(status)?;
-        primaries.push((ordinal, Context(primary)));
-        Ok(Context(primary))
+        primaries.push((ordinal, CudaContext(primary)));
+        Ok(CudaContext(primary))
     }
 
-    /// Calls `f` with `context` current in this thread.
     pub(crate) fn within<R>(
         &self,
-        context: Context,
-        f: impl FnOnce(&Symbols) -> Result<R, i32>,
+        context: CudaContext,
+        f: impl FnOnce(&CudaFunctions) -> Result<R, i32>,
     ) -> Result<R, i32> {
-        // SAFETY: the driver checks the handle, which it has given itself.
+        // SAFETY: the driver checks the handle, which it has returned itself.
         check(unsafe { (self.symbols.ctx_push_current)(context.0) })?;
         let result = f(&self.symbols);
         let mut own = null_mut();
-        // SAFETY: it takes off what was put there above.
+        // SAFETY: pops the context that was pushed above.
         let popped = check(unsafe { (self.symbols.ctx_pop_current)(&mut own) });
         result.and_then(|value| popped.map(|()| value))
     }
 }
 
-/// Whether this process can read the byte at an address: the kernel tries it, so that one that cannot be read is no signal.
+/// Whether this process can read the byte at an address. The kernel makes the access, so an
+/// unreadable address raises no signal.
 fn is_readable(address: usize) -> bool {
     let mut byte = 0_u8;
     let here = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
     let there = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: 1 };
-    // SAFETY: it writes at most one byte, to the place above; a process may read its own memory, and the kernel checks the address.
+    // SAFETY: it writes at most one byte, to `byte`; a process may read its own memory, and the
+    // kernel checks the address.
     unsafe { libc::process_vm_readv(libc::getpid(), &here, 1, &there, 1, 0) == 1 }
 }
 
-/// The answer of a call as a result.
-pub(crate) fn check(status: Status) -> Result<(), i32> {
+pub(crate) fn check(status: CuResult) -> Result<(), i32> {
     if status == CUDA_SUCCESS { Ok(()) } else { Err(status) }
 }

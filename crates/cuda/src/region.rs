@@ -1,15 +1,16 @@
-//! Memory of a device that an operation works on.
+//! Memory of a device, with copies through stages.
 //!
-//! Rules of the pieces of a long region:
+//! Rules of the stages of a long region:
 //!
-//! 1. A piece is idle, or a copy is under way in its stream: from the device (*ahead*) or to it (*behind*). Its memory is touched only
-//!    after its stream was synchronised.
-//! 2. What was read ahead is used only as long as nothing was written to the region since.
-//! 3. What is behind is in the device when [`Region::settle`] returns, or before anything is read.
-//! 4. An error of a copy that was behind comes with the next call that waits for it.
+//! 1. A stage is idle, or a copy is under way in its stream: from the device (*read-ahead*) or to
+//!    it (*write-behind*). Its memory is accessed only after its stream was synchronised.
+//! 2. Data that were read ahead are used only until the next write to the region.
+//! 3. Data of a write-behind are in the device when [`DeviceRegion::settle`] returns, or before
+//!    anything is read.
+//! 4. The error of a write-behind comes with the next call that waits for it.
 
 use crate::declarations::*;
-use crate::library::{Context, Driver, check};
+use crate::library::{CudaContext, Driver, check};
 use libc::c_void;
 use oxmpi_mem::buffer::STAGED_MAX;
 use oxmpi_mem::device::{DeviceMemory, Rows};
@@ -18,158 +19,162 @@ use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a piece: a copy of that length is nearly as fast as a longer one, and two of them stay in a processor's caches.
-pub const PIECE_BYTES: usize = STAGED_MAX;
+/// Bytes of a stage: a copy of this length is nearly as fast as a longer one, and two stages fit
+/// into a processor's caches.
+pub const STAGE_BYTES: usize = STAGED_MAX;
 
-/// Memory of a device, to be copied from and to by the driver.
+/// A range of device memory, which the driver copies from and to.
 #[derive(Debug)]
-pub struct Region {
+pub struct DeviceRegion {
     driver: Arc<Driver>,
-    context: Context,
-    /// The addresses of a long region, which is read ahead and written behind; else none.
+    context: CudaContext,
+    /// The addresses of a long region, which uses stages; else empty.
     pipelined: Range<usize>,
-    pieces: Mutex<Pieces>,
+    stages: Mutex<StagingBuffers>,
 }
 
-/// Made when they are first needed, so that a region that is read or written at once has none.
+/// Made at the first use: a region that is read or written by one copy has no stage.
 #[derive(Debug, Default)]
-struct Pieces {
-    made: Vec<Piece>,
-    /// Which one is filled next by what is written.
+struct StagingBuffers {
+    made: Vec<StagingBuffer>,
+    /// The index of the stage for the next write.
     next: usize,
-    /// For copies without a piece, each of which is over when its call returns.
-    short: Option<Stream>,
+    /// For copies without a stage, which end before their call returns.
+    short: Option<CopyStream>,
 }
 
 #[derive(Debug)]
-struct Piece {
+struct StagingBuffer {
     room: Scratch,
     /// Made for this region: a stream ends with its context, which the program may destroy.
-    stream: Stream,
-    /// The addresses of the device that it has, or is getting.
+    stream: CopyStream,
+    /// The device addresses of the data in the stage.
     holds: Range<usize>,
-    under_way: UnderWay,
+    under_way: StageTransfer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum UnderWay {
+enum StageTransfer {
     Nothing,
     Ahead,
     Behind,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Stream(StreamHandle);
+struct CopyStream(StreamHandle);
 
-// SAFETY: a stream is no thread's own; it is used under the lock of its region alone.
-unsafe impl Send for Stream {}
+// SAFETY: a stream belongs to no thread; it is used only under the lock of its region.
+unsafe impl Send for CopyStream {}
 
-impl Region {
-    /// `span` are the addresses of one piece of memory that is read or written from its beginning to its end; an empty one if it is not like
-    /// that. Long ones are pipelined.
-    pub fn new(driver: &Arc<Driver>, context: Context, span: Range<usize>) -> Region {
-        let pipelined = if span.len() > PIECE_BYTES { span } else { 0..0 };
-        Region { driver: Arc::clone(driver), context, pipelined, pieces: Mutex::default() }
+impl DeviceRegion {
+    /// `span` is the address range of memory that is read or written sequentially, or empty for
+    /// other accesses. A long span uses stages.
+    pub fn new(driver: &Arc<Driver>, context: CudaContext, span: Range<usize>) -> DeviceRegion {
+        let pipelined = if span.len() > STAGE_BYTES { span } else { 0..0 };
+        DeviceRegion { driver: Arc::clone(driver), context, pipelined, stages: Mutex::default() }
     }
 
-    fn pieces(&self) -> MutexGuard<'_, Pieces> {
-        self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stages(&self) -> MutexGuard<'_, StagingBuffers> {
+        self.stages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether these bytes go through pieces. Without memory for pieces, or streams, they do not.
-    fn has_pieces_for(&self, bytes: &Range<usize>, pieces: &mut Pieces) -> bool {
+    /// Whether an access goes through stages: not if there is no memory or stream for them.
+    fn uses_stages(&self, bytes: &Range<usize>, stages: &mut StagingBuffers) -> bool {
         if self.pipelined.is_empty() || bytes.start < self.pipelined.start || bytes.end > self.pipelined.end {
             return false;
         }
-        if pieces.made.is_empty() {
-            pieces.made.extend((0..2).map_while(|_| self.make_piece()));
+        if stages.made.is_empty() {
+            stages.made.extend((0..2).map_while(|_| self.make_stage()));
         }
-        pieces.made.len() == 2
+        stages.made.len() == 2
     }
 
-    fn make_piece(&self) -> Option<Piece> {
-        let pinned = self.driver.rooms.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    fn make_stage(&self) -> Option<StagingBuffer> {
+        let pinned = self.driver.cached_stages.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let is_new = pinned.is_none();
-        let room = pinned.or_else(|| Scratch::bytes(PIECE_BYTES).ok())?;
+        let room = pinned.or_else(|| Scratch::bytes(STAGE_BYTES).ok())?;
         let at = room.buf().as_ptr().cast::<c_void>();
         let stream = self.driver.within(self.context, |symbols| {
             if is_new {
-                // Memory that is not pinned is copied from and to as well, only slower, so its error does not count.
+                // Unpinned memory works as well, only slower, so the error is ignored.
                 // SAFETY: memory of this value, which is unregistered before it is freed.
-                let _ = unsafe { (symbols.mem_host_register)(at, PIECE_BYTES, CU_MEMHOSTREGISTER_PORTABLE) };
+                let _ = unsafe { (symbols.mem_host_register)(at, STAGE_BYTES, CU_MEMHOSTREGISTER_PORTABLE) };
             }
             new_stream(symbols)
         });
         match stream {
-            Ok(stream) => Some(Piece { room, stream, holds: 0..0, under_way: UnderWay::Nothing }),
+            Ok(stream) => {
+                Some(StagingBuffer { room, stream, holds: 0..0, under_way: StageTransfer::Nothing })
+            }
             Err(_) => {
-                // It may be registered, and so may not be freed.
-                self.driver.rooms.lock().unwrap_or_else(PoisonError::into_inner).push(room);
+                // The memory may be registered, so it must not be freed.
+                self.driver.cached_stages.lock().unwrap_or_else(PoisonError::into_inner).push(room);
                 None
             }
         }
     }
 
-    /// A copy without a piece: `start` gives it to a stream, and it is over when this returns.
+    /// Runs a copy without a stage to its end.
     fn copy_at_once(
         &self,
-        pieces: &mut Pieces,
-        start: impl FnOnce(&Symbols, StreamHandle) -> Status,
+        stages: &mut StagingBuffers,
+        start: impl FnOnce(&CudaFunctions, StreamHandle) -> CuResult,
     ) -> Result<(), i32> {
         self.driver.within(self.context, |symbols| {
-            let stream = match pieces.short {
+            let stream = match stages.short {
                 Some(stream) => stream,
-                None => *pieces.short.insert(new_stream(symbols)?),
+                None => *stages.short.insert(new_stream(symbols)?),
             };
             let started = check(start(symbols, stream.0));
-            // Also after an error: what was copied from or to belongs to the caller again.
+            // Also after an error: the memory belongs to the caller again after the return.
             // SAFETY: the stream lives as long as this region.
             let done = check(unsafe { (symbols.stream_synchronize)(stream.0) });
             started.and(done)
         })
     }
 
-    /// Waits for the copy that is under way in a piece.
-    fn finish(&self, piece: &mut Piece) -> Result<(), i32> {
-        if piece.under_way == UnderWay::Nothing {
+    /// Waits for the copy in a stage.
+    fn finish(&self, stage: &mut StagingBuffer) -> Result<(), i32> {
+        if stage.under_way == StageTransfer::Nothing {
             return Ok(());
         }
-        piece.under_way = UnderWay::Nothing;
-        let stream = piece.stream.0;
-        // SAFETY: the stream lives as long as its piece.
+        stage.under_way = StageTransfer::Nothing;
+        let stream = stage.stream.0;
+        // SAFETY: the stream lives as long as its stage.
         let done = self.driver.within(self.context, |s| check(unsafe { (s.stream_synchronize)(stream) }));
         if done.is_err() {
-            piece.holds = 0..0;
+            stage.holds = 0..0;
         }
         done
     }
 
-    /// Starts to read from `at` on into a piece, as much as fits and there is.
-    fn read_ahead(&self, piece: &mut Piece, at: usize) -> Result<(), i32> {
-        self.finish(piece)?;
-        piece.holds = 0..0;
-        let coming = at..self.pipelined.end.min(at + PIECE_BYTES);
-        let (room, len, stream) = (piece.room.buf().as_ptr().cast(), coming.len(), piece.stream.0);
+    /// Starts to read from `at` on into a stage, up to the end of the stage or the region.
+    fn read_ahead(&self, stage: &mut StagingBuffer, at: usize) -> Result<(), i32> {
+        self.finish(stage)?;
+        stage.holds = 0..0;
+        let coming = at..self.pipelined.end.min(at + STAGE_BYTES);
+        let (room, len, stream) = (stage.room.buf().as_ptr().cast(), coming.len(), stage.stream.0);
         self.driver.within(self.context, |symbols| {
-            // SAFETY: the piece has room for so much, and is not touched until its stream was synchronised (rule 1).
+            // SAFETY: the stage has room for `len` bytes, and is not accessed until its stream was
+            // synchronised (rule 1).
             check(unsafe { (symbols.memcpy_dtoh_async)(room, at as DevicePointer, len, stream) })
         })?;
-        piece.holds = coming;
-        piece.under_way = UnderWay::Ahead;
+        stage.holds = coming;
+        stage.under_way = StageTransfer::Ahead;
         Ok(())
     }
 
-    fn finish_what_is_behind(&self, pieces: &mut Pieces) -> Result<(), i32> {
-        let behind = pieces.made.iter_mut().filter(|piece| piece.under_way == UnderWay::Behind);
-        // All of them: what one says does not leave another one under way.
-        behind.map(|piece| self.finish(piece)).fold(Ok(()), Result::and)
+    fn finish_write_behind(&self, stages: &mut StagingBuffers) -> Result<(), i32> {
+        let behind = stages.made.iter_mut().filter(|stage| stage.under_way == StageTransfer::Behind);
+        // An error must not leave another stage under way, so all are waited for.
+        behind.map(|stage| self.finish(stage)).fold(Ok(()), Result::and)
     }
 
     /// # Safety
     /// As [`DeviceMemory::read`].
-    unsafe fn read_by_pieces(
+    unsafe fn read_by_stages(
         &self,
-        pieces: &mut Pieces,
+        stages: &mut StagingBuffers,
         from: usize,
         to: *mut u8,
         len: usize,
@@ -177,25 +182,26 @@ impl Region {
         let mut done = 0;
         while done < len {
             let at = from + done;
-            let found = pieces.made.iter().position(|piece| piece.holds.contains(&at));
+            let found = stages.made.iter().position(|stage| stage.holds.contains(&at));
             let index = match found {
                 Some(index) => index,
                 None => {
-                    self.read_ahead(&mut pieces.made[0], at)?;
+                    self.read_ahead(&mut stages.made[0], at)?;
                     0
                 }
             };
-            // The next piece comes while this one is read.
-            let next = pieces.made[index].holds.end;
-            let other = &mut pieces.made[1 - index];
+            // The next range is read ahead while this one is copied.
+            let next = stages.made[index].holds.end;
+            let other = &mut stages.made[1 - index];
             if next < self.pipelined.end && !other.holds.contains(&next) {
                 self.read_ahead(other, next)?;
             }
-            let piece = &mut pieces.made[index];
-            self.finish(piece)?;
-            let n = (len - done).min(piece.holds.end - at);
-            let there = piece.room.buf().as_ptr().wrapping_add(at - piece.holds.start);
-            // SAFETY: the piece holds these bytes, and nothing is under way in it; `to` is writable for `len` bytes.
+            let stage = &mut stages.made[index];
+            self.finish(stage)?;
+            let n = (len - done).min(stage.holds.end - at);
+            let there = stage.room.buf().as_ptr().wrapping_add(at - stage.holds.start);
+            // SAFETY: the stage has these bytes, and no copy is under way in it; `to` is writable
+            // for `len` bytes.
             unsafe { std::ptr::copy_nonoverlapping(there, to.add(done), n) };
             done += n;
         }
@@ -204,35 +210,36 @@ impl Region {
 
     /// # Safety
     /// As [`DeviceMemory::write`].
-    unsafe fn write_by_pieces(
+    unsafe fn write_by_stages(
         &self,
-        pieces: &mut Pieces,
+        stages: &mut StagingBuffers,
         to: usize,
         from: *const u8,
         len: usize,
     ) -> Result<(), i32> {
         let mut done = 0;
         while done < len {
-            let index = pieces.next;
-            pieces.next = 1 - index;
-            let piece = &mut pieces.made[index];
-            self.finish(piece)?;
-            let n = (len - done).min(PIECE_BYTES);
-            let (room, stream) = (piece.room.buf().as_ptr(), piece.stream.0);
-            // SAFETY: nothing is under way in the piece, which has room for so much; `from` is readable for `len` bytes.
+            let index = stages.next;
+            stages.next = 1 - index;
+            let stage = &mut stages.made[index];
+            self.finish(stage)?;
+            let n = (len - done).min(STAGE_BYTES);
+            let (room, stream) = (stage.room.buf().as_ptr(), stage.stream.0);
+            // SAFETY: no copy is under way in the stage, which has room for `n` bytes; `from` is
+            // readable for `len` bytes.
             unsafe { std::ptr::copy_nonoverlapping(from.add(done), room, n) };
             let at = (to + done) as DevicePointer;
             self.driver.within(self.context, |symbols| {
-                // SAFETY: as in `read_ahead`.
+                // SAFETY: the stage is not accessed until its stream was synchronised (rule 1).
                 check(unsafe { (symbols.memcpy_htod_async)(at, room.cast(), n, stream) })
             })?;
-            piece.under_way = UnderWay::Behind;
+            stage.under_way = StageTransfer::Behind;
             done += n;
         }
         Ok(())
     }
 
-    /// One copy of rows, of which those in the device are `rows.pitch` bytes apart and the others follow one another.
+    /// Copies rows: `rows.pitch` bytes apart in the device, contiguous in the host's memory.
     fn copy_rows(&self, device: usize, rows: Rows, host: *mut u8, is_read: bool) -> Result<(), i32> {
         let (device, host) = (device as DevicePointer, host.cast::<c_void>());
         let (of_device, of_host) = (CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST);
@@ -254,40 +261,43 @@ impl Region {
             width_in_bytes: rows.width,
             height: rows.height,
         };
-        self.copy_at_once(&mut self.pieces(), |symbols, stream| {
-            // SAFETY: the description and the memory, which is as the callers say, live until the copy is over.
+        self.copy_at_once(&mut self.stages(), |symbols, stream| {
+            // SAFETY: the description and the memory, which the callers guarantee, live until the
+            // copy has ended.
             unsafe { (symbols.memcpy_2d_async)(&copy, stream) }
         })
     }
 }
 
-impl DeviceMemory for Region {
+impl DeviceMemory for DeviceRegion {
     unsafe fn read(&self, from: *const u8, to: *mut u8, len: usize) -> Result<(), i32> {
-        let (at, mut pieces) = (from.addr(), self.pieces());
-        self.finish_what_is_behind(&mut pieces)?;
-        if self.has_pieces_for(&(at..at + len), &mut pieces) {
+        let (at, mut stages) = (from.addr(), self.stages());
+        self.finish_write_behind(&mut stages)?;
+        if self.uses_stages(&(at..at + len), &mut stages) {
             // SAFETY: by the contract of this function.
-            return unsafe { self.read_by_pieces(&mut pieces, at, to, len) };
+            return unsafe { self.read_by_stages(&mut stages, at, to, len) };
         }
-        self.copy_at_once(&mut pieces, |symbols, stream| {
-            // SAFETY: `to` is writable for its length until the copy is over; the driver checks the address of the device.
+        self.copy_at_once(&mut stages, |symbols, stream| {
+            // SAFETY: `to` is writable for its length until the copy has ended; the driver checks
+            // the device address.
             unsafe { (symbols.memcpy_dtoh_async)(to.cast(), at as DevicePointer, len, stream) }
         })
     }
 
     unsafe fn write(&self, to: *mut u8, from: *const u8, len: usize) -> Result<(), i32> {
-        let (at, mut pieces) = (to.addr(), self.pieces());
-        for piece in pieces.made.iter_mut().filter(|piece| piece.under_way != UnderWay::Behind) {
+        let (at, mut stages) = (to.addr(), self.stages());
+        for stage in stages.made.iter_mut().filter(|stage| stage.under_way != StageTransfer::Behind) {
             // Rule 2.
-            self.finish(piece)?;
-            piece.holds = 0..0;
+            self.finish(stage)?;
+            stage.holds = 0..0;
         }
-        if self.has_pieces_for(&(at..at + len), &mut pieces) {
+        if self.uses_stages(&(at..at + len), &mut stages) {
             // SAFETY: by the contract of this function.
-            return unsafe { self.write_by_pieces(&mut pieces, at, from, len) };
+            return unsafe { self.write_by_stages(&mut stages, at, from, len) };
         }
-        self.copy_at_once(&mut pieces, |symbols, stream| {
-            // SAFETY: `from` is readable for its length until the copy is over; the driver checks the address of the device.
+        self.copy_at_once(&mut stages, |symbols, stream| {
+            // SAFETY: `from` is readable for its length until the copy has ended; the driver checks
+            // the device address.
             unsafe { (symbols.memcpy_htod_async)(at as DevicePointer, from.cast(), len, stream) }
         })
     }
@@ -303,52 +313,55 @@ impl DeviceMemory for Region {
     }
 
     fn settle(&self) -> Result<(), i32> {
-        self.finish_what_is_behind(&mut self.pieces())
+        self.finish_write_behind(&mut self.stages())
     }
 
     fn renew(&self) -> Result<(), i32> {
-        let mut pieces = self.pieces();
-        let finished = pieces.made.iter_mut().map(|piece| self.finish(piece)).fold(Ok(()), Result::and);
-        pieces.made.iter_mut().for_each(|piece| piece.holds = 0..0);
+        let mut stages = self.stages();
+        let finished = stages.made.iter_mut().map(|stage| self.finish(stage)).fold(Ok(()), Result::and);
+        stages.made.iter_mut().for_each(|stage| stage.holds = 0..0);
         finished
     }
 }
 
-impl Drop for Region {
+impl Drop for DeviceRegion {
     fn drop(&mut self) {
-        let mut pieces = std::mem::take(&mut *self.pieces());
-        for piece in &mut pieces.made {
-            // Nothing may be under way into memory that another region gets.
-            let _ = self.finish(piece);
+        let mut stages = std::mem::take(&mut *self.stages());
+        for stage in &mut stages.made {
+            // No copy may be under way into memory that another region gets.
+            let _ = self.finish(stage);
         }
-        for stream in pieces.made.iter().map(|piece| piece.stream).chain(pieces.short) {
+        for stream in stages.made.iter().map(|stage| stage.stream).chain(stages.short) {
             // SAFETY: nothing uses the stream any more.
             let _ = self.driver.within(self.context, |s| check(unsafe { (s.stream_destroy)(stream.0) }));
         }
-        let mut rooms = self.driver.rooms.lock().unwrap_or_else(PoisonError::into_inner);
-        for piece in pieces.made {
-            if rooms.len() < MOST_ROOMS {
-                rooms.push(piece.room);
+        let mut cached_stages = self.driver.cached_stages.lock().unwrap_or_else(PoisonError::into_inner);
+        for stage in stages.made {
+            if cached_stages.len() < MAX_CACHED_STAGES {
+                cached_stages.push(stage.room);
                 continue;
             }
-            let at = piece.room.buf().as_ptr().cast();
+            let at = stage.room.buf().as_ptr().cast();
             let free = self.driver.within(self.context, |symbols| {
-                // SAFETY: nothing uses it any more. If it was not registered the driver says so, and does nothing.
+                // SAFETY: nothing uses the memory any more. For unregistered memory the driver
+                // returns an error and does nothing else.
                 check(unsafe { (symbols.mem_host_unregister)(at) })
             });
             if !matches!(free, Ok(()) | Err(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)) {
-                // It may be registered still: the driver would take what comes to lie there for pinned.
-                std::mem::forget(piece.room);
+                // The memory may still be registered: the driver would take a later allocation at
+                // its address for pinned memory.
+                std::mem::forget(stage.room);
             }
         }
     }
 }
 
-fn new_stream(symbols: &Symbols) -> Result<Stream, i32> {
+fn new_stream(symbols: &CudaFunctions) -> Result<CopyStream, i32> {
     let mut stream = null_mut();
     // SAFETY: it writes one handle.
-    check(unsafe { (symbols.stream_create)(&mut stream, CU_STREAM_NON_BLOCKING) }).map(|()| Stream(stream))
+    check(unsafe { (symbols.stream_create)(&mut stream, CU_STREAM_NON_BLOCKING) })
+        .map(|()| CopyStream(stream))
 }
 
-/// Pieces of pinned memory that are kept for later regions.
-const MOST_ROOMS: usize = 8;
+/// The most buffers of pinned memory that are cached for later regions.
+const MAX_CACHED_STAGES: usize = 8;

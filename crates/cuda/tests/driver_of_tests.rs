@@ -1,15 +1,15 @@
-//! The room against the driver of the tests (`tests/accelerator/libcuda.c`): a load or store in its device memory ends the test, and copies in
-//! streams are made when they are awaited, not before.
+//! Tests with the simulated driver (`tests/accelerator/libcuda.c`): a load or store in its device
+//! memory ends the test, and copies in streams are made when they are awaited, not before.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
-use oxmpi_cuda::{Context, Driver, DriverError, Location, PIECE_BYTES, Region, loads};
+use oxmpi_cuda::{CudaContext, DeviceRegion, Driver, DriverError, Location, STAGE_BYTES, loads};
 use oxmpi_mem::device::{DeviceMemory, Rows};
 use std::ffi::{CString, c_int};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-/// Compiles the driver under a name of its own, so that tests in one process do not share it.
+/// Compiles the driver under its own name, so that tests in one process do not share it.
 fn compiled(name: &str) -> PathBuf {
     let library =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("libcuda-{name}-{}.so.1", std::process::id()));
@@ -20,8 +20,8 @@ fn compiled(name: &str) -> PathBuf {
     library
 }
 
-/// Device memory of the driver's, and its context.
-fn allocated(driver: &Driver, library: &Path, len: usize) -> (usize, Context) {
+/// Allocates device memory; returns its address and context.
+fn allocated(driver: &Driver, library: &Path, len: usize) -> (usize, CudaContext) {
     let name = CString::new(library.to_str().unwrap()).unwrap();
     let mut address = 0_u64;
     // SAFETY: the library is loaded already, and its function has this type.
@@ -42,7 +42,7 @@ fn at(address: usize) -> *mut u8 {
 }
 
 #[test]
-fn what_is_no_driver_is_told_by_name() {
+fn a_library_that_is_no_driver_is_named() {
     let missing = Driver::open("/nonexistent/libcuda.so.1").unwrap_err().to_string();
     assert!(
         missing.contains("/nonexistent/libcuda.so.1") && missing.contains("accelerator_cuda_library"),
@@ -63,7 +63,7 @@ fn a_driver_is_found_only_when_the_program_has_loaded_it() {
     assert!(loads() > before);
     assert!(Driver::of_program(name).unwrap().is_some());
     assert_eq!(driver.version(), Some((12, 4)));
-    // One that is not initialised has no memory.
+    // A driver that is not initialised has no memory.
     assert_eq!(driver.find(name.as_ptr().addr()), Ok(Location::Host));
     driver.initialise().unwrap();
     assert_eq!(driver.find(name.as_ptr().addr()), Ok(Location::Host));
@@ -78,44 +78,45 @@ fn long_regions_are_read_ahead_and_written_behind() {
     let library = compiled("pieces");
     let driver: Arc<Driver> = Driver::open(library.to_str().unwrap()).unwrap();
     driver.initialise().unwrap();
-    let len = 5 * PIECE_BYTES / 2 + 77;
+    let len = 5 * STAGE_BYTES / 2 + 77;
     let (address, context) = allocated(&driver, &library, len);
     let data: Vec<u8> = (0..len).map(|i| (i * 7 + i / 251) as u8).collect();
-    // Parts of lengths that do not divide pieces, and one that is longer than a piece.
-    for step in [PIECE_BYTES / 3 + 1, PIECE_BYTES + 5, 4096, len] {
-        let region = Region::new(&driver, context, address..address + len);
+    // Lengths that do not divide a stage, and one that is longer than a stage.
+    for step in [STAGE_BYTES / 3 + 1, STAGE_BYTES + 5, 4096, len] {
+        let region = DeviceRegion::new(&driver, context, address..address + len);
         let mut got = vec![0; len];
         for from in (0..len).step_by(step) {
             let n = step.min(len - from);
-            // SAFETY: the vector has so many bytes there.
+            // SAFETY: the vector has `n` bytes there.
             unsafe { region.write(at(address + from), data[from..].as_ptr(), n) }.unwrap();
         }
         region.settle().unwrap();
         for from in (0..len).step_by(step) {
             let n = step.min(len - from);
-            // SAFETY: as above.
+            // SAFETY: the vector has `n` bytes there.
             unsafe { region.read(at(address + from), got[from..].as_mut_ptr(), n) }.unwrap();
         }
         assert!(got == data, "in steps of {step}");
-        // What was written is read, also where it was read ahead before; by another region too.
-        // SAFETY: as above.
+        // Written data are read back, also where they were read ahead before, and by another
+        // region.
+        // SAFETY: the array has 3 bytes.
         unsafe { region.write(at(address + len - 3), [9, 8, 7].as_ptr(), 3) }.unwrap();
-        // SAFETY: as above.
+        // SAFETY: the vector is longer than 4 bytes.
         unsafe { region.read(at(address + len - 4), got.as_mut_ptr(), 4) }.unwrap();
         assert_eq!(got[..4], [data[len - 4], 9, 8, 7]);
         drop(region);
-        let short = Region::new(&driver, context, 0..0);
-        // SAFETY: as above.
+        let short = DeviceRegion::new(&driver, context, 0..0);
+        // SAFETY: the vector is longer than 3 bytes.
         unsafe { short.read(at(address + len - 3), got.as_mut_ptr(), 3) }.unwrap();
         assert_eq!(got[..3], [9, 8, 7]);
-        // What the program changes itself counts after `renew`.
-        let again = Region::new(&driver, context, address..address + len);
-        // SAFETY: as above.
+        // Changes by the program are read after `renew`.
+        let again = DeviceRegion::new(&driver, context, address..address + len);
+        // SAFETY: the vector is not empty.
         unsafe { again.read(at(address), got.as_mut_ptr(), 1) }.unwrap();
-        // SAFETY: as above.
+        // SAFETY: the array has one byte.
         unsafe { short.write(at(address), [data[0] ^ 1].as_ptr(), 1) }.unwrap();
         again.renew().unwrap();
-        // SAFETY: as above.
+        // SAFETY: the vector is not empty.
         unsafe { again.read(at(address), got.as_mut_ptr(), 1) }.unwrap();
         assert_eq!(got[0], data[0] ^ 1);
     }
@@ -127,7 +128,7 @@ fn rows_are_copied_with_what_lies_between_them_left_alone() {
     let driver = Driver::open(library.to_str().unwrap()).unwrap();
     driver.initialise().unwrap();
     let (address, context) = allocated(&driver, &library, 100);
-    let region = Region::new(&driver, context, 0..0);
+    let region = DeviceRegion::new(&driver, context, 0..0);
     let rows = Rows { width: 3, height: 5, pitch: 10 };
     let data: Vec<u8> = (1..=15).collect();
     let (mut all, mut back) = ([0xff; 100], [0; 15]);
@@ -144,7 +145,7 @@ fn rows_are_copied_with_what_lies_between_them_left_alone() {
         let expected = if place < 50 && place % 10 < 3 { data[place / 10 * 3 + place % 10] } else { 0xff };
         assert_eq!(*byte, expected, "{index}");
     }
-    // Beyond the end of an allocation the driver says no, and nothing is touched.
+    // The driver refuses a range beyond the end of an allocation, and nothing is copied.
     // SAFETY: the array is long enough.
     assert_eq!(unsafe { region.read(at(address + 90), all.as_mut_ptr(), 100) }, Err(1));
 }
@@ -163,7 +164,7 @@ fn a_query_that_fails_leaves_memory_of_the_host_usable() {
         std::mem::transmute(libc::dlsym(handle, c"fake_cuda_fail_queries".as_ptr()))
     };
     for error in [700, 800] {
-        // SAFETY: it notes a number.
+        // SAFETY: it stores a number.
         unsafe { fail(error) };
         assert_eq!(driver.find(name.as_ptr().addr()), Ok(Location::Host));
         assert_eq!(driver.find(address), Err(error));

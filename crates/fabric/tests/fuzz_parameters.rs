@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 // The transports, with their parameters.
 use oxmpi_fabric as _;
 use oxmpi_param::Param;
-use oxmpi_param::profile::{self, Entry, Profile};
+use oxmpi_param::profile::{self, Profile, ProfileEntry};
 use oxmpi_param::{Found, ParamError, Params, Source, Unit, Value, absence, file};
 
 use random::Random;
@@ -117,11 +117,11 @@ fn any_profile_is_read(random: &mut Random) {
         };
         for entry in entries {
             match entry {
-                Entry::Parameter(one) if Params::default().set(&one.name, &one.value).is_ok() => {}
+                ProfileEntry::Parameter(one) if Params::default().set(&one.name, &one.value).is_ok() => {}
                 // One of Open MPI's has no effect.
-                Entry::Parameter(one)
+                ProfileEntry::Parameter(one)
                     if Param::find(&one.name).is_none() && absence(&one.name, &one.value).is_some() => {}
-                Entry::Variable { name, value, .. } if value.is_some() || own(&name).is_some() => {
+                ProfileEntry::Variable { name, value, .. } if value.is_some() || own(&name).is_some() => {
                     variables += 1
                 }
                 _ => wrong.push(line),

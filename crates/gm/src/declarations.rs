@@ -1,8 +1,8 @@
-//! The interface of GM 2 as far as it is used here, as gm.h has it on 64-bit machines.
+//! The used part of GM 2's interface, from gm.h on 64-bit machines.
 
 use libc::{c_char, c_int, c_uint, c_ulong, c_void};
 
-/// GM_API_VERSION_2_0: the first with gm_put() and global identifiers.
+/// The first version with gm_put() and global identifiers.
 pub(crate) const GM_API_VERSION_2_0: c_int = 0x200;
 
 pub(crate) const GM_SUCCESS: c_int = 0;
@@ -17,9 +17,10 @@ pub(crate) const GM_LOW_PRIORITY: c_int = 0;
 pub(crate) const GM_HIGH_PRIORITY: c_int = 1;
 
 pub(crate) const GM_NO_RECV_EVENT: u8 = 0;
-/// The first of the eight events of messages: normal and fast, from any and from the same port, of both priorities.
+/// The first of the eight events of messages: normal and fast, from any and from the same port, of
+/// both priorities.
 pub(crate) const GM_RECV_EVENT: u8 = 11;
-/// The first of the fast ones, whose message lies in the receive queue and not in the buffer.
+/// The first fast event, whose message lies in the receive queue and not in the buffer.
 pub(crate) const GM_FAST_RECV_EVENT: u8 = 15;
 pub(crate) const GM_FAST_HIGH_PEER_RECV_EVENT: u8 = 18;
 
@@ -29,7 +30,7 @@ pub(crate) struct RawPort {
     _private: [u8; 0],
 }
 
-/// `gm_recv_t`, which all events are as long as. Numbers are in network byte order.
+/// `gm_recv_t`, whose length all events have. Numbers are in network byte order.
 #[repr(C)]
 pub(crate) struct RecvEvent {
     pub _rdma_padding: [u8; 32],
@@ -52,9 +53,8 @@ pub(crate) type Callback = unsafe extern "C" fn(*mut RawPort, *mut c_void, c_int
 
 type Port = *mut RawPort;
 
-/// The functions of the library.
 #[derive(Clone, Copy)]
-pub(crate) struct Symbols {
+pub(crate) struct GmFunctions {
     pub init: unsafe extern "C" fn() -> c_int,
     pub finalize: unsafe extern "C" fn(),
     pub open: unsafe extern "C" fn(*mut Port, c_uint, c_uint, *const c_char, c_int) -> c_int,

@@ -1,19 +1,22 @@
-//! GM 2, the message-passing library of Myrinet networks, opened when a program runs, behind safe functions.
+//! GM 2, the library of Myrinet networks, opened at run time, behind safe functions.
 //!
-//! Nothing of GM is needed to build OxMPI, nor to run it where no job goes over it. A [`GmLibrary`] is opened by name. An [`OpenPort`] is one
-//! port of an interface: a process sends from it to ports of any node, and has messages come into the buffers that it has provided. There
-//! are no connections. What bounds everything are *tokens*: a port has a number of send tokens, of which each operation takes one until
-//! its callback, and of receive tokens, of which each provided buffer takes one until a message has come into it.
+//! OxMPI builds without GM, and runs without it where no job uses it. A [`GmLibrary`] is opened by
+//! name. An [`OpenPort`] is a port of an interface: a process sends from it to ports of any node,
+//! and receives messages into buffers that it has provided. There are no connections. *Tokens*
+//! limit everything: each operation takes a send token of the port until its callback, and each
+//! provided buffer a receive token until a message has come into it.
 //!
-//! All messages of a port have one size and the low priority. They lie in *slots* of memory that GM has allocated, since an interface
-//! reads and writes no other. A slot that is provided or sent belongs to GM until its [`GmEvent`]; [`OpenPort::slot`] and
-//! [`OpenPort::slot_mut`] refuse its bytes until then. Beside slots there are *words* of eight bytes, which peers write by gm_put().
+//! All messages of a port have one size and low priority. They lie in *slots* of memory that GM has
+//! allocated, since an interface accesses no other. A provided or sent slot belongs to GM until its
+//! [`GmEvent`]; [`OpenPort::slot`] and [`OpenPort::slot_mut`] return no bytes until then. Besides
+//! slots there are *words* of eight bytes, which peers write by gm_put().
 //!
-//! Long messages need not be copied through slots: a buffer of the program is registered as a *region*, from which or into which an
-//! interface moves bytes of a peer's region, by gm_put() or gm_get() (`regions.rs`).
+//! Long messages bypass the slots: a buffer of the program is registered as a *region*, from or
+//! into which an interface moves bytes of a peer's region, by gm_put() or gm_get() (`regions.rs`).
 //!
-//! [`declarations`] has what the header gm.h and the GM reference manual (2.0) say; it is the only foreign interface here. It was never
-//! tried with a Myrinet interface, only with the emulation in `tests/gm-emulation`.
+//! [`declarations`] follows the header gm.h and the GM reference manual (2.0); it is the only
+//! foreign interface of this crate. It was tested only with the emulation in `tests/gm-emulation`,
+//! never with a Myrinet interface.
 
 mod declarations;
 mod library;

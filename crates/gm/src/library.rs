@@ -1,59 +1,31 @@
-//! The library.
-
-use crate::declarations::{GM_SUCCESS, Symbols};
+use crate::declarations::{GM_SUCCESS, GmFunctions};
 use libc::{c_int, c_void};
 use oxmpi_sys::foreign::{ForeignLibrary, text};
 use std::ffi::CStr;
 use std::fmt;
 use std::sync::Arc;
 
-/// The name under which the loader finds GM.
+/// GM's file name for the loader.
 pub const LIBRARY: &str = "libgm.so";
 
-/// Why GM cannot be used. The text is for a person.
+/// The reason why GM cannot be used, with a text for users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GmError {
-    /// The library is not there.
     #[error(
         "GM cannot be loaded as '{library}' ({why}): install Myricom's GM 2 with its driver, or name the file by the parameter rpi_gm_library"
     )]
-    Missing {
-        /// The name that was tried.
-        library: String,
-        /// What the loader said.
-        why: String,
-    },
-    /// It is something else.
+    Missing { library: String, why: String },
     #[error("'{library}' has no function {symbol}: it is no GM of version 2")]
-    Symbol {
-        /// The file.
-        library: String,
-        /// What it lacks.
-        symbol: &'static str,
-    },
-    /// A call has failed.
+    Symbol { library: String, symbol: &'static str },
     #[error("GM's {call} says: {why} (status {status})")]
-    Call {
-        /// The call.
-        call: &'static str,
-        /// Its status, see gm.h.
-        status: i32,
-        /// Its text.
-        why: String,
-    },
-    /// Something of the port is exhausted.
+    Call { call: &'static str, status: i32, why: String },
     #[error("port {port} of GM has no more {what}")]
-    Exhausted {
-        /// The port.
-        port: u32,
-        /// Of what.
-        what: &'static str,
-    },
+    Exhausted { port: u32, what: &'static str },
 }
 
-/// GM, loaded into this program. It stays loaded.
+/// GM, loaded into this program for good.
 pub struct GmLibrary {
-    pub(crate) symbols: Symbols,
+    pub(crate) symbols: GmFunctions,
     name: String,
 }
 
@@ -71,9 +43,6 @@ impl fmt::Display for GmLibrary {
 
 impl GmLibrary {
     /// Loads the library `name`: a file name as the loader takes it.
-    ///
-    /// # Errors
-    /// [`GmError::Missing`] and [`GmError::Symbol`].
     pub fn open(name: &str) -> Result<Arc<GmLibrary>, GmError> {
         let missing = |why: String| GmError::Missing { library: name.to_string(), why };
         let opened = ForeignLibrary::open(name).map_err(missing)?;
@@ -85,11 +54,11 @@ impl GmLibrary {
         macro_rules! function {
             ($name:literal) => {{
                 let found: *mut c_void = symbol($name)?;
-                // SAFETY: the field that this initialises has the type of GM's function of this name.
+                // SAFETY: the initialised field has the type of GM's function of this name.
                 unsafe { std::mem::transmute_copy::<*mut c_void, _>(&found) }
             }};
         }
-        let symbols = Symbols {
+        let symbols = GmFunctions {
             init: function!(c"gm_init"),
             finalize: function!(c"gm_finalize"),
             open: function!(c"gm_open"),
@@ -118,13 +87,11 @@ impl GmLibrary {
         Ok(Arc::new(GmLibrary { symbols, name: name.to_string() }))
     }
 
-    /// The text of a status.
     pub(crate) fn text_of(&self, status: c_int) -> String {
-        // SAFETY: it gives a constant string.
+        // SAFETY: it returns a constant string.
         unsafe { text((self.symbols.strerror)(status)) }
     }
 
-    /// What a call has answered, as a result.
     pub(crate) fn check(&self, call: &'static str, status: c_int) -> Result<(), GmError> {
         if status == GM_SUCCESS { Ok(()) } else { Err(self.error(call, status)) }
     }

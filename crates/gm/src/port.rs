@@ -16,81 +16,70 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Events that are read at a time.
+/// The most events of one poll.
 const BATCH: usize = 64;
-/// Words that are made at a time.
+/// Words in one allocation.
 const WORDS: usize = 64;
 
-/// Where messages go: a port of a node, as this interface numbers nodes.
+/// A port of a node, in this interface's numbering of nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct GmTarget {
-    /// The node.
     pub node: u32,
-    /// Its port.
     pub port: u32,
 }
 
-/// A word that a peer writes here, and one that is written at the peer.
-///
-/// [`OpenPort::new_word`] makes them, numbered from 0. One of a number that it has not made is refused.
+/// A pair of words: one that a peer writes here, and the source of writes to the peer.
+/// [`OpenPort::new_word`] numbers them from 0; other numbers are refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WordId(pub u32);
 
-/// What was begun.
+/// An operation that was begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GmOperation {
-    /// [`OpenPort::send`] of this slot, which is the caller's again.
+    /// [`OpenPort::send`] of a slot, which belongs to the caller again.
     Send(GmSlot),
-    /// [`OpenPort::put_word`].
     PutWord,
-    /// [`OpenPort::get_word`].
     GetWord(WordId),
     /// [`OpenPort::put`] from this region.
     Put(GmRegion),
     /// [`OpenPort::get`] into this region.
     Get(GmRegion),
-    /// [`OpenPort::drop_sends`].
     Drop,
 }
 
-/// How an operation has ended.
+/// The result of an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GmStatus {
-    /// The receiver has it.
     Done,
-    /// The target is there and has provided no buffer in time (GM_SEND_TIMED_OUT).
+    /// The target exists but has provided no buffer in time (GM_SEND_TIMED_OUT).
     TimedOut,
-    /// It was dropped by [`OpenPort::drop_sends`].
+    /// [`OpenPort::drop_sends`] has dropped the operation.
     Dropped,
-    /// It has failed, in GM's words.
+    /// GM's text of another failure.
     Failed(String),
 }
 
-/// What has happened at a port.
+/// An event of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GmEvent {
-    /// A message has come into a slot, which is the caller's again.
+    /// A message has come into a slot, which belongs to the caller again.
     Received {
-        /// The slot.
         slot: GmSlot,
-        /// Its length, bytes.
+        /// In bytes.
         len: usize,
-        /// Who has sent it.
         from: GmTarget,
     },
-    /// An operation is over, and its send token is back.
+    /// An operation has ended, and its send token is free.
     Ended {
-        /// What the caller has called the target.
+        /// The caller's number for the target.
         label: u32,
-        /// Which one.
         operation: GmOperation,
-        /// How.
         status: GmStatus,
     },
 }
 
-/// What GM's callback needs. It stays in its place as long as the port is open.
-struct Record {
+/// The context of GM's callback. Its address is fixed while the port is open.
+struct CallbackRecord {
     at: u32,
     ended: *const UnsafeCell<Vec<(u32, c_int)>>,
     label: u32,
@@ -99,10 +88,10 @@ struct Record {
 
 /// GM calls this from gm_unknown().
 pub(crate) unsafe extern "C" fn callback(_: *mut RawPort, context: *mut c_void, status: c_int) {
-    // SAFETY: the context is a record of the port that is being polled. It and the list live as long as the port, and the poll that has
-    // called gm_unknown() refers to neither meanwhile.
+    // SAFETY: the context is a record of the port that is being polled. Record and list live as
+    // long as the port, and the poll that has called gm_unknown() refers to neither meanwhile.
     unsafe {
-        let record = context.cast::<Record>().cast_const();
+        let record = context.cast::<CallbackRecord>().cast_const();
         (*(*(*record).ended).get()).push(((*record).at, status));
     }
 }
@@ -112,7 +101,7 @@ pub struct OpenPort {
     library: Arc<GmLibrary>,
     raw: *mut RawPort,
     number: u32,
-    /// The global identifier of the own node.
+    /// The global identifier of this node.
     node: u32,
     size: u32,
     slots: Slots,
@@ -121,10 +110,10 @@ pub struct OpenPort {
     words: Vec<*mut u8>,
     made_words: usize,
     #[allow(clippy::vec_box)] // GM has their addresses
-    records: Vec<Box<Record>>,
+    records: Vec<Box<CallbackRecord>>,
     free_records: Vec<u32>,
     regions: Regions,
-    /// Callbacks that have come: the record and the status.
+    /// The record and the status of each callback.
     ended: Box<UnsafeCell<Vec<(u32, c_int)>>>,
 }
 
@@ -142,7 +131,8 @@ impl fmt::Debug for OpenPort {
 
 impl Drop for OpenPort {
     fn drop(&mut self) {
-        // SAFETY: it is open, and closed once. GM calls back only from gm_unknown(), and frees what it has allocated for the port.
+        // SAFETY: the port is open, and closed once. GM calls back only from gm_unknown(), and
+        // frees its allocations for the port.
         unsafe {
             (self.library.symbols.close)(self.raw);
             (self.library.symbols.finalize)();
@@ -151,10 +141,8 @@ impl Drop for OpenPort {
 }
 
 impl OpenPort {
-    /// Opens the first port of an interface (`unit`) among `candidates` that nobody has, for messages of at least `message_len` bytes.
-    ///
-    /// # Errors
-    /// What GM says; that of the last candidate, if all are in use.
+    /// Opens the first free port of an interface (`unit`) among `candidates`, for messages of at
+    /// least `message_len` bytes.
     pub fn open(
         library: &Arc<GmLibrary>,
         unit: u32,
@@ -171,12 +159,13 @@ impl OpenPort {
         message_len: usize,
     ) -> Result<OpenPort, GmError> {
         let symbols = &library.symbols;
-        // SAFETY: it may be called any number of times, and is undone as often by gm_finalize(): here or when the port is closed.
+        // SAFETY: it may be called any number of times; gm_finalize() undoes each call, here or
+        // when the port is closed.
         library.check("gm_init", unsafe { (symbols.init)() })?;
         let mut last = None;
         for number in candidates {
             let mut raw = null_mut();
-            // SAFETY: the name ends with a zero, and the place is one for a pointer.
+            // SAFETY: the name ends with a zero, and `raw` has room for a pointer.
             let status =
                 unsafe { (symbols.open)(&mut raw, unit, number, c"OxMPI".as_ptr(), GM_API_VERSION_2_0) };
             if status == GM_SUCCESS && !raw.is_null() {
@@ -184,7 +173,7 @@ impl OpenPort {
             }
             let is_in_use = matches!(status, GM_BUSY | GM_STILL_SHUTTING_DOWN);
             let is_beyond = matches!(status, GM_INVALID_PARAMETER | GM_INVALID_PORT_NUMBER);
-            // The interface has fewer ports than the candidates: those before are what could be had.
+            // The interface has fewer ports: the error of an existing port is more useful.
             if !is_beyond || last.is_none() {
                 last = Some(library.error("gm_open", status));
             }
@@ -192,7 +181,7 @@ impl OpenPort {
                 break;
             }
         }
-        // SAFETY: for the call of gm_init() above.
+        // SAFETY: undoes gm_init() above.
         unsafe { (symbols.finalize)() };
         Err(last.unwrap_or_else(|| library.error("gm_open", GM_INVALID_PARAMETER)))
     }
@@ -204,7 +193,7 @@ impl OpenPort {
         message_len: usize,
     ) -> Result<OpenPort, GmError> {
         let symbols = &library.symbols;
-        // SAFETY: the port is open; these only compute or read.
+        // SAFETY: the port is open; these calls only compute or read.
         let (size, len, send_tokens, receive_tokens) = unsafe {
             let size = (symbols.min_size_for_length)(message_len as c_ulong);
             let len = (symbols.max_length_for_size)(size);
@@ -227,7 +216,7 @@ impl OpenPort {
             ended: Box::default(),
         };
         let mut node = 0;
-        // SAFETY: the port is open, `drop` closes it also after an error here; the places are for numbers.
+        // SAFETY: the port is open, `drop` closes it after an error; each call writes a number.
         unsafe {
             library.check("gm_get_node_id", (symbols.get_node_id)(raw, &mut node))?;
             library
@@ -262,33 +251,30 @@ impl OpenPort {
         self.number
     }
 
-    /// The node that it is on, by its identifier in the whole network.
+    /// The node's identifier in the whole network.
     pub fn node(&self) -> u32 {
         self.node
     }
 
-    /// Send tokens that are free.
+    /// The number of free send tokens.
     pub fn send_tokens(&self) -> u32 {
         self.send_tokens
     }
 
-    /// Receive tokens that are free.
+    /// The number of free receive tokens.
     pub fn receive_tokens(&self) -> u32 {
         self.receive_tokens
     }
 
-    /// The length of a slot, and so of a message at most, bytes.
+    /// The length of a slot, and so of the longest message, in bytes.
     pub fn slot_len(&self) -> usize {
         self.slots.slot_len()
     }
 
-    /// How this interface numbers a node of the network.
-    ///
-    /// # Errors
-    /// The network has no such node.
+    /// This interface's number for a node of the network.
     pub fn resolve(&self, node: u32) -> Result<u32, GmError> {
         let mut local = 0;
-        // SAFETY: the port is open; the place is one for a number.
+        // SAFETY: the port is open; the call writes a number.
         let status = unsafe { (self.library.symbols.global_id_to_node_id)(self.raw, node, &mut local) };
         self.library.check("gm_global_id_to_node_id", status)?;
         Ok(local)
@@ -300,42 +286,37 @@ impl OpenPort {
         if start.is_null() {
             return Err(GmError::Exhausted { port: self.number, what: "memory for DMA (gm_dma_malloc)" });
         }
-        // SAFETY: so many bytes were allocated. GM says nothing of what they are.
+        // SAFETY: `len` bytes were allocated; GM leaves their content undefined.
         unsafe { start.write_bytes(0, len) };
         Ok(start)
     }
 
     /// Makes `count` more slots.
-    ///
-    /// # Errors
-    /// There is no memory for them.
     pub fn more_slots(&mut self, count: usize) -> Result<Vec<GmSlot>, GmError> {
         let start = self.allocate(count * self.slots.stride())?;
-        // SAFETY: it was just allocated, and is freed when the port is closed.
+        // SAFETY: the memory was just allocated, and is freed when the port is closed.
         Ok(unsafe { self.slots.add(start, count) })
     }
 
-    /// What a slot has; nothing while GM has it.
+    /// The bytes of a slot; none while GM has it.
     pub fn slot(&self, slot: GmSlot) -> &[u8] {
         self.slots.slot(slot)
     }
 
-    /// As [`OpenPort::slot`], to be filled.
+    /// The writable bytes of a slot; none while GM has it.
     pub fn slot_mut(&mut self, slot: GmSlot) -> &mut [u8] {
         self.slots.slot_mut(slot)
     }
 
-    /// Provides a slot for a message that comes, whoever has sent it. It takes a receive token.
-    ///
-    /// # Errors
-    /// There is no token, or GM has the slot already.
+    /// Provides a slot for a message of any sender. It takes a receive token.
     pub fn provide(&mut self, slot: GmSlot) -> Result<(), GmError> {
         if self.receive_tokens == 0 {
             return Err(GmError::Exhausted { port: self.number, what: "receive tokens" });
         }
         let start = self.slots.lend(slot).ok_or(GmError::Exhausted { port: self.number, what: "slots" })?;
         self.receive_tokens -= 1;
-        // SAFETY: the slot is as long as messages of this size, lies in GM's memory, and is refused to others until its event.
+        // SAFETY: the slot has the length of messages of this size, lies in GM's memory, and is
+        // inaccessible here until its event.
         unsafe {
             let priority = GM_LOW_PRIORITY as u32;
             (self.library.symbols.provide)(self.raw, start.cast(), self.size, priority, 0);
@@ -343,7 +324,7 @@ impl OpenPort {
         Ok(())
     }
 
-    /// A place for what the callback needs, if there is a send token, which it takes.
+    /// Takes a send token, and makes the record for the callback.
     pub(crate) fn record(&mut self, label: u32, operation: GmOperation) -> Result<*mut c_void, GmError> {
         if self.send_tokens == 0 {
             return Err(GmError::Exhausted { port: self.number, what: "send tokens" });
@@ -351,7 +332,12 @@ impl OpenPort {
         self.send_tokens -= 1;
         let at = self.free_records.pop().unwrap_or_else(|| {
             let at = self.records.len() as u32;
-            self.records.push(Box::new(Record { at, ended: &raw const *self.ended, label, operation }));
+            self.records.push(Box::new(CallbackRecord {
+                at,
+                ended: &raw const *self.ended,
+                label,
+                operation,
+            }));
             at
         });
         let record = &mut self.records[at as usize];
@@ -360,9 +346,6 @@ impl OpenPort {
     }
 
     /// Sends the first `len` bytes of a slot. It takes a send token.
-    ///
-    /// # Errors
-    /// There is no token, or GM has the slot already.
     pub fn send(&mut self, label: u32, to: GmTarget, slot: GmSlot, len: usize) -> Result<(), GmError> {
         let context = self.record(label, GmOperation::Send(slot))?;
         let Some(start) = self.slots.lend(slot) else {
@@ -371,7 +354,8 @@ impl OpenPort {
         };
         let len = len.min(self.slot_len()) as c_ulong;
         let (size, priority) = (self.size, GM_LOW_PRIORITY as u32);
-        // SAFETY: the slot has so many bytes, lies in GM's memory, and is refused to others until its event; the record stays.
+        // SAFETY: the slot has `len` bytes, lies in GM's memory, and is inaccessible here until its
+        // event; the record stays.
         unsafe {
             let send = self.library.symbols.send;
             send(self.raw, start.cast(), size, len, priority, to.node, to.port, callback, context);
@@ -379,10 +363,7 @@ impl OpenPort {
         Ok(())
     }
 
-    /// Makes a word that a peer may write, which is 0.
-    ///
-    /// # Errors
-    /// There is no memory for it.
+    /// Makes a word, initially 0, that a peer may write.
     pub fn new_word(&mut self) -> Result<WordId, GmError> {
         if self.made_words == self.words.len() * WORDS {
             let start = self.allocate(WORDS * 16)?;
@@ -392,37 +373,37 @@ impl OpenPort {
         Ok(WordId(self.made_words as u32 - 1))
     }
 
-    /// The word that the peer writes, and behind it the one that is written at the peer. `None`: it was not made.
+    /// The address of the word that the peer writes; the source for the peer's is 8 bytes on.
     fn place(&self, word: WordId) -> Option<*mut u8> {
         let at = word.0 as usize;
         let region = self.words.get(at / WORDS).filter(|_| at < self.made_words)?;
-        // SAFETY: the region has room for so many.
+        // SAFETY: the region has room for `WORDS` pairs.
         Some(unsafe { region.add(at % WORDS * 16) })
     }
 
-    /// What the peer has written.
+    /// The value that the peer has written.
     pub fn word(&self, word: WordId) -> u64 {
         let Some(place) = self.place(word) else { return 0 };
-        // SAFETY: eight aligned bytes in memory that lives as long as the port; interfaces and this process alone change them.
+        // SAFETY: eight aligned bytes in memory that lives as long as the port; only interfaces and
+        // this process change them.
         unsafe { AtomicU64::from_ptr(place.cast()) }.load(Ordering::Acquire)
     }
 
-    /// Changes it, where no peer writes it: peers may read it by its address.
+    /// Sets a word that no peer writes; peers may read it by its address.
     pub fn set_word(&mut self, word: WordId, value: u64) {
         let Some(place) = self.place(word) else { return };
-        // SAFETY: as for `word`.
+        // SAFETY: eight aligned bytes in memory that lives as long as the port; only interfaces and
+        // this process change them.
         unsafe { AtomicU64::from_ptr(place.cast()) }.store(value, Ordering::SeqCst);
     }
 
-    /// At which address the peer writes it.
+    /// The address of the word for the peer.
     pub fn word_address(&self, word: WordId) -> u64 {
         self.place(word).map_or(0, |place| place as u64)
     }
 
-    /// Writes a word at a peer, at the address that it has named. It takes a send token. One write at a time for each word.
-    ///
-    /// # Errors
-    /// There is no token.
+    /// Writes a word at a peer, at the address that the peer has reported. It takes a send token.
+    /// Only one write at a time for each word.
     pub fn put_word(
         &mut self,
         label: u32,
@@ -432,7 +413,8 @@ impl OpenPort {
     ) -> Result<(), GmError> {
         let place = self.place(word).ok_or(GmError::Exhausted { port: self.number, what: "words" })?;
         let context = self.record(label, GmOperation::PutWord)?;
-        // SAFETY: eight bytes behind the incoming word, in GM's memory, read by the interface until the callback; the record stays.
+        // SAFETY: eight bytes behind the incoming word, in GM's memory, read by the interface until
+        // the callback; the record stays.
         unsafe {
             let from = place.add(8);
             AtomicU64::from_ptr(from.cast()).store(value, Ordering::Release);
@@ -442,11 +424,8 @@ impl OpenPort {
         Ok(())
     }
 
-    /// Drops all that is queued for a target to which something has failed, and lets later messages go there. Once for each failure. It takes
-    /// a send token.
-    ///
-    /// # Errors
-    /// There is no token.
+    /// After a failed operation, drops everything that is queued for its target, and allows later
+    /// messages to the target. Call it once for each failure. It takes a send token.
     pub fn drop_sends(&mut self, label: u32, to: GmTarget) -> Result<(), GmError> {
         let context = self.record(label, GmOperation::Drop)?;
         // SAFETY: the port is open; the record stays.
@@ -457,20 +436,21 @@ impl OpenPort {
         Ok(())
     }
 
-    /// Reads what has happened.
+    /// Appends new events to `into`.
     pub fn poll(&mut self, into: &mut Vec<GmEvent>) {
         for _ in 0..BATCH {
             // SAFETY: the port is open; the event is valid until the next call for this port.
             let event = unsafe { (self.library.symbols.receive)(self.raw) };
-            // SAFETY: as above.
+            // SAFETY: the event is valid until the next call for this port.
             let kind = if event.is_null() { GM_NO_RECV_EVENT } else { unsafe { (*event).kind } };
             match kind {
                 GM_NO_RECV_EVENT => break,
                 GM_RECV_EVENT..=GM_FAST_HIGH_PEER_RECV_EVENT => {
-                    // SAFETY: as above; events of these kinds are messages.
+                    // SAFETY: the event is valid until the next call for this port, and events of
+                    // these kinds are messages.
                     into.extend(unsafe { self.received(&*event) });
                 }
-                // SAFETY: the event is the one that was read last. Callbacks refer to records and to `ended` alone.
+                // SAFETY: the event is the last one read. Callbacks access records and `ended`.
                 _ => unsafe { (self.library.symbols.unknown)(self.raw, event) },
             }
         }
@@ -495,10 +475,8 @@ impl OpenPort {
         }
     }
 
-    /// A message has come.
-    ///
     /// # Safety
-    /// The event is the one that gm_receive() has given last, and of a message.
+    /// `event` is the last result of gm_receive(), and a message.
     unsafe fn received(&mut self, event: &RecvEvent) -> Option<GmEvent> {
         let slot = self.slots.at(u64::from_be(event.buffer) as usize)?;
         let len = (u32::from_be(event.length) as usize).min(self.slot_len());
@@ -506,7 +484,7 @@ impl OpenPort {
         self.receive_tokens += 1;
         if event.kind >= GM_FAST_RECV_EVENT {
             let message = u64::from_be(event.message) as *const u8;
-            // SAFETY: a fast message lies in the receive queue, where it stays until the next event is read.
+            // SAFETY: a fast message stays in the receive queue until the next event is read.
             let message = unsafe { std::slice::from_raw_parts(message, len) };
             self.slots.slot_mut(slot)[..len].copy_from_slice(message);
         }

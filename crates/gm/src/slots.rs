@@ -1,29 +1,27 @@
-//! Memory that GM has allocated, divided into slots of one length.
+//! GM's memory, divided into slots of one length.
 
 use std::collections::HashMap;
 use std::slice;
 
-/// A piece of memory for one message.
+/// The number of a slot: memory for one message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct GmSlot(pub u32);
 
 #[derive(Debug)]
-struct Place {
+struct SlotMemory {
     start: *mut u8,
-    /// GM has it.
     is_lent: bool,
 }
 
-/// All slots of a port.
 #[derive(Debug)]
 pub(crate) struct Slots {
     len: usize,
-    places: Vec<Place>,
+    places: Vec<SlotMemory>,
     by_address: HashMap<usize, GmSlot>,
 }
 
 impl Slots {
-    /// None yet; each will be so many bytes long.
+    /// No slots yet; each will have `len` bytes.
     pub(crate) fn new(len: usize) -> Slots {
         Slots { len, places: Vec::new(), by_address: HashMap::new() }
     }
@@ -32,27 +30,28 @@ impl Slots {
         self.len
     }
 
-    /// From one slot to the next, bytes: no cache line belongs to two.
+    /// The distance between slots in bytes: no cache line belongs to two slots.
     pub(crate) fn stride(&self) -> usize {
         self.len.next_multiple_of(64)
     }
 
-    /// Adds `count` slots, and says which.
+    /// Adds `count` slots and returns them.
     ///
     /// # Safety
-    /// There are `count` times [`Slots::stride`] bytes of zeros at `start`, which nothing else uses as long as this value lives.
+    /// At `start` there are `count` times [`Slots::stride`] zeroed bytes, which nothing else uses
+    /// as long as this value lives.
     pub(crate) unsafe fn add(&mut self, start: *mut u8, count: usize) -> Vec<GmSlot> {
         let first = self.places.len();
         for at in 0..count {
-            // SAFETY: it lies within the memory that the caller speaks of.
+            // SAFETY: the address lies within the caller's memory.
             let start = unsafe { start.add(at * self.stride()) };
             self.by_address.insert(start as usize, GmSlot((first + at) as u32));
-            self.places.push(Place { start, is_lent: false });
+            self.places.push(SlotMemory { start, is_lent: false });
         }
         (first..first + count).map(|at| GmSlot(at as u32)).collect()
     }
 
-    /// Which slot begins at an address.
+    /// The slot that begins at an address.
     pub(crate) fn at(&self, address: usize) -> Option<GmSlot> {
         self.by_address.get(&address).copied()
     }
@@ -60,29 +59,28 @@ impl Slots {
     /// The bytes of a slot; none while GM has it.
     pub(crate) fn slot(&self, slot: GmSlot) -> &[u8] {
         match self.places.get(slot.0 as usize) {
-            // SAFETY: GM does not have it, so its bytes change by `slot_mut` alone.
+            // SAFETY: GM does not have the slot, so only `slot_mut` changes its bytes.
             Some(place) if !place.is_lent => unsafe { slice::from_raw_parts(place.start, self.len) },
             _ => &[],
         }
     }
 
-    /// As [`Slots::slot`], to be filled.
+    /// The writable bytes of a slot; none while GM has it.
     pub(crate) fn slot_mut(&mut self, slot: GmSlot) -> &mut [u8] {
         match self.places.get(slot.0 as usize) {
-            // SAFETY: as for `slot`; this value is borrowed for as long.
+            // SAFETY: GM does not have the slot, and `self` is borrowed mutably.
             Some(place) if !place.is_lent => unsafe { slice::from_raw_parts_mut(place.start, self.len) },
             _ => &mut [],
         }
     }
 
-    /// The address of a slot, which GM has from now on. `None`: it has it already.
+    /// Gives a slot to GM and returns its address; `None` if GM has it already.
     pub(crate) fn lend(&mut self, slot: GmSlot) -> Option<*mut u8> {
         let place = self.places.get_mut(slot.0 as usize).filter(|place| !place.is_lent)?;
         place.is_lent = true;
         Some(place.start)
     }
 
-    /// GM does not have it any more.
     pub(crate) fn take_back(&mut self, slot: GmSlot) {
         if let Some(place) = self.places.get_mut(slot.0 as usize) {
             place.is_lent = false;

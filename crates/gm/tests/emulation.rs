@@ -28,7 +28,8 @@ fn library() -> Arc<GmLibrary> {
             ("GM_EMULATION_VANISH", "12:1".into()),
             ("GM_EMULATION_REGISTERED", "3000000".into()),
         ] {
-            // SAFETY: this is done once, before any port is opened, so the emulation's threads do not read the environment yet.
+            // SAFETY: done once, before any port is opened, so the emulation's threads do not read
+            // the environment yet.
             unsafe { std::env::set_var(name, value) };
         }
         let opened = GmLibrary::open(library.to_str().unwrap()).unwrap();
@@ -42,12 +43,12 @@ fn port(number: u32) -> OpenPort {
     OpenPort::open(&library(), 0, [number].into_iter(), 1000).unwrap()
 }
 
-/// How `of` names the port `number`, which is on the same node.
+/// The target for port `number` of the same node.
 fn target(of: &OpenPort, number: u32) -> GmTarget {
     GmTarget { node: of.resolve(of.node()).unwrap(), port: number }
 }
 
-/// Polls until so many events have come.
+/// Polls until `count` events have come.
 fn events(port: &mut OpenPort, count: usize) -> Vec<GmEvent> {
     let (mut events, start) = (Vec::new(), Instant::now());
     while events.len() < count {
@@ -58,7 +59,7 @@ fn events(port: &mut OpenPort, count: usize) -> Vec<GmEvent> {
     events
 }
 
-/// Sends these bytes by a new slot.
+/// Sends these bytes in a new slot.
 fn send(port: &mut OpenPort, label: u32, to: GmTarget, bytes: &[u8]) {
     let slot = port.more_slots(1).unwrap()[0];
     port.slot_mut(slot)[..bytes.len()].copy_from_slice(bytes);
@@ -87,7 +88,7 @@ fn messages_of_all_lengths_come_with_their_sender_while_nobody_polls() {
     }
     assert_eq!(one.send_tokens(), 0);
     let done: Vec<_> = (0..4).map(|label| (label, GmStatus::Done)).collect();
-    // The receiver has not polled yet: the interface takes what there are buffers for.
+    // The receiver has not polled yet: the interface receives into all provided buffers.
     assert_eq!(statuses(&events(&mut one, 4)), done);
     let came = events(&mut two, 4);
     for (event, message) in came.iter().zip(&messages) {
@@ -135,7 +136,8 @@ fn a_port_has_one_owner_and_the_next_free_one_is_taken() {
     assert_eq!(open(8..=8).unwrap().number(), 8);
 }
 
-/// The first of a queue fails, nothing goes on until it is dropped, and then the order is free again.
+/// The first operation of a queue fails, the others wait until it is dropped, and then the order is
+/// free again.
 #[test]
 fn what_finds_no_buffer_times_out_and_stops_what_is_behind_it() {
     let (mut one, mut two) = (port(10), port(11));
@@ -168,7 +170,7 @@ fn a_port_that_is_closed_or_cut_off_fails_what_goes_there() {
     let _cut_off = port(12);
     let to = target(&one, 12);
     let word = one.new_word().unwrap();
-    // The first packet is answered still.
+    // The first packet is still answered.
     for label in [2, 3] {
         if label == 3 {
             one.drop_sends(0, to).unwrap();
@@ -194,7 +196,7 @@ fn a_word_is_written_where_its_owner_has_it_and_nowhere_else() {
         assert_eq!((is_rejected, *status == GmStatus::Done), (at != address, at == address), "{status:?}");
         assert_eq!(two.word(its), 7);
     }
-    // It can be read there as well, while that process does something else.
+    // A peer can read it there as well, without any call of its process.
     two.set_word(its, 11);
     one.drop_sends(3, target(&one, 15)).unwrap();
     events(&mut one, 1);
@@ -207,7 +209,8 @@ fn a_word_is_written_where_its_owner_has_it_and_nowhere_else() {
     moves_regions(&mut one, &mut two);
 }
 
-/// Regions are moved as long as both are registered, which is possible for so much memory alone.
+/// Regions are moved while both are registered, which is possible only for a limited number of
+/// bytes.
 fn moves_regions(one: &mut OpenPort, two: &mut OpenPort) {
     let values: Vec<u8> = (0..1_000_003u32).map(|at| (at * 7 + (at >> 9)) as u8).collect();
     let (full, empty) = (Owned::new(values.clone()), Owned::new(vec![0u8; values.len()]));
@@ -225,7 +228,7 @@ fn moves_regions(one: &mut OpenPort, two: &mut OpenPort) {
     let why = one.register(&full.buf()).unwrap_err().to_string();
     assert!(why.contains("gm_register_memory says: out of memory"), "{why}");
     one.deregister(second);
-    // What is registered once more is registered still.
+    // A buffer that is registered a second time stays registered.
     two.get(3, from, its, one.region_address(own)).unwrap();
     assert_eq!(statuses(&events(two, 1)), [(3, GmStatus::Done)]);
     let address = one.region_address(own);

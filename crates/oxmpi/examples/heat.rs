@@ -1,4 +1,5 @@
-//! A plate with a hot edge warms up; each rank has some of its columns: `mpirun -n 4 target/debug/examples/heat [STEPS]`.
+//! A plate with a hot edge warms up; each rank has some of its columns: `mpirun -n 4
+//! target/debug/examples/heat [STEPS]`.
 
 use oxmpi::{Communicator, Max, Rank, StridedMut, Sum};
 
@@ -6,12 +7,12 @@ const ROWS: usize = 48;
 const COLUMNS: usize = 96;
 const HOT: f64 = 100.0;
 
-/// The columns of this rank, with one of each neighbour (or of the edge) at either side, row by row.
+/// The columns of this rank, with a neighbour's column (or the edge) at either side.
 struct Strip {
     width: usize,
     now: Vec<f64>,
     next: Vec<f64>,
-    /// The neighbours; at an edge there is nobody.
+    /// The neighbours; `None` at an edge of the plate.
     west: Option<Rank>,
     east: Option<Rank>,
 }
@@ -37,7 +38,7 @@ impl Strip {
         }
     }
 
-    /// Gets the columns of the neighbours.
+    /// Receives the adjacent columns of the neighbours.
     fn exchange(&mut self, world: &Communicator<'_>) -> oxmpi::Result<()> {
         let (mut from_west, rest) = StridedMut::new(&mut self.now, self.width).split_at_column(1);
         let (own, mut from_east) = rest.split_at_column(self.width - 2);
@@ -51,7 +52,7 @@ impl Strip {
         })
     }
 
-    /// One step; how much the temperature has changed at most.
+    /// Computes one step; returns the largest change of temperature.
     fn step(&mut self) -> f64 {
         let mut change: f64 = 0.0;
         for row in 1..ROWS - 1 {
@@ -79,7 +80,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let universe = oxmpi::init()?;
     let world = universe.world();
     let given = std::env::args().nth(1).map_or(Ok(400), |steps| steps.parse());
-    // Rank 0 says what all do, whatever the others have read.
+    // All ranks use the number of rank 0, even if their own arguments differ.
     let steps: u32 = world.broadcast_one(given?, 0)?;
 
     let mut strip = Strip::new(&world);

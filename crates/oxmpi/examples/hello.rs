@@ -1,11 +1,11 @@
-//! Every rank says hello, in order: `mpirun -n 4 target/debug/examples/hello`.
+//! Every rank prints a greeting, in order: `mpirun -n 4 target/debug/examples/hello`.
 
 fn main() -> oxmpi::Result<()> {
     let universe = oxmpi::init()?;
     let world = universe.world();
     let line =
         format!("hello from rank {} of {}, process {}", world.rank(), world.size(), std::process::id());
-    // All ranks may print at any time; rank 0 alone does, so that the lines are in order.
+    // Rank 0 prints all lines, as the output of different ranks has no order.
     if world.rank() > 0 {
         world.send(line.as_bytes(), 0, 0)?;
     } else {

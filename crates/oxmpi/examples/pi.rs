@@ -1,9 +1,9 @@
-//! Pi as an integral, by all ranks together: `mpirun -n 4 target/debug/examples/pi [STEPS]`.
+//! Pi as an integral, computed by all ranks: `mpirun -n 4 target/debug/examples/pi [STEPS]`.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let universe = oxmpi::init()?;
     let world = universe.world();
-    // Only rank 0 reads its arguments; the others are told.
+    // Only rank 0 reads its arguments, and broadcasts the number.
     let mut steps = [1_000_000_u64];
     if world.rank() == 0
         && let Some(given) = std::env::args().nth(1)

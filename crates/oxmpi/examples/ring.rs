@@ -1,4 +1,5 @@
-//! A token goes round all ranks a few times; each adds its rank: `mpirun -n 4 target/debug/examples/ring`.
+//! A token passes all ranks three times; each adds its rank: `mpirun -n 4
+//! target/debug/examples/ring`.
 
 const ROUNDS: i32 = 3;
 const TOKEN: oxmpi::Tag = 1;
@@ -10,7 +11,7 @@ fn main() -> oxmpi::Result<()> {
     let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
     let mut token = [0];
     for round in 0..ROUNDS {
-        // Rank 0 begins; a send to oneself needs the receive first, so all use a request.
+        // Rank 0 may be its own receiver, so that its send must not wait.
         if rank == 0 {
             let sent = world.isend(vec![token[0] + rank], right, TOKEN)?;
             world.recv_into(&mut token, left, TOKEN)?;

@@ -1,5 +1,6 @@
-//! Collectives that move data: operations that all ranks of a communicator call, in the same order (MPI-5.0 chapter 6).
-//! Those that combine data are in `reduction.rs`, those that go on while the program computes in `immediate.rs`.
+//! Collectives that move data: operations that all ranks of a communicator call in the same order
+//! (MPI-5.0 chapter 6). Reductions are in `reduction.rs`, nonblocking collectives in
+//! `immediate.rs`.
 
 use crate::communicator::{Communicator, Rank};
 use crate::error::{Result, settle};
@@ -13,14 +14,12 @@ use oxmpi_mem::regions::{Buffer, BufferMut};
 use oxmpi_objects::error::Result as CoreResult;
 use oxmpi_plan::{Call, Shared};
 
-/// The bytes of so many elements in a message.
 fn bytes<T: Element>(count: usize) -> Shared<usize> {
     Shared(size_of_element::<T>().saturating_mul(count))
 }
 
-/// What the calls are, for the blocking and the immediate forms: arguments checked, buffers left out.
+/// Descriptions of the calls for both forms, after a check of the arguments.
 impl<L: Level> Communicator<'_, L> {
-    /// The root as a number.
     #[track_caller]
     pub(crate) fn root(&self, operation: &'static str, root: Rank) -> u32 {
         match self.core.root(root) {
@@ -29,17 +28,15 @@ impl<L: Level> Communicator<'_, L> {
         }
     }
 
-    /// Whether this is the root.
     pub(crate) fn is_root(&self, root: u32) -> bool {
         self.core.team.rank == root
     }
 
-    /// Elements of all ranks together.
     pub(crate) fn times_size(&self, len: usize) -> usize {
         len.saturating_mul(self.core.team.size() as usize)
     }
 
-    /// One rank's part of what is for all.
+    /// The length of one rank's block of `len` elements.
     #[track_caller]
     pub(crate) fn share(&self, operation: &str, what: &str, len: usize) -> usize {
         let block = len / self.core.team.size() as usize;
@@ -61,7 +58,7 @@ impl<L: Level> Communicator<'_, L> {
         Call::Bcast { root: self.root(operation, root), bytes: bytes::<T>(len) }
     }
 
-    /// `all` is the length of what the root receives into.
+    /// `all` is the length of the root's receive buffer.
     #[track_caller]
     pub(crate) fn gather_call<T: Element>(
         &self,
@@ -77,7 +74,7 @@ impl<L: Level> Communicator<'_, L> {
         Call::Gather { root, block: bytes::<T>(block), in_place: false }
     }
 
-    /// `len` is that of all blocks at the root, of one elsewhere.
+    /// `len` is the length of all blocks at the root, and of one block elsewhere.
     #[track_caller]
     pub(crate) fn gather_in_place_call<T: Element>(
         &self,
@@ -91,7 +88,7 @@ impl<L: Level> Communicator<'_, L> {
         Call::Gather { root, block: bytes::<T>(block), in_place }
     }
 
-    /// `all` is the length of what the root sends.
+    /// `all` is the length of the root's send buffer.
     #[track_caller]
     pub(crate) fn scatter_call<T: Element>(
         &self,
@@ -107,7 +104,7 @@ impl<L: Level> Communicator<'_, L> {
         Call::Scatter { root, block: bytes::<T>(block), in_place: false }
     }
 
-    /// `len` is that of all blocks at the root, of one elsewhere.
+    /// `len` is the length of all blocks at the root, and of one block elsewhere.
     #[track_caller]
     pub(crate) fn scatter_in_place_call<T: Element>(
         &self,
@@ -154,12 +151,10 @@ impl<L: Level> Communicator<'_, L> {
         Call::Alltoall { block: bytes::<T>(self.share(operation, "blocks", len)), in_place: true }
     }
 
-    /// Moves data.
     fn moves(&self, call: Call, input: UserBuf, output: UserBuf) -> CoreResult<()> {
         self.process.run(&self.core, call, Buffers { input, output, element: None }, Combine::Nothing)
     }
 
-    /// Moves data from one buffer to another.
     #[track_caller]
     fn moves_between<B, C>(&self, operation: &'static str, call: Call, from: &B, to: &mut C) -> Result<()>
     where
@@ -170,7 +165,7 @@ impl<L: Level> Communicator<'_, L> {
         settle(operation, done)
     }
 
-    /// Moves data within a buffer; ranks that are not the root of a call in place have it as their input or output.
+    /// Moves data within a buffer.
     #[track_caller]
     fn moves_within<B>(&self, operation: &'static str, call: Call, data: &mut B) -> Result<()>
     where
@@ -184,12 +179,12 @@ impl<L: Level> Communicator<'_, L> {
     }
 }
 
-/// Which side of a call the one buffer is that it is given.
+/// Input and output of a call with one buffer.
 pub(crate) fn sides_in_place(call: &Call, data: UserBuf) -> (UserBuf, UserBuf) {
     let is_input = match call {
-        // The root's output has the other blocks; the others send theirs.
+        // The root's output has the other blocks; the other ranks send their blocks.
         Call::Gather { in_place, .. } | Call::Reduce { in_place, .. } => !in_place,
-        // The root's input has the other blocks; the others receive theirs.
+        // The root's input has the other blocks; the other ranks receive their blocks.
         Call::Scatter { in_place, .. } => *in_place,
         _ => false,
     };
@@ -207,15 +202,13 @@ impl<L: Level> Communicator<'_, L> {
     /// ```
     /// oxmpi::threads(3, |world| world.barrier().unwrap());
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
         settle("barrier", self.moves(Call::Barrier, UserBuf::empty(), UserBuf::empty()))
     }
 
-    /// Gives all ranks what `root` has in `data`, which must be of the same length everywhere (MPI_Bcast, MPI-5.0 section 6.4).
+    /// Sends the `data` of `root` to all ranks, where `data` has the same length (MPI_Bcast, MPI-5.0
+    /// section 6.4).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -224,31 +217,19 @@ impl<L: Level> Communicator<'_, L> {
     ///     assert_eq!(data, [1.5, 2.5]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
-    ///
-    /// # Panics
-    /// If there is no rank `root`.
     #[track_caller]
     pub fn broadcast<B: BufferMut + ?Sized>(&self, data: &mut B, root: Rank) -> Result<()> {
         let call = self.broadcast_call::<B::Element>("broadcast", data.count(), root);
         self.moves_within("broadcast", call, data)
     }
 
-    /// Gives all ranks the value that `root` has (MPI_Bcast).
+    /// Sends the value of `root` to all ranks (MPI_Bcast).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
     ///     assert_eq!(world.broadcast_one(world.rank(), 2).unwrap(), 2);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// As [`broadcast`](Communicator::broadcast).
-    ///
-    /// # Panics
-    /// As [`broadcast`](Communicator::broadcast).
     #[track_caller]
     pub fn broadcast_one<T: Element>(&self, value: T, root: Rank) -> Result<T> {
         let mut data = [value];
@@ -256,8 +237,8 @@ impl<L: Level> Communicator<'_, L> {
         Ok(data[0])
     }
 
-    /// Joins the blocks of all ranks, in the order of ranks, at `root`: `Some` there and `None` elsewhere
-    /// (MPI_Gather, MPI-5.0 section 6.5). All blocks must be of the same length.
+    /// Joins the blocks of all ranks, in the order of ranks, at `root`: `Some` there and `None`
+    /// elsewhere (MPI_Gather, MPI-5.0 section 6.5). All blocks have the same length.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -265,12 +246,6 @@ impl<L: Level> Communicator<'_, L> {
     ///     assert_eq!(all, (world.rank() == 0).then(|| vec![0, -1, 1, -1, 2, -1]));
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed or there is no memory.
-    ///
-    /// # Panics
-    /// If there is no rank `root`.
     #[track_caller]
     pub fn gather<B: Buffer + ?Sized>(&self, block: &B, root: Rank) -> Result<Option<Vec<B::Element>>> {
         let me = self.is_root(self.root("gather", root));
@@ -279,8 +254,7 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_between("gather", call, block, &mut all).map(|()| me.then_some(all))
     }
 
-    /// As [`gather`](Communicator::gather), into memory that is there: `all` is used at `root` only, and may be empty
-    /// elsewhere.
+    /// [`gather`](Communicator::gather) into existing memory: `all` is used only at `root`.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -290,11 +264,8 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     ///
-    /// # Errors
-    /// If a rank has failed.
-    ///
     /// # Panics
-    /// If there is no rank `root`, or `all` at the root is not as long as all blocks together.
+    /// If the length of `all` at the root is not that of all blocks.
     #[track_caller]
     pub fn gather_into<B, C>(&self, block: &B, all: &mut C, root: Rank) -> Result<()>
     where
@@ -305,8 +276,8 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_between("gather_into", call, block, all)
     }
 
-    /// As [`gather`](Communicator::gather) with one buffer: at `root`, `data` is all blocks, among which its own is in its
-    /// place already; elsewhere it is the block (MPI_Gather with MPI_IN_PLACE at the root).
+    /// [`gather`](Communicator::gather) with one buffer: at `root`, `data` has all blocks, of which
+    /// its own is in place already; elsewhere it is the block (MPI_IN_PLACE at the root).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -316,28 +287,22 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     ///
-    /// # Errors
-    /// If a rank has failed.
-    ///
     /// # Panics
-    /// If there is no rank `root`, or `data` there are no blocks of one length for all ranks.
+    /// If `data` at the root does not divide into a block for each rank.
     #[track_caller]
     pub fn gather_in_place<B: BufferMut + ?Sized>(&self, data: &mut B, root: Rank) -> Result<()> {
         let call = self.gather_in_place_call::<B::Element>("gather_in_place", data.count(), root);
         self.moves_within("gather_in_place", call, data)
     }
 
-    /// Joins the blocks of all ranks, in the order of ranks, at all ranks (MPI_Allgather, MPI-5.0 section 6.7). All blocks
-    /// must be of the same length.
+    /// Joins the blocks of all ranks, in the order of ranks, at all ranks (MPI_Allgather, MPI-5.0
+    /// section 6.7). All blocks have the same length.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
     ///     assert_eq!(world.all_gather(&[world.rank()]).unwrap(), [0, 1, 2]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed or there is no memory.
     #[track_caller]
     pub fn all_gather<B: Buffer + ?Sized>(&self, block: &B) -> Result<Vec<B::Element>> {
         let mut all = room::<B::Element>("all_gather", self.times_size(block.count()))?;
@@ -345,7 +310,7 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_between("all_gather", call, block, &mut all).map(|()| all)
     }
 
-    /// As [`all_gather`](Communicator::all_gather), into memory that is there.
+    /// [`all_gather`](Communicator::all_gather) into existing memory.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -355,11 +320,8 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     ///
-    /// # Errors
-    /// If a rank has failed.
-    ///
     /// # Panics
-    /// If `all` is not as long as all blocks together.
+    /// If the length of `all` is not that of all blocks.
     #[track_caller]
     pub fn all_gather_into<B, C>(&self, block: &B, all: &mut C) -> Result<()>
     where
@@ -370,8 +332,8 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_between("all_gather_into", call, block, all)
     }
 
-    /// As [`all_gather`](Communicator::all_gather) with one buffer: `data` is all blocks, among which the own one is in its
-    /// place already (MPI_Allgather with MPI_IN_PLACE).
+    /// [`all_gather`](Communicator::all_gather) with one buffer: `data` has all blocks, of which
+    /// the own one is in place already (MPI_Allgather with MPI_IN_PLACE).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -382,19 +344,16 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     ///
-    /// # Errors
-    /// If a rank has failed.
-    ///
     /// # Panics
-    /// If `data` are no blocks of one length for all ranks.
+    /// If `data` does not divide into a block for each rank.
     #[track_caller]
     pub fn all_gather_in_place<B: BufferMut + ?Sized>(&self, data: &mut B) -> Result<()> {
         let call = self.all_gather_in_place_call::<B::Element>("all_gather_in_place", data.count());
         self.moves_within("all_gather_in_place", call, data)
     }
 
-    /// Gives each rank its block of what `root` has: `block` is filled at all ranks (MPI_Scatter, MPI-5.0 section 6.6). `all`
-    /// is read at `root` only, and may be empty elsewhere.
+    /// Gives each rank its block of the data at `root`: `block` is filled at all ranks
+    /// (MPI_Scatter, MPI-5.0 section 6.6). `all` is read only at `root`.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -405,11 +364,8 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     ///
-    /// # Errors
-    /// If a rank has failed.
-    ///
     /// # Panics
-    /// If there is no rank `root`, or `all` at the root is not as long as all blocks together.
+    /// If the length of `all` at the root is not that of all blocks.
     #[track_caller]
     pub fn scatter<B, C>(&self, all: &B, block: &mut C, root: Rank) -> Result<()>
     where
@@ -420,8 +376,8 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_between("scatter", call, all, block)
     }
 
-    /// As [`scatter`](Communicator::scatter) with one buffer: at `root`, `data` is all blocks, and its own stays where it is;
-    /// elsewhere it is the block (MPI_Scatter with MPI_IN_PLACE at the root).
+    /// [`scatter`](Communicator::scatter) with one buffer: at `root`, `data` has all blocks, and
+    /// its own stays in place; elsewhere it is the block (MPI_IN_PLACE at the root).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -431,19 +387,17 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     ///
-    /// # Errors
-    /// If a rank has failed.
-    ///
     /// # Panics
-    /// If there is no rank `root`, or `data` there are no blocks of one length for all ranks.
+    /// If `data` at the root does not divide into a block for each rank.
     #[track_caller]
     pub fn scatter_in_place<B: BufferMut + ?Sized>(&self, data: &mut B, root: Rank) -> Result<()> {
         let call = self.scatter_in_place_call::<B::Element>("scatter_in_place", data.count(), root);
         self.moves_within("scatter_in_place", call, data)
     }
 
-    /// Gives each rank the block for it from each rank: block `r` of `blocks` goes to rank `r`, and block `r` of the
-    /// result has come from it (MPI_Alltoall, MPI-5.0 section 6.8). All blocks must be of the same length.
+    /// Sends a block to each rank and receives one from each: block `r` of `blocks` goes to rank
+    /// `r`, and block `r` of the result comes from it (MPI_Alltoall, MPI-5.0 section 6.8). All
+    /// blocks have the same length.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -453,11 +407,8 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     ///
-    /// # Errors
-    /// If a rank has failed or there is no memory.
-    ///
     /// # Panics
-    /// If the length of `blocks` is no multiple of the number of ranks.
+    /// If `blocks` does not divide into a block for each rank.
     #[track_caller]
     pub fn all_to_all<B: Buffer + ?Sized>(&self, blocks: &B) -> Result<Vec<B::Element>> {
         let call = self.all_to_all_call::<B::Element>("all_to_all", blocks.count(), blocks.count());
@@ -465,7 +416,7 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_between("all_to_all", call, blocks, &mut result).map(|()| result)
     }
 
-    /// As [`all_to_all`](Communicator::all_to_all), into memory that is there.
+    /// [`all_to_all`](Communicator::all_to_all) into existing memory.
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -475,11 +426,8 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     ///
-    /// # Errors
-    /// If a rank has failed.
-    ///
     /// # Panics
-    /// If the length of `blocks` is no multiple of the number of ranks, or not that of `result`.
+    /// If `blocks` does not divide into a block for each rank, or `result` has another length.
     #[track_caller]
     pub fn all_to_all_into<B, C>(&self, blocks: &B, result: &mut C) -> Result<()>
     where
@@ -490,8 +438,8 @@ impl<L: Level> Communicator<'_, L> {
         self.moves_between("all_to_all_into", call, blocks, result)
     }
 
-    /// As [`all_to_all`](Communicator::all_to_all) with one buffer, whose blocks are sent and replaced (MPI_Alltoall with
-    /// MPI_IN_PLACE).
+    /// [`all_to_all`](Communicator::all_to_all) with one buffer, whose blocks are sent and replaced
+    /// (MPI_Alltoall with MPI_IN_PLACE).
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -502,11 +450,8 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     ///
-    /// # Errors
-    /// If a rank has failed.
-    ///
     /// # Panics
-    /// If the length of `blocks` is no multiple of the number of ranks.
+    /// If `blocks` does not divide into a block for each rank.
     #[track_caller]
     pub fn all_to_all_in_place<B: BufferMut + ?Sized>(&self, blocks: &mut B) -> Result<()> {
         let call = self.all_to_all_in_place_call::<B::Element>("all_to_all_in_place", blocks.count());

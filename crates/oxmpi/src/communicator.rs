@@ -1,4 +1,4 @@
-//! Groups of ranks that talk to each other.
+//! Communicators: groups of ranks with separate messages.
 
 use crate::error::{Result, settle};
 use crate::universe::{Funneled, Level};
@@ -9,29 +9,29 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Number of a rank in a communicator, from 0.
+/// The number of a rank in a communicator, from 0.
 pub type Rank = i32;
 
-/// A group of ranks whose messages are told from those of other communicators (MPI-5.0 chapter 7).
+/// A group of ranks with separate messages (MPI-5.0 chapter 7).
 ///
-/// It lives at most as long as its [`Universe`](crate::Universe), and is closed when it is dropped: what is under way
-/// goes on, and no other rank needs to do anything.
+/// It cannot outlive its [`Universe`](crate::Universe), and is closed on drop: operations under way
+/// continue, and no other rank takes part.
 pub struct Communicator<'u, L: Level = Funneled> {
     pub(crate) process: &'u Arc<Process<Routes>>,
     pub(crate) core: Arc<oxmpi_core::Communicator>,
     /// `None` for world and self, which stay open.
-    _open: Option<Open>,
+    _open: Option<OpenCommunicator>,
     level: PhantomData<L>,
 }
 
-/// Closes a communicator when it is dropped. It does not borrow from the universe, because a destructor counts as a use:
-/// every program would have to drop its communicators by hand before `universe.finalize()`.
-struct Open {
+/// Closes a communicator on drop. It does not borrow from the universe, because a destructor counts
+/// as a use: every program would have to drop its communicators before `universe.finalize()`.
+struct OpenCommunicator {
     process: Arc<Process<Routes>>,
     core: Arc<oxmpi_core::Communicator>,
 }
 
-impl Drop for Open {
+impl Drop for OpenCommunicator {
     fn drop(&mut self) {
         self.process.close(&self.core);
     }
@@ -56,22 +56,23 @@ impl<'u, L: Level> Communicator<'u, L> {
 
     fn opened(&self, core: oxmpi_core::Communicator) -> Communicator<'u, L> {
         let core = Arc::new(core);
-        let open = Open { process: self.process.clone(), core: core.clone() };
+        let open = OpenCommunicator { process: self.process.clone(), core: core.clone() };
         Communicator { process: self.process, core, _open: Some(open), level: PhantomData }
     }
 
-    /// Which rank this process is (MPI_Comm_rank).
+    /// The rank of this process (MPI_Comm_rank).
     pub fn rank(&self) -> Rank {
         self.core.rank()
     }
 
-    /// How many ranks there are (MPI_Comm_size).
+    /// The number of ranks (MPI_Comm_size).
     pub fn size(&self) -> Rank {
         self.core.size()
     }
 
-    /// A communicator of the same ranks with messages of its own (MPI_Comm_dup, MPI-5.0 section 7.4.2). Libraries use
-    /// it so that their messages never meet those of their callers. All ranks must call it.
+    /// A communicator of the same ranks with separate messages (MPI_Comm_dup, MPI-5.0 section
+    /// 7.4.2), for libraries whose messages must not mix with those of their callers. All ranks
+    /// must call it.
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -81,16 +82,14 @@ impl<'u, L: Level> Communicator<'u, L> {
     ///     world.recv::<i32>(1 - world.rank(), 0).unwrap();
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn dup(&self) -> Result<Communicator<'u, L>> {
         settle("dup", self.process.dup(&self.core)).map(|core| self.opened(core))
     }
 
-    /// Communicators of those ranks that give the same colour, ordered by `key`, then by their ranks here
-    /// (MPI_Comm_split, MPI-5.0 section 7.4.2). All ranks must call it; who gives no colour gets no communicator.
+    /// Communicators of the ranks with equal colours, ordered by `key`, then by their ranks here
+    /// (MPI_Comm_split, MPI-5.0 section 7.4.2). All ranks must call it; a rank without a colour
+    /// gets no communicator.
     ///
     /// ```
     /// oxmpi::threads(4, |world| {
@@ -100,11 +99,8 @@ impl<'u, L: Level> Communicator<'u, L> {
     /// });
     /// ```
     ///
-    /// # Errors
-    /// If a rank has failed.
-    ///
     /// # Panics
-    /// If the colour is negative, after the other ranks have got theirs.
+    /// If the colour is negative; the other ranks get their communicators before.
     #[track_caller]
     pub fn split(&self, color: Option<i32>, key: i32) -> Result<Option<Communicator<'u, L>>> {
         self.split_as("split", color, key)
@@ -117,7 +113,7 @@ impl<'u, L: Level> Communicator<'u, L> {
         color: Option<i32>,
         key: i32,
     ) -> Result<Option<Communicator<'u, L>>> {
-        // Negative ones are refused below, but MPI_UNDEFINED means no colour there.
+        // Negative colours are refused by `split`, except MPI_UNDEFINED, which means no colour.
         let color = color.map_or(abi::MPI_UNDEFINED, |c| if c < 0 { i32::MIN } else { c });
         let new = settle(operation, self.process.split(&self.core, color, key))?;
         Ok(new.map(|core| self.opened(core)))

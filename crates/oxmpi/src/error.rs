@@ -1,4 +1,4 @@
-//! Errors, and where programmer errors end.
+//! Errors, and the panics for errors of the program.
 
 use crate::communicator::Rank;
 use oxmpi_abi::constants as abi;
@@ -9,47 +9,47 @@ use oxmpi_engine::Completion;
 use oxmpi_objects::error::MpiError;
 use std::fmt;
 
-/// What most functions return.
+/// The result of most functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of thing has gone wrong, for programs that react to it.
+/// The kind of an error, for programs that react to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// This process could not become a rank: a wrong parameter, or what `mpirun` has handed over is unusable.
+    /// This process could not become a rank: a parameter or the data from `mpirun` are wrong.
     Start,
-    /// [`init`](crate::init) or [`init_threaded`](crate::init_threaded) was called before in this process.
+    /// [`init`](crate::init) or [`init_threaded`](crate::init_threaded) was called before.
     AlreadyInitialized,
-    /// A message was longer than the buffer it was received into.
+    /// A message was longer than its receive buffer.
     Truncated,
-    /// A message is no whole number of elements of the type it was received as.
+    /// The length of a message is no multiple of the element's length.
     WrongType,
     /// Another process has failed or cannot be reached.
     PeerFailed,
-    /// There is no memory.
+    /// There is not enough memory.
     NoMemory,
-    /// Anything else; the text says what.
+    /// Another error; see its text.
     Other,
 }
 
-/// Something that the network, another process or the machine has caused.
+/// An error that the network, another process or the machine has caused.
 ///
 /// ```
 /// oxmpi::threads(1, |world| {
 ///     world.send(&[1u8; 9], 0, 3).unwrap();
 ///     let error = world.recv_into(&mut [0u8; 8], 0, 3).unwrap_err();
 ///     assert_eq!((error.kind(), error.rank()), (oxmpi::ErrorKind::Truncated, Some(0)));
-///     assert_eq!(error.to_string(), "recv_into: a message of 9 bytes arrived for a receive buffer of 8 bytes");
+///     let text = "recv_into: a message of 9 bytes arrived for a receive buffer of 8 bytes";
+///     assert_eq!(error.to_string(), text);
 /// });
 /// ```
 #[derive(PartialEq, Eq)]
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorInfo>);
 
 #[derive(PartialEq, Eq)]
-struct Inner {
+struct ErrorInfo {
     kind: ErrorKind,
     class: i32,
-    /// Whom it is about; negative if that is not known.
     rank: i32,
     operation: &'static str,
     detail: String,
@@ -64,14 +64,14 @@ impl Error {
             ErrorKind::NoMemory => abi::MPI_ERR_NO_MEM,
             ErrorKind::Start | ErrorKind::AlreadyInitialized | ErrorKind::Other => abi::MPI_ERR_OTHER,
         };
-        Error(Box::new(Inner { kind, class, rank: -1, operation, detail: detail.into() }))
+        Error(Box::new(ErrorInfo { kind, class, rank: -1, operation, detail: detail.into() }))
     }
 
     pub(crate) fn start(error: &StartError) -> Error {
         Error::new(ErrorKind::Start, "init", error.to_string())
     }
 
-    /// The same error about a rank, if it is one and errors of this kind are about ranks.
+    /// The error with the rank concerned, for kinds that concern a rank.
     pub(crate) fn about(mut self, rank: i32) -> Error {
         let about_ranks = [ErrorKind::Truncated, ErrorKind::WrongType, ErrorKind::PeerFailed];
         if self.0.rank < 0 && about_ranks.contains(&self.0.kind) {
@@ -80,7 +80,7 @@ impl Error {
         self
     }
 
-    /// What kind of thing has gone wrong.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -90,13 +90,13 @@ impl Error {
         self.0.class
     }
 
-    /// The rank that it is about, in the communicator of the operation: who has failed, or has sent the message. `None`
-    /// if it is about none, or it is not known about which.
+    /// The rank concerned, in the communicator of the operation: the failed rank, or the sender of
+    /// the message. `None` if there is none, or it is unknown.
     pub fn rank(&self) -> Option<Rank> {
         (self.0.rank >= 0).then_some(self.0.rank)
     }
 
-    /// What has happened, with the values; the error displays as the operation and this.
+    /// The description with the values. The error displays as the operation and this text.
     pub fn detail(&self) -> &str {
         &self.0.detail
     }
@@ -109,7 +109,7 @@ impl Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Programs whose `main` returns a `Result` print it this way.
+        // Programs whose `main` returns a `Result` print an error in this form.
         write!(f, "{self} ({:?}, MPI error class {})", self.kind(), self.class())
     }
 }
@@ -122,7 +122,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// From a floor below: an error, or a panic if only the program itself can have caused it.
+/// Converts an error of the core. Panics if only the program can have caused it.
 #[track_caller]
 pub(crate) fn settle<T>(operation: &'static str, result: Result<T, MpiError>) -> Result<T> {
     // No closure: it would hide the caller.
@@ -152,7 +152,7 @@ fn of_mpi(operation: &'static str, error: &MpiError) -> Error {
     out
 }
 
-/// A completion of an operation that went well, or its error. `peer` is whom the operation was with.
+/// The completion of a successful operation, or its error. `peer` is the partner of the operation.
 #[track_caller]
 pub(crate) fn outcome(operation: &'static str, completion: Completion, peer: i32) -> Result<Completion> {
     match error_of(&completion) {
@@ -161,8 +161,8 @@ pub(crate) fn outcome(operation: &'static str, completion: Completion, peer: i32
     }
 }
 
-/// A buffer that an operation keeps although it is over: a defect of the library, reported and not hidden.
-pub(crate) fn kept(operation: &'static str) -> Error {
+/// The error for a complete operation that still uses its buffer: a defect of OxMPI.
+pub(crate) fn buffer_still_used(operation: &'static str) -> Error {
     Error::new(
         ErrorKind::Other,
         operation,

@@ -8,14 +8,15 @@ use oxmpi_objects::group::{Comparison as Relation, Group as Processes};
 use std::fmt;
 use std::ops::RangeBounds;
 
-/// Some processes of the job in some order: each has a rank in the group. A group is a value and says nothing to other
-/// processes; [`Communicator::create`] makes a communicator of it.
+/// An ordered set of processes of the job, each with a rank in the group. Groups are local values;
+/// [`Communicator::create`] makes a communicator of one.
 ///
 /// ```
 /// oxmpi::threads(4, |world| {
 ///     let all = world.group();
 ///     let odd = all.include(&[3, 1]);
-///     assert_eq!((odd.size(), odd.rank()), (2, [None, Some(1), None, Some(0)][world.rank() as usize]));
+///     let ranks = [None, Some(1), None, Some(0)];
+///     assert_eq!((odd.size(), odd.rank()), (2, ranks[world.rank() as usize]));
 ///     let even = all.difference(&odd);
 ///     assert_eq!(even.translate(&all), [Some(0), Some(2)]);
 ///     assert_eq!(even.union(&odd).translate(&all), [Some(0), Some(2), Some(3), Some(1)]);
@@ -25,14 +26,13 @@ use std::ops::RangeBounds;
 #[derive(Clone)]
 pub struct Group {
     processes: Processes,
-    /// This process.
     own: u32,
 }
 
-/// How two groups, or two communicators, are related.
+/// The relation of two groups or communicators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Comparison {
-    /// The same processes in the same order; of communicators, they are the same one.
+    /// The same processes in the same order; for communicators, the same communicator.
     Identical,
     /// Two communicators of the same processes in the same order.
     Congruent,
@@ -49,9 +49,9 @@ impl fmt::Debug for Group {
     }
 }
 
-/// Only mistakes of the program can be wrong with a group.
+/// Panics on an error, which only the program can have caused.
 #[track_caller]
-fn right(operation: &str, made: Result<Processes, MpiError>) -> Processes {
+fn valid(operation: &str, made: Result<Processes, MpiError>) -> Processes {
     match made {
         Ok(processes) => processes,
         Err(error) => panic!("{operation}: {error}"),
@@ -63,17 +63,17 @@ impl Group {
         Group { processes, own: self.own }
     }
 
-    /// How many processes there are (MPI_Group_size).
+    /// The number of processes (MPI_Group_size).
     pub fn size(&self) -> Rank {
         self.processes.size() as Rank
     }
 
-    /// Whether there are none.
+    /// Whether the group has no processes.
     pub fn is_empty(&self) -> bool {
         self.processes.size() == 0
     }
 
-    /// Which of them this process is; `None` if it is none (MPI_Group_rank).
+    /// The rank of this process in the group, if it is a member (MPI_Group_rank).
     pub fn rank(&self) -> Option<Rank> {
         self.processes.rank_of(self.own).map(|rank| rank as Rank)
     }
@@ -81,26 +81,23 @@ impl Group {
     /// The members with these ranks, in this order (MPI_Group_incl).
     ///
     /// # Panics
-    /// If a rank is none of the group, or appears twice.
+    /// If a rank is not in the group, or appears twice.
     #[track_caller]
     pub fn include(&self, ranks: &[Rank]) -> Group {
-        self.with(right("include", self.processes.include(ranks)))
+        self.with(valid("include", self.processes.include(ranks)))
     }
 
-    /// All members but those with these ranks (MPI_Group_excl).
+    /// All members except those with these ranks (MPI_Group_excl).
     ///
     /// ```
     /// oxmpi::threads(3, |world| assert_eq!(world.group().exclude(&[1]).size(), 2));
     /// ```
-    ///
-    /// # Panics
-    /// As [`include`](Group::include).
     #[track_caller]
     pub fn exclude(&self, ranks: &[Rank]) -> Group {
-        self.with(right("exclude", self.processes.exclude(ranks)))
+        self.with(valid("exclude", self.processes.exclude(ranks)))
     }
 
-    /// The members whose ranks are in a range (MPI_Group_range_incl). For ranges with a stride, use
+    /// The members whose ranks are in a range (MPI_Group_range_incl). For a stride use
     /// [`include`](Group::include): `include(&(0..size).step_by(2).collect::<Vec<_>>())`.
     ///
     /// ```
@@ -110,15 +107,15 @@ impl Group {
     /// ```
     pub fn range(&self, ranks: impl RangeBounds<Rank>) -> Group {
         let ranks: Vec<Rank> = (0..self.size()).filter(|rank| ranks.contains(rank)).collect();
-        self.with(right("range", self.processes.include(&ranks)))
+        self.with(valid("range", self.processes.include(&ranks)))
     }
 
-    /// The members of this group, then those of `other` that are not in it (MPI_Group_union).
+    /// The members of this group, then the members of `other` that are not in it (MPI_Group_union).
     pub fn union(&self, other: &Group) -> Group {
         self.with(self.processes.union(&other.processes))
     }
 
-    /// The members that are in `other` too, in this group's order (MPI_Group_intersection).
+    /// The members that are also in `other`, in this group's order (MPI_Group_intersection).
     pub fn intersection(&self, other: &Group) -> Group {
         self.with(self.processes.intersection(&other.processes))
     }
@@ -128,24 +125,24 @@ impl Group {
         self.with(self.processes.difference(&other.processes))
     }
 
-    /// As [`translate`](Group::translate), of a group whose members are all in `other`.
+    /// The ranks in `other`, which must contain all members.
     #[track_caller]
     fn ranks_in(&self, operation: &str, other: &Group) -> Vec<Rank> {
         let ranks = self.translate(other);
-        if let Some(stranger) = ranks.iter().position(Option::is_none) {
-            panic!("{operation}: rank {stranger} of the group is no process of this communicator");
+        if let Some(outsider) = ranks.iter().position(Option::is_none) {
+            panic!("{operation}: rank {outsider} of the group is no process of this communicator");
         }
         ranks.into_iter().flatten().collect()
     }
 
-    /// The rank that each member has in `other`, in the order of ranks here; `None` for those that are not in it
-    /// (MPI_Group_translate_ranks).
+    /// The rank of each member in `other`, in the order of ranks here; `None` for members that are
+    /// not in `other` (MPI_Group_translate_ranks).
     pub fn translate(&self, other: &Group) -> Vec<Option<Rank>> {
         let rank = |process| other.processes.rank_of(process).map(|rank| rank as Rank);
         self.processes.processes().map(rank).collect()
     }
 
-    /// How the two are related; never [`Comparison::Congruent`] (MPI_Group_compare).
+    /// Compares two groups; never [`Comparison::Congruent`] (MPI_Group_compare).
     ///
     /// ```
     /// use oxmpi::Comparison;
@@ -170,11 +167,10 @@ impl<'u, L: Level> Communicator<'u, L> {
     pub fn group(&self) -> Group {
         let team = &self.core.team;
         let processes: Vec<u32> = (0..team.size()).filter_map(|rank| team.map.process(rank)).collect();
-        // The ranks of a communicator are different processes.
-        Group { processes: right("group", Processes::new(&processes)), own: self.process.rank() }
+        Group { processes: valid("group", Processes::new(&processes)), own: self.process.rank() }
     }
 
-    /// How the two are related (MPI_Comm_compare).
+    /// Compares two communicators (MPI_Comm_compare).
     ///
     /// ```
     /// use oxmpi::Comparison;
@@ -192,29 +188,28 @@ impl<'u, L: Level> Communicator<'u, L> {
         }
     }
 
-    /// A communicator of the processes of `group`, with their ranks there; `None` for those that are not in it
-    /// (MPI_Comm_create, MPI-5.0 section 7.4.2). All ranks of this communicator must call it, with the same group, or with
-    /// groups that have no common member: then it makes one for each.
+    /// A communicator of the processes of `group`, with their ranks there; `None` for processes
+    /// that are not in it (MPI_Comm_create, MPI-5.0 section 7.4.2). All ranks of this communicator
+    /// must call it, with the same group or with disjoint groups, each of which gets a
+    /// communicator.
     ///
     /// ```
     /// oxmpi::threads(4, |world| {
     ///     let turned = world.group().include(&[3, 2, 1]);
     ///     let few = world.create(&turned).unwrap();
-    ///     assert_eq!(few.as_ref().map(|few| few.rank()), [None, Some(2), Some(1), Some(0)][world.rank() as usize]);
+    ///     let ranks = [None, Some(2), Some(1), Some(0)];
+    ///     assert_eq!(few.as_ref().map(|few| few.rank()), ranks[world.rank() as usize]);
     ///     if let Some(few) = few {
     ///         assert_eq!(few.all_gather(&[world.rank()]).unwrap(), [3, 2, 1]);
     ///     }
     /// });
     /// ```
     ///
-    /// # Errors
-    /// If a rank has failed.
-    ///
     /// # Panics
-    /// If a member of the group is none of this communicator.
+    /// If a member of the group is not in this communicator.
     #[track_caller]
     pub fn create(&self, group: &Group) -> Result<Option<Communicator<'u, L>>> {
-        // Groups without a common member have different first ones.
+        // Disjoint groups have different first members.
         let first = group.ranks_in("create", &self.group()).first().copied();
         let (color, key) = (group.rank().and(first), group.rank().unwrap_or(0));
         self.split_as("create", color, key)

@@ -1,11 +1,11 @@
-//! Collectives that go on while the program computes (MPI-5.0 section 6.12), with buffers borrowed for a [`Scope`].
+//! Nonblocking collectives (MPI-5.0 section 6.12), with buffers borrowed for a [`Scope`].
 
 use crate::collective::{check_equal, sides_in_place};
 use crate::communicator::Rank;
 use crate::error::{Result, settle};
 use crate::op::{Lowered, Op};
 use crate::reduction::{all_reduce_call, exclusive_scan_call, scan_call};
-use crate::scope::{Scope, ScopedRequest, Started};
+use crate::scope::{Scope, ScopedOperation, ScopedRequest};
 use crate::universe::Level;
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_mem::buffer::UserBuf;
@@ -24,7 +24,7 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     ) -> Result<ScopedRequest<'run, L>> {
         let (comm, buffers) = (self.communicator, Buffers { input, output, element: None });
         let id = settle(operation, comm.process.start(&comm.core, call, buffers, Combine::Nothing, None))?;
-        Ok(self.started(Started::collective(id, None)))
+        Ok(self.started(ScopedOperation::collective(id, None)))
     }
 
     #[track_caller]
@@ -49,7 +49,7 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         let (comm, Lowered { combine, user, panic }) = (self.communicator, op.lower());
         let buffers = Buffers { input, output, element: Some(layout_of::<T>()) };
         let id = settle(operation, comm.process.start(&comm.core, call, buffers, combine, user))?;
-        Ok(self.started(Started::collective(id, Some(panic))))
+        Ok(self.started(ScopedOperation::collective(id, Some(panic))))
     }
 
     #[track_caller]
@@ -78,10 +78,11 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     }
 }
 
-/// All of these fail if a rank has failed, at once or when they are waited for. What their arguments mean, and when they
-/// panic, is said at the blocking form of the same name in [`Communicator`](crate::Communicator).
+/// Nonblocking collectives. Arguments and panics are those of the blocking form of the same name in
+/// [`Communicator`](crate::Communicator). A failure of a rank is an error of the call or of the
+/// wait.
 impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
-    /// Tells the other ranks that this one is here; complete when all are (MPI_Ibarrier).
+    /// Complete when all ranks have called it (MPI_Ibarrier).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -92,9 +93,6 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     ///     }).unwrap();
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn ibarrier(&self) -> Result<ScopedRequest<'run, L>> {
         self.moves("ibarrier", Call::Barrier, UserBuf::empty(), UserBuf::empty())
@@ -112,9 +110,6 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     ///     assert_eq!(data, [1; 2]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn ibroadcast<B: BufferMut + ?Sized>(
         &self,
@@ -137,9 +132,6 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     ///     assert!(world.rank() != 0 || all == [0, 1, 2]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn igather<B, C>(
         &self,
@@ -156,10 +148,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         self.moves("igather", call, self.lender.lend(block), self.lender.lend_mut(all))
     }
 
-    /// [`gather_in_place`](crate::Communicator::gather_in_place) (MPI_Igather with MPI_IN_PLACE at the root).
-    ///
-    /// # Errors
-    /// If a rank has failed.
+    /// [`gather_in_place`](crate::Communicator::gather_in_place)
+    /// (MPI_Igather with MPI_IN_PLACE at the root).
     #[track_caller]
     pub fn igather_in_place<B: BufferMut + ?Sized>(
         &self,
@@ -183,9 +173,6 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     ///     assert_eq!(all, [0, 1, 2]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn iall_gather<B, C>(&self, block: &'scope B, all: &'scope mut C) -> Result<ScopedRequest<'run, L>>
     where
@@ -196,10 +183,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         self.moves("iall_gather", call, self.lender.lend(block), self.lender.lend_mut(all))
     }
 
-    /// [`all_gather_in_place`](crate::Communicator::all_gather_in_place) (MPI_Iallgather with MPI_IN_PLACE).
-    ///
-    /// # Errors
-    /// If a rank has failed.
+    /// [`all_gather_in_place`](crate::Communicator::all_gather_in_place)
+    /// (MPI_Iallgather with MPI_IN_PLACE).
     #[track_caller]
     pub fn iall_gather_in_place<B: BufferMut + ?Sized>(
         &self,
@@ -222,9 +207,6 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     ///     assert_eq!(block, [10 + world.rank()]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn iscatter<B, C>(
         &self,
@@ -241,10 +223,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         self.moves("iscatter", call, self.lender.lend(all), self.lender.lend_mut(block))
     }
 
-    /// [`scatter_in_place`](crate::Communicator::scatter_in_place) (MPI_Iscatter with MPI_IN_PLACE at the root).
-    ///
-    /// # Errors
-    /// If a rank has failed.
+    /// [`scatter_in_place`](crate::Communicator::scatter_in_place)
+    /// (MPI_Iscatter with MPI_IN_PLACE at the root).
     #[track_caller]
     pub fn iscatter_in_place<B: BufferMut + ?Sized>(
         &self,
@@ -269,9 +249,6 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     ///     assert_eq!(from, [r, 10 + r]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn iall_to_all<B, C>(
         &self,
@@ -287,10 +264,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         self.moves("iall_to_all", call, self.lender.lend(blocks), self.lender.lend_mut(result))
     }
 
-    /// [`all_to_all_in_place`](crate::Communicator::all_to_all_in_place) (MPI_Ialltoall with MPI_IN_PLACE).
-    ///
-    /// # Errors
-    /// If a rank has failed.
+    /// [`all_to_all_in_place`](crate::Communicator::all_to_all_in_place)
+    /// (MPI_Ialltoall with MPI_IN_PLACE).
     #[track_caller]
     pub fn iall_to_all_in_place<B: BufferMut + ?Sized>(
         &self,
@@ -313,9 +288,6 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     ///     assert!(world.rank() != 0 || sum == [3]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn ireduce<T: Element>(
         &self,
@@ -329,10 +301,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         self.combines_into("ireduce", call, data, result, op)
     }
 
-    /// [`reduce_in_place`](crate::Communicator::reduce_in_place) (MPI_Ireduce with MPI_IN_PLACE at the root).
-    ///
-    /// # Errors
-    /// If a rank has failed.
+    /// [`reduce_in_place`](crate::Communicator::reduce_in_place)
+    /// (MPI_Ireduce with MPI_IN_PLACE at the root).
     #[track_caller]
     pub fn ireduce_in_place<T: Element>(
         &self,
@@ -358,9 +328,6 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     ///     assert_eq!(largest, [2.0]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn iall_reduce<T: Element>(
         &self,
@@ -374,10 +341,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         self.combines_into("iall_reduce", call, data, result, op)
     }
 
-    /// [`all_reduce_in_place`](crate::Communicator::all_reduce_in_place) (MPI_Iallreduce with MPI_IN_PLACE).
-    ///
-    /// # Errors
-    /// If a rank has failed.
+    /// [`all_reduce_in_place`](crate::Communicator::all_reduce_in_place)
+    /// (MPI_Iallreduce with MPI_IN_PLACE).
     #[track_caller]
     pub fn iall_reduce_in_place<T: Element>(
         &self,
@@ -389,7 +354,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         self.combines_within("iall_reduce_in_place", call, data, op)
     }
 
-    /// [`reduce_scatter_block_into`](crate::Communicator::reduce_scatter_block_into) (MPI_Ireduce_scatter_block).
+    /// [`reduce_scatter_block_into`](crate::Communicator::reduce_scatter_block_into)
+    /// (MPI_Ireduce_scatter_block).
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -401,9 +367,6 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     ///     assert_eq!(mine, [[2], [21]][world.rank() as usize]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn ireduce_scatter_block<T: Element>(
         &self,
@@ -417,7 +380,7 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         self.combines_into("ireduce_scatter_block", call, blocks, block, op)
     }
 
-    /// [`scan`](crate::Communicator::scan) into memory that is there (MPI_Iscan).
+    /// [`scan`](crate::Communicator::scan) into existing memory (MPI_Iscan).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -429,9 +392,6 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     ///     assert_eq!(sum, [world.rank() + 1]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn iscan<T: Element>(
         &self,
@@ -446,9 +406,6 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     }
 
     /// [`scan_in_place`](crate::Communicator::scan_in_place) (MPI_Iscan with MPI_IN_PLACE).
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn iscan_in_place<T: Element>(
         &self,
@@ -460,8 +417,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         self.combines_within("iscan_in_place", call, data, op)
     }
 
-    /// [`exclusive_scan`](crate::Communicator::exclusive_scan) into memory that is there, which stays as it is at rank 0
-    /// (MPI_Iexscan).
+    /// [`exclusive_scan`](crate::Communicator::exclusive_scan) into existing memory, which rank 0
+    /// leaves unchanged (MPI_Iexscan).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -473,9 +430,6 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     ///     assert_eq!(before, [[-1], [10], [20]][world.rank() as usize]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn iexclusive_scan<T: Element>(
         &self,
@@ -489,10 +443,8 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         self.combines_into("iexclusive_scan", call, data, result, op)
     }
 
-    /// [`exclusive_scan_in_place`](crate::Communicator::exclusive_scan_in_place) (MPI_Iexscan with MPI_IN_PLACE).
-    ///
-    /// # Errors
-    /// If a rank has failed.
+    /// [`exclusive_scan_in_place`](crate::Communicator::exclusive_scan_in_place)
+    /// (MPI_Iexscan with MPI_IN_PLACE).
     #[track_caller]
     pub fn iexclusive_scan_in_place<T: Element>(
         &self,

@@ -1,27 +1,28 @@
-//! Message passing between the processes of a parallel program: MPI for Rust, without a C MPI underneath.
+//! Message passing between the processes of a parallel program: MPI in Rust, not over a C MPI.
 //!
 //! # The first program
 //!
-//! A *job* is a number of processes, the *ranks*, that `mpirun -n N PROGRAM` starts. Each calls [`init`] and talks to
-//! the others through a [`Communicator`]; a program started without `mpirun` is a job of one rank.
+//! A *job* is a number of processes, the *ranks*, that `mpirun -n N PROGRAM` starts. Each calls
+//! [`init`] and communicates with the others through a [`Communicator`]; a program started without
+//! `mpirun` is a job of one rank.
 //!
 //! ```
 //! fn main() -> oxmpi::Result<()> {
 //!     let universe = oxmpi::init()?;
 //!     let world = universe.world();
 //!     let sum = world.all_reduce_one(world.rank() + 1, oxmpi::Sum)?;
-//!     println!("rank {} of {}: the sum of 1 to {} is {sum}", world.rank(), world.size(), world.size());
+//!     println!("rank {} of {}: the sum is {sum}", world.rank(), world.size());
 //!     universe.finalize()
 //! }
 //! ```
 //!
-//! A process can be initialised once. For trying things and for tests, [`threads`] runs several ranks in one process;
-//! the examples of these pages do so.
+//! A process can be initialised once. For experiments and tests, [`threads`] runs several ranks in
+//! one process, as the examples of these pages do.
 //!
 //! # Messages
 //!
-//! A message goes to a rank and has a *tag*, a number by which the receiver tells messages apart. What is received is as
-//! long as what was sent:
+//! A message goes to a rank and has a *tag*, a number by which the receiver distinguishes messages.
+//! The received vector is as long as the sent data:
 //!
 //! ```
 //! oxmpi::threads(2, |world| {
@@ -34,14 +35,15 @@
 //! });
 //! ```
 //!
-//! or goes [into](Communicator::recv_into) memory that is there. A long [`send`](Communicator::send) waits for its
-//! receiver: two ranks that exchange data use [`sendrecv`](Communicator::sendrecv), or requests. Partners may be
-//! `Option`s of ranks: `None` is nobody, as beyond the edge of a grid.
+//! [`recv_into`](Communicator::recv_into) receives into existing memory. A long
+//! [`send`](Communicator::send) waits for its receiver: two ranks that exchange data use
+//! [`sendrecv`](Communicator::sendrecv), or requests. A partner may be an `Option` of a rank:
+//! `None` means no partner, as beyond the edge of a grid.
 //!
 //! # Requests
 //!
-//! A message can go on while the program computes. A [`Request`] takes the buffer and gives it back when it is over;
-//! [`wait_all`] and [`RequestSet`] wait for several:
+//! A program can compute during a communication. A [`Request`] takes the buffer and returns it on
+//! completion; [`wait_all`] and [`RequestSet`] wait for several requests:
 //!
 //! ```
 //! oxmpi::threads(2, |world| {
@@ -54,7 +56,8 @@
 //! });
 //! ```
 //!
-//! A [`scope`](Communicator::scope) borrows buffers instead; all that was started in it is over when it returns:
+//! A [`scope`](Communicator::scope) borrows buffers instead; all requests that were started in it
+//! are complete when it returns:
 //!
 //! ```
 //! oxmpi::threads(2, |world| {
@@ -68,13 +71,13 @@
 //! });
 //! ```
 //!
-//! What is done again and again with the same partner can be described once: [`Persistent`]. Who wants to look at a message
-//! before it is received takes it as a [`Message`].
+//! A message that is repeated with the same partner can be described once: [`Persistent`]. A
+//! message that is examined before it is received is a [`Message`].
 //!
 //! # Structs
 //!
-//! Messages consist of [`Element`]s: numbers, arrays and tuples of elements, and structs of elements, nested as one likes.
-//! Padding stays at home: this struct has 24 bytes in memory and 13 in a message.
+//! Messages consist of [`Element`]s: numbers, arrays and tuples of elements, and structs of
+//! elements, nested to any depth. Padding is not sent: this struct has 13 bytes in a message.
 //!
 //! ```
 //! #[derive(oxmpi::Element, Clone, Copy, Debug, PartialEq)]
@@ -96,8 +99,8 @@
 //! });
 //! ```
 //!
-//! A message could bring any pattern of bits, so types for which not every one is a value are no elements. The compiler says
-//! so, and what to do instead:
+//! A message could bring any pattern of bits, so a type with invalid patterns is no element. The
+//! compiler reports such a type, with an alternative:
 //!
 //! ```compile_fail,E0277
 //! oxmpi::threads(1, |world| {
@@ -112,7 +115,8 @@
 //!
 //! ```compile_fail
 //! #[derive(oxmpi::Element, Clone, Copy)]
-//! struct Name { text: &'static str }   // error: a reference cannot be a member of an element of a message
+//! // error: a reference cannot be a member of an element of a message
+//! struct Name { text: &'static str }
 //! ```
 //!
 //! ```compile_fail,E0277
@@ -122,8 +126,8 @@
 //!
 //! # Matrices
 //!
-//! Buffers need not lie in one piece. [`Strided`] and [`StridedMut`] are rectangles of a matrix, such as a column, and can be
-//! used wherever a slice can:
+//! Buffers need not be contiguous. [`Strided`] and [`StridedMut`] are rectangles of a matrix, such
+//! as a column, and are accepted wherever a slice is:
 //!
 //! ```
 //! use oxmpi::{Strided, StridedMut};
@@ -140,7 +144,8 @@
 //!
 //! # Collectives
 //!
-//! All ranks of a communicator call a collective, in the same order. What only the root gets is an `Option`:
+//! All ranks of a communicator call a collective, in the same order. A result that only the root
+//! gets is an `Option`:
 //!
 //! ```
 //! oxmpi::threads(4, |world| {
@@ -153,65 +158,72 @@
 //! });
 //! ```
 //!
-//! Any function of two elements is an operation: [`Op::commutative`], [`Op::ordered`]. Most collectives have forms that
-//! write into memory that is there (`_into`), that replace their argument (`_in_place`), and that go on while the program
-//! computes (in a [`Scope`], with an `i` in front).
+//! Any function of two elements is an operation: [`Op::commutative`], [`Op::ordered`]. Most
+//! collectives have forms that write into existing memory (`_into`), that replace their argument
+//! (`_in_place`), and that do not block (in a [`Scope`], with the prefix `i`).
 //!
 //! # Communicators
 //!
-//! Messages of one communicator are never received in another: libraries [`dup`](Communicator::dup) that of their
-//! callers. [`split`](Communicator::split) and [`create`](Communicator::create) make smaller ones, the latter from
-//! [`Group`]s:
+//! Messages of one communicator are never received in another: a library uses a
+//! [`dup`](Communicator::dup) of its caller's communicator. [`split`](Communicator::split) and
+//! [`create`](Communicator::create) make smaller ones, the latter from [`Group`]s:
 //!
 //! ```
 //! oxmpi::threads(4, |world| {
 //!     let row = world.split(Some(world.rank() / 2), 0).unwrap().unwrap();
-//!     assert_eq!(row.all_reduce_one(world.rank(), oxmpi::Sum).unwrap(), [1, 5][world.rank() as usize / 2]);
+//!     let sum = row.all_reduce_one(world.rank(), oxmpi::Sum).unwrap();
+//!     assert_eq!(sum, [1, 5][world.rank() as usize / 2]);
 //! });
 //! ```
 //!
-//! # What is where
+//! # Overview
 //!
 //! | | |
 //! |---|---|
 //! | start and end | [`init`], [`init_threaded`], [`Universe`], [`threads`] |
-//! | communicators, groups | [`Communicator`]: `rank`, `size`, `dup`, `split`, `create`, `group`, `compare`; [`Group`] |
-//! | messages | `send`, `ssend`, `recv`, `recv_into`, `sendrecv`, `sendrecv_replace`, `probe`, `iprobe` of [`Communicator`] |
-//! | messages found before they are received | `mprobe`, `improbe`: [`Message`] |
-//! | messages that go on while the program computes | `isend`, `issend`, `irecv`: [`Request`] owns its buffer; [`Communicator::scope`] borrows it |
-//! | several of them | [`wait_all`], [`RequestSet`] |
-//! | messages started again and again | `send_init`, `recv_init`: [`Persistent`] |
-//! | collectives | `barrier`, `broadcast`, `gather`, `scatter`, `all_gather`, `all_to_all`, `reduce`, `all_reduce`, `reduce_scatter_block`, `scan`, `exclusive_scan` of [`Communicator`]; of [`Scope`] with an `i` |
-//! | what can be sent | a [`Buffer`] of [`Element`]s: slices, arrays, vectors, [`Strided`]; received into: a [`BufferMut`] |
-//! | operations | [`Number`]s have [`Sum`], [`Max`] and so on, [`Complex`] ones [`Sum`] and [`Product`], [`Located`] ones [`MinLoc`] and [`MaxLoc`]; [`Op`] for all else |
+//! | communicators, groups | [`Communicator`], [`Group`] |
+//! | blocking messages | `send`, `recv`, `sendrecv`, `probe` and others of [`Communicator`] |
+//! | messages examined before they are received | `mprobe`, `improbe`: [`Message`] |
+//! | nonblocking messages | `isend`, `issend`, `irecv`: [`Request`] owns its buffer |
+//! | messages with borrowed buffers | [`Communicator::scope`] |
+//! | several requests | [`wait_all`], [`RequestSet`] |
+//! | repeated messages | `send_init`, `recv_init`: [`Persistent`] |
+//! | collectives | of [`Communicator`], and with the prefix `i` of [`Scope`] |
+//! | send buffers | a [`Buffer`] of [`Element`]s: slices, arrays, vectors, [`Strided`] |
+//! | receive buffers | a [`BufferMut`] |
+//! | operations | [`Sum`], [`Max`] and others, [`MinLoc`], [`MaxLoc`]; else an [`Op`] |
 //!
 //! # Errors and panics
 //!
-//! What the network, another process or the machine can cause is an [`Error`], with its kind, the rank it is about, and a
-//! text. What only a mistake in the program can cause (a rank that does not exist, a negative tag, slices of wrong
-//! lengths) panics where the program made it and says which argument has which value. Nothing panics while it is dropped.
+//! A problem that the network, another process or the machine can cause is an [`Error`], with its
+//! kind, the rank concerned, and a text: every function that communicates returns one if a rank has
+//! failed, or if memory is exhausted. A mistake that only the program can make (a rank that does
+//! not exist, a negative tag, slices of wrong lengths) panics at the line of the call, with the
+//! argument and its value. No drop panics.
 //!
 //! # Threads
 //!
-//! [`Universe`] without a parameter belongs to the thread that called [`init`]: it and everything made from it is
-//! neither `Send` nor `Sync`, so that MPI costs no locks. [`init_threaded`] gives a [`Universe<Multiple>`](Universe),
-//! which all threads may use at once.
+//! [`Universe`] without a parameter belongs to the thread that called [`init`]: it and everything
+//! made from it is neither `Send` nor `Sync`, so that MPI costs no locks. [`init_threaded`] returns
+//! a [`Universe<Multiple>`](Universe), which all threads may use at the same time.
 //!
 //! ```compile_fail,E0277
 //! # let universe = oxmpi::init()?;
 //! let world = universe.world();
-//! std::thread::scope(|s| { s.spawn(|| world.barrier()); });   // error: cannot be shared between threads
+//! // error: cannot be shared between threads
+//! std::thread::scope(|s| { s.spawn(|| world.barrier()); });
 //! # Ok::<(), oxmpi::Error>(())
 //! ```
 //!
 //! ```compile_fail,E0277
 //! oxmpi::threads(1, |world| {
 //!     let request = world.irecv(vec![0], 0, 0).unwrap();
-//!     std::thread::scope(|s| { s.spawn(move || request.wait().map(drop)); });   // error: cannot be sent between threads
+//!     // error: cannot be sent between threads
+//!     std::thread::scope(|s| { s.spawn(move || request.wait().map(drop)); });
 //! });
 //! ```
 //!
-//! Communicators and requests borrow from the universe: the compiler refuses to use them after it has ended.
+//! Communicators and requests borrow from the universe, and cannot be used after its end.
 //!
 //! ```compile_fail,E0505
 //! # let universe = oxmpi::init()?;
@@ -223,7 +235,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
-// What `#[derive(Element)]` makes names this crate, here too.
+// The code of `#[derive(Element)]` names this crate, also within it.
 extern crate self as oxmpi;
 
 mod collective;
@@ -279,7 +291,7 @@ pub use request::Request;
 pub use scope::{Scope, ScopedRequest};
 pub use universe::{Funneled, Level, Multiple, Universe, init, init_threaded, threads};
 
-/// What `#[derive(Element)]` needs. Not for use by hand: an [`Element`] that is wrong is unsound.
+/// For the code of `#[derive(Element)]` only: a wrong implementation of [`Element`] is unsound.
 #[doc(hidden)]
 pub mod derive {
     pub use oxmpi_mem::element::{Member, Shape};

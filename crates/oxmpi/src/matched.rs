@@ -1,9 +1,9 @@
-//! Messages that were found and not received yet (MPI-5.0 section 3.8.2).
+//! Messages that were probed and are not received yet (MPI-5.0 section 3.8.2).
 
 use crate::communicator::Communicator;
 use crate::error::{Result, settle};
 use crate::message::{Source, Status, TagMatch, received, room, room_for, size_of_element};
-use crate::request::{Kind, Request};
+use crate::request::{MessageKind, Request};
 use crate::universe::{Funneled, Level};
 use oxmpi_core::Process;
 use oxmpi_fabric::routes::Routes;
@@ -14,9 +14,8 @@ use oxmpi_mem::regions::BufferMut;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A message that was taken out of its communicator: nobody else can receive it, and it can be received once.
-///
-/// One that is dropped is received and thrown away, so that its sender does not wait for ever.
+/// A message that was taken out of its communicator: only its owner can receive it, once. On drop
+/// the message is received and discarded, so that its sender does not wait for ever.
 ///
 /// ```compile_fail,E0382
 /// oxmpi::threads(1, |world| {
@@ -29,7 +28,6 @@ use std::marker::PhantomData;
 #[must_use = "a message that is dropped is thrown away"]
 pub struct Message<'u, L: Level = Funneled> {
     process: &'u Process<Routes>,
-    /// `None` after it was received.
     raw: Option<u64>,
     status: Status,
     level: PhantomData<L>,
@@ -55,12 +53,6 @@ impl<'u, L: Level> Communicator<'u, L> {
     ///     }
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If the sender has failed.
-    ///
-    /// # Panics
-    /// If there is no rank `source`, or `tag` is negative.
     #[track_caller]
     pub fn mprobe(&self, source: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Message<'u, L>> {
         let source = source.into().raw();
@@ -69,7 +61,7 @@ impl<'u, L: Level> Communicator<'u, L> {
         Ok(self.message(raw, Status::new(&completion)))
     }
 
-    /// Takes a message if one is there (MPI_Improbe).
+    /// Takes a message if one has come (MPI_Improbe).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -80,12 +72,6 @@ impl<'u, L: Level> Communicator<'u, L> {
     ///     assert_eq!(message.recv::<u8>().unwrap().0, [7]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If the sender has failed.
-    ///
-    /// # Panics
-    /// As [`mprobe`](Communicator::mprobe).
     #[track_caller]
     pub fn improbe(
         &self,
@@ -114,12 +100,12 @@ impl<'u, L: Level> Communicator<'u, L> {
 }
 
 impl<'u, L: Level> Message<'u, L> {
-    /// Who has sent it, and what it is.
+    /// Source, tag and length of the message.
     pub fn status(&self) -> Status {
         self.status
     }
 
-    /// Receives it (MPI_Mrecv).
+    /// Receives the message (MPI_Mrecv).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -128,16 +114,13 @@ impl<'u, L: Level> Message<'u, L> {
     ///     assert_eq!((data, status.bytes()), (vec![1, 2], 4));
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// As [`Communicator::recv`].
     #[track_caller]
     pub fn recv<T: Element>(self) -> Result<(Vec<T>, Status)> {
         let room = room_for("recv", self.status)?;
         self.recv_as("recv", room)
     }
 
-    /// Receives it into a vector that was made before, for a message that may have been shorter.
+    /// Receives into `made` if it is long enough, or else into a new vector.
     #[track_caller]
     pub(crate) fn recv_as<T: Element>(
         mut self,
@@ -151,7 +134,7 @@ impl<'u, L: Level> Message<'u, L> {
         Ok((data, status))
     }
 
-    /// Receives it into `buffer` (MPI_Mrecv).
+    /// Receives the message into `buffer` (MPI_Mrecv).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -161,9 +144,6 @@ impl<'u, L: Level> Message<'u, L> {
     ///     assert_eq!(buffer, [1, 2, 0, 0, 0]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// As [`Communicator::recv_into`].
     #[track_caller]
     pub fn recv_into<B: BufferMut + ?Sized>(mut self, buffer: &mut B) -> Result<Status> {
         self.receive("recv_into", buffer)
@@ -176,7 +156,7 @@ impl<'u, L: Level> Message<'u, L> {
         received::<B::Element>(operation, settle(operation, done), source)
     }
 
-    /// Starts to receive it into `buffer`, whose length is the room there is (MPI_Imrecv).
+    /// Starts to receive the message into `buffer`, which must be long enough (MPI_Imrecv).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -185,20 +165,16 @@ impl<'u, L: Level> Message<'u, L> {
     ///     assert_eq!(request.wait().unwrap().0, [1, 2]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If the sender has failed.
     #[track_caller]
     pub fn irecv<T: Element>(mut self, buffer: Vec<T>) -> Result<Request<'u, T, L>> {
         let (raw, source) = (self.raw.take(), self.status.source().unwrap_or(-1));
         let buffer = Owned::new(buffer);
         let id =
             settle("irecv", self.process.imrecv(taken(raw), buffer.buf())).map_err(|e| e.about(source))?;
-        Ok(Request::new(self.process, id, Kind::Receive, source, buffer))
+        Ok(Request::new(self.process, id, MessageKind::Receive, source, buffer))
     }
 }
 
-/// The message of a value that is consumed by its receive.
 fn taken(raw: Option<u64>) -> u64 {
     raw.unwrap_or(oxmpi_core::matched::NULL)
 }
@@ -208,7 +184,7 @@ impl<L: Level> Drop for Message<'_, L> {
         if let Some(raw) = self.raw.take()
             && let Ok(request) = self.process.imrecv(raw, UserBuf::empty())
         {
-            // It is a request: it was just made.
+            // It cannot fail: the request was just made.
             let _ = self.process.free_request(request.raw());
         }
     }

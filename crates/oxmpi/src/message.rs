@@ -10,41 +10,42 @@ use oxmpi_mem::element::Element;
 use oxmpi_mem::memory::{lend_buffer, lend_buffer_mut, lend_mut, view_of, zeros};
 use oxmpi_mem::regions::{Buffer, BufferMut};
 
-/// A number of the sender's choice, 0 to 2^31-1, by which receivers tell messages apart.
+/// A number from 0 to 2^31-1 that the sender chooses, by which receivers distinguish messages.
 pub type Tag = i32;
 
-/// Where a message goes. A rank, or `Some` rank, converts to it; `None` is nobody, which makes edges of grids easy.
+/// The destination of a message. A rank, or `Some` rank, converts to it; `None` means no
+/// destination, as beyond the edge of a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dest {
-    /// To a rank.
+    /// A rank.
     Rank(Rank),
-    /// Nowhere: the send does nothing (MPI_PROC_NULL, MPI-5.0 section 3.10).
+    /// None: the send does nothing (MPI_PROC_NULL, MPI-5.0 section 3.10).
     Nobody,
 }
 
-/// Whose messages are received. A rank, or `Some` rank, converts to it; `None` is nobody.
+/// The source of a message. A rank, or `Some` rank, converts to it; `None` means no source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A rank's.
+    /// A rank.
     Rank(Rank),
-    /// Anybody's (MPI_ANY_SOURCE).
+    /// Any rank (MPI_ANY_SOURCE).
     Any,
-    /// Nobody's: the receive does nothing (MPI_PROC_NULL).
+    /// None: the receive does nothing (MPI_PROC_NULL).
     Nobody,
 }
 
-/// Which tags are received. A [`Tag`] converts to it.
+/// The tags that a receive accepts. A [`Tag`] converts to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagMatch {
-    /// This one.
+    /// This tag.
     Is(Tag),
     /// Any (MPI_ANY_TAG).
     Any,
 }
 
-/// Receive from anybody.
+/// Any source.
 pub const ANY_SOURCE: Source = Source::Any;
-/// Receive messages with any tag.
+/// Any tag.
 pub const ANY_TAG: TagMatch = TagMatch::Any;
 
 impl From<Rank> for Dest {
@@ -78,7 +79,7 @@ impl From<Tag> for TagMatch {
 }
 
 impl Dest {
-    /// As the floors below number it. Negative numbers are the standard's constants there, and mistakes here.
+    /// The core's number, where negative numbers are constants. Panics on a negative rank.
     #[track_caller]
     pub(crate) fn raw(self) -> i32 {
         match self {
@@ -92,7 +93,6 @@ impl Dest {
 }
 
 impl Source {
-    /// As [`Dest::raw`].
     #[track_caller]
     pub(crate) fn raw(self) -> i32 {
         match self {
@@ -107,7 +107,6 @@ impl Source {
 }
 
 impl TagMatch {
-    /// As [`Dest::raw`].
     #[track_caller]
     pub(crate) fn raw(self) -> i32 {
         match self {
@@ -118,7 +117,7 @@ impl TagMatch {
     }
 }
 
-/// What is known of a message (MPI_Status, MPI-5.0 section 3.2.5).
+/// Source, tag and length of a message (MPI_Status, MPI-5.0 section 3.2.5).
 ///
 /// ```
 /// oxmpi::threads(1, |world| {
@@ -137,7 +136,7 @@ pub struct Status {
 
 impl Status {
     pub(crate) fn new(completion: &Completion) -> Status {
-        // The message is in this process's memory, or was asked for its length: it fits.
+        // The message is in this process's memory, or was probed; its length fits.
         Status {
             source: completion.source,
             tag: completion.tag,
@@ -145,34 +144,34 @@ impl Status {
         }
     }
 
-    /// Who sent it; `None` if there was no message, because the source was [`Source::Nobody`].
+    /// The sender; `None` if the source was [`Source::Nobody`], so that there was no message.
     pub fn source(&self) -> Option<Rank> {
         (self.source >= 0).then_some(self.source)
     }
 
-    /// Its tag; negative if there was no message.
+    /// The tag; negative if there was no message.
     pub fn tag(&self) -> Tag {
         self.tag
     }
 
-    /// Its length in bytes, without padding.
+    /// The length in bytes, without padding.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Its length in elements of `T`; `None` if it is no whole number of them (MPI_Get_count).
+    /// The length in elements of `T`; `None` if it is no whole number of elements (MPI_Get_count).
     pub fn count<T: Element>(&self) -> Option<usize> {
         self.bytes.is_multiple_of(size_of_element::<T>()).then(|| self.bytes / size_of_element::<T>())
     }
 }
 
-/// The bytes of an element in a message. Elements without bytes cannot be counted in one.
+/// The bytes of an element in a message. Types without bytes cannot be sent.
 pub(crate) const fn size_of_element<T: Element>() -> usize {
     const { assert!(T::SHAPE.data_bytes() > 0, "a type without bytes cannot be sent") };
     T::SHAPE.data_bytes()
 }
 
-/// What has come must be whole elements.
+/// Checks that a message consists of whole elements.
 pub(crate) fn whole<T: Element>(operation: &'static str, status: Status) -> Result<Status> {
     match status.count::<T>() {
         Some(_) => Ok(status),
@@ -194,9 +193,9 @@ fn not_whole<T: Element>(operation: &'static str, status: Status) -> Error {
 }
 
 impl<L: Level> Communicator<'_, L> {
-    /// Sends; returns when `data` is on its way, which for long messages means that the receiver is taking it
-    /// (MPI_Send, MPI-5.0 section 3.2.1). So two ranks that both send first and receive then may wait for each other for
-    /// ever: see [`sendrecv`](Communicator::sendrecv).
+    /// Sends; returns when the caller may reuse `data`, which for a long message means that the
+    /// receiver is taking it (MPI_Send, MPI-5.0 section 3.2.1). So two ranks that both send before
+    /// they receive may wait for each other for ever: see [`sendrecv`](Communicator::sendrecv).
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -207,12 +206,6 @@ impl<L: Level> Communicator<'_, L> {
     ///     }
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If the receiver has failed.
-    ///
-    /// # Panics
-    /// If there is no rank `dest`, or `tag` is negative.
     #[track_caller]
     pub fn send<B: Buffer + ?Sized>(&self, data: &B, dest: impl Into<Dest>, tag: Tag) -> Result<()> {
         self.send_as("send", Mode::Standard, data, dest.into(), tag)
@@ -229,12 +222,6 @@ impl<L: Level> Communicator<'_, L> {
     ///     }
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// As [`send`](Communicator::send).
-    ///
-    /// # Panics
-    /// As [`send`](Communicator::send).
     #[track_caller]
     pub fn ssend<B: Buffer + ?Sized>(&self, data: &B, dest: impl Into<Dest>, tag: Tag) -> Result<()> {
         self.send_as("ssend", Mode::Synchronous, data, dest.into(), tag)
@@ -251,7 +238,7 @@ impl<L: Level> Communicator<'_, L> {
     ) -> Result<()> {
         let _ = size_of_element::<B::Element>();
         let dest = dest.raw();
-        // The short way, if it is open; otherwise the one that can wait and tells what is wrong.
+        // The fast path first; the general path can wait, and reports errors.
         if mode == Mode::Standard
             && view_of(data, |bytes| self.process.send_now(&self.core, bytes, dest, tag)) == Some(true)
         {
@@ -274,11 +261,7 @@ impl<L: Level> Communicator<'_, L> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::WrongType`] if it is no whole number of `T` (the message is then gone); [`ErrorKind::NoMemory`]; the
-    /// sender has failed.
-    ///
-    /// # Panics
-    /// If there is no rank `source`, or `tag` is negative.
+    /// [`ErrorKind::WrongType`] if the message is no whole number of `T`; the message is lost then.
     #[track_caller]
     pub fn recv<T: Element>(
         &self,
@@ -287,16 +270,16 @@ impl<L: Level> Communicator<'_, L> {
     ) -> Result<(Vec<T>, Status)> {
         let (source, tag) = (source.into(), tag.into());
         loop {
-            // The room is found before the message is taken: if there is none the message stays where it is.
+            // Allocated before the message is taken: without memory the message stays.
             let room = room_for::<T>("recv", self.probe_as("recv", source, tag)?)?;
-            // Another thread may have been quicker.
+            // Another thread may have taken the message meanwhile.
             if let Some(message) = self.improbe_as("recv", source, tag)? {
                 return message.recv_as("recv", room);
             }
         }
     }
 
-    /// Receives into `buffer` (MPI_Recv). The message may be shorter: [`Status::count`] says how much has come.
+    /// Receives into `buffer` (MPI_Recv). [`Status::count`] is the length of the message.
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -312,11 +295,8 @@ impl<L: Level> Communicator<'_, L> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Truncated`] if the message is longer than `buffer`, which then has its beginning;
-    /// [`ErrorKind::WrongType`] if it is no whole number of elements; the sender has failed.
-    ///
-    /// # Panics
-    /// As [`recv`](Communicator::recv).
+    /// [`ErrorKind::Truncated`] if the message is longer than `buffer`, which then has its
+    /// beginning; [`ErrorKind::WrongType`] if it is no whole number of elements.
     #[track_caller]
     pub fn recv_into<B: BufferMut + ?Sized>(
         &self,
@@ -330,8 +310,7 @@ impl<L: Level> Communicator<'_, L> {
         received::<B::Element>("recv_into", settle("recv_into", done), source)
     }
 
-    /// Sends and receives at the same time, so that ranks can exchange data without waiting for each other
-    /// (MPI_Sendrecv).
+    /// Sends and receives at the same time, which cannot deadlock (MPI_Sendrecv).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -341,12 +320,6 @@ impl<L: Level> Communicator<'_, L> {
     ///     assert_eq!(from_left, [left]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// As [`send`](Communicator::send) and [`recv_into`](Communicator::recv_into).
-    ///
-    /// # Panics
-    /// As [`send`](Communicator::send) and [`recv`](Communicator::recv).
     #[track_caller]
     pub fn sendrecv<S: Buffer + ?Sized, R: BufferMut + ?Sized>(
         &self,
@@ -369,7 +342,7 @@ impl<L: Level> Communicator<'_, L> {
         received::<R::Element>("sendrecv", settle("sendrecv", done), source)
     }
 
-    /// Sends what is in `data` and receives into it (MPI_Sendrecv_replace).
+    /// Sends the content of `data` and receives into it (MPI_Sendrecv_replace).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -382,9 +355,6 @@ impl<L: Level> Communicator<'_, L> {
     ///
     /// # Errors
     /// As [`sendrecv`](Communicator::sendrecv); [`ErrorKind::NoMemory`] for a copy of the data.
-    ///
-    /// # Panics
-    /// As [`sendrecv`](Communicator::sendrecv).
     #[track_caller]
     pub fn sendrecv_replace<B: BufferMut + ?Sized>(
         &self,
@@ -400,7 +370,7 @@ impl<L: Level> Communicator<'_, L> {
         self.sendrecv(&copy, dest, send_tag, data, source, receive_tag)
     }
 
-    /// Waits until a message is there, and leaves it there (MPI_Probe).
+    /// Waits until a message has come, and does not take it (MPI_Probe).
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -414,13 +384,7 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     ///
-    /// With threads, another one may receive the message first: then use [`mprobe`](Communicator::mprobe).
-    ///
-    /// # Errors
-    /// If the sender has failed.
-    ///
-    /// # Panics
-    /// As [`recv`](Communicator::recv).
+    /// Another thread may receive the message first: then use [`mprobe`](Communicator::mprobe).
     #[track_caller]
     pub fn probe(&self, source: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Status> {
         self.probe_as("probe", source.into(), tag.into())
@@ -433,7 +397,7 @@ impl<L: Level> Communicator<'_, L> {
         settle(operation, found).map(|c| Status::new(&c)).map_err(|e| e.about(source))
     }
 
-    /// Looks whether a message is there (MPI_Iprobe).
+    /// Probes whether a message has come (MPI_Iprobe).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -443,12 +407,6 @@ impl<L: Level> Communicator<'_, L> {
     ///     world.recv::<u8>(0, 0).unwrap();
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If the sender has failed.
-    ///
-    /// # Panics
-    /// As [`recv`](Communicator::recv).
     #[track_caller]
     pub fn iprobe(&self, source: impl Into<Source>, tag: impl Into<TagMatch>) -> Result<Option<Status>> {
         let source = source.into().raw();
@@ -457,17 +415,16 @@ impl<L: Level> Communicator<'_, L> {
     }
 }
 
-/// A vector of `len` zeros that an operation is to fill.
+/// A vector of `len` zeros for an operation to fill.
 pub(crate) fn room<T: Element>(operation: &'static str, len: usize) -> Result<Vec<T>> {
     zeros(len).map_err(|e| Error::new(ErrorKind::NoMemory, operation, e.to_string()))
 }
 
-/// Room for a message.
 pub(crate) fn room_for<T: Element>(operation: &'static str, status: Status) -> Result<Vec<T>> {
     room(operation, status.bytes.div_ceil(size_of_element::<T>()))
 }
 
-/// What a receive from `source` says that is over.
+/// The status or the error of a completed receive from `source`.
 #[track_caller]
 pub(crate) fn received<T: Element>(
     operation: &'static str,

@@ -1,4 +1,4 @@
-//! What reductions combine, and how (MPI-5.0 section 6.9).
+//! Operations for reductions (MPI-5.0 section 6.9).
 
 use crate::message::size_of_element;
 use oxmpi_coll::{Combine, UserReduction};
@@ -12,17 +12,17 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What can be added and multiplied: a [`Number`] or a [`Complex`](crate::Complex) one.
+/// A type for sums and products: a [`Number`] or a [`Complex`](crate::Complex) number.
 pub trait Arithmetic: Element + sealed::Represented {}
 
-/// A number that the predefined operations are made for: all primitive ones but `u128`.
+/// A number with the predefined operations: every primitive number except `u128`.
 pub trait Number: Arithmetic {}
 
-/// A [`Number`] with bits to combine.
+/// A [`Number`] with bitwise operations.
 pub trait Integer: Number {}
 
 pub(crate) mod sealed {
-    /// How the kernels see it.
+    /// The type's representation in the kernels.
     pub trait Represented {
         const SCALAR: oxmpi_mem::kernels::Scalar;
     }
@@ -55,15 +55,16 @@ macro_rules! integers {
 }
 integers!(i8 i16 i32 i64 i128 isize u8 u16 u32 u64 usize);
 
-/// An operation on elements of type `T`. The predefined ones convert to it: [`Sum`], [`Product`], [`Min`], [`Max`],
-/// [`BitAnd`], [`BitOr`], [`BitXor`], [`MinLoc`](crate::MinLoc), [`MaxLoc`](crate::MaxLoc).
+/// An operation on elements of type `T`. The predefined operations convert to it: [`Sum`],
+/// [`Product`], [`Min`], [`Max`], [`BitAnd`], [`BitOr`], [`BitXor`], [`MinLoc`](crate::MinLoc),
+/// [`MaxLoc`](crate::MaxLoc).
 #[derive(Clone)]
 pub struct Op<T> {
-    how: How<T>,
+    kind: OpKind<T>,
 }
 
 #[derive(Clone)]
-enum How<T> {
+enum OpKind<T> {
     Kernel(kernels::Op, Scalar),
     Function { function: Arc<Function<T>>, commutative: bool },
 }
@@ -72,32 +73,33 @@ type Function<T> = dyn Fn(&T, &T) -> T + Send + Sync;
 
 impl<T> fmt::Debug for Op<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.how {
-            How::Kernel(op, _) => write!(f, "Op({op:?})"),
-            How::Function { commutative, .. } => write!(f, "Op(function, commutative: {commutative})"),
+        match &self.kind {
+            OpKind::Kernel(op, _) => write!(f, "Op({op:?})"),
+            OpKind::Function { commutative, .. } => write!(f, "Op(function, commutative: {commutative})"),
         }
     }
 }
 
 impl<T: Element> Op<T> {
-    /// The program's own operation: associative, and the same whichever way round its operands are.
+    /// An associative and commutative function of the program.
     ///
     /// ```
     /// use oxmpi::Op;
-    /// let longest = |a: &[f64; 2], b: &[f64; 2]| if a[0].hypot(a[1]) >= b[0].hypot(b[1]) { *a } else { *b };
+    /// let length = |v: &[f64; 2]| v[0].hypot(v[1]);
+    /// let longer = move |a: &[f64; 2], b: &[f64; 2]| if length(a) < length(b) { *b } else { *a };
     /// oxmpi::threads(3, |world| {
     ///     let vector = [f64::from(world.rank()), 1.0];
-    ///     assert_eq!(world.all_reduce_one(vector, Op::commutative(longest)).unwrap(), [2.0, 1.0]);
+    ///     assert_eq!(world.all_reduce_one(vector, Op::commutative(longer)).unwrap(), [2.0, 1.0]);
     /// });
     /// ```
     ///
-    /// If the function panics, the panic comes out of the reduction on that rank after the reduction has ended; the
-    /// other ranks get a result that means nothing.
+    /// If the function panics, the panic leaves the reduction on that rank after the reduction has
+    /// ended; the results of other ranks are undefined.
     pub fn commutative(function: impl Fn(&T, &T) -> T + Send + Sync + 'static) -> Op<T> {
-        Op { how: How::Function { function: Arc::new(function), commutative: true } }
+        Op { kind: OpKind::Function { function: Arc::new(function), commutative: true } }
     }
 
-    /// As [`commutative`](Op::commutative), but operands are combined in the order of their ranks.
+    /// [`commutative`](Op::commutative) with the operands in the order of ranks.
     ///
     /// ```
     /// use oxmpi::Op;
@@ -109,32 +111,30 @@ impl<T: Element> Op<T> {
     /// });
     /// ```
     pub fn ordered(function: impl Fn(&T, &T) -> T + Send + Sync + 'static) -> Op<T> {
-        Op { how: How::Function { function: Arc::new(function), commutative: false } }
+        Op { kind: OpKind::Function { function: Arc::new(function), commutative: false } }
     }
 
-    /// A predefined operation.
     pub(crate) fn kernel(op: kernels::Op, scalar: Scalar) -> Op<T> {
-        Op { how: How::Kernel(op, scalar) }
+        Op { kind: OpKind::Kernel(op, scalar) }
     }
 
     pub(crate) fn is_commutative(&self) -> bool {
-        match self.how {
-            How::Kernel(..) => true,
-            How::Function { commutative, .. } => commutative,
+        match self.kind {
+            OpKind::Kernel(..) => true,
+            OpKind::Function { commutative, .. } => commutative,
         }
     }
 
-    /// As the floor below wants it: the combination, and the function if it is not a kernel.
     pub(crate) fn lower(self) -> Lowered {
-        match self.how {
-            How::Kernel(op, scalar) => {
+        match self.kind {
+            OpKind::Kernel(op, scalar) => {
                 let Some(kernel) = kernels::kernel(op, scalar) else {
-                    // The conversions below are made for pairs that have one; a test goes through all.
+                    // The conversions below exist only for pairs with a kernel: a test checks it.
                     unreachable!("no kernel for {op:?} of {scalar:?}")
                 };
                 Lowered { combine: Combine::Kernel(kernel), user: None, panic: Panic::default() }
             }
-            How::Function { function, .. } => {
+            OpKind::Function { function, .. } => {
                 let panic = Panic::default();
                 let user = guarded(function, panic.clone());
                 Lowered { combine: Combine::User, user: Some(user), panic }
@@ -143,19 +143,17 @@ impl<T: Element> Op<T> {
     }
 }
 
-/// An operation as the floor below wants it.
 pub(crate) struct Lowered {
     pub(crate) combine: Combine,
     pub(crate) user: Option<UserCall>,
     pub(crate) panic: Panic,
 }
 
-/// What the program's function has panicked with, until the reduction is over.
+/// The panic of the program's function, until the reduction has ended.
 #[derive(Clone, Default)]
 pub(crate) struct Panic(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
 
 impl Panic {
-    /// Goes on with the panic, if there was one.
     pub(crate) fn resume(&self) {
         let payload = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(payload) = payload {
@@ -168,7 +166,7 @@ impl Panic {
     }
 }
 
-/// A panic must not leave the reduction half done, with the caller's buffers lent out.
+/// Catches panics, which must not leave the reduction half done.
 fn guarded<T: Element>(function: Arc<Function<T>>, panic: Panic) -> UserCall {
     Arc::new(move |reduction: &UserReduction| {
         let combined = catch_unwind(AssertUnwindSafe(|| {
@@ -185,7 +183,7 @@ fn guarded<T: Element>(function: Arc<Function<T>>, panic: Panic) -> UserCall {
     })
 }
 
-/// A copy of the elements: buffers have no alignment, and promise nothing about who else sees them.
+/// Copies the elements: the buffers are unaligned, and others may access them.
 fn values<T: Element>(buffer: &UserBuf) -> Vec<T> {
     let mut all = match zeros(buffer.packed_len() / size_of_element::<T>()) {
         Ok(all) => all,
@@ -239,14 +237,14 @@ predefined! {
     Sum, Sum, Arithmetic;
     /// The product; integers wrap around (MPI_PROD).
     Product, Prod, Arithmetic;
-    /// The smallest (MPI_MIN).
+    /// The smallest value (MPI_MIN).
     Min, Min, Number;
-    /// The largest (MPI_MAX).
+    /// The largest value (MPI_MAX).
     Max, Max, Number;
-    /// And, bit by bit (MPI_BAND).
+    /// Bitwise and (MPI_BAND).
     BitAnd, Band, Integer;
-    /// Or, bit by bit (MPI_BOR).
+    /// Bitwise or (MPI_BOR).
     BitOr, Bor, Integer;
-    /// Exclusive or, bit by bit (MPI_BXOR).
+    /// Bitwise exclusive or (MPI_BXOR).
     BitXor, Bxor, Integer;
 }

@@ -1,11 +1,11 @@
-//! Pairs of numbers that the predefined operations know: complex numbers, and values with their places.
+//! Pairs of numbers with predefined operations: complex numbers, and values with an index.
 
 use crate::op::sealed::Represented;
 use crate::op::{Arithmetic, Op};
 use oxmpi_derive::Element;
 use oxmpi_mem::kernels::{self, Scalar};
 
-/// A complex number, to be added and multiplied by [`Sum`](crate::Sum) and [`Product`](crate::Product).
+/// A complex number, for [`Sum`](crate::Sum) and [`Product`](crate::Product).
 ///
 /// ```
 /// use oxmpi::{Complex, Product};
@@ -23,17 +23,18 @@ pub struct Complex<T> {
     pub im: T,
 }
 
-/// A value and where it is found, for [`MinLoc`] and [`MaxLoc`].
+/// A value with its index, for [`MinLoc`] and [`MaxLoc`].
 #[derive(Element, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Located<T> {
-    /// What is compared.
+    /// The compared value.
     pub value: T,
-    /// Where it is, such as a rank.
+    /// The location, such as a rank.
     pub index: i32,
 }
 
-/// The smallest value and where it is: of equal values, the one with the lowest index (MPI_MINLOC, MPI-5.0 section 6.9.4).
+/// The smallest value with its index; of equal values, the one with the lowest index (MPI_MINLOC,
+/// MPI-5.0 section 6.9.4).
 ///
 /// ```
 /// use oxmpi::{Located, MinLoc};
@@ -45,7 +46,7 @@ pub struct Located<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MinLoc;
 
-/// The largest value and where it is: of equal values, the one with the lowest index (MPI_MAXLOC).
+/// The largest value with its index; of equal values, the one with the lowest index (MPI_MAXLOC).
 ///
 /// ```
 /// use oxmpi::{Located, MaxLoc};
@@ -92,7 +93,7 @@ macro_rules! located {
             #[test]
             fn the_best_of_each_type_is_found_with_its_place() {
                 $(
-                    // The third rank has the smallest, the first and the last the largest.
+                    // The third rank has the smallest value, the first and the last the largest.
                     for (ranks, lowest) in [(1, 0), (4, 2), (5, 2)] {
                         crate::threads(ranks, |world| {
                             let me = world.rank();

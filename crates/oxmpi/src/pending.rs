@@ -2,13 +2,13 @@
 
 use crate::error::{Result, settle};
 
-/// Something under way that can be waited for together with others of its kind: a [`Request`](crate::Request), a
+/// An operation under way: a [`Request`](crate::Request), a
 /// [`ScopedRequest`](crate::ScopedRequest), or a started [`Persistent`](crate::Persistent).
 pub trait Pending: sealed::Pending + Sized {
-    /// What waiting for it gives.
+    /// The result of a wait.
     type Output;
 
-    /// Only this crate can call it.
+    /// Private: only this crate can make a [`sealed::Done`].
     #[doc(hidden)]
     fn finish(self, done: sealed::Done) -> Result<Self::Output>;
 }
@@ -18,26 +18,25 @@ pub(crate) mod sealed {
     use oxmpi_engine::{Completion, RequestId};
     use oxmpi_fabric::routes::Routes;
 
-    /// The part that is nobody's business.
+    /// The private part of the trait.
     pub trait Pending {
         fn process(&self) -> &Process<Routes>;
         fn id(&self) -> RequestId;
     }
 
-    /// What the floor below said of a request that is over.
+    /// The completion of a request.
     #[derive(Debug)]
     pub struct Done(pub(crate) Completion);
 }
 
-/// Waits for one.
 #[track_caller]
 pub(crate) fn wait<R: Pending>(request: R) -> Result<R::Output> {
-    // The request is there until it is finished: its owner is consumed by that.
+    // The request exists until `finish` consumes its owner.
     let done = settle("wait", request.process().wait_raw(request.id().raw()))?;
     request.finish(sealed::Done(done))
 }
 
-/// Waits until all are complete and gives what each has to say, in their order (MPI_Waitall).
+/// Waits for all requests and returns their results in order (MPI_Waitall).
 ///
 /// ```
 /// oxmpi::threads(3, |world| {
@@ -54,7 +53,7 @@ pub(crate) fn wait<R: Pending>(request: R) -> Result<R::Output> {
 /// ```
 ///
 /// # Errors
-/// The first error of one of them, after all are complete. A [`RequestSet`] says what became of each.
+/// The first error, after all requests are complete. A [`RequestSet`] returns the result of each.
 #[track_caller]
 pub fn wait_all<R: Pending>(requests: impl IntoIterator<Item = R>) -> Result<Vec<R::Output>> {
     let requests: Vec<R> = requests.into_iter().collect();
@@ -69,8 +68,7 @@ pub fn wait_all<R: Pending>(requests: impl IntoIterator<Item = R>) -> Result<Vec
     all
 }
 
-/// Requests that are waited for in the order in which they complete. Each has an index, from 0 in the order in which
-/// they were put in.
+/// Requests that are waited for as they complete. Each has an index, in order of insertion.
 ///
 /// ```
 /// oxmpi::threads(3, |world| {
@@ -79,7 +77,8 @@ pub fn wait_all<R: Pending>(requests: impl IntoIterator<Item = R>) -> Result<Vec
 ///             (1..3).map(|rank| world.irecv(vec![0; 1], rank, 0).unwrap()).collect();
 ///         while let Some((index, part)) = parts.wait_any() {
 ///             let (data, status) = part.unwrap();
-///             assert_eq!((data[0], status.source()), (10 * (index as i32 + 1), Some(index as i32 + 1)));
+///             let rank = index as i32 + 1;
+///             assert_eq!((data[0], status.source()), (10 * rank, Some(rank)));
 ///         }
 ///     } else {
 ///         world.send(&[10 * world.rank()], 0, 0).unwrap();
@@ -87,14 +86,13 @@ pub fn wait_all<R: Pending>(requests: impl IntoIterator<Item = R>) -> Result<Vec
 /// });
 /// ```
 ///
-/// What is in it when it is dropped is dropped too, as its kind says.
+/// Requests in the set are dropped with it.
 #[derive(Debug)]
 pub struct RequestSet<R> {
-    /// Those that were given out are `None`.
     requests: Vec<Option<R>>,
 }
 
-/// A request of a set that is complete: its index and what it says.
+/// A completed request of a set: its index and its result.
 pub type Indexed<R> = (usize, Result<<R as Pending>::Output>);
 
 impl<R> Default for RequestSet<R> {
@@ -116,7 +114,7 @@ impl<R> Extend<R> for RequestSet<R> {
 }
 
 impl<R: Pending> RequestSet<R> {
-    /// A set without requests.
+    /// An empty set.
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -134,23 +132,22 @@ impl<R: Pending> RequestSet<R> {
         Self::default()
     }
 
-    /// Puts a request in; its index.
+    /// Adds a request and returns its index.
     pub fn push(&mut self, request: R) -> usize {
         self.requests.push(Some(request));
         self.requests.len() - 1
     }
 
-    /// How many there are that were not given out.
+    /// The number of requests that are not complete.
     pub fn len(&self) -> usize {
         self.requests.iter().flatten().count()
     }
 
-    /// Whether all were given out.
+    /// Whether no request is left.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The indices and names of those that were not given out.
     fn open(&self) -> (Vec<usize>, Vec<u64>) {
         let open = self.requests.iter().enumerate();
         open.filter_map(|(index, r)| r.as_ref().map(|r| (index, r.id().raw()))).unzip()
@@ -162,7 +159,7 @@ impl<R: Pending> RequestSet<R> {
         Some((index, request.finish(sealed::Done(done))))
     }
 
-    /// What all of them say that `done` says are complete, of those that are `open`.
+    /// Completes requests. `done` has positions in `open`, with completions.
     #[track_caller]
     fn give_all(&mut self, open: &[usize], done: Vec<(usize, oxmpi_engine::Completion)>) -> Vec<Indexed<R>> {
         let mut given = Vec::with_capacity(done.len());
@@ -172,22 +169,21 @@ impl<R: Pending> RequestSet<R> {
         given
     }
 
-    /// Any of them, through which the library is asked for all: they are of one process, because requests of one type and
-    /// level are.
+    /// Any request of the set, for access to the process, which all requests of one type share.
     fn any(&self) -> Option<&R> {
         self.requests.iter().flatten().next()
     }
 
-    /// Waits for one of them and gives it out: its index and what it says. `None` if there is none left (MPI_Waitany).
+    /// Waits for one request; returns its index and result, `None` without requests (MPI_Waitany).
     #[track_caller]
     pub fn wait_any(&mut self) -> Option<Indexed<R>> {
         let (open, ids) = self.open();
         let done = self.any()?.process().wait_any(&ids);
-        let (at, completion) = theirs(done)?;
+        let (at, completion) = expect_known(done)?;
         self.give(open[at], completion)
     }
 
-    /// Gives out one of them if one is complete (MPI_Testany).
+    /// Returns one complete request, if there is one (MPI_Testany).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -207,11 +203,11 @@ impl<R: Pending> RequestSet<R> {
     pub fn test_any(&mut self) -> Option<Indexed<R>> {
         let (open, ids) = self.open();
         let done = self.any()?.process().test_any(&ids);
-        let (at, completion) = theirs(done)??;
+        let (at, completion) = expect_known(done)??;
         self.give(open[at], completion)
     }
 
-    /// Waits for at least one of them and gives out all that are complete; none if there is none left (MPI_Waitsome).
+    /// Waits for at least one request and returns all complete ones (MPI_Waitsome).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -232,20 +228,20 @@ impl<R: Pending> RequestSet<R> {
     pub fn wait_some(&mut self) -> Vec<Indexed<R>> {
         let (open, ids) = self.open();
         let Some(any) = self.any() else { return Vec::new() };
-        let done = theirs(any.process().wait_some(&ids)).unwrap_or_default();
+        let done = expect_known(any.process().wait_some(&ids)).unwrap_or_default();
         self.give_all(&open, done)
     }
 
-    /// Gives out all that are complete (MPI_Testsome).
+    /// Returns all complete requests (MPI_Testsome).
     #[track_caller]
     pub fn test_some(&mut self) -> Vec<Indexed<R>> {
         let (open, ids) = self.open();
         let Some(any) = self.any() else { return Vec::new() };
-        let done = theirs(any.process().test_some(&ids)).unwrap_or_default();
+        let done = expect_known(any.process().test_some(&ids)).unwrap_or_default();
         self.give_all(&open, done)
     }
 
-    /// Waits for all of them and gives them out, in the order of their indices (MPI_Waitall).
+    /// Waits for all requests and returns them in the order of their indices (MPI_Waitall).
     #[track_caller]
     pub fn wait_all(&mut self) -> Vec<Indexed<R>> {
         let mut given = Vec::with_capacity(self.requests.len());
@@ -258,9 +254,9 @@ impl<R: Pending> RequestSet<R> {
     }
 }
 
-/// The floor below knows all requests of a set: they are there until they are finished, which consumes them.
+/// The core knows all requests of a set, as they exist until `finish` consumes them.
 #[track_caller]
-fn theirs<T: Default>(answer: oxmpi_objects::error::Result<T>) -> T {
+fn expect_known<T: Default>(answer: oxmpi_objects::error::Result<T>) -> T {
     match answer {
         Ok(answer) => answer,
         Err(error) => unreachable!("a set of requests: {error}; this is a defect of OxMPI"),

@@ -1,10 +1,10 @@
-//! Messages that are described once and sent or received again and again (MPI-5.0 section 3.9).
+//! Persistent messages: described once, sent or received repeatedly (MPI-5.0 section 3.9).
 
 use crate::communicator::Communicator;
 use crate::error::{Result, settle};
 use crate::message::{Dest, Source, Status, Tag, TagMatch, size_of_element};
 use crate::pending::{Pending, sealed, wait};
-use crate::request::{Kind, cancelled, is_complete, said};
+use crate::request::{MessageKind, cancelled, is_complete, status_of};
 use crate::universe::{Funneled, Level};
 use oxmpi_core::Process;
 use oxmpi_engine::{Completion, Mode, RequestId};
@@ -15,7 +15,7 @@ use oxmpi_mem::memory::Owned;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A message that is sent or received each time it is [started](Persistent::start), and its buffer.
+/// A message, with its buffer, for each [start](Persistent::start).
 ///
 /// ```
 /// oxmpi::threads(2, |world| {
@@ -33,23 +33,22 @@ use std::marker::PhantomData;
 /// });
 /// ```
 ///
-/// # When it is dropped
-/// As a [`Request`](crate::Request): a send that was started is delivered, a receive is withdrawn.
+/// # Drop
+/// As a [`Request`](crate::Request): a started send is delivered, a receive is withdrawn.
 pub struct Persistent<'u, T: Element, L: Level = Funneled> {
     process: &'u Process<Routes>,
     id: RequestId,
-    kind: Kind,
+    kind: MessageKind,
     peer: i32,
-    /// `None` after the buffer was given back.
     buffer: Option<Owned<T>>,
     active: bool,
     level: PhantomData<L>,
 }
 
-/// A [`Persistent`] message under way. The buffer can be used again when this was waited for.
+/// A started [`Persistent`] message. Its buffer can be used again after the wait.
 ///
-/// If it is dropped, a send goes on, and a receive is withdrawn if no message was matched with it yet. Who then uses the
-/// buffer or starts the message again waits for it first.
+/// On drop, a send continues, and a receive is withdrawn if no message was matched with it yet. The
+/// next use of the buffer and the next start wait for the message first.
 #[must_use = "a receive that is dropped is withdrawn; wait for it"]
 pub struct Started<'p, 'u, T: Element, L: Level = Funneled> {
     message: &'p mut Persistent<'u, T, L>,
@@ -71,13 +70,7 @@ impl<T: Element, L: Level> fmt::Debug for Started<'_, '_, T, L> {
 }
 
 impl<'u, L: Level> Communicator<'u, L> {
-    /// A send of `data`, to be started (MPI_Send_init). See [`Persistent`].
-    ///
-    /// # Errors
-    /// None yet.
-    ///
-    /// # Panics
-    /// If there is no rank `dest`, or `tag` is negative.
+    /// Describes a send of `data` (MPI_Send_init). See [`Persistent`].
     #[track_caller]
     pub fn send_init<T: Element>(
         &self,
@@ -87,18 +80,12 @@ impl<'u, L: Level> Communicator<'u, L> {
     ) -> Result<Persistent<'u, T, L>> {
         let _ = size_of_element::<T>();
         let dest = dest.into().raw();
-        // The buffer is given with each start, and is the program's between them.
+        // Each start passes the buffer, which belongs to the program between starts.
         let made = self.process.send_init(&self.core, Mode::Standard, UserBuf::empty(), dest, tag);
-        Ok(self.persistent(settle("send_init", made)?, Kind::Send, dest, data))
+        Ok(self.persistent(settle("send_init", made)?, MessageKind::Send, dest, data))
     }
 
-    /// A receive into `buffer`, whose length is the room there is, to be started (MPI_Recv_init). See [`Persistent`].
-    ///
-    /// # Errors
-    /// None yet.
-    ///
-    /// # Panics
-    /// If there is no rank `source`, or `tag` is negative.
+    /// Describes a receive into `buffer` (MPI_Recv_init). See [`Persistent`].
     #[track_caller]
     pub fn recv_init<T: Element>(
         &self,
@@ -109,13 +96,13 @@ impl<'u, L: Level> Communicator<'u, L> {
         let _ = size_of_element::<T>();
         let (source, tag) = (source.into().raw(), tag.into().raw());
         let made = self.process.recv_init(&self.core, UserBuf::empty(), source, tag);
-        Ok(self.persistent(settle("recv_init", made)?, Kind::Receive, source, buffer))
+        Ok(self.persistent(settle("recv_init", made)?, MessageKind::Receive, source, buffer))
     }
 
     fn persistent<T: Element>(
         &self,
         id: RequestId,
-        kind: Kind,
+        kind: MessageKind,
         peer: i32,
         data: Vec<T>,
     ) -> Persistent<'u, T, L> {
@@ -125,10 +112,7 @@ impl<'u, L: Level> Communicator<'u, L> {
 }
 
 impl<'u, T: Element, L: Level> Persistent<'u, T, L> {
-    /// Starts the message (MPI_Start). If it was started before and not waited for, that is waited for first.
-    ///
-    /// # Errors
-    /// If the receiver or sender has failed.
+    /// Starts the message (MPI_Start), after a wait for an earlier start.
     #[track_caller]
     pub fn start(&mut self) -> Result<Started<'_, 'u, T, L>> {
         self.rest();
@@ -139,7 +123,7 @@ impl<'u, T: Element, L: Level> Persistent<'u, T, L> {
         Ok(Started { message: self })
     }
 
-    /// The buffer. If the message was started and not waited for, that is waited for first.
+    /// The buffer, after a wait for an earlier start.
     ///
     /// # Panics
     /// If the library still used the buffer, which would be a defect.
@@ -151,7 +135,7 @@ impl<'u, T: Element, L: Level> Persistent<'u, T, L> {
         }
     }
 
-    /// Ends it and gives back its buffer (MPI_Request_free).
+    /// Frees the request and returns its buffer (MPI_Request_free).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -168,31 +152,30 @@ impl<'u, T: Element, L: Level> Persistent<'u, T, L> {
         self.buffer.take().and_then(|buffer| buffer.into_vec().ok()).unwrap_or_default()
     }
 
-    /// Waits for what nobody has waited for. Whether it went well is no longer of interest.
     fn rest(&mut self) {
         if self.active {
-            // The request is there until it is freed.
+            // The request exists until it is freed.
             let _ = self.process.wait_raw(self.id.raw());
             self.active = false;
         }
     }
 
     fn withdraw(&self) {
-        if self.active && self.kind == Kind::Receive {
-            // It cannot fail: the request is there.
+        if self.active && self.kind == MessageKind::Receive {
+            // It cannot fail: the request exists.
             let _ = self.process.cancel(self.id.raw());
         }
     }
 
     fn free(&self) {
-        // It cannot fail: the request is there.
+        // It cannot fail: the request exists.
         let _ = self.process.free_request(self.id.raw());
     }
 
     #[track_caller]
     fn complete(&mut self, operation: &'static str, done: Completion) -> Result<Status> {
         self.active = false;
-        said::<T>(operation, done, self.kind, self.peer)
+        status_of::<T>(operation, done, self.kind, self.peer)
     }
 }
 
@@ -207,21 +190,18 @@ impl<T: Element, L: Level> Drop for Persistent<'_, T, L> {
 
 impl<T: Element, L: Level> Started<'_, '_, T, L> {
     /// Waits until the message is sent or received (MPI_Wait).
-    ///
-    /// # Errors
-    /// As [`Communicator::send`] and [`Communicator::recv_into`].
     #[track_caller]
     pub fn wait(self) -> Result<Status> {
         wait(self)
     }
 
-    /// Whether [`wait`](Started::wait) would return at once; lets messages go on meanwhile (MPI_Request_get_status).
+    /// Makes progress; returns whether [`wait`](Started::wait) would return at once
+    /// (MPI_Request_get_status).
     pub fn test(&self) -> bool {
         is_complete(self.message.process, self.message.id)
     }
 
-    /// Withdraws a receive that no message was matched with yet, or a message that no receive was: there is no status then. Otherwise
-    /// waits for it (MPI_Cancel).
+    /// Withdraws an unmatched message and returns `None`, or waits for it (MPI_Cancel).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -229,9 +209,6 @@ impl<T: Element, L: Level> Started<'_, '_, T, L> {
     ///     assert_eq!(receive.start().unwrap().cancel().unwrap(), None);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// As [`wait`](Started::wait).
     #[track_caller]
     pub fn cancel(self) -> Result<Option<Status>> {
         let done = cancelled(self.message.process, self.message.id)?;

@@ -13,9 +13,9 @@ use oxmpi_mem::memory::{lend, lend_mut};
 use oxmpi_objects::error::Result as CoreResult;
 use oxmpi_plan::{Call, Shared};
 
-/// What the calls are, for the blocking and the immediate forms: arguments checked, buffers left out.
+/// Descriptions of the calls for both forms, after a check of the arguments.
 impl<L: Level> Communicator<'_, L> {
-    /// `len` is the length of each rank's vector, `result` that of what the root receives into.
+    /// `len` is the length of each rank's vector, `result` that of the root's result.
     #[track_caller]
     pub(crate) fn reduce_call<T: Element>(
         &self,
@@ -44,7 +44,7 @@ impl<L: Level> Communicator<'_, L> {
         Call::Reduce { root, count: Shared(len), commutative: op.is_commutative(), in_place }
     }
 
-    /// `len` is the length of what all ranks combine.
+    /// `len` is the length of each rank's vector.
     #[track_caller]
     pub(crate) fn reduce_scatter_block_call<T: Element>(
         &self,
@@ -57,7 +57,6 @@ impl<L: Level> Communicator<'_, L> {
         Call::ReduceScatterBlock { block, commutative: op.is_commutative(), in_place }
     }
 
-    /// Combines data.
     fn combines<T: Element>(&self, call: Call, input: UserBuf, output: UserBuf, op: Op<T>) -> CoreResult<()> {
         let Lowered { combine, user, panic } = op.lower();
         let buffers = Buffers { input, output, element: Some(layout_of::<T>()) };
@@ -66,7 +65,6 @@ impl<L: Level> Communicator<'_, L> {
         done
     }
 
-    /// Combines data of one vector into another.
     #[track_caller]
     fn combines_into<T: Element>(
         &self,
@@ -80,7 +78,7 @@ impl<L: Level> Communicator<'_, L> {
         settle(operation, done)
     }
 
-    /// Combines data within a vector; ranks that are not the root of a call in place have it as their input.
+    /// Combines data within a vector.
     #[track_caller]
     fn combines_within<T: Element>(
         &self,
@@ -110,8 +108,8 @@ pub(crate) fn exclusive_scan_call<T: Element>(len: usize, op: &Op<T>, in_place: 
 }
 
 impl<L: Level> Communicator<'_, L> {
-    /// Combines the vectors of all ranks, element by element, at `root`: `Some` there and `None` elsewhere
-    /// (MPI_Reduce, MPI-5.0 section 6.9.1). All must be of the same length.
+    /// Combines the vectors of all ranks, element by element, at `root`: `Some` there and `None`
+    /// elsewhere (MPI_Reduce, MPI-5.0 section 6.9.1). All vectors have the same length.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -119,12 +117,6 @@ impl<L: Level> Communicator<'_, L> {
     ///     assert_eq!(sums, (world.rank() == 2).then(|| vec![3, 3]));
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed or there is no memory.
-    ///
-    /// # Panics
-    /// If there is no rank `root`.
     #[track_caller]
     pub fn reduce<T: Element>(&self, data: &[T], op: impl Into<Op<T>>, root: Rank) -> Result<Option<Vec<T>>> {
         let (me, op) = (self.is_root(self.root("reduce", root)), op.into());
@@ -133,8 +125,8 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_into("reduce", call, data, &mut result, op).map(|()| me.then_some(result))
     }
 
-    /// As [`reduce`](Communicator::reduce), into memory that is there: `result` is used at `root` only, and may be empty
-    /// elsewhere.
+    /// [`reduce`](Communicator::reduce) into existing memory: `result` is used only at `root`, and
+    /// may be empty elsewhere.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -144,11 +136,8 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     ///
-    /// # Errors
-    /// If a rank has failed.
-    ///
     /// # Panics
-    /// If there is no rank `root`, or `data` and `result` there differ in length.
+    /// If `data` and `result` differ in length at the root.
     #[track_caller]
     pub fn reduce_into<T: Element>(
         &self,
@@ -162,8 +151,8 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_into("reduce_into", call, data, result, op)
     }
 
-    /// As [`reduce`](Communicator::reduce) with one buffer, which at `root` is replaced by the result (MPI_Reduce with
-    /// MPI_IN_PLACE at the root).
+    /// [`reduce`](Communicator::reduce) with one buffer, which the result replaces at `root`
+    /// (MPI_Reduce with MPI_IN_PLACE at the root).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -172,12 +161,6 @@ impl<L: Level> Communicator<'_, L> {
     ///     assert_eq!(data, if world.rank() == 0 { [2] } else { [world.rank()] });
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
-    ///
-    /// # Panics
-    /// If there is no rank `root`.
     #[track_caller]
     pub fn reduce_in_place<T: Element>(
         &self,
@@ -198,19 +181,13 @@ impl<L: Level> Communicator<'_, L> {
     ///     assert_eq!(sum, (world.rank() == 0).then_some(3.0));
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// As [`reduce`](Communicator::reduce).
-    ///
-    /// # Panics
-    /// As [`reduce`](Communicator::reduce).
     #[track_caller]
     pub fn reduce_one<T: Element>(&self, value: T, op: impl Into<Op<T>>, root: Rank) -> Result<Option<T>> {
         Ok(self.reduce(&[value], op, root)?.and_then(|all| all.first().copied()))
     }
 
-    /// Combines the vectors of all ranks, element by element, at all ranks (MPI_Allreduce, MPI-5.0 section 6.9.6). All must
-    /// be of the same length.
+    /// Combines the vectors of all ranks, element by element, at all ranks (MPI_Allreduce, MPI-5.0
+    /// section 6.9.6). All vectors have the same length.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -218,9 +195,6 @@ impl<L: Level> Communicator<'_, L> {
     ///     assert_eq!(largest, [2, 0]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed or there is no memory.
     #[track_caller]
     pub fn all_reduce<T: Element>(&self, data: &[T], op: impl Into<Op<T>>) -> Result<Vec<T>> {
         let op = op.into();
@@ -229,7 +203,7 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_into("all_reduce", call, data, &mut result, op).map(|()| result)
     }
 
-    /// As [`all_reduce`](Communicator::all_reduce), into memory that is there.
+    /// [`all_reduce`](Communicator::all_reduce) into existing memory.
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -238,9 +212,6 @@ impl<L: Level> Communicator<'_, L> {
     ///     assert_eq!(sum, [3]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     ///
     /// # Panics
     /// If `data` and `result` differ in length.
@@ -257,8 +228,8 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_into("all_reduce_into", call, data, result, op)
     }
 
-    /// As [`all_reduce`](Communicator::all_reduce) with one buffer, which is replaced by the result (MPI_Allreduce with
-    /// MPI_IN_PLACE).
+    /// [`all_reduce`](Communicator::all_reduce) with one buffer, which the result replaces
+    /// (MPI_Allreduce with MPI_IN_PLACE).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -267,9 +238,6 @@ impl<L: Level> Communicator<'_, L> {
     ///     assert_eq!(data, [3, 3]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn all_reduce_in_place<T: Element>(&self, data: &mut [T], op: impl Into<Op<T>>) -> Result<()> {
         let op = op.into();
@@ -284,9 +252,6 @@ impl<L: Level> Communicator<'_, L> {
     ///     assert_eq!(world.all_reduce_one(world.rank(), oxmpi::Sum).unwrap(), 3);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn all_reduce_one<T: Element>(&self, value: T, op: impl Into<Op<T>>) -> Result<T> {
         let mut result = [value];
@@ -294,8 +259,8 @@ impl<L: Level> Communicator<'_, L> {
         Ok(result[0])
     }
 
-    /// Combines the vectors of all ranks, element by element, and gives each rank its block of the result
-    /// (MPI_Reduce_scatter_block, MPI-5.0 section 6.10.1). All blocks must be of the same length.
+    /// Combines the vectors of all ranks, element by element, and gives each rank its block of the
+    /// result (MPI_Reduce_scatter_block, MPI-5.0 section 6.10.1). All blocks have the same length.
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -304,11 +269,8 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     ///
-    /// # Errors
-    /// If a rank has failed or there is no memory.
-    ///
     /// # Panics
-    /// If the length of `blocks` is no multiple of the number of ranks.
+    /// If `blocks` does not divide into a block for each rank.
     #[track_caller]
     pub fn reduce_scatter_block<T: Element>(&self, blocks: &[T], op: impl Into<Op<T>>) -> Result<Vec<T>> {
         let op = op.into();
@@ -318,21 +280,19 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_into("reduce_scatter_block", call, blocks, &mut block, op).map(|()| block)
     }
 
-    /// As [`reduce_scatter_block`](Communicator::reduce_scatter_block), into memory that is there.
+    /// [`reduce_scatter_block`](Communicator::reduce_scatter_block) into existing memory.
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
     ///     let mut mine = [0];
-    ///     world.reduce_scatter_block_into(&[1, 10 + world.rank()], &mut mine, oxmpi::Sum).unwrap();
+    ///     let blocks = [1, 10 + world.rank()];
+    ///     world.reduce_scatter_block_into(&blocks, &mut mine, oxmpi::Sum).unwrap();
     ///     assert_eq!(mine, [[2], [21]][world.rank() as usize]);
     /// });
     /// ```
     ///
-    /// # Errors
-    /// If a rank has failed.
-    ///
     /// # Panics
-    /// If `blocks` are not as many as ranks, each as long as `block`.
+    /// If `blocks` does not divide into a block of the length of `block` for each rank.
     #[track_caller]
     pub fn reduce_scatter_block_into<T: Element>(
         &self,
@@ -346,8 +306,9 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_into("reduce_scatter_block_into", call, blocks, block, op)
     }
 
-    /// As [`reduce_scatter_block`](Communicator::reduce_scatter_block) with one buffer: its first block is replaced by the
-    /// result, which is returned; what the others hold afterwards is not said (MPI_Reduce_scatter_block with MPI_IN_PLACE).
+    /// [`reduce_scatter_block`](Communicator::reduce_scatter_block) with one buffer: the result,
+    /// which is returned, replaces its first block, and the other blocks become undefined
+    /// (MPI_Reduce_scatter_block with MPI_IN_PLACE).
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -357,11 +318,8 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     ///
-    /// # Errors
-    /// If a rank has failed.
-    ///
     /// # Panics
-    /// If the length of `blocks` is no multiple of the number of ranks.
+    /// If `blocks` does not divide into a block for each rank.
     #[track_caller]
     pub fn reduce_scatter_block_in_place<'a, T: Element>(
         &self,
@@ -375,7 +333,7 @@ impl<L: Level> Communicator<'_, L> {
         Ok(&mut blocks[..len])
     }
 
-    /// Combines the vectors of ranks 0 to this one, element by element (MPI_Scan, MPI-5.0 section 6.11.1).
+    /// Combines the vectors of ranks 0 to this one (MPI_Scan, MPI-5.0 section 6.11.1).
     ///
     /// ```
     /// oxmpi::threads(4, |world| {
@@ -383,9 +341,6 @@ impl<L: Level> Communicator<'_, L> {
     ///     assert_eq!(world.scan(&[r], oxmpi::Sum).unwrap(), [r * (r + 1) / 2]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed or there is no memory.
     #[track_caller]
     pub fn scan<T: Element>(&self, data: &[T], op: impl Into<Op<T>>) -> Result<Vec<T>> {
         let op = op.into();
@@ -394,7 +349,7 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_into("scan", call, data, &mut result, op).map(|()| result)
     }
 
-    /// As [`scan`](Communicator::scan) with one buffer, which is replaced by the result (MPI_Scan with MPI_IN_PLACE).
+    /// [`scan`](Communicator::scan) with one buffer, which the result replaces (MPI_IN_PLACE).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -403,9 +358,6 @@ impl<L: Level> Communicator<'_, L> {
     ///     assert_eq!(data, [world.rank() + 1]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn scan_in_place<T: Element>(&self, data: &mut [T], op: impl Into<Op<T>>) -> Result<()> {
         let op = op.into();
@@ -413,8 +365,8 @@ impl<L: Level> Communicator<'_, L> {
         self.combines_within("scan_in_place", call, data, op)
     }
 
-    /// Combines the vectors of ranks 0 to the one before this, element by element; rank 0, before which there is none, gets
-    /// `None` (MPI_Exscan, MPI-5.0 section 6.11.2).
+    /// Combines the vectors of all ranks below this one, element by element; `None` at rank 0
+    /// (MPI_Exscan, MPI-5.0 section 6.11.2).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -422,9 +374,6 @@ impl<L: Level> Communicator<'_, L> {
     ///     assert_eq!(before, [None, Some(vec![10]), Some(vec![20])][world.rank() as usize]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed or there is no memory.
     #[track_caller]
     pub fn exclusive_scan<T: Element>(&self, data: &[T], op: impl Into<Op<T>>) -> Result<Option<Vec<T>>> {
         let op = op.into();
@@ -434,8 +383,8 @@ impl<L: Level> Communicator<'_, L> {
         done.map(|()| (self.rank() > 0).then_some(result))
     }
 
-    /// As [`exclusive_scan`](Communicator::exclusive_scan) with one buffer, which is replaced by the result except at rank
-    /// 0, where it stays as it is (MPI_Exscan with MPI_IN_PLACE).
+    /// [`exclusive_scan`](Communicator::exclusive_scan) with one buffer, which the result replaces,
+    /// except at rank 0 (MPI_Exscan with MPI_IN_PLACE).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
@@ -444,9 +393,6 @@ impl<L: Level> Communicator<'_, L> {
     ///     assert_eq!(data, [[10], [10], [20]][world.rank() as usize]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If a rank has failed.
     #[track_caller]
     pub fn exclusive_scan_in_place<T: Element>(&self, data: &mut [T], op: impl Into<Op<T>>) -> Result<()> {
         let op = op.into();

@@ -1,7 +1,7 @@
-//! Messages that go on while the program computes, with buffers that the request owns.
+//! Nonblocking messages whose requests own their buffers.
 
 use crate::communicator::Communicator;
-use crate::error::{Result, kept, outcome, settle};
+use crate::error::{Result, buffer_still_used, outcome, settle};
 use crate::message::{Dest, Source, Status, Tag, TagMatch, size_of_element, whole};
 use crate::pending::{Pending, sealed, wait};
 use crate::universe::{Funneled, Level};
@@ -13,28 +13,27 @@ use oxmpi_mem::memory::Owned;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A message under way, and its buffer: [`wait`](Request::wait) gives the buffer back (MPI-5.0 section 3.7).
+/// A message under way with its buffer, which [`wait`](Request::wait) returns (MPI-5.0 section
+/// 3.7). [`wait_all`](crate::wait_all) waits for several, a [`RequestSet`](crate::RequestSet) in
+/// the order of completion.
 ///
-/// Several are waited for by [`wait_all`](crate::wait_all), or one by one as they complete by a
-/// [`RequestSet`](crate::RequestSet).
-///
-/// # When it is dropped
-/// A send goes on and is delivered; its buffer is freed afterwards. A receive is withdrawn if no message was matched
-/// with it yet; otherwise the message is received and thrown away. Dropping never waits and never panics. A request
-/// that is forgotten (`std::mem::forget`) leaks its buffer, which stays valid as long as messages may come.
+/// # Drop
+/// A send continues and is delivered; its buffer is freed afterwards. A receive is withdrawn if no
+/// message was matched with it yet; otherwise the message is received and discarded. A drop never
+/// waits and never panics. A forgotten request (`std::mem::forget`) leaks its buffer, which stays
+/// valid as long as messages may come.
 #[must_use = "a receive that is dropped is withdrawn; wait for it"]
 pub struct Request<'u, T: Element, L: Level = Funneled> {
     process: &'u Process<Routes>,
     id: RequestId,
-    kind: Kind,
+    kind: MessageKind,
     peer: i32,
-    /// `None` after the buffer was given back.
     buffer: Option<Owned<T>>,
     level: PhantomData<L>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MessageKind {
     Send,
     Receive,
 }
@@ -49,15 +48,16 @@ impl<'u, T: Element, L: Level> Request<'u, T, L> {
     pub(crate) fn new(
         process: &'u Process<Routes>,
         id: RequestId,
-        kind: Kind,
+        kind: MessageKind,
         peer: i32,
         buffer: Owned<T>,
     ) -> Self {
         Request { process, id, kind, peer, buffer: Some(buffer), level: PhantomData }
     }
 
-    /// Waits until the message is sent or received and gives back the buffer, at its full length (MPI_Wait). For a
-    /// receive, [`Status::count`] says how much of it was filled; for a send, only the buffer means something.
+    /// Waits until the message is sent or received and returns the buffer, at its full length
+    /// (MPI_Wait). For a receive, [`Status::count`] is the filled length; for a send, the status is
+    /// meaningless.
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -75,8 +75,8 @@ impl<'u, T: Element, L: Level> Request<'u, T, L> {
         wait(self)
     }
 
-    /// Whether [`wait`](Request::wait) would return at once; lets messages go on meanwhile (MPI_Test without freeing the
-    /// request, MPI_Request_get_status).
+    /// Makes progress; returns whether [`wait`](Request::wait) would return at once
+    /// (MPI_Request_get_status).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -91,9 +91,9 @@ impl<'u, T: Element, L: Level> Request<'u, T, L> {
         is_complete(self.process, self.id)
     }
 
-    /// Withdraws a receive that no message was matched with yet, or a message that no receive was: there is no status then. Otherwise
-    /// waits for it. Of a message that has left its receiver is asked, which answers when it looks for messages next
-    /// (MPI_Cancel, MPI-5.0 section 3.8.4).
+    /// Withdraws the message if it is not matched yet, and returns no status; otherwise waits for
+    /// it. Whether a message that has left was matched is decided by its receiver, at its next
+    /// progress (MPI_Cancel, MPI-5.0 section 3.8.4).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -108,9 +108,6 @@ impl<'u, T: Element, L: Level> Request<'u, T, L> {
     ///     assert_eq!((buffer, status), (vec![5], None), "nobody gets it");
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// As [`wait`](Request::wait).
     #[track_caller]
     pub fn cancel(mut self) -> Result<(Vec<T>, Option<Status>)> {
         let done = cancelled(self.process, self.id)?;
@@ -119,38 +116,36 @@ impl<'u, T: Element, L: Level> Request<'u, T, L> {
         Ok((buffer, (!gone).then_some(status)))
     }
 
-    /// What it says after it is over; nothing is left to do when it is dropped.
+    /// The result of the complete request; the drop has nothing left to do.
     #[track_caller]
     fn complete(&mut self, operation: &'static str, done: Completion) -> Result<(Vec<T>, Status)> {
         let buffer = self.buffer.take();
-        let status = said::<T>(operation, done, self.kind, self.peer)?;
-        let data = buffer.and_then(|b| b.into_vec().ok()).ok_or_else(|| kept(operation))?;
+        let status = status_of::<T>(operation, done, self.kind, self.peer)?;
+        let data = buffer.and_then(|b| b.into_vec().ok()).ok_or_else(|| buffer_still_used(operation))?;
         Ok((data, status))
     }
 }
 
-/// Whether a request is complete. There is such a request until it is waited for, which consumes its owner.
+/// Whether a request is complete. The request exists until a wait consumes its owner.
 pub(crate) fn is_complete(process: &Process<Routes>, id: RequestId) -> bool {
     !matches!(process.peek_raw(id.raw()), Ok(None))
 }
 
-/// Withdraws what a request is about, and waits for it.
 #[track_caller]
 pub(crate) fn cancelled(process: &Process<Routes>, id: RequestId) -> Result<Completion> {
     settle("cancel", process.cancel(id.raw()))?;
     settle("cancel", process.wait_raw(id.raw()))
 }
 
-/// What a message says that is over.
 #[track_caller]
-pub(crate) fn said<T: Element>(
+pub(crate) fn status_of<T: Element>(
     operation: &'static str,
     done: Completion,
-    kind: Kind,
+    kind: MessageKind,
     peer: i32,
 ) -> Result<Status> {
     let status = Status::new(&outcome(operation, done, peer)?);
-    if kind == Kind::Receive && !done.cancelled { whole::<T>(operation, status) } else { Ok(status) }
+    if kind == MessageKind::Receive && !done.cancelled { whole::<T>(operation, status) } else { Ok(status) }
 }
 
 impl<T: Element, L: Level> sealed::Pending for Request<'_, T, L> {
@@ -177,8 +172,8 @@ impl<T: Element, L: Level> Drop for Request<'_, T, L> {
         if self.buffer.is_none() {
             return;
         }
-        // Neither can fail: the request is there (see `is_complete`).
-        if self.kind == Kind::Receive {
+        // Neither can fail: the request exists (see `is_complete`).
+        if self.kind == MessageKind::Receive {
             let _ = self.process.cancel(self.id.raw());
         }
         let _ = self.process.free_request(self.id.raw());
@@ -199,12 +194,6 @@ impl<'u, L: Level> Communicator<'u, L> {
     ///     send.wait().unwrap();
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If the receiver has failed.
-    ///
-    /// # Panics
-    /// If there is no rank `dest`, or `tag` is negative.
     #[track_caller]
     pub fn isend<T: Element>(
         &self,
@@ -225,12 +214,6 @@ impl<'u, L: Level> Communicator<'u, L> {
     ///     send.wait().unwrap();
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// As [`isend`](Communicator::isend).
-    ///
-    /// # Panics
-    /// As [`isend`](Communicator::isend).
     #[track_caller]
     pub fn issend<T: Element>(
         &self,
@@ -254,10 +237,10 @@ impl<'u, L: Level> Communicator<'u, L> {
         let (buffer, dest) = (Owned::new(data), dest.raw());
         let started = self.process.isend(&self.core, mode, buffer.buf(), dest, tag);
         let id = settle(operation, started).map_err(|e| e.about(dest))?;
-        Ok(Request::new(self.process, id, Kind::Send, dest, buffer))
+        Ok(Request::new(self.process, id, MessageKind::Send, dest, buffer))
     }
 
-    /// Starts to receive into `buffer`, whose length is the room there is (MPI_Irecv).
+    /// Starts to receive into `buffer`, which must be long enough (MPI_Irecv).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -266,12 +249,6 @@ impl<'u, L: Level> Communicator<'u, L> {
     ///     assert_eq!(receive.wait().unwrap().0, [3, 4]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If the sender has failed.
-    ///
-    /// # Panics
-    /// If there is no rank `source`, or `tag` is negative.
     #[track_caller]
     pub fn irecv<T: Element>(
         &self,
@@ -284,6 +261,6 @@ impl<'u, L: Level> Communicator<'u, L> {
         let buffer = Owned::new(buffer);
         let started = settle("irecv", self.process.irecv(&self.core, buffer.buf(), source, tag));
         let id = started.map_err(|e| e.about(source))?;
-        Ok(Request::new(self.process, id, Kind::Receive, source, buffer))
+        Ok(Request::new(self.process, id, MessageKind::Receive, source, buffer))
     }
 }

@@ -1,15 +1,16 @@
-//! Messages that go on while the program computes, with buffers that are borrowed.
+//! Nonblocking messages with borrowed buffers.
 //!
-//! A request that borrows its buffer and is waited for in its destructor would be unsound: safe code may forget a
-//! value, and then use the buffer while a message is still written into it. A closure cannot be forgotten: what is
-//! started in it ends before [`Communicator::scope`] returns. It is the way of `std::thread::scope`.
+//! A request that borrows its buffer and waits in its destructor would be unsound: safe code may
+//! forget the request, and then use the buffer while a message is written into it. A closure cannot
+//! be forgotten: everything that is started in it ends before [`Communicator::scope`] returns, as
+//! in `std::thread::scope`.
 
 use crate::communicator::Communicator;
 use crate::error::{Result, settle};
 use crate::message::{Dest, Source, Status, Tag, TagMatch, size_of_element};
 use crate::op::Panic;
 use crate::pending::{Pending, sealed, wait};
-use crate::request::{Kind, cancelled, is_complete, said};
+use crate::request::{MessageKind, cancelled, is_complete, status_of};
 use crate::universe::Level;
 use oxmpi_core::Process;
 use oxmpi_engine::{Completion, Mode, RequestId};
@@ -22,76 +23,80 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Where messages and collectives are started whose buffers are borrowed; see [`Communicator::scope`].
-/// Buffers live for `'scope`, which contains the whole call; requests for `'run`, until `f` returns.
+/// Starts messages and collectives with borrowed buffers; see [`Communicator::scope`]. Buffers live
+/// for `'scope`, which contains the whole call; requests for `'run`, until `f` returns.
 pub struct Scope<'run, 'scope, 'env: 'scope, L: Level> {
     pub(crate) communicator: &'run Communicator<'run, L>,
     pub(crate) lender: &'scope Lender<'scope, 'env>,
-    running: &'run Running<'run>,
+    running: &'run ScopeRequests<'run>,
 }
 
-/// What was started and not waited for. It ends all of that when it is dropped: before the loans end, on every way.
-struct Running<'u> {
+/// The requests that were not waited for. All end on drop, before the buffers' loans do.
+struct ScopeRequests<'u> {
     process: &'u Process<Routes>,
-    started: Mutex<BTreeMap<u64, Started>>,
+    started: Mutex<BTreeMap<u64, ScopedOperation>>,
 }
 
-/// A request, and what has to be known when it is over.
-pub(crate) struct Started {
+pub(crate) struct ScopedOperation {
     id: RequestId,
-    what: What,
+    kind: ScopedKind,
 }
 
-enum What {
-    Message { kind: Kind, peer: i32, say: fn(&'static str, Completion, Kind, i32) -> Result<Status> },
-    Collective { panic: Option<Panic> },
+enum ScopedKind {
+    Message {
+        kind: MessageKind,
+        peer: i32,
+        complete: fn(&'static str, Completion, MessageKind, i32) -> Result<Status>,
+    },
+    Collective {
+        panic: Option<Panic>,
+    },
 }
 
-impl Started {
-    fn message<T: Element>(id: RequestId, kind: Kind, peer: i32) -> Started {
-        Started { id, what: What::Message { kind, peer, say: said::<T> } }
+impl ScopedOperation {
+    fn message<T: Element>(id: RequestId, kind: MessageKind, peer: i32) -> ScopedOperation {
+        ScopedOperation { id, kind: ScopedKind::Message { kind, peer, complete: status_of::<T> } }
     }
 
-    /// `panic` keeps what the program's function panics with.
-    pub(crate) fn collective(id: RequestId, panic: Option<Panic>) -> Started {
-        Started { id, what: What::Collective { panic } }
+    /// `panic` holds a panic of the program's function.
+    pub(crate) fn collective(id: RequestId, panic: Option<Panic>) -> ScopedOperation {
+        ScopedOperation { id, kind: ScopedKind::Collective { panic } }
     }
 
     fn is_collective(&self) -> bool {
-        matches!(self.what, What::Collective { .. })
+        matches!(self.kind, ScopedKind::Collective { .. })
     }
 
-    /// What it says that is over.
     #[track_caller]
-    fn say(self, operation: &'static str, done: Completion) -> Result<Status> {
-        match self.what {
-            What::Message { kind, peer, say } => say(operation, done, kind, peer),
-            What::Collective { panic } => {
+    fn complete(self, operation: &'static str, done: Completion) -> Result<Status> {
+        match self.kind {
+            ScopedKind::Message { kind, peer, complete } => complete(operation, done, kind, peer),
+            ScopedKind::Collective { panic } => {
                 if let Some(panic) = panic {
                     panic.resume();
                 }
-                said::<u8>(operation, done, Kind::Send, -1)
+                status_of::<u8>(operation, done, MessageKind::Send, -1)
             }
         }
     }
 }
 
-impl Running<'_> {
-    fn started(&self) -> MutexGuard<'_, BTreeMap<u64, Started>> {
+impl ScopeRequests<'_> {
+    fn started(&self) -> MutexGuard<'_, BTreeMap<u64, ScopedOperation>> {
         self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next to be waited for by the scope, in the order in which they were started.
-    fn next(&self) -> Option<Started> {
+    /// Removes the oldest request, for a wait by the scope.
+    fn next(&self) -> Option<ScopedOperation> {
         self.started().pop_first().map(|(_, started)| started)
     }
 
-    /// A request that is waited for by its owner.
-    fn remove(&self, key: u64) -> Option<Started> {
+    /// Removes a request, for a wait by its owner.
+    fn remove(&self, key: u64) -> Option<ScopedOperation> {
         self.started().remove(&key)
     }
 
-    fn add(&self, started: Started) -> u64 {
+    fn add(&self, started: ScopedOperation) -> u64 {
         let mut all = self.started();
         let key = all.last_key_value().map_or(0, |(last, _)| last + 1);
         all.insert(key, started);
@@ -99,16 +104,16 @@ impl Running<'_> {
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for ScopeRequests<'_> {
     fn drop(&mut self) {
         let all = std::mem::take(&mut *self.started());
-        let (collectives, messages): (Vec<Started>, Vec<Started>) =
-            all.into_values().partition(Started::is_collective);
+        let (collectives, messages): (Vec<ScopedOperation>, Vec<ScopedOperation>) =
+            all.into_values().partition(ScopedOperation::is_collective);
         for message in messages {
             self.process.abandon(message.id.raw());
         }
         for collective in collectives {
-            // The other ranks count on this one. Only a panic does not wait.
+            // The other ranks need this one to complete the collective: only a panic abandons it.
             if std::thread::panicking() || self.process.wait_raw(collective.id.raw()).is_err() {
                 self.process.abandon(collective.id.raw());
             }
@@ -116,12 +121,12 @@ impl Drop for Running<'_> {
     }
 }
 
-/// A message or collective started in a [`Scope`]. If it is dropped, the scope waits for it at its end.
+/// A message or collective of a [`Scope`]. After its drop the scope waits for it.
 pub struct ScopedRequest<'run, L: Level> {
-    running: &'run Running<'run>,
+    running: &'run ScopeRequests<'run>,
     id: RequestId,
     key: u64,
-    /// A collective cannot be cancelled.
+    /// `false` for a collective, which cannot be cancelled.
     is_message: bool,
     level: PhantomData<L>,
 }
@@ -139,8 +144,8 @@ impl<L: Level> fmt::Debug for ScopedRequest<'_, L> {
 }
 
 impl<L: Level> Communicator<'_, L> {
-    /// Runs `f`, in which messages and collectives may be started with borrowed buffers; all of them are complete when this
-    /// returns.
+    /// Runs `f`, which may start messages and collectives with borrowed buffers; all of them are
+    /// complete when this returns.
     ///
     /// ```
     /// oxmpi::threads(2, |world| {
@@ -157,7 +162,7 @@ impl<L: Level> Communicator<'_, L> {
     /// });
     /// ```
     ///
-    /// Buffers are lent until the end of the scope, even if their request was waited for:
+    /// Buffers are lent until the end of the scope, even after a wait for their request:
     ///
     /// ```compile_fail,E0506
     /// oxmpi::threads(1, |world| {
@@ -171,27 +176,28 @@ impl<L: Level> Communicator<'_, L> {
     /// ```
     ///
     /// # Errors
-    /// That of `f`, or the first one of what was not waited for. If `f` fails, the messages it has started are given up: they
-    /// may not arrive, or with other contents, and receives are withdrawn. Collectives it has started are waited for, because
-    /// the other ranks count on them.
+    /// The error of `f`, or the first error of a request that `f` has not waited for. If `f` fails,
+    /// its messages are abandoned: they may not arrive, or arrive with other contents, and receives
+    /// are withdrawn. Its collectives are waited for, as other ranks need this one.
     ///
     /// # Panics
-    /// If `f` does; messages and collectives are given up then, and the communicator is of no use to collectives any more. If
-    /// the program's own operation panics in a reduction that was not waited for.
+    /// If `f` does; its messages and collectives are abandoned then, and the communicator cannot be
+    /// used for collectives any more. If the program's own operation panics in a reduction that `f`
+    /// has not waited for.
     #[track_caller]
     pub fn scope<'env, R>(
         &self,
         f: impl for<'run, 'scope> FnOnce(&'run Scope<'run, 'scope, 'env, L>) -> Result<R>,
     ) -> Result<R> {
         lend_many(|lender| {
-            let running = Running { process: self.process, started: Mutex::default() };
+            let running = ScopeRequests { process: self.process, started: Mutex::default() };
             let scope = Scope { communicator: self, lender, running: &running };
             let result = f(&scope)?;
             let mut outcome = Ok(());
-            // All end, also after one has failed.
+            // All requests end, also after one has failed.
             while let Some(started) = running.next() {
                 let done = settle("scope", self.process.wait_raw(started.id.raw()));
-                outcome = outcome.and(done.and_then(|done| started.say("scope", done)).map(drop));
+                outcome = outcome.and(done.and_then(|done| started.complete("scope", done)).map(drop));
             }
             outcome.map(|()| result)
         })
@@ -199,9 +205,8 @@ impl<L: Level> Communicator<'_, L> {
 }
 
 impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
-    /// Watches over what was started.
-    pub(crate) fn started(&self, started: Started) -> ScopedRequest<'run, L> {
-        let (id, is_message) = (started.id, matches!(started.what, What::Message { .. }));
+    pub(crate) fn started(&self, started: ScopedOperation) -> ScopedRequest<'run, L> {
+        let (id, is_message) = (started.id, matches!(started.kind, ScopedKind::Message { .. }));
         let key = self.running.add(started);
         ScopedRequest { running: self.running, id, key, is_message, level: PhantomData }
     }
@@ -218,12 +223,6 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     ///     }).unwrap();
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If the receiver has failed.
-    ///
-    /// # Panics
-    /// If there is no rank `dest`, or `tag` is negative.
     #[track_caller]
     pub fn isend<B: Buffer + ?Sized>(
         &self,
@@ -235,12 +234,6 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     }
 
     /// Starts to send `data`; complete when the receiver has begun to receive (MPI_Issend).
-    ///
-    /// # Errors
-    /// As [`isend`](Scope::isend).
-    ///
-    /// # Panics
-    /// As [`isend`](Scope::isend).
     #[track_caller]
     pub fn issend<B: Buffer + ?Sized>(
         &self,
@@ -264,7 +257,7 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         let (comm, dest) = (self.communicator, dest.raw());
         let started = comm.process.isend(&comm.core, mode, self.lender.lend(data), dest, tag);
         let id = settle(operation, started).map_err(|e| e.about(dest))?;
-        Ok(self.started(Started::message::<B::Element>(id, Kind::Send, dest)))
+        Ok(self.started(ScopedOperation::message::<B::Element>(id, MessageKind::Send, dest)))
     }
 
     /// Starts to receive into `buffer` (MPI_Irecv).
@@ -281,12 +274,6 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
     ///     assert_eq!(buffer, [1, 2, 3]);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// If the sender has failed.
-    ///
-    /// # Panics
-    /// If there is no rank `source`, or `tag` is negative.
     #[track_caller]
     pub fn irecv<B: BufferMut + ?Sized>(
         &self,
@@ -298,16 +285,16 @@ impl<'run, 'scope, L: Level> Scope<'run, 'scope, '_, L> {
         let (comm, source, tag) = (self.communicator, source.into().raw(), tag.into().raw());
         let started = comm.process.irecv(&comm.core, self.lender.lend_mut(buffer), source, tag);
         let id = settle("irecv", started).map_err(|e| e.about(source))?;
-        Ok(self.started(Started::message::<B::Element>(id, Kind::Receive, source)))
+        Ok(self.started(ScopedOperation::message::<B::Element>(id, MessageKind::Receive, source)))
     }
 }
 
 impl<L: Level> ScopedRequest<'_, L> {
-    /// Waits until it is over (MPI_Wait). Its buffer stays lent until the end of the scope. The status of a collective says
-    /// nothing.
+    /// Waits for the completion (MPI_Wait). The buffer stays lent until the end of the scope. The
+    /// status of a collective is meaningless.
     ///
     /// # Errors
-    /// As the blocking form of what was started.
+    /// As the blocking form of the operation.
     ///
     /// # Panics
     /// If the program's own operation panics in a reduction.
@@ -316,13 +303,13 @@ impl<L: Level> ScopedRequest<'_, L> {
         wait(self)
     }
 
-    /// Whether [`wait`](ScopedRequest::wait) would return at once; lets messages go on meanwhile (MPI_Request_get_status).
+    /// Makes progress; returns whether [`wait`](ScopedRequest::wait) would return at once
+    /// (MPI_Request_get_status).
     pub fn test(&self) -> bool {
         is_complete(self.running.process, self.id)
     }
 
-    /// Withdraws a receive that no message was matched with yet, or a message that no receive was: there is no status then. Otherwise
-    /// waits for it (MPI_Cancel).
+    /// Withdraws an unmatched message and returns `None`, or waits for it (MPI_Cancel).
     ///
     /// ```
     /// oxmpi::threads(1, |world| {
@@ -331,24 +318,21 @@ impl<L: Level> ScopedRequest<'_, L> {
     ///     assert_eq!(status, None);
     /// });
     /// ```
-    ///
-    /// # Errors
-    /// As [`wait`](ScopedRequest::wait).
     #[track_caller]
     pub fn cancel(self) -> Result<Option<Status>> {
         if !self.is_message {
             return self.wait().map(Some);
         }
         let done = cancelled(self.running.process, self.id)?;
-        let status = self.say("cancel", done)?;
+        let status = self.complete("cancel", done)?;
         Ok((!done.cancelled).then_some(status))
     }
 
     #[track_caller]
-    fn say(&self, operation: &'static str, done: Completion) -> Result<Status> {
+    fn complete(&self, operation: &'static str, done: Completion) -> Result<Status> {
         match self.running.remove(self.key) {
-            Some(started) => started.say(operation, done),
-            // The scope ends after all that uses its requests.
+            Some(started) => started.complete(operation, done),
+            // The scope outlives every use of its requests.
             None => unreachable!("a scoped request is gone; this is a defect of OxMPI"),
         }
     }
@@ -369,6 +353,6 @@ impl<L: Level> Pending for ScopedRequest<'_, L> {
 
     #[track_caller]
     fn finish(self, done: sealed::Done) -> Result<Status> {
-        self.say("wait", done.0)
+        self.complete("wait", done.0)
     }
 }

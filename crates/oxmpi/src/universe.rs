@@ -1,4 +1,4 @@
-//! A process as a rank of its job, from start to end.
+//! This process as a rank of its job, from start to end.
 
 use crate::Communicator;
 use crate::error::{Error, ErrorKind, Result, settle};
@@ -13,22 +13,22 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// One thread talks to other ranks: the one that called [`init`] (MPI_THREAD_FUNNELED, MPI-5.0 section 11.6).
+/// Only the thread that called [`init`] communicates (MPI_THREAD_FUNNELED, MPI-5.0 section 11.6).
 #[derive(Debug)]
 pub struct Funneled(PhantomData<*const ()>);
 
-/// All threads may talk to other ranks at once (MPI_THREAD_MULTIPLE).
+/// All threads may communicate at the same time (MPI_THREAD_MULTIPLE).
 #[derive(Debug)]
 pub struct Multiple(());
 
-/// Which threads may talk to other ranks: [`Funneled`] or [`Multiple`]. What is made at a level is `Send` and `Sync`
-/// if the level is.
+/// The thread level. Objects of a level are `Send` and `Sync` if the level is.
 pub trait Level: sealed::Sealed + 'static {}
 
 impl Level for Funneled {}
 impl Level for Multiple {}
 
 mod sealed {
+    /// Keeps other crates from implementing [`Level`](super::Level).
     pub trait Sealed {}
     impl Sealed for super::Funneled {}
     impl Sealed for super::Multiple {}
@@ -36,9 +36,9 @@ mod sealed {
 
 /// This process as a rank.
 ///
-/// It ends with [`finalize`](Universe::finalize), or when it is dropped. Both wait until all messages this rank has
-/// sent are with their receivers. A drop because of a panic does not wait: `mpirun` then reports this rank and ends
-/// the job.
+/// It ends with [`finalize`](Universe::finalize) or on drop. Both wait until the receivers have all
+/// messages of this rank. A drop during a panic does not wait: `mpirun` then reports this rank and
+/// ends the job.
 #[derive(Debug)]
 pub struct Universe<L: Level = Funneled> {
     process: Arc<Process<Routes>>,
@@ -46,10 +46,10 @@ pub struct Universe<L: Level = Funneled> {
     level: PhantomData<L>,
 }
 
-/// Makes this process a rank, for the calling thread alone.
+/// Makes this process a rank, for the calling thread only.
 ///
-/// Under `mpirun` it is the rank that `mpirun` started, otherwise rank 0 of 1. It can be called once in a process,
-/// and not again after the end (MPI-5.0 section 11.2).
+/// Under `mpirun` it gets its rank from `mpirun`; otherwise it is rank 0 of 1. It can be called
+/// once in a process, and not again after the end (MPI-5.0 section 11.2).
 ///
 /// # Errors
 /// [`ErrorKind::Start`] and [`ErrorKind::AlreadyInitialized`].
@@ -68,9 +68,6 @@ pub fn init() -> Result<Universe> {
 /// });
 /// # Ok::<(), oxmpi::Error>(())
 /// ```
-///
-/// # Errors
-/// As [`init`].
 pub fn init_threaded() -> Result<Universe<Multiple>> {
     let universe = Universe::start("init_threaded", ThreadLevel::Multiple)?;
     settle("init_threaded", universe.process.set_threaded())?;
@@ -106,19 +103,16 @@ impl<L: Level> Universe<L> {
         Communicator::own(&self.process)
     }
 
-    /// Ends this rank's part in the job, after all its messages are with their receivers (MPI_Finalize, MPI-5.0
-    /// section 11.2.2). A rank that sends a message which nobody receives waits here for ever.
-    ///
-    /// # Errors
-    /// None yet.
+    /// Ends this rank's part in the job, when the receivers have all its messages (MPI_Finalize,
+    /// MPI-5.0 section 11.2.2). A message that no rank receives makes it wait for ever.
     pub fn finalize(self) -> Result<()> {
-        // Its drop does the work; an error will have its way out here.
+        // The drop does the work; a later version may return its errors here.
         drop(self);
         Ok(())
     }
 
-    /// Ends the whole job at once: `mpirun` prints `why`, ends all ranks and exits with `code` (MPI_Abort, MPI-5.0
-    /// section 9.7).
+    /// Ends the whole job at once: `mpirun` prints `why`, ends all ranks and exits with `code`
+    /// (MPI_Abort, MPI-5.0 section 9.7).
     pub fn abort(&self, code: i32, why: &str) -> ! {
         self.client.segment().status().set_state(RankState::Aborting);
         self.client.abort(code, why);
@@ -138,11 +132,11 @@ impl<L: Level> Drop for Universe<L> {
     }
 }
 
-/// Runs `program` as `ranks` ranks, one thread each, in this process, and returns what they return, by rank. `program`
-/// gets the communicator of all of them.
+/// Runs `program` as `ranks` ranks, one thread each, in this process, and returns their results by
+/// rank. `program` gets the communicator of all ranks.
 ///
-/// Messages go through the same shared memory as between processes. It is made for tests and examples: it needs
-/// neither `mpirun` nor [`init`], and may be called any number of times.
+/// Messages use the same shared memory as between processes. It is made for tests and examples: it
+/// needs neither `mpirun` nor [`init`], and may be called any number of times.
 ///
 /// ```
 /// let ranks = oxmpi::threads(4, |world| world.all_gather(&[world.rank()]).unwrap());
@@ -150,8 +144,8 @@ impl<L: Level> Drop for Universe<L> {
 /// ```
 ///
 /// # Panics
-/// If there is no memory for a rank. A rank that panics ends the process with code 101, because the others would wait
-/// for it.
+/// If there is no memory for a rank. A rank that panics ends the process with code 101, because the
+/// others would wait for it.
 pub fn threads<R: Send>(ranks: u32, program: impl Fn(&Communicator<'_>) -> R + Sync) -> Vec<R> {
     world_shared(ranks, Options::default(), |process| program(&Communicator::world(process)))
 }

@@ -1,31 +1,30 @@
-//! Parameters of components of Open MPI that are not here. Scripts switch such components off, or tune them, whether they are
-//! there or not. To switch one off is what is the case anyway; what tunes one has no effect, which is said; to ask for one is
-//! an error, as it is in the lists of components.
+//! Parameters of Open MPI's components that OxMPI does not have. Scripts disable or tune such
+//! components without checking that they exist. Disabling one has no effect and is accepted; tuning
+//! one has no effect and is reported; requesting one is an error, as in the lists of components.
 
 use crate::foreign::instead_of;
 use crate::load::nearest_of_foreign;
 
-/// What a parameter that is not ours says to a component, or a framework, that is not here.
+/// The meaning of a parameter of a component or framework that OxMPI does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
-    /// That it shall not be used, or not warn: so it is.
+    /// It disables the component, or a warning of it.
     SwitchedOff,
-    /// Something about how it works, which has no effect. The text says what there is instead.
+    /// It tunes the component, without effect. The text names the alternative.
     Tuned(&'static str),
 }
 
-/// A parameter that has no effect, to be told.
+/// The report of a parameter that has no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: this has no effect: {instead}", from.position())]
 pub struct NoEffect {
-    /// Where it stands.
     pub from: crate::Source,
-    /// Why, and what there is instead.
+    /// The reason, and the alternative.
     pub instead: &'static str,
 }
 
-/// What the parameter `name` says with `value` to a component that is not here; `None` if it is no parameter of one, or
-/// asks for it.
+/// The meaning of the parameter `name` with `value` for a component that OxMPI does not have;
+/// `None` if `name` belongs to no such component, or if `value` requests the component.
 #[must_use]
 pub fn absence(name: &str, value: &str) -> Option<Absence> {
     let is_off = OFF.iter().any(|off| off.eq_ignore_ascii_case(value.trim()));
@@ -41,20 +40,20 @@ pub fn absence(name: &str, value: &str) -> Option<Absence> {
     }
 }
 
-/// Whether a name can only mean a parameter of Open MPI: it begins with one of its frameworks or projects, and none of ours is so
-/// near that it was probably meant.
+/// Whether a name can only be a parameter of Open MPI: it begins with one of its frameworks or
+/// projects, and no parameter of OxMPI is near enough to be meant.
 fn is_of_framework(name: &str) -> bool {
     let begins =
         |family: &str| name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
     FRAMEWORKS.split_whitespace().any(begins) && nearest_of_foreign(name).is_none()
 }
 
-/// What there is instead of the component that a parameter belongs to.
+/// The alternative to the component of a parameter.
 pub(crate) fn instead_of_component(name: &str) -> Option<&'static str> {
     of_component(name).map(|(_, instead)| instead)
 }
 
-/// The rest of the name behind the component, and what there is instead.
+/// The part of the name behind the component, and the alternative.
 fn of_component(name: &str) -> Option<(&str, &'static str)> {
     COMPONENTS.iter().find_map(|(component, instead)| {
         let rest = name.strip_prefix(component)?.strip_prefix('_')?;
@@ -66,19 +65,19 @@ fn is_switch(of_component: &str) -> bool {
     of_component == "enable" || of_component.starts_with("warn_")
 }
 
-/// How Open MPI spells that something is off.
+/// Open MPI's values for "off".
 const OFF: [&str; 6] = ["0", "false", "f", "no", "n", "disabled"];
 
-/// Switches of warnings that never come here.
+/// Switches of warnings that OxMPI never prints.
 const WARNINGS: [&str; 3] =
     ["btl_base_warn_component_unused", "mpi_warn_on_fork", "opal_warn_on_missing_libcuda"];
 
 const FRAMEWORK: &str =
     "it is Open MPI's and has no counterpart here ('oxmpi info --params' lists what there is)";
 
-/// Families of names that only Open MPI, PRRTE and UCX know: frameworks and projects, components of those of which some are here,
-/// and some beside them. Those of collectives
-/// and of the guide are left out, as such names are ours.
+/// Prefixes of names that only Open MPI, PRRTE and UCX have: frameworks, projects, components, and
+/// single parameters. Frameworks of collectives and of LAM/MPI are left out, as OxMPI has such
+/// names.
 const FRAMEWORKS: &str = "\
 accelerator_base accelerator_null accelerator_rocm accelerator_ze allocator bml btl_base btl_elan btl_scif btl_sctp btl_self btl_tcp btl_template crcp
 crs dfs dl errmgr ess event fbtl fcoll filem fs grpcomm hook hwloc if io iof mca memchecker
@@ -92,19 +91,21 @@ pml_bfo pml_cm pml_monitoring pml_ob1 pml_v prte prtereachable ras rcache reacha
 routed rtc schizo sec sharedfp shmem smsc_accelerator smsc_base snapc sstore state threads timer
 topo ucx vprotocol";
 
-const COLLECTIVE: &str =
-    "that collective component is Open MPI's, and not here ('oxmpi info --collectives' lists those that are)";
+const COLLECTIVE: &str = "that collective component is Open MPI's, and not here ('oxmpi info --collectives' lists the available ones)";
 const ACCELERATOR: &str = "the collective component accelerator has no parameters here, as it stands before all others: '--mca accelerator' says \
                            what is done about buffers on devices ('oxmpi info --param accelerator')";
 const NETWORK: &str = "that component is Open MPI's, and not here: '--mca rpi ib' is InfiniBand, '--mca mtl ofi' goes over the \
                        networks of libfabric ('oxmpi info --select' lists the transports)";
-const IB: &str = "that parameter is Open MPI's, and not here: 'oxmpi info --param rpi_ib' lists those of InfiniBand that are";
-const OFI: &str = "that parameter is Open MPI's, and not here: 'oxmpi info --param mtl_ofi' lists those of libfabric that are";
-const PORTALS: &str = "that parameter is Open MPI's, and not here: 'oxmpi info --param mtl_portals4' lists those of Portals 4 that are";
+const IB: &str =
+    "that parameter is Open MPI's, and not here: 'oxmpi info --param rpi_ib' lists the available ones";
+const OFI: &str =
+    "that parameter is Open MPI's, and not here: 'oxmpi info --param mtl_ofi' lists the available ones";
+const PORTALS: &str =
+    "that parameter is Open MPI's, and not here: 'oxmpi info --param mtl_portals4' lists the available ones";
 const MEMORY: &str = "that component is Open MPI's, and not here: parameters of shared memory start with 'shm_', and \
                       'single_copy off' keeps processes from copying from each other ('oxmpi info --params')";
 
-/// Framework and component of those that are not here.
+/// The components that OxMPI does not have (framework and component), each with the alternative.
 const COMPONENTS: &[(&str, &str)] = &[
     ("coll_accelerator", ACCELERATOR),
     ("coll_acoll", COLLECTIVE),
@@ -141,7 +142,7 @@ mod tests {
     use crate::Param;
 
     #[test]
-    fn what_is_not_here_may_be_switched_off_and_tuned_but_not_asked_for() {
+    fn absent_components_may_be_disabled_and_tuned_but_not_requested() {
         for (name, value) in [
             ("coll_adapt_enable", "0"),
             ("coll_fca_enable", "False"),
@@ -174,7 +175,7 @@ mod tests {
             assert!(matches!(absence(name, "x"), Some(Absence::Tuned(_))), "{name}");
         }
         assert_eq!(absence("hwloc_base_report_bindings", "1"), Some(Absence::Tuned(FRAMEWORK)));
-        // The last is the guide's, and is not there yet.
+        // The last one belongs to LAM/MPI, and OxMPI does not have it.
         for name in [
             "btl_tcp_if_ninclude",
             "mpi_watchdgo",

@@ -1,6 +1,5 @@
-//! The components of collectives: their names and priorities, and what the parameter `coll` says of them.
-//!
-//! Which collectives each serves, and for which communicators it is, the crate that chooses among them knows.
+//! The components of collectives: names, priorities, and the parameter `coll`. The crate
+//! `oxmpi-tuned` decides which collectives and communicators each component serves.
 
 use crate::nearest::nearest;
 use crate::registry::Params;
@@ -9,35 +8,21 @@ use std::fmt;
 /// A component of the framework `coll`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Component {
-    /// Buffers in the memory of accelerators, for what serves them.
     Accelerator,
-    /// Communicators of one rank.
     Own,
-    /// Barriers before and after every so many operations, around what serves them.
     Sync,
-    /// Algorithms of two levels: nodes, and ranks of a node.
     Smp,
-    /// Shared memory past the plans.
     Shmem,
-    /// Intercommunicators.
     Inter,
-    /// Forced algorithms, rules files, fixed rules.
     Tuned,
-    /// Agreements that tolerate failures.
     Ftagree,
-    /// Nonblocking and persistent forms.
     Libnbc,
-    /// Collectives handed to the library UCC.
     Ucc,
-    /// Collectives handed to the library HCOLL.
     Hcoll,
-    /// Linear and binomial algorithms in strict rank order.
     Basic,
-    /// The same, for what none of those that are asked serves.
     Base,
 }
 
-/// The row of a component.
 #[derive(Debug)]
 struct ComponentRow {
     component: Component,
@@ -47,7 +32,7 @@ struct ComponentRow {
     priority: fn(&Params) -> u32,
 }
 
-/// The table, in the order of which those of one priority are asked.
+/// Components of equal priority are tried in the order of this table.
 const TABLE: [ComponentRow; 13] = [
     ComponentRow {
         component: Component::Accelerator,
@@ -137,49 +122,36 @@ const TABLE: [ComponentRow; 13] = [
         component: Component::Base,
         name: "base",
         aliases: &[],
-        description: "as basic, for what no component that is asked serves, whichever these are",
+        description: "as basic, for collectives that no enabled component serves",
         priority: |_| 0,
     },
 ];
 
-/// As Open MPI's. No parameter changes it: none of the others can serve a buffer on a device.
+/// Open MPI's value, without a parameter: no other component can serve a buffer on a device.
 const ACCELERATOR_PRIORITY: u32 = 78;
 
-/// A name that is no component's.
+/// A component name in a list that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
-    /// There is none of this name.
     #[error("there is no collective component '{name}'{}: expected {}",
         nearest.map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default(), names())]
-    Unknown {
-        /// The name.
-        name: String,
-        /// What was probably meant.
-        nearest: Option<&'static str>,
-    },
-    /// It is a component of Open MPI that is not here.
+    Unknown { name: String, nearest: Option<&'static str> },
     #[error(
         "the collective component '{name}' is Open MPI's, and not here: {why}. Leave it out, or exclude it (^{name}); here are {}",
         names()
     )]
     Missing {
-        /// The name.
         name: &'static str,
-        /// What it is for, and what there is instead.
+        /// Its purpose, and the alternative.
         why: &'static str,
     },
-    /// What takes over cannot be left out.
     #[error("'base' serves what no other collective component does, and cannot be left out")]
     Base,
-    /// Nothing is left to ask.
-    #[error("'{text}' leaves no collective component to ask: expected {}", names())]
-    Nothing {
-        /// What the parameter says.
-        text: String,
-    },
+    #[error("'{text}' leaves no collective component: expected {}", names())]
+    Nothing { text: String },
 }
 
-/// Components of Open MPI that are not here: the name, and what there is instead.
+/// Components of Open MPI that OxMPI does not have, each with the alternative.
 const MISSING: [(&str, &str); 4] = [
     ("portals4", "over 'mtl portals4' the network matches the messages of 'tuned', 'libnbc' and 'basic'"),
     ("monitoring", "MPI_T performance variables count what runs ('oxmpi info --pvars')"),
@@ -196,53 +168,50 @@ fn names() -> String {
 }
 
 impl Component {
-    /// How many there are.
+    /// The number of components.
     pub const COUNT: usize = TABLE.len();
 
-    /// All that communicators ask, in the order in which those of one priority are: all but base.
+    /// All components except `Base`, in the order in which components of equal priority are tried.
     pub fn all() -> impl Iterator<Item = Component> {
         TABLE.iter().map(|row| row.component).filter(|component| *component != Component::Base)
     }
 
     fn row(self) -> &'static ComponentRow {
-        // The rows stand in the order of the enumeration: a test sees to it.
+        // A test checks that the rows stand in the order of the enumeration.
         &TABLE[self as usize]
     }
 
-    /// Whether it serves nothing by itself, but does something around what others serve.
+    /// Whether the component only wraps the collectives of other components.
     #[must_use]
     pub fn is_around(self) -> bool {
         matches!(self, Component::Accelerator | Component::Sync)
     }
 
-    /// Its name.
+    /// The name in parameters.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// Its other names.
+    /// Other accepted names.
     #[must_use]
     pub fn aliases(self) -> &'static [&'static str] {
         self.row().aliases
     }
 
-    /// What it is for, in a phrase.
+    /// Its purpose, in a phrase.
     #[must_use]
     pub fn description(self) -> &'static str {
         self.row().description
     }
 
-    /// Its priority: of those that can serve a call the one of the highest does.
+    /// Its priority: the highest one among the components that can serve a call is used.
     #[must_use]
     pub fn priority(self, params: &Params) -> u32 {
         (self.row().priority)(params)
     }
 
     /// The component of this name or alias.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn named(name: &str) -> Result<Component, BadName> {
         let known = TABLE.iter().find(|row| row.name == name || row.aliases.contains(&name));
         known.map(|row| row.component).ok_or_else(|| match missing(name) {
@@ -264,34 +233,31 @@ impl fmt::Display for Component {
     }
 }
 
-/// A set of components.
+/// The components that the parameter `coll` enables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked(u16);
+pub struct ComponentSet(u16);
 
-impl Asked {
-    /// All components.
-    pub const ALL: Asked = Asked(u16::MAX);
+impl ComponentSet {
+    /// Every component.
+    pub const ALL: ComponentSet = ComponentSet(u16::MAX);
 
-    /// These, and one more.
+    /// This set with one more component.
     #[must_use]
-    pub fn with(self, component: Component) -> Asked {
-        Asked(self.0 | Asked::only(component).0)
+    pub fn with(self, component: Component) -> ComponentSet {
+        ComponentSet(self.0 | ComponentSet::only(component).0)
     }
 
-    /// One alone.
+    /// A set of one component.
     #[must_use]
-    pub fn only(component: Component) -> Asked {
-        Asked(1 << component as u8)
+    pub fn only(component: Component) -> ComponentSet {
+        ComponentSet(1 << component as u8)
     }
 
-    /// Reads the parameter `coll`: names with commas between them, all but those behind a `^`; empty: all.
-    ///
-    /// # Errors
-    /// A name is no component's, or none is left.
-    pub fn parse(text: &str) -> Result<Asked, BadName> {
+    /// Reads the parameter `coll`: names, or `^` and the names to exclude; empty: all.
+    pub fn parse(text: &str) -> Result<ComponentSet, BadName> {
         let text = text.trim();
         if text.is_empty() {
-            return Ok(Asked::ALL);
+            return Ok(ComponentSet::ALL);
         }
         let (is_without, names) = match text.strip_prefix('^') {
             Some(names) => (true, names),
@@ -301,21 +267,21 @@ impl Asked {
         for name in names.split(',').map(str::trim) {
             match Component::named(name) {
                 Ok(Component::Base) if is_without => return Err(BadName::Base),
-                Ok(component) => set |= Asked::only(component).0,
-                // To leave out what is not there is fine.
+                Ok(component) => set |= ComponentSet::only(component).0,
+                // A component that OxMPI does not have may be excluded.
                 Err(BadName::Missing { .. }) if is_without => {}
                 Err(bad) => return Err(bad),
             }
         }
-        let asked = Asked(if is_without { !set } else { set });
-        let is_base = !is_without && asked.has(Component::Base);
-        match is_base || Component::all().any(|component| asked.has(component)) {
-            true => Ok(asked),
+        let enabled = ComponentSet(if is_without { !set } else { set });
+        let is_base = !is_without && enabled.has(Component::Base);
+        match is_base || Component::all().any(|component| enabled.has(component)) {
+            true => Ok(enabled),
             false => Err(BadName::Nothing { text: text.to_string() }),
         }
     }
 
-    /// Whether a component is asked.
+    /// Whether the set contains a component.
     #[must_use]
     pub fn has(self, component: Component) -> bool {
         self.0 & 1 << component as u8 != 0
@@ -336,24 +302,27 @@ mod tests {
     }
 
     #[test]
-    fn a_list_names_those_that_are_asked_or_behind_a_caret_those_that_are_not() {
-        let asked = |text| {
-            let asked = Asked::parse(text).unwrap();
-            Component::all().filter(|c| asked.has(*c)).map(Component::name).collect::<Vec<_>>().join(" ")
+    fn a_list_names_components_or_exclusions_behind_a_caret() {
+        let enabled = |text| {
+            let enabled = ComponentSet::parse(text).unwrap();
+            Component::all().filter(|c| enabled.has(*c)).map(Component::name).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(asked("basic, self,libnbc"), "self libnbc basic");
-        assert_eq!(asked("lam_basic"), "basic");
-        assert_eq!(asked("^xhc,han"), "accelerator self sync inter tuned ftagree libnbc ucc hcoll basic");
+        assert_eq!(enabled("basic, self,libnbc"), "self libnbc basic");
+        assert_eq!(enabled("lam_basic"), "basic");
+        assert_eq!(enabled("^xhc,han"), "accelerator self sync inter tuned ftagree libnbc ucc hcoll basic");
         assert_eq!(
-            asked("^portals4,hcoll,ucc,xhc"),
+            enabled("^portals4,hcoll,ucc,xhc"),
             "accelerator self sync smp inter tuned ftagree libnbc basic"
         );
-        assert_eq!(asked(" "), "accelerator self sync smp shmem inter tuned ftagree libnbc ucc hcoll basic");
+        assert_eq!(
+            enabled(" "),
+            "accelerator self sync smp shmem inter tuned ftagree libnbc ucc hcoll basic"
+        );
     }
 
     #[test]
-    fn a_wrong_list_is_told() {
-        let error = |text| Asked::parse(text).unwrap_err().to_string();
+    fn a_wrong_list_is_an_error() {
+        let error = |text| ComponentSet::parse(text).unwrap_err().to_string();
         assert_eq!(
             error("basic,shmen"),
             "there is no collective component 'shmen' (did you mean 'shmem'?): expected accelerator, self, sync, smp, shmem, inter, \
@@ -361,7 +330,7 @@ mod tests {
         );
         assert!(error("basic,,self").contains("no collective component ''"));
         assert!(error("^shmem,base").starts_with("'base' serves what no other"));
-        assert!(Asked::parse("base").is_ok_and(|asked| asked.has(Component::Base)));
+        assert!(ComponentSet::parse("base").is_ok_and(|enabled| enabled.has(Component::Base)));
         assert!(
             error("^accelerator,self,sync,smp,shmem,inter,tuned,ftagree,libnbc,ucc,hcoll,basic")
                 .contains("leaves no collective component")
@@ -369,12 +338,12 @@ mod tests {
     }
 
     #[test]
-    fn what_only_open_mpi_has_is_told_to_be_missing() {
+    fn components_of_open_mpi_are_reported_as_missing() {
         for name in ["adapt", "portals4"] {
-            let error = Asked::parse(&format!("basic,{name}")).unwrap_err().to_string();
+            let error = ComponentSet::parse(&format!("basic,{name}")).unwrap_err().to_string();
             let start = format!("the collective component '{name}' is Open MPI's, and not here: ");
             assert!(error.starts_with(&start) && error.contains("here are accelerator, self"), "{error}");
-            assert_eq!(Asked::parse(&format!("^{name}")), Ok(Asked::ALL));
+            assert_eq!(ComponentSet::parse(&format!("^{name}")), Ok(ComponentSet::ALL));
         }
     }
 }

@@ -1,39 +1,38 @@
-//! What is said of a parameter, and how its values are read.
+//! The definition of a parameter, and the reading of its values.
 
 use crate::foreign::instead_of;
 use crate::nearest::{nearest, nearest_within};
 use crate::parse::{ParamError, SWITCH_WORDS, Unit, number};
 use crate::registry::TABLE;
 
-/// Who should touch a parameter.
+/// The group of people that a parameter is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Users: it changes what a program can do or how it is allowed to do it.
+    /// Users: the parameter changes the abilities or permissions of a program.
     User,
-    /// People who tune a machine: it changes speed or memory only.
+    /// People who tune a machine: the parameter changes only speed or memory.
     Tune,
-    /// People who work on OxMPI.
+    /// Developers of OxMPI.
     Develop,
 }
 
-/// When a program can change a parameter by itself (MPI_T_cvar_write).
+/// When a program can change a parameter itself (MPI_T_cvar_write).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Never: the launcher, or the other ranks, have built on it.
+pub enum ChangeRule {
+    /// Never: the launcher or the other ranks depend on the value.
     Never,
-    /// At any time.
     Always,
-    /// At any time, if all ranks do so alike.
+    /// At any time, if all ranks make the same change.
     Alike,
 }
 
-impl Change {
-    /// When that is, in words.
+impl ChangeRule {
+    /// The moment, in words.
     pub const fn when(self) -> &'static str {
         match self {
-            Change::Never => "fixed when the job starts",
-            Change::Always => "a program may change it at any time",
-            Change::Alike => "a program may change it at any time, on all ranks alike",
+            ChangeRule::Never => "fixed when the job starts",
+            ChangeRule::Always => "a program may change it at any time",
+            ChangeRule::Alike => "a program may change it at any time, on all ranks alike",
         }
     }
 }
@@ -41,30 +40,23 @@ impl Change {
 /// The definition of one parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// The name, unit last.
     pub name: &'static str,
-    /// Other names that are understood.
+    /// Other accepted names.
     pub aliases: &'static [&'static str],
-    /// What the number counts, or that it is a text.
     pub unit: Unit,
-    /// The value when nobody says otherwise; of a text, it stands in the unit.
+    /// The default of a number; a text has its default in `unit`.
     pub default: i64,
-    /// The smallest number.
     pub min: i64,
-    /// The largest number.
     pub max: i64,
-    /// Whether only powers of two are values (ring sizes: an index is a mask).
+    /// Whether only powers of two are values, as for rings whose index is a mask.
     pub power_of_two: bool,
-    /// Who should touch it.
     pub level: Level,
-    /// When a program can change it by itself, for its own rank.
-    pub change: Change,
-    /// What it does, in a sentence or two.
+    pub change: ChangeRule,
     pub help: &'static str,
 }
 
 impl Param {
-    /// What most rows have, for the others: `Param { name: "rpi_mine_depth", ..Param::NEW }`.
+    /// The commonest values, for struct update: `Param { name: "rpi_mine_depth", ..Param::NEW }`.
     pub const NEW: Param = Param {
         name: "",
         aliases: &[],
@@ -74,21 +66,21 @@ impl Param {
         max: 1 << 20,
         power_of_two: false,
         level: Level::Tune,
-        change: Change::Never,
+        change: ChangeRule::Never,
         help: "",
     };
 
-    /// A priority among transports.
+    /// The priority parameter of a transport.
     pub const fn priority(name: &'static str, default: i64, help: &'static str) -> Param {
         Param { name, default, max: 100, level: Level::User, help, ..Param::NEW }
     }
 
-    /// A switch.
+    /// A parameter that is on or off.
     pub const fn switch(name: &'static str, default: bool, help: &'static str) -> Param {
         Param { name, unit: Unit::Switch, default: default as i64, max: 1, help, ..Param::NEW }
     }
 
-    /// All parameters, in the order in which they are listed.
+    /// All parameters, in the order of listings.
     pub fn all() -> &'static [&'static Param] {
         &TABLE
     }
@@ -96,7 +88,7 @@ impl Param {
     /// The parameter of this name or alias.
     pub fn find(name: &str) -> Option<&'static Param> {
         let find = |name: &str| TABLE.iter().find(|p| p.name == name || p.aliases.contains(&name));
-        // The guide spells some names with the name of the interface in them: rpi_ssi_tcp_short.
+        // LAM/MPI spells some names with `ssi` in them: rpi_ssi_tcp_short.
         find(name).or_else(|| find(&name.replacen("_ssi_", "_", 1))).copied()
     }
 
@@ -105,9 +97,8 @@ impl Param {
         TABLE.iter().flat_map(|p| p.aliases.iter().copied().chain([p.name]))
     }
 
-    /// The error for a name that is none.
     pub(crate) fn unknown(name: &str) -> ParamError {
-        // A slip is more likely than a name from elsewhere, and that more than a name that is far off.
+        // A misspelling is most likely, a name of another MPI library next.
         let slip = nearest_within(name, Param::names(), name.len() / 6);
         let instead = instead_of(&name.replacen("_ssi_", "_", 1));
         let far = || instead.is_none().then(|| nearest(name, Param::names())).flatten();
@@ -115,9 +106,6 @@ impl Param {
     }
 
     /// Reads `text` as a value of this parameter.
-    ///
-    /// # Errors
-    /// [`ParamError::Value`] names the text and what would have been accepted.
     pub fn parse(&self, text: &str) -> Result<Value, ParamError> {
         match self.unit {
             Unit::Text { .. } => return Ok(Value::Text(text.trim().into())),
@@ -131,7 +119,6 @@ impl Param {
             .ok_or_else(|| self.wrong(text, text))
     }
 
-    /// Reads several words of a set.
     fn parse_set(&self, text: &str, words: &[&'static str]) -> Result<Value, ParamError> {
         let known = |name: &str| words.iter().copied().find(|word| word.eq_ignore_ascii_case(name));
         let word = |name: &str| known(name.trim()).ok_or_else(|| self.wrong(text, name));
@@ -139,7 +126,7 @@ impl Param {
         Ok(Value::Text(found.join(",").into()))
     }
 
-    /// The error for a value that is none because of `word`.
+    /// The error for the value `text`, of which `word` is wrong.
     fn wrong(&self, text: &str, word: &str) -> ParamError {
         let nearest = match self.unit {
             Unit::Choice(words) | Unit::Set { words, .. } => nearest(word.trim(), words.iter().copied()),
@@ -148,7 +135,7 @@ impl Param {
         ParamError::Value { name: self.name, value: text.to_string(), wanted: self.wanted(), nearest }
     }
 
-    /// The value when nobody says otherwise.
+    /// The value if no source sets another one.
     pub fn default_value(&self) -> Value {
         match self.unit {
             Unit::Text { default } => Value::Text(default.into()),
@@ -156,7 +143,7 @@ impl Param {
         }
     }
 
-    /// The type in one word, for programs that read it.
+    /// The type in one word, for machine-readable output.
     pub fn type_name(&self) -> &'static str {
         match self.unit {
             Unit::Choice(_) | Unit::Set { .. } => "choice",
@@ -168,7 +155,7 @@ impl Param {
         }
     }
 
-    /// The words that it takes, if it takes no others.
+    /// The accepted words, if the parameter accepts no other values.
     pub fn words(&self) -> &'static [&'static str] {
         match self.unit {
             Unit::Choice(words) | Unit::Set { words, .. } => words,
@@ -177,7 +164,7 @@ impl Param {
         }
     }
 
-    /// What [`Param::parse`] accepts, in words.
+    /// The accepted values, in words.
     pub fn wanted(&self) -> String {
         let what = match self.unit {
             Unit::Choice(_) | Unit::Switch => return format!("one of {}", self.words().join(", ")),
@@ -194,7 +181,7 @@ impl Param {
         format!("{what} from {} to {}{power}", self.min, self.max)
     }
 
-    /// A value as a person reads it, and as [`Param::parse`] reads it back.
+    /// Formats a value for users; [`Param::parse`] reads it back.
     pub fn show(&self, value: &Value) -> String {
         match (self.unit, value) {
             (Unit::Choice(words) | Unit::Set { words, .. }, Value::Number(n)) => {
@@ -209,8 +196,7 @@ impl Param {
 /// The value of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A number; of a choice, the place of the word in its list; of a switch, 1 if it is on and 0 if not.
+    /// A number, the index of a word of a choice, or 1 or 0 for a switch.
     Number(i64),
-    /// A text, without blanks around it.
     Text(Box<str>),
 }

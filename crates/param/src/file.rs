@@ -6,73 +6,64 @@
 //! btl_tcp_if_include = "eth0,10.0.0.0/8"
 //! ```
 //!
-//! Blanks around names and values do not count. A value may stand between quotes (`"` or `'`), in which `#` is a
-//! character like any other. If a name comes twice, the later line holds.
+//! Blanks around names and values are ignored. A value may stand in quotes (`"` or `'`), in which
+//! `#` is an ordinary character. If a name occurs twice, the later line wins.
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// A parameter file may have so many bytes; what is longer is none.
+/// The longest parameter file, in bytes.
 pub const MAX_BYTES: u64 = 1 << 20;
-/// Any other file that a user names, of hosts or of programs, may have so many: hosts are far fewer than that.
+/// The longest file of hosts or programs, in bytes.
 pub const MAX_TEXT_BYTES: u64 = 16 << 20;
 
-/// What is wrong with a line.
+/// The error of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
-    /// No `=`, or nothing before it.
     #[error("the line is not of the form 'NAME = VALUE'")]
     Form,
-    /// A quote that is not closed, or something behind the closing one.
     #[error("the value starts with a quote but does not end with it")]
     Quote,
-    /// Not UTF-8.
     #[error("the line is not text (UTF-8)")]
     Text,
-    /// An option that cannot stand in such a file.
     #[error(
         "this is none of the options that can stand here: '--mca NAME VALUE' (also -ssi, -gmca) and '-x NAME=VALUE'"
     )]
     Option,
-    /// An option without its values.
     #[error("the option needs {0} after it, on the same line")]
     Missing(&'static str),
-    /// A variable without a name, or without a value and not set.
     #[error("-x needs a variable: NAME=VALUE, or a NAME that is set in the environment of mpirun")]
     Variable,
 }
 
-/// What is wrong, and with which character of the line, counted from 1.
+/// The error of a line, with its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// The character.
+    /// In characters, from 1.
     pub column: usize,
-    /// What is wrong.
     pub error: LineError,
 }
 
-/// A parameter and the value that a line gives it.
+/// A line `NAME = VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment<'a> {
-    /// The parameter.
     pub name: Cow<'a, str>,
-    /// Its value.
     pub value: Cow<'a, str>,
-    /// Where the two stand in the line: characters, counted from 1.
+    /// The positions of name and value in the line, in characters from 1.
     pub columns: (usize, usize),
 }
 
-/// A line of a file that says something: its number, counted from 1, and what it says.
+/// The number of a line, from 1, and its content.
 pub type FileEntry<'a> = (usize, Result<Assignment<'a>, Wrong>);
 
-/// The lines of a file that are neither empty nor comments. Lines end with `\n` or `\r\n`.
+/// The lines of a file, without empty lines and comments. Lines end with `\n` or `\r\n`.
 pub fn lines(bytes: &[u8]) -> impl Iterator<Item = FileEntry<'_>> {
     texts(bytes).map(|(number, line)| (number, line.and_then(assignment)))
 }
 
-/// The same lines, not yet understood.
+/// The same lines as texts.
 pub(crate) fn texts(bytes: &[u8]) -> impl Iterator<Item = (usize, Result<&str, Wrong>)> {
     (1..).zip(bytes.split(|&b| b == b'\n')).filter_map(|(number, line)| {
         let text = match std::str::from_utf8(line) {
@@ -88,13 +79,12 @@ pub(crate) fn texts(bytes: &[u8]) -> impl Iterator<Item = (usize, Result<&str, W
     })
 }
 
-/// The character, counted from 1, at which `part` of `line` starts.
+/// The position of `part` in `line`, in characters from 1.
 pub(crate) fn column(line: &str, part: &str) -> usize {
     let at = (part.as_ptr() as usize).saturating_sub(line.as_ptr() as usize);
     line.get(..at).map_or(1, |before| before.chars().count() + 1)
 }
 
-/// Reads `NAME = VALUE`.
 pub(crate) fn assignment(line: &str) -> Result<Assignment<'_>, Wrong> {
     let start = line.trim_start();
     let wrong = |part: &str, error| Wrong { column: column(line, part), error };
@@ -116,7 +106,7 @@ pub(crate) fn assignment(line: &str) -> Result<Assignment<'_>, Wrong> {
             return if ends { Ok(said(inside)) } else { Err(wrong(after, LineError::Quote)) };
         }
     }
-    // A comment starts with '#' where a word would start.
+    // A comment starts with '#' at the beginning of a word.
     let comment = value
         .char_indices()
         .find(|&(at, c)| c == '#' && (at == 0 || value[..at].ends_with(char::is_whitespace)))
@@ -124,12 +114,9 @@ pub(crate) fn assignment(line: &str) -> Result<Assignment<'_>, Wrong> {
     Ok(said(value[..comment].trim_end()))
 }
 
-/// The bytes of a parameter file, or of a file that a parameter names; `None` if there is no such file.
-///
-/// # Errors
-/// It is there, but cannot be read, is no ordinary file, or is larger than [`MAX_BYTES`].
+/// Reads a parameter file, or a file that a parameter names; `None` if there is no such file.
 pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    // Not opened before it is known to be an ordinary file: opening a pipe would wait for its writer.
+    // Opening a pipe would wait for its writer, so the type is checked first.
     let found = match std::fs::metadata(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
@@ -142,7 +129,7 @@ pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     read_at_most(File::open(path)?, MAX_BYTES).map(Some)
 }
 
-/// All that comes from a file or a pipe, which may have no end.
+/// Reads a file or a pipe to its end.
 ///
 /// # Errors
 /// It cannot be read, or has more than `most` bytes.
@@ -156,10 +143,10 @@ pub fn read_at_most(from: impl io::Read, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The text of a file that a user names, of hosts or of programs; it may be a pipe.
+/// Reads a file of hosts or programs, which may be a pipe, as text.
 ///
 /// # Errors
-/// It cannot be read, has more than [`MAX_TEXT_BYTES`], or is no text.
+/// It cannot be read, has more than [`MAX_TEXT_BYTES`], or is not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     let bytes = read_at_most(File::open(path)?, MAX_TEXT_BYTES)?;
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text (UTF-8)"))
@@ -169,7 +156,6 @@ pub fn read_text(path: &Path) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    /// A line's number, its name and value or what is wrong.
     type Said = (usize, Result<(String, String), Wrong>);
 
     fn all(text: &str) -> Vec<Said> {

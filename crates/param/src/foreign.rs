@@ -1,8 +1,8 @@
-//! Names that users know from other MPI libraries, or from the guide, and what to use instead of them.
+//! Parameter names of other MPI libraries, each with the alternative in OxMPI.
 
 use crate::absent::instead_of_component;
 
-/// What to use instead of the parameter `name`, which is not one of ours.
+/// The alternative to `name`, which is not a parameter of OxMPI.
 pub fn instead_of(name: &str) -> Option<&'static str> {
     let belongs = |family: &str| {
         name == family
@@ -12,14 +12,14 @@ pub fn instead_of(name: &str) -> Option<&'static str> {
     instead_of_component(name).or_else(family)
 }
 
-/// Whether a name belongs to what the guide has and Open MPI has not: checkpoints and transports.
+/// Whether a name belongs to a framework of LAM/MPI alone: checkpoints and transports.
 pub(crate) fn is_of_guide(name: &str) -> bool {
     ["cr", "rpi"].iter().any(|framework| {
         name.strip_prefix(framework).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
     })
 }
 
-/// A name, or the beginning of names up to a `_`, and what to do. The first that fits counts.
+/// A name, or the beginning of names up to a `_`, with the alternative. The first match counts.
 const FAMILIES: &[(&str, &str)] = &[
     (
         "coll_",

@@ -1,4 +1,4 @@
-//! Gathering the values of all parameters from files and environment.
+//! Collects the values of all parameters from files and environment.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,51 +13,45 @@ use crate::registry::Params;
 use crate::source::{FileLine, Source};
 use crate::{
     ENV_PREFIX, FILES_VARIABLE, FOREIGN_ENV_PREFIX, ParamError, SOURCES_VARIABLE, SYSTEM_FILE, USER_FILE,
-    file, told_source,
+    decode_source, file,
 };
 
-/// Says of a line of a file what kind of source it is.
 type MakeSource = fn(FileLine) -> Source;
 
-/// A variable `OMPI_MCA_x` that is not for us.
+/// A variable `OMPI_MCA_x` that is no parameter of OxMPI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignored {
-    /// The variable.
     pub variable: String,
-    /// The parameter of ours whose name is so near that it was probably meant.
+    /// The parameter of OxMPI whose name is near enough to be meant.
     pub nearest: Option<&'static str>,
 }
 
-/// How many errors of one file are reported one by one.
+/// The most errors of one file that are reported one by one.
 const MOST_ERRORS: usize = 10;
 
-/// What was found: values, and what could not be used.
+/// The collected values, and all problems.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// The values; where there was an error, the next weaker one.
+    /// After an error: with the value of the next weaker source.
     pub params: Params,
-    /// What is wrong, in the order in which it was met.
+    /// In the order of reading.
     pub errors: Vec<ParamError>,
-    /// Files that are there, perhaps, and cannot be read, of those that nobody has named: a home directory that belongs to somebody
-    /// else, as in a container.
+    /// Default files that cannot be read, as another user's home directory in a container.
     pub unread: Vec<ParamError>,
-    /// Variables for Open MPI that were skipped, sorted.
+    /// Skipped variables of Open MPI, sorted.
     pub ignored: Vec<Ignored>,
-    /// What the command line and its files say to components that are not here.
+    /// Parameters on the command line for components that OxMPI does not have.
     pub no_effect: Vec<NoEffect>,
 }
 
 impl Found {
-    /// The values, or the first error.
-    ///
-    /// # Errors
-    /// The first of [`Found::errors`].
+    /// The values, or the first of [`Found::errors`].
     pub fn into_result(mut self) -> Result<Params, ParamError> {
         if self.errors.is_empty() { Ok(self.params) } else { Err(self.errors.remove(0)) }
     }
 
-    /// Reads the environment variables that are for us, and then the files that they leave to be read. `prefix` is the
-    /// directory of the installation, if there is one.
+    /// Reads the environment variables, and the files that they select. `prefix` is the directory
+    /// of the installation.
     pub fn gather<K, V>(vars: impl IntoIterator<Item = (K, V)>, prefix: Option<&Path>) -> Found
     where
         K: AsRef<OsStr>,
@@ -66,7 +60,7 @@ impl Found {
         let variables = Variables::sort(vars);
         let mut found = Found::default();
         for (path, source) in variables.files(prefix) {
-            // A file that somebody names must be there.
+            // Files in OXMPI_PARAM_FILES must exist.
             found.open_file(&path, source, variables.files.is_some());
         }
         found.read_variables(&variables);
@@ -87,7 +81,8 @@ impl Found {
         self.errors.push(ParamError::File { path: path.to_owned(), error });
     }
 
-    /// Takes the values from the text of a parameter file. Wrong lines become errors, the first few each; the others count.
+    /// Takes the values from the text of a parameter file. Wrong lines become errors; after the
+    /// first few they are only counted.
     pub fn read_file(&mut self, bytes: &[u8], path: &Path, source: fn(FileLine) -> Source) {
         let before = self.errors.len();
         for (line, said) in file::lines(bytes) {
@@ -100,7 +95,7 @@ impl Found {
         self.sum_up(before, path);
     }
 
-    /// Of the errors of one file, those behind the first `before`, keeps as many as somebody reads, and how many more there are.
+    /// Limits the errors behind the first `before` to [`MOST_ERRORS`], and counts the rest.
     pub(crate) fn sum_up(&mut self, before: usize, path: &Path) {
         let more = self.errors.len().saturating_sub(before + MOST_ERRORS);
         if more > 1 {
@@ -109,15 +104,16 @@ impl Found {
         }
     }
 
-    /// Takes one value from the command line, stronger than what was found before.
-    pub fn say(&mut self, name: &str, value: &str, source: Source) {
-        if !self.says_to_absent(name, value, &source) {
+    /// Takes a value from the command line, which is stronger than the earlier values.
+    pub fn set_strongest(&mut self, name: &str, value: &str, source: Source) {
+        if !self.is_for_absent(name, value, &source) {
             self.set(name, value, source);
         }
     }
 
-    /// Whether a parameter is not ours, and means a component that is not here; what has no effect is noted.
-    pub(crate) fn says_to_absent(&mut self, name: &str, value: &str, source: &Source) -> bool {
+    /// Whether a parameter belongs to a component that OxMPI does not have; records a parameter
+    /// without effect.
+    pub(crate) fn is_for_absent(&mut self, name: &str, value: &str, source: &Source) -> bool {
         let absence = if Param::find(name).is_some() { None } else { absence(name, value) };
         if let Some(Absence::Tuned(instead)) = absence {
             self.no_effect.push(NoEffect { from: source.clone(), instead });
@@ -125,7 +121,7 @@ impl Found {
         absence.is_some()
     }
 
-    /// Takes one value from a file, in which `at` is the place of a column.
+    /// Takes a value from a file. `at` makes the source for a column.
     pub(crate) fn assign(&mut self, one: &Assignment<'_>, at: &dyn Fn(usize) -> Source) {
         let (name, value) = one.columns;
         match self.params.set(&one.name, &one.value) {
@@ -144,7 +140,7 @@ impl Found {
     fn read_variables(&mut self, variables: &Variables) {
         for (name, value) in &variables.foreign {
             let variable = format!("{FOREIGN_ENV_PREFIX}{name}");
-            // A name that only the guide has is meant for OxMPI, and is an error as long as there is no such parameter.
+            // A name of LAM/MPI is meant for OxMPI, and is an error if OxMPI does not have it.
             if Param::find(name).is_some() || is_of_guide(name) {
                 self.set(name, value, Source::Environment(variable));
             } else {
@@ -152,8 +148,8 @@ impl Found {
             }
         }
         for (name, value) in &variables.own {
-            let told = variables.sources.as_ref().and_then(|told| told_source(told, name, value));
-            let source = told.unwrap_or_else(|| Source::Environment(format!("{ENV_PREFIX}{name}")));
+            let source = variables.sources.as_ref().and_then(|source| decode_source(source, name, value));
+            let source = source.unwrap_or_else(|| Source::Environment(format!("{ENV_PREFIX}{name}")));
             self.set(name, value, source);
         }
     }
@@ -165,19 +161,18 @@ impl Found {
     }
 }
 
-/// The parameter of ours that a name probably means which can be one of Open MPI's: that has some thousand, so only what differs by
-/// a slip.
+/// The parameter of OxMPI that a name probably means. Open MPI has some thousand names, so only a
+/// misspelling counts.
 pub(crate) fn nearest_of_foreign(name: &str) -> Option<&'static str> {
     nearest_within(name, Param::names(), name.len() / 6)
 }
 
-/// The variables of an environment that matter, without their prefixes, sorted.
+/// The relevant environment variables, without their prefixes, sorted.
 #[derive(Default)]
 struct Variables {
     own: BTreeMap<String, String>,
     foreign: BTreeMap<String, String>,
     files: Option<OsString>,
-    /// Where the launcher says that its values come from.
     sources: Option<String>,
     home: Option<OsString>,
 }
@@ -187,7 +182,7 @@ impl Variables {
         let mut sorted = Variables::default();
         for (key, value) in vars {
             let (key, value) = (key.as_ref(), value.as_ref());
-            // Byte-wise: one look at each variable, almost all of which are somebody else's.
+            // Almost all variables are irrelevant, so their names are compared as bytes.
             let bytes = key.as_encoded_bytes();
             let rest = |prefix: &str| key.to_string_lossy()[prefix.len()..].to_string();
             if bytes.starts_with(ENV_PREFIX.as_bytes()) {
@@ -211,7 +206,7 @@ impl Variables {
             if named.is_empty() || named == "none" {
                 return Vec::new();
             }
-            // The first of a list is the strongest, as in a search path.
+            // The first file of the list is the strongest, as in a search path.
             let mut files: Vec<_> = std::env::split_paths(named)
                 .filter(|path| !path.as_os_str().is_empty())
                 .map(|path| (path, Source::NamedFile as MakeSource))

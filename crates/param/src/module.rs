@@ -1,8 +1,8 @@
-//! Transports as far as their selection and the launcher are concerned: what each says of itself.
+//! The properties of a transport that its selection and the launcher need.
 //!
-//! Each transport is a folder of its own in the crate `oxmpi-fabric`, and contributes one [`Module`] to [`MODULES`]. Nothing else
-//! lists them: the words of the parameter `rpi`, the table of parameters, the selection and the launcher ask for the facts that
-//! stand here. A program has the modules of the crates that it links.
+//! Each transport has its own folder in the crate `oxmpi-fabric`, and contributes one [`Module`] to
+//! [`MODULES`]. No other list exists: the parameter `rpi`, the table of parameters, the selection
+//! and the launcher read these modules. A program has the modules of the crates that it links.
 
 use crate::choices::Encrypt;
 use crate::definition::Param;
@@ -13,95 +13,92 @@ use std::any::Any;
 use std::fmt;
 use std::sync::LazyLock;
 
-/// What a transport says of itself.
+/// The properties of a transport.
 pub struct Module {
-    /// The word that the parameter `rpi` has for it.
+    /// The word for it in the parameter `rpi`.
     pub name: &'static str,
-    /// Its place in lists. Of two with the same priority the first is selected.
+    /// Its position in lists, which decides between equal priorities.
     pub place: u32,
-    /// A sentence on it, part of the help of the parameter `rpi`.
+    /// A sentence for the help of the parameter `rpi`.
     pub help: &'static str,
-    /// Its parameters, in the order in which they are listed.
+    /// Its parameters, in the order of listings.
     pub params: &'static [&'static Param],
-    /// The one of them that is its priority. `None`: it is used only where it is asked for by name.
+    /// The parameter with its priority. `None`: it is used only if requested by name.
     pub priority: Option<&'static Param>,
-    /// Its priority among the transports that are for the network between the hosts of a job, if that is another parameter.
+    /// The parameter with its priority among the transports for the network between hosts, if that
+    /// is another parameter.
     pub far_priority: Option<&'static Param>,
-    /// What Open MPI's parameter `btl` says of it.
+    /// Its relation to Open MPI's parameter `btl`.
     pub btl: Btl,
-    /// What Open MPI's parameter `mtl` calls it, if its network matches messages.
+    /// Its names in Open MPI's parameter `mtl`, if its network matches messages.
     pub mtl: &'static [&'static str],
-    /// The lowest thread level at which it runs: a job at a lower one is raised to it.
+    /// The lowest thread level at which it runs: a job at a lower level is raised to this one.
     pub lowest: ThreadLevel,
-    /// The highest thread level at which it runs.
     pub highest: ThreadLevel,
-    /// Whether all its messages can be brought to rest and its connections be closed and made again, as a checkpoint needs.
+    /// Whether its messages can be drained and its connections reopened, for a checkpoint.
     pub checkpoints: bool,
-    /// The switch that has to be on for that, if it costs something.
+    /// The switch that enables this, if it has a cost.
     pub checkpoint_switch: Option<&'static Param>,
-    /// Whether the image of a rank needs that as well, as the connections are of a kind that is in no image.
+    /// Whether an image of a rank needs this as well, as no image can contain the connections.
     pub rests_for_images: bool,
-    /// Whether a job on one host that goes over it can be imaged as a whole, and goes on when it is brought back.
+    /// Whether CRIU can make images of a whole job on one host that uses this transport.
     pub images: bool,
-    /// What the launcher makes for the processes of a job.
+    /// The resources that the launcher makes for it.
     pub needs: Supplies,
-    /// How messages get to other nodes.
     pub between: BetweenNodes,
-    /// Whether the processes of a node use shared memory for their collectives, whichever transport carries their messages.
+    /// Whether the processes of a node use shared memory for collectives with this transport.
     pub sections: bool,
-    /// If it goes over sockets of each process to its peers: the parameters of these.
+    /// The parameters of its sockets, if each process has sockets to its peers.
     pub sockets: Option<SocketParams>,
-    /// Whether what crosses its network can be read there, whatever `mpi_encrypt` says.
+    /// Whether its network carries messages unencrypted, regardless of `mpi_encrypt`.
     pub is_unencrypted: bool,
-    /// Why a job cannot use it, if it cannot.
+    /// The reason why a job cannot use it.
     pub unavailable: fn(&Job) -> Option<String>,
-    /// Why this machine has nothing for it as the parameters are, if so.
+    /// The reason why this machine cannot use it with these parameters.
     pub not_found: fn(&Params) -> Option<String>,
-    /// What makes it in a process. Its type is known where transports are: `oxmpi_fabric::Constructor`.
+    /// The constructor, of type `oxmpi_fabric::Constructor`.
     pub constructor: &'static (dyn Any + Send + Sync),
 }
 
-/// What the launcher makes for the processes of a job, beside their segments.
+/// The resources that the launcher makes for the processes of a job, besides their segments.
 #[derive(Clone, Copy, Debug)]
 pub enum Supplies {
-    /// Nothing.
     Segments,
-    /// For each process a socket that listens, and an alarm that wakes it when it sleeps on descriptors.
+    /// For each process a listening socket, and an alarm that wakes it from a sleep on descriptors.
     Listeners,
-    /// On each node a daemon, and for each process a socket to that of its node, and an alarm.
+    /// On each node a daemon, and for each process a socket to this daemon, and an alarm.
     Daemons,
-    /// On each node a segment with postboxes, of the sizes that these parameters say.
+    /// On each node a segment with postboxes, with the sizes of these parameters.
     Postboxes(PostboxParams),
 }
 
-/// The parameters that say how large a segment with postboxes is.
+/// The parameters for the size of a segment with postboxes.
 #[derive(Clone, Copy, Debug)]
 pub struct PostboxParams {
-    /// Bytes of data in a postbox.
+    /// Data bytes of a postbox.
     pub short: &'static Param,
     /// Bytes of the pool; -1: by the number of ranks.
     pub pool: &'static Param,
-    /// The most bytes that a piece of a message takes of the pool; -1: by the size of the pool.
+    /// The most bytes of a message's piece in the pool; -1: by the size of the pool.
     pub piece: &'static Param,
-    /// Whether there are System V semaphores to sleep on.
+    /// The switch for System V semaphores to sleep on.
     pub semaphores: Option<&'static Param>,
 }
 
-/// The sizes of a segment with postboxes, bytes.
+/// The sizes of a segment with postboxes, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PostboxSizes {
-    /// Data in a postbox.
+    /// The data of a postbox.
     pub short: u64,
-    /// The pool.
     pub pool: u64,
-    /// The most that a piece of a long message takes of it.
+    /// The longest piece of a message in the pool.
     pub piece: u64,
 }
 
-/// What a segment has of the pool by default for each rank, and at most, bytes.
+/// The default size of the pool for each rank, and its limit, in bytes.
 const POOL_OF_RANK: u64 = 1 << 20;
 const POOL_MOST: u64 = 64 << 20;
-/// The longest piece of a message by default, bytes.
+/// The longest piece of a message by default, in bytes.
 const PIECE_MOST: u64 = 256 << 10;
 
 impl PostboxParams {
@@ -119,52 +116,52 @@ impl PostboxParams {
 /// The parameters of sockets between processes.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketParams {
-    /// The longest eager message, bytes.
+    /// The eager limit in bytes.
     pub short: &'static Param,
-    /// Bytes that the kernel buffers for a socket; -1: by the longest eager message.
+    /// The kernel's buffer of a socket in bytes; -1: by the eager limit.
     pub buffers: &'static Param,
 }
 
-/// How the messages of a job get to other nodes.
+/// The route of messages to other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BetweenNodes {
-    /// By this transport itself, which also carries those of transports that do not leave the node.
+    /// This transport, which also serves transports that do not leave the node.
     Carries,
-    /// By this transport itself.
+    /// This transport.
     Itself,
-    /// By a transport that [carries](BetweenNodes::Carries) them.
+    /// A transport that [carries](BetweenNodes::Carries) them.
     Another,
 }
 
-/// What Open MPI's parameter `btl`, a list of transports, says of one.
+/// The relation of a transport to Open MPI's parameter `btl`, a list of transports.
 #[derive(Clone, Copy, Debug)]
 pub struct Btl {
-    /// What stands for it in such a list, or for what it is made of.
+    /// The names in such a list for the transport, or for the transports that it consists of.
     pub names: &'static [&'static str],
-    /// When a list that leaves these names leaves it.
     pub left: BtlRule,
 }
 
-/// When a list of Open MPI's transports leaves one whose names it leaves.
+/// When a list of Open MPI's transports that keeps the names of a transport keeps the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BtlRule {
-    /// Always: the names are its own.
+    /// Always: the names mean only this transport.
     Always,
-    /// If the list says what is left out (`^tcp`), or `rpi` asks for the transport.
+    /// If the list is one of exclusions (`^tcp`), or `rpi` requests the transport.
     AllBut,
-    /// If `rpi` asks for it.
-    Asked,
-    /// If the list names it, or `rpi` or `mtl` asks for it.
-    OrAsked,
+    /// If `rpi` requests the transport.
+    Requested,
+    /// If the list names the transport, or `rpi` or `mtl` requests it.
+    ListedOrRequested,
 }
 
-/// The transports that this program has, in no order: [`Module::all`] has one.
+/// The linked transports, unordered; use [`Module::all`].
 #[distributed_slice]
 pub static MODULES: [Module];
 
 impl Module {
-    /// What most say, for the others: `Module { name: "mine", ..Module::NEW }`. It carries all messages by itself, needs nothing of the
-    /// launcher, and is used where it is asked for.
+    /// The commonest values, for struct update: `Module { name: "mine", ..Module::NEW }`. The
+    /// transport carries all messages itself, needs nothing from the launcher, and is used only on
+    /// request.
     pub const NEW: Module = Module {
         name: "",
         place: u32::MAX,
@@ -190,7 +187,7 @@ impl Module {
         constructor: &(),
     };
 
-    /// All of this program, in their order.
+    /// All linked transports, ordered by `place`.
     pub fn all() -> &'static [&'static Module] {
         static ALL: LazyLock<Vec<&'static Module>> = LazyLock::new(|| {
             let mut all: Vec<_> = linked().collect();
@@ -200,17 +197,17 @@ impl Module {
         &ALL
     }
 
-    /// Whether all messages of a job with these parameters can be brought to rest.
+    /// Whether all messages of a job with these parameters can be drained.
     pub fn can_rest(&self, params: &Params) -> bool {
         self.checkpoints && self.checkpoint_switch.is_none_or(|switch| params.is_on(switch))
     }
 
-    /// Whether the processes of a node use shared memory for their collectives in such a job, which is in no image of one of them.
+    /// Whether such a job shares memory for collectives, which is in no image of one process.
     pub fn shares_sections(&self, params: &Params) -> bool {
         self.sections && !self.can_rest(params)
     }
 
-    /// What of a command line lets the messages of a job be brought to rest that go by this transport and cannot.
+    /// The options that make a job over this transport drainable, for a message.
     pub fn advice_to_rest(&self) -> String {
         let own = self.checkpoint_switch.map(|switch| format!("'--mca {} 1'", switch.name));
         let always =
@@ -219,7 +216,7 @@ impl Module {
         own.into_iter().chain(others).collect::<Vec<_>>().join(" or ")
     }
 
-    /// Why a job with these parameters cannot use it on this machine, if it cannot.
+    /// The reason why a job with these parameters cannot use the transport on this machine.
     pub fn refusal(&self, params: &Params, job: &Job) -> Option<String> {
         let unencrypted = (self.is_unencrypted && params.mpi_encrypt() == Encrypt::On).then(|| {
             format!(
@@ -231,39 +228,40 @@ impl Module {
         unencrypted.or_else(|| (self.unavailable)(job)).or_else(|| (self.not_found)(params))
     }
 
-    /// That of a name.
+    /// The transport of this name.
     pub fn named(name: &str) -> Option<&'static Module> {
         Module::all().iter().copied().find(|module| module.name == name)
     }
 
-    /// Whose parameter this is, if it is a transport's.
+    /// The transport to which a parameter belongs.
     pub fn of_param(param: &Param) -> Option<&'static Module> {
         let has = |module: &&&Module| module.params.iter().any(|one| one.name == param.name);
         Module::all().iter().find(has).copied()
     }
 
-    /// The first, which is used if parameters make no sense.
+    /// The first transport, for parameters that contradict each other.
     pub fn first() -> &'static Module {
         static NONE: Module = Module { name: "none", ..Module::NEW };
         Module::all().first().copied().unwrap_or(&NONE)
     }
 
-    /// The one that carries messages between nodes for those that do not leave them.
+    /// The transport that carries messages between nodes for transports that do not leave the node.
     pub fn between_nodes() -> Option<&'static Module> {
         Module::all().iter().copied().find(|module| module.between == BetweenNodes::Carries)
     }
 
-    /// Whether messages to all peers go over sockets, those of the own host included: to the peer, or to a daemon.
+    /// Whether messages to all peers go over sockets, to the peer itself or to a daemon, also
+    /// within the host.
     pub fn is_over_sockets(&self) -> bool {
         matches!(self.needs, Supplies::Listeners | Supplies::Daemons)
     }
 
-    /// Whether it needs a daemon on each node.
+    /// Whether the transport needs a daemon on each node.
     pub fn has_daemons(&self) -> bool {
         matches!(self.needs, Supplies::Daemons)
     }
 
-    /// The parameters of the segment with postboxes that the processes of a job on a node share, if they do.
+    /// The parameters of the segment with postboxes, for transports that have one.
     pub fn postboxes(&self) -> Option<&PostboxParams> {
         match &self.needs {
             Supplies::Postboxes(params) => Some(params),
@@ -271,13 +269,12 @@ impl Module {
         }
     }
 
-    /// Its priority.
     pub(crate) fn priority(&self, params: &Params) -> u32 {
-        // The limits of the row let it fit.
+        // The limits of the parameter make it fit.
         self.priority.map_or(0, |param| params.number(param) as u32)
     }
 
-    /// Its priority among the transports that are for the network between the hosts of a job.
+    /// Its priority among the transports for the network between hosts.
     pub fn far_priority(&self, params: &Params) -> u32 {
         self.far_priority.or(self.priority).map_or(0, |param| params.number(param) as u32)
     }
@@ -297,13 +294,13 @@ impl fmt::Debug for Module {
     }
 }
 
-/// What the program has been linked with.
+/// The modules that the program was linked with.
 #[cfg(not(test))]
 fn linked() -> impl Iterator<Item = &'static Module> {
     MODULES.iter()
 }
 
-/// Nothing is linked with the tests of this crate, which know two modules.
+/// The tests of this crate link no transport, and use two stand-ins.
 #[cfg(test)]
 fn linked() -> impl Iterator<Item = &'static Module> {
     static STAND_INS: [Module; 2] = [

@@ -1,7 +1,7 @@
 //! "Did you mean": the known word nearest to an unknown one.
 
-/// The word of `known` that `word` is most likely a misspelling of, if any is near: at most a third of its letters
-/// differ (insertions, deletions, replacements, swaps of neighbours).
+/// The word of `known` that `word` probably misspells: at most a third of its letters differ
+/// (insertions, deletions, replacements, swaps of neighbours).
 ///
 /// ```
 /// use oxmpi_param::nearest::nearest;
@@ -12,7 +12,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     nearest_within(word, known, (word.chars().count() / 3).max(1))
 }
 
-/// The word of `known` that is nearest to `word`, if no more than `limit` letters differ.
+/// The nearest word of `known` with at most `limit` different letters.
 pub fn nearest_within<'a>(
     word: &str,
     known: impl IntoIterator<Item = &'a str>,
@@ -20,7 +20,7 @@ pub fn nearest_within<'a>(
 ) -> Option<&'a str> {
     known
         .into_iter()
-        // The distance is at least the difference of the lengths, and takes the product of them to find.
+        // Cheap filter: the distance is at least the difference of the lengths.
         .filter(|candidate| word.chars().count().abs_diff(candidate.chars().count()) <= limit)
         .map(|candidate| (distance(word, candidate), candidate))
         .filter(|(d, _)| *d <= limit)
@@ -28,7 +28,7 @@ pub fn nearest_within<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Edit distance with swaps of neighbours ("optimal string alignment").
+/// The edit distance with swaps of neighbours ("optimal string alignment").
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();

@@ -1,92 +1,64 @@
-//! How the text of a value becomes a number, and what is said when it does not.
+//! Conversion of values from text, and its errors.
 
 use std::path::PathBuf;
 
 use crate::file::LineError;
 use crate::source::Source;
 
-/// What a parameter's number counts. It decides which suffixes are understood.
+/// The unit or type of a parameter, which decides the accepted suffixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes; `k`, `KiB`, `m` and `MiB` multiply by 1024 and 1024².
+    /// Bytes; the suffixes `k`, `KiB`, `m` and `MiB` multiply by 1024 and 1024².
     Bytes,
-    /// A plain number of things.
     Count,
-    /// Microseconds; `ms` and `s` are understood too.
+    /// Microseconds; the suffixes `ms` and `s` are accepted, too.
     Micros,
-    /// One word of a list; the number is its place in it.
+    /// One word of a list; its value is the index of the word.
     Choice(&'static [&'static str]),
-    /// As [`Unit::Choice`], or several words with commas between them: these are a text.
+    /// As [`Unit::Choice`], or several words separated by commas, which make a text.
     Set {
-        /// The list.
         words: &'static [&'static str],
-        /// How many of its first words stand alone.
+        /// The number of first words that cannot be combined with others.
         alone: usize,
     },
-    /// On or off: one of [`SWITCH_WORDS`]; the number is 1 or 0.
+    /// On or off: one of [`SWITCH_WORDS`]; the value is 1 or 0.
     Switch,
-    /// No number but a text.
     Text {
-        /// The text when nobody says otherwise.
         default: &'static str,
     },
 }
 
-/// The words of a switch: each for off stands before one for on.
+/// The words of a switch: even indices mean off, odd ones on.
 pub const SWITCH_WORDS: [&str; 6] = ["0", "1", "false", "true", "no", "yes"];
 
-/// Why a parameter could not be set.
+/// The reason why a parameter could not be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamError {
-    /// No parameter has this name.
     #[error("there is no parameter '{name}'{}; 'oxmpi info --params' lists them all", hint(*nearest, *instead))]
     Unknown {
-        /// The name as it was given.
         name: String,
         /// The parameter that was probably meant.
         nearest: Option<&'static str>,
-        /// What to use instead, if it is known from elsewhere.
+        /// The alternative, for a name of another MPI library.
         instead: Option<&'static str>,
     },
-    /// The text is not a value of the parameter's type, or lies outside its limits.
     #[error("parameter '{name}': '{value}' is not {wanted}{}", hint(*nearest, None))]
     Value {
-        /// The parameter's name.
         name: &'static str,
-        /// The text as it was given.
         value: String,
-        /// What would have been accepted.
+        /// The accepted values, in words.
         wanted: String,
         /// The word that was probably meant.
         nearest: Option<&'static str>,
     },
-    /// A line of a parameter file makes no sense.
     #[error(transparent)]
     Line(#[from] LineError),
-    /// A parameter file cannot be read.
     #[error("parameter file {}: {error}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: String,
-    },
-    /// More lines of a file are wrong than are reported one by one.
+    File { path: PathBuf, error: String },
     #[error("parameter file {}: {more} more values or lines are wrong; is it a parameter file?", path.display())]
-    More {
-        /// The file.
-        path: PathBuf,
-        /// How many.
-        more: usize,
-    },
-    /// One of the above, with where it stands.
+    More { path: PathBuf, more: usize },
     #[error("{}: {error}", from.position())]
-    At {
-        /// Where.
-        from: Source,
-        /// What is wrong.
-        error: Box<ParamError>,
-    },
+    At { from: Source, error: Box<ParamError> },
 }
 
 fn hint(nearest: Option<&str>, instead: Option<&str>) -> String {
@@ -97,7 +69,7 @@ fn hint(nearest: Option<&str>, instead: Option<&str>) -> String {
     }
 }
 
-/// Reads `text` as a number of `unit`s; `None` if it is none.
+/// Reads `text` as a number in `unit`.
 pub(crate) fn number(text: &str, unit: Unit) -> Option<i64> {
     let text = text.trim();
     let place = |words: &[&str]| words.iter().position(|w| w.eq_ignore_ascii_case(text)).map(|i| i as i64);

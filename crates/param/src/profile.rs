@@ -1,13 +1,13 @@
-//! Files of `mpirun --am` and `--tune`: sets of parameters that a job uses together.
+//! Files of `mpirun --am` and `--tune`: sets of parameters for a job.
 //!
 //! ```text
-//! # Lines as in other parameter files, and lines of options as on the command line, several on a line:
+//! # Lines as in other parameter files, and lines with one or more options of the command line:
 //! wait_spin_us = 5
 //! --mca btl self,tcp --mca rpi_tcp_short 16k
 //! -x OMP_NUM_THREADS=2 -x "NOTE=two words" -x HOME
 //! ```
 //!
-//! A file without a `/` in its name is looked for in several directories: [`search_path`].
+//! A file name without a `/` is searched for in several directories: [`search_path`].
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -19,12 +19,12 @@ use crate::load::Found;
 use crate::parse::ParamError;
 use crate::source::{FileLine, Source};
 
-/// Where the user's own sets are, below the home directory.
+/// The directory of the user's own sets, below the home directory.
 const USER_SETS: &str = ".oxmpi/amca-param-sets";
-/// Where the sets of all users are, below the prefix of the installation.
+/// The directory of sets for all users, below the prefix of the installation.
 const SYSTEM_SETS: &str = "share/oxmpi/amca-param-sets";
 
-/// Where files without a `/` in their names are looked for: here, `~/.oxmpi/amca-param-sets`,
+/// The directories for file names without a `/`: the working directory, `~/.oxmpi/amca-param-sets`,
 /// `PREFIX/share/oxmpi/amca-param-sets`.
 pub fn search_path(home: Option<&OsStr>, prefix: Option<&Path>) -> Vec<PathBuf> {
     let home = home.filter(|home| !home.is_empty()).map(|home| Path::new(home).join(USER_SETS));
@@ -34,35 +34,32 @@ pub fn search_path(home: Option<&OsStr>, prefix: Option<&Path>) -> Vec<PathBuf> 
         .collect()
 }
 
-/// One thing that a line says.
+/// One entry of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry<'a> {
-    /// A parameter's value.
+pub enum ProfileEntry<'a> {
     Parameter(Assignment<'a>),
-    /// A variable for the ranks; without a value, that of `mpirun`'s own.
+    /// An environment variable for the ranks; without a value, `mpirun`'s value is used.
     Variable {
-        /// Its name.
         name: String,
-        /// Its value.
         value: Option<String>,
-        /// Where it stands in the line: the character, counted from 1.
+        /// In characters, from 1.
         column: usize,
     },
 }
 
-/// The lines that say something: their numbers, counted from 1, and what they say.
-pub fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, Result<Vec<Entry<'_>>, Wrong>)> {
+/// The lines with content: their numbers, from 1, and their entries.
+pub fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, Result<Vec<ProfileEntry<'_>>, Wrong>)> {
     file::texts(bytes).map(|(number, line)| {
         let entries = line.and_then(|line| match line.trim_start().starts_with('-') {
             true => options(line),
-            false => Ok(vec![Entry::Parameter(file::assignment(line)?)]),
+            false => Ok(vec![ProfileEntry::Parameter(file::assignment(line)?)]),
         });
         (number, entries)
     })
 }
 
 /// Reads a line of options.
-fn options(line: &str) -> Result<Vec<Entry<'_>>, Wrong> {
+fn options(line: &str) -> Result<Vec<ProfileEntry<'_>>, Wrong> {
     let mut words = words(line)?.into_iter();
     let mut entries = Vec::new();
     while let Some((column, option)) = words.next() {
@@ -72,7 +69,7 @@ fn options(line: &str) -> Result<Vec<Entry<'_>>, Wrong> {
                 let (at, name) = next("NAME and VALUE")?;
                 let (value_at, value) = next("VALUE")?;
                 let (name, value) = (Cow::Owned(name), Cow::Owned(value));
-                entries.push(Entry::Parameter(Assignment { name, value, columns: (at, value_at) }));
+                entries.push(ProfileEntry::Parameter(Assignment { name, value, columns: (at, value_at) }));
             }
             "x" if option.starts_with('-') => {
                 let (column, word) = next("NAME=VALUE")?;
@@ -83,7 +80,7 @@ fn options(line: &str) -> Result<Vec<Entry<'_>>, Wrong> {
                 if name.is_empty() {
                     return Err(Wrong { column, error: LineError::Variable });
                 }
-                entries.push(Entry::Variable { name, value, column });
+                entries.push(ProfileEntry::Variable { name, value, column });
             }
             _ => return Err(Wrong { column, error: LineError::Option }),
         }
@@ -91,8 +88,8 @@ fn options(line: &str) -> Result<Vec<Entry<'_>>, Wrong> {
     Ok(entries)
 }
 
-/// The words of a line and where they start. Blanks between quotes belong to the word; a word that starts with `#` starts a
-/// comment.
+/// The words of a line with their positions. Blanks between quotes belong to the word; a word that
+/// starts with `#` starts a comment.
 fn words(line: &str) -> Result<Vec<(usize, String)>, Wrong> {
     let mut all = Vec::new();
     let mut rest = line.trim_start();
@@ -117,7 +114,7 @@ fn words(line: &str) -> Result<Vec<(usize, String)>, Wrong> {
     Ok(all)
 }
 
-/// A file that the command line names, read.
+/// A file of `--am` or `--tune`.
 #[derive(Clone, Debug)]
 pub struct Profile {
     path: PathBuf,
@@ -125,10 +122,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Finds and reads a file. One without a `/` in its name is looked for in the directories of `search`.
-    ///
-    /// # Errors
-    /// There is none, which names the places, or it cannot be read.
+    /// Finds and reads a file. A name without a `/` is searched for in the directories of `search`.
     pub fn open(name: &Path, search: &[PathBuf]) -> Result<Profile, ParamError> {
         let is_plain = name.components().count() == 1 && !name.is_absolute();
         let places: Vec<PathBuf> = match is_plain {
@@ -142,37 +136,37 @@ impl Profile {
                 Err(error) => return Err(failed(path, &error)),
             }
         }
-        let looked: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
+        let searched: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
         let text = match is_plain {
-            true => format!("there is no such file; looked for {}", looked.join(", ")),
+            true => format!("there is no such file; searched: {}", searched.join(", ")),
             false => "there is no such file".to_string(),
         };
         Err(ParamError::File { path: name.to_owned(), error: text })
     }
 
-    /// A file of this path and content.
+    /// A file with this path and content.
     pub fn of(path: &Path, bytes: &[u8]) -> Profile {
         Profile { path: path.to_owned(), bytes: bytes.to_vec() }
     }
 
-    /// The variables that it sets, in order. `own` gives `mpirun`'s value of one without a value. What is wrong is left to
-    /// [`Found::read_profile`].
+    /// The variables that the file sets, in order. `own` returns `mpirun`'s value of a variable
+    /// without a value. Wrong lines are skipped: [`Found::read_profile`] reports them.
     pub fn variables(&self, own: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
         let entries = lines(&self.bytes).filter_map(|(_, entries)| entries.ok()).flatten();
         entries
             .filter_map(|entry| match entry {
-                Entry::Variable { name, value, .. } => {
+                ProfileEntry::Variable { name, value, .. } => {
                     value.or_else(|| own(&name)).map(|value| (name, value))
                 }
-                Entry::Parameter(_) => None,
+                ProfileEntry::Parameter(_) => None,
             })
             .collect()
     }
 }
 
 impl Found {
-    /// Takes the parameters of a file of the command line, stronger than what was found before. Wrong lines become errors, the first
-    /// few each; the others count.
+    /// Takes the parameters of the file, which are stronger than the earlier values. Wrong lines
+    /// become errors; after the first few they are only counted.
     pub fn read_profile(&mut self, profile: &Profile, own: impl Fn(&str) -> Option<String>) {
         let before = self.errors.len();
         for (line, entries) in lines(&profile.bytes) {
@@ -180,13 +174,13 @@ impl Found {
             match entries {
                 Err(Wrong { column, error }) => self.refuse(error, at(column)),
                 Ok(entries) => entries.into_iter().for_each(|entry| match entry {
-                    Entry::Parameter(one)
-                        if self.says_to_absent(&one.name, &one.value, &at(one.columns.0)) => {}
-                    Entry::Parameter(one) => self.assign(&one, &at),
-                    Entry::Variable { name, value: None, column } if own(&name).is_none() => {
+                    ProfileEntry::Parameter(one)
+                        if self.is_for_absent(&one.name, &one.value, &at(one.columns.0)) => {}
+                    ProfileEntry::Parameter(one) => self.assign(&one, &at),
+                    ProfileEntry::Variable { name, value: None, column } if own(&name).is_none() => {
                         self.refuse(LineError::Variable, at(column));
                     }
-                    Entry::Variable { .. } => {}
+                    ProfileEntry::Variable { .. } => {}
                 }),
             }
         }
@@ -194,7 +188,7 @@ impl Found {
     }
 }
 
-/// Without a `./` that nobody has written.
+/// Removes the leading `./` of the search path.
 fn clean(path: PathBuf) -> PathBuf {
     path.strip_prefix(".").map(Path::to_owned).unwrap_or(path)
 }
@@ -251,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_names_are_looked_for_in_the_directories_of_sets() {
+    fn plain_names_are_searched_for_in_the_directories_of_sets() {
         let path = search_path(Some(OsStr::new("/home/me")), Some(Path::new("/opt")));
         assert_eq!(
             path,
@@ -260,7 +254,7 @@ mod tests {
         let error = Profile::open(Path::new("no-such-set"), &path).unwrap_err().to_string();
         assert_eq!(
             error,
-            "parameter file no-such-set: there is no such file; looked for no-such-set, \
+            "parameter file no-such-set: there is no such file; searched: no-such-set, \
              /home/me/.oxmpi/amca-param-sets/no-such-set, /opt/share/oxmpi/amca-param-sets/no-such-set"
         );
         let error = Profile::open(Path::new("./no-such-set"), &path).unwrap_err().to_string();

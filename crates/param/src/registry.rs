@@ -1,53 +1,48 @@
-//! The one table of parameters, and a set of their values.
+//! The table of parameters, and a set of their values.
 //!
-//! The table has the rows of this file, those of the transports that the program has ([`Module::params`]) behind the row `rpi`, and
-//! those of the tuned collectives.
+//! The table has the rows of this file, behind the row `rpi` the rows of the linked transports
+//! ([`Module::params`]), and at the end the rows of the tuned collectives.
 
 use crate::choices::{Accelerator, Encrypt, InitialErrhandler, SingleCopy};
-use crate::definition::{Change, Level, Param, Value};
+use crate::definition::{ChangeRule, Level, Param, Value};
 use crate::module::Module;
 use crate::parse::{ParamError, Unit};
 use crate::source::Source;
 use crate::tuned;
 use std::sync::LazyLock;
 
-/// A value for every parameter, and where it comes from. Only those that somebody has set take memory: every rank has a few of
-/// these.
+/// The values of all parameters with their sources. Only set parameters take memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params {
-    /// By the names of their parameters.
-    set: Vec<Set>,
+    set: Vec<SetParam>,
 }
 
-/// A parameter that somebody has set.
+/// A parameter that some source has set.
 #[derive(Clone, Debug)]
-struct Set {
+struct SetParam {
     param: &'static Param,
     value: Value,
     source: Source,
 }
 
-impl PartialEq for Set {
-    fn eq(&self, other: &Set) -> bool {
-        let Set { param, value, source } = self;
+impl PartialEq for SetParam {
+    fn eq(&self, other: &SetParam) -> bool {
+        let SetParam { param, value, source } = self;
         param.name == other.param.name && *value == other.value && *source == other.source
     }
 }
 
-impl Eq for Set {}
+impl Eq for SetParam {}
 
 impl Params {
-    /// Sets the parameter `name` (or alias) to the value that `text` says.
-    ///
-    /// # Errors
-    /// No such parameter, or no such value.
+    /// Sets the parameter `name` (or alias) to the value in `text`.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), ParamError> {
         self.put(name, text, || Source::Program)
     }
 
     fn put(&mut self, name: &str, text: &str, source: impl FnOnce() -> Source) -> Result<(), ParamError> {
         let param = Param::find(name).ok_or_else(|| Param::unknown(name))?;
-        let set = Set { param, value: param.parse(text)?, source: source() };
+        let set = SetParam { param, value: param.parse(text)?, source: source() };
         match self.place(param) {
             Ok(at) => self.set[at] = set,
             Err(at) => self.set.insert(at, set),
@@ -55,19 +50,13 @@ impl Params {
         Ok(())
     }
 
-    /// As [`Params::set`], and notes where the value comes from.
-    ///
-    /// # Errors
-    /// [`ParamError::At`] with the source.
+    /// [`Params::set`] with a source, which errors name ([`ParamError::At`]).
     pub fn set_from(&mut self, name: &str, text: &str, source: Source) -> Result<(), ParamError> {
         let set = self.put(name, text, || source.clone());
         set.map_err(|error| ParamError::At { from: source, error: Box::new(error) })
     }
 
-    /// These values with one more set, for tests and examples.
-    ///
-    /// # Errors
-    /// As [`Params::set`].
+    /// These values with one more set.
     pub fn with(mut self, name: &str, text: &str) -> Result<Params, ParamError> {
         self.set(name, text)?;
         Ok(self)
@@ -78,12 +67,12 @@ impl Params {
         TABLE.iter().map(|param| (*param, self.value(param)))
     }
 
-    /// Where the value of a parameter comes from.
+    /// The source of a parameter's value.
     pub fn source(&self, param: &Param) -> &Source {
         self.at(param).map_or(&Source::Default, |set| &set.source)
     }
 
-    /// Whether nobody has said what the value of a parameter is.
+    /// Whether no source has set the parameter.
     pub fn is_default(&self, param: &Param) -> bool {
         *self.source(param) == Source::Default
     }
@@ -93,7 +82,7 @@ impl Params {
         self.at(param).map_or_else(|| param.default_value(), |set| set.value.clone())
     }
 
-    /// The value of a parameter that is a number, a choice or a switch.
+    /// The value of a number, a choice or a switch.
     pub fn number(&self, param: &Param) -> i64 {
         match self.at(param).map(|set| &set.value) {
             Some(Value::Number(n)) => *n,
@@ -102,7 +91,7 @@ impl Params {
         }
     }
 
-    /// The words of a choice or a set that somebody has set.
+    /// The words of a choice or a set; empty for the default.
     pub fn words(&self, param: &Param) -> Vec<&'static str> {
         let known = |name: &str| param.words().iter().copied().find(|word| *word == name);
         match self.at(param).map(|set| &set.value) {
@@ -117,7 +106,7 @@ impl Params {
         }
     }
 
-    /// The value of a parameter that counts something, whose row allows no negative number.
+    /// The value of a parameter whose limits exclude negative numbers.
     pub fn count(&self, param: &Param) -> usize {
         usize::try_from(self.number(param)).unwrap_or(0)
     }
@@ -127,7 +116,7 @@ impl Params {
         self.number(param) != 0
     }
 
-    /// The value of a parameter that is a text.
+    /// The value of a text parameter.
     pub fn text<'p>(&'p self, param: &Param) -> &'p str {
         match (self.at(param).map(|set| &set.value), param.unit) {
             (Some(Value::Text(text)), _) => text,
@@ -136,12 +125,12 @@ impl Params {
         }
     }
 
-    /// Where it is among those that are set, or would be.
+    /// The index of a parameter in `set`, or the index for its insertion.
     fn place(&self, param: &Param) -> Result<usize, usize> {
         self.set.binary_search_by_key(&param.name, |set| set.param.name)
     }
 
-    fn at(&self, param: &Param) -> Option<&Set> {
+    fn at(&self, param: &Param) -> Option<&SetParam> {
         self.place(param).ok().map(|at| &self.set[at])
     }
 
@@ -162,22 +151,22 @@ impl Params {
         }
     }
 
-    /// The module for checkpoints that is asked for by name, if one is; of several the one with the highest priority.
+    /// The module for checkpoints that `cr` names; of several the one with the highest priority.
     pub fn cr(&self) -> Option<&'static str> {
         self.cr_names().first().copied()
     }
 
-    /// The modules for checkpoints that are asked for by name, those with higher priorities first.
+    /// The modules for checkpoints that `cr` names, by descending priority.
     pub fn cr_names(&self) -> Vec<&'static str> {
-        let asked = self.words(&OWN[Id::cr as usize]);
-        ["blcr", "self"].into_iter().filter(|name| asked.contains(name)).collect()
+        let named = self.words(&OWN[Id::cr as usize]);
+        ["blcr", "self"].into_iter().filter(|name| named.contains(name)).collect()
     }
 
-    /// The names of the program's functions for checkpoints, by which it saves its state, restores it and goes on, each with the parameter
-    /// that says it.
+    /// The program's functions that save its state, restore it and continue, each with the
+    /// parameter that names it.
     ///
     /// # Errors
-    /// If one has no name; for a person.
+    /// A text for users if a function has no name.
     pub fn cr_self_functions(&self) -> Result<[(String, &'static str); 3], String> {
         let prefix = self.cr_self_user_prefix();
         let name = |own: &str, parameter: &'static str, end: &str| match (own, prefix) {
@@ -195,13 +184,12 @@ impl Params {
         ])
     }
 
-    /// Whether there shall be no module for checkpoints.
+    /// Whether `cr` disables checkpoints.
     pub fn cr_is_off(&self) -> bool {
         self.number_of(Id::cr) == 1
     }
 
-    /// What a restart does about files that are not as they were: one of the words of the
-    /// parameter.
+    /// The treatment of changed files at a restart: a word of the parameter.
     pub fn cr_files(&self) -> &'static str {
         match self.number_of(Id::cr_files) {
             0 => "cut",
@@ -219,7 +207,7 @@ impl Params {
         }
     }
 
-    /// What is done about buffers in the memory of accelerators.
+    /// The treatment of buffers in the memory of accelerators.
     pub fn accelerator(&self) -> Accelerator {
         match self.number_of(Id::accelerator) {
             0 => Accelerator::Auto,
@@ -238,7 +226,7 @@ impl Params {
         }
     }
 
-    /// What the launcher does with SIGUSR1: whether it reports, and whether it passes it on.
+    /// Whether the launcher reports at SIGUSR1, and whether it passes the signal on.
     pub fn mpi_sigusr1(&self) -> (bool, bool) {
         match self.number_of(Id::mpi_sigusr1) {
             0 => (true, false),
@@ -247,7 +235,8 @@ impl Params {
         }
     }
 
-    /// Whether operations are associative: all, none, or (`None`) those whose result does not depend on the grouping.
+    /// Whether operations count as associative: all, none, or (`None`) the operations whose
+    /// result does not depend on the grouping.
     pub fn coll_base_associative(&self) -> Option<bool> {
         match self.number_of(Id::coll_base_associative) {
             2 => None,
@@ -256,7 +245,7 @@ impl Params {
     }
 }
 
-/// All parameters, in the order in which they are listed.
+/// All parameters, in the order of listings.
 pub(crate) static TABLE: LazyLock<Vec<&'static Param>> = LazyLock::new(|| {
     let (before, rest) = OWN.split_at(Id::rpi as usize);
     let behind = &rest[1..];
@@ -265,13 +254,13 @@ pub(crate) static TABLE: LazyLock<Vec<&'static Param>> = LazyLock::new(|| {
     before.iter().chain([&*RPI]).chain(transports).chain(behind).chain(tuned).collect()
 });
 
-/// The row `rpi`, with the transports that there are.
+/// The row `rpi`, with the words of the linked transports.
 static RPI: LazyLock<Param> = LazyLock::new(|| {
     let all = Module::all();
     let words: Vec<_> = all.iter().map(|module| module.name).collect();
     let texts = all.iter().fold(String::new(), |texts, module| texts + " " + module.help);
     let row = OWN[Id::rpi as usize];
-    // Made once, for as long as the program runs.
+    // The leak is bounded: it happens once.
     Param {
         unit: Unit::Set { words: words.leak(), alone: 0 },
         max: all.len().saturating_sub(1) as i64,
@@ -317,8 +306,8 @@ macro_rules! parameters {
             help: $help,
         }
     };
-    (@change) => { Change::Never };
-    (@change $change:ident) => { Change::$change };
+    (@change) => { ChangeRule::Never };
+    (@change $change:ident) => { ChangeRule::$change };
     (@getter $name:ident, by_hand, $row:tt) => {};
     (@getter $name:ident, switch, {
         default: $default:literal, aliases: $aliases:expr, level: $level:ident, $(change: $change:ident,)?
@@ -416,19 +405,19 @@ parameters! {
     mpi_sigusr1: by_hand {
         unit: Unit::Choice(&["report", "forward", "both"]), default: 0, limits: 0..=2, power_of_two: false,
         aliases: [], level: User,
-        help: "What mpirun does when it gets SIGUSR1: print what each rank does and for whom it waits (report), pass the signal \
+        help: "What mpirun does when it gets SIGUSR1: print what each rank does and for which ranks it waits (report), pass the signal \
                on to the ranks (forward), or both. SIGUSR2 is always passed on.",
     }
     mpi_watchdog: u64 {
         unit: Unit::Count, default: 0, limits: 0..=2147483647, power_of_two: false,
         aliases: ["watchdog"], level: User,
-        help: "Seconds after which a wait in MPI in which nothing has come has mpirun print who waits for whom on what, once \
+        help: "Seconds after which a wait in MPI in which nothing has come has mpirun print which rank waits for which other and on what, once \
                for each such hang; 'mpirun --watchdog SECONDS' sets it. 0: never.",
     }
     mpi_watch_ended: u64 {
         unit: Unit::Count, default: 10, limits: 0..=2147483647, power_of_two: false,
         aliases: [], level: User,
-        help: "Seconds after which mpirun prints who waits for whom on what, once, if a rank of one thread waits for one of the same \
+        help: "Seconds after which mpirun prints which rank waits for which other and on what, once, if a rank of one thread waits for one of the same \
                host that has ended. 0: never.",
     }
     mpi_watchdog_abort: switch {
@@ -440,7 +429,7 @@ parameters! {
         default: true, aliases: [], level: Tune,
         help: "Whether the arguments of calls are checked (1) or, where a check costs, trusted (0). With 0 a null buffer, \
                a datatype that was not committed and MPI_IN_PLACE in the wrong place go unnoticed, and a handle \
-               that is no request is met only after those before it in its array. Handles are looked up in any case.",
+               that is no request is met only after those before it in its array. Handles are always checked.",
     }
     mpi_strict: switch {
         default: false, aliases: [], level: User,
@@ -561,7 +550,7 @@ parameters! {
                before it sleeps.",
     }
     rpi: by_hand {
-        // The words, and a sentence on each, are those of the transports that there are.
+        // The words and their sentences come from the linked transports.
         unit: Unit::Set { words: &[], alone: 0 }, default: 0, limits: 0..=0, power_of_two: false,
         aliases: [], level: User,
         help: "The transport of messages; of several, the usable one with the highest priority.",
@@ -890,7 +879,7 @@ mod tests {
                 Unit::Micros => Some("_us"),
                 _ => None,
             };
-            // The names of the guides are older than this habit.
+            // Names of LAM/MPI and Open MPI do not follow this rule.
             let old =
                 ["rpi_", "coll_tuned_", "coll_base_shmem_", "coll_reduce_crossover", "coll_smp_segmentsize"]
                     .iter()
@@ -991,7 +980,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_hold_and_are_told() {
+    fn errors_name_the_limits() {
         let e = Params::default().with("shm_eager_limit_bytes", "524289").unwrap_err().to_string();
         assert!(e.contains("'524289'") && e.contains("from 0 to 524288"), "{e}");
         let e = Params::default().with("shm_ring_slots", "100").unwrap_err().to_string();

@@ -1,8 +1,9 @@
-//! Which modules a process uses, and why: the eight steps of the components guide ("MPI Module Selection Process").
+//! The selection of a process's modules, in the eight steps of LAM/MPI's components guide ("MPI
+//! Module Selection Process").
 //!
-//! [`decide`] is a pure function over rows: a module of a framework with its priority, the thread levels at which it can
-//! run, and whether this job may and can use it. The rows of this program are made in [`modules`](mod@modules), those of
-//! transports from what each says of itself ([`Module`](crate::Module)).
+//! [`decide`] is a pure function over rows: a module of a framework with its priority, its thread
+//! levels, and the reasons why this job may not or cannot use it. [`modules`](mod@modules) makes
+//! the rows of this program; those of transports come from [`Module`](crate::Module).
 
 mod level;
 pub mod modules;
@@ -17,18 +18,18 @@ use std::fmt;
 /// A kind of modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framework {
-    /// How messages travel. One module is selected.
+    /// Message transport. One module is selected.
     Rpi,
-    /// Collective operations. Every module that is left may serve them.
+    /// Collective operations. Every remaining module may serve them.
     Coll,
-    /// Checkpoint and restart. One module at most is selected.
+    /// Checkpoint and restart. At most one module is selected.
     Cr,
-    /// How messages travel between nodes if the selected module of [`Framework::Rpi`] does not leave the node.
+    /// Transport between nodes, for a module of [`Framework::Rpi`] that stays in its node.
     Between,
 }
 
 impl Framework {
-    /// Its name in parameters.
+    /// The name in parameters.
     pub fn name(self) -> &'static str {
         match self {
             Framework::Rpi => "rpi",
@@ -39,50 +40,45 @@ impl Framework {
     }
 }
 
-/// A module, as far as its selection is concerned.
+/// A module with the properties that its selection needs.
 #[derive(Clone, Debug)]
 pub struct ModuleRow {
-    /// The kind.
     pub framework: Framework,
-    /// The name, which is unique in its framework.
     pub name: &'static str,
-    /// The highest one wins; the first of equals.
+    /// The highest priority wins; the first of equals.
     pub priority: u32,
-    /// The lowest thread level at which it runs: a job at a lower one is raised to it.
+    /// The lowest thread level at which it runs: a job at a lower level is raised to this one.
     pub lowest: ThreadLevel,
-    /// The highest thread level at which it runs.
     pub highest: ThreadLevel,
-    /// Whether it goes together with modules that write checkpoints.
+    /// Whether it works with modules that write checkpoints.
     pub checkpoints: bool,
-    /// Why the user's parameters leave it out, if they do.
+    /// The reason why the user's parameters exclude it.
     pub left_out: Option<String>,
-    /// Why it cannot be used here, if it cannot.
+    /// The reason why it cannot be used here.
     pub unavailable: Option<String>,
-    /// Of what carries messages: by which module of [`Framework::Between`] they go to other nodes, if not by itself alone.
+    /// The module of [`Framework::Between`] for other nodes; `None`: it carries them itself.
     pub between: Option<&'static str>,
 }
 
-/// What a process asks for.
+/// The request of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectionRequest {
-    /// The thread level.
     pub level: ThreadLevel,
-    /// Who wants it, for the first step's text.
+    /// The source of the thread level, for the first step's text.
     pub by: String,
-    /// A module for checkpoints that was asked for by name.
+    /// The requested module for checkpoints.
     pub cr: Option<&'static str>,
-    /// On what the job is, if that is several nodes: "2 virtual nodes".
+    /// The nodes of the job, if there are several: "2 virtual nodes".
     pub nodes: Option<String>,
 }
 
-/// What one of the eight steps has done.
+/// The result of one of the eight steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectionStep {
-    /// Its number, from 1 to 8.
+    /// From 1 to 8.
     pub number: u8,
-    /// What it has done.
     pub text: String,
-    /// The modules that it has dropped: framework and name, and the reason.
+    /// The dropped modules (framework and name), each with the reason.
     pub drops: Vec<(String, String)>,
 }
 
@@ -93,49 +89,43 @@ impl fmt::Display for SelectionStep {
     }
 }
 
-/// What is used.
+/// The selected modules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// The thread level that the process provides.
+pub struct ModuleSelection {
     pub level: ThreadLevel,
-    /// The module that carries messages.
     pub rpi: &'static str,
-    /// The module that carries them between nodes, if it is another one and was not dropped.
+    /// The module that carries messages between nodes, if it is another one and was not dropped.
     pub between: Option<&'static str>,
-    /// The modules for collectives, the strongest first.
+    /// The modules for collectives, by descending priority.
     pub coll: Vec<&'static str>,
-    /// The module that writes checkpoints.
     pub cr: Option<&'static str>,
-    /// How it came to that.
     pub steps: Vec<SelectionStep>,
 }
 
-/// Nothing can be used.
+/// The error that no module of a framework can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Impossible {
-    /// Of which kind there is none.
+pub struct NothingLeft {
     pub framework: Framework,
-    /// How it came to that.
     pub steps: Vec<SelectionStep>,
-    /// The modules that parameters leave out.
+    /// The modules that parameters exclude.
     pub left_out: Vec<String>,
 }
 
-impl fmt::Display for Impossible {
+impl fmt::Display for NothingLeft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, what) = match self.framework {
             Framework::Rpi => ("rpi", "carries the messages of this job"),
             Framework::Coll => ("coll", "serves the collectives of this job"),
-            Framework::Cr => ("cr", "writes the checkpoints that were asked for"),
+            Framework::Cr => ("cr", "writes the requested checkpoints"),
             Framework::Between => ("between nodes", "carries the messages of this job between nodes"),
         };
         write!(f, "no module of '{name}' {what}")?;
         let start = format!("{name} ");
         let drops = self.steps.iter().flat_map(|step| &step.drops).filter(|(m, _)| m.starts_with(&start));
-        // Why what was asked for is not used matters, not that nothing else was asked for.
+        // The reasons of requested modules are shown, not that others were not requested.
         let all: Vec<_> = drops.collect();
-        let asked: Vec<_> = all.iter().filter(|(module, _)| !self.left_out.contains(module)).collect();
-        let shown = if asked.is_empty() { all.iter().collect() } else { asked };
+        let requested: Vec<_> = all.iter().filter(|(module, _)| !self.left_out.contains(module)).collect();
+        let shown = if requested.is_empty() { all.iter().collect() } else { requested };
         shown.into_iter().enumerate().try_for_each(|(i, (module, reason))| {
             write!(f, "{} {module}: {reason}", if i == 0 { ":" } else { ";" })
         })?;
@@ -143,83 +133,80 @@ impl fmt::Display for Impossible {
     }
 }
 
-impl std::error::Error for Impossible {}
+impl std::error::Error for NothingLeft {}
 
-/// The steps so far, and who is left.
-struct Course<'a> {
-    wish: &'a SelectionRequest,
+/// The state of the selection.
+struct SelectionState<'a> {
+    request: &'a SelectionRequest,
     level: ThreadLevel,
     steps: Vec<SelectionStep>,
     left: Vec<&'a ModuleRow>,
-    /// The modules that parameters leave out.
+    /// The modules that parameters exclude.
     left_out: Vec<String>,
 }
 
 /// Selects among `rows` by the eight steps.
-///
-/// # Errors
-/// If no module is left that could carry messages, serve collectives, or write the checkpoints that were asked for.
-pub fn decide(rows: &[ModuleRow], wish: &SelectionRequest) -> Result<Decision, Impossible> {
+pub fn decide(rows: &[ModuleRow], request: &SelectionRequest) -> Result<ModuleSelection, NothingLeft> {
     let left_out = rows.iter().filter(|row| row.left_out.is_some()).map(ModuleRow::title).collect();
     let (steps, left) = (Vec::new(), rows.iter().collect());
-    let mut course = Course { wish, level: wish.level, steps, left, left_out };
-    course.set_level();
-    course.drop_if("what parameters leave out or what cannot be used here is dropped", |row| {
-        row.dropped().or_else(|| row.misses_way(rows, wish))
+    let mut state = SelectionState { request, level: request.level, steps, left, left_out };
+    state.set_level();
+    state.drop_if("what parameters leave out or what cannot be used here is dropped", |row| {
+        row.dropped().or_else(|| row.misses_route(rows, request))
     });
-    course.find_level()?;
-    let (rpi, between) = course.select_rpi();
-    let level = course.level;
-    course.drop_if("what cannot run at this thread level, or with the selected rpi, is dropped", |row| {
+    state.find_level()?;
+    let (rpi, between) = state.select_rpi();
+    let level = state.level;
+    state.drop_if("what cannot run at this thread level, or with the selected rpi, is dropped", |row| {
         match row.framework {
             Framework::Rpi | Framework::Between => None,
             Framework::Coll => row.misses(level),
-            Framework::Cr => row.misses(level).or_else(|| row.refused_as_cr(rpi, wish)),
+            Framework::Cr => row.misses(level).or_else(|| row.refused_as_cr(rpi, request)),
         }
     });
-    let coll = course.list_coll()?;
-    let cr = course.select_cr()?;
-    Ok(Decision { level, rpi: rpi.name, between, coll, cr, steps: course.steps })
+    let coll = state.list_coll()?;
+    let cr = state.select_cr()?;
+    Ok(ModuleSelection { level, rpi: rpi.name, between, coll, cr, steps: state.steps })
 }
 
 impl ModuleRow {
-    /// Framework and name.
     fn title(&self) -> String {
         format!("{} {}", self.framework.name(), self.name)
     }
 
-    /// Why it is not used, whatever the job is on.
+    /// The reason why it is not used on any nodes.
     fn dropped(&self) -> Option<String> {
         self.left_out.clone().or_else(|| self.unavailable.clone())
     }
 
-    /// Why it does not carry messages to all nodes of a job.
-    fn misses_way(&self, rows: &[ModuleRow], wish: &SelectionRequest) -> Option<String> {
-        let (nodes, way) = (wish.nodes.as_ref()?, self.between?);
-        let row = rows.iter().find(|row| row.framework == Framework::Between && row.name == way)?;
+    /// The reason why it cannot carry messages to all nodes of a job.
+    fn misses_route(&self, rows: &[ModuleRow], request: &SelectionRequest) -> Option<String> {
+        let (nodes, route) = (request.nodes.as_ref()?, self.between?);
+        let row = rows.iter().find(|row| row.framework == Framework::Between && row.name == route)?;
         let why = row.dropped()?;
-        Some(format!("the job is on {nodes}, between which messages go by {way}: {why}"))
+        Some(format!("the job is on {nodes}, between which messages go by {route}: {why}"))
     }
 
-    /// Why it does not run at that thread level.
+    /// The reason why it does not run at a thread level.
     fn misses(&self, level: ThreadLevel) -> Option<String> {
         let too_high = (self.highest < level).then(|| format!("it runs up to {}", self.highest));
         too_high.or_else(|| (self.lowest > level).then(|| format!("it runs from {} on", self.lowest)))
     }
 
-    fn refused_as_cr(&self, rpi: &ModuleRow, wish: &SelectionRequest) -> Option<String> {
-        let asked = wish.cr.filter(|name| *name != self.name).map(|name| format!("cr {name} was asked for"));
-        asked.or_else(|| (!rpi.checkpoints).then(|| format!("rpi {} supports no checkpoints", rpi.name)))
+    fn refused_as_cr(&self, rpi: &ModuleRow, request: &SelectionRequest) -> Option<String> {
+        let requested =
+            request.cr.filter(|name| *name != self.name).map(|name| format!("cr {name} was requested"));
+        requested.or_else(|| (!rpi.checkpoints).then(|| format!("rpi {} supports no checkpoints", rpi.name)))
     }
 }
 
-impl<'a> Course<'a> {
+impl<'a> SelectionState<'a> {
     fn step(&mut self, text: String) {
         let number = self.steps.len() as u8 + 1;
         self.steps.push(SelectionStep { number, text, drops: Vec::new() });
     }
 
-    /// Drops those for which there is a reason, in a step of their own.
+    /// A step that drops all modules for which `reason` returns a reason.
     fn drop_if(&mut self, text: &str, reason: impl Fn(&ModuleRow) -> Option<String>) {
         self.step(text.into());
         let drops: Vec<_> = self.left.iter().filter_map(|row| Some((row.title(), reason(row)?))).collect();
@@ -229,7 +216,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// The modules of one framework that are left, the strongest first; of equals the first.
+    /// The remaining modules of a framework, by descending priority; equals in their order.
     fn ranked(&self, framework: Framework) -> Vec<&'a ModuleRow> {
         let mut all: Vec<&ModuleRow> =
             self.left.iter().copied().filter(|row| row.framework == framework).collect();
@@ -237,24 +224,25 @@ impl<'a> Course<'a> {
         all
     }
 
-    fn fail(&self, framework: Framework) -> Impossible {
-        Impossible { framework, steps: self.steps.clone(), left_out: self.left_out.clone() }
+    fn fail(&self, framework: Framework) -> NothingLeft {
+        NothingLeft { framework, steps: self.steps.clone(), left_out: self.left_out.clone() }
     }
 
-    /// Step 1. Who asks for a module for checkpoints by name gets the level that it needs.
+    /// Step 1. A request for a module for checkpoints raises the level to that of the module.
     fn set_level(&mut self) {
-        let mut text = format!("the thread level is {}: {}", self.level, self.wish.by);
-        let asked = |row: &&&ModuleRow| row.framework == Framework::Cr && Some(row.name) == self.wish.cr;
-        if let Some(row) = self.left.iter().find(asked).filter(|row| row.lowest > self.level) {
+        let mut text = format!("the thread level is {}: {}", self.level, self.request.by);
+        let requested =
+            |row: &&&ModuleRow| row.framework == Framework::Cr && Some(row.name) == self.request.cr;
+        if let Some(row) = self.left.iter().find(requested).filter(|row| row.lowest > self.level) {
             self.level = row.lowest;
             text += &format!("; raised to {}, which cr {} needs", self.level, row.name);
         }
         self.step(text);
     }
 
-    /// Steps 3 and 4: the highest level, from the wanted one downwards, at which there is something to carry messages. What
-    /// runs only at higher levels stays: step 5 raises the level for it.
-    fn find_level(&mut self) -> Result<(), Impossible> {
+    /// Steps 3 and 4: the highest level, from the requested one downwards, at which a transport
+    /// runs. Transports that run only at higher levels stay: step 5 raises the level for them.
+    fn find_level(&mut self) -> Result<(), NothingLeft> {
         let wanted = self.level;
         let all = self.ranked(Framework::Rpi);
         let runs = |row: &ModuleRow, level| row.highest >= level;
@@ -278,7 +266,7 @@ impl<'a> Course<'a> {
         if found.is_some() { Ok(()) } else { Err(self.fail(Framework::Rpi)) }
     }
 
-    /// Step 5. Something is left. Returns also what carries messages between nodes, if that is something else.
+    /// Step 5. At least one transport is left. Returns also another module between nodes.
     fn select_rpi(&mut self) -> (&'a ModuleRow, Option<&'static str>) {
         let all = self.ranked(Framework::Rpi);
         let winner = all[0];
@@ -288,10 +276,12 @@ impl<'a> Course<'a> {
             self.level = winner.lowest;
             text += &format!("; the thread level is raised to {}, from which on it runs", self.level);
         }
-        let is_left = |way: &&str| self.ranked(Framework::Between).iter().any(|row| row.name == *way);
+        let is_left = |route: &&str| self.ranked(Framework::Between).iter().any(|row| row.name == *route);
         let between = winner.between.filter(is_left);
         text += &match (winner.between, between) {
-            (Some(_), Some(way)) => format!("; between nodes, if there are several, messages go by {way}"),
+            (Some(_), Some(route)) => {
+                format!("; between nodes, if there are several, messages go by {route}")
+            }
             (Some(_), None) => "; nothing is left that carries messages between nodes".to_string(),
             (None, _) => String::new(),
         };
@@ -302,10 +292,10 @@ impl<'a> Course<'a> {
         (winner, between)
     }
 
-    /// Step 7. Who asks for checkpoints gets no collectives that do not support them.
-    fn list_coll(&mut self) -> Result<Vec<&'static str>, Impossible> {
+    /// Step 7. A request for checkpoints excludes collectives that do not support them.
+    fn list_coll(&mut self) -> Result<Vec<&'static str>, NothingLeft> {
         let all = self.ranked(Framework::Coll);
-        let usable = all.iter().filter(|row| self.wish.cr.is_none() || row.checkpoints);
+        let usable = all.iter().filter(|row| self.request.cr.is_none() || row.checkpoints);
         let names: Vec<&'static str> = usable.map(|row| row.name).collect();
         if names.is_empty() {
             self.step("nothing is left that serves collectives".into());
@@ -316,14 +306,14 @@ impl<'a> Course<'a> {
     }
 
     /// Step 8.
-    fn select_cr(&mut self) -> Result<Option<&'static str>, Impossible> {
+    fn select_cr(&mut self) -> Result<Option<&'static str>, NothingLeft> {
         let cr = self.ranked(Framework::Cr).first().map(|row| row.name);
-        self.step(match (cr, self.wish.cr) {
+        self.step(match (cr, self.request.cr) {
             (Some(name), _) => format!("cr {name} is selected"),
-            (None, None) => "nothing writes checkpoints, and nobody has asked for it".into(),
-            (None, Some(_)) => "nothing is left that writes checkpoints, which were asked for".into(),
+            (None, None) => "nothing writes checkpoints, and none were requested".into(),
+            (None, Some(_)) => "nothing is left that writes the requested checkpoints".into(),
         });
-        if cr.is_none() && self.wish.cr.is_some() { Err(self.fail(Framework::Cr)) } else { Ok(cr) }
+        if cr.is_none() && self.request.cr.is_some() { Err(self.fail(Framework::Cr)) } else { Ok(cr) }
     }
 }
 

@@ -1,43 +1,38 @@
-//! Where the value of a parameter comes from.
+//! The source of a parameter's value.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where the value of a parameter comes from, weakest first.
+/// The source of a parameter's value, weakest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody has said anything.
     #[default]
     Default,
-    /// The file of the installation.
     SystemFile(FileLine),
-    /// The user's own file.
     UserFile(FileLine),
-    /// A file named in the environment (`OXMPI_PARAM_FILES`) or on the command line (`--tune`).
+    /// A file in the environment (`OXMPI_PARAM_FILES`) or on the command line (`--tune`).
     NamedFile(FileLine),
-    /// This environment variable.
     Environment(String),
-    /// This option of `mpirun`.
+    /// An option of `mpirun`.
     CommandLine(String),
-    /// What `mpirun` that has started this process says of where its value comes from.
+    /// The source that the `mpirun` of this process reports.
     Launcher(String),
-    /// The program itself, by [`crate::Params::set`].
+    /// [`crate::Params::set`].
     Program,
 }
 
-/// A line of a file.
+/// A position in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileLine {
-    /// The file.
     pub path: PathBuf,
-    /// The line, counted from 1.
+    /// From 1.
     pub line: usize,
-    /// The character of the line, counted from 1.
+    /// In characters, from 1.
     pub column: usize,
 }
 
 impl Source {
-    /// The kind of source in one word, for programs that read it.
+    /// The kind of source in one word, for machine-readable output.
     pub fn kind(&self) -> &'static str {
         match self {
             Source::Default => "default",
@@ -51,7 +46,7 @@ impl Source {
         }
     }
 
-    /// It as text, for an error: of a file, the very place.
+    /// The source as a text for an error, with line and column for a file.
     pub fn position(&self) -> String {
         match self.place() {
             Some(place) => format!("file {place}:{}", place.column),
@@ -59,7 +54,7 @@ impl Source {
         }
     }
 
-    /// The place in a file.
+    /// The position, for a file.
     pub(crate) fn place(&self) -> Option<&FileLine> {
         match self {
             Source::SystemFile(place) | Source::UserFile(place) | Source::NamedFile(place) => Some(place),
@@ -67,7 +62,7 @@ impl Source {
         }
     }
 
-    /// Whether it is a line of a file.
+    /// Whether the source is a file.
     pub fn is_file(&self) -> bool {
         self.place().is_some()
     }

@@ -1,19 +1,19 @@
-//! The parameters that each tuned collective has, with the names that Open MPI gave them.
+//! The parameters of each tuned collective, with Open MPI's names.
 
 use crate::definition::{Level, Param};
 use crate::parse::Unit;
 use crate::registry::Params;
 use crate::source::Source;
 
-/// How many parameters each collective has.
+/// Parameters of each collective.
 const EACH: usize = 5;
 
 macro_rules! collectives {
     ($($name:literal)*) => {
-        /// The collectives, by the names that they have in the names of parameters.
+        /// The collectives, as spelled in the names of parameters.
         pub const COLLECTIVES: [&str; [$($name),*].len()] = [$($name),*];
 
-        /// The rows, collective by collective.
+        /// The rows, by collective.
         pub(crate) static ROWS: [[Param; EACH]; COLLECTIVES.len()] = [$([
             Param {
                 name: concat!("coll_tuned_", $name, "_algorithm"),
@@ -69,29 +69,29 @@ collectives! {
     "reduce_scatter" "reduce_scatter_block" "scan" "scatter"
 }
 
-/// The values of the parameters of one collective.
+/// The parameters of one collective.
 #[derive(Clone, Debug)]
 pub struct Tuned<'a> {
     /// The number or name of the forced algorithm.
     pub algorithm: &'a str,
-    /// The name of the parameter that says it.
+    /// The parameter that sets the algorithm.
     pub parameter: &'static str,
-    /// Where that is said.
+    /// The source of the algorithm.
     pub source: &'a Source,
-    /// Bytes of a segment; 0: not said.
+    /// Bytes of a segment; 0: not set.
     pub segment_bytes: u64,
-    /// Children in a tree; 0: not said.
+    /// Children in a tree; 0: not set.
     pub tree_fan_out: u32,
-    /// Chains from the root; 0: not said.
+    /// Chains from the root; 0: not set.
     pub chain_fan_out: u32,
-    /// Requests outstanding at most; 0: not said.
+    /// The most outstanding requests; 0: not set.
     pub max_requests: u32,
-    /// The names of those of the last four that are not 0.
+    /// The names of the parameters of the last four that are set.
     pub said: Vec<&'static str>,
 }
 
 impl Params {
-    /// The values of the parameters of a collective, by its place in [`COLLECTIVES`].
+    /// The parameters of a collective, by its index in [`COLLECTIVES`].
     pub fn tuned(&self, collective: usize) -> Option<Tuned<'_>> {
         let rows = ROWS.get(collective)?;
         let number = |knob: usize| self.number(&rows[knob]);
@@ -99,7 +99,7 @@ impl Params {
             algorithm: self.text(&rows[0]),
             parameter: rows[0].name,
             source: self.source(&rows[0]),
-            // The limits of the rows let them fit.
+            // The limits of the rows make them fit.
             segment_bytes: number(1) as u64,
             tree_fan_out: number(2) as u32,
             chain_fan_out: number(3) as u32,

@@ -1,6 +1,7 @@
-//! The interface of Portals 4 as far as it is used here: structures, constants and calls in the binary form of the public header
-//! `portals4.h` of the reference implementation (`libportals.so.4`, interface versions 4.1 to 4.3), and named as there. The
-//! specification leaves the binary form to each implementation: one with other handles or constants needs other declarations.
+//! The used part of the interface of Portals 4: structures, constants and calls in the binary form
+//! of the public header `portals4.h` of the reference implementation (`libportals.so.4`, interface
+//! versions 4.1 to 4.3), with its names. The specification leaves the binary form to each
+//! implementation: one with other handles or constants needs other declarations.
 
 use libc::{c_int, c_uint, c_void};
 
@@ -10,7 +11,7 @@ pub(crate) const PTL_EQ_EMPTY: c_int = 4;
 pub(crate) const PTL_LIST_TOO_LONG: c_int = 8;
 pub(crate) const PTL_NO_SPACE: c_int = 11;
 
-/// What the numbers that calls return mean, in their order.
+/// The names of return codes, by number.
 pub(crate) const RETURN_CODES: [&str; 19] = [
     "PTL_OK",
     "PTL_ARG_INVALID",
@@ -75,7 +76,7 @@ pub(crate) const PTL_NI_OK: u8 = 0;
 pub(crate) const PTL_NI_DROPPED: u8 = 2;
 pub(crate) const PTL_NI_PT_DISABLED: u8 = 3;
 
-/// What the numbers in events mean that tell how an operation failed, in their order.
+/// The names of failures in events, by number.
 pub(crate) const FAILURES: [&str; 8] = [
     "PTL_NI_OK",
     "PTL_NI_UNDELIVERABLE",
@@ -87,13 +88,13 @@ pub(crate) const FAILURES: [&str; 8] = [
     "PTL_NI_SEGV",
 ];
 
-/// A process, as the network knows it: the part of `ptl_process_t` that stands for a physical address.
+/// A process of the network: the physical address in `ptl_process_t`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ProcessAddress {
-    /// Its node.
+    /// The node.
     pub nid: u32,
-    /// Its number there, which is not the kernel's.
+    /// The process's number on the node, which is not the kernel's.
     pub pid: u32,
 }
 
@@ -122,7 +123,7 @@ pub(crate) struct NiLimits {
     pub max_war_ordered_size: u64,
     pub max_volatile_size: u64,
     pub features: c_uint,
-    /// Later versions may have more.
+    /// Room for fields of later versions.
     pub later: [u64; 4],
 }
 
@@ -179,9 +180,8 @@ const _: () = assert!(size_of::<RawEvent>() == 80 && std::mem::offset_of!(RawEve
 
 type Pointer = *mut c_void;
 
-/// The symbols of the library.
 #[derive(Clone, Copy)]
-pub(crate) struct Symbols {
+pub(crate) struct PortalsFunctions {
     pub(crate) init: unsafe extern "C" fn() -> c_int,
     pub(crate) fini: unsafe extern "C" fn(),
     pub(crate) ni_init:

@@ -1,4 +1,4 @@
-//! Events: what becomes of operations.
+//! Events: the results of operations.
 
 use crate::declarations::{
     FAILURES, PTL_EQ_DROPPED, PTL_EQ_EMPTY, PTL_EVENT_ACK, PTL_EVENT_AUTO_FREE, PTL_EVENT_AUTO_UNLINK,
@@ -7,71 +7,65 @@ use crate::declarations::{
 };
 use crate::interface::{PortalsError, PortalsInterface, PutMessage};
 use crate::library::name_of;
-use crate::slots::{Operation, Work, number_of};
+use crate::slots::{OperationKind, PendingOperation, number_of};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
 use std::mem::MaybeUninit;
 use std::slice;
 
-/// Events that are read at a time from a queue.
+/// The most events that one poll reads from a queue.
 const EVENTS: usize = 256;
 
 /// A message that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Who has put it.
     pub from: ProcessAddress,
-    /// Its match bits.
     pub bits: u64,
-    /// Its header data.
     pub header: u64,
-    /// Its length, bytes, of which a receive has as much as fits.
+    /// In bytes, of the whole message; a shorter receive has a part of it.
     pub length: u64,
 }
 
-/// How an operation ended.
+/// The result of an operation.
 #[derive(Debug)]
 pub enum PortalsEnding {
-    /// A message is in a receive or a block of the target.
+    /// The message is in a receive or a block of the target.
     Delivered,
-    /// A message was put and not taken, as the target's entry is disabled.
+    /// The target's entry is disabled, so the message was not taken.
     Refused(PutMessage),
-    /// The get for which memory was exposed has read it.
+    /// A peer's get has read the exposed memory.
     Fetched,
-    /// What was to be got is in its buffer.
+    /// A get has filled its buffer.
     Got,
     /// The peer has exposed nothing under these bits.
     Absent,
     /// A message is in the buffer of its receive.
     Came(Arrival, UserBuf),
-    /// A search has found this message; if it was taken out, with its data.
+    /// A search has found this message; if it was removed from the list, with its data.
     Found(Arrival, Vec<u8>),
-    /// A search has found nothing.
     NotFound,
-    /// A put or a get has failed; the text is for a person.
+    /// A put or a get has failed; the text is for users.
     Failed(String),
 }
 
-/// What has happened.
+/// An event of an interface.
 #[derive(Debug)]
 pub enum PortalsEvent<T> {
-    /// An operation is over.
     Ended {
-        /// The caller's name for it.
+        /// The caller's name for the operation.
         token: T,
-        /// How it ended.
         ending: PortalsEnding,
     },
-    /// The entry for messages has found no room for one and takes no more until [`PortalsInterface::enable`].
+    /// The entry for messages had no room for one and takes none until
+    /// [`PortalsInterface::enable`].
     Disabled,
 }
 
-/// What a failure is called.
 fn failure(kind: u8) -> String {
     FAILURES.get(usize::from(kind)).map_or_else(|| format!("failure {kind}"), |name| name.to_string())
 }
 
-/// Puts what has come in one piece into the buffer that it is for.
+/// Unpacks contiguous data into their buffer.
 fn unpack(own: Option<&[u8]>, buffer: &UserBuf, at: usize, stored: usize) {
     if let Some(own) = own {
         let stored = stored.min(own.len()).min(buffer.packed_len().saturating_sub(at));
@@ -80,10 +74,7 @@ fn unpack(own: Option<&[u8]>, buffer: &UserBuf, at: usize, stored: usize) {
 }
 
 impl<T: Copy> PortalsInterface<T> {
-    /// Reads what has happened, a number of events at a time. Whether there may be more.
-    ///
-    /// # Errors
-    /// If events were lost, or a queue is of no use any more.
+    /// Reads a batch of events. Returns whether there may be more.
     pub fn poll(&mut self, events: &mut Vec<PortalsEvent<T>>) -> Result<bool, PortalsError> {
         events.extend(self.pending.drain(..));
         let mut more = false;
@@ -104,7 +95,7 @@ impl<T: Copy> PortalsInterface<T> {
         // SAFETY: the queue is open; an event is written if there is one.
         let answer = unsafe { (self.library.symbols.eq_get)(queue, event.as_mut_ptr()) };
         match answer {
-            // SAFETY: it was written, and zeros are a value of it as well.
+            // SAFETY: it was written, and zeros are valid as well.
             PTL_OK => Ok(Some(unsafe { event.assume_init() })),
             PTL_EQ_EMPTY => Ok(None),
             PTL_EQ_DROPPED => Err(PortalsError {
@@ -117,7 +108,7 @@ impl<T: Copy> PortalsInterface<T> {
         }
     }
 
-    /// What an event says to the caller.
+    /// Converts an event for the caller.
     pub(crate) fn take(&mut self, event: &RawEvent) -> Option<PortalsEvent<T>> {
         let number = number_of(event.user_ptr);
         let is_well = event.ni_fail_type == PTL_NI_OK;
@@ -137,12 +128,12 @@ impl<T: Copy> PortalsInterface<T> {
             | PTL_EVENT_PUT
             | PTL_EVENT_PUT_OVERFLOW
             | PTL_EVENT_SEARCH => {}
-            // Nothing else was asked for.
+            // No other events were requested.
             _ => return None,
         }
-        // A message is found by a search, but not taken out, and its event has the data of one that was.
+        // The event of a search has the data only if the search removes the message.
         let found = (event.kind == PTL_EVENT_PUT_OVERFLOW && is_well).then(|| self.unexpected(event));
-        let Operation { token, handle, work } = self.slots.remove(number)?;
+        let PendingOperation { token, handle, work } = self.slots.remove(number)?;
         let arrival = Arrival {
             from: event.initiator,
             bits: event.match_bits,
@@ -150,7 +141,7 @@ impl<T: Copy> PortalsInterface<T> {
             length: event.rlength,
         };
         let ending = match (event.kind, work) {
-            (PTL_EVENT_ACK, Work::Put(message)) => {
+            (PTL_EVENT_ACK, OperationKind::Put(message)) => {
                 self.release(handle);
                 match event.ni_fail_type {
                     PTL_NI_OK => PortalsEnding::Delivered,
@@ -158,7 +149,7 @@ impl<T: Copy> PortalsInterface<T> {
                     other => PortalsEnding::Failed(failure(other)),
                 }
             }
-            (PTL_EVENT_REPLY, Work::Get { own, buffer, at }) => {
+            (PTL_EVENT_REPLY, OperationKind::Get { own, buffer, at }) => {
                 self.release(handle);
                 match event.ni_fail_type {
                     PTL_NI_OK => {
@@ -169,23 +160,23 @@ impl<T: Copy> PortalsInterface<T> {
                     other => PortalsEnding::Failed(failure(other)),
                 }
             }
-            (PTL_EVENT_GET, Work::Exposed { .. }) => PortalsEnding::Fetched,
-            (PTL_EVENT_PUT, Work::Receive { own, buffer }) => {
+            (PTL_EVENT_GET, OperationKind::Exposed { .. }) => PortalsEnding::Fetched,
+            (PTL_EVENT_PUT, OperationKind::Receive { own, buffer }) => {
                 unpack(own.as_deref(), &buffer, 0, event.mlength as usize);
                 PortalsEnding::Came(arrival, buffer)
             }
-            (PTL_EVENT_PUT_OVERFLOW, Work::Receive { buffer, .. }) => {
+            (PTL_EVENT_PUT_OVERFLOW, OperationKind::Receive { buffer, .. }) => {
                 let data = found.unwrap_or_default();
                 unpack(Some(&data), &buffer, 0, data.len());
                 PortalsEnding::Came(arrival, buffer)
             }
-            (PTL_EVENT_PUT_OVERFLOW, Work::Search { takes: true }) => {
+            (PTL_EVENT_PUT_OVERFLOW, OperationKind::Search { takes: true }) => {
                 PortalsEnding::Found(arrival, found.unwrap_or_default())
             }
-            (PTL_EVENT_SEARCH, Work::Search { takes: false }) if is_well => {
+            (PTL_EVENT_SEARCH, OperationKind::Search { takes: false }) if is_well => {
                 PortalsEnding::Found(arrival, Vec::new())
             }
-            (PTL_EVENT_SEARCH, Work::Search { .. }) => PortalsEnding::NotFound,
+            (PTL_EVENT_SEARCH, OperationKind::Search { .. }) => PortalsEnding::NotFound,
             (kind, _) => PortalsEnding::Failed(format!("an event of kind {kind}")),
         };
         token.map(|token| PortalsEvent::Ended { token, ending })
@@ -195,31 +186,33 @@ impl<T: Copy> PortalsInterface<T> {
     fn unexpected(&self, event: &RawEvent) -> Vec<u8> {
         let (start, len) = (event.start.addr(), event.mlength as usize);
         let block = self.slots.iter().find_map(|(_, one)| match &one.work {
-            Work::Block { memory } => {
+            OperationKind::Block { memory } => {
                 let offset = start.checked_sub(memory.as_ptr().addr())?;
                 (offset < memory.len() && len <= memory.len() - offset).then_some((memory, offset))
             }
             _ => None,
         });
         let Some((memory, offset)) = block.filter(|_| len > 0) else { return Vec::new() };
-        // SAFETY: these bytes are of a block of this interface; Portals has written them, and writes elsewhere in it at most.
+        // SAFETY: these bytes lie in a block of this interface; Portals has written them, and only
+        // writes to other bytes of it.
         unsafe { slice::from_raw_parts(memory.as_ptr().add(offset), len) }.to_vec()
     }
 
-    /// A block is full: another one takes its place, and it goes when its messages were received.
+    /// A block is full: another one replaces it; its memory is freed after its messages.
     fn block_unlinked(&mut self, number: u64) {
-        if self.slots.get_mut(number).is_some_and(|one| matches!(one.work, Work::Block { .. })) {
+        if self.slots.get_mut(number).is_some_and(|one| matches!(one.work, OperationKind::Block { .. })) {
             self.linked = self.linked.saturating_sub(1);
             self.link_blocks();
         }
     }
 
-    /// All messages of a block that was unlinked have been received.
+    /// All messages of an unlinked block have been received.
     fn block_freed(&mut self, number: u64) {
-        if !self.slots.get_mut(number).is_some_and(|one| matches!(one.work, Work::Block { .. })) {
+        if !self.slots.get_mut(number).is_some_and(|one| matches!(one.work, OperationKind::Block { .. })) {
             return;
         }
-        if let Some(Operation { work: Work::Block { memory }, .. }) = self.slots.remove(number)
+        if let Some(PendingOperation { work: OperationKind::Block { memory }, .. }) =
+            self.slots.remove(number)
             && self.spare.len() < self.options.blocks
         {
             self.spare.push(memory);

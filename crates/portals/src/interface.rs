@@ -1,4 +1,4 @@
-//! An interface: its event queues and portal table entries, and what it sends, exposes and gets.
+//! An interface: its event queues and portal table entries, and its puts, gets and exposed memory.
 
 use crate::declarations::{
     MatchEntry, MemoryDescriptor, PTL_ACK_REQ, PTL_CT_NONE, PTL_INVALID_HANDLE, PTL_LIST_TOO_LONG,
@@ -7,8 +7,8 @@ use crate::declarations::{
     PTL_PT_ANY, PTL_PT_FLOWCTRL, ProcessAddress,
 };
 use crate::events::PortalsEvent;
-use crate::library::{InterfaceLimits, Library, LibraryError, name_of};
-use crate::slots::{Operation, Slots, Work, pointer_of};
+use crate::library::{InterfaceLimits, PortalsLibrary, PortalsLibraryError, name_of};
+use crate::slots::{OperationKind, PendingOperation, Slots, pointer_of};
 use libc::{c_int, c_uint, c_void};
 use oxmpi_mem::buffer::UserBuf;
 use std::collections::VecDeque;
@@ -16,73 +16,66 @@ use std::fmt;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// What an interface is opened with.
+/// The sizes of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceOptions {
-    /// Events of sends and gets, and of what peers get, that find room before they are read.
+    /// Unread events of sends and gets, and of gets by peers, for which there is room.
     pub initiator_events: usize,
-    /// Events of messages that come.
+    /// Unread events of incoming messages for which there is room.
     pub target_events: usize,
-    /// Blocks for unexpected messages that are linked at a time.
+    /// Linked blocks for unexpected messages.
     pub blocks: usize,
-    /// Bytes of each.
+    /// Bytes of each block.
     pub block_len: usize,
-    /// The longest message that a block has to have room for, bytes.
+    /// The longest message for which a block must have room, in bytes.
     pub longest_unexpected: usize,
 }
 
-/// Portals refuses an operation.
+/// The error that Portals refuses an operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Portals 4: {call} returns {why}")]
 pub struct PortalsError {
-    /// The call.
     pub call: &'static str,
-    /// What it returns, by name.
     pub why: String,
 }
 
-/// A message that is put, and is here until the target has taken it.
+/// A message to put, kept here until the target has taken it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PutMessage {
-    /// Its match bits.
     pub bits: u64,
-    /// Its header data.
     pub header: u64,
-    /// All of it.
     pub bytes: Vec<u8>,
 }
 
 /// A portal table entry of another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteEntry {
-    /// The process.
     pub process: ProcessAddress,
-    /// The index of the entry there.
     pub index: u32,
 }
 
 /// A matching interface of this process. One thread at a time uses it.
 pub struct PortalsInterface<T> {
-    pub(crate) library: Arc<Library>,
+    pub(crate) library: Arc<PortalsLibrary>,
     pub(crate) handle: u32,
     pub(crate) options: InterfaceOptions,
     limits: InterfaceLimits,
     pub(crate) address: ProcessAddress,
     pub(crate) uid: u32,
-    /// The event queue of what this process begins, and of what peers get.
+    /// The event queue of this process's operations, and of gets by peers.
     pub(crate) initiator: u32,
-    /// The event queue of messages that come.
+    /// The event queue of incoming messages.
     pub(crate) target: u32,
-    /// Where messages come.
+    /// The entry for messages.
     pub(crate) messages: u32,
-    /// Where memory is exposed.
+    /// The entry for exposed memory.
     exposed: u32,
     pub(crate) slots: Slots<T>,
-    /// Blocks that are linked.
+    /// The number of linked blocks.
     pub(crate) linked: usize,
-    /// Memory of blocks that are not.
+    /// Memory of unlinked blocks, for reuse.
     pub(crate) spare: Vec<Vec<u8>>,
-    /// What was read before a call that makes an event at once.
+    /// Events that were read before a call that makes an event at once.
     pub(crate) pending: VecDeque<PortalsEvent<T>>,
 }
 
@@ -96,16 +89,16 @@ impl<T> fmt::Debug for PortalsInterface<T> {
     }
 }
 
-// SAFETY: the handles of Portals belong to the process, not to a thread, and the library may be called by any thread. The memory of
-// operations is owned, or a `UserBuf`, which may be sent.
+// SAFETY: handles of Portals belong to the process, and any thread may call the library. The memory
+// of operations is owned, or a `UserBuf`, which may be sent.
 unsafe impl<T: Send> Send for PortalsInterface<T> {}
 
-/// Whether a number says that there is no room now.
+/// Whether a return code means that there is no room now.
 pub(crate) fn is_no_room(answer: c_int) -> bool {
     matches!(answer, PTL_NO_SPACE | PTL_LIST_TOO_LONG)
 }
 
-/// What a call for an operation has returned: whether there was room.
+/// Whether there was room for an operation.
 pub(crate) fn admitted(call: &'static str, answer: c_int) -> Result<bool, PortalsError> {
     match answer {
         PTL_OK => Ok(true),
@@ -115,11 +108,11 @@ pub(crate) fn admitted(call: &'static str, answer: c_int) -> Result<bool, Portal
 }
 
 impl<T: Copy> PortalsInterface<T> {
-    /// Opens the default interface, with its blocks.
-    ///
-    /// # Errors
-    /// What Portals refuses.
-    pub fn open(library: &Arc<Library>, options: InterfaceOptions) -> Result<Self, LibraryError> {
+    /// Opens the default interface, and links its blocks.
+    pub fn open(
+        library: &Arc<PortalsLibrary>,
+        options: InterfaceOptions,
+    ) -> Result<Self, PortalsLibraryError> {
         let (handle, limits) = library.open_interface()?;
         let none = PTL_INVALID_HANDLE;
         let mut interface = PortalsInterface {
@@ -138,12 +131,12 @@ impl<T: Copy> PortalsInterface<T> {
             spare: Vec::new(),
             pending: VecDeque::new(),
         };
-        // What is open is closed if the rest is refused.
+        // If the rest fails, `drop` closes the interface.
         interface.allocate()?;
         Ok(interface)
     }
 
-    fn allocate(&mut self) -> Result<(), LibraryError> {
+    fn allocate(&mut self) -> Result<(), PortalsLibraryError> {
         let library = Arc::clone(&self.library);
         let symbols = &library.symbols;
         let counts = (self.options.initiator_events as u64, self.options.target_events as u64);
@@ -165,26 +158,24 @@ impl<T: Copy> PortalsInterface<T> {
         if self.linked == 0 { library.check("PtlMEAppend", answer) } else { Ok(()) }
     }
 
-    /// This process, as the network knows it.
+    /// This process's address in the network.
     pub fn address(&self) -> ProcessAddress {
         self.address
     }
 
-    /// The indexes of the entry for messages and of that for exposed memory.
+    /// The indexes of the entries for messages and for exposed memory.
     pub fn entries(&self) -> (u32, u32) {
         (self.messages, self.exposed)
     }
 
-    /// The longest message or part of exposed memory that goes at once, bytes.
+    /// The longest message or get, in bytes.
     pub fn max_message(&self) -> usize {
         usize::try_from(self.limits.message).unwrap_or(usize::MAX).max(1)
     }
 
-    /// Puts a message into the entry of a peer. It ends as [`PortalsEnding::Delivered`](crate::PortalsEnding) when it is in a receive or a
-    /// block there. The message comes back if there is no room now.
-    ///
-    /// # Errors
-    /// What Portals refuses.
+    /// Puts a message into the entry of a peer. It ends as
+    /// [`PortalsEnding::Delivered`](crate::PortalsEnding) when it is in a receive or a block there.
+    /// Returns the message if there is no room now.
     pub fn put(
         &mut self,
         to: RemoteEntry,
@@ -196,13 +187,13 @@ impl<T: Copy> PortalsInterface<T> {
         }
         let (bits, header) = (message.bits, message.header);
         let (start, length) = (message.bytes.as_ptr().cast_mut().cast(), message.bytes.len());
-        let number = self.begin(token, Work::Put(message));
+        let number = self.begin(token, OperationKind::Put(message));
         let bound = match self.bind(start, length) {
             Ok(bound) => bound,
             Err(error) => return self.give_up_put(number, "PtlMDBind", error),
         };
         self.set_handle(number, bound);
-        // SAFETY: the descriptor is over the memory of the operation, which has it until its end.
+        // SAFETY: the descriptor covers memory of the operation, which owns it until its end.
         let answer = unsafe {
             (self.library.symbols.put)(
                 bound,
@@ -224,7 +215,7 @@ impl<T: Copy> PortalsInterface<T> {
         self.give_up_put(number, "PtlPut", answer)
     }
 
-    /// A put was not begun.
+    /// Removes a put that was not begun.
     fn give_up_put(
         &mut self,
         number: u64,
@@ -233,17 +224,15 @@ impl<T: Copy> PortalsInterface<T> {
     ) -> Result<Result<(), PutMessage>, PortalsError> {
         let message = self.slots.remove(number).map(|operation| operation.work);
         match (admitted(call, answer), message) {
-            (Ok(false), Some(Work::Put(message))) => Ok(Err(message)),
+            (Ok(false), Some(OperationKind::Put(message))) => Ok(Err(message)),
             (Err(error), _) => Err(error),
             _ => Err(PortalsError { call, why: name_of(answer) }),
         }
     }
 
-    /// Gets `len` bytes of what a peer has exposed under these bits, from `offset` there, into a buffer from its packed byte `at` on
-    /// ([`PortalsEnding::Got`](crate::PortalsEnding)). `false`: there is no room now.
-    ///
-    /// # Errors
-    /// What Portals refuses.
+    /// Gets `len` bytes of memory that a peer has exposed under these bits, from `offset` on, into
+    /// a buffer from its packed byte `at` on ([`PortalsEnding::Got`](crate::PortalsEnding)).
+    /// `false` if there is no room now.
     pub fn get(
         &mut self,
         from: RemoteEntry,
@@ -262,7 +251,7 @@ impl<T: Copy> PortalsInterface<T> {
                 (own.as_mut_ptr(), Some(own))
             }
         };
-        let number = self.begin(token, Work::Get { own, buffer: buffer.clone(), at });
+        let number = self.begin(token, OperationKind::Get { own, buffer: buffer.clone(), at });
         let bound = match self.bind(start.cast(), len) {
             Ok(bound) => bound,
             Err(answer) => {
@@ -272,7 +261,8 @@ impl<T: Copy> PortalsInterface<T> {
         };
         self.set_handle(number, bound);
         let length = len as u64;
-        // SAFETY: as for `put`; the buffer of the operation may be written as long as it is there.
+        // SAFETY: the descriptor covers memory of the operation, which owns it until its end; it
+        // may be written.
         let answer = unsafe {
             (self.library.symbols.get)(
                 bound,
@@ -292,11 +282,9 @@ impl<T: Copy> PortalsInterface<T> {
         admitted("PtlGet", answer)
     }
 
-    /// Exposes a buffer in one piece to one peer, under these bits. With `is_once` it is there for one get, which ends it
-    /// ([`PortalsEnding::Fetched`](crate::PortalsEnding)); else for any number, until it is withdrawn. `false`: there is no room now.
-    ///
-    /// # Errors
-    /// What Portals refuses.
+    /// Exposes a contiguous buffer to one peer under these bits. With `is_once` the first get ends
+    /// it ([`PortalsEnding::Fetched`](crate::PortalsEnding)); else it stays until it is unlinked.
+    /// `false` if there is no room now.
     pub fn expose(
         &mut self,
         to: ProcessAddress,
@@ -314,7 +302,7 @@ impl<T: Copy> PortalsInterface<T> {
         let (start, length) = (bytes.as_ptr().cast_mut().cast(), bytes.len());
         let events = if is_once { PTL_ME_USE_ONCE } else { PTL_ME_EVENT_COMM_DISABLE };
         let entry = self.entry(start, length, PTL_ME_OP_GET | events, to, (bits, 0));
-        let work = Work::Exposed { _buffer: buffer.clone() };
+        let work = OperationKind::Exposed { _buffer: buffer.clone() };
         admitted("PtlMEAppend", self.append(self.exposed, &entry, PTL_PRIORITY_LIST, Some(token), work))
     }
 
@@ -340,23 +328,24 @@ impl<T: Copy> PortalsInterface<T> {
         }
     }
 
-    /// Appends an entry for an operation, over memory that the operation has.
+    /// Appends an entry for an operation, over memory of the operation.
     pub(crate) fn append(
         &mut self,
         index: u32,
         entry: &MatchEntry,
         list: u8,
         token: Option<T>,
-        work: Work,
+        work: OperationKind,
     ) -> c_int {
-        // That a block is unlinked is news; of other entries their own event says it.
+        // Only blocks need the event of their unlinking; other entries have their own events.
         let mut entry = MatchEntry { ..*entry };
         if token.is_some() {
             entry.options |= PTL_ME_EVENT_UNLINK_DISABLE;
         }
-        let number = self.slots.insert(Operation { token, handle: PTL_INVALID_HANDLE, work });
+        let number = self.slots.insert(PendingOperation { token, handle: PTL_INVALID_HANDLE, work });
         let mut handle = PTL_INVALID_HANDLE;
-        // SAFETY: the memory of the entry is the operation's, which has it until the entry is unlinked or its event has come.
+        // SAFETY: the operation owns the memory of the entry until the entry is unlinked or its
+        // event has come.
         let answer = unsafe {
             (self.library.symbols.me_append)(
                 self.handle,
@@ -375,14 +364,15 @@ impl<T: Copy> PortalsInterface<T> {
         answer
     }
 
-    /// Whether the queue of what this process begins has room for one more event. Exposed memory leaves a quarter of it, and puts an
-    /// eighth, so that gets, by which the exposed memory of peers comes to its end, find room in any case.
+    /// Whether the initiator's queue has room for one more event. Exposed memory leaves a quarter
+    /// of it and puts leave an eighth, so that gets, which end the exposed memory of peers, always
+    /// find room.
     fn has_room(&self, eighths: usize) -> bool {
         self.slots.initiated() < self.options.initiator_events * eighths / 8
     }
 
-    pub(crate) fn begin(&mut self, token: T, work: Work) -> u64 {
-        self.slots.insert(Operation { token: Some(token), handle: PTL_INVALID_HANDLE, work })
+    pub(crate) fn begin(&mut self, token: T, work: OperationKind) -> u64 {
+        self.slots.insert(PendingOperation { token: Some(token), handle: PTL_INVALID_HANDLE, work })
     }
 
     fn set_handle(&mut self, number: u64, handle: u32) {
@@ -391,12 +381,12 @@ impl<T: Copy> PortalsInterface<T> {
         }
     }
 
-    /// A memory descriptor over memory of an operation.
+    /// Binds a memory descriptor over memory of an operation.
     fn bind(&self, start: *mut c_void, length: usize) -> Result<u32, c_int> {
         let descriptor = MemoryDescriptor {
             start: if length == 0 { null_mut() } else { start },
             length: length as u64,
-            // A put ends with its acknowledgement, behind which nothing is read any more.
+            // A put ends with its acknowledgement; no memory is read after that.
             options: PTL_MD_EVENT_SEND_DISABLE,
             eq_handle: self.initiator,
             ct_handle: PTL_CT_NONE,
@@ -407,16 +397,13 @@ impl<T: Copy> PortalsInterface<T> {
         if answer == PTL_OK { Ok(handle) } else { Err(answer) }
     }
 
-    /// Releases a memory descriptor.
     pub(crate) fn release(&self, descriptor: u32) {
-        // SAFETY: it was bound here, and its operation is over. That one is refused leaves it with the library, which is no harm.
+        // SAFETY: the descriptor was bound here, and its operation has ended. A refused release
+        // only leaks the descriptor.
         unsafe { (self.library.symbols.md_release)(descriptor) };
     }
 
     /// Opens the entry for messages again, after [`PortalsEvent::Disabled`](crate::PortalsEvent).
-    ///
-    /// # Errors
-    /// What Portals refuses.
     pub fn enable(&mut self) -> Result<(), PortalsError> {
         self.link_blocks();
         // SAFETY: the interface is open and has this entry.
@@ -424,7 +411,7 @@ impl<T: Copy> PortalsInterface<T> {
         admitted("PtlPTEnable", answer).map(|_| ())
     }
 
-    /// Whether such an operation goes on.
+    /// Whether an operation with such a token is under way.
     pub fn is_live(&self, is_it: impl Fn(&T) -> bool) -> bool {
         self.slots.iter().any(|(_, one)| one.token.as_ref().is_some_and(&is_it))
     }
@@ -433,13 +420,16 @@ impl<T: Copy> PortalsInterface<T> {
 impl<T> Drop for PortalsInterface<T> {
     fn drop(&mut self) {
         let symbols = &self.library.symbols;
-        // The memory of operations is freed after this, when the network has let go of it.
+        // The memory of operations is freed after this, when the network no longer uses it.
         let entries = self.slots.iter().filter_map(|(_, one)| {
-            let is_entry = !matches!(one.work, Work::Put(_) | Work::Get { .. } | Work::Search { .. });
+            let is_entry = !matches!(
+                one.work,
+                OperationKind::Put(_) | OperationKind::Get { .. } | OperationKind::Search { .. }
+            );
             is_entry.then_some(one.handle)
         });
         for handle in entries {
-            // SAFETY: the entry was appended here. Where it is gone already that is refused.
+            // SAFETY: the entry was appended here. Portals refuses a handle that is already gone.
             unsafe { (symbols.me_unlink)(handle) };
         }
         let is_open = |handle: &u32| *handle != PTL_INVALID_HANDLE;

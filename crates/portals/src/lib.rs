@@ -1,15 +1,18 @@
-//! Portals 4, opened when a program runs, and its matched messages behind safe functions.
+//! Portals 4, opened at run time, and its matched messages, behind safe functions.
 //!
-//! Nothing of Portals is needed to build OxMPI, nor to run it where no job goes over it. A [`Library`] is opened by name; an
-//! [`PortalsInterface`] of it is a matching interface with physical addresses (PTL_NI_MATCHING | PTL_NI_PHYSICAL) and has two portal table
-//! entries. Messages are put into the first one, where the network matches them with posted receives or keeps them in overflow
-//! blocks. In the second one memory is exposed, which peers get.
+//! OxMPI builds without Portals, and runs without it where no job uses it. A [`PortalsLibrary`] is
+//! opened by name. A [`PortalsInterface`] of it is a matching interface with physical addresses
+//! (PTL_NI_MATCHING | PTL_NI_PHYSICAL) and two portal table entries. Messages are put into the
+//! first one, where the network matches them with posted receives or keeps them in overflow blocks.
+//! The second one exposes memory, which peers get.
 //!
-//! The memory of an operation belongs to it until Portals has said that it is over: an [`PortalsInterface`] holds the buffer ([`UserBuf`], or
-//! memory of its own) in a slot, whose number goes along as `user_ptr`. What match bits and header data mean is for the caller to say:
-//! here are no messages of MPI.
+//! An operation owns its memory until Portals reports its end: a [`PortalsInterface`] holds the
+//! buffer ([`UserBuf`], or other owned memory) in a slot, whose number is the operation's
+//! `user_ptr`. The caller defines the meaning of match bits and header data: this crate knows no
+//! messages of MPI.
 //!
-//! `declarations.rs` has what the public header `portals4.h` says; it is the only unsafe foreign interface here.
+//! `declarations.rs` follows the public header `portals4.h`; it is the only unsafe foreign
+//! interface of this crate.
 
 mod declarations;
 mod events;
@@ -21,7 +24,7 @@ mod slots;
 pub use declarations::ProcessAddress;
 pub use events::{Arrival, PortalsEnding, PortalsEvent};
 pub use interface::{InterfaceOptions, PortalsError, PortalsInterface, PutMessage, RemoteEntry};
-pub use library::{InterfaceLimits, Library, LibraryError};
+pub use library::{InterfaceLimits, PortalsLibrary, PortalsLibraryError};
 pub use lists::MatchCriteria;
 #[cfg(doc)]
 use oxmpi_mem::buffer::UserBuf;

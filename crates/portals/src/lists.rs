@@ -1,29 +1,26 @@
-//! The match list: receives that are posted, searches among unexpected messages, and the blocks that these lie in.
+//! The match list: posted receives, searches, and the blocks of unexpected messages.
 
 use crate::declarations::{
     PTL_ME_EVENT_COMM_DISABLE, PTL_ME_MANAGE_LOCAL, PTL_ME_OP_PUT, PTL_ME_USE_ONCE, PTL_OK,
     PTL_OVERFLOW_LIST, PTL_PRIORITY_LIST, PTL_SEARCH_DELETE, PTL_SEARCH_ONLY, ProcessAddress,
 };
 use crate::interface::{PortalsError, PortalsInterface, admitted};
-use crate::slots::{Work, pointer_of};
+use crate::slots::{OperationKind, pointer_of};
 use libc::c_int;
 use oxmpi_mem::buffer::UserBuf;
 use std::ptr::null_mut;
 
-/// Which messages a receive or a search takes.
+/// The messages that a receive or a search takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatchCriteria {
-    /// Bits that a message has to have.
+    /// Required bits.
     pub bits: u64,
     /// Bits that do not matter.
     pub ignored: u64,
 }
 
 impl<T: Copy> PortalsInterface<T> {
-    /// Posts a receive ([`PortalsEnding::Came`](crate::PortalsEnding)). `false`: there is no room now.
-    ///
-    /// # Errors
-    /// What Portals refuses.
+    /// Posts a receive ([`PortalsEnding::Came`](crate::PortalsEnding)). `false`: no room now.
     pub fn receive(
         &mut self,
         wanted: MatchCriteria,
@@ -43,23 +40,22 @@ impl<T: Copy> PortalsInterface<T> {
         let options = PTL_ME_OP_PUT | PTL_ME_USE_ONCE;
         let bits = (wanted.bits, wanted.ignored);
         let entry = self.entry(start.cast(), length, options, ProcessAddress::ANY, bits);
-        let work = Work::Receive { own, buffer: buffer.clone() };
+        let work = OperationKind::Receive { own, buffer: buffer.clone() };
         let answer = self.append(self.messages, &entry, PTL_PRIORITY_LIST, Some(token), work);
         admitted("PtlMEAppend", answer)
     }
 
-    /// Searches the unexpected messages for the first that such a receive would get ([`PortalsEnding::Found`](crate::PortalsEnding) or
-    /// [`PortalsEnding::NotFound`](crate::PortalsEnding)); with `takes` it is taken out. `false`: there is no room now.
-    ///
-    /// # Errors
-    /// What Portals refuses.
+    /// Searches the unexpected messages for the first that such a receive would get
+    /// ([`PortalsEnding::Found`](crate::PortalsEnding) or
+    /// [`PortalsEnding::NotFound`](crate::PortalsEnding)); with `takes` the message is removed.
+    /// `false` if there is no room now.
     pub fn search(&mut self, wanted: MatchCriteria, takes: bool, token: T) -> Result<bool, PortalsError> {
         self.read_ahead()?;
         let options = PTL_ME_OP_PUT | PTL_ME_USE_ONCE;
         let bits = (wanted.bits, wanted.ignored);
         let mut entry = self.entry(null_mut(), 0, options, ProcessAddress::ANY, bits);
         entry.options |= crate::declarations::PTL_ME_EVENT_UNLINK_DISABLE;
-        let number = self.begin(token, Work::Search { takes });
+        let number = self.begin(token, OperationKind::Search { takes });
         let operation = if takes { PTL_SEARCH_DELETE } else { PTL_SEARCH_ONLY };
         // SAFETY: the interface is open; the entry is read during the call and has no memory.
         let answer = unsafe {
@@ -77,7 +73,7 @@ impl<T: Copy> PortalsInterface<T> {
         admitted("PtlMESearch", answer)
     }
 
-    /// Reads the queue of messages: the next call makes an event there at once, for which there has to be room.
+    /// Empties the queue of messages, as the next call makes an event there at once.
     fn read_ahead(&mut self) -> Result<(), PortalsError> {
         while let Some(event) = self.next(self.target)? {
             let event = self.take(&event);
@@ -86,10 +82,13 @@ impl<T: Copy> PortalsInterface<T> {
         Ok(())
     }
 
-    /// Unlinks the receives and the exposed memory that have such a token. Returns the tokens of those that are gone, of which no event
-    /// comes; the others have been matched, and their events come.
+    /// Unlinks the receives and the exposed memory with such a token. Returns the tokens of the
+    /// unlinked operations, which have no event; other operations were matched, and their events
+    /// come.
     pub fn unlink(&mut self, is_it: impl Fn(&T) -> bool) -> Vec<T> {
-        let is_entry = |work: &Work| matches!(work, Work::Receive { .. } | Work::Exposed { .. });
+        let is_entry = |work: &OperationKind| {
+            matches!(work, OperationKind::Receive { .. } | OperationKind::Exposed { .. })
+        };
         let found: Vec<_> = self
             .slots
             .iter()
@@ -98,7 +97,7 @@ impl<T: Copy> PortalsInterface<T> {
             .collect();
         let mut gone = Vec::new();
         for (number, handle) in found {
-            // SAFETY: the entry was appended here. If it is gone, or in use, that is refused.
+            // SAFETY: the entry was appended here. Portals refuses a handle that is gone or in use.
             let answer = unsafe { (self.library.symbols.me_unlink)(handle) };
             if answer == PTL_OK {
                 gone.extend(self.slots.remove(number).and_then(|operation| operation.token));
@@ -107,17 +106,17 @@ impl<T: Copy> PortalsInterface<T> {
         gone
     }
 
-    /// Links blocks until as many are linked as there shall be, or Portals refuses one. Returns what it has answered last.
+    /// Links blocks up to the configured number. Returns the last return code.
     pub(crate) fn link_blocks(&mut self) -> c_int {
         while self.linked < self.options.blocks {
             let len = self.options.block_len;
             let mut memory = self.spare.pop().unwrap_or_else(|| vec![0; len]);
-            // A message into a block makes no event: it makes one when a receive or a search finds it.
+            // A message makes no event on arrival, but when a receive or a search finds it.
             let options = PTL_ME_OP_PUT | PTL_ME_MANAGE_LOCAL | PTL_ME_EVENT_COMM_DISABLE;
             let start = memory.as_mut_ptr().cast();
             let mut entry = self.entry(start, len, options, ProcessAddress::ANY, (0, u64::MAX));
             entry.min_free = self.options.longest_unexpected as u64;
-            let work = Work::Block { memory };
+            let work = OperationKind::Block { memory };
             let answer = self.append(self.messages, &entry, PTL_OVERFLOW_LIST, None, work);
             if answer != PTL_OK {
                 return answer;

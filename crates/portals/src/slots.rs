@@ -1,59 +1,66 @@
-//! Operations that are under way, each in a slot with the memory that Portals may use for it.
+//! Operations under way, each in a slot with the memory that Portals may use for it.
 //!
-//! The number of a slot is what Portals gets as `user_ptr`. It has a part that changes with each use, so an event of an operation that
-//! was forgotten finds nothing.
+//! The number of a slot is the `user_ptr` for Portals. A part of the number changes with each use,
+//! so that a late event of a removed operation finds nothing.
 
 use crate::interface::PutMessage;
 use libc::c_void;
 use oxmpi_mem::buffer::UserBuf;
 use std::ptr::without_provenance_mut;
 
-/// What an operation is, with its memory.
 #[derive(Debug)]
-pub(crate) enum Work {
-    /// A message on its way.
+pub(crate) enum OperationKind {
     Put(PutMessage),
-    /// A part of a peer's memory that comes, from this packed byte of a buffer on: into memory of its own if the buffer does not lie in
-    /// one piece, else straight.
-    Get { own: Option<Vec<u8>>, buffer: UserBuf, at: usize },
-    /// Memory that a peer may get. It is kept, not looked at.
-    Exposed { _buffer: UserBuf },
-    /// A posted receive, with memory of its own if the buffer does not lie in one piece.
-    Receive { own: Option<Vec<u8>>, buffer: UserBuf },
-    /// A search among unexpected messages, whose data are wanted or not.
-    Search { takes: bool },
-    /// Memory for unexpected messages.
-    Block { memory: Vec<u8> },
+    /// A get into a buffer from this packed byte on; `own` if the buffer is not contiguous.
+    Get {
+        own: Option<Vec<u8>>,
+        buffer: UserBuf,
+        at: usize,
+    },
+    /// Memory that a peer may get, kept alive here.
+    Exposed {
+        _buffer: UserBuf,
+    },
+    /// A posted receive, by way of `own` if the buffer is not contiguous.
+    Receive {
+        own: Option<Vec<u8>>,
+        buffer: UserBuf,
+    },
+    /// A search among unexpected messages; `takes`: the data are wanted.
+    Search {
+        takes: bool,
+    },
+    Block {
+        memory: Vec<u8>,
+    },
 }
 
-/// An operation.
 #[derive(Debug)]
-pub(crate) struct Operation<T> {
-    /// The caller's name for it; a block has none.
+pub(crate) struct PendingOperation<T> {
+    /// The caller's name for the operation; `None` for a block.
     pub token: Option<T>,
-    /// Its memory descriptor or match list entry.
+    /// The memory descriptor or match list entry.
     pub handle: u32,
-    pub work: Work,
+    pub work: OperationKind,
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct OperationSlot<T> {
     use_number: u32,
-    operation: Option<Operation<T>>,
+    operation: Option<PendingOperation<T>>,
 }
 
-/// All operations of an interface.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
-    places: Vec<Place<T>>,
+    places: Vec<OperationSlot<T>>,
     free: Vec<u32>,
     initiated: usize,
 }
 
-impl Work {
-    /// Whether its event comes into the queue of what this process begins.
+impl OperationKind {
+    /// Whether its event comes into the initiator's queue.
     fn is_initiated(&self) -> bool {
-        matches!(self, Work::Put(_) | Work::Get { .. } | Work::Exposed { .. })
+        matches!(self, OperationKind::Put(_) | OperationKind::Get { .. } | OperationKind::Exposed { .. })
     }
 }
 
@@ -64,11 +71,10 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Keeps an operation, under the number that this returns.
-    pub(crate) fn insert(&mut self, operation: Operation<T>) -> u64 {
+    pub(crate) fn insert(&mut self, operation: PendingOperation<T>) -> u64 {
         self.initiated += usize::from(operation.work.is_initiated());
         let at = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { use_number: 0, operation: None });
+            self.places.push(OperationSlot { use_number: 0, operation: None });
             self.places.len() as u32 - 1
         });
         let place = &mut self.places[at as usize];
@@ -77,13 +83,12 @@ impl<T> Slots<T> {
         u64::from(place.use_number) << 32 | u64::from(at)
     }
 
-    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut Operation<T>> {
+    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut PendingOperation<T>> {
         let place = self.places.get_mut(number as u32 as usize)?;
         if u64::from(place.use_number) == number >> 32 { place.operation.as_mut() } else { None }
     }
 
-    /// Takes an operation out.
-    pub(crate) fn remove(&mut self, number: u64) -> Option<Operation<T>> {
+    pub(crate) fn remove(&mut self, number: u64) -> Option<PendingOperation<T>> {
         let is_initiated = self.get_mut(number)?.work.is_initiated();
         let place = self.places.get_mut(number as u32 as usize)?;
         self.initiated -= usize::from(is_initiated);
@@ -91,13 +96,12 @@ impl<T> Slots<T> {
         place.operation.take()
     }
 
-    /// How many have their event in the queue of what this process begins.
+    /// The number of operations with an event in the initiator's queue.
     pub(crate) fn initiated(&self) -> usize {
         self.initiated
     }
 
-    /// The operations with their numbers.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Operation<T>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &PendingOperation<T>)> {
         self.places.iter().enumerate().filter_map(|(at, place)| {
             let number = u64::from(place.use_number) << 32 | at as u64;
             place.operation.as_ref().map(|operation| (number, operation))
@@ -105,12 +109,11 @@ impl<T> Slots<T> {
     }
 }
 
-/// What Portals gets for the number of a slot.
+/// The `user_ptr` for the number of a slot.
 pub(crate) fn pointer_of(number: u64) -> *mut c_void {
     without_provenance_mut(number as usize)
 }
 
-/// The number that was given to Portals as this.
 pub(crate) fn number_of(pointer: *mut c_void) -> u64 {
     pointer.addr() as u64
 }
@@ -119,8 +122,8 @@ pub(crate) fn number_of(pointer: *mut c_void) -> u64 {
 mod tests {
     use super::*;
 
-    fn search(token: u8) -> Operation<u8> {
-        Operation { token: Some(token), handle: 0, work: Work::Search { takes: false } }
+    fn search(token: u8) -> PendingOperation<u8> {
+        PendingOperation { token: Some(token), handle: 0, work: OperationKind::Search { takes: false } }
     }
 
     #[test]

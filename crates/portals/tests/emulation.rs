@@ -1,17 +1,18 @@
-//! The room against the emulation of Portals that the tests compile (`tests/portals-emulation/portals.c`): a process that puts to itself.
+//! Tests with the emulation of Portals (`tests/portals-emulation/portals.c`): a process that puts
+//! to itself.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_portals::{
-    InterfaceOptions, Library, MatchCriteria, PortalsEnding, PortalsEvent, PortalsInterface, PutMessage,
-    RemoteEntry,
+    InterfaceOptions, MatchCriteria, PortalsEnding, PortalsEvent, PortalsInterface, PortalsLibrary,
+    PutMessage, RemoteEntry,
 };
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// An interface, and what was read of it and not looked at.
+/// An interface with its unhandled events.
 struct Emulated {
     interface: PortalsInterface<u32>,
     events: Vec<PortalsEvent<u32>>,
@@ -47,13 +48,12 @@ fn opened(name: &str, options: InterfaceOptions) -> Emulated {
     cc.args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&library);
     let output = cc.arg(source).arg("-lpthread").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let opened = Library::open(library.to_str().unwrap()).unwrap();
+    let opened = PortalsLibrary::open(library.to_str().unwrap()).unwrap();
     std::fs::remove_file(library).unwrap();
     let interface = PortalsInterface::open(&opened, options).unwrap();
     Emulated { interface, events: Vec::new() }
 }
 
-/// The next event.
 fn next(interface: &mut Emulated) -> PortalsEvent<u32> {
     let start = Instant::now();
     loop {
@@ -66,7 +66,7 @@ fn next(interface: &mut Emulated) -> PortalsEvent<u32> {
     }
 }
 
-/// Puts bytes to itself, and waits for the acknowledgement.
+/// Puts bytes to this process, and waits for the acknowledgement.
 fn put(interface: &mut Emulated, bits: u64, bytes: &[u8], token: u32) -> PortalsEnding {
     let to = RemoteEntry { process: interface.address(), index: interface.entries().0 };
     let message = PutMessage { bits, header: bits * 10, bytes: bytes.to_vec() };
@@ -100,7 +100,7 @@ fn came(interface: &mut Emulated, token: u32) -> (u64, u64, Vec<u8>) {
 #[test]
 fn messages_are_matched_in_receives_and_in_blocks() {
     let mut interface = opened("match", OPTIONS);
-    // Before their receives: the first that fits is the one that comes.
+    // Before their receives: the first match comes first.
     for (bits, bytes) in [(1, &b"one"[..]), (2, b"two"), (1, b"three")] {
         assert!(matches!(put(&mut interface, bits, bytes, 7), PortalsEnding::Delivered));
     }
@@ -126,7 +126,7 @@ fn messages_are_matched_in_receives_and_in_blocks() {
     }
     assert!(interface.receive(any, &buffer(5), 54).unwrap());
     assert_eq!(came(&mut interface, 54), (10, 5, b"three".to_vec()));
-    // Behind its receive; another one is unlinked before.
+    // After its receive; another receive is unlinked before.
     assert!(interface.receive(one(9), &buffer(1), 55).unwrap());
     assert!(interface.receive(one(9), &buffer(4), 56).unwrap());
     assert_eq!(interface.unlink(|token| *token == 55), [55]);
@@ -155,7 +155,7 @@ fn memory_is_got_by_who_knows_its_bits_and_once() {
     assert!(interface.expose(own, 4, &exposed, false, 1).unwrap());
     assert!(interface.expose(own, 5, &exposed, true, 2).unwrap());
     let into = buffer(60);
-    // The data and the report that somebody has fetched them come in either order.
+    // The data and the event of the fetch come in either order.
     let mut fetched = false;
     for (bits, offset, at, len, token) in [(4, 30, 10, 50, 3), (5, 0, 0, 10, 4)] {
         assert!(interface.get(from, (bits, offset), (&into, at, len), token).unwrap());
@@ -181,7 +181,8 @@ fn memory_is_got_by_who_knows_its_bits_and_once() {
     assert_eq!(interface.unlink(|token| *token == 1), [1]);
 }
 
-/// A block that is full is replaced when that is read; until then the entry is disabled by the message that finds no room.
+/// A full block is replaced when its event is read; until then a message without room disables the
+/// entry.
 #[test]
 fn what_finds_no_room_is_refused_until_the_entry_is_enabled() {
     let mut interface = opened("flow", OPTIONS);
@@ -191,7 +192,7 @@ fn what_finds_no_room_is_refused_until_the_entry_is_enabled() {
         let message = PutMessage { bits: u64::from(number), header: 0, bytes };
         interface.put(to, message, number).unwrap().unwrap();
     }
-    // Nothing is read before all have been answered.
+    // No event is read before all messages have been answered.
     std::thread::sleep(Duration::from_millis(500));
     let (mut delivered, mut refused, mut disabled) = (vec![], vec![], 0);
     while delivered.len() + refused.len() < 10 {

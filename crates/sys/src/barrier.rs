@@ -73,8 +73,7 @@ pub fn start(asymmetric: bool) -> BarrierKind {
     }
 }
 
-/// Whether this kernel has the asymmetric barrier. The launcher chooses the kind for its node by
-/// it.
+/// Whether this kernel has the asymmetric barrier, for the launcher's choice of the kind.
 #[cfg(not(loom))]
 pub fn asymmetric_is_available() -> bool {
     kernel::membarrier(kernel::QUERY).is_ok_and(|known| known & kernel::GLOBAL_EXPEDITED != 0)

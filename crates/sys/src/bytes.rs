@@ -3,7 +3,7 @@
 //! The payload of a message lies in a user's buffer, which another thread of the program may
 //! (wrongly) write, or in a segment that another process maps. A `&[u8]` would promise the compiler
 //! that nobody writes it. [`Bytes`] and [`BytesMut`] promise only that the memory stays mapped for
-//! their lifetime; they can be sliced and copied.
+//! their lifetime. A copy panics if the lengths differ, a slice if it does not lie inside the view.
 
 mod long;
 mod vectors;
@@ -74,9 +74,6 @@ impl<'a> Bytes<'a> {
     }
 
     /// The `len` bytes from `offset` on.
-    ///
-    /// # Panics
-    /// If the range does not lie inside the view.
     #[inline(always)]
     pub fn slice(&self, offset: usize, len: usize) -> Bytes<'a> {
         if offset > self.len || len > self.len - offset {
@@ -86,9 +83,6 @@ impl<'a> Bytes<'a> {
     }
 
     /// Copies all bytes to `to`.
-    ///
-    /// # Panics
-    /// If the lengths differ.
     #[inline(always)]
     pub fn copy_to(&self, to: BytesMut<'_>) {
         assert_eq!(self.len, to.len, "copy between views of different lengths");
@@ -103,8 +97,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// Copies all bytes to the beginning of `to` and returns `true`, or returns `false` if `to` is
-    /// shorter.
+    /// Copies all bytes to the beginning of `to`. Returns `false` if `to` is shorter.
     #[inline(always)]
     pub fn copy_if_it_fits(&self, to: BytesMut<'_>) -> bool {
         if self.len > to.len {
@@ -118,9 +111,6 @@ impl<'a> Bytes<'a> {
     /// the processor's string instruction, which does not fetch the lines that it overwrites. The C
     /// library uses this instruction only for some alignments. Where the instruction itself is slow
     /// (`long::is_slow`), vectors copy instead.
-    ///
-    /// # Panics
-    /// If the lengths differ.
     #[inline]
     pub fn copy_over(&self, to: BytesMut<'_>) {
         if self.len < long::SHARED_BYTES {
@@ -133,9 +123,6 @@ impl<'a> Bytes<'a> {
 
     /// [`copy_to`](Self::copy_to) with vectors in place of the string instruction for long copies:
     /// the string instruction is slower at reading data that a near processor has just written.
-    ///
-    /// # Panics
-    /// If the lengths differ.
     #[inline]
     pub fn copy_by_vectors(&self, to: BytesMut<'_>) {
         if self.len < long::STRING_BYTES {
@@ -153,8 +140,7 @@ impl<'a> Bytes<'a> {
             return unsafe { long::copy(self.ptr, to.ptr, self.len) };
         }
         // SAFETY: both views are mapped for their lifetimes and equally long. `copy` and not
-        // `copy_nonoverlapping`: an erroneous program may send from and receive into overlapping
-        // memory.
+        // `copy_nonoverlapping`: an erroneous program may send from memory that it receives into.
         unsafe { std::ptr::copy(self.ptr, to.ptr, self.len) }
     }
 
@@ -162,9 +148,6 @@ impl<'a> Bytes<'a> {
     /// processors that have such stores. They are *not ordered* with later stores, not even with a
     /// release store: call [`store_fence`] before publishing the bytes to another thread. The ring
     /// does so for the data that its `fill` closures copy.
-    ///
-    /// # Panics
-    /// If the lengths differ.
     #[inline]
     pub fn copy_to_streaming(&self, to: BytesMut<'_>) {
         assert_eq!(self.len, to.len, "copy between views of different lengths");
@@ -174,18 +157,12 @@ impl<'a> Bytes<'a> {
 
     /// [`copy_to_streaming`](Self::copy_to_streaming), followed by [`store_fence`]: later stores
     /// become visible after the copied bytes.
-    ///
-    /// # Panics
-    /// If the lengths differ.
     pub fn copy_past_caches(&self, to: BytesMut<'_>) {
         self.copy_to_streaming(to);
         store_fence();
     }
 
     /// Copies all bytes to `to` in the manner of `kind`.
-    ///
-    /// # Panics
-    /// If the lengths differ.
     #[inline]
     pub fn copy_by(&self, kind: CopyKind, to: BytesMut<'_>) {
         match kind {
@@ -205,8 +182,7 @@ impl<'a> Bytes<'a> {
     pub fn append_to(&self, to: &mut Vec<u8>) {
         to.reserve(self.len);
         let before = to.len();
-        // SAFETY: the vector has room for `len` more bytes; all are written before `set_len` adds
-        // them.
+        // SAFETY: the vector has room for `len` more bytes; all are written before they count.
         unsafe {
             self.copy_to(BytesMut::from_raw(to.as_mut_ptr().add(before), self.len));
             to.set_len(before + self.len);
@@ -250,9 +226,6 @@ impl<'a> BytesMut<'a> {
     }
 
     /// The `len` bytes from `offset` on.
-    ///
-    /// # Panics
-    /// If the range does not lie inside the view.
     #[inline(always)]
     pub fn slice(&mut self, offset: usize, len: usize) -> BytesMut<'_> {
         if offset > self.len || len > self.len - offset {
@@ -262,9 +235,6 @@ impl<'a> BytesMut<'a> {
     }
 
     /// [`BytesMut::slice`] that consumes the view and keeps its lifetime.
-    ///
-    /// # Panics
-    /// If the range does not lie inside the view.
     #[inline]
     pub fn into_slice(self, offset: usize, len: usize) -> BytesMut<'a> {
         if offset > self.len || len > self.len - offset {

@@ -115,8 +115,7 @@ pub fn measure_again() -> u64 {
     }
 }
 
-/// CLOCK_MONOTONIC in seconds, the same for all processes of a node (MPI_Wtime, MPI-5.0 section
-/// 9.6).
+/// CLOCK_MONOTONIC in seconds, the same on the whole node (MPI_Wtime, MPI-5.0 section 9.6).
 #[inline]
 pub fn node_seconds() -> f64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

@@ -48,9 +48,6 @@ pub struct Core {
 
 /// The cores on which the calling thread may run, after a check that the thread may be bound: a
 /// seccomp profile can forbid both system calls.
-///
-/// # Errors
-/// The kernel's error, with the name of the refused system call.
 pub fn bindable_cores() -> io::Result<Vec<Core>> {
     let named = |call| move |error: io::Error| io::Error::new(error.kind(), format!("{call}: {error}"));
     let cores = cores().map_err(named("sched_getaffinity"))?;
@@ -76,7 +73,6 @@ pub fn cores() -> io::Result<Vec<Core>> {
     Ok(cores)
 }
 
-/// The NUMA nodes and the processors of each; empty if sysfs has none.
 fn numa_nodes() -> Vec<(usize, Vec<usize>)> {
     let Ok(entries) = std::fs::read_dir("/sys/devices/system/node") else { return Vec::new() };
     let of_entry = |entry: std::fs::DirEntry| {

@@ -79,8 +79,7 @@ fn identity_of(fd: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
 impl Drop for Descriptor {
     fn drop(&mut self) {
         if self.get("").is_ok() {
-            // SAFETY: `fd` is not used again, and its number still refers to the file that it was
-            // opened for.
+            // SAFETY: `fd` is not used again, and its number still refers to its file.
             unsafe { ManuallyDrop::drop(&mut self.fd) };
         }
     }
@@ -95,8 +94,7 @@ mod tests {
     fn a_restored_descriptor_is_adopted_if_it_is_of_the_same_kind() {
         let (a, b) = fdpass::pair().unwrap();
         let mut ours = Descriptor::new(a).unwrap();
-        // SAFETY: both descriptors are open and owned here; dup2(2) replaces the file of the first
-        // one.
+        // SAFETY: both descriptors are open and owned here; dup2(2) replaces a file.
         unsafe { libc::dup2(b.as_raw_fd(), ours.fd.as_raw_fd()) };
         assert!(ours.get("a socket").is_err());
         assert!(!ours.adopt(|_| false) && ours.get("a socket").is_err());

@@ -13,7 +13,6 @@ use std::{
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
 };
 
-/// The longest datagram in bytes.
 pub const DATAGRAM_MAX: usize = 4096;
 
 /// Creates two connected sockets, close-on-exec (socketpair(2)).
@@ -28,9 +27,6 @@ pub fn is_one(fd: impl AsFd) -> bool {
 }
 
 /// Whether the other side has unread datagrams.
-///
-/// # Errors
-/// The kernel's error, as for a descriptor that is no socket.
 pub fn has_unread(socket: impl AsFd) -> io::Result<bool> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the kernel writes a number to `bytes`, which lives during the call. For Unix sockets
@@ -74,8 +70,7 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::
 /// `InvalidData` if the datagram is longer than `bytes`; else the error of recvmsg(2), such as
 /// `WouldBlock`.
 pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-    // Room for more descriptors than one: surplus descriptors are closed below instead of staying
-    // open.
+    // Room for more descriptors than one: surplus ones are closed below.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let capacity = bytes.len();

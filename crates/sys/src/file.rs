@@ -29,8 +29,7 @@ fn until_done(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     }
 }
 
-/// Reads from byte `offset` of the file on (pread(2)). Returns the number of bytes; 0 at the end of
-/// the file.
+/// Reads from byte `offset` of the file on (pread(2)). Returns the length; 0 at the end.
 pub fn read_at(file: BorrowedFd<'_>, mut to: BytesMut<'_>, offset: u64) -> io::Result<usize> {
     let (offset, len) = (to_off_t(offset)?, to.len().min(LONGEST_TRANSFER));
     // SAFETY: `to` is writable for `len` bytes.
@@ -49,7 +48,6 @@ pub fn write_at(file: BorrowedFd<'_>, from: Bytes<'_>, offset: u64) -> io::Resul
 pub enum LockKind {
     /// Excludes writers: others may hold a shared lock on the same range.
     Shared,
-    /// Excludes readers and writers.
     Exclusive,
 }
 
@@ -82,9 +80,6 @@ fn set_lock(
 
 /// Locks `len` bytes from `start` on (up to the end of the file if `len` is 0), and waits for
 /// conflicting locks.
-///
-/// # Errors
-/// The kernel's error: the file system has no locks, or the file is not open for the access.
 pub fn lock_range(file: BorrowedFd<'_>, kind: LockKind, start: u64, len: u64) -> io::Result<RangeLock<'_>> {
     let (start, len) = (to_off_t(start)?, to_off_t(len)?);
     let lock_type = match kind {

@@ -1,8 +1,6 @@
-//! Foreign shared libraries that are opened at run time (dlopen(3)), so that a program without them
-//! starts.
+//! Foreign shared libraries, opened at run time (dlopen(3)): a program starts without them.
 //!
-//! The crate with the declarations of such a library knows the types of its functions; this module
-//! does not.
+//! The crate with a library's declarations knows the types of its functions.
 //!
 //! Code of the library runs when it is opened (its constructors) and when it is started: it may
 //! then open plugins, whose constructors run as well. Some of this code installs signal handlers
@@ -29,9 +27,6 @@ pub struct ForeignLibrary {
 impl ForeignLibrary {
     /// Loads the library `name`: a file name as the loader takes it. The program's signals stay as
     /// they are ([`keep_signals`]).
-    ///
-    /// # Errors
-    /// The loader's message.
     pub fn open(name: &str) -> Result<ForeignLibrary, String> {
         keep_signals(|| ForeignLibrary::load(name, libc::RTLD_NOW | libc::RTLD_LOCAL))
     }
@@ -93,9 +88,7 @@ struct SavedSignals {
 
 /// The state that all threads inside [`keep_signals`] share.
 struct SharedState {
-    /// The number of threads inside.
     inside: usize,
-    /// The process's state when the first of these threads entered.
     process: Option<(Dispositions, EnvironmentRequests)>,
 }
 

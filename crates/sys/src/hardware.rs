@@ -80,8 +80,7 @@ fn parts_in(system: &Path, allowed: &BTreeSet<usize>) -> Vec<MachinePart> {
     parts
 }
 
-/// The processors that share a data cache with `cpu`, and `cpu` itself; `None` if sysfs does not
-/// list them.
+/// The processors that share a data cache with `cpu`, itself included; `None` without sysfs.
 pub fn cache_mates(cpu: usize) -> Option<BTreeSet<usize>> {
     cache_mates_in(Path::new(SYSTEM), cpu)
 }

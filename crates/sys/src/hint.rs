@@ -26,8 +26,7 @@ pub fn prefetch_to_read<T>(at: *const T) {
     let _ = at;
 }
 
-/// Waits until all earlier loads have their values. Does nothing on processors other than x86-64
-/// and AArch64.
+/// Waits until all earlier loads have their values, on x86-64 and AArch64 only.
 #[inline(always)]
 pub fn await_loads() {
     // SAFETY: every x86-64 processor has the instruction; it accesses no memory.

@@ -5,8 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-/// The file of this code: a shared library, or the program itself. `None` if the loader does not
-/// know it.
+/// The file of this code: a shared library, or the program; `None` if unknown.
 pub fn file() -> Option<PathBuf> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
     // SAFETY: dladdr(3) takes any address; it fills `info` if its result is not 0.

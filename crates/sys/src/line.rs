@@ -1,5 +1,4 @@
-//! A cache line of atomic words: the unit of all areas in shared memory. Their protocols are in
-//! `oxmpi_shm`.
+//! A cache line of atomic words: the unit of the areas in shared memory (`oxmpi_shm`).
 
 use crate::sync::AtomicU64;
 use std::{any::Any, sync::Arc};
@@ -32,8 +31,7 @@ pub fn heap_lines(count: usize) -> Arc<[Line]> {
 #[repr(C, align(64))]
 pub struct DataLine(std::cell::UnsafeCell<[u8; LINE_BYTES]>);
 
-// SAFETY: no code makes a reference to the bytes; they are copied by pointer, under the rules of
-// each area.
+// SAFETY: no code makes a reference to the bytes; they are copied by the rules of each area.
 unsafe impl Sync for DataLine {}
 
 /// `bytes` zeroed bytes of data on the heap, for threads of one process: a multiple of
@@ -53,9 +51,7 @@ pub struct Watched {
 /// The kind of an access to data.
 #[derive(Clone, Copy, Debug)]
 pub enum Touch {
-    /// A read: concurrent reads are allowed.
     Read,
-    /// A write: no concurrent access is allowed.
     Write,
 }
 

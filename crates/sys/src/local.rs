@@ -1,5 +1,4 @@
-//! Sockets with names, for processes of one user on one machine (unix(7), abstract socket
-//! addresses).
+//! Sockets with abstract names (unix(7)), for processes of one user on one machine.
 //!
 //! The name is in no file system: it vanishes with the last descriptor of its socket, also after a
 //! crash. Messages keep their boundaries and can carry a descriptor, as those of [`crate::fdpass`].
@@ -30,9 +29,6 @@ fn socket() -> rustix::io::Result<OwnedFd> {
 }
 
 /// Listens under a name (at most 107 bytes).
-///
-/// # Errors
-/// `AddrInUse` if the name is taken; the errors of socket(2), bind(2) and listen(2).
 pub fn listen_as(name: &str) -> io::Result<OwnedFd> {
     let socket = socket()?;
     bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
@@ -42,9 +38,6 @@ pub fn listen_as(name: &str) -> io::Result<OwnedFd> {
 
 /// Takes a name for a stream socket (SOCK_STREAM; stream names are separate from others).
 /// Connections are refused until [`listen_on`].
-///
-/// # Errors
-/// `AddrInUse` if the name is taken; the errors of socket(2) and bind(2).
 pub fn bind_stream(name: &str) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -52,8 +45,7 @@ pub fn bind_stream(name: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Listens on a socket that has a name. For the connecting side, [`peer`] returns the process that
-/// calls this.
+/// Listens on a socket with a name. [`peer`] of the connecting side returns this process.
 pub fn listen_on(socket: impl AsFd) -> io::Result<()> {
     Ok(listen(socket, BACKLOG)?)
 }

@@ -85,9 +85,6 @@ impl<T> LaneLock<T> {
     }
 
     /// Takes the lock, and waits for other threads if the process has any.
-    ///
-    /// # Errors
-    /// See [`LockError`].
     #[inline]
     pub fn try_enter(&self) -> Result<LaneGuard<'_, T>, LockError> {
         let me = token();
@@ -109,8 +106,7 @@ impl<T> LaneLock<T> {
         Some(HomeGuard { lock: self, me, _here: PhantomData })
     }
 
-    /// Allows any thread to take the lock from now on. Call it before a second thread takes the
-    /// lock.
+    /// Allows any thread to take the lock from now on. Call it before a second thread does.
     pub fn set_threaded(&self) -> Result<(), LockError> {
         let guard = self.try_enter()?;
         if guard.held.is_none() {
@@ -175,7 +171,6 @@ impl<T: fmt::Debug> fmt::Debug for LaneLock<T> {
 pub struct LaneGuard<'a, T> {
     lock: &'a LaneLock<T>,
     me: usize,
-    /// `Some` with threads.
     held: Option<MutexGuard<'a, ()>>,
     /// Makes the guard `!Send`, so that a `T` that is not `Sync` stays in its thread.
     _here: PhantomData<*const T>,
@@ -253,14 +248,12 @@ impl<T: fmt::Debug> fmt::Debug for LaneGuard<'_, T> {
     }
 }
 
-/// The calling thread's token (rule 3): one load, where a `thread_local!` in a shared library would
-/// be a call.
+/// The calling thread's token (rule 3): one load, where a `thread_local!` would be a call.
 #[inline(always)]
 fn token() -> usize {
     let token: usize;
     #[cfg(all(not(loom), target_os = "linux", target_arch = "x86_64"))]
-    // SAFETY: the ABI of Linux on x86-64 stores the address of the thread's control block at its
-    // offset 0.
+    // SAFETY: the ABI of Linux on x86-64 stores the control block's address at its offset 0.
     unsafe {
         std::arch::asm!("mov {0}, fs:[0]", out(reg) token, options(nostack, preserves_flags, readonly, pure));
     }

@@ -1,5 +1,4 @@
-//! Memory that several processes or threads read and write at the same time, such as that of
-//! windows.
+//! Memory that several processes or threads access at the same time, such as a window's.
 //!
 //! A [`Memory`] promises only that its bytes are mapped while it or a clone lives. They are copied
 //! ([`Memory::bytes`]) or used as atomic words ([`Memory::word`]); no code makes a Rust reference

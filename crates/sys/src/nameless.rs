@@ -38,15 +38,13 @@ pub fn denied() -> Option<io::Error> {
     memfd_create("oxmpi-test", MemfdFlags::CLOEXEC).err().map(io::Error::from)
 }
 
-/// The directories for such files, the best first.
 fn directories() -> Vec<PathBuf> {
     let temporary = std::env::var_os("TMPDIR").filter(|path| !path.is_empty()).map(PathBuf::from);
     let known = ["/tmp", "/var/tmp"].map(PathBuf::from);
     [PathBuf::from("/dev/shm")].into_iter().chain(temporary).chain(known).collect()
 }
 
-/// Creates a file in the first directory with enough free bytes, or else in the first that takes
-/// one.
+/// Creates a file in the first directory with enough free bytes, or else in any.
 fn create_in(directories: &[PathBuf]) -> Result<OwnedFd, String> {
     let (mut narrow, mut refusals) = (None, Vec::new());
     for directory in directories {
@@ -59,7 +57,6 @@ fn create_in(directories: &[PathBuf]) -> Result<OwnedFd, String> {
     narrow.ok_or_else(|| refusals.join("; "))
 }
 
-/// Creates a file in a directory; returns the free bytes of its file system, too.
 fn create_at(directory: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
     // EXCL: the file can never be given a name.
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -70,18 +67,12 @@ fn create_at(directory: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
 
 /// Sets the length of a file. Fails for a length above the limit on file sizes, where the kernel
 /// would kill the program by SIGXFSZ.
-///
-/// # Errors
-/// The limit (RLIMIT_FSIZE), or the error of ftruncate(2).
 pub fn set_length(file: impl AsFd, bytes: u64) -> io::Result<()> {
     check_length(bytes)?;
     Ok(ftruncate(file, bytes)?)
 }
 
 /// Checks a length against the limit on file sizes.
-///
-/// # Errors
-/// The length is above RLIMIT_FSIZE.
 pub fn check_length(bytes: u64) -> io::Result<()> {
     match getrlimit(Resource::Fsize).current {
         Some(limit) if bytes > limit => Err(io::Error::new(

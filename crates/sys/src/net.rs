@@ -44,9 +44,6 @@ impl Socket {
     /// Begins to connect. The socket becomes writable when the attempt has ended: see
     /// [`Socket::outcome`]. `buffers` is the size of the kernel's buffer for each direction in
     /// bytes; `None` leaves it to the kernel.
-    ///
-    /// # Errors
-    /// The immediate error of socket(2) or connect(2).
     pub fn connect(to: SocketAddr, buffers: Option<usize>) -> io::Result<Socket> {
         let fd = socket_with(family(to), SocketType::STREAM, FLAGS, Some(ipproto::TCP))?;
         set_buffers(fd.as_fd(), buffers)?;
@@ -65,9 +62,6 @@ impl Socket {
     }
 
     /// The result of the attempt to connect. Call it once, when the socket is writable.
-    ///
-    /// # Errors
-    /// The reason why there is no connection.
     pub fn outcome(&self) -> io::Result<()> {
         Ok(sockopt::socket_error(&*self.0)??)
     }
@@ -224,8 +218,7 @@ impl Socket {
     /// The bytes that the other side's kernel has not acknowledged yet.
     pub fn unsent(&self) -> io::Result<usize> {
         let mut bytes: libc::c_int = 0;
-        // SAFETY: SIOCOUTQ, which has the number of TIOCOUTQ (tcp(7)), stores an integer in its
-        // argument.
+        // SAFETY: SIOCOUTQ, whose number is TIOCOUTQ's (tcp(7)), stores an integer.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(usize::try_from(bytes).unwrap_or(0)) }
     }
@@ -253,9 +246,6 @@ pub struct Listener(Descriptor);
 ///
 /// Use it for connections with little traffic: data that a stopped process has no room for count as
 /// unanswered, too (tcp(7), TCP_USER_TIMEOUT).
-///
-/// # Errors
-/// The kernel does not know one of the options.
 pub fn end_when_unanswered(fd: impl AsFd, time: Duration) -> io::Result<()> {
     let seconds = time.as_secs().clamp(1, MAX_UNANSWERED);
     // The first probe comes after half of the time and the others more often, so that one lost
@@ -268,8 +258,7 @@ pub fn end_when_unanswered(fd: impl AsFd, time: Duration) -> io::Result<()> {
     Ok(sockopt::set_socket_keepalive(&fd, true)?)
 }
 
-/// The longest time of [`end_when_unanswered`], in seconds: the kernel counts milliseconds in 31
-/// bits.
+/// The longest time in seconds of [`end_when_unanswered`]: 31 bits of milliseconds.
 const MAX_UNANSWERED: u64 = 2_000_000;
 /// The kernel's limit for the time before the first probe and between probes, in seconds.
 const MAX_IDLE: u64 = 32_767;
@@ -281,8 +270,7 @@ pub fn is_own(address: IpAddr) -> bool {
     !address.is_unspecified() && std::net::UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// Checks that processes of this host reach each other at one of its addresses, over the loopback
-/// interface.
+/// Checks that processes of this host reach each other at one of its addresses.
 ///
 /// # Errors
 /// The error of the connection; `TimedOut` after a second without an answer.
@@ -317,9 +305,6 @@ impl Listener {
     }
 
     /// Takes a listening socket that another process, such as the launcher, has made.
-    ///
-    /// # Errors
-    /// The descriptor is no listening socket.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Listener> {
         if !sockopt::socket_acceptconn(&fd)? {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the socket does not listen"));
@@ -365,8 +350,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Whether a socket is one that a restore leaves in place of a connection or a listener: TCP, bound
-/// to no port.
+/// Whether a socket replaces a connection or a listener after a restore: TCP, without port.
 fn is_left_behind(fd: BorrowedFd<'_>) -> bool {
     let is_stream = sockopt::socket_type(fd) == Ok(SocketType::STREAM);
     let address = getsockname(fd).ok().and_then(|address| SocketAddr::try_from(address).ok());
@@ -412,8 +396,7 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
         if flags & libc::IFF_UP as u32 == 0 {
             continue;
         }
-        // SAFETY: each of the two is null or points to a socket address of the length that its
-        // family has.
+        // SAFETY: each is null or points to a socket address of its family's length.
         let (address, mask) = unsafe { (ip_at(entry.ifa_addr), ip_at(entry.ifa_netmask)) };
         let Some(address) = address else { continue };
         // SAFETY: every element has a name, a C string.
@@ -434,8 +417,7 @@ unsafe fn ip_at(address: *const libc::sockaddr) -> Option<IpAddr> {
     if address.is_null() {
         return None;
     }
-    // SAFETY: not null; every socket address begins with its family, which decides the length that
-    // is read.
+    // SAFETY: not null; a socket address begins with its family, which decides the length.
     unsafe {
         match i32::from((*address).sa_family) {
             libc::AF_INET => {

@@ -1,8 +1,7 @@
 //! Parcels: packets of some kilobytes, each with an optional file, over sockets that keep packet
 //! boundaries (unix(7), SOCK_SEQPACKET). Only [`wait_for_room`] and [`wait_for_packet`] wait.
 //!
-//! Data that are too long for a packet lie in a file without a name, whose descriptor travels with
-//! the packet.
+//! Longer data lie in a file without a name, whose descriptor travels with the packet.
 
 use crate::bytes::Bytes;
 use crate::{fdpass, file, nameless};
@@ -14,7 +13,6 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 const MAX_PIECES: usize = 4;
-/// The socket's buffer in bytes; the kernel lowers it to net.core.wmem_max.
 const BUFFER: usize = 1 << 20;
 const CONTROL: usize = 64;
 
@@ -103,12 +101,10 @@ pub fn is_bad_address(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EFAULT)
 }
 
-/// Receives a packet. Returns its length (0 if the other side has ended) and the file that came
-/// with it.
+/// Receives a packet. Returns its length (0: the other side has ended) and its file.
 ///
 /// # Errors
-/// `WouldBlock` if there is none, `InvalidData` if it is longer than `bytes`; else the error of
-/// recvmsg(2).
+/// `WouldBlock` if there is none, `InvalidData` if it is too long; else that of recvmsg(2).
 pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     fdpass::receive(socket, bytes)
 }

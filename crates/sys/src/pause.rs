@@ -5,7 +5,6 @@ use std::time::Duration;
 /// The kind of a pause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pause {
-    /// sched_yield(2).
     #[default]
     Yield,
     /// A wait of 10 microseconds for no descriptor, as LAM/MPI's select() on null sets.

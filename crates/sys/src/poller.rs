@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use crate::descriptor::Closed;
 
-/// A set of descriptors (epoll(7)), level-triggered: a descriptor stays ready until it is read or
-/// written.
+/// A set of descriptors (epoll(7)), level-triggered.
 #[derive(Debug)]
 pub struct Poller {
     set: OwnedFd,
@@ -26,7 +25,6 @@ pub struct Poller {
     closed: OnceLock<ClosedCallback>,
 }
 
-/// The callback, and whether it was called.
 struct ClosedCallback(Box<dyn Fn(Closed) + Send + Sync>, AtomicBool);
 
 impl std::fmt::Debug for ClosedCallback {
@@ -62,9 +60,6 @@ const MAX_EVENTS: usize = 64;
 
 impl Poller {
     /// Creates an empty set.
-    ///
-    /// # Errors
-    /// The process has too many open descriptors.
     pub fn new() -> io::Result<Poller> {
         Poller::with_alarm(new_alarm()?)
     }
@@ -87,8 +82,7 @@ impl Poller {
         let _ = self.closed.set(ClosedCallback(callback, AtomicBool::new(false)));
     }
 
-    /// Reports the set as closed if another file has its number; that file may be ready at any
-    /// time.
+    /// Reports the set as closed if another file has its number.
     fn check(&self) {
         let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; 1];
         // Level-triggered: a ready descriptor stays ready after this wait.
@@ -99,7 +93,7 @@ impl Poller {
     }
 
     fn report_closed(&self, fd: &OwnedFd) {
-        let what = "what OxMPI sleeps on until messages come";
+        let what = "OxMPI's epoll set for messages";
         if let Some(ClosedCallback(callback, was_called)) = self.closed.get()
             && !was_called.swap(true, Ordering::Relaxed)
         {
@@ -182,8 +176,7 @@ impl Poller {
         }
     }
 
-    /// Sleeps until a descriptor is ready, the alarm is raised, or `timeout` is over. It may return
-    /// early.
+    /// Sleeps until a descriptor is ready, the alarm is raised or `timeout` ends; may end early.
     pub fn wait(&self, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
         let mut set = [PollFd::new(&self.set, PollFlags::IN)];
@@ -226,17 +219,12 @@ impl Poller {
 }
 
 impl AsFd for Poller {
-    /// Readable when a descriptor is ready.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
     }
 }
 
-/// Creates an alarm (eventfd(2)), to be passed to its process and to the processes that may raise
-/// it.
-///
-/// # Errors
-/// The process has too many open descriptors.
+/// Creates an alarm (eventfd(2)) for one process, which other processes may raise.
 pub fn new_alarm() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
@@ -290,8 +278,7 @@ mod tests {
         let counted = reported.clone();
         poller.when_closed(Box::new(move |_| _ = counted.fetch_add(1, Ordering::Relaxed)));
         let file = std::fs::File::open("/dev/zero").unwrap();
-        // SAFETY: both are open; the number of the set becomes a file's, and the poller is not
-        // dropped.
+        // SAFETY: both are open; the set's number becomes a file's; the poller is not dropped.
         unsafe { libc::dup2(file.as_raw_fd(), poller.set.as_raw_fd()) };
         for _ in 0..CHECK_EVERY {
             poller.wait(None);

@@ -5,11 +5,11 @@
 //! one more set, for the pool.
 //!
 //! ```text
-//! set of a pair  0, 1, 2: of the process with the lower place 3, 4, 5: of the other one
-//!       0, 3  it sleeps until the other one sends it something
-//!       1, 4  it sleeps until the other one takes something
-//!       2, 5  it sleeps until anybody does something
-//! set of the pool   0: 1 if the lock is free 1: never used
+//! set of a pair     0, 1, 2: of the process with the lower place    3, 4, 5: of the other one
+//!                   0, 3     it sleeps until the other one sends it something
+//!                   1, 4     it sleeps until the other one takes something
+//!                   2, 5     it sleeps until anybody does something
+//! set of the pool   0: 1 if the lock is free    1: never used
 //! ```
 //!
 //! Rules
@@ -36,7 +36,6 @@ const OF_PAIR: usize = 6;
 const OF_POOL: usize = 2;
 /// The most processes of a node that can have sets: the kernel has at most 32768 sets.
 pub const MOST_RANKS: u32 = 256;
-/// The longest time to make a set, in seconds.
 const MAKING_S: i64 = 10;
 /// The upper half of the key of each set of OxMPI.
 const MARK: i32 = 0x6f58;
@@ -61,9 +60,7 @@ pub enum Awaits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SemaphoreWait {
     Raised,
-    /// The time is over, or a signal came.
     Interrupted,
-    /// The set was removed.
     Gone,
 }
 
@@ -91,8 +88,7 @@ impl Semaphore {
 
     /// Adds 1.
     pub fn raise(self) {
-        // It fails if the set was removed with its launcher, or at 32767, which wakes the sleeper
-        // as well.
+        // It fails if the set was removed, or at 32767, which wakes the sleeper as well.
         let _ = self.change(1, 0, None);
     }
 
@@ -194,7 +190,6 @@ pub enum SemaphoreError {
          each pair; start fewer of them on a node, or leave rpi_sysv_semaphores at 0"
     )]
     Ranks { ranks: u32 },
-    /// The kernel's limits are reached.
     #[error(
         "{ranks} ranks of a node need {needed} System V semaphore sets, six semaphores for each pair of them \
          (rpi_sysv_semaphores 1), and the kernel gave {made}: {error}. Its limits (/proc/sys/kernel/sem) are {limits}, and \
@@ -275,7 +270,6 @@ impl Drop for SemaphoreSets {
     }
 }
 
-/// Makes a set with these values, at the next free key.
 fn make(lower: &mut u16, values: &[u16]) -> Result<i32, SemaphoreError> {
     let refused = |what| SemaphoreError::Kernel { what, error: io::Error::last_os_error() };
     for _ in 0..=u16::MAX {
@@ -304,7 +298,6 @@ fn make(lower: &mut u16, values: &[u16]) -> Result<i32, SemaphoreError> {
     Err(refused("make"))
 }
 
-/// Adds the kernel's limits to an error of semget(2).
 fn refused(ranks: u32, needed: usize, made: usize, error: SemaphoreError) -> SemaphoreError {
     match error {
         // EINVAL: the limit for one set is below six semaphores.
@@ -326,8 +319,7 @@ fn refused(ranks: u32, needed: usize, made: usize, error: SemaphoreError) -> Sem
 }
 
 fn remove(set: i32) {
-    // SAFETY: semctl(2) with IPC_RMID takes numbers only. It fails if another process has removed
-    // the set.
+    // SAFETY: IPC_RMID takes numbers only. It fails if the set was removed already.
     let _ = unsafe { libc::semctl(set, 0, libc::IPC_RMID) };
 }
 
@@ -350,8 +342,7 @@ fn remove_abandoned_at(now_s: i64, also_dead: Option<i32>) -> usize {
             continue;
         }
         let last = |number: u16| {
-            // SAFETY: GETPID takes numbers only and returns the process that has used the semaphore
-            // last.
+            // SAFETY: GETPID takes numbers only and returns the last user of the semaphore.
             unsafe { libc::semctl(set, number.into(), libc::GETPID) }
         };
         let is_unfinished = used_s == 0 && now_s - made_s > MAKING_S;

@@ -26,8 +26,7 @@ pub struct RemoteProcess {
 }
 
 impl RemoteProcess {
-    /// Whether this process can read that process's memory: the word at `address` must be
-    /// `expected`.
+    /// Whether that process's memory is readable: the word at `address` must be `expected`.
     pub fn probe(&self, address: u64, expected: u64) -> bool {
         let mut word = [0; 8];
         self.read(address, BytesMut::from(&mut word[..])).is_ok() && u64::from_ne_bytes(word) == expected

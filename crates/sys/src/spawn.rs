@@ -7,8 +7,7 @@
 //! - [`relay`] passes signals on to a child that gets the same signals from elsewhere.
 //! - [`Guard`] is a small process that kills the ranks when the launcher is killed.
 //! - [`PidNamespace`] has process numbers that are independent of this host's.
-//! - [`take_inherited`] is for the started program: it takes the descriptors that the launcher has
-//!   passed.
+//! - [`take_inherited`] takes the descriptors that the launcher has passed to a program.
 
 mod guard;
 mod inherited;
@@ -49,8 +48,7 @@ pub struct Program<'a> {
     pub ignores_none: bool,
     /// The limit on open files (soft, hard); `None`: the launcher's.
     pub open_files: Option<(u64, u64)>,
-    /// The processors to run on: bit `n % 64` of word `n / 64` is processor `n`; `None`: the
-    /// launcher's.
+    /// The processors: bit `n % 64` of word `n / 64` is processor `n`; `None`: the launcher's.
     pub cpus: Option<&'a [u64]>,
     /// Whether the kernel kills the program when the thread that started it ends.
     pub is_tied: bool,
@@ -69,8 +67,7 @@ const LAST_SIGNAL: c_int = 64;
 /// The most descriptors that a program can be given.
 pub const MAX_FDS: usize = 8;
 
-/// The data that the child needs between clone and execve, in memory that it shares with the
-/// launcher.
+/// The child's data between clone and execve, in memory shared with the launcher.
 struct Child<'a> {
     program: &'a Program<'a>,
     argv: *const *const c_char,
@@ -129,10 +126,8 @@ pub fn spawn(program: &Program<'_>) -> io::Result<Process> {
     Ok(Process { pid, pidfd })
 }
 
-/// The code of the child, on its own stack in the launcher's memory.
 extern "C" fn run_child(arg: *mut c_void) -> c_int {
-    // SAFETY: `spawn` passes a pointer to its `Child`, and sleeps until the child has called execve
-    // or _exit.
+    // SAFETY: `spawn` passes a pointer to its `Child`, and sleeps until execve or _exit.
     let child = unsafe { &mut *arg.cast::<Child<'_>>() };
     child.error = prepare_and_exec(child);
     // SAFETY: ends the child without running any exit handler of the launcher.
@@ -249,7 +244,6 @@ pub fn split() -> io::Result<Option<rustix::process::Pid>> {
     Ok(child)
 }
 
-/// The number of the child in the parent, `None` in the child.
 fn fork() -> io::Result<Option<rustix::process::Pid>> {
     if std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() > 1) {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "a process with threads cannot be forked"));

@@ -1,5 +1,4 @@
-//! A command's standard output and error: no panic if a write fails, and no silence about lost
-//! output.
+//! A command's standard output and error: no panic if a write fails, and no silent loss.
 //!
 //! Rust ignores SIGPIPE, and its macros panic when they cannot print. The functions here write, or
 //! record the loss; [`end`] reports it and returns the exit code that other commands have: 1 for a
@@ -13,11 +12,9 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 
-/// The exit code for output without a reader: the one that shells report for a program killed by
-/// SIGPIPE.
+/// The exit code for output without a reader: that of shells for a program killed by SIGPIPE.
 pub const UNREAD_CODE: i32 = 128 + libc::SIGPIPE;
 
-/// The first error, with the name of its output.
 static LOST: Mutex<Option<(&str, io::Error)>> = Mutex::new(None);
 
 /// Whether standard output and error were closed when the program was loaded: Rust opens /dev/null

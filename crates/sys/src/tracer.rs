@@ -6,8 +6,7 @@
 //! permits one other process and all its descendants: the ranks name the process that has started
 //! all ranks of the node.
 
-/// Permits a process and its descendants to read the memory of the caller; replaces an earlier
-/// permission.
+/// Permits a process and its descendants to read the caller's memory, in place of an earlier one.
 ///
 /// The call fails without effect on a kernel without Yama, which needs no permission, and if there
 /// is no such process. Whether one process can read another is decided by a read

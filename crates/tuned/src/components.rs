@@ -8,7 +8,7 @@ use crate::agreement::AgreementSettings;
 use crate::collectives::index_of;
 use crate::handed::HandedOver;
 
-pub use oxmpi_param::components::{Asked, BadName, Component};
+pub use oxmpi_param::components::{BadName, Component, ComponentSet};
 
 /// The form of a collective call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -155,7 +155,7 @@ impl VirtualNodes {
 /// The parameters of all components; the same on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Components {
-    pub selected: Asked,
+    pub selected: ComponentSet,
     /// Indexed by [`Component`].
     pub priorities: [u32; Component::COUNT],
     /// The component basic uses linear algorithms up to this number of ranks.
@@ -190,7 +190,7 @@ impl Default for Components {
     fn default() -> Components {
         let params = Params::default();
         Components {
-            selected: Asked::ALL,
+            selected: ComponentSet::ALL,
             priorities: priorities(&params),
             crossover: params.coll_crossover(),
             reduce_crossover: params.coll_reduce_crossover(),
@@ -209,7 +209,7 @@ impl Components {
     /// The settings of the parameters.
     pub fn new(params: &Params) -> Result<Components, (&'static str, String)> {
         Ok(Components {
-            selected: Asked::parse(params.coll()).map_err(|bad| ("coll", bad.to_string()))?,
+            selected: ComponentSet::parse(params.coll()).map_err(|bad| ("coll", bad.to_string()))?,
             priorities: priorities(params),
             crossover: params.coll_crossover(),
             reduce_crossover: params.coll_reduce_crossover(),

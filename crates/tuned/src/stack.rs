@@ -7,7 +7,7 @@
 
 use crate::agreement::AgreementSettings;
 use crate::collectives::CollectiveFacts;
-use crate::components::{Asked, Barriers, Component, Components, Form, serves};
+use crate::components::{ComponentSet, Barriers, Component, Components, Form, serves};
 use crate::handed::HandedOver;
 use oxmpi_plan::table::{Parameter, by_name};
 use oxmpi_plan::{AlgorithmId, Collective, Nodes, Setup, segment_bytes};
@@ -403,7 +403,7 @@ impl Components {
         // The priority of ftagree does not count: it serves no collectives.
         let mut priorities = Components::default().priorities;
         priorities[Component::Ftagree as usize] = self.priority(Component::Ftagree);
-        self.selected.with(Component::Ftagree) == Asked::ALL
+        self.selected.with(Component::Ftagree) == ComponentSet::ALL
             && self.priorities == priorities
             && self.barriers == Barriers::default()
             && self.virtual_nodes.is_none()

@@ -1,4 +1,4 @@
-//! One port of a device in use: connections, slots, completions.
+//! A port of a device in use: connections, slots, completions.
 
 mod accesses;
 mod connections;
@@ -17,12 +17,12 @@ pub use crate::limits::AtomicScope;
 use self::lasting::LastingMemories;
 use self::regions::Regions;
 
-use crate::arena::{Arena, Registered};
+use crate::arena::{Arena, RegisteredMemory};
 use crate::declarations::{
-    Channel, Cq, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_OP_ERR,
-    IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, Opaque, Qp, Srq, SrqInitAttr, Wc,
+    CompletionChannel, Cq, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_INV_REQ_ERR,
+    IBV_WC_REM_OP_ERR, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, Opaque, Qp, Srq, SrqInitAttr, Wc,
 };
-use crate::library::{Library, OpenContext, Port, VerbsError, last_errno};
+use crate::library::{DevicePort, OpenContext, VerbsError, VerbsLibrary, last_errno};
 use crate::limits::DeviceLimits;
 use libc::c_int;
 use std::collections::HashMap;
@@ -33,44 +33,41 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Completions that are read at a time.
 const ENTRIES: usize = 32;
-/// Completions for which the queue has room at first.
+/// The initial length of the completion queue.
 const FIRST_ROOM: u32 = 1024;
 
-/// A piece of registered memory.
+/// The number of a slot: a piece of registered memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SlotId(pub u32);
 
-/// How a port is used.
+/// The use of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterSettings {
-    /// The device.
     pub device: String,
-    /// The number of the port.
     pub port: u8,
-    /// The MTU of connections, bytes: a power of two from 256 to 4096.
+    /// In bytes: a power of two from 256 to 4096.
     pub mtu: usize,
-    /// The length of a slot, bytes.
+    /// In bytes.
     pub slot_len: usize,
-    /// Slots that are made at a time.
+    /// Slots in one allocation.
     pub slots: usize,
-    /// Whether connections share one receive queue, and how many slots it holds at most.
+    /// The most slots in the shared receive queue; `None`: each connection has a queue.
     pub shared: Option<u32>,
-    /// Sends that may be under way on a connection.
+    /// The most sends under way on a connection.
     pub send_depth: u32,
-    /// Receives that may be posted on a connection without a shared queue.
+    /// The most posted receives of a connection without a shared queue.
     pub receive_depth: u32,
-    /// After which time without an answer a packet is repeated: 4.096 microseconds times two to this power.
+    /// The time before an unanswered packet is repeated: 4.096 us times two to this power.
     pub ack_timeout: u8,
 }
 
-/// Where a peer finds one end of a connection, and the word that it may write here.
+/// The data by which a peer connects to one end of a connection, and the word that the peer may
+/// write here.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct LocalEnd {
-    /// The number of the queue pair.
     pub queue_pair: u32,
-    /// The number of the first packet that comes from this end.
+    /// The number of the first packet from this end.
     pub first_packet: u32,
     /// The local identifier of the port; 0 over Ethernet.
     pub lid: u16,
@@ -78,56 +75,55 @@ pub struct LocalEnd {
     pub gid: [u8; 16],
     /// The address of the word, and its remote key.
     pub word: (u64, u32),
-    /// How many reads of the peer it serves at the same time.
+    /// The most simultaneous reads of the peer that this end serves.
     pub reads: u8,
 }
 
 /// The other end of a connection.
 pub type RemoteEnd = LocalEnd;
 
-/// What has ended.
+/// An operation that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Operation {
-    /// A slot was sent: the peer's adapter has it.
+pub enum AdapterOperation {
+    /// The peer's adapter has the slot's data.
     Send(SlotId),
-    /// So many bytes have come into a slot.
+    /// This number of bytes has come into a slot.
     Receive(SlotId, usize),
-    /// The word was written.
     WriteWord,
-    /// Something was read into a region ([`Adapter::read`], [`Adapter::read_check`]).
+    /// A read into a region ([`Adapter::read`], [`Adapter::read_check`]).
     Read(RegionId),
-    /// Something was written out of a region into a peer's memory ([`Adapter::write`]).
+    /// A write from a region into a peer's memory ([`Adapter::write`]).
     Write(RegionId),
-    /// A slot has what was read from a peer's memory ([`Adapter::read_into_slot`]).
+    /// A read from a peer's memory into a slot ([`Adapter::read_into_slot`]).
     ReadSlot(SlotId),
-    /// A slot was written into a peer's memory ([`Adapter::write_slot`]).
+    /// A write of a slot into a peer's memory ([`Adapter::write_slot`]).
     WriteSlot(SlotId),
-    /// A slot has the value from before an atomic operation ([`Adapter::atomic`]).
+    /// An atomic operation; the slot has the value from before ([`Adapter::atomic`]).
     AtomicSlot(SlotId),
 }
 
 /// The end of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// The queue pair.
     pub queue_pair: u32,
-    /// What has ended. Its slot is the caller's again.
-    pub operation: Operation,
-    /// Why it failed, in the library's and the vendor's words.
+    /// Its slot belongs to the caller again.
+    pub operation: AdapterOperation,
+    /// The error in the words of the library and the vendor.
     pub error: Option<String>,
-    /// The peer has not answered for as long as the adapter repeats packets.
+    /// The peer has not answered any repetition of a packet.
     pub has_timed_out: bool,
-    /// The operation itself was refused, so it would be over another connection too.
+    /// Set if the operation itself was refused, so that another connection would not help.
     pub refusal: Option<Refusal>,
 }
 
-/// How an operation was refused.
+/// The kind of a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// By the peer's adapter, which has done nothing: its memory is not registered for that. It carries out nothing that follows on the
-    /// connection either (InfiniBand Architecture Specification, volume 1, "Responder error behavior").
+    /// By the peer's adapter, which has done nothing: the memory is not registered for the
+    /// operation. It also refuses everything that follows on the connection (InfiniBand
+    /// Architecture Specification, volume 1, "Responder error behavior").
     Untouched,
-    /// By one of the two adapters; how far it had got by then is not known.
+    /// By one of the two adapters, after an unknown part of the operation.
     Unclear,
 }
 
@@ -140,7 +136,6 @@ const READ_SLOT: u64 = 6 << 56;
 const WRITE_SLOT: u64 = 7 << 56;
 const ATOMIC_SLOT: u64 = 8 << 56;
 
-/// Whether this status says that an operation was refused.
 fn refusal(status: c_int) -> Option<Refusal> {
     match status {
         IBV_WC_REM_INV_REQ_ERR | IBV_WC_REM_ACCESS_ERR => Some(Refusal::Untouched),
@@ -152,41 +147,41 @@ fn refusal(status: c_int) -> Option<Refusal> {
 struct QueuePair {
     raw: *mut Qp,
     remote: RemoteEnd,
-    /// Its two words: what the peer writes, and what is written to the peer.
+    /// The index of its two words: the one that the peer writes, and the source for the peer's.
     words: usize,
-    /// Operations of its own queues that are under way.
+    /// The number of its operations under way, without receives of a shared queue.
     live: u32,
-    /// Since when it is being closed.
+    /// The time when its closing began.
     closing: Option<Instant>,
 }
 
-/// See the module. One thread at a time uses it.
+/// A port of a device in use. One thread at a time uses it.
 pub struct Adapter {
-    library: Arc<Library>,
+    library: Arc<VerbsLibrary>,
     settings: AdapterSettings,
     limits: DeviceLimits,
-    port: Port,
+    port: DevicePort,
     pd: *mut Opaque,
-    channel: *mut Channel,
+    channel: *mut CompletionChannel,
     cq: *mut Cq,
     srq: *mut Srq,
-    /// Completions that may be there at the same time, and for which there is room.
+    /// The most completions that may be outstanding, and the length of the queue.
     expected: u32,
     room: u32,
     arena: Arena,
     regions: Regions,
     lasting: LastingMemories,
-    words: Vec<Registered>,
+    words: Vec<RegisteredMemory>,
     free_words: Vec<usize>,
     queue_pairs: HashMap<u32, QueuePair>,
-    /// How many of these are being closed.
+    /// The number of queue pairs that are being closed.
     closing: usize,
-    /// The last poll found nothing.
+    /// Whether the last poll found nothing.
     is_empty: bool,
     context: OpenContext,
 }
 
-// SAFETY: all objects are this value's alone, and the library binds none to a thread.
+// SAFETY: all objects belong to this value, and the library binds none to a thread.
 unsafe impl Send for Adapter {}
 
 impl fmt::Debug for Adapter {
@@ -199,8 +194,9 @@ impl fmt::Debug for Adapter {
 impl Drop for Adapter {
     fn drop(&mut self) {
         let symbols = &self.library.symbols;
-        // SAFETY: each object is open, is closed once, and before those that it was made from; no operation is under way when its queue
-        // pair and the shared receive queue are gone, so the memory is free.
+        // SAFETY: each object is open, is closed once, and before the objects that it was made
+        // from; when the queue pairs and the shared receive queue are gone no operation is under
+        // way, so the memory is free.
         unsafe {
             for (_, pair) in self.queue_pairs.drain() {
                 (symbols.destroy_qp)(pair.raw);
@@ -228,10 +224,7 @@ impl Drop for Adapter {
 
 impl Adapter {
     /// Opens a port.
-    ///
-    /// # Errors
-    /// What the library says.
-    pub fn open(library: &Arc<Library>, settings: AdapterSettings) -> Result<Adapter, VerbsError> {
+    pub fn open(library: &Arc<VerbsLibrary>, settings: AdapterSettings) -> Result<Adapter, VerbsError> {
         let context = library.open_named(&settings.device)?;
         let limits = DeviceLimits::of(&library.query_device(&settings.device, &context)?);
         let settings = AdapterSettings { shared: limits.check(&settings)?, ..settings };
@@ -262,7 +255,7 @@ impl Adapter {
             context,
         };
         let symbols = it.library.symbols;
-        // SAFETY: each object is made from one that is open; what was made is closed by `drop` also if a later one fails.
+        // SAFETY: each object is made from an open one; after a failure `drop` closes them.
         unsafe {
             it.pd = it.made("ibv_alloc_pd", (symbols.alloc_pd)(it.context.raw))?;
             it.channel = it.made("ibv_create_comp_channel", (symbols.create_comp_channel)(it.context.raw))?;
@@ -294,8 +287,8 @@ impl Adapter {
         if answer == 0 { Ok(()) } else { Err(self.error(call, answer)) }
     }
 
-    /// The port, as it was when it was opened.
-    pub fn port(&self) -> &Port {
+    /// The state of the port when it was opened.
+    pub fn port(&self) -> &DevicePort {
         &self.port
     }
 
@@ -304,7 +297,7 @@ impl Adapter {
         &self.settings.device
     }
 
-    /// So many more completions may be there at the same time: a queue that overflows loses them.
+    /// Makes room for `more` outstanding completions: a queue that overflows loses completions.
     fn expect(&mut self, more: u32) -> Result<(), VerbsError> {
         let expected = self.expected.saturating_add(more);
         if expected > self.room {
@@ -312,7 +305,7 @@ impl Adapter {
                 let device = self.settings.device.clone();
                 return Err(VerbsError::Exhausted { device, what: "room in a completion queue" });
             };
-            // A device without memory for a queue of twice the length may have enough for what is needed.
+            // A device without memory for the doubled length may have enough for the needed one.
             self.resize(rooms[0]).or_else(|_| self.resize(rooms[1]))?;
         }
         self.expected = expected;
@@ -327,7 +320,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// The length of the shared receive queue, if there is one: that of the settings, or less if the device supports less.
+    /// The length of the shared receive queue: that of the settings, or the device's limit.
     pub fn shared(&self) -> Option<u32> {
         self.settings.shared
     }
@@ -335,32 +328,29 @@ impl Adapter {
     /// Makes more slots.
     ///
     /// # Errors
-    /// If they cannot be registered: the memory that a process may lock is exhausted (`ulimit -l`), or the device's.
+    /// The limit on locked memory (`ulimit -l`) or the device's memory is exhausted.
     pub fn more_slots(&mut self) -> Result<Vec<SlotId>, VerbsError> {
         self.with_room(|it| {
             let Adapter { arena, library, settings, pd, .. } = it;
-            arena.grow(|len| Registered::new(library, (&settings.device, *pd), len, 0))
+            arena.grow(|len| RegisteredMemory::new(library, (&settings.device, *pd), len, 0))
         })
     }
 
-    /// What a slot has; nothing while it is posted.
+    /// The bytes of a slot; none while it is posted.
     pub fn slot(&self, slot: SlotId) -> &[u8] {
         self.arena.slot(slot)
     }
 
-    /// As [`Adapter::slot`], to be filled.
+    /// The writable bytes of a slot; none while it is posted.
     pub fn slot_mut(&mut self, slot: SlotId) -> &mut [u8] {
         self.arena.slot_mut(slot)
     }
 
-    /// Reads what has ended.
-    ///
-    /// # Errors
-    /// What the library says: the queue is of no use any more.
+    /// Reads completions. After an error the queue is unusable.
     pub fn poll(&mut self, into: &mut Vec<Completion>) -> Result<(), VerbsError> {
-        // SAFETY: structures of numbers, for which zeros are values.
+        // SAFETY: zeros are valid for these structures of numbers.
         let mut entries: [Wc; ENTRIES] = unsafe { zeroed() };
-        // SAFETY: the queue is open, and there is room for so many.
+        // SAFETY: the queue is open, and there is room for `ENTRIES` completions.
         let count =
             unsafe { ((*self.context.raw).ops.poll_cq)(self.cq, ENTRIES as c_int, entries.as_mut_ptr()) };
         if count < 0 {
@@ -369,24 +359,26 @@ impl Adapter {
         for wc in entries.iter().take(count as usize) {
             let slot = SlotId(wc.wr_id as u32);
             let operation = match wc.wr_id & !u64::from(u32::MAX) {
-                SEND => Operation::Send(slot),
-                RECEIVE => Operation::Receive(slot, wc.byte_len as usize),
-                READ => Operation::Read(RegionId(wc.wr_id as u32)),
-                WRITE => Operation::Write(RegionId(wc.wr_id as u32)),
-                READ_SLOT => Operation::ReadSlot(slot),
-                WRITE_SLOT => Operation::WriteSlot(slot),
-                ATOMIC_SLOT => Operation::AtomicSlot(slot),
-                _ => Operation::WriteWord,
+                SEND => AdapterOperation::Send(slot),
+                RECEIVE => AdapterOperation::Receive(slot, wc.byte_len as usize),
+                READ => AdapterOperation::Read(RegionId(wc.wr_id as u32)),
+                WRITE => AdapterOperation::Write(RegionId(wc.wr_id as u32)),
+                READ_SLOT => AdapterOperation::ReadSlot(slot),
+                WRITE_SLOT => AdapterOperation::WriteSlot(slot),
+                ATOMIC_SLOT => AdapterOperation::AtomicSlot(slot),
+                _ => AdapterOperation::WriteWord,
             };
-            let is_own = !matches!(operation, Operation::Receive(..)) || self.srq.is_null();
+            let is_own = !matches!(operation, AdapterOperation::Receive(..)) || self.srq.is_null();
             match operation {
-                Operation::Send(slot)
-                | Operation::Receive(slot, _)
-                | Operation::ReadSlot(slot)
-                | Operation::WriteSlot(slot)
-                | Operation::AtomicSlot(slot) => self.arena.take_back(slot),
-                Operation::Read(region) | Operation::Write(region) => self.regions.use_ended(region),
-                Operation::WriteWord => {}
+                AdapterOperation::Send(slot)
+                | AdapterOperation::Receive(slot, _)
+                | AdapterOperation::ReadSlot(slot)
+                | AdapterOperation::WriteSlot(slot)
+                | AdapterOperation::AtomicSlot(slot) => self.arena.take_back(slot),
+                AdapterOperation::Read(region) | AdapterOperation::Write(region) => {
+                    self.regions.use_ended(region)
+                }
+                AdapterOperation::WriteWord => {}
             }
             let error = (wc.status != IBV_WC_SUCCESS).then(|| {
                 let (status, vendor) = (self.library.status(wc.status), wc.vendor_err);
@@ -407,23 +399,21 @@ impl Adapter {
         Ok(())
     }
 
-    /// Readable when something has ended, after [`Adapter::arm`].
+    /// A descriptor that becomes readable with a completion, after [`Adapter::arm`].
     pub fn wait_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the channel is open as long as the adapter is.
         unsafe { BorrowedFd::borrow_raw((*self.channel).fd) }
     }
 
-    /// The next completion makes the descriptor readable. What is there already does not: poll once more.
-    ///
-    /// # Errors
-    /// What the library says.
+    /// Makes the next completion signal the descriptor. Completions from before do not: poll once
+    /// more afterwards.
     pub fn arm(&mut self) -> Result<(), VerbsError> {
         // SAFETY: the queue is open.
         let answer = unsafe { ((*self.context.raw).ops.req_notify_cq)(self.cq, 0) };
         self.check("ibv_req_notify_cq", answer)
     }
 
-    /// Takes the events of the channel, so that its descriptor is not readable any more.
+    /// Reads the events of the channel, so that its descriptor is not readable any more.
     pub fn take_events(&mut self) {
         let (mut cq, mut context) = (null_mut(), null_mut());
         // SAFETY: channel and queue are open; the descriptor does not block.

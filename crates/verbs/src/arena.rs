@@ -2,27 +2,27 @@
 
 use crate::adapter::SlotId;
 use crate::declarations::{IBV_ACCESS_LOCAL_WRITE, Mr, Opaque, Sge};
-use crate::library::{Library, VerbsError, last_errno};
+use crate::library::{VerbsError, VerbsLibrary, last_errno};
 use libc::{c_int, c_void};
 use std::ptr::null_mut;
 use std::slice;
 
-/// A piece of memory of this process that a device may use.
+/// Memory of this process that a device may access.
 #[derive(Debug)]
-pub(crate) struct Registered {
+pub(crate) struct RegisteredMemory {
     pub(crate) start: *mut u8,
     len: usize,
     mr: *mut Mr,
 }
 
-impl Registered {
-    /// `len` bytes of zeros, which the device may read and write, and peers as far as `access` says.
+impl RegisteredMemory {
+    /// `len` zeroed bytes, which the device may read and write, and peers as `access` permits.
     pub(crate) fn new(
-        library: &Library,
+        library: &VerbsLibrary,
         (device, pd): (&str, *mut Opaque),
         len: usize,
         access: c_int,
-    ) -> Result<Registered, VerbsError> {
+    ) -> Result<RegisteredMemory, VerbsError> {
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping at an address of the kernel's choice.
@@ -30,23 +30,24 @@ impl Registered {
         if start == libc::MAP_FAILED {
             return Err(library.error(device, "mmap", last_errno()));
         }
-        // SAFETY: the domain is open, the memory is this value's until it is deregistered.
+        // SAFETY: the domain is open, and the memory belongs to this value until it is
+        // deregistered.
         let mr = unsafe { (library.symbols.reg_mr)(pd, start, len, IBV_ACCESS_LOCAL_WRITE | access) };
         if mr.is_null() {
             let errno = last_errno();
-            // SAFETY: the mapping that was made above, which nothing uses.
+            // SAFETY: the mapping was made above, and nothing uses it.
             unsafe { libc::munmap(start, len) };
             return Err(library.error(device, "ibv_reg_mr", errno));
         }
-        Ok(Registered { start: start.cast(), len, mr })
+        Ok(RegisteredMemory { start: start.cast(), len, mr })
     }
 
     /// Deregisters and unmaps it.
     ///
     /// # Safety
     /// No operation of the device that is under way uses it.
-    pub(crate) unsafe fn free(&mut self, library: &Library) {
-        // SAFETY: it is registered and mapped once; the caller says that nothing uses it.
+    pub(crate) unsafe fn free(&mut self, library: &VerbsLibrary) {
+        // SAFETY: it is registered and mapped once; the caller guarantees that nothing uses it.
         unsafe {
             if (library.symbols.dereg_mr)(self.mr) == 0 {
                 libc::munmap(self.start.cast::<c_void>(), self.len);
@@ -54,32 +55,28 @@ impl Registered {
         }
     }
 
-    /// By which key this process names it to its device.
     pub(crate) fn local_key(&self) -> u32 {
-        // SAFETY: the library's description of a region that is registered.
+        // SAFETY: the library's description of a registered region.
         unsafe { (*self.mr).lkey }
     }
 
-    /// By which key a peer names it.
     pub(crate) fn remote_key(&self) -> u32 {
-        // SAFETY: as for `local_key`.
+        // SAFETY: the library's description of a registered region.
         unsafe { (*self.mr).rkey }
     }
 }
 
-/// To whom a slot belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SlotState {
     Own,
     Posted,
 }
 
-/// All slots.
 #[derive(Debug, Default)]
 pub(crate) struct Arena {
     pub(crate) slot_len: usize,
     per_region: usize,
-    pub(crate) regions: Vec<Registered>,
+    pub(crate) regions: Vec<RegisteredMemory>,
     states: Vec<SlotState>,
 }
 
@@ -88,10 +85,9 @@ impl Arena {
         Arena { slot_len, per_region, regions: Vec::new(), states: Vec::new() }
     }
 
-    /// Adds slots, and says which.
     pub(crate) fn grow(
         &mut self,
-        region: impl FnOnce(usize) -> Result<Registered, VerbsError>,
+        region: impl FnOnce(usize) -> Result<RegisteredMemory, VerbsError>,
     ) -> Result<Vec<SlotId>, VerbsError> {
         self.regions.push(region(self.slot_len * self.per_region)?);
         let first = self.states.len();
@@ -99,7 +95,7 @@ impl Arena {
         Ok((first..self.states.len()).map(|at| SlotId(at as u32)).collect())
     }
 
-    fn place(&self, slot: SlotId) -> Option<(&Registered, *mut u8)> {
+    fn place(&self, slot: SlotId) -> Option<(&RegisteredMemory, *mut u8)> {
         let at = slot.0 as usize;
         let region = self.regions.get(at / self.per_region)?;
         let offset = at % self.per_region * self.slot_len;
@@ -114,16 +110,18 @@ impl Arena {
     /// The bytes of a slot; none while the device has it.
     pub(crate) fn slot(&self, slot: SlotId) -> &[u8] {
         match self.place(slot) {
-            // SAFETY: the slot lies within its region, and the device does not have it: its bytes change by `slot_mut` alone.
+            // SAFETY: the slot lies within its region, and the device does not have it, so only
+            // `slot_mut` changes its bytes.
             Some((_, start)) if self.is_own(slot) => unsafe { slice::from_raw_parts(start, self.slot_len) },
             _ => &[],
         }
     }
 
-    /// As [`Arena::slot`].
+    /// The writable bytes of a slot; none while the device has it.
     pub(crate) fn slot_mut(&mut self, slot: SlotId) -> &mut [u8] {
         match self.place(slot) {
-            // SAFETY: as for `slot`; the arena is borrowed for as long.
+            // SAFETY: the slot lies within its region, the device does not have it, and the arena
+            // is borrowed mutably.
             Some((_, start)) if self.is_own(slot) => unsafe {
                 slice::from_raw_parts_mut(start, self.slot_len)
             },
@@ -131,7 +129,7 @@ impl Arena {
         }
     }
 
-    /// What the device is given for the first `len` bytes of a slot, which it has from now on. `None`: it has it already.
+    /// Gives the first `len` bytes of a slot to the device; `None` if the device has it already.
     pub(crate) fn lend(&mut self, slot: SlotId, len: usize) -> Option<Sge> {
         if !self.is_own(slot) {
             return None;
@@ -142,7 +140,6 @@ impl Arena {
         Some(sge)
     }
 
-    /// The device does not have it any more.
     pub(crate) fn take_back(&mut self, slot: SlotId) {
         if let Some(state) = self.states.get_mut(slot.0 as usize) {
             *state = SlotState::Own;

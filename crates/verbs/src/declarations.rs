@@ -1,9 +1,10 @@
-//! The interface of libibverbs as far as it is used here: structures and functions as the pages ibv_get_device_list(3),
-//! ibv_query_port(3), ibv_create_qp(3), ibv_modify_qp(3), ibv_post_send(3), ibv_post_srq_recv(3), ibv_poll_cq(3) and
-//! ibv_create_comp_channel(3) and its public header describe them, in the binary form of IBVERBS_1.1.
+//! The used part of libibverbs' interface: structures and functions of the pages
+//! ibv_get_device_list(3), ibv_query_port(3), ibv_create_qp(3), ibv_modify_qp(3), ibv_post_send(3),
+//! ibv_post_srq_recv(3), ibv_poll_cq(3) and ibv_create_comp_channel(3) and of its public header, in
+//! the binary form of IBVERBS_1.1.
 //!
-//! The calls on the data path are inline functions of the header, which go through the table of functions of a context. Of objects of the
-//! library only the beginning is declared, as far as it is read.
+//! The calls on the data path are inline functions of the header, which use the function table of a
+//! context. Objects of the library are declared only as far as they are read.
 
 use libc::{c_char, c_int, c_uint, c_void, size_t};
 
@@ -52,7 +53,7 @@ pub(crate) const IBV_WC_REM_ACCESS_ERR: c_int = 10;
 pub(crate) const IBV_WC_REM_OP_ERR: c_int = 11;
 pub(crate) const IBV_WC_RETRY_EXC_ERR: c_int = 12;
 
-/// An object of the library of which nothing is read.
+/// An object of the library that is never read.
 #[repr(C)]
 pub(crate) struct Opaque {
     _private: [u8; 0],
@@ -206,17 +207,17 @@ pub(crate) struct SendWr {
     pub imm_data: u32,
     pub remote_addr: u64,
     pub operands: Operands,
-    /// What other kinds of operations need.
+    /// Fields of other kinds of operations.
     pub unused: [u64; 7],
 }
 
-/// What follows the address at the peer.
+/// The fields behind the address at the peer.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) union Operands {
-    /// Of reads and writes: the remote key.
+    /// For reads and writes.
     pub rkey: u32,
-    /// Of atomic operations.
+    /// For atomic operations.
     pub atomic: AtomicOperands,
 }
 
@@ -254,7 +255,7 @@ pub(crate) struct Wc {
     pub dlid_path_bits: u8,
 }
 
-/// A function that is not used here, in its place of the table.
+/// A function of the table that is not used here.
 pub(crate) type Unused = *const c_void;
 
 #[repr(C)]
@@ -271,7 +272,7 @@ pub(crate) struct ContextOps {
 }
 
 #[repr(C)]
-pub(crate) struct Context {
+pub(crate) struct IbvContext {
     pub device: *mut Opaque,
     pub ops: ContextOps,
     pub cmd_fd: c_int,
@@ -279,15 +280,15 @@ pub(crate) struct Context {
 }
 
 #[repr(C)]
-pub(crate) struct Channel {
-    pub context: *mut Context,
+pub(crate) struct CompletionChannel {
+    pub context: *mut IbvContext,
     pub fd: c_int,
 }
 
 #[repr(C)]
 pub(crate) struct Cq {
-    pub context: *mut Context,
-    pub channel: *mut Channel,
+    pub context: *mut IbvContext,
+    pub channel: *mut CompletionChannel,
     pub cq_context: *mut c_void,
     pub handle: u32,
     pub cqe: c_int,
@@ -295,12 +296,12 @@ pub(crate) struct Cq {
 
 #[repr(C)]
 pub(crate) struct Srq {
-    pub context: *mut Context,
+    pub context: *mut IbvContext,
 }
 
 #[repr(C)]
 pub(crate) struct Qp {
-    pub context: *mut Context,
+    pub context: *mut IbvContext,
     pub pointers: [*mut c_void; 5],
     pub handle: u32,
     pub qp_num: u32,
@@ -308,7 +309,7 @@ pub(crate) struct Qp {
 
 #[repr(C)]
 pub(crate) struct Mr {
-    pub context: *mut Context,
+    pub context: *mut IbvContext,
     pub pd: *mut Opaque,
     pub addr: *mut c_void,
     pub length: size_t,
@@ -317,27 +318,27 @@ pub(crate) struct Mr {
     pub rkey: u32,
 }
 
-/// The functions that the library exports.
 #[derive(Clone, Copy)]
-pub(crate) struct Symbols {
+pub(crate) struct VerbsFunctions {
     pub get_device_list: unsafe extern "C" fn(*mut c_int) -> *mut *mut Opaque,
     pub free_device_list: unsafe extern "C" fn(*mut *mut Opaque),
     pub get_device_name: unsafe extern "C" fn(*mut Opaque) -> *const c_char,
-    pub open_device: unsafe extern "C" fn(*mut Opaque) -> *mut Context,
-    pub close_device: unsafe extern "C" fn(*mut Context) -> c_int,
-    pub query_device: unsafe extern "C" fn(*mut Context, *mut DeviceAttr) -> c_int,
-    pub query_port: unsafe extern "C" fn(*mut Context, u8, *mut PortAttr) -> c_int,
-    pub query_gid: unsafe extern "C" fn(*mut Context, u8, c_int, *mut [u64; 2]) -> c_int,
-    pub alloc_pd: unsafe extern "C" fn(*mut Context) -> *mut Opaque,
+    pub open_device: unsafe extern "C" fn(*mut Opaque) -> *mut IbvContext,
+    pub close_device: unsafe extern "C" fn(*mut IbvContext) -> c_int,
+    pub query_device: unsafe extern "C" fn(*mut IbvContext, *mut DeviceAttr) -> c_int,
+    pub query_port: unsafe extern "C" fn(*mut IbvContext, u8, *mut PortAttr) -> c_int,
+    pub query_gid: unsafe extern "C" fn(*mut IbvContext, u8, c_int, *mut [u64; 2]) -> c_int,
+    pub alloc_pd: unsafe extern "C" fn(*mut IbvContext) -> *mut Opaque,
     pub dealloc_pd: unsafe extern "C" fn(*mut Opaque) -> c_int,
     pub reg_mr: unsafe extern "C" fn(*mut Opaque, *mut c_void, size_t, c_int) -> *mut Mr,
     pub dereg_mr: unsafe extern "C" fn(*mut Mr) -> c_int,
-    pub create_comp_channel: unsafe extern "C" fn(*mut Context) -> *mut Channel,
-    pub destroy_comp_channel: unsafe extern "C" fn(*mut Channel) -> c_int,
-    pub create_cq: unsafe extern "C" fn(*mut Context, c_int, *mut c_void, *mut Channel, c_int) -> *mut Cq,
+    pub create_comp_channel: unsafe extern "C" fn(*mut IbvContext) -> *mut CompletionChannel,
+    pub destroy_comp_channel: unsafe extern "C" fn(*mut CompletionChannel) -> c_int,
+    pub create_cq:
+        unsafe extern "C" fn(*mut IbvContext, c_int, *mut c_void, *mut CompletionChannel, c_int) -> *mut Cq,
     pub resize_cq: unsafe extern "C" fn(*mut Cq, c_int) -> c_int,
     pub destroy_cq: unsafe extern "C" fn(*mut Cq) -> c_int,
-    pub get_cq_event: unsafe extern "C" fn(*mut Channel, *mut *mut Cq, *mut *mut c_void) -> c_int,
+    pub get_cq_event: unsafe extern "C" fn(*mut CompletionChannel, *mut *mut Cq, *mut *mut c_void) -> c_int,
     pub ack_cq_events: unsafe extern "C" fn(*mut Cq, c_uint),
     pub create_srq: unsafe extern "C" fn(*mut Opaque, *mut SrqInitAttr) -> *mut Srq,
     pub destroy_srq: unsafe extern "C" fn(*mut Srq) -> c_int,
@@ -352,7 +353,7 @@ mod tests {
     use super::*;
     use std::mem::{offset_of, size_of};
 
-    /// Sizes and places of the public header on x86-64 and AArch64 (LP64).
+    /// Sizes and offsets of the public header on x86-64 and AArch64 (LP64).
     #[test]
     fn structures_lie_as_the_header_says() {
         assert_eq!(size_of::<DeviceAttr>(), 232);
@@ -382,8 +383,8 @@ mod tests {
         assert_eq!(offset_of!(ContextOps, post_srq_recv), 160);
         assert_eq!(offset_of!(ContextOps, post_send), 200);
         assert_eq!(offset_of!(ContextOps, post_recv), 208);
-        assert_eq!(offset_of!(Context, cmd_fd), 264);
-        assert_eq!(offset_of!(Channel, fd), 8);
+        assert_eq!(offset_of!(IbvContext, cmd_fd), 264);
+        assert_eq!(offset_of!(CompletionChannel, fd), 8);
         assert_eq!(offset_of!(Cq, cqe), 28);
         assert_eq!(offset_of!(Qp, qp_num), 52);
         assert_eq!((size_of::<Mr>(), offset_of!(Mr, lkey), offset_of!(Mr, rkey)), (48, 36, 40));

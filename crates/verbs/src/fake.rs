@@ -1,10 +1,10 @@
-//! A library in memory for the tests of the adapter: one device `a0` with one port, whose calls fail where a test says so. Each thread has
-//! its own.
+//! A simulated library for the tests of the adapter: one device `a0` with one port, whose calls
+//! fail as a test requests. Each thread has its own.
 
 use crate::declarations::{
-    Channel, Context, ContextOps, Cq, DeviceAttr, IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RTS,
-    IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, Mr, Opaque, PortAttr, Qp, QpAttr, QpInitAttr,
-    RecvWr, SendWr, Srq, SrqInitAttr, Symbols, Wc,
+    CompletionChannel, ContextOps, Cq, DeviceAttr, IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RTS,
+    IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IbvContext, Mr, Opaque, PortAttr, Qp, QpAttr,
+    QpInitAttr, RecvWr, SendWr, Srq, SrqInitAttr, VerbsFunctions, Wc,
 };
 use libc::{c_char, c_int, c_uint, c_void, size_t};
 use std::cell::RefCell;
@@ -12,7 +12,6 @@ use std::collections::VecDeque;
 use std::mem::zeroed;
 use std::ptr::{null, null_mut};
 
-/// What the library of this thread does.
 #[derive(Default)]
 pub(crate) struct FakeLibrary {
     pub(crate) max_qp_wr: c_int,
@@ -22,34 +21,28 @@ pub(crate) struct FakeLibrary {
     pub(crate) memory: c_int,
     pub(crate) fails_to_create: bool,
     pub(crate) fails_to_modify: bool,
-    /// Queue pairs that are open.
     pub(crate) open: Vec<u32>,
-    /// Those that are in the error state.
     pub(crate) broken: Vec<u32>,
     pub(crate) resized: Vec<c_int>,
-    /// How often each queue pair that was connected repeats a packet.
+    /// The repetition limit of each connected queue pair.
     pub(crate) repetitions: Vec<u8>,
-    /// The length of the shared queue that was made.
     pub(crate) shared: u32,
-    /// The names of posted receives.
+    /// The identifiers of posted receives.
     pub(crate) receives: VecDeque<u64>,
-    /// The names of posted sends, writes and reads, with their kinds and flags.
+    /// The identifiers of posted sends, writes and reads, with kinds and flags.
     pub(crate) sends: VecDeque<(u64, c_int, c_uint)>,
     /// The operands and remote keys of atomic operations among them.
     pub(crate) atomics: Vec<(u64, u64, u32)>,
-    /// What the device says of those.
+    /// The device's capability for atomic operations.
     pub(crate) atomic_cap: c_int,
-    /// Who may do what over each queue pair that was made.
+    /// The access flags of each queue pair.
     pub(crate) access: Vec<c_uint>,
-    /// Where registered memory begins, and who may do what there.
+    /// The start and the access flags of registered memory.
     pub(crate) registered: Vec<(usize, c_int)>,
     pub(crate) fails_to_register: bool,
-    /// Bytes that may be locked, if that is limited, and those that are.
     pub(crate) lockable: Option<usize>,
     pub(crate) locked: usize,
-    /// How often memory was registered.
     pub(crate) registrations: u32,
-    /// What has ended.
     pub(crate) done: VecDeque<Wc>,
     made: u32,
 }
@@ -62,34 +55,32 @@ pub(crate) fn with<T>(of: impl FnOnce(&mut FakeLibrary) -> T) -> T {
     FAKE.with_borrow_mut(of)
 }
 
-/// A new object, whose owner frees it.
+/// Allocates an object; its owner frees it.
 fn object<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))
 }
 
-/// Frees an object.
-///
 /// # Safety
-/// [`object`] has made it, and it is freed once.
+/// `raw` comes from [`object`], and is freed once.
 unsafe fn free<T>(raw: *mut T) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees it.
     drop(unsafe { Box::from_raw(raw) });
     0
 }
 
 unsafe extern "C" fn get_device_list(count: *mut c_int) -> *mut *mut Opaque {
-    // SAFETY: the caller gives the place of a number.
+    // SAFETY: the caller passes the address of a number.
     unsafe { *count = 1 };
     object(null_mut())
 }
 unsafe extern "C" fn free_device_list(list: *mut *mut Opaque) {
-    // SAFETY: it is of `get_device_list`.
+    // SAFETY: `get_device_list` has made it.
     unsafe { free(list) };
 }
 unsafe extern "C" fn get_device_name(_: *mut Opaque) -> *const c_char {
     c"a0".as_ptr()
 }
-unsafe extern "C" fn open_device(_: *mut Opaque) -> *mut Context {
+unsafe extern "C" fn open_device(_: *mut Opaque) -> *mut IbvContext {
     let ops = ContextOps {
         before_poll: [null(); 11],
         poll_cq,
@@ -101,14 +92,14 @@ unsafe extern "C" fn open_device(_: *mut Opaque) -> *mut Context {
         post_recv,
         rest: [null(); 5],
     };
-    object(Context { device: null_mut(), ops, cmd_fd: -1, async_fd: -1 })
+    object(IbvContext { device: null_mut(), ops, cmd_fd: -1, async_fd: -1 })
 }
-unsafe extern "C" fn close_device(context: *mut Context) -> c_int {
-    // SAFETY: it is of `open_device`.
+unsafe extern "C" fn close_device(context: *mut IbvContext) -> c_int {
+    // SAFETY: `open_device` has made it.
     unsafe { free(context) }
 }
-unsafe extern "C" fn query_device(_: *mut Context, attr: *mut DeviceAttr) -> c_int {
-    // SAFETY: the caller gives the place of such a structure.
+unsafe extern "C" fn query_device(_: *mut IbvContext, attr: *mut DeviceAttr) -> c_int {
+    // SAFETY: the caller passes such a structure.
     let attr = unsafe { &mut *attr };
     (attr.max_qp_wr, attr.max_srq_wr, attr.max_cqe) =
         with(|fake| (fake.max_qp_wr, fake.max_srq_wr, fake.max_cqe));
@@ -116,26 +107,26 @@ unsafe extern "C" fn query_device(_: *mut Context, attr: *mut DeviceAttr) -> c_i
     attr.phys_port_cnt = 1;
     0
 }
-unsafe extern "C" fn query_port(_: *mut Context, _: u8, attr: *mut PortAttr) -> c_int {
-    // SAFETY: the caller gives the place of such a structure.
+unsafe extern "C" fn query_port(_: *mut IbvContext, _: u8, attr: *mut PortAttr) -> c_int {
+    // SAFETY: the caller passes such a structure.
     let attr = unsafe { &mut *attr };
     (attr.state, attr.active_mtu, attr.max_mtu, attr.lid) = (4, 3, 5, 1);
     0
 }
-unsafe extern "C" fn query_gid(_: *mut Context, _: u8, _: c_int, _: *mut [u64; 2]) -> c_int {
+unsafe extern "C" fn query_gid(_: *mut IbvContext, _: u8, _: c_int, _: *mut [u64; 2]) -> c_int {
     libc::EINVAL
 }
-unsafe extern "C" fn alloc_pd(_: *mut Context) -> *mut Opaque {
+unsafe extern "C" fn alloc_pd(_: *mut IbvContext) -> *mut Opaque {
     object(0u64).cast()
 }
 unsafe extern "C" fn dealloc_pd(pd: *mut Opaque) -> c_int {
-    // SAFETY: it is of `alloc_pd`.
+    // SAFETY: `alloc_pd` has made it.
     unsafe { free(pd.cast::<u64>()) }
 }
 unsafe extern "C" fn reg_mr(pd: *mut Opaque, addr: *mut c_void, length: size_t, access: c_int) -> *mut Mr {
     let is_full = with(|fake| fake.lockable.is_some_and(|most| fake.locked + length > most));
     if is_full || with(|fake| fake.fails_to_register) {
-        // SAFETY: the place of this thread's error number.
+        // SAFETY: the address of this thread's errno.
         unsafe { *libc::__errno_location() = libc::ENOMEM };
         return null_mut();
     }
@@ -146,7 +137,7 @@ unsafe extern "C" fn reg_mr(pd: *mut Opaque, addr: *mut c_void, length: size_t, 
     object(Mr { context: null_mut(), pd, addr, length, handle: 0, lkey: 1, rkey: 2 })
 }
 unsafe extern "C" fn dereg_mr(mr: *mut Mr) -> c_int {
-    // SAFETY: it is of `reg_mr`.
+    // SAFETY: `reg_mr` has made it.
     unsafe {
         let start = (*mr).addr as usize;
         with(|fake| {
@@ -156,23 +147,23 @@ unsafe extern "C" fn dereg_mr(mr: *mut Mr) -> c_int {
         free(mr)
     }
 }
-unsafe extern "C" fn create_comp_channel(context: *mut Context) -> *mut Channel {
-    // SAFETY: a call without pointers.
+unsafe extern "C" fn create_comp_channel(context: *mut IbvContext) -> *mut CompletionChannel {
+    // SAFETY: the call takes no pointers.
     let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-    object(Channel { context, fd })
+    object(CompletionChannel { context, fd })
 }
-unsafe extern "C" fn destroy_comp_channel(channel: *mut Channel) -> c_int {
-    // SAFETY: it is of `create_comp_channel`, and so is its descriptor.
+unsafe extern "C" fn destroy_comp_channel(channel: *mut CompletionChannel) -> c_int {
+    // SAFETY: `create_comp_channel` has made it and its descriptor.
     unsafe {
         libc::close((*channel).fd);
         free(channel)
     }
 }
 unsafe extern "C" fn create_cq(
-    context: *mut Context,
+    context: *mut IbvContext,
     cqe: c_int,
     cq_context: *mut c_void,
-    channel: *mut Channel,
+    channel: *mut CompletionChannel,
     _: c_int,
 ) -> *mut Cq {
     object(Cq { context, channel, cq_context, handle: 0, cqe })
@@ -184,21 +175,21 @@ unsafe extern "C" fn resize_cq(_: *mut Cq, cqe: c_int) -> c_int {
     })
 }
 unsafe extern "C" fn destroy_cq(cq: *mut Cq) -> c_int {
-    // SAFETY: it is of `create_cq`.
+    // SAFETY: `create_cq` has made it.
     unsafe { free(cq) }
 }
-unsafe extern "C" fn get_cq_event(_: *mut Channel, _: *mut *mut Cq, _: *mut *mut c_void) -> c_int {
+unsafe extern "C" fn get_cq_event(_: *mut CompletionChannel, _: *mut *mut Cq, _: *mut *mut c_void) -> c_int {
     -1
 }
 unsafe extern "C" fn ack_cq_events(_: *mut Cq, _: c_uint) {}
 unsafe extern "C" fn create_srq(_: *mut Opaque, init: *mut SrqInitAttr) -> *mut Srq {
-    // SAFETY: the caller gives such a structure.
+    // SAFETY: the caller passes such a structure.
     with(|fake| fake.shared = unsafe { (*init).max_wr });
-    // SAFETY: a device of the fake keeps its functions in its context, of which a queue needs one.
+    // SAFETY: `open_device` ignores its argument; a queue needs a context with its functions.
     object(Srq { context: unsafe { open_device(null_mut()) } })
 }
 unsafe extern "C" fn destroy_srq(srq: *mut Srq) -> c_int {
-    // SAFETY: it is of `create_srq`, and so is its context.
+    // SAFETY: `create_srq` has made it and its context.
     unsafe {
         free((*srq).context);
         free(srq)
@@ -213,12 +204,12 @@ unsafe extern "C" fn create_qp(_: *mut Opaque, init: *mut QpInitAttr) -> *mut Qp
         fake.open.push(fake.made);
         fake.made
     });
-    // SAFETY: the caller gives such a structure, whose queue is open.
+    // SAFETY: the caller passes such a structure, whose queue is open.
     let context = unsafe { (*(*init).send_cq).context };
     object(Qp { context, pointers: [null_mut(); 5], handle: 0, qp_num: number })
 }
 unsafe extern "C" fn modify_qp(qp: *mut Qp, attr: *mut QpAttr, _: c_int) -> c_int {
-    // SAFETY: the caller gives an open queue pair, and such a structure.
+    // SAFETY: the caller passes an open queue pair and such a structure.
     let (number, attr) = unsafe { ((*qp).qp_num, &*attr) };
     let (state, repetitions) = (attr.qp_state, attr.retry_cnt);
     with(|fake| {
@@ -236,7 +227,7 @@ unsafe extern "C" fn modify_qp(qp: *mut Qp, attr: *mut QpAttr, _: c_int) -> c_in
 }
 /// Drops the unread completions of the queue pair, as libraries do.
 unsafe extern "C" fn destroy_qp(qp: *mut Qp) -> c_int {
-    // SAFETY: it is of `create_qp`.
+    // SAFETY: `create_qp` has made it.
     unsafe {
         let number = (*qp).qp_num;
         with(|fake| {
@@ -253,7 +244,7 @@ unsafe extern "C" fn poll_cq(_: *mut Cq, most: c_int, entries: *mut Wc) -> c_int
     with(|fake| {
         let count = fake.done.len().min(most as usize);
         for (at, wc) in fake.done.drain(..count).enumerate() {
-            // SAFETY: the caller gives room for so many.
+            // SAFETY: the caller has room for `most` entries.
             unsafe { entries.add(at).write(wc) };
         }
         count as c_int
@@ -263,12 +254,12 @@ unsafe extern "C" fn req_notify_cq(_: *mut Cq, _: c_int) -> c_int {
     0
 }
 unsafe extern "C" fn post_srq_recv(_: *mut Srq, wr: *mut RecvWr, _: *mut *mut RecvWr) -> c_int {
-    // SAFETY: the caller gives such a structure.
+    // SAFETY: the caller passes such a structure.
     with(|fake| fake.receives.push_back(unsafe { (*wr).wr_id }));
     0
 }
 unsafe extern "C" fn post_send(_: *mut Qp, wr: *mut SendWr, _: *mut *mut SendWr) -> c_int {
-    // SAFETY: the caller gives such a structure.
+    // SAFETY: the caller passes such a structure.
     let wr = unsafe { &*wr };
     with(|fake| {
         fake.sends.push_back((wr.wr_id, wr.opcode, wr.send_flags));
@@ -281,14 +272,14 @@ unsafe extern "C" fn post_send(_: *mut Qp, wr: *mut SendWr, _: *mut *mut SendWr)
     0
 }
 unsafe extern "C" fn post_recv(_: *mut Qp, wr: *mut RecvWr, _: *mut *mut RecvWr) -> c_int {
-    // SAFETY: as for `post_srq_recv`.
+    // SAFETY: the caller passes such a structure.
     with(|fake| fake.receives.push_back(unsafe { (*wr).wr_id }));
     0
 }
 
-/// The oldest posted receive ends with an error, on this queue pair.
+/// Ends the oldest posted receive with an error, on this queue pair.
 pub(crate) fn flush(queue_pair: u32) {
-    // SAFETY: a structure of numbers, for which zeros are values.
+    // SAFETY: zeros are valid for this structure of numbers.
     let mut wc: Wc = unsafe { zeroed() };
     (wc.status, wc.qp_num) = (5, queue_pair);
     with(|fake| {
@@ -297,9 +288,9 @@ pub(crate) fn flush(queue_pair: u32) {
     });
 }
 
-/// The oldest of what was posted to be sent, written or read on this queue pair ends well.
+/// Ends the oldest posted send, write or read successfully, on this queue pair.
 pub(crate) fn complete(queue_pair: u32) {
-    // SAFETY: as for `flush`.
+    // SAFETY: zeros are valid for this structure of numbers.
     let mut wc: Wc = unsafe { zeroed() };
     wc.qp_num = queue_pair;
     with(|fake| {
@@ -308,9 +299,8 @@ pub(crate) fn complete(queue_pair: u32) {
     });
 }
 
-/// The functions of the library.
-pub(crate) fn symbols() -> Symbols {
-    Symbols {
+pub(crate) fn symbols() -> VerbsFunctions {
+    VerbsFunctions {
         get_device_list,
         free_device_list,
         get_device_name,

@@ -1,17 +1,20 @@
-//! libibverbs (InfiniBand, RoCE), opened when a program runs, behind safe functions.
+//! libibverbs (InfiniBand, RoCE), opened at run time, behind safe functions.
 //!
-//! Nothing of libibverbs is needed to build OxMPI, nor to run it where no job goes over it. A [`Library`] is opened by name; it lists the
-//! [`Device`]s of the machine and the state of their ports. An [`Adapter`] is one port of one device in use: a protection domain, a
-//! completion queue with its channel, perhaps a shared receive queue, registered memory that is divided into *slots* of one length, and
-//! reliable connections (queue pairs) with peers.
+//! OxMPI builds without libibverbs, and runs without it where no job uses it. A [`VerbsLibrary`] is
+//! opened by name; it lists the [`Device`]s of the machine and the state of their ports. An
+//! [`Adapter`] is a port of a device in use: a protection domain, a completion queue with its
+//! channel, an optional shared receive queue, registered memory that is divided into *slots* of one
+//! length, and reliable connections (queue pairs) with peers.
 //!
-//! Slots are why this is safe: a device writes only into registered memory, and all of that is the adapter's. A slot that is posted belongs
-//! to the device until its completion is read; [`Adapter::slot`] and [`Adapter::slot_mut`] refuse its bytes until then. What a peer may write
-//! is one word for each connection, read atomically. A *region* is memory of the program that is registered for one message: peers read it, or
-//! what was read from them is stored there. It holds the buffer until the device does not know it any more. Memory of a window is opened to
-//! peers, which read and write it at any time, as the program has promised that they may.
+//! Slots make this safe: a device writes only into registered memory, and all registered memory
+//! belongs to the adapter. A posted slot belongs to the device until its completion is read;
+//! [`Adapter::slot`] and [`Adapter::slot_mut`] return no bytes until then. A peer may write one
+//! word for each connection, which is read atomically. A *region* is memory of the program that is
+//! registered for one message: peers read it, or reads from peers store into it. It holds its
+//! buffer until it is deregistered. The memory of a window is opened to peers, which read and write
+//! it at any time, as the program has permitted.
 //!
-//! [`declarations`] has what libibverbs' own pages say; it is the only foreign interface here.
+//! [`declarations`] follows libibverbs' own pages; it is the only foreign interface of this crate.
 
 mod adapter;
 mod arena;
@@ -24,7 +27,7 @@ mod limits;
 mod tests;
 
 pub use adapter::{
-    Adapter, AdapterSettings, AtomicOperation, AtomicScope, Completion, LocalEnd, Operation, RETRIES,
+    Adapter, AdapterOperation, AdapterSettings, AtomicOperation, AtomicScope, Completion, LocalEnd, RETRIES,
     Refusal, RegionId, RemoteEnd, RemoteMemory, SlotId,
 };
-pub use library::{Device, LIBRARY, Library, Port, VerbsError};
+pub use library::{Device, DevicePort, LIBRARY, VerbsError, VerbsLibrary};

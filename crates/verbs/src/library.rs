@@ -1,7 +1,7 @@
 //! The library, and the devices and ports of this machine.
 
 use crate::declarations::{
-    Context, DeviceAttr, IBV_LINK_LAYER_ETHERNET, IBV_PORT_ACTIVE, Opaque, PortAttr, Symbols,
+    DeviceAttr, IBV_LINK_LAYER_ETHERNET, IBV_PORT_ACTIVE, IbvContext, Opaque, PortAttr, VerbsFunctions,
 };
 use crate::limits::AtomicScope;
 use libc::c_int;
@@ -11,66 +11,31 @@ use std::fmt;
 use std::mem::{transmute_copy, zeroed};
 use std::sync::Arc;
 
-/// The name under which the loader finds libibverbs.
+/// libibverbs' file name for the loader.
 pub const LIBRARY: &str = "libibverbs.so.1";
 
-/// Why InfiniBand cannot be used. The text is for a person.
+/// The reason why InfiniBand cannot be used, with a text for users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerbsError {
-    /// The library is not there.
     #[error(
         "libibverbs cannot be loaded ({0}): install it (Debian: libibverbs1 and ibverbs-providers), or name its file by the parameter \
          rpi_ib_library"
     )]
     Missing(String),
-    /// It is something else.
     #[error("'{library}' has no function {symbol}: it is no libibverbs")]
-    Symbol {
-        /// The file.
-        library: String,
-        /// What it lacks.
-        symbol: String,
-    },
-    /// A call has failed.
+    Symbol { library: String, symbol: String },
     #[error("libibverbs, device {device}: {call} says: {why}")]
-    Call {
-        /// The device.
-        device: String,
-        /// The call.
-        call: &'static str,
-        /// Its errno.
-        errno: i32,
-        /// The text of that.
-        why: String,
-    },
-    /// The device supports fewer envelopes than the parameters request.
+    Call { device: String, call: &'static str, errno: i32, why: String },
     #[error(
         "rpi_ib_num_envelopes is {envelopes}, and device {device} has room for at most {most} {what}: {remedy}"
     )]
-    Limit {
-        /// The device.
-        device: String,
-        /// The value of the parameter.
-        envelopes: u32,
-        /// What the device supports.
-        most: u32,
-        /// Of what.
-        what: &'static str,
-        /// What to do about it.
-        remedy: &'static str,
-    },
-    /// A resource of the device is exhausted.
+    Limit { device: String, envelopes: u32, most: u32, what: &'static str, remedy: &'static str },
     #[error("device {device} has no more {what}")]
-    Exhausted {
-        /// The device.
-        device: String,
-        /// Of what.
-        what: &'static str,
-    },
+    Exhausted { device: String, what: &'static str },
 }
 
 impl VerbsError {
-    /// Whether a limit is reached: of the memory that a process may lock, or of a resource of the device.
+    /// Whether a limit is reached: on locked memory, or of a resource of the device.
     pub fn is_out_of_memory(&self) -> bool {
         match self {
             VerbsError::Call { errno, .. } => [libc::ENOMEM, libc::EAGAIN].contains(errno),
@@ -80,19 +45,19 @@ impl VerbsError {
     }
 }
 
-/// libibverbs, loaded into this program. It stays loaded, as its providers do.
-pub struct Library {
-    pub(crate) symbols: Symbols,
+/// libibverbs, loaded into this program for good, as its providers are.
+pub struct VerbsLibrary {
+    pub(crate) symbols: VerbsFunctions,
     name: String,
 }
 
-impl fmt::Debug for Library {
+impl fmt::Debug for VerbsLibrary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Library({})", self.name)
+        write!(f, "VerbsLibrary({})", self.name)
     }
 }
 
-impl fmt::Display for Library {
+impl fmt::Display for VerbsLibrary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "libibverbs ({})", self.name)
     }
@@ -100,30 +65,30 @@ impl fmt::Display for Library {
 
 /// A port of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
-    /// Its number, from 1.
+pub struct DevicePort {
+    /// From 1.
     pub number: u8,
-    /// Its state as ibv_query_port(3) numbers it; 4 is active.
+    /// As in ibv_query_port(3); 4 is active.
     pub state: i32,
-    /// The MTU that is in force, bytes.
+    /// The active MTU in bytes.
     pub mtu: usize,
-    /// The highest that the port can have, bytes.
+    /// The port's limit in bytes.
     pub max_mtu: usize,
-    /// Its local identifier; 0 over Ethernet.
+    /// The local identifier; 0 over Ethernet.
     pub lid: u16,
-    /// Whether it is Ethernet (RoCE).
+    /// RoCE.
     pub is_ethernet: bool,
-    /// The place in the port's table of the global identifier that is used, and that identifier.
+    /// The global identifier in use, with its index in the port's table.
     pub gid: Option<(u8, [u8; 16])>,
 }
 
-impl Port {
-    /// Whether it carries data.
+impl DevicePort {
+    /// Whether the port carries data.
     pub fn is_active(&self) -> bool {
         self.state == IBV_PORT_ACTIVE
     }
 
-    /// The name of its state.
+    /// The name of the state.
     pub fn state_name(&self) -> &'static str {
         match self.state {
             1 => "down",
@@ -136,63 +101,55 @@ impl Port {
     }
 }
 
-/// A device, and what its driver said of it when it was listed.
+/// A device, as its driver reported it when it was listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Its name.
     pub name: String,
-    /// Its ports; none if it could not be opened.
-    pub ports: Vec<Port>,
-    /// With what its operations on words of this host are atomic.
+    /// Empty if the device could not be opened.
+    pub ports: Vec<DevicePort>,
+    /// The scope of its operations on words of this host.
     pub atomics: AtomicScope,
-    /// Why it could not be opened.
+    /// The reason why the device could not be opened.
     pub trouble: Option<String>,
 }
 
-/// An MTU in bytes, of its number in the interface.
+/// An MTU in bytes, from its number in the interface.
 fn mtu_bytes(number: c_int) -> usize {
     if (1..=5).contains(&number) { 128 << number } else { 0 }
 }
 
-/// An open context, closed when this is dropped.
+/// An open context, closed on drop.
 pub(crate) struct OpenContext {
-    library: Arc<Library>,
-    pub(crate) raw: *mut Context,
+    library: Arc<VerbsLibrary>,
+    pub(crate) raw: *mut IbvContext,
 }
 
 impl Drop for OpenContext {
     fn drop(&mut self) {
-        // SAFETY: it is open, and all that was made of it is gone: the adapter drops it last.
+        // SAFETY: it is open, and the adapter drops it after all objects made from it.
         unsafe { (self.library.symbols.close_device)(self.raw) };
     }
 }
 
-impl Library {
+impl VerbsLibrary {
     /// Loads the library `name`: a file name as the loader takes it.
-    ///
-    /// # Errors
-    /// See [`VerbsError`].
-    pub fn open(name: &str) -> Result<Arc<Library>, VerbsError> {
+    pub fn open(name: &str) -> Result<Arc<VerbsLibrary>, VerbsError> {
         if name.contains('\0') {
             return Err(VerbsError::Missing(format!("'{name}' is no file name")));
         }
         let opened = ForeignLibrary::open(name).map_err(VerbsError::Missing)?;
         let symbols = symbols(&opened, name)?;
         keep_signals(|| fork_safely(&opened));
-        Ok(Arc::new(Library { symbols, name: name.to_string() }))
+        Ok(Arc::new(VerbsLibrary { symbols, name: name.to_string() }))
     }
 
-    /// A library of these functions.
     #[cfg(test)]
-    pub(crate) fn with_symbols(symbols: Symbols) -> Arc<Library> {
-        Arc::new(Library { symbols, name: "fake".to_string() })
+    pub(crate) fn with_symbols(symbols: VerbsFunctions) -> Arc<VerbsLibrary> {
+        Arc::new(VerbsLibrary { symbols, name: "fake".to_string() })
     }
 
     /// The devices of this machine and the states of their ports.
-    ///
-    /// # Errors
-    /// If the library lists none because of an error. An empty list is none.
-    pub fn devices(self: &Arc<Library>) -> Result<Vec<Device>, VerbsError> {
+    pub fn devices(self: &Arc<VerbsLibrary>) -> Result<Vec<Device>, VerbsError> {
         self.each_device(|name, raw| {
             let found = self.open_context(name, raw).and_then(|context| {
                 let atomics = AtomicScope::of(&self.query_device(name, &context)?);
@@ -204,8 +161,7 @@ impl Library {
         })
     }
 
-    /// Opens the device of this name.
-    pub(crate) fn open_named(self: &Arc<Library>, wanted: &str) -> Result<OpenContext, VerbsError> {
+    pub(crate) fn open_named(self: &Arc<VerbsLibrary>, wanted: &str) -> Result<OpenContext, VerbsError> {
         let found = self.each_device(|name, raw| (name == wanted).then(|| self.open_context(name, raw)))?;
         found
             .into_iter()
@@ -214,19 +170,20 @@ impl Library {
     }
 
     fn each_device<T>(
-        self: &Arc<Library>,
+        self: &Arc<VerbsLibrary>,
         of: impl FnMut(&str, *mut Opaque) -> Option<T>,
     ) -> Result<Vec<T>, VerbsError> {
-        // The first list starts libibverbs, which opens the drivers of the devices; a driver starts with its first device.
+        // The first list starts libibverbs, which opens the drivers of the devices; a driver starts
+        // with its first device.
         keep_signals(|| self.list_devices(of))
     }
 
     fn list_devices<T>(
-        self: &Arc<Library>,
+        self: &Arc<VerbsLibrary>,
         mut of: impl FnMut(&str, *mut Opaque) -> Option<T>,
     ) -> Result<Vec<T>, VerbsError> {
         let mut count = 0;
-        // SAFETY: it writes the number of devices, and makes a list that ends with null.
+        // SAFETY: it writes the number of devices, and returns a list that ends with null.
         let list = unsafe { (self.symbols.get_device_list)(&mut count) };
         if list.is_null() {
             let errno = last_errno();
@@ -238,7 +195,7 @@ impl Library {
         }
         let mut all = Vec::new();
         for at in 0..count.max(0) as usize {
-            // SAFETY: the list has so many devices, and is there until it is freed below.
+            // SAFETY: the list has `count` devices, and exists until it is freed below.
             unsafe {
                 let device = *list.add(at);
                 let name = text((self.symbols.get_device_name)(device));
@@ -250,7 +207,11 @@ impl Library {
         Ok(all)
     }
 
-    fn open_context(self: &Arc<Library>, name: &str, device: *mut Opaque) -> Result<OpenContext, VerbsError> {
+    fn open_context(
+        self: &Arc<VerbsLibrary>,
+        name: &str,
+        device: *mut Opaque,
+    ) -> Result<OpenContext, VerbsError> {
         // SAFETY: a device of a list that is not freed yet.
         let raw = unsafe { (self.symbols.open_device)(device) };
         if raw.is_null() {
@@ -259,9 +220,8 @@ impl Library {
         Ok(OpenContext { library: self.clone(), raw })
     }
 
-    /// What the device can do.
     pub(crate) fn query_device(&self, name: &str, context: &OpenContext) -> Result<DeviceAttr, VerbsError> {
-        // SAFETY: a structure of numbers, for which zeros are values; the call fills it.
+        // SAFETY: zeros are valid for this structure of numbers; the call fills it.
         let (attr, answer) = unsafe {
             let mut attr: DeviceAttr = zeroed();
             let answer = (self.symbols.query_device)(context.raw, &mut attr);
@@ -270,14 +230,13 @@ impl Library {
         if answer == 0 { Ok(attr) } else { Err(self.error(name, "ibv_query_device", answer)) }
     }
 
-    /// The ports of an open device.
-    pub(crate) fn ports(&self, name: &str, context: &OpenContext) -> Result<Vec<Port>, VerbsError> {
+    pub(crate) fn ports(&self, name: &str, context: &OpenContext) -> Result<Vec<DevicePort>, VerbsError> {
         let count = self.query_device(name, context)?.phys_port_cnt;
         (1..=count).map(|number| self.port(name, context, number)).collect()
     }
 
-    fn port(&self, name: &str, context: &OpenContext, number: u8) -> Result<Port, VerbsError> {
-        // SAFETY: as for `query_device`. The library's symbol writes the first 48 bytes of this structure.
+    fn port(&self, name: &str, context: &OpenContext, number: u8) -> Result<DevicePort, VerbsError> {
+        // SAFETY: zeros are valid for these numbers; the library writes the first 48 bytes.
         let (attr, answer) = unsafe {
             let mut attr: PortAttr = zeroed();
             let answer = (self.symbols.query_port)(context.raw, number, &mut attr);
@@ -297,7 +256,7 @@ impl Library {
             (answer == 0 && gid != [0, 0]).then_some((at as u8, bytes))
         });
         let kind = |at: u8| gid_kind(name, number, at);
-        Ok(Port {
+        Ok(DevicePort {
             number,
             state: attr.state,
             mtu: mtu_bytes(attr.active_mtu),
@@ -313,14 +272,14 @@ impl Library {
         VerbsError::Call { device: device.to_string(), call, errno: errno.abs(), why }
     }
 
-    /// What the status of a completion means.
     pub(crate) fn status(&self, status: c_int) -> String {
-        // SAFETY: it gives a constant string.
+        // SAFETY: it returns a constant string.
         unsafe { text((self.symbols.wc_status_str)(status)) }
     }
 }
 
-/// Of an Ethernet port the first identifier of RoCE version 2 for an IPv4 address, else of that version, else any; of InfiniBand the first.
+/// The identifier to use: of an Ethernet port the first of RoCE version 2 for an IPv4 address, else
+/// of that version, else any; of InfiniBand the first.
 fn best_gid(
     gids: Vec<(u8, [u8; 16])>,
     is_ethernet: bool,
@@ -337,7 +296,7 @@ fn best_gid(
     gids.into_iter().min_by_key(rank)
 }
 
-/// What the kernel says of the kind of an identifier.
+/// The kernel's text for the type of an identifier.
 fn gid_kind(device: &str, port: u8, at: u8) -> String {
     let file = format!("/sys/class/infiniband/{device}/ports/{port}/gid_attrs/types/{at}");
     std::fs::read_to_string(file).unwrap_or_default()
@@ -347,20 +306,21 @@ pub(crate) fn last_errno() -> c_int {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// Has the library keep what a device uses out of children that this process forks: their copy-on-write would take its pages from the
-/// device (ibv_fork_init(3)). That has to come before any device is opened. Whether the library has done so: one that cannot is of use
-/// as well, as long as nothing forks.
+/// Calls ibv_fork_init(3), which keeps a device's memory out of forked children: their
+/// copy-on-write would take its pages from the device. Must come before any device is opened.
+/// Returns whether the library has the function; without it the adapter works as long as the
+/// process does not fork.
 fn fork_safely(library: &ForeignLibrary) -> bool {
     let Some(found) = library.symbol(c"ibv_fork_init") else { return false };
-    // SAFETY: the library's function of this name has no arguments and gives an errno; a second call does nothing.
+    // SAFETY: the library's function of this name has no arguments and returns an errno; a second
+    // call does nothing.
     unsafe {
         let init: unsafe extern "C" fn() -> c_int = transmute_copy(&found);
         init() == 0
     }
 }
 
-/// Finds the functions of a library that is loaded.
-fn symbols(opened: &ForeignLibrary, library: &str) -> Result<Symbols, VerbsError> {
+fn symbols(opened: &ForeignLibrary, library: &str) -> Result<VerbsFunctions, VerbsError> {
     let find = |symbol: &'static CStr| {
         let missing = || VerbsError::Symbol {
             library: library.to_string(),
@@ -371,11 +331,11 @@ fn symbols(opened: &ForeignLibrary, library: &str) -> Result<Symbols, VerbsError
     macro_rules! of {
         ($name:literal) => {{
             let found = find($name)?;
-            // SAFETY: the type of the field is that of the library's function of this name.
+            // SAFETY: the field has the type of the library's function of this name.
             unsafe { transmute_copy(&found) }
         }};
     }
-    Ok(Symbols {
+    Ok(VerbsFunctions {
         get_device_list: of!(c"ibv_get_device_list"),
         free_device_list: of!(c"ibv_free_device_list"),
         get_device_name: of!(c"ibv_get_device_name"),
@@ -410,13 +370,13 @@ mod tests {
 
     #[test]
     fn a_missing_library_is_named_with_the_remedy() {
-        let why = Library::open("/nonexistent/libibverbs.so.1").unwrap_err().to_string();
+        let why = VerbsLibrary::open("/nonexistent/libibverbs.so.1").unwrap_err().to_string();
         assert!(why.contains("/nonexistent/libibverbs.so.1") && why.contains("rpi_ib_library"), "{why}");
     }
 
     #[test]
     fn another_library_is_no_libibverbs() {
-        let why = Library::open("libm.so.6").unwrap_err();
+        let why = VerbsLibrary::open("libm.so.6").unwrap_err();
         let symbol = "ibv_get_device_list".to_string();
         assert_eq!(why, VerbsError::Symbol { library: "libm.so.6".into(), symbol });
     }

@@ -1,17 +1,16 @@
-//! What a device can do, and what is used of it.
+//! The limits of a device, and the settings that fit them.
 
 use crate::adapter::AdapterSettings;
 use crate::declarations::{DeviceAttr, IBV_ATOMIC_GLOB, IBV_ATOMIC_HCA};
 use crate::library::VerbsError;
 
-/// To what operations of an adapter on words of its host are atomic.
+/// The scope of an adapter's atomic operations on words of its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AtomicScope {
-    /// It has no such operations.
     None,
-    /// To those of the same adapter.
+    /// Atomic among operations of the same adapter.
     Adapter,
-    /// To all, also those of the host's processors.
+    /// Atomic among all accesses, also of the host's processors.
     Everything,
 }
 
@@ -24,7 +23,7 @@ impl AtomicScope {
         }
     }
 
-    /// With what such operations are atomic, for a person.
+    /// The scope in words, for users.
     pub fn partners(self) -> &'static str {
         match self {
             AtomicScope::None => "nothing",
@@ -34,21 +33,21 @@ impl AtomicScope {
     }
 }
 
-/// The lengths of queues that a device supports at most, and what it can do to words.
+/// The longest queues of a device, and its atomic operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeviceLimits {
     /// Operations in a queue of a queue pair.
     pub(crate) queue_pair: u32,
-    /// Receives in a shared receive queue; 0 if there are none.
+    /// Receives in a shared receive queue; 0 without such queues.
     pub(crate) shared: u32,
     /// Completions in a completion queue.
     pub(crate) completions: u32,
-    /// RDMA reads of a queue pair that are under way at the same time, in each direction.
+    /// Simultaneous RDMA reads of a queue pair, in each direction.
     pub(crate) reads: u8,
     pub(crate) atomics: AtomicScope,
 }
 
-/// As many reads under way suffice for any distance within a machine room.
+/// The most simultaneous reads: enough for any distance within a machine room.
 const READS: i32 = 16;
 
 impl DeviceLimits {
@@ -63,10 +62,8 @@ impl DeviceLimits {
         }
     }
 
-    /// The length of the shared receive queue, if there is one, with which these settings fit the device.
-    ///
-    /// # Errors
-    /// [`VerbsError::Limit`]: a connection does not fit.
+    /// The length of the shared receive queue, if there is one, with which these settings fit the
+    /// device.
     pub(crate) fn check(&self, settings: &AdapterSettings) -> Result<Option<u32>, VerbsError> {
         let AdapterSettings { device, shared, send_depth, receive_depth, .. } = settings;
         let check = |envelopes: u32, most: u32, what: &'static str, remedy: &'static str| {
@@ -91,7 +88,8 @@ impl DeviceLimits {
         Ok(Some((*shared).min(self.shared).min((self.completions / 2).max(*receive_depth)).min(left)))
     }
 
-    /// The lengths of a completion queue to try, in this order, for so many completions. `None`: the device has none that long.
+    /// The lengths of a completion queue to try, in order, for this number of completions; `None`
+    /// above the device's limit.
     pub(crate) fn completion_queue(&self, completions: u32) -> Option<[u32; 2]> {
         let doubled = completions.checked_next_power_of_two().unwrap_or(completions);
         (completions <= self.completions).then_some([doubled.min(self.completions), completions])
@@ -129,7 +127,7 @@ mod tests {
         assert_eq!(DEVICE.check(&settings(64, Some(4096))), Ok(Some(1000)));
         assert_eq!(DEVICE.check(&settings(64, Some(500))), Ok(Some(500)));
         assert_eq!(DEVICE.check(&settings(64, None)), Ok(None));
-        // The completion queue has room for sends too.
+        // The completion queue has room for sends, too.
         let small = DeviceLimits { completions: 600, ..DEVICE };
         assert_eq!(small.check(&settings(64, Some(4096))), Ok(Some(300)));
     }

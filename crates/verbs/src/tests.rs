@@ -1,11 +1,11 @@
-//! The adapter over a library in memory.
+//! The adapter over a simulated library.
 
 mod accesses;
 mod lasting;
 
-use crate::adapter::{Adapter, AdapterSettings, DRAIN, Operation};
+use crate::adapter::{Adapter, AdapterOperation, AdapterSettings, DRAIN};
 use crate::fake::{self, with};
-use crate::library::{Library, VerbsError};
+use crate::library::{VerbsError, VerbsLibrary};
 use oxmpi_mem::memory::Owned;
 use std::time::Instant;
 
@@ -21,10 +21,10 @@ fn open(shared: Option<u32>) -> Result<Adapter, VerbsError> {
         receive_depth: 16,
         ack_timeout: 18,
     };
-    Adapter::open(&Library::with_symbols(fake::symbols()), settings)
+    Adapter::open(&VerbsLibrary::with_symbols(fake::symbols()), settings)
 }
 
-/// Sets what the device supports.
+/// Sets the limits of the device.
 fn device(max_qp_wr: i32, max_srq_wr: i32, max_cqe: i32) {
     with(|fake| {
         (fake.max_qp_wr, fake.max_srq_wr, fake.max_cqe, fake.memory) =
@@ -48,7 +48,7 @@ fn a_connection_that_cannot_be_made_leaves_nothing() {
     device(100, 0, 1100);
     let mut adapter = open(None).unwrap();
     let first = adapter.create(1).unwrap();
-    // Without what they take given back, the completion queue and the words would be exhausted.
+    // Without the release of their resources, queue and words would be exhausted.
     for _ in 0..300 {
         with(|fake| fake.fails_to_create = true);
         adapter.create(1).unwrap_err();
@@ -92,11 +92,11 @@ fn a_queue_pair_stays_until_its_receives_have_come_back() {
     adapter.close(end);
     assert!(adapter.take_closed().is_empty(), "its receive is under way");
     fake::flush(end);
-    assert_eq!(polled(&mut adapter), [Operation::Receive(slots[0], 0)]);
+    assert_eq!(polled(&mut adapter), [AdapterOperation::Receive(slots[0], 0)]);
     assert_eq!((adapter.take_closed(), with(|fake| fake.open.len())), (vec![end], 0));
 }
 
-fn polled(adapter: &mut Adapter) -> Vec<Operation> {
+fn polled(adapter: &mut Adapter) -> Vec<AdapterOperation> {
     let mut into = Vec::new();
     adapter.poll(&mut into).unwrap();
     into.into_iter().map(|completion| completion.operation).collect()
@@ -115,7 +115,7 @@ fn no_slot_of_a_shared_queue_is_lost_with_a_queue_pair() {
     adapter.close(end);
     assert_eq!(with(|fake| fake.broken.clone()), [end]);
     assert_eq!(polled(&mut adapter), []);
-    // What it had taken ends only now; destroyed before, it would lose the slot.
+    // Its receive ends only now: destroyed before, it would lose the slot.
     assert!(adapter.take_closed().is_empty());
     fake::flush(end);
     std::thread::sleep(DRAIN);
@@ -125,7 +125,7 @@ fn no_slot_of_a_shared_queue_is_lost_with_a_queue_pair() {
     assert_eq!(polled(&mut adapter), []);
     assert_eq!((adapter.take_closed(), with(|fake| fake.open.len())), (vec![end], 0));
     assert!(start.elapsed() >= DRAIN);
-    // Both slots are the caller's again, and go into the shared queue though their queue pair is gone.
+    // Both slots belong to the caller again, although their queue pair is gone.
     for slot in &slots[..2] {
         adapter.receive(end, *slot).unwrap();
     }
@@ -147,7 +147,7 @@ fn a_region_holds_its_buffer_until_no_read_into_it_is_under_way() {
     assert_eq!(posted.iter().map(|(_, kind, flags)| (*kind, *flags)).collect::<Vec<_>>(), [(4, 2), (4, 3)]);
     assert!(!adapter.deregister(region));
     fake::complete(end);
-    assert_eq!(polled(&mut adapter), [Operation::Read(region)]);
+    assert_eq!(polled(&mut adapter), [AdapterOperation::Read(region)]);
     assert!(!adapter.deregister(region), "the check is still read");
     let memory = memory.into_vec().expect_err("the region holds it");
     fake::complete(end);
@@ -173,7 +173,7 @@ fn peers_may_read_what_is_exposed_and_nobody_may_write_it() {
     assert_eq!(adapter.check_of(region), 77);
     assert!(adapter.deregister(region) && adapter.exposed(region).is_none());
     assert_eq!(with(access), None);
-    // Its check is used again, and was cleared.
+    // Its check is reused, and was cleared.
     let region = adapter.expose(&memory.buf()).unwrap();
     assert_eq!((adapter.exposed(region).unwrap().check, adapter.check_of(region)), (place.check, 0));
     with(|fake| fake.fails_to_register = true);

@@ -7,7 +7,7 @@ use crate::library::is_finalized;
 use crate::objects::locked;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Datatype, TCvarHandle, TEnum};
-use oxmpi_param::{Change, Found, Param, Params, Unit, Value};
+use oxmpi_param::{ChangeRule, Found, Param, Params, Unit, Value};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{LazyLock, Mutex};
 
@@ -76,8 +76,8 @@ fn value_of(param: &Param) -> Value {
 
 fn check_change(param: &Param) -> Result<()> {
     let is_now = match param.change {
-        Change::Never => return Err(abi::MPI_T_ERR_CVAR_SET_NEVER),
-        Change::Always | Change::Alike => !is_finalized(),
+        ChangeRule::Never => return Err(abi::MPI_T_ERR_CVAR_SET_NEVER),
+        ChangeRule::Always | ChangeRule::Alike => !is_finalized(),
     };
     if is_now { Ok(()) } else { Err(abi::MPI_T_ERR_CVAR_SET_NOT_NOW) }
 }
@@ -127,9 +127,9 @@ mpi! {
             let choice = matches!(param.unit, Unit::Choice(_) | Unit::Set { .. });
             let items = choice.then(|| oxmpi_core::tool::enums::find(param.name)).flatten();
             let reach = match param.change {
-                Change::Never => abi::MPI_T_SCOPE_CONSTANT,
-                Change::Always => abi::MPI_T_SCOPE_LOCAL,
-                Change::Alike => abi::MPI_T_SCOPE_ALL_EQ,
+                ChangeRule::Never => abi::MPI_T_SCOPE_CONSTANT,
+                ChangeRule::Always => abi::MPI_T_SCOPE_LOCAL,
+                ChangeRule::Alike => abi::MPI_T_SCOPE_ALL_EQ,
             };
             // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {

@@ -5,7 +5,7 @@ use oxmpi_core::tool::categories::Category;
 use oxmpi_core::tool::enums;
 use oxmpi_core::tool::events::{EventType, Source};
 use oxmpi_param::select::SelectionStep;
-use oxmpi_param::{Change, Params, SelectError, Unit, Value};
+use oxmpi_param::{ChangeRule, Params, SelectError, Unit, Value};
 use oxmpi_param::{Level, Param};
 use serde_json::{Map, Value as Json, json};
 
@@ -79,7 +79,7 @@ fn selection(options: &InfoOptions, params: &Params) -> Json {
             "steps": all(&found.steps),
             "world": World::new(params, options.ranks()).map(|world| world.json()),
         }),
-        Err(SelectError::Impossible(failed)) => {
+        Err(SelectError::NothingLeft(failed)) => {
             json!({ "error": failed.to_string(), "steps": all(&failed.steps) })
         }
         Err(error) => json!({ "error": error.to_string() }),
@@ -154,9 +154,9 @@ fn one(params: &Params, param: &Param) -> Json {
         "accepted": param.wanted(),
         "level": level(param.level),
         "change": match param.change {
-            Change::Never => "never",
-            Change::Always => "always",
-            Change::Alike => "always, on all ranks alike",
+            ChangeRule::Never => "never",
+            ChangeRule::Always => "always",
+            ChangeRule::Alike => "always, on all ranks alike",
         },
         "help": param.help,
     });

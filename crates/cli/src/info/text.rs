@@ -118,7 +118,7 @@ fn selection(options: &InfoOptions, params: &Params) -> String {
             out += &format!("  rpi {}, coll {coll}{cr}, {}\n", found.rpi, found.level);
             (found.steps, true)
         }
-        Err(SelectError::Impossible(failed)) => (failed.steps, false),
+        Err(SelectError::NothingLeft(failed)) => (failed.steps, false),
         Err(_) => (Vec::new(), false), // reported with the other errors
     };
     steps.iter().for_each(|step| out += &format!("  {}\n", step.to_string().replace('\n', "\n  ")));

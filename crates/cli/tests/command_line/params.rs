@@ -116,7 +116,7 @@ fn info_says_value_source_type_and_level_of_each_parameter() {
     let (_, out, _) = home.run(&["info", "--select"], &env);
     assert!(
         out.contains(
-            "rpi shm is dropped: 'tcp' is asked for (parameter 'rpi' from environment variable OXMPI_MCA_rpi)"
+            "rpi shm is dropped: 'tcp' is requested (parameter 'rpi' from environment variable OXMPI_MCA_rpi)"
         ) && out.contains(
             "  rpi tcp, coll hcoll, accelerator, self, sync, smp, shmem, inter, tuned, ftagree, libnbc, ucc, basic, MPI_THREAD_SINGLE\n"
         ) && out.contains("\n  8. "),
@@ -425,7 +425,7 @@ fn transports_are_selected_in_the_words_of_open_mpi() {
     assert_eq!((code, out.as_str()), (2, ""));
     assert_eq!(
         err,
-        "mpirun: parameter 'rpi' asks for 'tcp' (from --mca rpi tcp), but parameter 'btl' is 'self,sm' (from environment \
+        "mpirun: parameter 'rpi' requests 'tcp' (from --mca rpi tcp), but parameter 'btl' is 'self,sm' (from environment \
          variable OMPI_MCA_btl), which leaves it out: leave out one of the two\n"
     );
     for (args, text) in [
@@ -506,7 +506,7 @@ fn sets_of_parameters_stand_between_the_command_line_and_the_environment() {
     let lines: Vec<_> = err.lines().collect();
     assert_eq!(lines[0], "mpirun: parameter file ./none: there is no such file");
     assert!(
-        lines[1].starts_with("mpirun: parameter file nowhere: there is no such file; looked for nowhere, "),
+        lines[1].starts_with("mpirun: parameter file nowhere: there is no such file; searched: nowhere, "),
         "{err}"
     );
     std::fs::write(sets.join("bad"), "\nwait_yields = 3 --mca\n-x A=1 -np 3\n").unwrap();

@@ -200,7 +200,7 @@ fn what_cannot_be_is_refused_with_reason_source_and_remedy() {
         (&[("btl", "^sm,tcp")], &["leaves no way"]),
         (&[("btl", "self,openib")], &["rpi ib: no device under"]),
         (&[("btl", "self,ugni")], &["'ugni': OxMPI has no transport of this name"]),
-        (&[("rpi", "tcp,crtcp"), ("btl", "self,sm")], &["asks for 'tcp,crtcp'", "'btl' is 'self,sm'"]),
+        (&[("rpi", "tcp,crtcp"), ("btl", "self,sm")], &["requests 'tcp,crtcp'", "'btl' is 'self,sm'"]),
         (&[("rpi", "ib,gm")], &["rpi gm: there is no Myrinet interface", "rpi ib: no device under"]),
         (&[("btl", "self,tpc")], &["no module 'tpc'", "did you mean 'tcp'"]),
         (&[("btl", "self,^tcp")], &["in front of the whole list"]),
@@ -210,15 +210,15 @@ fn what_cannot_be_is_refused_with_reason_source_and_remedy() {
             &[("pml", "ob1"), ("mtl", "ofi")],
             &["'pml' is 'ob1'", "leaves out 'cm'", "leave out one of the two"],
         ),
-        (&[("pml", "ob1"), ("rpi", "ofi")], &["asks for 'ofi'", "'pml' is 'ob1' (from --mca pml ob1)"]),
+        (&[("pml", "ob1"), ("rpi", "ofi")], &["requests 'ofi'", "'pml' is 'ob1' (from --mca pml ob1)"]),
         (&[("pml", "cm"), ("mtl", "^ofi,portals4")], &["'pml' is 'cm'", "no transport is left"]),
-        (&[("rpi", "tcp"), ("mtl", "ofi")], &["asks for 'tcp'", "'mtl' is 'ofi' (from --mca mtl ofi)"]),
-        (&[("rpi", "ofi"), ("mtl", "^ofi")], &["asks for 'ofi'", "'mtl' is '^ofi'"]),
+        (&[("rpi", "tcp"), ("mtl", "ofi")], &["requests 'tcp'", "'mtl' is 'ofi' (from --mca mtl ofi)"]),
+        (&[("rpi", "ofi"), ("mtl", "^ofi")], &["requests 'ofi'", "'mtl' is '^ofi'"]),
         (&[("mtl", "psm2")], &["by libfabric", "'--mca mtl ofi'"]),
         (&[("mtl", "oif")], &["did you mean 'ofi'", "has ofi, portals4"]),
         (
             &[("rpi", "tcp"), ("btl", "self,sm")],
-            &["asks for 'tcp' (from --mca rpi tcp)", "'btl' is 'self,sm' (from --mca btl self,sm)"],
+            &["requests 'tcp' (from --mca rpi tcp)", "'btl' is 'self,sm' (from --mca btl self,sm)"],
         ),
     ] {
         let error = chosen(pairs).unwrap_err();

@@ -1,4 +1,4 @@
-//! Collectives between ranks on threads, against what they should give.
+//! Collectives between ranks on threads, compared with the expected results.
 
 use oxmpi::{BitAnd, BitOr, BitXor, Comparison, Max, Min, Op, Product, RequestSet, Sum, threads};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -106,7 +106,7 @@ fn a_panic_in_an_operation_comes_out_after_the_reduction() {
         if let Err(payload) = outcome {
             assert_eq!(payload.downcast_ref::<String>().unwrap(), "no such sum");
         }
-        // Everything is still in order.
+        // The communicator still works.
         assert_eq!(world.all_reduce_one(world.rank(), Sum).unwrap(), 1);
     });
 }
@@ -127,7 +127,7 @@ fn communicators_are_apart() {
         assert_eq!(copy.recv::<i32>(left, 0).unwrap().0, [2]);
         assert_eq!(world.recv::<i32>(left, 0).unwrap().0, [1]);
         assert_eq!(half.all_gather(&[me]).unwrap(), [2 + me % 2, me % 2]);
-        // A message outlives the communicator it is sent on.
+        // A message outlives the communicator on which it is sent.
         let sent = copy.issend(vec![3; 50_000], right, 1).unwrap();
         if me % 2 == 0 {
             drop(half);
@@ -150,7 +150,7 @@ fn data_move_in_place() {
             let (me, size) = (world.rank(), world.size());
             for len in LENGTHS {
                 let all: Vec<i64> = (0..size).flat_map(|r| values(r, len)).collect();
-                // All blocks, of which only the own one is there.
+                // All blocks, of which only the own one is filled.
                 let own = || {
                     let mut data = vec![-1; all.len()];
                     data[me as usize * len..][..len].copy_from_slice(&values(me, len));
@@ -175,7 +175,7 @@ fn data_move_in_place() {
     }
 }
 
-/// What ranks `ranks` give together.
+/// The sums of the values of `ranks`.
 fn sums(ranks: std::ops::Range<i32>, len: usize) -> Vec<i64> {
     ranks.fold(vec![0; len], |all, r| all.iter().zip(values(r, len)).map(|(a, b)| a + b).collect())
 }
@@ -202,7 +202,7 @@ fn numbers_are_reduced_in_place() {
                 assert!(data == if me == 0 { mine.clone() } else { sums(0..me, len) });
                 let before = world.exclusive_scan(&mine, Sum).unwrap();
                 assert!(before == (me > 0).then(|| sums(0..me, len)));
-                // Block r of rank s is that of rank r + s.
+                // Block r of rank s has the values of rank r + s.
                 let blocks: Vec<i64> = (0..size).flat_map(|r| values(r + me, len)).collect();
                 let expected = sums(me..me + size, len);
                 assert!(world.reduce_scatter_block(&blocks, Sum).unwrap() == expected);
@@ -262,7 +262,7 @@ fn immediate_collectives_end_with_their_scope_in_any_order() {
                             s.iexclusive_scan(&mine, &mut before, Sum)?,
                             s.iexclusive_scan_in_place(&mut before_in, Sum)?,
                         ];
-                        // Some in reverse, one by one; the scope waits for the others.
+                        // Some are waited for in reverse; the scope waits for the others.
                         while requests.len() > 6 {
                             requests.pop().map(|r| r.wait()).transpose()?;
                         }
@@ -293,7 +293,7 @@ fn a_scope_that_fails_completes_its_collectives() {
         let (data, mut sum) = ([world.rank() + 1], [0]);
         let failed = world.scope(|s| {
             if world.rank() == 0 {
-                // Begins when the other has failed already.
+                // It begins when the other rank has failed already.
                 world.recv::<u8>(1, 1)?;
                 s.iall_reduce(&data, &mut sum, Sum)?;
                 return Ok(());
@@ -318,7 +318,7 @@ fn a_panic_gives_up_what_its_scope_has_started() {
         if world.rank() == 0 {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 copy.scope(|s| {
-                    // Rank 1 never takes part, and the memory is free again all the same.
+                    // Rank 1 never takes part, and the memory is released all the same.
                     s.iall_reduce(&data, &mut sum, Op::commutative(|a, b| a + b))?;
                     if data[0] == 0 {
                         panic!("{}", "out of the scope")
@@ -357,7 +357,7 @@ fn a_panic_in_an_immediate_operation_comes_out_of_the_wait() {
 fn groups_make_communicators() {
     threads(5, |world| {
         let (me, all) = (world.rank(), world.group());
-        // Two groups without a common member, at once; rank 2 is in none.
+        // Two disjoint groups at the same time; rank 2 is in none.
         let group = if me < 2 { all.include(&[1, 0]) } else { all.include(&[4, 3]) };
         let new = world.create(&group).unwrap();
         assert_eq!(new.is_none(), me == 2);
@@ -370,10 +370,10 @@ fn groups_make_communicators() {
             assert_eq!(first.map(|c| c.size()), (new.rank() == 0).then_some(1));
         }
         assert!(world.create(&all.range(5..)).unwrap().is_none(), "nobody");
-        let stranger = catch_unwind(AssertUnwindSafe(|| {
+        let outsider = catch_unwind(AssertUnwindSafe(|| {
             let few = world.split(Some(me / 4), 0).unwrap().unwrap();
             (few.size() == 1).then(|| few.create(&all).map(drop))
         }));
-        assert_eq!(stranger.is_err(), me == 4);
+        assert_eq!(outsider.is_err(), me == 4);
     });
 }

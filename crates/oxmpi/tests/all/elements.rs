@@ -1,6 +1,5 @@
-//! Types of the program as elements of messages, and parts of matrices as buffers.
-//!
-//! What is derived needs no unsafe code of the program:
+//! Types of the program as elements of messages, and parts of matrices as buffers. Derived
+//! implementations need no unsafe code in the program.
 #![forbid(unsafe_code)]
 
 use oxmpi::{ANY_TAG, Buffer, Element, ErrorKind, Op, Strided, StridedMut, threads};
@@ -16,7 +15,7 @@ struct Particle {
     flags: u16,
 }
 
-/// The compiler orders the members as it likes.
+/// The compiler chooses the order of the members.
 #[derive(Element, Clone, Copy, Debug, PartialEq, Default)]
 struct Cell {
     count: u8,
@@ -27,7 +26,7 @@ struct Cell {
 
 #[derive(Element, Clone, Copy, Debug, PartialEq, Default)]
 #[repr(C)]
-struct Pair<A, B: Copy, const N: usize>
+struct Tuple<A, B: Copy, const N: usize>
 where
     A: Default,
     [B; N]: Default,
@@ -67,7 +66,7 @@ fn cell(seed: i32, i: usize) -> Cell {
     }
 }
 
-/// Sends `data` to the same rank in several ways and looks at what comes.
+/// Sends `data` to the same rank by several functions and checks the received data.
 fn echoes<T: Element + PartialEq + std::fmt::Debug>(data: &[T], packed: usize) {
     threads(1, |world| {
         let sent = world.isend(data.to_vec(), 0, 1).unwrap();
@@ -84,7 +83,7 @@ fn structs_travel_without_their_padding() {
     for len in [1, 3, 500, 20_000] {
         echoes(&(0..len).map(|i| particle(3, i)).collect::<Vec<_>>(), 15);
         echoes(&(0..len).map(|i| cell(4, i)).collect::<Vec<_>>(), 1 + 30 + 8 + 3);
-        echoes(&(0..len).map(|i| Pair { first: i as u8, second: [i as u16; 3] }).collect::<Vec<_>>(), 7);
+        echoes(&(0..len).map(|i| Tuple { first: i as u8, second: [i as u16; 3] }).collect::<Vec<_>>(), 7);
         echoes(&(0..len).map(|i| (i as u8, i as u32, [i as u16; 2])).collect::<Vec<_>>(), 9);
         echoes(&(0..len).map(|i| [cell(5, i), cell(6, i)]).collect::<Vec<_>>(), 84);
         echoes(&(0..len).map(|i| Aligned(i as u32)).collect::<Vec<_>>(), 4);
@@ -132,7 +131,7 @@ fn the_length_of_an_element_is_that_of_its_data() {
         let wrong = world.recv::<Particle>(0, 0).unwrap_err();
         assert_eq!((wrong.kind(), wrong.rank()), (ErrorKind::WrongType, Some(0)));
         assert!(wrong.detail().contains("Particle (15 bytes)"), "{wrong}");
-        // Any pattern of bits is a value of what may be received.
+        // Any pattern of bits is a value of a type that can be received.
         world.send(&[0xffu8; 30], 0, 0).unwrap();
         let (got, _) = world.recv::<Particle>(0, ANY_TAG).unwrap();
         assert_eq!((got.len(), got[1].flags, got[1].mass.to_bits()), (2, 0xffff, u64::MAX));
@@ -157,7 +156,7 @@ fn a_column_is_a_message() {
         world.sendrecv(&view.column(3), peer, 0, &mut column, peer, 0).unwrap();
         assert!((0..ROWS).all(|row| column[row] == theirs(row, 3)));
 
-        // A block arrives in another place of another matrix, and only there.
+        // A block arrives at another position of another matrix, and changes nothing else.
         let mut other = vec![-1; 20 * 9];
         let mut into = StridedMut::new(&mut other, 9);
         let block = view.part(10..14, 2..=4);
@@ -170,7 +169,7 @@ fn a_column_is_a_message() {
             assert_eq!(*value, if inside { theirs(row + 5, column - 4) } else { -1 }, "{row}, {column}");
         }
 
-        // Nothing is a part too.
+        // An empty part is valid.
         world.sendrecv(&view.part(50.., ..), peer, 2, &mut [0; 0], peer, 2).unwrap();
         world.sendrecv(&view.part(.., 7..), peer, 2, &mut [0; 0], peer, 2).unwrap();
     });

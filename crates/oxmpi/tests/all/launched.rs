@@ -4,7 +4,7 @@ use std::process::{Command, Output, Stdio};
 
 const ROLE: &str = "OXMPI_TEST_ROLE";
 
-/// What a rank does. Started by the other tests; without a role it does nothing.
+/// The work of a rank that another test has started; without a role it does nothing.
 #[test]
 fn role() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -18,19 +18,19 @@ fn role() {
         "drop" if me == 2 => assert_eq!(world.recv::<u8>(0, 0).unwrap().0, vec![1; 1_000_000]),
         "panic" if me == 1 => panic!("a rank has had enough"),
         "panic" => drop(world.recv::<u8>(1, 0)),
-        "abort" if me == 1 => universe.abort(42, "the weather is wrong"),
+        "abort" if me == 1 => universe.abort(42, "the input is wrong"),
         "abort" => drop(world.recv::<u8>(1, 0)),
         _ => {}
     }
 }
 
-/// Where cargo puts what it builds in this profile.
+/// Cargo's output directory for this profile.
 fn target() -> PathBuf {
     let me = std::env::current_exe().unwrap();
     me.parent().and_then(Path::parent).unwrap().to_path_buf()
 }
 
-/// The launcher, built now if it is not there or old: cargo knows it as another package's program.
+/// The launcher, a program of another package, which this builds if it is missing or old.
 fn launcher() -> PathBuf {
     let target = target();
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
@@ -70,7 +70,7 @@ fn rank_in_role(role: &str) -> (i32, String, String) {
 }
 
 #[test]
-fn the_examples_do_what_they_say() {
+fn the_examples_print_the_expected_results() {
     let out = example("hello", "3", &[]);
     let lines: Vec<&str> = out.lines().map(|l| l.split(',').next().unwrap()).collect();
     assert_eq!(lines, ["hello from rank 0 of 3", "hello from rank 1 of 3", "hello from rank 2 of 3"]);
@@ -79,7 +79,7 @@ fn the_examples_do_what_they_say() {
             (0..3).map(|r| format!("round {r}: the token is {}\n", (r + 1) * step)).collect();
         assert_eq!(example("ring", ranks, &[]), expected);
     }
-    // The same on any number of ranks, and as far as the naive way in one piece says.
+    // The same result on any number of ranks, and nearly that of the sequential computation.
     let heat = ["1", "2", "4", "7"].map(|ranks| example("heat", ranks, &["300"]));
     assert!(heat.iter().all(|line| *line == heat[0]), "{heat:?}");
     let (heat_of_all, change) = plate(300);
@@ -112,10 +112,10 @@ fn a_rank_that_panics_ends_the_job() {
 fn an_abort_ends_the_job_with_its_code_and_text() {
     let (code, out, err) = rank_in_role("abort");
     assert_eq!(code, 42, "{out}{err}");
-    assert!(err.contains("rank 1") && err.contains("the weather is wrong"), "{err}");
+    assert!(err.contains("rank 1") && err.contains("the input is wrong"), "{err}");
 }
 
-/// What the example `heat` computes, in one piece: the heat of the plate after so many steps, and the last change.
+/// The sequential computation of the example `heat`: the heat and the last change.
 fn plate(steps: u32) -> (f64, f64) {
     const ROWS: usize = 48;
     const WIDTH: usize = 98;

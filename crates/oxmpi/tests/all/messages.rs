@@ -10,7 +10,7 @@ fn pattern(rank: i32, len: usize) -> Vec<u32> {
 }
 
 #[test]
-fn messages_of_all_lengths_arrive_in_all_ways() {
+fn messages_of_all_lengths_arrive_by_all_functions() {
     threads(2, |world| {
         let peer = 1 - world.rank();
         for len in LENGTHS {
@@ -41,7 +41,7 @@ fn messages_of_all_lengths_arrive_in_all_ways() {
 }
 
 #[test]
-fn nobody_is_a_partner_too() {
+fn no_partner_is_valid() {
     threads(1, |world| {
         let mut buffer = [7];
         let status = world.sendrecv(&[1], None, 0, &mut buffer, None, 0).unwrap();
@@ -53,7 +53,7 @@ fn nobody_is_a_partner_too() {
 }
 
 #[test]
-fn what_peers_cause_is_an_error() {
+fn problems_of_peers_are_errors() {
     threads(2, |world| {
         if world.rank() == 0 {
             world.send(&[1u8; 6], 1, 0).unwrap();
@@ -83,7 +83,7 @@ fn what_peers_cause_is_an_error() {
     });
 }
 
-/// What a panic of `f` says.
+/// The text of the panic of `f`.
 fn panic_of<R>(f: impl FnOnce() -> R) -> String {
     let payload = catch_unwind(AssertUnwindSafe(f)).err().unwrap();
     payload.downcast_ref::<String>().cloned().unwrap_or_default()
@@ -131,7 +131,7 @@ fn a_request_that_is_dropped_does_what_its_page_says() {
                 assert!(world.recv::<u32>(0, 0).unwrap().0 == pattern(0, len));
                 assert!(world.recv::<u32>(0, 1).unwrap().0 == pattern(0, len));
             }
-            // A dropped receive takes no message from those that come after it.
+            // A dropped receive takes no later message.
             if world.rank() == 1 {
                 drop(world.irecv(vec![0u32; len], 0, 2).unwrap());
                 world.barrier().unwrap();
@@ -218,7 +218,7 @@ fn a_scope_that_fails_or_panics_gives_its_buffers_back() {
             })
         });
         assert_eq!(said, "out of the scope");
-        // Neither receive is there any more.
+        // No receive is left.
         world.send(&[5u8; 4], 0, 1).unwrap();
         assert_eq!(buffer, [0; 4]);
         world.recv_into(&mut buffer, 0, 1).unwrap();
@@ -226,7 +226,7 @@ fn a_scope_that_fails_or_panics_gives_its_buffers_back() {
     });
 }
 
-/// True; the compiler shall not know.
+/// Always true, but unknown to the compiler.
 fn buffer_is_lent() -> bool {
     std::hint::black_box(true)
 }
@@ -321,13 +321,13 @@ fn one_of_several_that_fails_spoils_no_other() {
 }
 
 #[test]
-fn a_found_message_belongs_to_who_has_found_it() {
+fn a_probed_message_belongs_to_its_finder() {
     threads(2, |world| {
         for len in LENGTHS {
             if world.rank() == 0 {
                 let sends = (0..4).map(|tag| world.isend(pattern(tag, len), 1, tag).unwrap());
                 let sends: Vec<_> = sends.collect();
-                // It is thrown away at the other side, so this comes to an end.
+                // The receiver discards it, so this comes to an end.
                 let sync = world.issend(pattern(4, len), 1, 4).unwrap();
                 world.send(&[1u8; 3], 1, 5).unwrap();
                 oxmpi::wait_all(sends).unwrap();
@@ -337,7 +337,7 @@ fn a_found_message_belongs_to_who_has_found_it() {
             let first = world.mprobe(0, ANY_TAG).unwrap();
             let second = world.mprobe(ANY_SOURCE, ANY_TAG).unwrap();
             assert_eq!((first.status().tag(), second.status().tag()), (0, 1));
-            // What comes later overtakes what was found.
+            // Later messages overtake the probed one.
             assert!(world.recv::<u32>(0, ANY_TAG).unwrap().0 == pattern(2, len));
             assert!(second.irecv(vec![0; len]).unwrap().wait().unwrap().0 == pattern(1, len));
             let mut buffer = vec![0; len];
@@ -375,7 +375,7 @@ fn persistent_messages_are_started_again_and_again() {
                 assert!(receive.data() == pattern(peer + 10 * round, len), "length {len}, round {round}");
             }
             world.barrier().unwrap();
-            // One that was not waited for is when it is needed again.
+            // A start that was not waited for is waited for at the next use.
             if world.rank() == 0 {
                 let _ = send.start().unwrap();
                 send.data().fill(7);
@@ -401,7 +401,7 @@ fn a_persistent_message_fails_alone() {
         world.send(&[1u8; 9], 0, 0).unwrap();
         assert_eq!(received.wait().unwrap_err().kind(), ErrorKind::Truncated);
         assert_eq!(receive.data(), [1; 4]);
-        // A started receive that is forgotten has its memory until it is needed.
+        // A forgotten receive keeps its memory until the memory is needed.
         std::mem::forget(receive.start().unwrap());
         world.send(&[2u8; 3], 0, 0).unwrap();
         assert_eq!(receive.data(), [2, 2, 2, 1]);

@@ -66,21 +66,21 @@ fn the_stronger_source_wins_and_each_value_knows_its_own() {
 }
 
 #[test]
-fn names_of_open_mpi_that_are_not_ours_are_skipped_and_told_where_near() {
+fn names_of_open_mpi_are_skipped_and_near_misses_reported() {
     let vars = [("OMPI_MCA_osc", "rdma"), ("OMPI_MCA_shm_ring_slot", "8"), ("PATH", "/bin")];
     let found = Found::gather(vars, None);
     assert_eq!((found.errors.len(), &found.params), (0, &Params::default()));
-    let told: Vec<_> = found.ignored.iter().map(|i| (i.variable.as_str(), i.nearest)).collect();
-    assert_eq!(told, [("OMPI_MCA_osc", None), ("OMPI_MCA_shm_ring_slot", Some("shm_ring_slots"))]);
+    let ignored: Vec<_> = found.ignored.iter().map(|i| (i.variable.as_str(), i.nearest)).collect();
+    assert_eq!(ignored, [("OMPI_MCA_osc", None), ("OMPI_MCA_shm_ring_slot", Some("shm_ring_slots"))]);
 }
 
 #[test]
 fn a_value_of_the_launcher_comes_from_where_the_launcher_has_it() {
     let option = Source::CommandLine("--mca rpi tcp".into());
-    let told =
-        crate::told_sources([("rpi", "tcp", &option), ("wait_spin_us", "5\u{1f}", &option)].into_iter());
+    let ignored =
+        crate::encode_sources([("rpi", "tcp", &option), ("wait_spin_us", "5\u{1f}", &option)].into_iter());
     let source = |value| {
-        let vars = [("OXMPI_MCA_rpi", value), ("OXMPI_PARAM_SOURCES", &*told)];
+        let vars = [("OXMPI_MCA_rpi", value), ("OXMPI_PARAM_SOURCES", &*ignored)];
         Found::gather(vars, None).params.source(Param::find("rpi").unwrap()).to_string()
     };
     assert_eq!(source("tcp"), "--mca rpi tcp");
@@ -90,7 +90,7 @@ fn a_value_of_the_launcher_comes_from_where_the_launcher_has_it() {
 }
 
 #[test]
-fn a_checkpoint_that_is_asked_for_in_the_words_of_open_mpi_is_refused_and_not_ignored() {
+fn a_checkpoint_request_with_a_name_of_open_mpi_is_refused() {
     for name in ["cr_self_prefix", "cr_ssi_prefix"] {
         let variable = format!("OMPI_MCA_{name}");
         let found = Found::gather([(variable.clone(), "self")], None);

@@ -2,48 +2,42 @@
 
 use std::fmt;
 
-/// How many threads of a process may call MPI (MPI-5.0, "MPI and Threads"), lowest first.
+/// How many threads of a process may call MPI (MPI-5.0 section 11.6), lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ThreadLevel {
-    /// MPI_THREAD_SINGLE.
     Single,
-    /// MPI_THREAD_FUNNELED.
     Funneled,
-    /// MPI_THREAD_SERIALIZED.
     Serialized,
-    /// MPI_THREAD_MULTIPLE.
     Multiple,
 }
 
-/// The environment variable that says which thread level a program gets, whatever it asks for. Also read with `OMPI_` in
-/// place of `OXMPI_`.
+/// The environment variable that sets the thread level of a program, in place of the one that the
+/// program requests. Also read with `OMPI_` in place of `OXMPI_`.
 pub const LEVEL_VARIABLE: &str = "OXMPI_MPI_THREAD_LEVEL";
 const FOREIGN_LEVEL_VARIABLE: &str = "OMPI_MPI_THREAD_LEVEL";
 
-/// The variable has another value than a thread level.
+/// The error that the variable has no thread level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "environment variable {variable}: '{value}' is no thread level; it must be MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, \
      MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE, or 0, 1, 2 or 3"
 )]
 pub struct LevelError {
-    /// The variable.
     pub variable: &'static str,
-    /// Its value.
     pub value: String,
 }
 
 impl ThreadLevel {
-    /// All, lowest first.
+    /// All levels, lowest first.
     pub const ALL: [ThreadLevel; 4] =
         [ThreadLevel::Single, ThreadLevel::Funneled, ThreadLevel::Serialized, ThreadLevel::Multiple];
 
-    /// The next lower one.
+    /// The next lower level.
     pub fn lower(self) -> Option<ThreadLevel> {
         ThreadLevel::ALL.into_iter().rfind(|level| *level < self)
     }
 
-    /// The name of the constant.
+    /// The name of MPI's constant.
     pub fn name(self) -> &'static str {
         match self {
             ThreadLevel::Single => "MPI_THREAD_SINGLE",
@@ -53,11 +47,8 @@ impl ThreadLevel {
         }
     }
 
-    /// What the environment says, and in which variable, if anything: the level's name, with or without `MPI_THREAD_`, or a
-    /// number from 0 to 3.
-    ///
-    /// # Errors
-    /// The variable is set to something else.
+    /// Reads the level from the environment, with the variable that sets it: a name with or without
+    /// `MPI_THREAD_`, or a number from 0 to 3.
     pub fn from_env() -> Result<Option<(ThreadLevel, &'static str)>, LevelError> {
         for variable in [LEVEL_VARIABLE, FOREIGN_LEVEL_VARIABLE] {
             let Some(value) = std::env::var_os(variable).filter(|value| !value.is_empty()) else { continue };

@@ -55,9 +55,9 @@ fn the_level_falls_until_something_runs_and_rises_to_what_the_winner_needs() {
 }
 
 #[test]
-fn without_transport_or_collectives_nothing_runs_and_the_reasons_are_told() {
+fn without_transport_or_collectives_the_error_has_the_reasons() {
     let gone = ModuleRow { unavailable: Some("no such hardware".into()), ..rpi("gm", 50, ALL) };
-    let other = ModuleRow { left_out: Some("'gm' is asked for".into()), ..rpi("tcp", 20, ALL) };
+    let other = ModuleRow { left_out: Some("'gm' is requested".into()), ..rpi("tcp", 20, ALL) };
     let error = decide(&[gone, other, basic()], &at(Single)).unwrap_err();
     assert_eq!(error.framework, Framework::Rpi);
     assert_eq!(
@@ -76,12 +76,13 @@ fn a_way_between_nodes_is_part_of_the_decision() {
     let near = ModuleRow { between: Some("tcp"), ..rpi("near", 60, ALL) };
     let all = [near, rpi("far", 20, ALL), basic(), row(Framework::Between, "tcp", 0, ALL)];
     let nodes = SelectionRequest { nodes: Some("2 nodes".into()), ..at(Single) };
-    for wish in [&at(Single), &nodes] {
-        let found = decide(&all, wish).unwrap();
+    for request in [&at(Single), &nodes] {
+        let found = decide(&all, request).unwrap();
         assert_eq!((found.rpi, found.between), ("near", Some("tcp")));
         assert!(found.steps[4].text.ends_with("messages go by tcp"), "{}", found.steps[4].text);
     }
-    // Left out: on one node that says the report, on several what needs it cannot be used.
+    // Excluded: on one node only the report mentions it, on several nodes modules that need it
+    // cannot be used.
     let without = |row: ModuleRow| match row.framework {
         Framework::Between => ModuleRow { left_out: Some("nobody wants it".into()), ..row },
         _ => row,
@@ -107,15 +108,15 @@ fn checkpoints_need_their_level_and_a_transport_that_supports_them() {
         row(Framework::Cr, "self", 25, [Serialized, Multiple]),
     );
     let rows = [crtcp, basic(), blcr.clone(), own];
-    // By itself only from its level on, and the highest priority.
+    // Without a request only from its level on, and the highest priority.
     assert_eq!(decide(&rows, &at(Single)).unwrap().cr, None);
     assert_eq!(decide(&rows, &at(Multiple)).unwrap().cr, Some("blcr"));
-    // By name, the level rises.
-    let asked = SelectionRequest { cr: Some("self"), ..at(Single) };
-    let found = decide(&rows, &asked).unwrap();
+    // A request raises the level.
+    let requested = SelectionRequest { cr: Some("self"), ..at(Single) };
+    let found = decide(&rows, &requested).unwrap();
     assert_eq!((found.cr, found.level), (Some("self"), Serialized));
     assert!(found.steps[0].text.contains("raised to MPI_THREAD_SERIALIZED, which cr self needs"));
-    // Not with a transport that cannot.
+    // Not with a transport that supports no checkpoints.
     let rows = [rpi("shm", 60, ALL), basic(), blcr];
     assert_eq!(decide(&rows, &at(Multiple)).unwrap().cr, None);
     let error = decide(&rows, &SelectionRequest { cr: Some("blcr"), ..at(Single) }).unwrap_err();

@@ -1,85 +1,65 @@
-//! What `rpi`, and Open MPI's `pml`, `btl` and `mtl`, say about transports, and `coll` about collectives.
+//! Reads the lists of modules in `rpi`, in Open MPI's `pml`, `btl` and `mtl`, and in `coll`.
 
 use super::modules::NodeCount;
-use super::{Impossible, Job, LevelError};
-use crate::components::{Asked, BadName, Component};
+use super::{Job, LevelError, NothingLeft};
+use crate::components::{BadName, Component, ComponentSet};
 use crate::definition::Param;
 use crate::module::{BetweenNodes, BtlRule, Module};
 use crate::nearest::nearest;
 use crate::registry::Params;
 use crate::source::Source;
 
-/// Why no transport can be selected.
+/// The reason why no modules can be selected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
-    /// A list of modules is wrong.
     #[error("parameter '{parameter}' is '{value}' (from {from}): {why}")]
-    List {
-        /// The parameter.
-        parameter: &'static str,
-        /// Its value.
-        value: String,
-        /// Where it comes from.
-        from: Source,
-        /// What is wrong, and what to do.
-        why: String,
-    },
-    /// Two parameters exclude each other.
+    List { parameter: &'static str, value: String, from: Source, why: String },
     #[error(
-        "parameter 'rpi' asks for '{asked}' (from {from}), but parameter '{parameter}' is '{list}' (from {list_from}), which leaves \
+        "parameter 'rpi' requests '{requested}' (from {from}), but parameter '{parameter}' is '{list}' (from {list_from}), which leaves \
          it out: leave out one of the two"
     )]
     Contradiction {
-        /// The transport.
-        asked: String,
-        /// Who asks for it.
+        requested: String,
+        /// The source of the request.
         from: String,
-        /// The parameter whose list leaves it out.
+        /// The parameter whose list excludes the transport.
         parameter: &'static str,
-        /// The list that leaves it out.
         list: String,
-        /// Where that comes from.
         list_from: String,
     },
-    /// There is no way from one node to another.
+    /// The parameters exclude the transport between nodes.
     #[error(
-        "parameter 'btl' is '{value}' (from {from}): it leaves out '{way}', by which messages go between nodes, and the job \
+        "parameter 'btl' is '{value}' (from {from}): it leaves out '{route}', by which messages go between nodes, and the job \
          is on {nodes}: {remedy}"
     )]
     Between {
-        /// The parameter's value.
         value: String,
-        /// Where it comes from.
         from: String,
-        /// By what messages go between nodes.
-        way: &'static str,
-        /// On what the job is.
+        /// The transport between nodes.
+        route: &'static str,
         nodes: NodeCount,
-        /// What to do.
         remedy: String,
     },
-    /// Nothing is left.
     #[error(transparent)]
-    Impossible(#[from] Impossible),
-    /// The variable for the thread level is wrong.
+    NothingLeft(#[from] NothingLeft),
     #[error(transparent)]
     Level(#[from] LevelError),
 }
 
-/// A module of Open MPI.
+/// A module name of Open MPI.
 #[derive(Clone, Copy)]
-struct Known {
+struct ForeignModule {
     name: &'static str,
-    /// What to do, if it is not there.
+    /// The remedy, if OxMPI does not have the module.
     missing: Option<&'static str>,
 }
 
-const fn here(name: &'static str) -> Known {
-    Known { name, missing: None }
+const fn here(name: &'static str) -> ForeignModule {
+    ForeignModule { name, missing: None }
 }
 
-const fn missing(name: &'static str, remedy: &'static str) -> Known {
-    Known { name, missing: Some(remedy) }
+const fn missing(name: &'static str, remedy: &'static str) -> ForeignModule {
+    ForeignModule { name, missing: Some(remedy) }
 }
 
 const NO_NETWORK: &str = "OxMPI has no transport of this name; 'openib' is InfiniBand, '--mca mtl ofi' goes over the networks of \
@@ -88,7 +68,7 @@ const NO_PML: &str = "it is not there; say 'ob1', or leave the parameter out";
 const NO_MTL: &str =
     "OxMPI goes over this network by libfabric, if that has a provider for it: '--mca mtl ofi'";
 
-const PML: &[Known] = &[
+const PML: &[ForeignModule] = &[
     here("ob1"),
     here("cm"),
     missing("ucx", NO_PML),
@@ -99,8 +79,8 @@ const PML: &[Known] = &[
     missing("crcpw", NO_PML),
 ];
 
-/// Beside the names of the transports that are here.
-const BTL: &[Known] = &[
+/// Besides the names of the linked transports.
+const BTL: &[ForeignModule] = &[
     here("self"),
     missing("uct", NO_NETWORK),
     missing("ugni", NO_NETWORK),
@@ -111,29 +91,29 @@ const BTL: &[Known] = &[
     ),
 ];
 
-/// Beside the names of the transports that are here.
-const MTL: &[Known] = &[missing("psm2", NO_MTL), missing("psm", NO_MTL), missing("mxm", NO_MTL)];
+/// Besides the names of the linked transports.
+const MTL: &[ForeignModule] = &[missing("psm2", NO_MTL), missing("psm", NO_MTL), missing("mxm", NO_MTL)];
 
-/// What `mtl` may name.
-fn known_mtl() -> Vec<Known> {
+/// The names that `mtl` accepts.
+fn known_mtl() -> Vec<ForeignModule> {
     let names = Module::all().iter().flat_map(|module| module.mtl).map(|name| here(name));
-    let missing = |one: &&Known| !Module::all().iter().any(|module| module.mtl.contains(&one.name));
+    let missing = |one: &&ForeignModule| !Module::all().iter().any(|module| module.mtl.contains(&one.name));
     names.chain(MTL.iter().filter(missing).copied()).collect()
 }
 
-/// Which transports with a network that matches messages `pml` and `mtl` request and exclude.
-fn ask_mtl(pml: Option<&List<'_>>, mtl: Option<&List<'_>>) -> Result<Mtl, SelectError> {
+/// The transports with a matching network that `pml` and `mtl` request and exclude.
+fn request_mtl(pml: Option<&List<'_>>, mtl: Option<&List<'_>>) -> Result<MtlRequest, SelectError> {
     let matching = || Module::all().iter().copied().filter(|module| !module.mtl.is_empty());
     let leaves = |module: &&'static Module| mtl.is_none_or(|mtl| mtl.has(module.mtl));
-    let asks_cm = pml.filter(|pml| pml.has(&["cm"]) && !pml.has(&["ob1"]));
+    let requests_cm = pml.filter(|pml| pml.has(&["cm"]) && !pml.has(&["ob1"]));
     if let Some(pml) = pml.filter(|pml| !pml.has(&["cm"])) {
         if mtl.is_some_and(|mtl| !mtl.all_but) {
-            let why = "it leaves out 'cm', and 'mtl' asks for a network that matches messages: leave out one of the two";
+            let why = "it leaves out 'cm', and 'mtl' requests a network that matches messages: leave out one of the two";
             return Err(pml.wrong(why.into()));
         }
-        return Ok(Mtl { asked: None, left_out: matching().collect(), by: Some(pml.text()) });
+        return Ok(MtlRequest { requested: None, left_out: matching().collect(), by: Some(pml.text()) });
     }
-    let asked = match mtl.filter(|mtl| !mtl.all_but).or(asks_cm) {
+    let requested = match mtl.filter(|mtl| !mtl.all_but).or(requests_cm) {
         None => None,
         Some(list) => {
             let found: Vec<_> = matching().filter(leaves).collect();
@@ -145,31 +125,32 @@ fn ask_mtl(pml: Option<&List<'_>>, mtl: Option<&List<'_>>) -> Result<Mtl, Select
         }
     };
     let left_out = matching().filter(|module| !leaves(module)).collect();
-    Ok(Mtl { asked, left_out, by: mtl.map(List::text) })
+    Ok(MtlRequest { requested, left_out, by: mtl.map(List::text) })
 }
 
-/// See [`ask_mtl`].
-struct Mtl {
+/// The result of [`request_mtl`].
+struct MtlRequest {
     /// The requested transports, and the source of the request.
-    asked: Option<Named>,
+    requested: Option<RequestedTransports>,
     /// The excluded transports.
     left_out: Vec<&'static Module>,
     /// The parameter that excludes them, with its value and source.
     by: Option<String>,
 }
 
-/// What `btl` may name.
-fn known_btl() -> Vec<Known> {
+/// The names that `btl` accepts.
+fn known_btl() -> Vec<ForeignModule> {
     let names = listed().flat_map(|module| module.btl.names).map(|name| here(name));
-    // A transport that is here is no longer missing.
-    let missing = |one: &&Known| !listed().any(|module| module.btl.names.contains(&one.name));
+    // A linked transport is not missing.
+    let missing = |one: &&ForeignModule| !listed().any(|module| module.btl.names.contains(&one.name));
     BTL[..1].iter().copied().chain(names).chain(BTL[1..].iter().filter(missing).copied()).collect()
 }
 
-/// The transports that Open MPI's lists have a name for.
+/// The transports that have names in Open MPI's lists.
 fn listed() -> impl Iterator<Item = &'static Module> {
     let is_named = |module: &&Module| !module.btl.names.is_empty();
-    let is_listed = |module: &&Module| matches!(module.btl.left, BtlRule::Always | BtlRule::OrAsked);
+    let is_listed =
+        |module: &&Module| matches!(module.btl.left, BtlRule::Always | BtlRule::ListedOrRequested);
     Module::all().iter().copied().filter(is_named).filter(is_listed)
 }
 
@@ -179,53 +160,55 @@ fn plain_names() -> impl Iterator<Item = &'static str> {
     listed().filter(is_plain).filter_map(|module| module.btl.names.first().copied())
 }
 
-/// Transports that are asked for by name, and who says so.
-type Named = (Vec<&'static Module>, Source);
+/// The transports that a parameter requests by name, and the source of the request.
+type RequestedTransports = (Vec<&'static Module>, Source);
 
-/// What the parameters ask for.
+/// The requests of all parameters.
 #[derive(Debug, Default)]
-pub(super) struct Ask {
-    rpi: Option<Named>,
-    /// Which transports a list leaves, and who says so.
-    btl: Option<(Left, String)>,
+pub(super) struct ModuleRequests {
+    rpi: Option<RequestedTransports>,
+    /// The list of transports, and its parameter with value and source.
+    btl: Option<(BtlList, String)>,
     /// Excluded transports whose network matches messages, and the parameter that excludes them.
     mtl: (Vec<&'static Module>, String),
-    /// Which components of collectives a list leaves, and who says so.
-    coll: Option<(Asked, String)>,
+    /// The enabled components of collectives, and the parameter with value and source.
+    coll: Option<(ComponentSet, String)>,
 }
 
-/// What a list of Open MPI's transports leaves. It has one shared memory: a list that has it asks for ours, and one that leaves
-/// it out leaves all of it out.
+/// The parameter `btl`, a list of Open MPI's transports. Open MPI has one component for shared
+/// memory, `sm`: a list with `sm` keeps all shared-memory transports of OxMPI, and a list without
+/// `sm` excludes all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Left {
+struct BtlList {
     /// Names of transports.
     names: Vec<String>,
-    /// It says what is left out.
+    /// Whether the names are exclusions.
     all_but: bool,
 }
 
-impl Left {
-    /// Whether the list asks for a transport by its name.
+impl BtlList {
+    /// Whether the list names a transport.
     fn names(&self, module: &Module) -> bool {
         !self.all_but && module.btl.names.iter().any(|name| self.names.iter().any(|one| one == name))
     }
 
-    /// Whether it leaves a transport. Those that only the guide knows are on no list: they need what they are made of.
-    fn has(&self, module: &Module, is_asked_for: bool) -> bool {
+    /// Whether the list keeps a transport. Transports that only LAM/MPI has are in no list: they
+    /// need the transports that they consist of.
+    fn has(&self, module: &Module, is_requested: bool) -> bool {
         let btl = &module.btl;
-        // There may be several names for one thing: whoever excludes one of them excludes it.
+        // A transport may have several names: excluding one of them excludes it.
         let named = btl.names.iter().any(|name| self.names.iter().any(|one| one == name)) != self.all_but;
         let named = btl.names.is_empty() || named;
         match btl.left {
             BtlRule::Always => named,
-            BtlRule::AllBut => named && (self.all_but || is_asked_for),
-            BtlRule::Asked => named && is_asked_for,
-            BtlRule::OrAsked => named || is_asked_for,
+            BtlRule::AllBut => named && (self.all_but || is_requested),
+            BtlRule::Requested => named && is_requested,
+            BtlRule::ListedOrRequested => named || is_requested,
         }
     }
 }
 
-/// Names of transports with commas between them.
+/// The names of transports, separated by commas.
 fn names_of(modules: &[&'static Module]) -> String {
     modules.iter().map(|module| module.name).collect::<Vec<_>>().join(",")
 }
@@ -240,12 +223,12 @@ struct List<'p> {
 }
 
 impl<'p> List<'p> {
-    /// The value of a parameter, if it says anything.
+    /// Reads the value of a parameter; `None` if it is empty.
     fn of(
         parameter: &'static str,
         value: &'p str,
         from: &'p Source,
-        known: &[Known],
+        known: &[ForeignModule],
     ) -> Result<Option<Self>, SelectError> {
         let value = value.trim();
         if value.is_empty() {
@@ -261,7 +244,7 @@ impl<'p> List<'p> {
         Ok(Some(list))
     }
 
-    fn check(&self, known: &[Known]) -> Result<(), SelectError> {
+    fn check(&self, known: &[ForeignModule]) -> Result<(), SelectError> {
         if self.names.is_empty() {
             return Err(
                 self.wrong("it names nothing: leave it out, or write names with commas between them".into())
@@ -282,7 +265,7 @@ impl<'p> List<'p> {
                 return Err(self
                     .wrong(format!("there is no module '{name}'{hint} ('{}' has {there})", self.parameter)));
             };
-            // To leave out what is not there is fine.
+            // A module that OxMPI does not have may be excluded.
             if let (false, Some(remedy)) = (self.all_but, found.missing) {
                 return Err(self.wrong(format!("'{name}': {remedy}")));
             }
@@ -309,8 +292,8 @@ impl<'p> List<'p> {
     }
 }
 
-impl Ask {
-    pub(super) fn of(params: &Params, job: &Job) -> Result<Ask, SelectError> {
+impl ModuleRequests {
+    pub(super) fn of(params: &Params, job: &Job) -> Result<ModuleRequests, SelectError> {
         let from = |name| Param::find(name).map_or(&Source::Default, |param| params.source(param));
         let pml = List::of("pml", params.pml(), from("pml"), PML)?;
         if let Some(pml) = pml.as_ref().filter(|pml| !pml.has(&["ob1"]) && !pml.has(&["cm"])) {
@@ -318,33 +301,34 @@ impl Ask {
             return Err(pml.wrong(why.into()));
         }
         let mtl = List::of("mtl", params.mtl(), from("mtl"), &known_mtl())?;
-        let Mtl { asked, left_out, by } = ask_mtl(pml.as_ref(), mtl.as_ref())?;
+        let MtlRequest { requested, left_out, by } = request_mtl(pml.as_ref(), mtl.as_ref())?;
         let names = Param::find("rpi").map(|param| params.words(param)).unwrap_or_default();
         let named: Vec<_> = names.into_iter().filter_map(Module::named).collect();
         let rpi = (!named.is_empty()).then(|| (named, from("rpi").clone()));
-        // What is left of the named transports by another list, which has to leave one.
-        let left_by = |list: &List<'_>, rpi: &Named, leaves: &dyn Fn(&'static Module) -> bool| {
-            let left: Vec<_> = rpi.0.iter().copied().filter(|module| leaves(module)).collect();
-            let contradiction = || SelectError::Contradiction {
-                asked: names_of(&rpi.0),
-                from: rpi.1.to_string(),
-                parameter: list.parameter,
-                list: list.value.into(),
-                list_from: list.from.to_string(),
+        // The named transports that another list keeps, which must keep at least one.
+        let left_by =
+            |list: &List<'_>, rpi: &RequestedTransports, leaves: &dyn Fn(&'static Module) -> bool| {
+                let left: Vec<_> = rpi.0.iter().copied().filter(|module| leaves(module)).collect();
+                let contradiction = || SelectError::Contradiction {
+                    requested: names_of(&rpi.0),
+                    from: rpi.1.to_string(),
+                    parameter: list.parameter,
+                    list: list.value.into(),
+                    list_from: list.from.to_string(),
+                };
+                if left.is_empty() { Err(contradiction()) } else { Ok((left, rpi.1.clone())) }
             };
-            if left.is_empty() { Err(contradiction()) } else { Ok((left, rpi.1.clone())) }
-        };
         let rpi = match (rpi, mtl.as_ref().or(pml.as_ref())) {
             (Some(rpi), Some(list)) => Some(left_by(list, &rpi, &|module| {
                 !left_out.contains(&module)
-                    && asked.as_ref().is_none_or(|(of_mtl, _)| of_mtl.contains(&module))
+                    && requested.as_ref().is_none_or(|(of_mtl, _)| of_mtl.contains(&module))
             })?),
-            (rpi, _) => rpi.or(asked),
+            (rpi, _) => rpi.or(requested),
         };
         let mtl = (left_out, by.unwrap_or_default());
-        let coll = ask_coll(params.coll(), from("coll"))?;
+        let coll = parse_coll(params.coll(), from("coll"))?;
         let Some(btl) = List::of("btl", params.btl(), from("btl"), &known_btl())? else {
-            return Ok(Ask { rpi, btl: None, mtl, coll });
+            return Ok(ModuleRequests { rpi, btl: None, mtl, coll });
         };
         if !btl.has(&["self"]) {
             let remedy = "it leaves out 'self', without which a process cannot send to itself";
@@ -354,26 +338,26 @@ impl Ask {
             }));
         }
         let names = btl.names.iter().map(|name| name.to_string()).collect();
-        let left = Left { names, all_but: btl.all_but };
+        let left = BtlList { names, all_but: btl.all_but };
         let rpi = rpi.map(|rpi| left_by(&btl, &rpi, &|module| left.has(module, true))).transpose()?;
         let is_left = |module: &Module| match module.btl.left {
-            BtlRule::OrAsked => left.names(module),
+            BtlRule::ListedOrRequested => left.names(module),
             _ => left.has(module, false),
         };
         if !listed().any(is_left) && rpi.is_none() {
-            // A process alone needs no way to others.
+            // A single process needs no transport to others.
             if job.ranks == Some(1) {
-                return Ok(Ask { rpi, btl: None, mtl, coll });
+                return Ok(ModuleRequests { rpi, btl: None, mtl, coll });
             }
             let names = plain_names().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(" or ");
             return Err(btl.wrong(format!("it leaves no way from one process to another: add {names}")));
         }
         let goes_itself = |module: &Module| module.between == BetweenNodes::Itself && left.names(module);
-        let way = Module::between_nodes().filter(|way| !left.has(way, false));
-        let way = way.filter(|_| !listed().any(goes_itself));
-        if let (Some(nodes), Some(way)) = (job.nodes, way) {
+        let route = Module::between_nodes().filter(|route| !left.has(route, false));
+        let route = route.filter(|_| !listed().any(goes_itself));
+        if let (Some(nodes), Some(route)) = (job.nodes, route) {
             let all = plain_names().collect::<Vec<_>>().join(",");
-            let way = way.btl.names.first().unwrap_or(&way.name);
+            let route = route.btl.names.first().unwrap_or(&route.name);
             let one_node = match nodes {
                 NodeCount::Hosts(_) => "run all ranks on one host",
                 NodeCount::Virtual(_) => "have no virtual nodes ('--mca mpi_virtual_nodes 1')",
@@ -381,72 +365,73 @@ impl Ask {
             return Err(SelectError::Between {
                 value: btl.value.into(),
                 from: btl.from.to_string(),
-                way,
+                route,
                 nodes,
                 remedy: format!(
-                    "add '{way}' ('--mca btl self,{all}'), leave the parameter out, or {one_node}"
+                    "add '{route}' ('--mca btl self,{all}'), leave the parameter out, or {one_node}"
                 ),
             });
         }
         let btl = Some((left, btl.text()));
-        Ok(Ask { rpi, btl, mtl, coll })
+        Ok(ModuleRequests { rpi, btl, mtl, coll })
     }
 
-    /// Whether a transport is asked for, or some are.
+    /// Whether the parameters name transports.
     pub(super) fn names_transport(&self) -> bool {
         self.rpi.is_some() || self.btl.is_some()
     }
 
-    /// Whether a transport takes part in the selection: one without a priority does so only where it is asked for.
+    /// Whether a transport takes part in the selection: without a priority only on request.
     pub(super) fn considers(&self, module: &Module) -> bool {
         let is_listed = || self.btl.as_ref().is_some_and(|(left, _)| left.names(module));
-        module.priority.is_some() || self.asks_for(module) || is_listed()
+        module.priority.is_some() || self.requests(module) || is_listed()
     }
 
-    /// Whether it is one of those that are asked for by name.
-    fn asks_for(&self, module: &Module) -> bool {
-        self.rpi.as_ref().is_some_and(|(asked, _)| asked.contains(&module))
+    /// Whether `rpi` or `mtl` requests the transport by name.
+    fn requests(&self, module: &Module) -> bool {
+        self.rpi.as_ref().is_some_and(|(requested, _)| requested.contains(&module))
     }
 
-    /// Why the parameters leave a transport out, if they do.
+    /// The reason why the parameters exclude a transport.
     pub(super) fn left_out(&self, module: &'static Module) -> Option<String> {
-        let is_asked_for = self.asks_for(module);
-        let rpi = self.rpi.as_ref().filter(|_| !is_asked_for);
-        let rpi = rpi
-            .map(|(asked, from)| format!("'{}' is asked for (parameter 'rpi' from {from})", names_of(asked)));
-        let btl = self.btl.as_ref().filter(|(left, _)| !left.has(module, is_asked_for));
+        let is_requested = self.requests(module);
+        let rpi = self.rpi.as_ref().filter(|_| !is_requested);
+        let rpi = rpi.map(|(requested, from)| {
+            format!("'{}' is requested (parameter 'rpi' from {from})", names_of(requested))
+        });
+        let btl = self.btl.as_ref().filter(|(left, _)| !left.has(module, is_requested));
         let (left_out, by) = &self.mtl;
         let mtl = left_out.contains(&module).then(|| by.clone());
         rpi.or(mtl).or(btl.map(|(_, text)| text.clone()))
     }
 
-    /// Why the parameters leave out the transport between nodes, if they do. `rpi` says nothing of it: where one of its modules
-    /// does not leave the node that is requested, that does.
+    /// The reason why the parameters exclude the transport between nodes. `rpi` does not exclude
+    /// it: a requested module that does not leave the node needs it.
     pub(super) fn left_out_between(&self) -> Option<String> {
-        let way = Module::between_nodes()?;
-        self.btl.as_ref().filter(|(left, _)| !left.has(way, false)).map(|(_, text)| text.clone())
+        let route = Module::between_nodes()?;
+        self.btl.as_ref().filter(|(left, _)| !left.has(route, false)).map(|(_, text)| text.clone())
     }
 
-    /// Why the parameter `coll` leaves a component out, if it does.
-    /// Whether what takes over from the components of collectives is asked for, and needed.
-    pub(super) fn asks_base_alone(&self) -> bool {
+    /// Whether `coll` names `base` but not `basic`.
+    pub(super) fn names_base_alone(&self) -> bool {
         let coll = self.coll.as_ref();
-        coll.is_some_and(|(asked, _)| asked.has(Component::Base) && !asked.has(Component::Basic))
+        coll.is_some_and(|(requested, _)| requested.has(Component::Base) && !requested.has(Component::Basic))
     }
 
+    /// The reason why the parameter `coll` excludes a component.
     pub(super) fn left_out_of_coll(&self, component: Component) -> Option<String> {
-        self.coll.as_ref().filter(|(asked, _)| !asked.has(component)).map(|(_, text)| text.clone())
+        self.coll.as_ref().filter(|(requested, _)| !requested.has(component)).map(|(_, text)| text.clone())
     }
 }
 
-/// What `coll` says, if it says anything.
-fn ask_coll(value: &str, from: &Source) -> Result<Option<(Asked, String)>, SelectError> {
+/// Reads `coll`; `None` if it excludes nothing.
+fn parse_coll(value: &str, from: &Source) -> Result<Option<(ComponentSet, String)>, SelectError> {
     let wrong = |bad: BadName| SelectError::List {
         parameter: "coll",
         value: value.into(),
         from: from.clone(),
         why: bad.to_string(),
     };
-    let asked = Asked::parse(value).map_err(wrong)?;
-    Ok((asked != Asked::ALL).then(|| (asked, format!("'coll' is '{value}' (from {from})"))))
+    let requested = ComponentSet::parse(value).map_err(wrong)?;
+    Ok((requested != ComponentSet::ALL).then(|| (requested, format!("'coll' is '{value}' (from {from})"))))
 }

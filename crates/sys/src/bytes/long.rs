@@ -13,7 +13,6 @@
 
 use super::{CopyKind, vectors};
 
-/// Copies of at least this many bytes never go to the C library.
 pub(super) const LONG_BYTES: usize = 512 << 10;
 /// The same limit for memory that another processor has read last.
 pub(super) const SHARED_BYTES: usize = 8 << 10;

@@ -62,8 +62,7 @@ mod kernels {
                 use std::arch::x86_64::{$load, $store, $vector};
                 const EACH: usize = crate::line::LINE_BYTES / size_of::<$vector>();
                 for at in (0..len).step_by(crate::line::LINE_BYTES) {
-                    // SAFETY: the line at `at` lies inside both ranges; loads need no alignment,
-                    // `to` has it.
+                    // SAFETY: the line at `at` lies inside both ranges; `to` is aligned.
                     unsafe {
                         let (from, to) = (from.add(at).cast::<$vector>(), to.add(at).cast::<$vector>());
                         let line: [$vector; EACH] =

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 type Array = *const *const c_char;
 
 unsafe extern "C" {
-    /// environ(7) of POSIX.
     static mut environ: Array;
 }
 
@@ -25,12 +24,10 @@ pub(super) struct EnvironmentRequests {
     names: Vec<(&'static CStr, *const c_char)>,
 }
 
-// SAFETY: the pointers refer to memory that is never freed, or are only compared; nothing is bound
-// to a thread.
+// SAFETY: the pointers refer to memory that is never freed, or are only compared.
 unsafe impl Send for EnvironmentRequests {}
 
 impl EnvironmentRequests {
-    /// Sets each variable that is not in the environment.
     pub(super) fn set(variables: &[(&'static CStr, &CStr)]) -> EnvironmentRequests {
         let before = array().load(Ordering::Acquire).cast_const();
         let mut names = Vec::new();

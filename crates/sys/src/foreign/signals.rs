@@ -5,19 +5,16 @@ use std::mem::zeroed;
 use std::ptr::{null, null_mut};
 
 const LAST: c_int = 64;
-/// Bytes of a signal mask that the kernel reads.
 const KNOWN: usize = LAST as usize / 8;
 
 pub(super) struct Dispositions(Vec<(c_int, libc::sigaction)>);
 
 impl Dispositions {
-    /// Reads all dispositions, by one system call for each signal.
     pub(super) fn read() -> Dispositions {
         // The C library refuses the signals that it uses itself; they are left out.
         Dispositions((1..=LAST).filter_map(|signal| Some((signal, disposition(signal)?))).collect())
     }
 
-    /// Restores each disposition that has changed.
     pub(super) fn restore(&self) {
         for (signal, before) in &self.0 {
             if disposition(*signal).is_some_and(|now| !is_same(&now, before)) {
@@ -67,8 +64,7 @@ impl ThreadSignals {
         }
     }
 
-    /// Restores the mask and the stack if they have changed. Call it in the thread that has read
-    /// them.
+    /// Restores the mask and the stack if they have changed, in the thread that has read them.
     pub(super) fn restore(&self) {
         let now = ThreadSignals::read();
         if !is_same_mask(&now.mask, &self.mask) {
@@ -77,8 +73,7 @@ impl ThreadSignals {
         }
         let parts = |stack: &libc::stack_t| (stack.ss_sp, stack.ss_size, stack.ss_flags);
         if parts(&now.stack) != parts(&self.stack) {
-            // The kernel sets SS_ONSTACK while the thread runs on the stack, and refuses it as an
-            // argument.
+            // The kernel sets SS_ONSTACK while the thread runs on the stack, but refuses it here.
             let stack = libc::stack_t { ss_flags: self.stack.ss_flags & !libc::SS_ONSTACK, ..self.stack };
             // SAFETY: this was the thread's signal stack, or the thread had none. The kernel
             // refuses the change while the thread runs on its signal stack.

@@ -95,8 +95,7 @@ fn rule_3_the_lock_of_a_dead_process_is_open() {
     lock.unlock();
 }
 
-/// Starts a process that makes sets for three ranks and then sleeps; returns its number and the
-/// sets.
+/// Starts a process that makes sets for three ranks and sleeps; returns both.
 fn maker() -> (i32, Vec<i32>) {
     let (read, write) = rustix::pipe::pipe().unwrap();
     // SAFETY: the child makes sets in its copy of the memory, reports them, and never returns.
@@ -136,8 +135,7 @@ fn rule_4_sets_are_removed_when_no_process_lives_that_used_them() {
         assert!(ended.elapsed() < SOON);
         std::thread::sleep(Duration::from_millis(1));
     }
-    // Set 1 was made and used by different processes: its other semaphores were last used by the
-    // dead maker.
+    // Set 1 was made and used by different processes; the dead maker used the others last.
     remove_abandoned(None);
     assert_eq!(are_there(), [false, true, false, false]);
     remove(sets[1]);

@@ -98,7 +98,6 @@ impl Guard {
     }
 }
 
-/// A new mark, as `NAME=VALUE`.
 fn new_mark() -> io::Result<String> {
     let mut number = [0; 8];
     net::fill_random(&mut number)?;
@@ -114,7 +113,6 @@ struct Ward<'a> {
 /// The time between SIGTERM and SIGKILL for a process whose launcher was killed, in milliseconds.
 pub const WARD_GRACE_MS: i32 = 400;
 
-/// The guard's message in this case.
 const WARD_TEXT: &[u8] =
     b"mpirun: the mpirun that a process started without mpirun had got for spawning or connecting was \
 killed, and the processes that it had started with it; so this process is ended as well.\n";

@@ -11,7 +11,6 @@ pub(super) const GUARD_NAME: &CStr = c"mpirun-guard";
 /// The most passes over all processes. A killed process may have started others before, and a
 /// program in the middle of execve has no environment for a moment.
 const PASSES: usize = 200;
-/// The consecutive passes that must find no process.
 const QUIET_PASSES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -34,7 +33,6 @@ fn kill_once(mark: &str) -> usize {
     numbers.filter_map(Pid::from_raw).filter(|pid| *pid != getpid() && kill_if_marked(*pid, mark)).count()
 }
 
-/// Kills a process if it has the mark; returns whether it did.
 fn kill_if_marked(pid: Pid, mark: &str) -> bool {
     // Opened first: if another process gets the number later, the pidfd does not refer to it.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };

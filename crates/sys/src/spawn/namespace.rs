@@ -31,8 +31,7 @@ pub struct PidNamespace {
     level: usize,
     numbers: File,
     mounts: File,
-    /// Root and working directory of the init: a process that enters a mount namespace loses its
-    /// own.
+    /// Root and working directory of the init, which a process loses on entering its mounts.
     root: File,
     directory: File,
     /// `Some` for a namespace that this process has made: its init lives until this is dropped.
@@ -104,7 +103,6 @@ impl PidNamespace {
         Ok(found)
     }
 
-    /// Ends a namespace that this process has made: afterwards the number of its init is free.
     fn end(self) {
         if let Some(init) = &self.init {
             // The init may have ended already.
@@ -118,8 +116,7 @@ impl PidNamespace {
     /// namespace, and must trust its maker.
     ///
     /// # Errors
-    /// The process or the init is gone or not visible, or the init is another program or another
-    /// user's.
+    /// The process or the init is gone or not visible, or the init is foreign.
     pub fn of(process: u32) -> io::Result<Option<PidNamespace>> {
         let identity = identity_of(process)?;
         if identity == identity_of(std::process::id())? {
@@ -133,8 +130,7 @@ impl PidNamespace {
         let init = processes()?.find(is_init);
         let init =
             init.ok_or_else(|| io::Error::other("the first process of its PID namespace is not seen"))?;
-        // Files opened through this directory belong to one process, even if its number is reused
-        // later.
+        // Files opened through this directory belong to one process, even if its number is reused.
         let directory = File::open(format!("/proc/{init}"))?;
         let of_init = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
         if let Some(why) = why_foreign(&of_init)? {
@@ -151,7 +147,6 @@ impl PidNamespace {
         Ok(Some(found))
     }
 
-    /// The namespace whose init has this directory in /proc.
     fn below(init: &Path) -> io::Result<PidNamespace> {
         let open = |name: &str| File::open(init.join(name));
         let numbers = open("ns/pid")?;
@@ -207,8 +202,7 @@ impl PidNamespace {
         numbers_of(process).ok()?.get(self.level - 1).copied()
     }
 
-    /// The number, in the namespace of this process, of the process with the number `inside` in
-    /// this one.
+    /// The number, in this process's namespace, of the process with the number `inside` here.
     pub fn number_outside(&self, inside: u32) -> Option<u32> {
         let is_it = |process: &u32| self.number_inside(*process) == Some(inside) && self.has(*process);
         processes().ok()?.find(is_it)
@@ -242,8 +236,7 @@ pub fn init(above: u32) -> i32 {
     0
 }
 
-/// Makes the mount namespace and its /proc, and sets the next process number. An error is a text
-/// for users.
+/// Makes the mount namespace and its /proc, and sets the next process number.
 fn prepare(above: u32) -> Result<(), String> {
     if std::process::id() != 1 {
         return Err("mpirun or an agent starts this; it is of no use otherwise".into());
@@ -275,9 +268,6 @@ fn set_namespace(namespace: &File, kind: c_int) -> io::Result<()> {
 }
 
 /// The kernel's number of a process's PID namespace, unique among the existing ones.
-///
-/// # Errors
-/// The process is gone or not visible.
 pub fn identity_of(process: u32) -> io::Result<u64> {
     Ok(fs::metadata(format!("/proc/{process}/ns/pid"))?.ino())
 }
@@ -308,7 +298,6 @@ fn why_foreign(process: &Path) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// The real, effective, saved and file system user of a process (`Uid` of proc_pid_status(5)).
 fn users_in(status: &str) -> Vec<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
     line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
@@ -365,8 +354,7 @@ mod tests {
         assert_eq!(users_in("Name:\ta\nUid:\t0\t1000\t7\t0\nGid:\t5\n"), [0, 1000, 7, 0]);
     }
 
-    /// A program that does not call [`init`] is refused, and the namespace of new children is as
-    /// before.
+    /// A program without [`init`] is refused, and new children keep the namespace.
     #[test]
     fn a_program_that_is_no_init_is_refused() {
         if !may_make_namespaces() {

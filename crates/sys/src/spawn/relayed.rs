@@ -48,8 +48,7 @@ mod tests {
         let signals = Signals::new(&[&RELAYED[..], &stand_ins()].concat()).unwrap();
         let [.., stand_in] = stand_ins();
         for signal in [libc::SIGTERM, stand_in, libc::SIGTERM, stand_in] {
-            // SAFETY: sends a signal, blocked here, to this thread: other threads of a test do not
-            // block it.
+            // SAFETY: sends a signal, blocked here, to this thread; other threads do not block it.
             unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
         }
         let all: Vec<i32> = std::iter::from_fn(|| signals.next().unwrap()).collect();

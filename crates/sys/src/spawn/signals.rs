@@ -47,7 +47,6 @@ fn mask_of(signals: &[i32]) -> libc::sigset_t {
     }
 }
 
-/// Changes the calling thread's mask and returns the old one.
 pub(super) fn set_mask(how: c_int, set: &libc::sigset_t) -> io::Result<SignalMask> {
     let mut old = std::mem::MaybeUninit::uninit();
     // SAFETY: both sets are valid; the old one is written on success.
@@ -68,8 +67,7 @@ pub fn without_signals<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> 
     result
 }
 
-/// Signals that end or stop a program by default, and that the starter of a program may ignore on
-/// purpose.
+/// Signals that end or stop a program by default, and that its starter may ignore on purpose.
 pub const IGNORABLE: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP];
 
 pub(super) fn is_ignored(signal: c_int) -> bool {
@@ -171,8 +169,7 @@ mod tests {
         assert_eq!(unsafe { libc::sigismember(&now.0, libc::SIGUSR1) }, 0);
     }
 
-    /// Nextest runs each test in its own process; otherwise no other test of this crate uses these
-    /// signals.
+    /// Nextest runs each test in its own process; no other test here uses these signals.
     #[test]
     fn ignored_signals_stay_ignored_except_sigchld() {
         let ignore = |signal| {

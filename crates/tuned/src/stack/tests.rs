@@ -230,7 +230,7 @@ fn components_are_plain_unless_a_parameter_changes_the_choice() {
     assert!(Components::default().is_plain());
     assert!(components(&[("coll_crossover", "9")]).is_plain(), "basic serves the same calls");
     assert!(components(&[("coll_ftagree_priority", "9")]).is_plain(), "ftagree serves no collective");
-    assert_eq!(components(&[("coll", "^ftagree")]).selected.with(Component::Ftagree), Asked::ALL);
+    assert_eq!(components(&[("coll", "^ftagree")]).selected.with(Component::Ftagree), ComponentSet::ALL);
     for said in [
         ("coll", "tuned"),
         ("coll_tuned_priority", "60"),

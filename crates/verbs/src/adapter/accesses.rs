@@ -1,7 +1,8 @@
-//! Access to memory of peers that they have opened: writes into it and reads from it, out of regions or slots, and atomic operations on words
-//! of it.
+//! Access to memory that peers have opened: writes and reads, by regions or slots, and atomic
+//! operations on words.
 //!
-//! Memory that is opened is written by peers at any time until its region is deregistered; who opens it has promised that it may be.
+//! Peers write opened memory at any time until its region is deregistered; the caller that opens it
+//! guarantees that this is allowed.
 
 use super::regions::RegionId;
 use super::{ATOMIC_SLOT, Adapter, AtomicScope, READ_SLOT, SlotId, WRITE, WRITE_SLOT};
@@ -14,26 +15,16 @@ use crate::library::VerbsError;
 use libc::c_int;
 use oxmpi_mem::buffer::UserBuf;
 
-/// What is done at once to eight bytes of a peer's memory, whose address is a multiple of 8, in the byte order of its host.
+/// An atomic operation on eight aligned bytes of a peer's memory, in the peer's byte order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AtomicOperation {
-    /// This is added to them.
     FetchAdd(u64),
-    /// If they are equal to `compare` they become `new`.
-    CompareSwap {
-        /// The value that they are compared with.
-        compare: u64,
-        /// The value that they get.
-        new: u64,
-    },
+    CompareSwap { compare: u64, new: u64 },
 }
 
 impl Adapter {
-    /// Registers a buffer in one piece, which peers may read and write from now on ([`Adapter::exposed`] says where it lies), and whose words they
-    /// may change by atomic operations if the device has some.
-    ///
-    /// # Errors
-    /// As for [`Adapter::expose`].
+    /// Registers a contiguous buffer for reads and writes of peers ([`Adapter::exposed`] has its
+    /// address), and for atomic operations if the device has them.
     ///
     /// # Panics
     /// If the buffer is read-only.
@@ -43,21 +34,20 @@ impl Adapter {
         self.add(buffer, access | self.atomic_access())
     }
 
-    /// To what the device's operations on words of its host are atomic.
+    /// The scope of the device's atomic operations on words of its host.
     pub fn atomics(&self) -> AtomicScope {
         self.limits.atomics
     }
 
-    /// What lets peers change words by atomic operations, if there are some.
+    /// The access flag for atomic operations of peers, if the device has them.
     pub(super) fn atomic_access(&self) -> c_int {
         if self.limits.atomics == AtomicScope::None { 0 } else { IBV_ACCESS_REMOTE_ATOMIC }
     }
 
-    /// Changes eight bytes of a peer's memory. Their value from before comes into the slot, in the byte order of this host. The slot is the
-    /// device's until [`Operation::AtomicSlot`](super::Operation::AtomicSlot).
-    ///
-    /// # Errors
-    /// As for [`Adapter::write_slot`].
+    /// Changes eight bytes of a peer's memory. The old value comes into the slot, in the byte order
+    /// of this host. The slot belongs to the device until
+    /// [`AdapterOperation::AtomicSlot`](super::AdapterOperation::AtomicSlot), or to the caller
+    /// after an error.
     pub fn atomic(
         &mut self,
         queue_pair: u32,
@@ -73,19 +63,13 @@ impl Adapter {
         self.access_by_slot(queue_pair, (slot, size_of::<u64>()), (opcode, ATOMIC_SLOT), (address, operands))
     }
 
-    /// Registers a buffer in one piece, out of which this process writes into the memory of peers.
-    ///
-    /// # Errors
-    /// As for [`Adapter::expose`].
+    /// Registers a contiguous buffer for writes of this process into memory of peers.
     pub fn source(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
         self.add(buffer, 0)
     }
 
-    /// Writes `len` bytes of a region, from `offset` on, into a peer's memory at an address with its key. They are there with
-    /// [`Operation::Write`](super::Operation::Write).
-    ///
-    /// # Errors
-    /// They do not lie in the region, or what the library says.
+    /// Writes `len` bytes of a region, from `offset` on, into a peer's memory at an address with
+    /// its key. Ends with [`AdapterOperation::Write`](super::AdapterOperation::Write).
     pub fn write(
         &mut self,
         queue_pair: u32,
@@ -101,11 +85,9 @@ impl Adapter {
         Ok(())
     }
 
-    /// Writes the first `len` bytes of a slot into a peer's memory. The slot is the device's until
-    /// [`Operation::WriteSlot`](super::Operation::WriteSlot).
-    ///
-    /// # Errors
-    /// What the library says; the slot is the caller's then.
+    /// Writes the first `len` bytes of a slot into a peer's memory. The slot belongs to the device
+    /// until [`AdapterOperation::WriteSlot`](super::AdapterOperation::WriteSlot), or to the caller
+    /// after an error.
     pub fn write_slot(
         &mut self,
         queue_pair: u32,
@@ -121,11 +103,9 @@ impl Adapter {
         )
     }
 
-    /// Reads `len` bytes of a peer's memory into a slot, which is the device's until
-    /// [`Operation::ReadSlot`](super::Operation::ReadSlot).
-    ///
-    /// # Errors
-    /// As for [`Adapter::write_slot`].
+    /// Reads `len` bytes of a peer's memory into a slot, which belongs to the device until
+    /// [`AdapterOperation::ReadSlot`](super::AdapterOperation::ReadSlot), or to the caller after an
+    /// error.
     pub fn read_into_slot(
         &mut self,
         queue_pair: u32,

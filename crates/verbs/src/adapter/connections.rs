@@ -15,18 +15,16 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often a packet is repeated before a connection has failed. Seven is the most that the field holds, but soft RoCE takes that for
-/// "without end" (rxe_comp.c of Linux, `retry_cnt != 7`), so that what nobody answers would never fail.
+/// The number of repetitions of a packet before a connection fails. The field's maximum is 7, but
+/// soft RoCE takes 7 for "without end" (rxe_comp.c of Linux, `retry_cnt != 7`), so that a
+/// connection to a dead peer would never fail.
 pub const RETRIES: u8 = 6;
 
-/// For how long a queue pair on a shared receive queue stays in the error state before it is destroyed.
+/// The time in the error state before a queue pair with a shared queue is destroyed.
 pub(crate) const DRAIN: Duration = Duration::from_secs(1);
 
 impl Adapter {
     /// Makes one end of a connection, whose first packet has this number (24 bits).
-    ///
-    /// # Errors
-    /// What the library says.
     pub fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError> {
         let completions = self.completions();
         self.expect(completions)?;
@@ -43,12 +41,12 @@ impl Adapter {
         made
     }
 
-    /// Receives that may be posted on a connection's own queue.
+    /// The receives of a connection's own queue.
     pub(super) fn own_receives(&self) -> u32 {
         if self.srq.is_null() { self.settings.receive_depth } else { 0 }
     }
 
-    /// Completions of one connection that may be there at the same time.
+    /// The most outstanding completions of one connection.
     pub(super) fn completions(&self) -> u32 {
         self.settings.send_depth + self.own_receives()
     }
@@ -82,7 +80,7 @@ impl Adapter {
         let end = LocalEnd { queue_pair: number, first_packet, lid, gid, word, reads };
         self.word(words).store(0, Ordering::Release);
         self.word(words + 1).store(0, Ordering::Release);
-        // SAFETY: a structure of numbers, for which zeros are values.
+        // SAFETY: zeros are valid for this structure of numbers.
         let mut attr: QpAttr = unsafe { zeroed() };
         attr.qp_state = IBV_QPS_INIT;
         attr.port_num = self.settings.port;
@@ -90,7 +88,7 @@ impl Adapter {
         attr.qp_access_flags = access as u32;
         let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
         if let Err(error) = self.modify(raw, attr, mask) {
-            // SAFETY: it is open, and nothing was posted on it.
+            // SAFETY: the queue pair is open, and nothing was posted on it.
             unsafe { (symbols.destroy_qp)(raw) };
             return Err(error);
         }
@@ -104,10 +102,7 @@ impl Adapter {
         self.check("ibv_modify_qp", unsafe { (self.library.symbols.modify_qp)(raw, &mut attr, mask) })
     }
 
-    /// Connects one end with a peer's: it can receive and send from now on. Receives are to be posted before.
-    ///
-    /// # Errors
-    /// What the library says.
+    /// Connects an end with a peer's: it can receive and send from now on. Post receives before.
     pub fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError> {
         let pair = self.queue_pairs.get_mut(&local.queue_pair);
         let Some(pair) = pair.filter(|pair| pair.closing.is_none()) else {
@@ -115,7 +110,7 @@ impl Adapter {
         };
         pair.remote = *remote;
         let raw = pair.raw;
-        // SAFETY: as for `create`.
+        // SAFETY: zeros are valid for this structure of numbers.
         let mut attr: QpAttr = unsafe { zeroed() };
         attr.qp_state = IBV_QPS_RTR;
         attr.path_mtu = (self.settings.mtu / 128).max(2).ilog2() as c_int;
@@ -140,12 +135,12 @@ impl Adapter {
             | IBV_QP_MAX_DEST_RD_ATOMIC
             | IBV_QP_MIN_RNR_TIMER;
         self.modify(raw, attr, mask)?;
-        // SAFETY: as above.
+        // SAFETY: zeros are valid for this structure of numbers.
         let mut attr: QpAttr = unsafe { zeroed() };
         attr.qp_state = IBV_QPS_RTS;
         attr.timeout = self.settings.ack_timeout;
         attr.retry_cnt = RETRIES;
-        // A receiver always has receives posted for what its credits allow: not ready is an error.
+        // A receiver always has receives posted for its credits: "receiver not ready" is an error.
         attr.rnr_retry = 0;
         attr.sq_psn = local.first_packet;
         attr.max_rd_atomic = local.reads.min(remote.reads).max(1);
@@ -158,8 +153,8 @@ impl Adapter {
         self.modify(raw, attr, mask)
     }
 
-    /// Ends a connection: what is under way ends with an error, whose completions are still read, and then it is gone
-    /// ([`Adapter::take_closed`]).
+    /// Ends a connection: its operations end with errors, whose completions are still read, and
+    /// then [`Adapter::take_closed`] removes it.
     pub fn close(&mut self, queue_pair: u32) {
         let Some(pair) = self.queue_pairs.get_mut(&queue_pair) else { return };
         if pair.closing.replace(Instant::now()).is_some() {
@@ -167,20 +162,22 @@ impl Adapter {
         }
         self.closing += 1;
         let raw = pair.raw;
-        // SAFETY: as for `create`.
+        // SAFETY: zeros are valid for this structure of numbers.
         let mut attr: QpAttr = unsafe { zeroed() };
         attr.qp_state = IBV_QPS_ERR;
         // It may be in that state already.
         let _ = self.modify(raw, attr, IBV_QP_STATE);
     }
 
-    /// Destroys the connections that were closed and from which no slot comes back any more, and gives the numbers of their queue pairs. The
-    /// device may give these to others, so the completions that were read have to be handled before.
+    /// Destroys closed connections from which no slot can come back, and returns the numbers of
+    /// their queue pairs. Handle all completions that were read before: the device may reuse these
+    /// numbers.
     ///
-    /// A library drops the unread completions of a queue pair that it destroys, and a slot whose completion is dropped never comes back.
-    /// Of a queue pair's own operations it is known how many are under way. How many slots it has taken from a shared queue is not; in the
-    /// error state it takes none, and those that it has taken end soon. So it stays in that state for a while, and until the completion
-    /// queue is empty.
+    /// A library drops the unread completions of a queue pair that it destroys, and the slot of a
+    /// dropped completion never comes back. The number of a queue pair's own operations under way
+    /// is known, but not the number of slots that it has taken from a shared queue. In the error
+    /// state it takes no more, and the taken ones end soon. So it stays in that state for
+    /// [`DRAIN`], and until the completion queue is empty.
     pub fn take_closed(&mut self) -> Vec<u32> {
         if self.closing == 0 {
             return Vec::new();
@@ -192,7 +189,7 @@ impl Adapter {
         };
         let pairs: Vec<_> = self.queue_pairs.extract_if(|_, pair| is_over(pair)).collect();
         for (_, pair) in &pairs {
-            // SAFETY: it is open, and nothing of it is under way.
+            // SAFETY: the queue pair is open, and no operation of it is under way.
             unsafe { (self.library.symbols.destroy_qp)(pair.raw) };
             self.free_words.push(pair.words);
             self.expected -= self.completions();

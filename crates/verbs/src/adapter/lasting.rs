@@ -1,44 +1,46 @@
-//! Memory that stays where it is until its owner says that it goes ([`Adapter::keep`], [`Adapter::forget`]), such as that of MPI_Alloc_mem.
+//! Memory whose owner announces its end ([`Adapter::keep`], [`Adapter::forget`]), such as that of
+//! MPI_Alloc_mem.
 //!
-//! It is registered as a whole with the first region of it, and stays registered until it is forgotten. What may be locked is limited: if a
-//! registration fails for lack of memory, those without a region are given up, the one unused for longest first. Memory that is too long
-//! to be registered at all is registered in parts, for each region anew, as any other.
+//! It is registered as a whole with its first region, and stays registered until it is forgotten.
+//! Locked memory is limited: if a registration fails for lack of memory, registrations without a
+//! region are released, the least recently used first. Memory that is too long for one registration
+//! is registered in parts, for each region anew, as other memory is.
 
 use super::Adapter;
 use super::regions::RegionId;
 use crate::declarations::{IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, Mr};
-use crate::library::{Library, VerbsError};
+use crate::library::{VerbsError, VerbsLibrary};
 use libc::{c_int, c_void};
 use oxmpi_mem::buffer::UserBuf;
 use std::collections::BTreeMap;
 use std::ptr::null_mut;
 
-/// What messages need: peers read the memory, and what is read from peers is stored there.
+/// The access of messages: peers read the memory, and reads from peers store into it.
 const MESSAGES: c_int = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
 
 #[derive(Debug)]
-struct Lasting {
-    /// It stays mapped as long as this exists.
+struct LastingMemory {
+    /// Keeps the memory mapped.
     buffer: UserBuf,
     len: usize,
     /// Null while it is not registered.
     mr: *mut Mr,
     access: c_int,
-    /// Regions of it.
+    /// The number of its regions.
     regions: u32,
-    /// When the last of them was made.
+    /// The sequence number of its last region.
     used: u64,
-    /// The device has refused to register it as a whole when no other such memory was registered.
+    /// Whether the device has refused the whole memory when no other was registered.
     is_too_long: bool,
 }
 
-impl Lasting {
-    /// A device that still knows the memory keeps it mapped for ever.
-    fn deregister(&mut self, library: &Library) {
+impl LastingMemory {
+    /// Ends the registration. If the device refuses, the memory stays mapped for ever.
+    fn deregister(&mut self, library: &VerbsLibrary) {
         if self.mr.is_null() {
             return;
         }
-        // SAFETY: it is registered, and this is its end.
+        // SAFETY: it is registered, and deregistered once.
         if unsafe { (library.symbols.dereg_mr)(self.mr) } != 0 {
             std::mem::forget(self.buffer.clone());
         }
@@ -46,36 +48,35 @@ impl Lasting {
     }
 }
 
-/// All such memory of an adapter, by where it begins.
+/// All lasting memories of an adapter, by start address.
 #[derive(Debug, Default)]
 pub(super) struct LastingMemories {
-    all: BTreeMap<usize, Lasting>,
+    all: BTreeMap<usize, LastingMemory>,
     uses: u64,
 }
 
 impl LastingMemories {
-    /// The memory that has all of these bytes.
-    fn around(&mut self, start: usize, len: usize) -> Option<(usize, &mut Lasting)> {
+    /// The memory that contains these bytes.
+    fn around(&mut self, start: usize, len: usize) -> Option<(usize, &mut LastingMemory)> {
         let (at, lasting) = self.all.range_mut(..=start).next_back()?;
         (len <= lasting.len.saturating_sub(start - at)).then_some((*at, lasting))
     }
 
-    /// A region of it is gone.
+    /// A region of the memory was removed.
     pub(super) fn unused(&mut self, start: usize) {
         if let Some(lasting) = self.all.get_mut(&start) {
             lasting.regions = lasting.regions.saturating_sub(1);
         }
     }
 
-    /// Gives up the registration that has been without a region for longest. Whether there was one.
-    fn give_up_one(&mut self, library: &Library) -> bool {
+    /// Releases the least recently used registration without a region, if there is one.
+    fn give_up_one(&mut self, library: &VerbsLibrary) -> bool {
         let unused = self.all.values_mut().filter(|one| !one.mr.is_null() && one.regions == 0);
         let oldest = unused.min_by_key(|one| one.used);
         oldest.map(|lasting| lasting.deregister(library)).is_some()
     }
 
-    /// Deregisters everything.
-    pub(super) fn free(&mut self, library: &Library) {
+    pub(super) fn free(&mut self, library: &VerbsLibrary) {
         for mut lasting in std::mem::take(&mut self.all).into_values() {
             lasting.deregister(library);
         }
@@ -83,8 +84,8 @@ impl LastingMemories {
 }
 
 impl Adapter {
-    /// This memory, in one piece, stays where it is until [`Adapter::forget`]: it need not be registered anew for each region. Memory that
-    /// overlaps some that is known already is not kept.
+    /// Declares that contiguous memory stays in place until [`Adapter::forget`], so that regions of
+    /// it share one registration. Memory that overlaps known memory is ignored.
     pub fn keep(&mut self, memory: &UserBuf) {
         let Some(bytes) = memory.as_contiguous().filter(|bytes| !bytes.is_empty()) else { return };
         let (start, len) = (bytes.as_ptr().addr(), bytes.len());
@@ -94,11 +95,12 @@ impl Adapter {
         }
         let buffer = memory.clone();
         let (mr, access, regions, used, is_too_long) = (null_mut(), 0, 0, 0, false);
-        self.lasting.all.insert(start, Lasting { buffer, len, mr, access, regions, used, is_too_long });
+        self.lasting.all.insert(start, LastingMemory { buffer, len, mr, access, regions, used, is_too_long });
     }
 
-    /// The memory that begins there goes: the device knows nothing of it any more, and peers that still read it fail. `false`: a read into it
-    /// is under way, and nothing happened. `true` also if no such memory is known.
+    /// Ends the registration of the memory at `start`, so that later reads of peers fail. Returns
+    /// `false` and does nothing while a read into it is under way; `true` also if no such memory is
+    /// known.
     pub fn forget(&mut self, start: usize) -> bool {
         if self.regions.of(start).any(|region| region.uses > 0) {
             return false;
@@ -110,12 +112,13 @@ impl Adapter {
         true
     }
 
-    /// Whether a region is of the memory that begins there.
+    /// Whether a region belongs to the memory at `start`.
     pub fn is_of(&self, region: RegionId, start: usize) -> bool {
         self.regions.is_of(region, start)
     }
 
-    /// The registration for a region of these bytes, with this access at least, and where the memory begins whose registration it is.
+    /// A registration for a region of these bytes with at least this access, and the start of the
+    /// lasting memory that it belongs to.
     pub(super) fn registration(
         &mut self,
         (start, len): (*const u8, usize),
@@ -162,7 +165,7 @@ impl Adapter {
         Some((lasting.mr, Some(at)))
     }
 
-    /// Registers memory, for which registrations that nothing uses make room.
+    /// Registers memory; unused registrations make room for it.
     fn register_memory(
         &mut self,
         (start, len): (*const u8, usize),
@@ -170,15 +173,16 @@ impl Adapter {
     ) -> Result<*mut Mr, VerbsError> {
         self.with_room(|it| {
             let symbols = it.library.symbols;
-            // SAFETY: the domain is open, and the memory is mapped as long as the region, or what is kept of it, holds its buffer. The
-            // device writes there only by `read`, which is given regions of `register`, and for peers, which are given keys of
-            // `open_to_peers`: callers of both have promised that the memory may be written.
+            // SAFETY: the domain is open, and the region, or the lasting memory, holds the buffer
+            // and so its mapping. The device writes there only by `read`, into regions of
+            // `register`, and for peers with keys of `open_to_peers`: callers of both guarantee
+            // that writes are allowed.
             let mr = unsafe { (symbols.reg_mr)(it.pd, start.cast_mut().cast::<c_void>(), len, access) };
             it.made("ibv_reg_mr", mr)
         })
     }
 
-    /// Tries to make something that takes memory which may be locked, until it is made or no registration is left that nothing uses.
+    /// Repeats `make`, which locks memory, while it fails and a registration can be released.
     pub(super) fn with_room<T>(
         &mut self,
         mut make: impl FnMut(&mut Adapter) -> Result<T, VerbsError>,

@@ -17,7 +17,7 @@ impl Adapter {
         self.post_with(queue_pair, what, sge, (remote_addr, Operands { rkey }))
     }
 
-    /// As [`Adapter::post`], with all that follows the address at the peer.
+    /// [`Adapter::post`] with the operands for the peer's memory.
     pub(super) fn post_with(
         &mut self,
         queue_pair: u32,
@@ -41,8 +41,8 @@ impl Adapter {
             unused: [0; 7],
         };
         let mut bad = null_mut();
-        // SAFETY: the queue pair is open; the request is copied during the call, and the memory that it names is registered and stays
-        // until the completion.
+        // SAFETY: the queue pair is open; the request is copied during the call, and its memory is
+        // registered and stays until the completion.
         let answer = unsafe { ((*(*pair.raw).context).ops.post_send)(pair.raw, &mut wr, &mut bad) };
         if answer == 0 {
             pair.live += 1;
@@ -50,10 +50,8 @@ impl Adapter {
         self.check("ibv_post_send", answer)
     }
 
-    /// Sends the first `len` bytes of a slot, which is the device's until [`Operation::Send`].
-    ///
-    /// # Errors
-    /// What the library says; the slot is the caller's then.
+    /// Sends the first `len` bytes of a slot, which belongs to the device until
+    /// [`AdapterOperation::Send`], or to the caller after an error.
     pub fn send(&mut self, queue_pair: u32, slot: SlotId, len: usize) -> Result<(), VerbsError> {
         let Some(sge) = self.arena.lend(slot, len) else {
             return Err(self.error("ibv_post_send", libc::EBUSY));
@@ -65,10 +63,8 @@ impl Adapter {
         posted
     }
 
-    /// Posts a slot for what comes, on a connection or on the shared queue if there is one.
-    ///
-    /// # Errors
-    /// What the library says; the slot is the caller's then.
+    /// Posts a slot for a receive, on a connection or on the shared queue if there is one. After an
+    /// error the slot belongs to the caller.
     pub fn receive(&mut self, queue_pair: u32, slot: SlotId) -> Result<(), VerbsError> {
         let Some(mut sge) = self.arena.lend(slot, self.settings.slot_len) else {
             return Err(self.error("ibv_post_recv", libc::EBUSY));
@@ -77,13 +73,15 @@ impl Adapter {
             RecvWr { wr_id: RECEIVE | u64::from(slot.0), next: null_mut(), sg_list: &mut sge, num_sge: 1 };
         let mut bad = null_mut();
         let answer = match self.queue_pairs.get_mut(&queue_pair) {
-            // SAFETY: the shared queue is open; otherwise as for `post`.
+            // SAFETY: the shared queue is open; the request is copied during the call, and its
+            // memory is registered and stays until the completion.
             _ if !self.srq.is_null() => unsafe {
                 ((*(*self.srq).context).ops.post_srq_recv)(self.srq, &mut wr, &mut bad)
             },
             Some(pair) => {
                 pair.live += 1;
-                // SAFETY: as for `post`.
+                // SAFETY: the queue pair is open; the request is copied during the call, and its
+                // memory is registered and stays until the completion.
                 let answer = unsafe { ((*(*pair.raw).context).ops.post_recv)(pair.raw, &mut wr, &mut bad) };
                 pair.live -= u32::from(answer != 0);
                 answer

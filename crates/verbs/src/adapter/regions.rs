@@ -1,92 +1,89 @@
-//! Memory of the program that the device uses for one message: peers read it ([`Adapter::expose`]), or what was read from them is stored there
-//! ([`Adapter::register`]).
+//! Memory of the program that the device uses for one message: peers read it ([`Adapter::expose`]),
+//! or reads from peers store into it ([`Adapter::register`]).
 //!
-//! A region holds the buffer, whose memory is mapped as long as that exists, until the device does not know it any more. It is deregistered
-//! only when no read into it and no write out of it is under way. What is exposed may be read by a peer at any time before that, and is not written. A region of
-//! memory that lasts (`lasting.rs`) shares the registration of that with others, and has none any more when the memory is forgotten.
+//! A region holds its buffer, and thereby the mapping, until it is deregistered, which is possible
+//! only when no read into it and no write from it is under way. Until then a peer may read exposed
+//! memory at any time, and the program does not write it. A region of lasting memory (`lasting.rs`)
+//! shares the registration of that memory, and loses it when the memory is forgotten.
 //!
-//! Each region has a *check*, a word that peers may read. Who exposes a region writes a number there that it never uses again, and clears it
-//! when what lies in the memory is not the message any more. Who has read the memory, and after that the check, knows by that number that
-//! the message was still there.
+//! Each region has a *check*, a word that peers may read. The process that exposes a region stores
+//! a number there that it never uses again, and clears it when the memory no longer has the
+//! message. A peer that reads the memory, and the check after that, knows by the number that the
+//! message was still there.
 
 use super::{Adapter, READ};
-use crate::arena::Registered;
+use crate::arena::RegisteredMemory;
 use crate::declarations::{
     IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ, IBV_SEND_FENCE, IBV_WR_RDMA_READ, Mr, Sge,
 };
-use crate::library::{Library, VerbsError};
+use crate::library::{VerbsError, VerbsLibrary};
 use libc::c_int;
 use oxmpi_mem::buffer::UserBuf;
 use std::collections::HashMap;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Checks that lie in one piece of memory.
+/// Checks in one allocation.
 const CHECKS: usize = 512;
 
-/// Names a region.
+/// The number of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RegionId(pub u32);
 
-/// Where a peer finds what is exposed to it: addresses with remote keys.
+/// Exposed memory for a peer: addresses with remote keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteMemory {
-    /// The memory.
     pub memory: (u64, u32),
-    /// Its check.
     pub check: (u64, u32),
 }
 
 #[derive(Debug)]
-pub(super) struct Region {
+pub(super) struct RegisteredRegion {
     /// Null if its memory was forgotten.
     mr: *mut Mr,
-    /// Where the memory begins whose registration this is, if it is not the region's own.
+    /// The start of the lasting memory whose registration this is.
     of: Option<usize>,
-    /// Its memory stays mapped as long as this exists.
+    /// Keeps the memory mapped.
     buffer: UserBuf,
     start: u64,
     len: usize,
     check: usize,
-    /// Reads into it and writes out of it that are under way.
+    /// The number of reads into it and writes from it that are under way.
     pub(super) uses: u32,
 }
 
-/// All regions of an adapter.
 #[derive(Debug, Default)]
 pub(super) struct Regions {
-    regions: HashMap<u32, Region>,
+    regions: HashMap<u32, RegisteredRegion>,
     next: u32,
-    checks: Vec<Registered>,
+    checks: Vec<RegisteredMemory>,
     free_checks: Vec<usize>,
 }
 
 impl Regions {
-    /// The device does not use a region for one of the reads or writes any more.
     pub(super) fn use_ended(&mut self, region: RegionId) {
         if let Some(region) = self.regions.get_mut(&region.0) {
             region.uses = region.uses.saturating_sub(1);
         }
     }
 
-    /// The device uses a region for one more read or write.
     pub(super) fn is_used(&mut self, region: RegionId) {
         if let Some(region) = self.regions.get_mut(&region.0) {
             region.uses += 1;
         }
     }
 
-    /// What the device is given for `len` bytes of a region from `offset` on, if they lie in it.
+    /// The scatter/gather element for `len` bytes of a region from `offset` on, if they lie in it.
     pub(super) fn part(&self, region: RegionId, (offset, len): (usize, u32)) -> Option<Sge> {
         let known = self.regions.get(&region.0).filter(|known| !known.mr.is_null())?;
         offset.checked_add(len as usize).filter(|end| *end <= known.len)?;
-        // SAFETY: the library's description of a region that is registered.
+        // SAFETY: the library's description of a registered region.
         let lkey = unsafe { (*known.mr).lkey };
         Some(Sge { addr: known.start + offset as u64, length: len, lkey })
     }
 
-    /// The regions of memory that begins there.
-    pub(super) fn of(&self, start: usize) -> impl Iterator<Item = &Region> {
+    /// The regions of the lasting memory at `start`.
+    pub(super) fn of(&self, start: usize) -> impl Iterator<Item = &RegisteredRegion> {
         self.regions.values().filter(move |region| region.of == Some(start))
     }
 
@@ -94,7 +91,6 @@ impl Regions {
         self.regions.get(&region.0).is_some_and(|region| region.of == Some(start))
     }
 
-    /// The memory that begins there is forgotten.
     pub(super) fn lose_memory(&mut self, start: usize) {
         for region in self.regions.values_mut().filter(|region| region.of == Some(start)) {
             (region.mr, region.of, region.len) = (null_mut(), None, 0);
@@ -105,32 +101,32 @@ impl Regions {
     /// Deregisters everything.
     ///
     /// # Safety
-    /// No operation of the device is under way, and there will be none.
-    pub(super) unsafe fn free(&mut self, library: &Library) {
+    /// No operation of the device is under way, and none follows.
+    pub(super) unsafe fn free(&mut self, library: &VerbsLibrary) {
         for (_, region) in self.regions.drain() {
             region.end(library);
         }
         for checks in &mut self.checks {
-            // SAFETY: as the caller says.
+            // SAFETY: the caller guarantees that no operation is under way.
             unsafe { checks.free(library) };
         }
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
         let checks = &self.checks[at / CHECKS];
-        // SAFETY: there are CHECKS words of zeros in it, aligned as a page, which are accessed as atomics alone on this side; the device
-        // reads or writes one in one piece.
+        // SAFETY: it has CHECKS zeroed words, aligned to a page, which this process accesses only
+        // as atomics; the device reads or writes one in one piece.
         unsafe { &*checks.start.cast::<AtomicU64>().add(at % CHECKS) }
     }
 }
 
-impl Region {
-    /// Deregisters it. A device that still knows its memory keeps the buffer for ever.
-    fn end(self, library: &Library) {
+impl RegisteredRegion {
+    /// Ends the registration. If the device refuses, the buffer is kept for ever.
+    fn end(self, library: &VerbsLibrary) {
         if self.of.is_some() || self.mr.is_null() {
             return;
         }
-        // SAFETY: it is registered, and this is its end.
+        // SAFETY: it is registered, and deregistered once.
         if unsafe { (library.symbols.dereg_mr)(self.mr) } != 0 {
             std::mem::forget(self.buffer);
         }
@@ -138,18 +134,15 @@ impl Region {
 }
 
 impl Adapter {
-    /// Registers a buffer in one piece, which peers may read from now on.
+    /// Registers a contiguous buffer, which peers may read from now on.
     ///
     /// # Errors
-    /// The memory that a process may lock is exhausted (`ulimit -l`), or the device refuses it.
+    /// The limit on locked memory (`ulimit -l`) is reached, or the device refuses the buffer.
     pub fn expose(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError> {
         self.add(buffer, IBV_ACCESS_REMOTE_READ)
     }
 
-    /// Registers a buffer in one piece, into which this process reads.
-    ///
-    /// # Errors
-    /// As for [`Adapter::expose`].
+    /// Registers a contiguous buffer as the destination of reads.
     ///
     /// # Panics
     /// If the buffer is read-only.
@@ -168,7 +161,8 @@ impl Adapter {
         let (mr, of) = made.inspect_err(|_| self.regions.free_checks.push(check))?;
         self.regions.word(check).store(0, Ordering::Release);
         self.regions.next = self.regions.next.wrapping_add(1);
-        let region = Region { mr, of, buffer: buffer.clone(), start: start as u64, len, check, uses: 0 };
+        let region =
+            RegisteredRegion { mr, of, buffer: buffer.clone(), start: start as u64, len, check, uses: 0 };
         self.regions.regions.insert(self.regions.next, region);
         Ok(RegionId(self.regions.next))
     }
@@ -177,7 +171,7 @@ impl Adapter {
         if self.regions.free_checks.is_empty() {
             let checks = self.with_room(|it| {
                 let device = (&*it.settings.device, it.pd);
-                Registered::new(&it.library, device, CHECKS * 8, IBV_ACCESS_REMOTE_READ)
+                RegisteredMemory::new(&it.library, device, CHECKS * 8, IBV_ACCESS_REMOTE_READ)
             })?;
             let first = self.regions.checks.len() * CHECKS;
             self.regions.checks.push(checks);
@@ -187,7 +181,7 @@ impl Adapter {
         self.regions.free_checks.pop().ok_or(VerbsError::Exhausted { device, what: "checks" })
     }
 
-    /// Ends a region. `false`: a read into it or a write out of it is under way, and nothing happened.
+    /// Ends a region. Returns `false` and does nothing while an operation of it is under way.
     pub fn deregister(&mut self, region: RegionId) -> bool {
         let ended = self.regions.regions.extract_if(|at, known| *at == region.0 && known.uses == 0).next();
         if let Some((_, region)) = ended {
@@ -200,11 +194,11 @@ impl Adapter {
         !self.regions.regions.contains_key(&region.0)
     }
 
-    /// Where a peer finds a region that is exposed. `None`: there is none, or its memory was forgotten.
+    /// The addresses of an exposed region for a peer; `None` if its memory was forgotten.
     pub fn exposed(&self, region: RegionId) -> Option<RemoteMemory> {
         let known = self.regions.regions.get(&region.0).filter(|known| !known.mr.is_null());
-        let Region { mr, start, check, .. } = known?;
-        // SAFETY: the library's description of a region that is registered.
+        let RegisteredRegion { mr, start, check, .. } = known?;
+        // SAFETY: the library's description of a registered region.
         let key = unsafe { (**mr).rkey };
         let word = self.regions.word(*check).as_ptr() as u64;
         Some(RemoteMemory {
@@ -213,24 +207,22 @@ impl Adapter {
         })
     }
 
-    /// Writes the check of a region.
+    /// Stores the check of a region.
     pub fn set_check(&mut self, region: RegionId, value: u64) {
         if let Some(region) = self.regions.regions.get(&region.0) {
             self.regions.word(region.check).store(value, Ordering::SeqCst);
         }
     }
 
-    /// The check of a region, which [`Adapter::read_check`] has read there.
+    /// The check of a region, or the result of [`Adapter::read_check`].
     pub fn check_of(&self, region: RegionId) -> u64 {
         let region = self.regions.regions.get(&region.0);
         region.map_or(0, |region| self.regions.word(region.check).load(Ordering::Acquire))
     }
 
-    /// Reads `len` bytes of a peer's memory, at an address with its key, into a region of [`Adapter::register`] from `offset` on. They are
-    /// there with [`Operation::Read`](super::Operation::Read).
-    ///
-    /// # Errors
-    /// They do not lie in the region, or what the library says.
+    /// Reads `len` bytes of a peer's memory, at an address with its key, into a region of
+    /// [`Adapter::register`] from `offset` on. Ends with
+    /// [`AdapterOperation::Read`](super::AdapterOperation::Read).
     pub fn read(
         &mut self,
         queue_pair: u32,
@@ -244,10 +236,8 @@ impl Adapter {
         self.post_read(queue_pair, region, (0, sge), from)
     }
 
-    /// Reads the check at a peer into that of a region ([`Adapter::check_of`]), after all that is read on the connection by now.
-    ///
-    /// # Errors
-    /// What the library says.
+    /// Reads the check at a peer into that of a region ([`Adapter::check_of`]), after all earlier
+    /// reads on the connection.
     pub fn read_check(
         &mut self,
         queue_pair: u32,

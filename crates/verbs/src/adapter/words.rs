@@ -1,12 +1,12 @@
-//! The words of connections: one that the peer writes, and one from which the peer's is written.
+//! The words of connections: one that the peer writes, and the source of writes to the peer.
 
 use super::{Adapter, WRITE_WORD};
-use crate::arena::Registered;
+use crate::arena::RegisteredMemory;
 use crate::declarations::{IBV_ACCESS_REMOTE_WRITE, IBV_WR_RDMA_WRITE, Sge};
 use crate::library::VerbsError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Connections whose words lie in one region.
+/// Connections whose words lie in one allocation.
 const WORDS: usize = 256;
 
 impl Adapter {
@@ -14,7 +14,7 @@ impl Adapter {
         if self.free_words.is_empty() {
             let region = self.with_room(|it| {
                 let device = (&*it.settings.device, it.pd);
-                Registered::new(&it.library, device, WORDS * 16, IBV_ACCESS_REMOTE_WRITE)
+                RegisteredMemory::new(&it.library, device, WORDS * 16, IBV_ACCESS_REMOTE_WRITE)
             })?;
             let first = self.words.len() * WORDS * 2;
             self.words.push(region);
@@ -27,8 +27,8 @@ impl Adapter {
 
     pub(super) fn word(&self, at: usize) -> &AtomicU64 {
         let region = &self.words[at / (2 * WORDS)];
-        // SAFETY: the region has 2 * WORDS words of zeros, aligned as a page, which are accessed as atomics alone on this side; the
-        // device writes one in one piece.
+        // SAFETY: the region has 2 * WORDS zeroed words, aligned to a page, which this process
+        // accesses only as atomics; the device writes one in one piece.
         unsafe { &*region.start.cast::<AtomicU64>().add(at % (2 * WORDS)) }
     }
 
@@ -41,10 +41,7 @@ impl Adapter {
         self.queue_pairs.get(&queue_pair).map_or(0, |pair| self.word(pair.words).load(Ordering::Acquire))
     }
 
-    /// Writes the word of a connection at the peer. Only one such operation may be under way on a connection.
-    ///
-    /// # Errors
-    /// What the library says.
+    /// Writes the word of a connection at the peer. Only one write at a time.
     pub fn write_word(&mut self, queue_pair: u32, value: u64) -> Result<(), VerbsError> {
         let Some(pair) = self.queue_pairs.get(&queue_pair) else {
             return Err(self.error("ibv_post_send", libc::ENOTCONN));

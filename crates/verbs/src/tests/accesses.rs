@@ -1,7 +1,7 @@
 //! Writes into memory of peers, and reads from it.
 
 use super::{device, open, polled};
-use crate::adapter::{AtomicOperation, AtomicScope, Operation, Refusal};
+use crate::adapter::{AdapterOperation, AtomicOperation, AtomicScope, Refusal};
 use crate::fake::{self, with};
 use oxmpi_mem::memory::Owned;
 
@@ -19,13 +19,13 @@ fn memory_that_is_opened_may_be_written_by_peers_until_it_is_deregistered() {
     assert_eq!(adapter.exposed(region).unwrap().memory.0, start as u64);
     assert!(adapter.deregister(region));
     assert_eq!(with(access), None);
-    // Memory that lasts and is opened first is registered once, for messages and peers.
+    // Lasting memory that is opened first is registered once, for messages and peers.
     adapter.keep(&memory.buf());
     let region = adapter.open_to_peers(&memory.buf()).unwrap();
     let message = adapter.expose(&memory.buf()).unwrap();
     assert!(adapter.is_of(region, start) && adapter.is_of(message, start));
     assert!(adapter.deregister(region) && adapter.deregister(message) && adapter.forget(start));
-    // If a message was first, a window has a registration of its own: no key of a message lets a peer write.
+    // After a message, a window has its own registration: no message's key permits writes.
     adapter.keep(&memory.buf());
     let message = adapter.expose(&memory.buf()).unwrap();
     let region = adapter.open_to_peers(&memory.buf()).unwrap();
@@ -53,15 +53,19 @@ fn regions_and_slots_are_the_devices_until_the_ends_of_their_accesses() {
     let kinds: Vec<_> = with(|fake| fake.sends.iter().map(|(_, kind, _)| *kind).collect());
     assert_eq!(kinds, [0, 0, 4], "writes and a read");
     (0..3).for_each(|_| fake::complete(end));
-    let ended = [Operation::Write(region), Operation::WriteSlot(slots[0]), Operation::ReadSlot(slots[1])];
+    let ended = [
+        AdapterOperation::Write(region),
+        AdapterOperation::WriteSlot(slots[0]),
+        AdapterOperation::ReadSlot(slots[1]),
+    ];
     assert_eq!(polled(&mut adapter), ended);
     assert!(adapter.deregister(region) && adapter.slot(slots[0]).len() == 256);
-    // What is not posted leaves the slot with the caller.
+    // A failed post leaves the slot with the caller.
     assert!(adapter.write_slot(77, slots[0], 3, (7, 7)).is_err() && adapter.slot(slots[0]).len() == 256);
 }
 
 #[test]
-fn what_a_peer_refuses_is_told_from_what_the_network_loses() {
+fn refusals_of_a_peer_differ_from_losses_of_the_network() {
     device(100, 0, 50_000);
     let mut adapter = open(None).unwrap();
     let end = adapter.create(1).unwrap().queue_pair;
@@ -113,7 +117,10 @@ fn atomic_operations_change_words_of_peers_where_the_device_has_them() {
         assert_eq!(kinds, [6, 5], "a fetch-and-add and a compare-and-swap");
         assert_eq!(with(|fake| fake.atomics.clone()), [(5, 0, 7), (1, 2, 9)]);
         (0..2).for_each(|_| fake::complete(end));
-        assert_eq!(polled(&mut adapter), [Operation::AtomicSlot(slots[0]), Operation::AtomicSlot(slots[1])]);
+        assert_eq!(
+            polled(&mut adapter),
+            [AdapterOperation::AtomicSlot(slots[0]), AdapterOperation::AtomicSlot(slots[1])]
+        );
         assert!(adapter.deregister(region));
     }
 }

@@ -1,7 +1,7 @@
-//! Memory that lasts: what is registered when, and what becomes of it when it goes.
+//! Lasting memory: its registrations, and its end.
 
 use super::{device, open, polled};
-use crate::adapter::{Adapter, Operation};
+use crate::adapter::{Adapter, AdapterOperation};
 use crate::fake::{self, with};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
@@ -70,7 +70,7 @@ fn memory_that_is_forgotten_is_registered_no_more_whatever_was_exposed() {
     assert!(with(|fake| fake.registered.iter().all(|known| known.0 != start(&memory))));
     let memory = memory.into_vec().unwrap_or_else(|_| panic!("the adapter holds some of it"));
     assert!(adapter.exposed(exposed).is_none() && adapter.deregister(exposed));
-    // At the same address there is other memory now.
+    // Other memory has the same address now.
     let memory = Owned::new(memory);
     registrations();
     let region = adapter.expose(&memory.buf()).unwrap();
@@ -91,7 +91,7 @@ fn memory_into_which_is_read_is_not_forgotten_before_the_end() {
     assert!(!adapter.forget(start(&memory)));
     assert!(with(|fake| fake.registered.iter().any(|known| known.0 == start(&memory))));
     fake::complete(end);
-    assert_eq!(polled(&mut adapter), [Operation::Read(region)]);
+    assert_eq!(polled(&mut adapter), [AdapterOperation::Read(region)]);
     assert!(adapter.forget(start(&memory)) && !adapter.is_of(region, start(&memory)));
     assert!(adapter.read(end, region, (0, 1), (7, 7)).is_err(), "it has no memory any more");
     assert!(adapter.deregister(region) && memory.into_vec().is_ok());
@@ -119,7 +119,7 @@ fn registrations_without_a_region_make_room_the_oldest_first() {
     // Any other memory may need the room as well.
     let slots = adapter.more_slots().unwrap();
     assert_eq!((slots.len(), is_registered(&all[2])), (16, false));
-    // What is in use stays; a part is registered by itself if there is room for it.
+    // Used registrations stay; a part is registered by itself if there is room for it.
     let region_of_part = adapter.expose(&part(&all[1], 0, 20_000)).unwrap();
     assert!(!adapter.is_of(region_of_part, start(&all[1])));
     assert!(adapter.expose(&part(&all[2], 0, LEN)).unwrap_err().is_out_of_memory());
@@ -127,7 +127,7 @@ fn registrations_without_a_region_make_room_the_oldest_first() {
     for region in [used, region, region_of_part] {
         assert!(adapter.deregister(region));
     }
-    // When the others have ended there is room for the whole again.
+    // When the other regions have ended there is room for the whole memory again.
     let region = adapter.expose(&part(&all[2], 0, 20_000)).unwrap();
     assert!(adapter.is_of(region, start(&all[2])));
     with(|fake| fake.lockable = None);

@@ -6,7 +6,7 @@ use super::{Ib, IbPort};
 use crate::{AccessEnd, AtomicOperation, AtomicScope, Direction, RemoteAccess, RemotePlace};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
-use oxmpi_verbs::{Completion, Operation, Refusal, RegionId, SlotId};
+use oxmpi_verbs::{AdapterOperation as Operation, Completion, Refusal, RegionId, SlotId};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,7 @@ use super::settings::HEAD;
 use super::{Ib, IbPort, lending};
 use crate::{Message, Sent, Sink, Unreachable, dispatch};
 use oxmpi_sys::bytes::Bytes;
-use oxmpi_verbs::{Completion, Operation, Refusal, SlotId, VerbsError};
+use oxmpi_verbs::{AdapterOperation as Operation, Completion, Refusal, SlotId, VerbsError};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 
 /// Slots from which envelopes are sent, at most.

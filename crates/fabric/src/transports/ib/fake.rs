@@ -13,7 +13,8 @@ use crate::{
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_verbs::{
-    Completion, LocalEnd, Operation, Refusal, RegionId, RemoteEnd, RemoteMemory, SlotId, VerbsError,
+    AdapterOperation as Operation, Completion, LocalEnd, Refusal, RegionId, RemoteEnd, RemoteMemory, SlotId,
+    VerbsError,
 };
 use oxmpi_wire::{Envelope, Frame};
 use std::collections::{HashMap, HashSet, VecDeque};

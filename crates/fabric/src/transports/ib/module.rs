@@ -10,7 +10,7 @@ use crate::transports::Tell;
 use linkme::distributed_slice;
 use oxmpi_param::module::{Btl, BtlRule, MODULES, Module, Supplies};
 use oxmpi_param::{Encrypt, Level, Param, Params, Source, Unit};
-use oxmpi_verbs::{Adapter, AdapterSettings, Device, LIBRARY as FILE, Library, RETRIES};
+use oxmpi_verbs::{Adapter, AdapterSettings, Device, LIBRARY as FILE, RETRIES, VerbsLibrary};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ static IB: Module = Module {
         &HCA_ID, &PORT, &MTU, &ENVELOPES, &TINY, &SRQ, &TIMEOUT, &SHM, &RMA, &FALLBACK, &LIBRARY, &PRIORITY,
     ],
     priority: Some(&PRIORITY),
-    btl: Btl { names: &["openib"], left: BtlRule::OrAsked },
+    btl: Btl { names: &["openib"], left: BtlRule::ListedOrRequested },
     // A connection is the adapter's affair, and an image has none.
     images: false,
     // Its processes meet over sockets.
@@ -195,8 +195,8 @@ fn not_found(params: &Params) -> Option<String> {
 }
 
 /// The library, and the devices of this machine.
-fn found(params: &Params) -> Result<(Arc<Library>, Vec<Device>), String> {
-    let library = Library::open(params.text(&LIBRARY)).map_err(|error| error.to_string())?;
+fn found(params: &Params) -> Result<(Arc<VerbsLibrary>, Vec<Device>), String> {
+    let library = VerbsLibrary::open(params.text(&LIBRARY)).map_err(|error| error.to_string())?;
     let devices = library.devices().map_err(|error| error.to_string())?;
     Ok((library, devices))
 }
@@ -231,7 +231,7 @@ fn suits_hosts(params: &Params) -> Option<String> {
 const COLUMNS: [&str; 7] = ["device", "port", "state", "MTU", "link", "atomic with", "address"];
 
 /// The row of a port.
-fn row(device: &Device, port: &oxmpi_verbs::Port) -> Vec<String> {
+fn row(device: &Device, port: &oxmpi_verbs::DevicePort) -> Vec<String> {
     let gid = port.gid.map_or(String::new(), |(_, gid)| std::net::Ipv6Addr::from(gid).to_string());
     vec![
         device.name.clone(),

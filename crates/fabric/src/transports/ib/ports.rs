@@ -1,6 +1,6 @@
 //! Which port of which device a process uses.
 
-use oxmpi_verbs::{Device, Port};
+use oxmpi_verbs::{Device, DevicePort};
 use std::fs;
 use std::path::Path;
 
@@ -37,7 +37,7 @@ pub(super) fn listing(devices: &[Device]) -> String {
     if devices.is_empty() {
         return "there is no device".into();
     }
-    let port = |port: &Port| format!("port {} {}", port.number, port.state_name());
+    let port = |port: &DevicePort| format!("port {} {}", port.number, port.state_name());
     let device = |device: &Device| match &device.trouble {
         Some(why) => format!("{}: {why}", device.name),
         None => {
@@ -53,7 +53,10 @@ pub(super) fn listing(devices: &[Device]) -> String {
 ///
 /// # Errors
 /// There is none, for a person.
-pub(super) fn choose<'a>(devices: &'a [Device], asked: &PortRequest) -> Result<(&'a str, &'a Port), String> {
+pub(super) fn choose<'a>(
+    devices: &'a [Device],
+    asked: &PortRequest,
+) -> Result<(&'a str, &'a DevicePort), String> {
     if !matches!(asked.mtu, 256 | 512 | 1024 | 2048 | 4096) {
         return Err(format!("rpi_ib_mtu is {}, and not one of 256, 512, 1024, 2048, 4096", asked.mtu));
     }
@@ -62,7 +65,8 @@ pub(super) fn choose<'a>(devices: &'a [Device], asked: &PortRequest) -> Result<(
     if let (Some(name), true) = (&asked.device, candidates.is_empty()) {
         return Err(format!("rpi_ib_hca_id asks for device '{name}': {}", listing(devices)));
     }
-    let suits = |port: &&Port| port.is_active() && asked.port.is_none_or(|number| number == port.number);
+    let suits =
+        |port: &&DevicePort| port.is_active() && asked.port.is_none_or(|number| number == port.number);
     let found = candidates.iter().find_map(|one| Some((one.name.as_str(), one.ports.iter().find(suits)?)));
     let (device, port) = found.ok_or_else(|| match asked.port {
         Some(number) => {
@@ -84,8 +88,8 @@ mod tests {
     use super::*;
     use oxmpi_verbs::AtomicScope;
 
-    fn port(number: u8, state: i32) -> Port {
-        Port { number, state, mtu: 1024, max_mtu: 4096, lid: 1, is_ethernet: false, gid: None }
+    fn port(number: u8, state: i32) -> DevicePort {
+        DevicePort { number, state, mtu: 1024, max_mtu: 4096, lid: 1, is_ethernet: false, gid: None }
     }
 
     fn devices() -> Vec<Device> {

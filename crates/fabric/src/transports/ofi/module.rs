@@ -23,7 +23,7 @@ static OFI: Module = Module {
     params: &[&LIBRARY, &INCLUDE, &EXCLUDE, &TAG_MODE, &EVENT_COUNT, &GROUPING, &MATCH, &SHM, &PRIORITY],
     far_priority: Some(&PRIORITY),
     mtl: &["ofi"],
-    btl: Btl { names: &["ofi"], left: BtlRule::OrAsked },
+    btl: Btl { names: &["ofi"], left: BtlRule::ListedOrRequested },
     // Connections of a provider are its own affair, and an image has none.
     images: false,
     // Its processes meet over sockets.

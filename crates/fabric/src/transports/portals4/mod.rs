@@ -41,8 +41,8 @@ use crate::{
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_portals::{
-    InterfaceOptions, Library, LibraryError, MatchCriteria, PortalsEnding, PortalsEvent, PortalsInterface,
-    PutMessage, RemoteEntry,
+    InterfaceOptions, MatchCriteria, PortalsEnding, PortalsEvent, PortalsInterface, PortalsLibrary,
+    PortalsLibraryError, PutMessage, RemoteEntry,
 };
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -198,12 +198,12 @@ impl Portals {
     /// If there is no interface.
     pub fn new(
         own: u32,
-        library: &Arc<Library>,
+        library: &Arc<PortalsLibrary>,
         sockets: Box<dyn Transport>,
         settings: PortalsSettings,
         tell: Tell,
         nodes: Option<Nodes>,
-    ) -> Result<Portals, LibraryError> {
+    ) -> Result<Portals, PortalsLibraryError> {
         let options = InterfaceOptions {
             initiator_events: settings.send_events,
             target_events: settings.receive_events,

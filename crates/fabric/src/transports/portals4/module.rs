@@ -8,7 +8,7 @@ use crate::transports::Tell;
 use linkme::distributed_slice;
 use oxmpi_param::module::{Btl, BtlRule, MODULES, Module, Supplies};
 use oxmpi_param::{Level, Param, Params, Unit};
-use oxmpi_portals::Library;
+use oxmpi_portals::PortalsLibrary;
 use std::sync::Arc;
 
 #[distributed_slice(MODULES)]
@@ -18,7 +18,7 @@ static PORTALS4: Module = Module {
     help: "'portals4' is Portals 4, with shared memory within a node ('--mca mtl portals4').",
     params: &[&LIBRARY, &EAGER, &BLOCKS, &BLOCK_LEN, &RECEIVE_EVENTS, &SEND_EVENTS, &SHM],
     mtl: &["portals4"],
-    btl: Btl { names: &["portals4"], left: BtlRule::OrAsked },
+    btl: Btl { names: &["portals4"], left: BtlRule::ListedOrRequested },
     // What is in the network, or in an interface, is in no image.
     images: false,
     // Its processes meet over sockets.
@@ -107,8 +107,8 @@ fn settings(params: &Params) -> PortalsSettings {
     }
 }
 
-fn library(params: &Params) -> Result<Arc<Library>, String> {
-    Library::open(params.text(&LIBRARY)).map_err(|error| error.to_string())
+fn library(params: &Params) -> Result<Arc<PortalsLibrary>, String> {
+    PortalsLibrary::open(params.text(&LIBRARY)).map_err(|error| error.to_string())
 }
 
 /// What cannot work at all is refused before any process starts.

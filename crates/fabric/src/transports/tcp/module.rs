@@ -6,7 +6,7 @@ use crate::routes::Reach;
 use crate::transports::Tell;
 use linkme::distributed_slice;
 use oxmpi_param::module::{BetweenNodes, Btl, BtlRule, MODULES, Module, SocketParams, Supplies};
-use oxmpi_param::{Change, Param, Unit};
+use oxmpi_param::{ChangeRule, Param, Unit};
 use oxmpi_sys::net::Listener;
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ static CRTCP: Module = Module {
     help: "'crtcp' is sockets whose connections can be given up and made again ('oxmpi quiesce').",
     params: &[&CR_SHORT, &CR_BUFFERS, &CR_PRIORITY],
     priority: Some(&CR_PRIORITY),
-    btl: Btl { names: &["tcp"], left: BtlRule::Asked },
+    btl: Btl { names: &["tcp"], left: BtlRule::Requested },
     checkpoints: true,
     needs: Supplies::Listeners,
     // A checkpoint has no image of what processes share.
@@ -84,7 +84,7 @@ static CR_PRIORITY: Param = Param::priority(
 );
 
 const fn short(name: &'static str) -> Param {
-    Param { name, unit: Unit::Bytes, default: 65535, max: 1 << 30, change: Change::Always, ..Param::NEW }
+    Param { name, unit: Unit::Bytes, default: 65535, max: 1 << 30, change: ChangeRule::Always, ..Param::NEW }
 }
 
 const fn buffers(name: &'static str) -> Param {
