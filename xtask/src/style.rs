@@ -21,7 +21,7 @@ const PRINTED: usize = 500;
 
 /// The rules that `docs/style.md` states in its tables.
 #[derive(Debug, PartialEq, Eq)]
-struct Rules {
+struct StyleRules {
     /// Single words, in lower case, with the words to use instead.
     words: BTreeMap<String, String>,
     /// Sequences of words, with the words to use instead.
@@ -32,11 +32,11 @@ struct Rules {
     open_types: Vec<String>,
 }
 
-impl Rules {
+impl StyleRules {
     /// Reads the tables of `docs/style.md`: rows of two cells in backticks are words and their
     /// replacements; list entries in backticks are paths (with a slash) or names of types.
-    fn read(page: &str) -> Result<Rules, Failure> {
-        let mut rules = Rules {
+    fn read(page: &str) -> Result<StyleRules, Failure> {
+        let mut rules = StyleRules {
             words: BTreeMap::new(),
             phrases: Vec::new(),
             open_paths: Vec::new(),
@@ -80,7 +80,7 @@ struct Finding {
 pub(crate) fn style(paths: &[&str]) -> Result<(), Failure> {
     let page = fs::read_to_string(root().join("docs/style.md"))
         .map_err(|error| Failure::new(format!("docs/style.md: {error}")))?;
-    let rules = Rules::read(&page)?;
+    let rules = StyleRules::read(&page)?;
     let files = Run::new("git").args(["ls-files", "*.rs"]).current_dir(&root()).output()?;
     let files = String::from_utf8_lossy(&files);
     let (mut problems, mut types) = (Vec::new(), BTreeMap::<String, Vec<String>>::new());
@@ -123,7 +123,7 @@ pub(crate) fn style(paths: &[&str]) -> Result<(), Failure> {
 }
 
 /// Names of types with too many definitions, and names in the list without need.
-fn type_problems(rules: &Rules, types: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+fn type_problems(rules: &StyleRules, types: &BTreeMap<String, Vec<String>>) -> Vec<String> {
     let mut problems = Vec::new();
     for (name, places) in types {
         let is_open = rules.open_types.contains(name);
@@ -154,7 +154,7 @@ fn defined_types(path: &str, text: &str) -> Vec<String> {
 }
 
 /// All lines of a file that break a rule.
-fn findings(rules: &Rules, path: &str, text: &str) -> Vec<Finding> {
+fn findings(rules: &StyleRules, path: &str, text: &str) -> Vec<Finding> {
     let public =
         pattern(r"^\s*pub (?:unsafe |const |async |extern \S+ )*(?:fn|struct|enum|union|trait|type) (\w+)");
     let (mut found, mut is_documented) = (Vec::new(), false);
@@ -241,17 +241,17 @@ mod tests {
 
     #[test]
     fn the_page_has_words_phrases_and_open_places() {
-        let rules = Rules::read(PAGE).unwrap();
+        let rules = StyleRules::read(PAGE).unwrap();
         assert_eq!(rules.words.get("gabble").map(String::as_str), Some("says"));
         assert_eq!(rules.phrases, [("tells on".to_owned(), "says".to_owned())]);
         assert_eq!(rules.open_paths, ["crates/rt/"]);
         assert_eq!(rules.open_types, ["Place"]);
-        assert!(Rules::read("no table").is_err());
+        assert!(StyleRules::read("no table").is_err());
     }
 
     #[test]
     fn words_are_found_in_comments_names_and_texts() {
-        let rules = Rules::read(PAGE).unwrap();
+        let rules = StyleRules::read(PAGE).unwrap();
         let lines =
             |text: &str| findings(&rules, "crates/x/src/a.rs", text).iter().map(|found| found.line).collect();
         let text = "// Gabble.\nfn who_gabble() {}\nstruct GabblePeers;\nlet x = \"was gabble\";\n// gabbleo";
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn public_items_are_documented() {
-        let rules = Rules::read(PAGE).unwrap();
+        let rules = StyleRules::read(PAGE).unwrap();
         let of = |text: &str| findings(&rules, "crates/x/src/a.rs", text).len();
         assert_eq!(of("/// A.\n#[derive(\n    Debug,\n)]\npub struct A;\n"), 0);
         assert_eq!(of("/// A.\nconst B: u8 = 1;\npub struct A;\n"), 1);
@@ -278,7 +278,7 @@ mod tests {
         let text = "pub(crate) struct A;\nenum B {}\n#[cfg(test)]\nmod tests {\n    struct C;\n}\n";
         assert_eq!(defined_types("crates/x/src/a.rs", text), ["A", "B"]);
         assert!(defined_types("crates/x/src/tests.rs", text).is_empty());
-        let rules = Rules::read(PAGE).unwrap();
+        let rules = StyleRules::read(PAGE).unwrap();
         let places = |count: usize| vec!["crates/x/src/a.rs".to_owned(); count];
         let types = BTreeMap::from([("A".into(), places(3)), ("Place".into(), places(2))]);
         let problems = type_problems(&rules, &types);

@@ -55,10 +55,12 @@ fn page() -> String {
         out += "| parameter | value | default | effect |\n|---|---|---|---|\n";
         rows.iter().for_each(|param| out += &row(param, param.name, param.help));
     }
+    let (first, rest) = COLLECTIVES.split_at(COLLECTIVES.len() / 2);
     out += &format!(
-        "\n## Each tuned collective\n\nCOLLECTIVE is one of the following: {}.\n\n| parameter | value | default | effect |\n\
-         |---|---|---|---|\n",
-        COLLECTIVES.join(", ")
+        "\n## Each tuned collective\n\nCOLLECTIVE is one of {},\n{}.\n\n\
+         | parameter | value | default | effect |\n|---|---|---|---|\n",
+        first.join(", "),
+        rest.join(", ")
     );
     for param in Param::all().iter().filter(|param| collective(param) == Some(COLLECTIVES[0])) {
         let general = |text: &str| text.replace(COLLECTIVES[0], "COLLECTIVE");
