@@ -296,7 +296,7 @@ pub(crate) fn new_universe() -> u64 {
 
 /// The socket addresses of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct SocketAddresses {
     /// Separated by blanks.
     pub addresses: String,
     /// If the process belongs to another launcher: its contact, and the secret shared with it.
@@ -336,7 +336,7 @@ impl Client {
     }
 
     /// The socket addresses of a rank. `None`: the rank has finalized.
-    pub fn addresses(&self, rank: u32) -> Result<Option<Found>, DirectoryError> {
+    pub fn addresses(&self, rank: u32) -> Result<Option<SocketAddresses>, DirectoryError> {
         match self.ask(rank, &Request::Addresses { rank })? {
             (Reply::Addresses { rank: found, addresses }, _) if found == rank => {
                 let lines: Vec<&str> = addresses.split('\n').collect();
@@ -350,7 +350,7 @@ impl Client {
                     _ => (Err(format!("'{addresses}' does not say where it is")), ""),
                 };
                 let contact = contact.map_err(|reason| refused(rank, reason))?;
-                Ok(Some(Found { addresses: addresses.to_string(), contact }))
+                Ok(Some(SocketAddresses { addresses: addresses.to_string(), contact }))
             }
             (Reply::Left { rank: found }, _) if found == rank => Ok(None),
             (other, _) => Err(unexpected(rank, other)),

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use oxmpi_sys::net;
 use oxmpi_wire::Secret;
 
-use super::channel::Channel;
+use super::channel::SecureChannel;
 use super::client::{Universe, UniverseError};
 use super::message::{DaemonMessage, Seed, VERSION};
 use super::schema::Host;
@@ -195,7 +195,7 @@ impl Booting<'_> {
     }
 
     fn send(&mut self, number: usize, message: &DaemonMessage) {
-        let mut channel = Channel::trusted();
+        let mut channel = SecureChannel::trusted();
         if channel.send(message).is_ok()
             && let Some(input) = &mut self.daemons[number].input
         {
@@ -360,7 +360,7 @@ fn read_messages(
     output: &mut impl Read,
     events: &Sender<(usize, BootEvent)>,
 ) -> Result<(), String> {
-    let mut channel = Channel::trusted();
+    let mut channel = SecureChannel::trusted();
     let mut noise = Some(Vec::new());
     let mut bytes = [0; 4096];
     loop {

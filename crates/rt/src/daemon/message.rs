@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use oxmpi_wire::Secret;
 
-use super::{Ended, Node};
+use super::{Node, ProgramEnd};
 
 /// Daemons and programs of one universe come from one installation.
 pub(crate) const VERSION: u32 = 2;
@@ -113,7 +113,7 @@ pub(crate) enum DaemonMessage {
     },
     Ended {
         id: u32,
-        how: Ended,
+        how: ProgramEnd,
     },
     /// From a program: ends the universe; answered by [`DaemonMessage::Halted`]. From another
     /// daemon: ends this one; answered by the same message after all its programs.
@@ -184,8 +184,8 @@ impl DaemonMessage {
             }
             DaemonMessage::Ended { id, how } => {
                 let (kind, number) = match how {
-                    Ended::Exited(code) => (0, *code),
-                    Ended::Killed(signal) => (1, *signal),
+                    ProgramEnd::Exited(code) => (0, *code),
+                    ProgramEnd::Killed(signal) => (1, *signal),
                 };
                 MessageWriter::new(9).u32(*id).u32(kind).u32(number.cast_unsigned()).0
             }
@@ -404,7 +404,7 @@ impl MessageReader<'_> {
                 let (id, is_killed, number) = (self.u32()?, self.bool()?, self.i32()?);
                 DaemonMessage::Ended {
                     id,
-                    how: if is_killed { Ended::Killed(number) } else { Ended::Exited(number) },
+                    how: if is_killed { ProgramEnd::Killed(number) } else { ProgramEnd::Exited(number) },
                 }
             }
             10 => DaemonMessage::Halt,
@@ -485,8 +485,8 @@ mod tests {
                 DaemonMessage::Exec(exec),
                 DaemonMessage::Started { id: number, pid: 1 },
                 DaemonMessage::Failed { id: number, error: -1, reason: text.clone() },
-                DaemonMessage::Ended { id: number, how: Ended::Exited(3) },
-                DaemonMessage::Ended { id: number, how: Ended::Killed(9) },
+                DaemonMessage::Ended { id: number, how: ProgramEnd::Exited(3) },
+                DaemonMessage::Ended { id: number, how: ProgramEnd::Killed(9) },
                 DaemonMessage::Halt,
                 DaemonMessage::Halted { missing: vec![number, 0] },
                 DaemonMessage::Seed(seed),

@@ -11,7 +11,7 @@ use oxmpi_sys::spawn::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use super::message::{self, FromAgent, LifelineOffer, Order, OrderedProgram, StreamError, ToAgent};
+use super::message::{self, AgentOrder, FromAgent, LifelineOffer, OrderedProgram, StreamError, ToAgent};
 use super::opening::{Carrier, OpenedStream, Opening};
 use super::pieces::{FileSender, PIECES_WAITING};
 use super::stream::Stream;
@@ -156,9 +156,9 @@ impl RemoteAgent {
         nodes: &[u32],
         fed: &[u32],
         lifeline: Option<&LifelineOffer>,
-    ) -> Order {
+    ) -> AgentOrder {
         let own = |rank: &&u32| nodes.get(**rank as usize) == Some(&self.node);
-        Order {
+        AgentOrder {
             universe: boot.job_id,
             node: self.node,
             base: 0,
@@ -187,7 +187,7 @@ impl RemoteAgent {
     /// Sends all agents their orders, and waits until their ranks are prepared.
     pub(crate) fn prepare_all(
         all: &mut [RemoteAgent],
-        order: impl Fn(&RemoteAgent) -> Order,
+        order: impl Fn(&RemoteAgent) -> AgentOrder,
         watch: Watch<'_>,
     ) -> Result<(), LaunchError> {
         for far in &mut *all {
@@ -426,10 +426,7 @@ impl RemoteAgent {
     }
 
     fn senseless(&self, error: &StreamError) -> LaunchError {
-        let text = format!(
-            "a message of the agent there cannot be read: {error}; it was started by '{}'",
-            self.shown
-        );
+        let text = format!("the agent there cannot be used: {error}; it was started by '{}'", self.shown);
         host_error(&self.host, text)
     }
 

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 
 use super::message::{self, StreamError};
-use crate::daemon::channel::{Channel, ChannelError, StreamItem};
+use crate::daemon::channel::{ChannelError, SecureChannel, StreamItem};
 
 const PIECE: usize = 64 << 10;
 
@@ -18,7 +18,7 @@ pub struct Stream {
     input: OwnedFd,
     output: OwnedFd,
     /// Encrypts a stream over TCP.
-    sealed: Option<Channel>,
+    sealed: Option<SecureChannel>,
     came: Vec<u8>,
     taken: usize,
     /// Whether the other side has ended its direction.
@@ -52,7 +52,7 @@ impl Stream {
 
     /// A stream over one socket, or over one end of a pipe for one direction; with a channel it is
     /// encrypted.
-    pub(crate) fn over(socket: OwnedFd, sealed: Option<Channel>) -> io::Result<Stream> {
+    pub(crate) fn over(socket: OwnedFd, sealed: Option<SecureChannel>) -> io::Result<Stream> {
         Ok(Stream { sealed, ..Stream::new(socket.try_clone()?, socket)? })
     }
 
@@ -202,7 +202,7 @@ fn cut(why: &str) -> io::Error {
 }
 
 fn forged(error: ChannelError) -> io::Error {
-    let text = format!("data from the network were changed on their way: {error}");
+    let text = format!("data from the network were changed on the way: {error}");
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
@@ -215,9 +215,10 @@ mod tests {
 
     fn sealed() -> (Stream, Stream) {
         let secret = Secret([1; 32]);
-        let (mut a, mut b) = (Channel::initiator(&secret, 0).unwrap(), Channel::acceptor(&secret, 0));
+        let (mut a, mut b) =
+            (SecureChannel::initiator(&secret, 0).unwrap(), SecureChannel::acceptor(&secret, 0));
         a.send(&DaemonMessage::Ask).unwrap();
-        let carry = |from: &mut Channel, to: &mut Channel| {
+        let carry = |from: &mut SecureChannel, to: &mut SecureChannel| {
             to.feed(from.output());
             from.sent(from.output().len());
             to.next().unwrap()

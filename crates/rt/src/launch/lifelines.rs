@@ -19,7 +19,7 @@ use super::Launch;
 use super::launcher::{LIFELINES, Launcher};
 use super::plugs::listeners;
 use super::start::draw_secret;
-use crate::daemon::channel::Channel;
+use crate::daemon::channel::SecureChannel;
 use crate::daemon::message::{DaemonMessage, Purpose};
 use crate::hosts::lifeline::HEAD;
 use crate::hosts::message::LifelineOffer;
@@ -43,7 +43,7 @@ pub(crate) struct Lifelines {
 #[derive(Debug)]
 struct Guest {
     socket: Socket,
-    channel: Channel,
+    channel: SecureChannel,
     /// The node of the agent, once it is authenticated.
     node: Option<u32>,
 }
@@ -102,7 +102,7 @@ impl Lifelines {
 
     /// Adds a connection, and returns its number with the connection that it displaces.
     fn add(&mut self, socket: Socket) -> Option<(u32, Option<Guest>)> {
-        let channel = Channel::acceptor(self.secret.as_ref()?, HEAD);
+        let channel = SecureChannel::acceptor(self.secret.as_ref()?, HEAD);
         let old = self.loser(self.agents + MAX_UNAUTHENTICATED).and_then(|number| self.all.remove(&number));
         let number = self.next;
         self.next = self.next.checked_add(1)?;

@@ -78,7 +78,7 @@ fn variables() -> Vec<Variable> {
     vec![("A".into(), "b=c".into()), ("EMPTY".into(), "".into())]
 }
 
-fn order(universe: u64, nodes: Vec<u32>, bind: Bind, fed: Vec<u32>) -> Order {
+fn order(universe: u64, nodes: Vec<u32>, bind: Bind, fed: Vec<u32>) -> AgentOrder {
     let program = OrderedProgram {
         ranks: 3,
         path: "/bin/a b".into(),
@@ -87,7 +87,7 @@ fn order(universe: u64, nodes: Vec<u32>, bind: Bind, fed: Vec<u32>) -> Order {
         env: variables(),
         directory: "/tmp".into(),
     };
-    Order {
+    AgentOrder {
         universe,
         node: 1,
         base: 3,

@@ -1,13 +1,13 @@
 //! Messages of the head to an agent: orders, and answers to its ranks' requests.
 
-use super::{Order, StreamError, framed, read};
+use super::{AgentOrder, StreamError, framed, read};
 use crate::codec::{FieldReader, FieldWriter};
 
 /// A message of the head to an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToAgent {
     /// Prepares ranks. Answered by [`super::FromAgent::Ready`] or [`super::FromAgent::Failed`].
-    Order(Box<Order>),
+    Order(Box<AgentOrder>),
     /// Starts the prepared ranks. Answered by [`super::FromAgent::Started`] or
     /// [`super::FromAgent::Failed`].
     Go,
@@ -154,7 +154,7 @@ impl ToAgent {
     pub fn decode(bytes: &[u8]) -> Result<ToAgent, StreamError> {
         read(bytes, |kind, from| {
             Some(match kind {
-                kind::ORDER => ToAgent::Order(Box::new(Order::read(from)?)),
+                kind::ORDER => ToAgent::Order(Box::new(AgentOrder::read(from)?)),
                 kind::GO => ToAgent::Go,
                 kind::GO_ON => ToAgent::GoOn,
                 kind::HOLD => ToAgent::Hold { round: from.word()? },
