@@ -262,16 +262,16 @@ impl Client {
     /// this rank called MPI_Abort). Returns at once whether the request was sent; the caller ends
     /// its process. In a singleton the text is printed here.
     pub fn abort(&self, code: i32, text: &str) -> bool {
-        self.tell(&Request::Abort { code, text: text.to_string() }, text)
+        self.report(&Request::Abort { code, text: text.to_string() }, text)
     }
 
     /// Requests the launcher to print a warning once for all ranks. In a singleton it is printed
     /// here.
     pub fn say(&self, text: &str) {
-        self.tell(&Request::Say { text: text.to_string() }, text);
+        self.report(&Request::Say { text: text.to_string() }, text);
     }
 
-    fn tell(&self, request: &Request, text: &str) -> bool {
+    fn report(&self, request: &Request, text: &str) -> bool {
         let is_sent = matches!(self.send(request, None), Some(Ok(())));
         if !is_sent && !text.is_empty() {
             oxmpi_sys::complain!("{}", text.trim_end());
@@ -323,7 +323,7 @@ impl Client {
     /// Reports to the launcher that this process has taken a step of a quiescence or of its end
     /// ([`Request::Quiesced`]).
     pub fn quiesced(&self, step: u32) {
-        self.tell(&Request::Quiesced { step }, "");
+        self.report(&Request::Quiesced { step }, "");
     }
 
     /// This rank's socket to the daemon of its node.

@@ -497,7 +497,7 @@ mod tests {
             "rank 15: pid 5, is between MPI_Init and MPI_Finalize; its last MPI call was MPI_Barrier"
         ));
         assert!(text.contains("and 4 more") && !text.contains("rank 16:"));
-        assert!(text.contains("tells it at any time):\n  rank 0: in MPI_Recv\n  Next:"), "{text}");
+        assert!(text.contains("prints this at any time):\n  rank 0: in MPI_Recv\n  Next:"), "{text}");
         assert!(!timeout(Duration::from_secs(2), None, &running, "").contains("Who waits"));
     }
 }

@@ -116,13 +116,13 @@ impl Client {
         // Without this report the launcher regards the jobs as not connected, and ends one without
         // the other.
         if let Ok(fd) = blob::write(&encode_words(&words)) {
-            self.tell_with(&Request::Bound { bond }, Some(&fd));
+            self.report_with(&Request::Bound { bond }, Some(&fd));
         }
     }
 
     /// Reports that this process has freed the communicator.
     pub fn released(&self, bond: u64) {
-        self.tell_with(&Request::Released { bond }, None);
+        self.report_with(&Request::Released { bond }, None);
     }
 
     /// Whether all members of a communicator have freed it, or have ended.
@@ -210,7 +210,7 @@ impl Client {
         }
     }
 
-    fn tell_with(&self, request: &Request, fd: Option<&OwnedFd>) {
+    fn report_with(&self, request: &Request, fd: Option<&OwnedFd>) {
         let _ = self.send(request, fd.map(AsFd::as_fd));
     }
 }

@@ -131,7 +131,7 @@ impl Passage {
         if self.waiting() >= MAX_WAITING {
             return Ok(ReadOutcome::Nothing);
         }
-        let heard = match socket.receive(bytes) {
+        let outcome = match socket.receive(bytes) {
             Ok(0) => ReadOutcome::Gone,
             Ok(n) => {
                 channel.feed(&bytes[..n]);
@@ -146,10 +146,10 @@ impl Passage {
                 self.to_program = FlowState::Ending;
             }
         }
-        if heard == ReadOutcome::Gone && !self.is_finished(channel) {
+        if outcome == ReadOutcome::Gone && !self.is_finished(channel) {
             return Err("it was cut before its end".into());
         }
-        Ok(heard)
+        Ok(outcome)
     }
 
     fn give(&mut self) {

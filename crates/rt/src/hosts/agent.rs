@@ -348,7 +348,7 @@ impl<'a> Agent<'a> {
                 Err(error) => Err(error),
             };
             match message {
-                Ok(message) => self.obey(message)?,
+                Ok(message) => self.handle_head_message(message)?,
                 Err(error) => {
                     self.fail(
                         u32::MAX,
@@ -362,7 +362,7 @@ impl<'a> Agent<'a> {
         if goes_on { Ok(()) } else { Err(Over) }
     }
 
-    fn obey(&mut self, message: ToAgent) -> Result<(), Over> {
+    fn handle_head_message(&mut self, message: ToAgent) -> Result<(), Over> {
         match message {
             ToAgent::Order(order) => {
                 let base = order.base;
@@ -403,7 +403,7 @@ impl<'a> Agent<'a> {
             }
             ToAgent::Died { count } => self.announce(count),
             ToAgent::Step { number, closes } => self.request_step(number, closes),
-            ToAgent::Look => {
+            ToAgent::QueryState => {
                 // All messages of the ranks and the relay so far go before the answer.
                 for rank in self.members.keys().copied().collect::<Vec<_>>() {
                     while self.control_once(rank) {}

@@ -59,7 +59,7 @@ pub(crate) struct RemoteAgent {
     pub(crate) owed: u64,
     /// Requests for addresses of processes there: requester and process.
     pub(crate) address_requests: Vec<(u32, u32)>,
-    pub(crate) unanswered: u32,
+    pub(crate) unanswered_queries: u32,
     queries: u64,
     /// The number of the last state query of [`RemoteAgent::watch`].
     watch: u64,
@@ -141,7 +141,7 @@ impl RemoteAgent {
             last_message: now,
             owed: 0,
             address_requests: Vec::new(),
-            unanswered: 0,
+            unanswered_queries: 0,
             watch: 0,
             queries: 0,
             kills: Vec::new(),
@@ -257,7 +257,7 @@ impl RemoteAgent {
     }
 
     pub(crate) fn note_answer(&mut self) {
-        self.unanswered = self.unanswered.saturating_sub(1);
+        self.unanswered_queries = self.unanswered_queries.saturating_sub(1);
         let answered = self.answered();
         self.kills.retain(|kill| kill.query > answered);
     }
@@ -279,9 +279,9 @@ impl RemoteAgent {
     }
 
     pub(crate) fn query(&mut self) {
-        self.unanswered += 1;
+        self.unanswered_queries += 1;
         self.queries += 1;
-        self.post(&ToAgent::Look);
+        self.post(&ToAgent::QueryState);
     }
 
     /// Queries the state, and notes the query for [`RemoteAgent::has_answered_watch`].
@@ -295,7 +295,7 @@ impl RemoteAgent {
     }
 
     fn answered(&self) -> u64 {
-        self.queries - u64::from(self.unanswered)
+        self.queries - u64::from(self.unanswered_queries)
     }
 
     fn await_all(

@@ -153,7 +153,7 @@ fn to_agents() -> impl Strategy<Value = ToAgent> {
         bytes().prop_map(|order| ToAgent::Relay { order }),
         any::<u32>().prop_map(|count| ToAgent::Died { count }),
         any::<(u32, bool)>().prop_map(|(number, closes)| ToAgent::Step { number, closes }),
-        Just(ToAgent::Look),
+        Just(ToAgent::QueryState),
         any::<(u32, u32)>().prop_map(|(asker, rank)| ToAgent::Where { asker, rank }),
         (any::<u32>(), bytes()).prop_map(|(rank, bytes)| ToAgent::Input { rank, bytes }),
         any::<u64>().prop_map(|bytes| ToAgent::Taken { bytes }),

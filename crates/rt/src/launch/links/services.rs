@@ -3,7 +3,7 @@
 
 use std::os::fd::AsFd;
 
-use super::super::launcher::{DOORS, Launcher};
+use super::super::launcher::{LAUNCHER_LISTENERS, Launcher};
 use super::claims::{self, Refused};
 use super::user;
 
@@ -26,7 +26,8 @@ impl Launcher<'_> {
             ),
             Refused::Failed(error) => format!("'{service}' cannot be published: {error}"),
         })?;
-        self.listen(&self.events, listener.as_fd(), DOORS, 0).map_err(|error| error.to_string())?;
+        self.listen(&self.events, listener.as_fd(), LAUNCHER_LISTENERS, 0)
+            .map_err(|error| error.to_string())?;
         self.links.names.insert(service.to_string(), (owner, listener));
         Ok(())
     }
