@@ -50,8 +50,7 @@ pub const BOOT_VERSION: u32 = 1;
 
 /// Opens the segments of a job.
 pub trait Directory: Send + Sync {
-    /// The segment of `rank` as a new descriptor, close-on-exec, and its contact if it belongs to
-    /// another launcher.
+    /// The segment of `rank` as a new close-on-exec descriptor, and another launcher's contact.
     fn open_peer(&self, rank: u32) -> Result<(OwnedFd, Option<Contact>), DirectoryError>;
 }
 
@@ -93,8 +92,7 @@ pub struct Client {
     getting_launcher: Mutex<()>,
     /// The count of restores of the process when its control socket was last taken.
     restored: AtomicU32,
-    /// The launcher's number among the user's launchers on this machine, once processes of others
-    /// matter.
+    /// The launcher's number among the user's on this machine, once other launchers matter.
     place: OnceLock<u32>,
 }
 
@@ -112,8 +110,7 @@ impl Client {
         }
     }
 
-    /// The rank that `mpirun` started this process as, if its descriptors are open and unclaimed.
-    /// Does not wait.
+    /// The rank that this process was started as, if its descriptors are open and unclaimed.
     pub fn inherited() -> Option<Client> {
         let (segment, control) = parse_boot(&std::env::var(BOOT_VARIABLE).ok()?).ok()?;
         Client::of_inherited(segment, control).ok()?
@@ -171,8 +168,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Uses this socket to the launcher from now on, and lets the launcher's descendants read this
-    /// process's memory.
+    /// Uses this socket from now on, and lets the launcher's descendants read this process's
+    /// memory.
     fn begin_service(&self, control: Descriptor) {
         // The peer is the process that created or listens on the socket: the launcher of this host,
         // or a singleton itself, from which its launcher and the launcher's children descend.
@@ -230,8 +227,7 @@ impl Client {
         }
     }
 
-    /// The control socket, reconnected if the program has closed it; `None` in a singleton without
-    /// a launcher.
+    /// The control socket, reconnected if it was closed; `None` in a singleton without a launcher.
     fn control(&self) -> Option<io::Result<MutexGuard<'_, Descriptor>>> {
         // A poisoned lock: another thread panicked between request and answer.
         let mut control = self.control.get()?.lock().unwrap_or_else(PoisonError::into_inner);
@@ -265,8 +261,7 @@ impl Client {
         self.report(&Request::Abort { code, text: text.to_string() }, text)
     }
 
-    /// Requests the launcher to print a warning once for all ranks. In a singleton it is printed
-    /// here.
+    /// Requests a warning, printed once for all ranks. In a singleton it is printed here.
     pub fn say(&self, text: &str) {
         self.report(&Request::Say { text: text.to_string() }, text);
     }
@@ -320,8 +315,7 @@ impl Client {
         }
     }
 
-    /// Reports to the launcher that this process has taken a step of a quiescence or of its end
-    /// ([`Request::Quiesced`]).
+    /// Reports that this process has taken a step ([`Request::Quiesced`]).
     pub fn quiesced(&self, step: u32) {
         self.report(&Request::Quiesced { step }, "");
     }

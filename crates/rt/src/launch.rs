@@ -297,8 +297,7 @@ impl Deadline {
     }
 }
 
-/// Runs a job to its end; returns the exit status for `mpirun`. After an error no process of the
-/// job is left.
+/// Runs a job to its end; returns the exit status for `mpirun`. An error leaves no process.
 pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     let size: u64 = launch.apps.iter().map(|app| u64::from(app.ranks)).sum();
     if size > u64::from(MAX_RANKS) {

@@ -85,8 +85,7 @@ fn list(nodes: &[Node]) -> String {
     format!("{} node{plural} ({}{more})", nodes.len(), names.join(", "))
 }
 
-/// Starts all daemons, and reports progress to `say`. Returns the nodes. On an error no daemon is
-/// left.
+/// Starts all daemons, with progress for `say`; returns the nodes. An error leaves none.
 pub fn boot(boot: &Boot, say: &mut dyn FnMut(&str)) -> Result<Vec<Node>, BootError> {
     let mut here = boot.hosts.iter().filter(|wish| wish.is_here).map(|wish| wish.host.name.clone());
     let first = here.next().ok_or_else(|| BootError::NotHere { own: oxmpi_sys::host::name() })?;

@@ -62,8 +62,7 @@ pub struct Program {
     pub directory: PathBuf,
     /// Whether `directory` must exist; otherwise the home directory replaces it.
     pub is_strict: bool,
-    /// After this time without an answer of this host's kernel, a daemon on another host ends the
-    /// program.
+    /// After this time without an answer of this host's kernel, the daemon ends the program.
     pub silence: Duration,
     /// The limit for each answer of the daemon.
     pub patience: Duration,

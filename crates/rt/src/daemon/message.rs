@@ -21,8 +21,7 @@ pub(crate) const VERSION: u32 = 2;
 pub(crate) enum Purpose {
     /// Requests of the user's program.
     Control,
-    /// After the answer, standard input and output, or standard error, of a program that a control
-    /// connection will start.
+    /// A standard stream, after the answer, of a program that a control connection will start.
     Stream {
         /// The number of the control connection, from [`DaemonMessage::Accepted`].
         connection: u64,
@@ -42,8 +41,7 @@ pub(crate) struct Exec {
     pub(crate) directory: PathBuf,
     /// Whether `directory` must exist; otherwise the home directory replaces it.
     pub(crate) is_strict: bool,
-    /// After this time without an answer of the requester's host, the connection and the program
-    /// end.
+    /// After this time without an answer of the requester's host, the program ends.
     pub(crate) silence_s: u32,
 }
 

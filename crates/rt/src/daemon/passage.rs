@@ -103,8 +103,7 @@ impl Passage {
         Ok(Passing::On)
     }
 
-    /// Forwards the program's remaining output without waiting for room. Returns whether all is
-    /// sent.
+    /// Forwards the program's remaining output without blocking; returns whether all is sent.
     pub(super) fn pass_last(&mut self, socket: &Socket, channel: &mut SecureChannel) -> bool {
         let mut bytes = [0; PIECE];
         loop {

@@ -250,8 +250,7 @@ impl Daemon {
 
     fn read(&mut self, number: u64) {
         let mut bytes = [0; 1 << 14];
-        // A limited number of reads, so that other events are served; the poller reports the rest
-        // again.
+        // Limited, so that other events are served; the poller reports the rest again.
         for _ in 0..16 {
             let Some(connection) = self.connections.get_mut(&number) else { return };
             match rustix::net::recv(&connection.link, &mut bytes, rustix::net::RecvFlags::DONTWAIT) {

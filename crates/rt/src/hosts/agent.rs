@@ -102,8 +102,7 @@ pub struct ImageTask {
     pub is_given_up: Arc<AtomicBool>,
 }
 
-/// Serves the head over standard input and output until the head, or the job, has ended. Returns
-/// the exit status.
+/// Serves the head over standard input and output; returns the exit status.
 pub fn serve(setup: &Setup) -> Result<i32, LaunchError> {
     let kernel = |error: rustix::io::Errno| LaunchError::Kernel("take over standard input", error.into());
     let input = rustix::io::dup(rustix::stdio::stdin()).map_err(kernel)?;

@@ -72,8 +72,7 @@ pub(crate) struct RemoteAgent {
 struct Kill {
     since: Instant,
     ranks: Vec<u32>,
-    /// The number of the state query behind the order: its answer shows that the order is carried
-    /// out.
+    /// The number of the state query behind the order, whose answer confirms the order.
     query: u64,
 }
 

@@ -17,8 +17,7 @@ pub struct RankGroup {
     pub hosts: Vec<usize>,
     /// Ranks on each host, if given.
     pub per_host: Option<u32>,
-    /// Whether `hosts` lists the host of each rank, repeated from the first as needed, regardless
-    /// of slots.
+    /// Whether `hosts` lists the host of each rank, repeated as needed, regardless of slots.
     pub is_seated: bool,
 }
 

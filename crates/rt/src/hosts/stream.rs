@@ -50,8 +50,7 @@ impl Stream {
         })
     }
 
-    /// A stream over one socket, or over one end of a pipe for one direction; with a channel it is
-    /// encrypted.
+    /// A stream over one socket, or one end of a pipe; encrypted if there is a channel.
     pub(crate) fn over(socket: OwnedFd, sealed: Option<SecureChannel>) -> io::Result<Stream> {
         Ok(Stream { sealed, ..Stream::new(socket.try_clone()?, socket)? })
     }
@@ -135,8 +134,7 @@ impl Stream {
             Some(channel) => loop {
                 let sent = write(&self.output, channel.output());
                 channel.sent(sent);
-                // Encrypted data cannot be taken back, so data are encrypted only when there
-                // is room.
+                // Encrypted data cannot be taken back, so encryption waits for room.
                 let next = &self.waiting[self.written..];
                 if !channel.output().is_empty() || next.is_empty() {
                     break;
@@ -182,8 +180,7 @@ impl Stream {
     }
 }
 
-/// Writes without blocking; on an error all bytes count as written, as they cannot be
-/// read any more.
+/// Writes without blocking; on an error all bytes count as written.
 fn write(to: &OwnedFd, bytes: &[u8]) -> usize {
     let mut written = 0;
     while written < bytes.len() {

@@ -149,8 +149,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// Handles messages that came together with the agents' last start-up message: no further event
-    /// announces them.
+    /// Handles messages that came with the agents' last start-up message, without a further event.
     pub(super) fn read_all_agents(&mut self) {
         let now = Instant::now();
         // Starting may have taken longer than the silence limit of agents.

@@ -49,8 +49,7 @@ struct Guest {
 }
 
 impl Lifelines {
-    /// Listens for `agents` agents, if this host has a network that they may reach. Returns the
-    /// offer for the agents.
+    /// Listens for `agents` agents, if they may reach a network of this host; returns the offer.
     pub(crate) fn listen(launch: &Launch, agents: usize) -> (Lifelines, Option<LifelineOffer>) {
         let none = (Lifelines::default(), None);
         if agents == 0 {
@@ -157,7 +156,7 @@ impl Launcher<'_> {
                     }
                 }
                 Ok(None) => return,
-                // No descriptors are left: unauthenticated connections are closed first, then the
+                // Without descriptors, unauthenticated connections are closed first, then the
                 // listener.
                 Err(_) => match self.lifelines.loser(1) {
                     Some(number) => _ = self.lifelines.all.remove(&number),

@@ -113,8 +113,7 @@ impl Launcher<'_> {
         rooms
     }
 
-    /// Starts processes on these hosts, all or none. Returns those of this host, and the process
-    /// numbers of the others.
+    /// Starts all processes or none; returns those of this host, and the others' process numbers.
     pub(super) fn recruit(
         &mut self,
         apps: &[App],

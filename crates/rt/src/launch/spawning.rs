@@ -58,8 +58,7 @@ impl Launcher<'_> {
         let apps = spawn.commands.iter().map(app).collect::<Result<Vec<_>, _>>()?;
         let recruited = self.recruit(&apps, base, &homes);
         if recruited.is_err() && is_spread {
-            // Late messages about processes that a host had started must not be taken for later
-            // ones.
+            // Late messages about started processes must not be taken for later ones.
             self.job.skip(size as u32);
         }
         let (recruits, far) = recruited?;
@@ -119,8 +118,7 @@ impl Launcher<'_> {
 }
 
 impl Launcher<'_> {
-    /// Opens the files for the output of a new process, if any. Without `home` the process is on
-    /// this host.
+    /// Opens the files for a new process's output; `home`: its host, if not this one.
     pub(super) fn open_files_of(&mut self, number: u32, name: &str, home: Option<&Home>) {
         let here = host::name();
         let (node, host) = home.map_or((0, &*here), |home| (home.node, &*home.host));

@@ -70,8 +70,7 @@ pub(super) fn read_seed(boot: &mut SecureChannel) -> Result<Seed, String> {
     }
 }
 
-/// Becomes a daemon that others can reach, with a table of all nodes. `None` if `oxmpi boot` has
-/// ended.
+/// Becomes a daemon with a table of all nodes. `None` if `oxmpi boot` has ended.
 pub(super) fn prepare(seed: Seed, boot: &mut SecureChannel) -> Result<Option<Daemon>, String> {
     check_suffix(&seed.suffix)?;
     let door = local::bind_stream(&socket_name(&seed.suffix)).map_err(|error| match error.kind() {

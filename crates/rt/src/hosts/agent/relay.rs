@@ -62,8 +62,7 @@ impl Agent<'_> {
         self.answer(rank, &reply, socket.as_ref().ok().map(AsFd::as_fd));
     }
 
-    /// Reports the end of a rank to the relay, which forwards the rank's messages before others
-    /// learn of the end.
+    /// The relay forwards the rank's messages before others learn of its end.
     pub(super) fn report_end_to_relay(&self, rank: u32) {
         if let Some(relay) = &self.relay {
             let _ = relay.send(&RelayOrder::Ended { number: rank }, None);

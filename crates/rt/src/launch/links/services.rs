@@ -36,8 +36,7 @@ impl Launcher<'_> {
         self.links.names.remove(service);
     }
 
-    /// Searches for the launcher that has published a name, for a process of ours; an error if
-    /// there is none.
+    /// Searches for the launcher that has published a name.
     pub(in super::super) fn search(&mut self, asker: u32, service: &str) -> Result<(), String> {
         let found = self.call(&service_name(service), 0, Some((asker, service.to_string())));
         found.map(drop).map_err(|_| format!("nothing is published as '{service}'"))
