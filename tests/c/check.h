@@ -1,13 +1,12 @@
-/* What the C test programs share: counting failures on every rank, one verdict, and message contents that can be verified.
+/* Common parts of the C test programs: failures are counted on every rank, there is one verdict, and the contents of
+ * messages can be verified.
  *
  * A program calls check_begin, does its tests with CHECK, CHECK_EQ and CHECK_CLASS, and returns check_end(). Rank 0 then
  * prints "ok" as its last line if no rank saw a failure; otherwise every rank exits with code 1.
  *
- * Two environment variables, for slow machines: CHECK_DIVISOR=n divides the repetitions that go through scaled(), and
- * CHECK_SECONDS=n is the time after which a rank that hangs gives up (60 unless told). CHECK_BEGIN is a command that each rank
- * runs behind MPI_Init, before its first message. CHECK_MOVED names performance variables, with commas between them: a job of
- * several ranks fails if all of them are still 0 at all ranks when it ends, since then the messages took another transport than
- * the one that is to be tested.
+ * Environment variables: CHECK_DIVISOR=n divides the repetitions that go through scaled(), for slow machines.
+ * CHECK_SECONDS=n is the time after which a hanging rank gives up (60). CHECK_BEGIN is a command that each rank runs
+ * behind MPI_Init, before its first message. CHECK_MOVED: see moved.h.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -29,15 +28,9 @@ static int rank = -1;
 static int size = 0;
 static int check_failures = 0;
 static char check_place[160] = "";
-/* Of CHECK_MOVED. */
-enum { MOVED_MOST = 4 };
-static MPI_T_pvar_session check_session;
-static MPI_T_pvar_handle check_counter[MOVED_MOST];
-static int check_counters = 0;
-
-/* True if the condition holds; a failure prints rank, file and line, and is counted. */
+/* A failure prints rank, file and line, and is counted. The value is true if the condition holds. */
 #define CHECK(condition) check_report(!!(condition), __FILE__, __LINE__, "%s", #condition)
-/* The same for two integers, whose values are printed. */
+/* The same for two integers, which a failure prints. */
 #define CHECK_EQ(got, want) \
     check_equal((long long) (got), (long long) (want), __FILE__, __LINE__, #got, #want)
 /* The call must fail with an error of this class. */
@@ -45,7 +38,7 @@ static int check_counters = 0;
 /* The call must succeed. */
 #define CHECK_OK(call) check_class((call), MPI_SUCCESS, __FILE__, __LINE__, #call, "MPI_SUCCESS")
 
-/* Says which case is being tested: printed with the failures that follow. Not for use by several threads. */
+/* Names the current case, which failures print. Only one thread may call it. */
 __attribute__((format(printf, 1, 2))) static inline void check_where(const char *format, ...)
 {
     va_list values;
@@ -87,7 +80,7 @@ static inline int check_class(int code, int want, const char *file, int line, co
     return check_report(0, file, line, "%s gives class %d (%s), not %s = %d", call, class, text, want_text, want);
 }
 
-/* Repetitions after CHECK_DIVISOR, at least one. */
+/* Divides repetitions by CHECK_DIVISOR; at least one is left. */
 static inline int scaled(int repetitions)
 {
     const char *text = getenv("CHECK_DIVISOR");
@@ -106,7 +99,7 @@ static inline void check_out_of_time(int signal_number)
     _exit(2);
 }
 
-/* A hang ends by itself. */
+/* Ends a hanging rank after CHECK_SECONDS. */
 static inline void check_watch(void)
 {
     const char *text = getenv("CHECK_SECONDS");
@@ -114,70 +107,35 @@ static inline void check_watch(void)
     alarm(text ? (unsigned) atoi(text) : 60);
 }
 
-/* Rank and size, for programs that initialize MPI themselves. */
+/* Sets rank and size, for programs that initialise MPI themselves. */
 static inline void check_ranks(void)
 {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
 }
 
-/* Lets the performance variables that CHECK_MOVED names count from now on. */
-static inline void check_let_count(void)
-{
-    const char *names = getenv("CHECK_MOVED");
-    int provided, handles;
-    if (!names || !CHECK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) == MPI_SUCCESS)) return;
-    CHECK_OK(MPI_T_pvar_session_create(&check_session));
-    while (*names && check_counters < MOVED_MOST) {
-        char name[64];
-        int index = -1, length = (int) strcspn(names, ",");
-        snprintf(name, sizeof name, "%.*s", length, names);
-        names += length + (names[length] == ',');
-        MPI_T_pvar_handle *counter = &check_counter[check_counters++];
-        if (MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &index) != MPI_SUCCESS)
-            CHECK_OK(MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_AGGREGATE, &index));
-        CHECK_OK(MPI_T_pvar_handle_alloc(check_session, index, NULL, counter, &handles));
-        CHECK_OK(MPI_T_pvar_start(check_session, *counter));
-    }
-}
+#include "moved.h"
 
 static inline void check_begin(int *argc, char ***argv)
 {
     check_watch();
     MPI_Init(argc, argv);
     check_ranks();
-    check_let_count();
+    moved_begin();
     const char *begin = getenv("CHECK_BEGIN");
     if (begin && system(begin) != 0) MPI_Abort(MPI_COMM_WORLD, 2);
 }
 
-/* With CHECK_MOVED: whether messages took the transport that is to be tested. */
-static inline void check_moved(void)
-{
-    unsigned long long moved = 0, all = 0;
-    if (check_counters == 0 || size < 2) return;
-    for (int i = 0; i < check_counters; i++) {
-        unsigned long long value = 0;
-        CHECK_OK(MPI_T_pvar_read(check_session, check_counter[i], &value));
-        moved += value;
-    }
-    MPI_T_pvar_session_free(&check_session);
-    MPI_T_finalize();
-    check_counters = 0;
-    MPI_Allreduce(&moved, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
-    if (all == 0) check_report(0, __FILE__, __LINE__, "no message is counted by %s", getenv("CHECK_MOVED"));
-}
-
-/* The failures of all ranks, while MPI is usable. */
+/* The sum of the failures of all ranks. MPI must be initialised. */
 static inline int check_total(void)
 {
     int total = -1;
-    check_moved();
+    moved_end();
     MPI_Allreduce(&check_failures, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     return total;
 }
 
-/* The verdict; what main returns. */
+/* The verdict, which main returns. */
 static inline int check_end(void)
 {
     int total = check_total();
@@ -187,7 +145,7 @@ static inline int check_end(void)
     return total != 0 || check_failures != 0;
 }
 
-/* Contents: byte i of message `seed`. */
+/* Byte i of the message `seed`. */
 static inline unsigned char pattern_byte(unsigned seed, size_t i)
 {
     return (unsigned char) (seed * 31u + (unsigned) i * 7u + (unsigned) (i >> 8) * 13u + 1u);
@@ -199,7 +157,7 @@ static inline void pattern_fill(void *buffer, size_t bytes, unsigned seed)
     for (size_t i = 0; i < bytes; i++) at[i] = pattern_byte(seed, i);
 }
 
-/* The first byte that differs from the pattern, or -1. */
+/* The index of the first byte that differs from the pattern, or -1. */
 static inline long long pattern_differs(const void *buffer, size_t bytes, unsigned seed)
 {
     const unsigned char *at = buffer;
@@ -208,7 +166,7 @@ static inline long long pattern_differs(const void *buffer, size_t bytes, unsign
     return -1;
 }
 
-/* The first byte of buffer[from, to) that is not `value`, or -1: what must stay untouched. */
+/* The index of the first byte of buffer[from, to) that is not `value`, or -1: for bytes that must stay untouched. */
 static inline long long bytes_differ(const void *buffer, size_t from, size_t to, unsigned char value)
 {
     const unsigned char *at = buffer;
@@ -217,7 +175,7 @@ static inline long long bytes_differ(const void *buffer, size_t from, size_t to,
     return -1;
 }
 
-/* A random number that sender and receiver can both draw: the same for the same three values. */
+/* A pseudo-random number that sender and receiver can both compute: the same for the same three values. */
 static inline unsigned drawn(unsigned a, unsigned b, unsigned c)
 {
     uint64_t x = ((uint64_t) a << 42) ^ ((uint64_t) b << 21) ^ c;
@@ -227,7 +185,7 @@ static inline unsigned drawn(unsigned a, unsigned b, unsigned c)
     return (unsigned) ((x ^ (x >> 31)) >> 16);
 }
 
-/* Source, tag and length in bytes of a received message. */
+/* Checks source, tag and length in bytes of a received message. */
 #define CHECK_STATUS(status, source, tag, bytes) \
     check_status((status), (source), (tag), (bytes), __FILE__, __LINE__)
 
@@ -256,8 +214,8 @@ static inline void *allocate(size_t bytes)
     return memory;
 }
 
-/* Errors of world come back as codes. Not those of self: an error that is raised on the wrong communicator, or on none
- * though there is one, ends the job. */
+/* Makes errors on MPI_COMM_WORLD return codes. MPI_COMM_SELF keeps its handler, so an error that is raised on the wrong
+ * communicator, or on none instead of on world, ends the job. */
 static inline void return_errors(void)
 {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

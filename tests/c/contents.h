@@ -1,4 +1,4 @@
-/* What long buffers have in them: other bytes for each rank and round, at each place. */
+/* Contents of long buffers: the bytes depend on the rank, the round and the index. */
 #ifndef CONTENTS_H
 #define CONTENTS_H
 
@@ -14,7 +14,7 @@ static inline void fill(unsigned char *memory, int who, int round, size_t len)
     for (size_t at = 0; at < len; at++) memory[at] = byte_of(who, round, at);
 }
 
-/* Whether all of it is there; the first byte that is not is a failure. */
+/* Returns whether the contents are as expected. The first wrong byte is a failure. */
 static inline int holds(const unsigned char *memory, int who, int round, size_t len)
 {
     for (size_t at = 0; at < len; at++)

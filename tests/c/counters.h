@@ -1,5 +1,5 @@
-/* Counters that all ranks of a node share without MPI: for programs in which a rank computes, that is calls no MPI, until another one
- * has done something. So the order of two things is shown, whatever time they take. */
+/* Counters that all ranks of a node share without MPI, for programs in which a rank computes, without calls of MPI, until
+ * another rank has done something. They show the order of two events independent of their duration. */
 #ifndef COUNTERS_H
 #define COUNTERS_H
 
@@ -39,7 +39,7 @@ static inline void counter_add(int which)
     atomic_fetch_add(&counters[which], 1);
 }
 
-/* Computes until the counter is at least `value`. That it does not come in `limit_s` seconds is a failure. */
+/* Computes until the counter is at least `value`. A longer wait than `limit_s` seconds is a failure. */
 static inline int compute_until(int which, int value, double limit_s)
 {
     double end = MPI_Wtime() + limit_s;

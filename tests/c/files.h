@@ -1,4 +1,5 @@
-/* What the tests of files share: a name for a file that all ranks know and that is gone at the end, and what is in it. */
+/* Common parts of the tests of files: the name of a file that all ranks know and rank 0 removes at the end, and access
+ * without MPI. */
 #ifndef FILES_H
 #define FILES_H
 
@@ -15,7 +16,7 @@ static inline void file_remove(void)
     if (file_name[0]) unlink(file_name);
 }
 
-/* Rank 0 thinks of a name; the file is not there. */
+/* Collective. Rank 0 chooses the name of a file that does not exist. */
 static inline void file_begin(void)
 {
     const char *directory = getenv("TMPDIR");
@@ -33,7 +34,7 @@ static inline MPI_File file_open(int amode)
     return fh;
 }
 
-/* Rank 0 alone writes a file without MPI, and all wait for it. */
+/* Rank 0 writes a file without MPI, and all ranks wait for it. */
 static inline void file_write_plain(const void *bytes, size_t length)
 {
     if (rank == 0) {
@@ -47,7 +48,7 @@ static inline void file_write_plain(const void *bytes, size_t length)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* The file as it is, read without MPI; -1 if it is not there. */
+/* Reads the file without MPI. Returns its length, or -1 if it does not exist. */
 static inline long long file_read_plain(void *bytes, size_t room)
 {
     FILE *file = fopen(file_name, "rb");
@@ -57,7 +58,7 @@ static inline long long file_read_plain(void *bytes, size_t room)
     return (long long) got;
 }
 
-/* The count and the elements of a status. */
+/* Checks the number of elements in a status. */
 #define CHECK_COUNT(status, datatype, count) check_count(&(status), datatype, count, __FILE__, __LINE__)
 
 static inline void check_count(const MPI_Status *status, MPI_Datatype datatype, int count, const char *file, int line)

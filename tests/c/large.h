@@ -1,5 +1,5 @@
-// A buffer of more than 2^31 bytes, and its checks. The buffer is long, the memory is not: the same pages are mapped again and
-// again.
+// A buffer of more than 2^31 bytes, and its checks. The same pages are mapped again and again, so the buffer uses little
+// memory.
 #define _GNU_SOURCE
 #include "must.h"
 #include <string.h>
@@ -9,7 +9,7 @@
 enum { PIECE = 1 << 23 };
 static const MPI_Count LONG = (1LL << 31) + PIECE;
 
-/* So many times LONG bytes of address space over PIECE bytes of memory, filled with one byte. */
+/* `times` times LONG bytes of address space over PIECE bytes of memory, filled with one byte. */
 static unsigned char *long_wide(int fill, int times)
 {
     int fd = memfd_create("piece", MFD_CLOEXEC);
@@ -43,7 +43,7 @@ static void count_is(const MPI_Status *status, MPI_Datatype type, MPI_Count want
     CHECK(small == (wanted > 0x7fffffff ? MPI_UNDEFINED : (int) wanted));
 }
 
-/* A message of more bytes than an int counts, from rank 0, whose buffer is full of 10, to rank 1. */
+/* Sends a message of more bytes than an int can count from rank 0, whose buffer is full of 10, to rank 1. */
 static void send_long(const unsigned char *from, unsigned char *to, int rank)
 {
     MPI_Status status;

@@ -1,4 +1,4 @@
-/* What the tests of the tool interface share: variables by name, and their values. */
+/* Common parts of the tests of the tool interface: variables by name, and their values. */
 #ifndef MPIT_H
 #define MPIT_H
 
@@ -11,7 +11,7 @@
 
 typedef unsigned long long number;
 
-/* The index of a performance variable, or -1; its class goes to *class_of if that is wanted. */
+/* The index of a performance variable, or -1. Stores its class if class_of is not null. */
 static inline int pvar_index(const char *name, int *class_of)
 {
     int count = 0, level, var_class;
@@ -28,7 +28,7 @@ static inline int pvar_index(const char *name, int *class_of)
     return -1;
 }
 
-/* A handle of a variable by name, bound to `object` if it is bound to something; not started. */
+/* A handle of a performance variable, bound to `object` if the variable has a binding; not started. */
 static inline MPI_T_pvar_handle pvar(MPI_T_pvar_session session, const char *name, void *object)
 {
     MPI_T_pvar_handle handle = MPI_T_PVAR_HANDLE_NULL;
@@ -58,7 +58,7 @@ static inline number value(MPI_T_pvar_session session, MPI_T_pvar_handle handle)
     return read;
 }
 
-/* A handle of a control variable by name. */
+/* A handle of a control variable. */
 static inline MPI_T_cvar_handle cvar(const char *name)
 {
     MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
@@ -70,7 +70,7 @@ static inline MPI_T_cvar_handle cvar(const char *name)
     return handle;
 }
 
-/* Sets a control variable that is an int; what it was before. */
+/* Sets a control variable of type int and returns its previous value. */
 static inline int set_cvar(const char *name, int to)
 {
     MPI_T_cvar_handle handle = cvar(name);
@@ -83,7 +83,7 @@ static inline int set_cvar(const char *name, int to)
     return before;
 }
 
-/* The value of a control variable that is an int. */
+/* The value of a control variable of type int. */
 static inline int int_cvar(const char *name)
 {
     MPI_T_cvar_handle handle = cvar(name);
@@ -93,7 +93,7 @@ static inline int int_cvar(const char *name)
     return read;
 }
 
-/* The word for the value of one that has an enumeration. */
+/* Stores the word for the value of a control variable with an enumeration. */
 static inline void word_cvar(const char *name, char *word, int room)
 {
     int index = -1, count = 0, is = int_cvar(name), item = 0;
@@ -111,7 +111,7 @@ static inline void word_cvar(const char *name, char *word, int room)
     CHECK(count > 0 && item == is);
 }
 
-/* Whether this job is over sockets. */
+/* Whether the job uses sockets. */
 static inline int is_over_tcp(MPI_T_pvar_session session)
 {
     MPI_T_pvar_handle handle = pvar(session, "transport", NULL);
@@ -122,10 +122,10 @@ static inline int is_over_tcp(MPI_T_pvar_session session)
     return way == 1;
 }
 
-/* Where all ranks of this host can meet without a message: what is counted must not change meanwhile. */
+/* Memory by which all ranks of this host meet without a message, as messages would change the counters under test. */
 static struct { atomic_int arrived, rounds; } *meeting;
 
-/* Collective. Leaves nothing behind. */
+/* Collective. No file remains. */
 static inline void meeting_open(void)
 {
     char name[64] = "";
@@ -147,7 +147,7 @@ static inline void meeting_open(void)
     }
 }
 
-/* Returns when all ranks have come. */
+/* Returns when all ranks have called it. */
 static inline void meet(void)
 {
     int round = atomic_load(&meeting->rounds);

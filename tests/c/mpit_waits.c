@@ -4,6 +4,7 @@
 // not over: ofi, because the events that it waits for are those of shared memory and sockets
 // A tool's function may wait in MPI, whatever this process waits for meanwhile.
 #include "must.h"
+#include "moved.h"
 
 static int called;
 
@@ -22,6 +23,7 @@ int main(void)
     CHECK(MPI_T_init_thread(MPI_THREAD_MULTIPLE, &level) == MPI_SUCCESS);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    moved_begin();
     if (rank == 0) {
         MPI_T_event_registration registration;
         CHECK(MPI_T_event_get_index("rendezvous_matched", &index) == MPI_SUCCESS);
@@ -40,6 +42,7 @@ int main(void)
         MPI_Send(&value, 1, MPI_INT, 0, 6, MPI_COMM_WORLD);
         MPI_Wait(&sent, MPI_STATUS_IGNORE);
     }
+    moved_end();
     MPI_Finalize();
     MPI_T_finalize();
     if (rank == 0) puts("ok");

@@ -1,5 +1,5 @@
-/* For programs in which nothing that follows a failure makes sense, or that begin and end MPI in ways of their own: the first
- * failure ends the job. All others use check.h, which counts failures. */
+/* For programs that cannot continue after a failure, or that initialise and finalise MPI themselves: the first failure
+ * ends the job. All others use check.h, which counts failures. */
 #ifndef MUST_H
 #define MUST_H
 
@@ -12,7 +12,7 @@
         if (!(condition)) {                                                           \
             fprintf(stderr, "%s:%d: not %s\n", __FILE__, __LINE__, #condition);       \
             MPI_Abort(MPI_COMM_WORLD, 1);                                             \
-            exit(1); /* without a world */                                            \
+            exit(1); /* no MPI_COMM_WORLD */                                          \
         }                                                                             \
     } while (0)
 

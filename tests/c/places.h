@@ -1,5 +1,5 @@
-/* The calls of MPI in which one rank, the target, waits for another, or tests: what goes on elsewhere in its process must go on
- * in each of them. */
+/* The calls of MPI in which one rank, the target, waits for another, or tests. Progress of its process must go on in each
+ * of them. */
 #ifndef PLACES_H
 #define PLACES_H
 
@@ -19,13 +19,13 @@ static int target;
 static char ports[2][MPI_MAX_PORT_NAME];
 static char *bytes;
 
-/* Whether all ranks take part in this place, not only the target and rank 0. */
+/* Whether all ranks take part in the call, and not only the target and rank 0. */
 static int is_for_all(int place) { return (place >= BARRIER && place <= SPLIT) || (place >= FENCE && place <= FILE_SPLIT); }
 
 /* Whether the target waits in an epoch of a window. */
 static int is_epoch(int place) { return place >= WIN_LOCK && place <= WIN_TEST; }
 
-/* What the target and rank 0 do together; only rank 0, which comes later, lets the target go. */
+/* The part of the target and rank 0. Rank 0 comes later and ends the target's wait. */
 static void together(int place)
 {
     MPI_Comm world = MPI_COMM_WORLD, other;
@@ -144,7 +144,7 @@ static void together(int place)
         CHECK_OK(MPI_Comm_disconnect(&other));
         return;
     }
-    /* A message from rank 0, for which the target waits in all kinds of ways. */
+    /* A message from rank 0, for which the target waits by different calls. */
     if (!is_target) {
         CHECK_OK(MPI_Send(&value, 1, MPI_INT, target, TAG, world));
         return;
@@ -175,13 +175,13 @@ static void together(int place)
     CHECK_OK(MPI_Wait(two, &status));
 }
 
-/* Epochs of a window that the target waits for. All others call `before` first; only then rank 0 lets the target go. */
+/* Epochs of a window that the target waits for. All other ranks call `before` first; only then rank 0 ends the wait. */
 static void epochs(int place, struct window *w, void (*before)(void))
 {
     int flag = 0, zero = 0;
     MPI_Group group, other;
     if (place == WIN_LOCK) {
-        /* The target wants what rank 0 has. */
+        /* The target waits for the lock that rank 0 holds. */
         if (rank == 0) CHECK_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, w->win));
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == target) {
@@ -218,7 +218,7 @@ static void epochs(int place, struct window *w, void (*before)(void))
     MPI_Group_free(&other);
 }
 
-/* The target, a port of its own, and memory for messages. */
+/* Chooses the target, and makes two ports and memory for messages. */
 static void places_begin(void)
 {
     target = size - 1;

@@ -1,10 +1,10 @@
-/* A port whose name is left in a file: how processes of two mpiruns meet. */
+/* A port whose name is in a file, by which processes of two mpiruns connect. */
 #include <mpi.h>
 
 #include <stdio.h>
 #include <unistd.h>
 
-/* Opens a port and leaves its name in the file, whole at once. */
+/* Opens a port and writes its name to the file atomically. */
 static void leave_port(const char *path, char port[MPI_MAX_PORT_NAME])
 {
     char next[1000];
@@ -16,7 +16,7 @@ static void leave_port(const char *path, char port[MPI_MAX_PORT_NAME])
     rename(next, path);
 }
 
-/* Waits for the file, and reads the name. */
+/* Waits for the file and reads the name. */
 static void await_port(const char *path, char port[MPI_MAX_PORT_NAME])
 {
     FILE *file;

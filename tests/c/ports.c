@@ -4,6 +4,7 @@
 // Rank 0 serves at a port, the others connect: all together, one after the other, while nobody accepts; names are published,
 // looked up and taken back; errors name what is wrong.
 #include "must.h"
+#include "moved.h"
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -107,6 +108,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    moved_begin();
     errors();
     MPI_Comm_split(MPI_COMM_WORLD, rank > 0, rank, &others);
     if (rank == 0) {
@@ -142,6 +144,7 @@ int main(int argc, char **argv) {
         MPI_Close_port(port);
     }
     join();
+    moved_end();
     MPI_Finalize();
     if (rank == 0) printf("ok\n");
     return 0;

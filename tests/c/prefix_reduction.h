@@ -1,9 +1,9 @@
-/* The test of MPI_Scan and MPI_Exscan. Before it is included: PREFIX_REDUCTION, the function, and INCLUSIVE, 1 if the
- * result of a rank holds its own value. */
+/* The test of MPI_Scan and MPI_Exscan. The including file defines PREFIX_REDUCTION, the function, and INCLUSIVE, 1 if
+ * the result of a rank includes its own value. */
 #include "check.h"
 #include "maps.h"
 
-/* The ranks whose values the result of this rank holds: 0 to taken() - 1. */
+/* The result of this rank has the values of the ranks 0 to taken() - 1. */
 static int taken(void) { return rank + INCLUSIVE; }
 
 static int value(int whose, int i) { return (whose + 3) * 17 + i; }

@@ -2,6 +2,7 @@
 // transports: all
 // The process set mpi://WORLD of a spawned job is that job.
 #include "must.h"
+#include "moved.h"
 #include <string.h>
 
 static void child(void)
@@ -36,9 +37,11 @@ int main(int argc, char **argv)
         return 0;
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    moved_begin();
     CHECK(MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE) ==
           MPI_SUCCESS);
     MPI_Comm_disconnect(&children);
+    moved_end();
     MPI_Finalize();
     if (rank == 0) puts("ok");
     return 0;

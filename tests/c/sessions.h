@@ -1,4 +1,4 @@
-/* What the tests of sessions share. */
+/* Common parts of the tests of sessions. */
 #ifndef SESSIONS_H
 #define SESSIONS_H
 
@@ -58,7 +58,7 @@ static inline void exercise(MPI_Comm comm)
     CHECK_EQ(sum, n * (n - 1) / 2);
 }
 
-/* The verdict of a program without the World Model; what main returns. All processes call it. */
+/* The verdict of a program without the World Model, which main returns. All processes call it. */
 static inline int sessions_end(void)
 {
     MPI_Session session = open_session();

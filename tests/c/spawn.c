@@ -4,6 +4,7 @@
 // Spawns itself: messages and collectives between parents and children, a root that is not 0, arguments with blanks, error
 // codes, attributes, a program that is not there, what is left after a disconnect, and what the launcher keeps open.
 #include "must.h"
+#include "moved.h"
 #include <dirent.h>
 #include <string.h>
 #include <unistd.h>
@@ -148,6 +149,7 @@ int main(int argc, char **argv) {
     if (parent != MPI_COMM_NULL) return child(parent, argc, argv);
     // The launcher has descriptors for each rank: all ranks must have been started before they are counted.
     MPI_Barrier(MPI_COMM_WORLD);
+    moved_begin();
     int before = kept_by_launcher();
     parents_of(argv[0], MPI_COMM_WORLD, size - 1, 2);
     parents_of(argv[0], MPI_COMM_SELF, 0, 1);
@@ -158,6 +160,7 @@ int main(int argc, char **argv) {
         CHECK(looks < 30000);
         usleep(1000);
     }
+    moved_end();
     MPI_Finalize();
     if (rank == 0) printf("ok\n");
     return 0;

@@ -3,6 +3,7 @@
 // Spawns several programs at once: their numbers and arguments, working directory, environment, a soft number, an initial
 // error handler, grandchildren; and intercommunicators of processes of three jobs.
 #include "must.h"
+#include "moved.h"
 #include <string.h>
 #include <unistd.h>
 
@@ -99,6 +100,7 @@ int main(int argc, char **argv) {
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL) return child(parent, argc, argv);
 
+    moved_begin();
     char *commands[] = {argv[0], argv[0]}, *first[] = {"first", "a b", NULL}, *second[] = {"second", NULL};
     char **arguments[] = {first, second};
     int most[] = {4, 1}, codes[5], sum = 0;
@@ -118,6 +120,7 @@ int main(int argc, char **argv) {
     MPI_Comm_disconnect(&inter);
     MPI_Info_free(&infos[0]);
     if (rank == 0) sibling_parent(argv[0]);
+    moved_end();
     MPI_Finalize();
     if (rank == 0) printf("ok\n");
     return 0;

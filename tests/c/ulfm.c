@@ -3,6 +3,7 @@
 // every day: tcp-encrypted ofi
 // Going on after failures, without one: revoke, agree, shrink, and their errors (mpi-ext.h).
 #include "must.h"
+#include "moved.h"
 #include <mpi-ext.h>
 
 static int class_of(int code)
@@ -105,6 +106,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    moved_begin();
     nobody_failed(MPI_COMM_WORLD);
     agreements(MPI_COMM_WORLD);
     agreements(MPI_COMM_SELF);
@@ -141,6 +143,7 @@ int main(int argc, char **argv)
     CHECK(class_of(MPIX_Comm_revoke(null)) == MPI_ERR_COMM);
     CHECK(class_of(MPIX_Comm_agree(null, &flag)) == MPI_ERR_COMM);
     CHECK(class_of(MPIX_Comm_is_revoked(MPI_COMM_WORLD, NULL)) == MPI_ERR_ARG);
+    moved_end();
     // The world itself, whose messages take the shortest ways.
     MPI_Barrier(MPI_COMM_WORLD);
     revocation(MPI_COMM_WORLD, size - 1);

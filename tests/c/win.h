@@ -1,10 +1,10 @@
-/* What the tests of windows share: the three kinds of memory that windows lie in, and errors as codes. */
+/* Common parts of the tests of windows: the three kinds of memory of windows, and errors as codes. */
 #ifndef WIN_H
 #define WIN_H
 
 #include "check.h"
 
-/* How a window gets its memory. */
+/* The memory of a window. */
 enum memory { ALLOCATED, FROM_HEAP, ORDINARY, KINDS };
 
 static const char *const memory_names[] = {"MPI_Win_allocate", "MPI_Alloc_mem", "malloc"};
@@ -15,8 +15,8 @@ struct window {
     enum memory kind;
 };
 
-/* What windows are made with: with CHECK_SHORT_ACCUMULATES set the hint that accumulates change few bytes each, so that an adapter may change
- * words of eight bytes (--mca rpi ib). The caller frees it. */
+/* The info for windows. With CHECK_SHORT_ACCUMULATES set it has the hint that accumulates change few bytes each, so that
+ * an adapter may change words of eight bytes (--mca rpi ib). The caller frees it. */
 static inline MPI_Info window_info(void)
 {
     MPI_Info info;
@@ -25,7 +25,7 @@ static inline MPI_Info window_info(void)
     return info;
 }
 
-/* A window of so many bytes, zero at first; its errors come back as codes. */
+/* A window of `bytes` bytes, which are zero; its errors return codes. */
 static inline struct window make_window(enum memory kind, MPI_Aint bytes, int disp_unit, MPI_Comm comm)
 {
     struct window w = {MPI_WIN_NULL, NULL, kind};

@@ -1,8 +1,9 @@
-//! `cargo xtask bench`: OxMPI beside other MPI libraries and beside what the machine allows.
+//! `cargo xtask bench`: OxMPI beside other MPI libraries and the limits of the machine.
 //!
-//! The programs are in `bench/`: `p2p.c` and `patterns.c` are compiled with each library's mpicc, `limit.c` needs no MPI. A launch of the
-//! table in [`groups`] goes through all libraries in turn ([`rounds`]), until each figure has its samples, of near cores and
-//! of far ones ([`distance`]). What comes out ([`results`]) is written as JSON, as tables ([`report`]) and as pictures
+//! The programs are in `bench/`: `p2p.c` and `patterns.c` are compiled with each library's mpicc,
+//! `limit.c` needs no MPI. A launch of the table in [`groups`] runs with one library after another
+//! ([`rounds`]), until each figure has its samples, of near cores and of far ones ([`distance`]).
+//! What comes out ([`results`]) is written as JSON, as tables ([`report`]) and as pictures
 //! ([`picture`]).
 
 mod distance;
@@ -31,7 +32,7 @@ use distance::Distance;
 use groups::Program;
 use machine::Machine;
 use mpi::{Mpi, OURS, PEERS};
-use options::{Asked, HELP, Options};
+use options::{BenchAction, HELP, Options};
 use results::Results;
 use rounds::Measurement;
 
@@ -52,12 +53,12 @@ const PICTURES: [(&str, &str, &str, &str); 3] = [
 
 pub(crate) fn bench(words: &[&str]) -> Result<(), Failure> {
     match options::read(words)? {
-        Asked::Help => {
+        BenchAction::Help => {
             print!("{HELP}");
             Ok(())
         }
-        Asked::InstallPeers(directory) => mpi::install_peers(&directory),
-        Asked::Report { results, out } => {
+        BenchAction::InstallPeers(directory) => mpi::install_peers(&directory),
+        BenchAction::Report { results, out } => {
             let text = fs::read_to_string(&results)
                 .map_err(Failure::io(format!("cannot read {}", results.display())))?;
             let results: Results = serde_json::from_str(&text)
@@ -65,11 +66,12 @@ pub(crate) fn bench(words: &[&str]) -> Result<(), Failure> {
             make_directory(&out)?;
             present(&results, &out)
         }
-        Asked::Measure(options) => measure(options),
+        BenchAction::Measure(options) => measure(options),
     }
 }
 
-/// Compiles the benchmark programs into `out` with the mpicc of `prefix` and with cc, warnings being errors.
+/// Compiles the benchmark programs into `out` with the mpicc of `prefix` and with cc, warnings
+/// being errors.
 pub(crate) fn compile_programs(prefix: &Path, out: &Path) -> Result<(), Failure> {
     make_directory(out)?;
     let with_mpi = Program::ALL.map(|program| (prefix.join("bin/mpicc"), program.name()));
@@ -116,7 +118,7 @@ fn measure(mut options: Options) -> Result<(), Failure> {
     present(&measurement.results, &options.out)
 }
 
-/// The other libraries that are there. Names those that are not.
+/// The other installed libraries. Prints the names of the missing ones.
 fn find_peers(options: &Options) -> Result<Vec<Mpi>, Failure> {
     let Some(directory) = &options.peers else {
         println!("without --peers: OxMPI stands alone");
@@ -172,7 +174,7 @@ fn present(results: &Results, out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes a picture of an earlier run that is not of this one.
+/// Removes a picture that only an earlier run has drawn.
 fn remove(path: &Path) -> Result<(), Failure> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -1,9 +1,10 @@
 //! `cargo xtask conformance`: programs of other people judge OxMPI.
 //!
-//! mpi4py's test suite is run module by module ([`suite`]): each rank writes down what comes of each test ([`record`]), so
-//! that a job that hangs or crashes names its test, and the next job goes on behind it. A library in front of OxMPI
-//! ([`witness`]) hears which functions are not there; a test that is content with that has failed. Then other programs
-//! ([`programs`]). What fails is compared with a list that may only shrink ([`expected`]). See `docs/conformance.md`.
+//! mpi4py's test suite is run module by module ([`suite`]): each rank records the result of
+//! each test ([`record`]), so that a job that hangs or crashes names its test, and the next job
+//! goes on behind it. A library in front of OxMPI ([`witness`]) records which functions are
+//! missing; a test that accepts that has failed. Then other programs run ([`programs`]). Failures
+//! are compared with a list that may only shrink ([`expected`]). See `docs/conformance.md`.
 
 mod checkpoints;
 mod client;
@@ -34,7 +35,7 @@ use client::Client;
 use expected::Expected;
 use options::{HELP, Options, Rpi};
 use programs::PROGRAMS;
-use results::{Part, Place, Results, Test, Verdict};
+use results::{JobSetting, Part, Results, Test, Verdict};
 use suite::Suite;
 
 pub(crate) fn conformance(words: &[&str]) -> Result<(), Failure> {
@@ -45,18 +46,20 @@ pub(crate) fn conformance(words: &[&str]) -> Result<(), Failure> {
         }
         Some(options) if !options.ib.is_empty() => ib::run(options.prefix.as_deref(), &options.ib),
         Some(options) => {
-            let ways = options.rpis.iter();
-            let places = ways.flat_map(|&rpi| options.ranks.iter().map(move |&ranks| Place { ranks, rpi }));
-            let rounds: Vec<Round> = places.map(|place| Round { place, without: &[] }).collect();
+            let routes = options.rpis.iter();
+            let settings =
+                routes.flat_map(|&rpi| options.ranks.iter().map(move |&ranks| JobSetting { ranks, rpi }));
+            let rounds: Vec<Round> = settings.map(|setting| Round { setting, without: &[] }).collect();
             judge(&options, &rounds, |_| true)
         }
     }
 }
 
-/// Modules whose ranks do not speak to each other and answer a very long list of questions: the quick part runs them once.
+/// Long modules whose ranks do not communicate: the nightly shares run them with one rank.
 const LONG_AND_LOCAL: [&str; 3] = ["test_datatype", "test_pack", "test_util_dtlib"];
 
-/// mpi4py's suite by its own runner, after a plain `pip install`, on 2 ranks over shared memory. It judges the installation in `prefix`.
+/// mpi4py's suite by its own runner, after a plain `pip install`, on 2 ranks over shared memory. It
+/// judges the installation in `prefix`.
 pub(crate) fn runner(prefix: &Path) -> Result<(), Failure> {
     run_by_itself(prefix, Rpi::Shm)
 }
@@ -72,26 +75,27 @@ fn run_by_itself(prefix: &Path, rpi: Rpi) -> Result<(), Failure> {
     let made = directory.join("programs");
     make_directory(&made)?;
     let mut results = Results { mpi4py: client::MPI4PY, parts: Vec::new() };
-    let place = Place { ranks: 2, rpi };
+    let setting = JobSetting { ranks: 2, rpi };
     demos::RUNNER.make(prefix, &made)?;
     println!("\n{}", report::head());
-    add(&mut results, demos::RUNNER.run(&client, &made, &directory, place)?)?;
+    add(&mut results, demos::RUNNER.run(&client, &made, &directory, setting)?)?;
     conclude(&results, false, &directory)
 }
 
-/// A share of the nightly run: each module of the suite with 1, 2 and 3 ranks over shared memory, and with 2 and 3 over sockets.
+/// A share of the nightly run: each module of the suite with 1, 2 and 3 ranks over shared memory,
+/// and with 2 and 3 over sockets.
 pub(crate) fn share(prefix: &Path, share: usize, shares: usize) -> Result<(), Failure> {
     let options = Options {
         module: Some("^(test_|bench_)".to_owned()),
         prefix: Some(prefix.to_owned()),
         ..Options::default()
     };
-    let places = [(1, Rpi::Shm), (2, Rpi::Shm), (3, Rpi::Shm), (2, Rpi::Tcp), (3, Rpi::Tcp)];
+    let settings = [(1, Rpi::Shm), (2, Rpi::Shm), (3, Rpi::Shm), (2, Rpi::Tcp), (3, Rpi::Tcp)];
     let round = |(ranks, rpi)| {
         let without: &[&str] = if ranks == 1 { &[] } else { &LONG_AND_LOCAL };
-        Round { place: Place { ranks, rpi }, without }
+        Round { setting: JobSetting { ranks, rpi }, without }
     };
-    let rounds: Vec<Round> = places.into_iter().map(round).collect();
+    let rounds: Vec<Round> = settings.into_iter().map(round).collect();
     judge(&options, &rounds, |at| at % shares == share)
 }
 
@@ -100,22 +104,22 @@ pub(crate) fn infiniband(prefix: &Path) -> Result<(), Failure> {
     ib::short(prefix)
 }
 
-/// Once through the modules.
+/// One pass through the modules.
 #[derive(Clone, Copy)]
 struct Round {
-    place: Place,
+    setting: JobSetting,
     /// Modules that are not run.
     without: &'static [&'static str],
 }
 
-/// What is run: modules and programs, and where.
+/// The modules and programs that run, and their directories.
 struct Plan {
     modules: Vec<String>,
     programs: Vec<&'static programs::Program>,
 }
 
-/// Runs the modules and programs that the options name. `takes` says of each module, by a number that goes on over all of them, whether it
-/// is run now.
+/// Runs the modules and programs that the options name. `takes` says for the number of
+/// each module, counted over all rounds, whether it runs now.
 fn judge(options: &Options, rounds: &[Round], takes: impl Fn(usize) -> bool) -> Result<(), Failure> {
     let begin = Instant::now();
     let directory = root().join("target/conformance");
@@ -133,14 +137,14 @@ fn judge(options: &Options, rounds: &[Round], takes: impl Fn(usize) -> bool) -> 
     let witness = witness::build(&prefix, &directory)?;
     println!("\n{}", report::head());
     let mut results = Results { mpi4py: client::MPI4PY, parts: Vec::new() };
-    let ways: BTreeSet<Rpi> = rounds.iter().map(|round| round.place.rpi).collect();
+    let routes: BTreeSet<Rpi> = rounds.iter().map(|round| round.setting.rpi).collect();
     let mut runnable = Vec::new();
-    for rpi in ways {
+    for rpi in routes {
         let test = way(rpi, &client);
         if !test.verdict.is_bad() {
             runnable.push(rpi);
         }
-        let mut part = Part::new("way", Place { ranks: 2, rpi });
+        let mut part = Part::new("way", JobSetting { ranks: 2, rpi });
         part.tests.push(test);
         add(&mut results, part)?;
     }
@@ -151,8 +155,8 @@ fn judge(options: &Options, rounds: &[Round], takes: impl Fn(usize) -> bool) -> 
         for round in rounds {
             number += 1;
             let is_wanted = takes(number) && !round.without.contains(&module.as_str());
-            if is_wanted && runnable.contains(&round.place.rpi) {
-                add(&mut results, suite.run(module, round.place)?)?;
+            if is_wanted && runnable.contains(&round.setting.rpi) {
+                add(&mut results, suite.run(module, round.setting)?)?;
             }
         }
     }
@@ -166,7 +170,7 @@ fn judge(options: &Options, rounds: &[Round], takes: impl Fn(usize) -> bool) -> 
     conclude(&results, options.shrink, &directory)
 }
 
-/// Whether messages take this way when the library is told so.
+/// Whether messages take this route when a parameter selects it.
 fn way(rpi: Rpi, client: &Client) -> Test {
     let mut command = client.mpirun();
     command.args(["-n", "2", "--timeout", "60"]).args(rpi.arguments());
@@ -179,7 +183,7 @@ fn way(rpi: Rpi, client: &Client) -> Test {
                 return Test::new("way", Verdict::Passed, "");
             }
             let said = said.split_whitespace().collect::<Vec<_>>().join(" and ");
-            format!("told to go over {}, the ranks went over: {said}\n{complained}", rpi.name())
+            format!("selected to go over {}, the ranks went over: {said}\n{complained}", rpi.name())
         }
         Err(error) => error.to_string(),
     };
@@ -199,10 +203,10 @@ fn other_programs(
         let failure = program.make(prefix, &made).err();
         for &rpi in rpis {
             for &ranks in program.ranks {
-                let place = Place { ranks, rpi };
+                let setting = JobSetting { ranks, rpi };
                 let part = match &failure {
-                    Some(failure) => program.not_made(failure, place),
-                    None => program.run(client, &made, directory, place)?,
+                    Some(failure) => program.not_made(failure, setting),
+                    None => program.run(client, &made, directory, setting)?,
                 };
                 add(results, part)?;
             }
@@ -211,7 +215,7 @@ fn other_programs(
     Ok(())
 }
 
-/// Takes a part over. Who ends us has what was found out until then.
+/// Adds a part to the results, and writes them, so that an interrupted run has them.
 fn add(results: &mut Results, part: Part) -> Result<(), Failure> {
     println!("{}", report::line(&part));
     results.parts.push(part);
@@ -220,7 +224,7 @@ fn add(results: &mut Results, part: Part) -> Result<(), Failure> {
     write(&root().join("target/conformance/results.json"), &json)
 }
 
-/// Writes the results down, compares them with what is expected, and says what is wrong.
+/// Writes the results, compares them with the list, and prints the differences.
 fn conclude(results: &Results, shrink: bool, directory: &Path) -> Result<(), Failure> {
     let list = root().join("tests/conformance/expected-failures.txt");
     let text = fs::read_to_string(&list).map_err(Failure::io(format!("cannot read {}", list.display())))?;
@@ -229,21 +233,21 @@ fn conclude(results: &Results, shrink: bool, directory: &Path) -> Result<(), Fai
     println!("{}\n", report::totals(&results.parts));
     for part in &results.parts {
         let surprising = |name: &str| {
-            let place = comparison.surprises.iter().find(|(test, place)| {
-                test == name && place.ranks == part.ranks && place.rpi.name() == part.rpi
+            let setting = comparison.surprises.iter().find(|(test, setting)| {
+                test == name && setting.ranks == part.ranks && setting.rpi.name() == part.rpi
             });
-            place.is_some()
+            setting.is_some()
         };
         let reasons = report::reasons(part, surprising);
         if !reasons.is_empty() {
             println!("{}, {} ranks, {}\n{reasons}", part.name, part.ranks, part.rpi);
         }
     }
-    for (test, place) in &comparison.mended {
+    for (test, setting) in &comparison.mended {
         println!(
             "expected to fail, but does not: {test} with {} ranks over {}",
-            place.ranks,
-            place.rpi.name()
+            setting.ranks,
+            setting.rpi.name()
         );
     }
     write(&directory.join("failures.txt"), &Expected::from_run(&results.parts).text())?;
@@ -266,7 +270,7 @@ fn conclude(results: &Results, shrink: bool, directory: &Path) -> Result<(), Fai
     }
 }
 
-/// What the options ask for.
+/// The modules and programs that the options select.
 fn plan(options: &Options, client: &Client) -> Result<Plan, Failure> {
     let modules = client.modules()?;
     let names = modules.iter().map(String::as_str).chain(PROGRAMS.iter().map(|program| program.name));

@@ -1,7 +1,9 @@
-//! CRIU for the tests of checkpoints: that of the system if it is new enough, else Debian's newest one, unpacked beside the system.
+//! CRIU for the tests of checkpoints: that of the system if it is new enough, else Debian's newest
+//! one, unpacked beside the system.
 //!
-//! The CRIU of Debian 13 and older fails on newer kernels. Its packages and all that they need are unpacked into `target/criu`, and a
-//! script there runs the program with the loader and the libraries that came with it. Nothing is installed.
+//! The CRIU of Debian 13 and older fails on newer kernels. Its packages and all that they need are
+//! unpacked into `target/criu`, and a script there runs the program with the loader and the
+//! libraries that came with it. Nothing is installed.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +15,7 @@ use crate::install::target_directory;
 use crate::packages;
 use crate::run::{Failure, Run};
 
-/// The suite that has it.
+/// The Debian suite of the package.
 const SUITE: &str = "forky";
 /// The oldest version that works on new kernels.
 const NEEDED: &str = "4.2";
@@ -36,8 +38,9 @@ pub(crate) fn find_or_unpack() -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::new(format!("CRIU brings no plain process back here: {error}")))
 }
 
-/// Has a process that sleeps imaged, ended and brought back: whether CRIU can do that here depends on the kernel, the rights, what
-/// processes inherit, and on a process 1 that waits for orphans, whose numbers are taken until then.
+/// Makes an image of a sleeping process, ends the process and restores it. Whether this works
+/// depends on the kernel, the rights, the inherited descriptors, and on a process 1 that waits for
+/// orphans, whose numbers are in use until then.
 fn brings_back(criu: &Path) -> Result<(), Failure> {
     let directory = target_directory().join(format!("criu-probe-{}", std::process::id()));
     let failed = || Failure::io(format!("cannot use {}", directory.display()));
@@ -58,7 +61,7 @@ fn brings_back(criu: &Path) -> Result<(), Failure> {
         }
         act(&["restore", "--restore-detached"]).map(|_| ())
     });
-    // It is gone if all has failed.
+    // The process does not exist if everything has failed.
     let _ = Run::new("kill").args(["-9", &orphan]).succeeds();
     fs::remove_dir_all(&directory).map_err(failed())?;
     done

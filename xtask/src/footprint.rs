@@ -1,12 +1,13 @@
-//! The memory of each rank after MPI_Init, held against bounds: it grows unseen otherwise.
+//! The memory of each rank after MPI_Init, compared with bounds, because nothing else notices its
+//! growth.
 
 use std::path::Path;
 
 use crate::root;
 use crate::run::{Failure, Run};
 
-/// What a rank of a release build may take at most, in KiB: stack and heap more than before MPI_Init, what is written of the
-/// library's data, and how much of its text is resident. About a third more than it takes.
+/// Bounds of the memory of a rank of a release build, in KiB: growth of stack and heap in MPI_Init,
+/// written data of the library, and resident text. About a third above the measured values.
 const BOUNDS: [(&str, u32); 4] = [("stack", 48), ("heap", 64), ("data", 128), ("text", 640)];
 
 /// Runs `tests/c/footprint.c` with the release build that is installed in `prefix`.

@@ -1,23 +1,26 @@
 //! `cargo xtask install`: builds and lays out an installation.
 //!
 //! ```text
-//! bin/oxmpi                     the program; bin/mpirun, mpiexec, mpicc, mpicxx, mpic++, mpiCC, mpifort, mpif90, mpif77,
-//!                               ompi_info, laminfo, lamboot, lamhalt, lamnodes, lamexec, lamcheckpoint, lamrestart,
-//!                               cr_checkpoint and cr_restart are links to it
-//! lib/libmpi_abi.so.1           the library; libmpi_abi.so, libmpi_abi.so.0 and libmpi.so are links to it
-//! lib/pkgconfig/oxmpi.pc        the same for pkg-config; mpi.pc, mpich.pc, ompi-c.pc and others are links to it
-//! include/mpi.h                 generated from the tables of crates/abi
-//! include/mpi-ext.h             what is there beyond MPI-5.0, from the same tables
-//! include/mpi_compat.h          names that were removed from MPI; include/compat/mpi.h has both, for mpicc -mpi-compat
-//! share/man/man1, man7          manual pages: mpirun, mpicc, oxmpi, oxmpi-params; mpiexec, mpicxx, ... are links
-//! share/bash-completion, zsh, fish/vendor_completions.d    what shells offer behind mpirun
-//! share/doc/oxmpi               the chapters of docs/, which manual pages name
-//! share/oxmpi/valgrind.supp     what valgrind need not report of the library's memory
-//! share/oxmpi/installed         what all this is, for 'oxmpi uninstall'
-//! etc/oxmpi-mca-params.conf     parameters for all users; never overwritten
+//! bin/oxmpi                   the program; mpirun, mpiexec, mpicc, mpicxx, mpic++, mpiCC, mpifort,
+//!                             mpif90, mpif77, ompi_info, laminfo, lamboot, lamhalt, lamnodes,
+//!                             lamexec, lamcheckpoint, lamrestart, cr_checkpoint, cr_restart are
+//!                             links to it
+//! lib/libmpi_abi.so.1         the library, with links libmpi_abi.so, libmpi_abi.so.0, libmpi.so
+//! lib/pkgconfig/oxmpi.pc      for pkg-config, with links mpi.pc, mpich.pc, ompi-c.pc and others
+//! include/mpi.h               generated from the tables of crates/abi
+//! include/mpi-ext.h           functions beyond MPI-5.0, from the same tables
+//! include/mpi_compat.h        names that MPI removed; include/compat/mpi.h includes both headers,
+//!                             for mpicc -mpi-compat
+//! share/man/man1, man7        manual pages: mpirun, mpicc, oxmpi, oxmpi-params, and links
+//! share/bash-completion, zsh, fish/vendor_completions.d    completions of mpirun
+//! share/doc/oxmpi             the pages of docs/, which manual pages name
+//! share/oxmpi/valgrind.supp   suppressions for the library's memory
+//! share/oxmpi/installed       the list of these files, for 'oxmpi uninstall'
+//! etc/oxmpi-mca-params.conf   parameters for all users; never overwritten
 //! ```
-//! Programs and library come without their tables for debuggers, if there is strip(1), as with any C compiler. All links and paths are
-//! relative to the files that have them: the directory may be moved.
+//!
+//! strip(1), if it exists, removes debug information from programs and library. All links and paths
+//! are relative to their files, so the directory may be moved.
 
 mod manifest;
 
@@ -50,7 +53,7 @@ const PROGRAM_LINKS: [&str; 19] = [
     "cr_checkpoint",
     "cr_restart",
 ];
-/// The soname of the library, which programs ask for.
+/// The soname of the library, which programs name.
 const LIBRARY: &str = "libmpi_abi.so.1";
 const LIBRARY_LINKS: [&str; 3] = ["libmpi_abi.so", "libmpi_abi.so.0", "libmpi.so"];
 
@@ -63,7 +66,7 @@ const SHARED_DIRECTORIES: [&str; 7] = [
     "share/zsh/site-functions",
     "share/fish/vendor_completions.d",
 ];
-/// Words of `oxmpi` that make files, and where these go.
+/// Commands of `oxmpi` that print files, and the places of the files.
 const PAGES: [(&str, &str, &str); 7] = [
     ("man", "mpirun", "share/man/man1/mpirun.1"),
     ("man", "mpicc", "share/man/man1/mpicc.1"),
@@ -95,8 +98,8 @@ const COMPAT: &str = include_str!("../../crates/cli/include/mpi_compat.h");
 const SUPPRESSIONS: &str = include_str!("install/valgrind.supp");
 const COMPAT_MPI: &str = include_str!("../../crates/cli/include/compat/mpi.h");
 
-/// What `pkg-config oxmpi` knows. It finds the prefix from where the file is. Behind `-Wl,` it escapes a blank in it only if there is
-/// one such word (pkgconf 1.8).
+/// The file for `pkg-config oxmpi`, which finds the prefix from its own place. Behind `-Wl,` it
+/// escapes a blank in it only if there is one such word (pkgconf 1.8).
 const PKG_CONFIG: &str = "\
 prefix=${pcfiledir}/../..
 includedir=${prefix}/include
@@ -109,7 +112,8 @@ Cflags: -I${includedir}
 Libs: -L${libdir} -Wl,--enable-new-dtags,-rpath,${libdir} -lmpi_abi
 ";
 
-/// What build systems ask pkg-config for (Meson: `ompi-c`, `mpich`), which else finds another MPI of the machine.
+/// The names that build systems request from pkg-config (Meson: `ompi-c`, `mpich`), which would
+/// find another MPI of the machine otherwise.
 const PKG_CONFIG_LINKS: [&str; 6] = ["mpi", "mpi-c", "mpi-cxx", "mpich", "ompi-c", "ompi-cxx"];
 
 const PARAMETERS: &str = "\
@@ -210,17 +214,18 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(Failure::io(format!("cannot write {}", path.display())))
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
 pub(crate) fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
-/// Replaces `to` by a copy of `from` without tables for debuggers, in one step, so that programs that run from it go on with the
-/// old file.
+/// Replaces `to` by a copy of `from` without debug information, in one step, so that programs
+/// that run from it go on with the old file.
 fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     let new = to.with_extension("new");
     let copied = fs::copy(from, &new).and_then(|_| {
-        // A file with these tables is as good, but longer. Names of functions stay, for backtraces and profilers.
+        // A file with debug information works as well, but is longer. Names of functions stay, for
+        // backtraces and profilers.
         Run::new("strip").arg("--strip-debug").arg(std::path::absolute(&new)?).succeeds();
         fs::rename(&new, to)
     });
@@ -228,7 +233,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
 }
 
 fn link(to: &str, at: &Path) -> Result<(), Failure> {
-    // There may be none to remove; what matters shows in the next step.
+    // The file may not exist; errors show in the next step.
     let _ = fs::remove_file(at);
     symlink(to, at).map_err(Failure::io(format!("cannot link {} to {to}", at.display())))
 }

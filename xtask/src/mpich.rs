@@ -1,4 +1,5 @@
-//! The header of another library with the MPI-5.0 ABI, with which a test compares ours: that of MPICH, from its package of PyPI.
+//! The header of another library with the MPI-5.0 ABI, with which a test compares ours: that of
+//! MPICH, from its package of PyPI.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,6 @@
-//! What the tests need of the machine: installed by package name, or the run fails and says what is missing. A run with
-//! `--allow-skips` goes on without it, and lists each check that it left out.
+//! The packages and capabilities that the tests need: installed by package name, or the run fails
+//! and names them. A run with `--allow-skips` goes on without it, and lists each check that it left
+//! out.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -13,8 +14,9 @@ use crate::packages;
 use crate::run::{Failure, Run};
 use crate::ucc;
 
-/// Programs and files that tests need, and the package of Debian that has each: those of the compiler wrappers, those of several hosts,
-/// those that take the environment from a rank, and libraries that are opened at run time.
+/// Programs and files that tests need, each with its Debian package: for the compiler wrappers, for
+/// several hosts, programs that take the environment from a rank, and
+/// libraries that are opened at run time.
 const PROGRAMS: [(&str, &str); 12] = [
     ("cc", "gcc"),
     ("c++", "g++"),
@@ -25,20 +27,20 @@ const PROGRAMS: [(&str, &str); 12] = [
     ("sshd", "openssh-server"),
     ("sudo", "sudo"),
     ("fi_info", "libfabric-bin"),
-    // It brings libfabric.
+    // It depends on libfabric.
     ("/usr/include/rdma/fabric.h", "libfabric-dev"),
     ("ipcs", "util-linux"),
     ("valgrind", "valgrind"),
 ];
 
-/// Whether a run may leave out what the machine does not allow.
+/// Whether a run may leave out checks that the machine does not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Skips {
     Refused,
     Allowed,
 }
 
-/// What was found, for the tests.
+/// The paths for the tests.
 #[derive(Debug)]
 pub(crate) struct Needs {
     skips: Skips,
@@ -47,7 +49,7 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    /// Installs and looks up all of it.
+    /// Installs and finds everything.
     pub(crate) fn prepare(skips: Skips) -> Result<Needs, Failure> {
         let mut needs = Needs { skips, variables: Vec::new(), missing: Vec::new() };
         // Of an earlier run.
@@ -69,7 +71,7 @@ impl Needs {
         Ok(needs)
     }
 
-    /// Names what was found to the tests, by a variable.
+    /// Passes a path to the tests, by a variable.
     fn provide(&mut self, variable: &'static str, found: Result<PathBuf, Failure>) -> Result<(), Failure> {
         match found {
             Ok(path) => {
@@ -80,7 +82,7 @@ impl Needs {
         }
     }
 
-    /// Takes what is missing for a failure, unless skips are allowed.
+    /// Reports a missing capability as a failure, unless skips are allowed.
     pub(crate) fn require(&mut self, found: Result<(), Failure>) -> Result<(), Failure> {
         match (found, self.skips) {
             (Ok(()), _) => Ok(()),
@@ -103,7 +105,7 @@ impl Needs {
         command
     }
 
-    /// All that was left out: what is missing, and what tests said.
+    /// All checks that were left out, by this program and by the tests.
     pub(crate) fn skips(&self) -> Vec<String> {
         let said = fs::read_to_string(skip_file()).unwrap_or_default();
         let said: BTreeSet<&str> = said.lines().collect();
@@ -111,7 +113,7 @@ impl Needs {
     }
 }
 
-/// Where tests write what they skip.
+/// The file in which tests record skips.
 fn skip_file() -> PathBuf {
     target_directory().join("test-skips.txt")
 }
@@ -131,7 +133,8 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
-/// Whether a program is in PATH, or where those are that only root uses; a file with its whole path is there or not.
+/// Whether a program is in PATH or in root's directories, or whether a file with its whole path
+/// exists.
 fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);

@@ -1,8 +1,9 @@
-//! `cargo xtask nightly`: what the everyday run leaves out, in ten shares, of which each change runs one after the everyday run
-//! (`.ci/run`). Ten changes in a row have run all of it.
+//! `cargo xtask nightly`: the tests that the everyday run leaves out, in ten shares. Each change
+//! runs one share after the everyday run (`.ci/run`). Ten changes in a row have run all of it.
 //!
-//! Each share has a tenth of the tests in modules `night`, of the fuzzers and of mpi4py's modules, and one longer part of its own
-//! ([`own_part`]). A run goes on after a failure, and reports every failure at its end.
+//! Each share has a tenth of the tests in modules `night`, of the fuzzers and of mpi4py's modules,
+//! and one longer part of its own ([`own_part`]). A run goes on after a failure, and reports every
+//! failure at its end.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -135,7 +136,7 @@ pub(crate) fn run_share(steps: &mut Steps, needs: &mut Needs, share: u32, passed
     run(name, None, &mut act);
 }
 
-/// What a step does.
+/// The function of a step.
 type Act<'a> = Box<dyn FnMut() -> Result<(), Failure> + 'a>;
 
 /// The part that only this share has.

@@ -1,15 +1,18 @@
 //! `cargo xtask order`: the functions that most programs use, side by side in the C library.
 //!
-//! The kernel maps the library's text in windows of 64 KiB around each page that is touched. MPI_Init alone runs through some
-//! hundreds of functions, and where those lie all over the text, nearly all of it counts as memory of every rank. So a program
-//! that does the usual things (`order/usual.c`) is run under callgrind, once for each of two ranks; the functions that were
-//! called become a script for the linker, which puts those that every program needs to come up and to end first, then those of
-//! messages, and then those of collectives: a program that sends messages alone has no collectives in its memory.
-//! `crates/capi/build.rs` names the script to the linker.
+//! The kernel maps the library's text in windows of 64 KiB around each page that is touched.
+//! MPI_Init alone runs through some hundreds of functions, and where those lie all over the text,
+//! nearly all of it counts as memory of every rank. So a program with the usual calls
+//! (`order/usual.c`) is run under callgrind, once for each of two ranks; the functions that were
+//! called become a script for the linker, which puts the functions that every program needs to
+//! start and to end first, then those of messages, and then those of collectives: a program that
+//! sends messages alone has no collectives in its memory. `crates/capi/build.rs` names the script
+//! to the linker.
 //!
-//! The script knows functions by their paths, with wildcards for what compilers make up (hashes, disambiguators), so it outlasts
-//! new compilers. A function that is renamed or new falls back among all others, which is no error: `bench` fails when the text
-//! that is resident after MPI_Init has grown too far ([`crate::footprint`]), and this verb makes the script new.
+//! The script knows functions by their paths, with wildcards for what compilers make up (hashes,
+//! disambiguators), so it outlasts new compilers. A function that is renamed or new falls back
+//! among all others, which is no error: `bench` fails when the text that is resident after MPI_Init
+//! has grown too far ([`crate::footprint`]), and this verb makes the script new.
 
 use std::array;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,13 +27,13 @@ use crate::run::{Failure, Run};
 const SCRIPT: &str = "crates/capi/order.ld";
 const LIBRARY: &str = "libmpi_abi";
 const RANKS: usize = 4;
-/// The ranks that are recorded: one that is the root of things, and one that is not.
+/// The ranks that are recorded: the root, and another one.
 const RECORDED: [usize; 2] = [0, 1];
 
-/// The parts of the program, which calls MPI_Pcontrol between two of them, and what the script says of the functions that they
-/// call.
+/// The parts of the program, which calls MPI_Pcontrol between two of them, and the comment of the
+/// script for the functions that they call.
 const PARTS: [&str; 4] = ["Up to the first barrier.", "Messages.", "Collectives.", "MPI_Finalize."];
-/// The parts in the order in which the script has those of their functions that no part before them has.
+/// The parts in the order of the script, which names each function in its first part only.
 const IN_SCRIPT: [usize; 4] = [0, 3, 1, 2];
 
 /// The functions that were called in each of [`PARTS`].
@@ -68,7 +71,8 @@ fn record_rank(
     aliases: &Aliases,
     record: &mut Record,
 ) -> Result<(), Failure> {
-    // Each part before an MPI_Pcontrol is written to a file of this name with its number from 1 behind, and the last to this one.
+    // Each part before an MPI_Pcontrol is written to a file of this name with its number from 1
+    // behind, and the last to this one.
     let out = prefix.join(format!("calls-{rank}"));
     let files = array::from_fn::<_, { PARTS.len() }, _>(|part| match part + 1 {
         number if number == PARTS.len() => out.clone(),
@@ -76,7 +80,7 @@ fn record_rank(
     });
     let met = prefix.join("met");
     for old in files.iter().chain([&met]) {
-        // There may be none to remove.
+        // The file may not exist.
         let _ = fs::remove_file(old);
     }
     let arguments = || [program.into(), rank.to_string().into(), met.clone().into_os_string()];
@@ -106,8 +110,8 @@ fn record_rank(
     Ok(())
 }
 
-/// Functions that are one and the same: the optimizer joins those with the same instructions. Callgrind knows them by one name,
-/// and the linker perhaps by another.
+/// Functions that are one and the same: the optimizer joins those with the same instructions.
+/// Callgrind knows them by one name, and the linker perhaps by another.
 #[derive(Default)]
 struct Aliases {
     addresses: BTreeMap<String, String>,
@@ -129,15 +133,16 @@ impl Aliases {
 
     /// All names of the function with this name.
     fn names<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        // What callgrind puts behind a function that calls itself.
+        // The suffix of callgrind for a recursive function.
         let name = name.split('\'').next().unwrap_or(name);
         let others = self.addresses.get(name).and_then(|address| self.names.get(address));
         others.into_iter().flatten().map(String::as_str).chain([name])
     }
 }
 
-/// The functions of the library that were called, of a file of callgrind: lines `ob=(1) PATH` and `fn=(2) NAME` say where the
-/// costs behind them are, the first time with the name, later with its number alone; `cob=` and `cfn=` name callees.
+/// The functions of the library that were called, of a file of callgrind: lines `ob=(1) PATH` and
+/// `fn=(2) NAME` say where the costs behind them are, the first time with the name, later with its
+/// number alone; `cob=` and `cfn=` name callees.
 fn called(text: &str) -> BTreeSet<String> {
     let (mut objects, mut names) = (Names::default(), Names::default());
     let mut in_library = false;
@@ -165,7 +170,7 @@ fn called(text: &str) -> BTreeSet<String> {
 struct Names(BTreeMap<String, String>);
 
 impl Names {
-    /// The name that `(number) name` or `(number)` says.
+    /// The name of `(number) name` or `(number)`.
     fn get(&mut self, value: &str) -> &str {
         let (number, name) = value.split_once(' ').unwrap_or((value, ""));
         let known = self.0.entry(number.to_string()).or_default();
@@ -176,8 +181,8 @@ impl Names {
     }
 }
 
-/// The sections of the functions with this path: the hash and what the optimizer has put behind it are left out, and so are the
-/// crates' disambiguators. None if the function has no name.
+/// The sections of the functions with this path: the hash and what the optimizer has put behind it
+/// are left out, and so are the crates' disambiguators. None if the function has no name.
 fn pattern(name: &str) -> Option<String> {
     if name.starts_with("0x") || name.starts_with('(') {
         return None;

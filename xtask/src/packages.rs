@@ -1,5 +1,5 @@
-//! Packages of Debian for tests: those of this machine's release, which are installed, and those of a newer one, which are unpacked apart from the
-//! system with all that they need.
+//! Packages of Debian for tests: those of this machine's release, which are installed, and those of
+//! a newer one, which are unpacked apart from the system with all that they need.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::run::{Failure, Run};
 
-/// Where Debian's packages are, if this machine does not say otherwise.
+/// Debian's archive, if this machine names no mirror.
 const MIRROR: &str = "http://deb.debian.org/debian";
 
 /// Installs packages.
@@ -16,7 +16,7 @@ pub(crate) fn install(packages: &[&str]) -> Result<(), Failure> {
         let words = ["install", "-y", "-q", "--no-install-recommends"];
         Run::new("apt-get").args(words).args(packages.iter().copied()).show()
     };
-    // A new machine may not know yet what packages there are.
+    // A new machine may have no list of packages yet.
     install().or_else(|_| {
         Run::new("apt-get").arg("update").show()?;
         install()
@@ -26,8 +26,8 @@ pub(crate) fn install(packages: &[&str]) -> Result<(), Failure> {
 /// The file in a directory of unpacked packages that has the name and the version of each.
 const VERSIONS: &str = "versions";
 
-/// Has packages of a suite, and all that they need, in a directory: unpacked there unless they are
-/// there already. Each stands with the least version that serves. Prints the versions found.
+/// Unpacks packages of a suite and their dependencies in a directory, unless they exist there. Each
+/// has its oldest version that works. Prints the versions found.
 pub(crate) fn provide(directory: &Path, suite: &str, packages: &[(&str, &str)]) -> Result<(), Failure> {
     let names: Vec<&str> = packages.iter().map(|(name, _)| *name).collect();
     if packages.iter().any(|package| version_of(directory, *package).is_err()) {
@@ -41,7 +41,7 @@ pub(crate) fn provide(directory: &Path, suite: &str, packages: &[(&str, &str)]) 
     Ok(())
 }
 
-/// The version of a package in a directory, or why it does not serve.
+/// The version of a package in a directory, or the reason why it does not work.
 fn version_of(directory: &Path, (name, least): (&str, &str)) -> Result<String, String> {
     let list = fs::read_to_string(directory.join(VERSIONS)).unwrap_or_default();
     let version = list.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -77,7 +77,8 @@ fn remove(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Has apt fetch them as if nothing were installed, with lists and caches of its own, and unpacks them.
+/// Fetches them by apt as if nothing were installed, with lists and caches of its own, and unpacks
+/// them.
 fn fetch(directory: &Path, suite: &str, packages: &[&str]) -> Result<(), Failure> {
     let apt = directory.join("apt");
     let failed = |what: &str| Failure::io(format!("cannot write {what} below {}", directory.display()));
@@ -115,12 +116,12 @@ fn fetch(directory: &Path, suite: &str, packages: &[&str]) -> Result<(), Failure
         }
     }
     fs::write(directory.join(VERSIONS), versions).map_err(failed("the versions"))?;
-    // Unpacked, they are of no use any more.
+    // The package files are not needed after unpacking.
     fs::remove_dir_all(&apt).map_err(failed("the packages"))
 }
 
-/// The name and the version that the name of a package's file says: `NAME_VERSION_ARCH.deb`, in which
-/// the colon after an epoch is escaped.
+/// The name and the version that the name of a package's file says: `NAME_VERSION_ARCH.deb`, in
+/// which the colon after an epoch is escaped.
 fn package_in(file: &str) -> Option<(&str, String)> {
     let mut parts = file.strip_suffix(".deb")?.split('_');
     Some((parts.next()?, parts.next()?.replace("%3a", ":")))
@@ -132,7 +133,7 @@ fn mirror_in(sources: &str) -> &str {
     line.and_then(|line| line.split_ascii_whitespace().next()).unwrap_or(MIRROR)
 }
 
-/// Where the libraries of unpacked packages are, and the loader that goes with them.
+/// The directory of the libraries of unpacked packages, and their loader.
 pub(crate) fn libraries(directory: &Path) -> PathBuf {
     directory.join(format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH))
 }

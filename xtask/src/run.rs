@@ -1,4 +1,4 @@
-//! Running commands, and saying which one failed.
+//! Running commands, with errors that name the command.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -14,7 +14,7 @@ impl Failure {
         Failure(text.into())
     }
 
-    /// An error of the file system, with what was being done.
+    /// An error of the file system, with the action.
     pub(crate) fn io(what: impl fmt::Display) -> impl FnOnce(std::io::Error) -> Failure {
         move |error| Failure(format!("{what}: {error}"))
     }
@@ -36,7 +36,7 @@ impl Run {
         Run(command)
     }
 
-    /// The cargo that runs us.
+    /// The cargo that runs this program.
     pub(crate) fn cargo() -> Run {
         Run::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
     }
@@ -56,7 +56,7 @@ impl Run {
         self
     }
 
-    /// Runs it elsewhere.
+    /// Runs the command in `directory`.
     pub(crate) fn current_dir(mut self, directory: &Path) -> Run {
         self.0.current_dir(directory);
         self
@@ -84,7 +84,7 @@ impl Run {
         }
     }
 
-    /// Runs the command without a word. Whether it succeeded.
+    /// Runs the command without output. Returns whether it succeeded.
     pub(crate) fn succeeds(mut self) -> bool {
         self.0.output().is_ok_and(|output| output.status.success())
     }

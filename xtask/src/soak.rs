@@ -1,5 +1,5 @@
-//! `cargo xtask soak`: what finds rare defects, for as long as one likes to wait. Each run plays other seeds, and says
-//! which.
+//! `cargo xtask soak`: tests that find rare faults, for as long as one likes to wait. Each run has
+//! other seeds, and prints them.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -10,15 +10,15 @@ use crate::root;
 use crate::run::{Failure, Run};
 use crate::test::{nextest, prepare};
 
-/// Worlds that the simulator plays between two looks at the clock.
+/// Worlds that the simulator runs between two readings of the clock.
 const WORLDS: u64 = 5000;
 
-/// Those of each test of `crates/core/tests/all/failures.rs`, in which ranks die.
+/// Worlds of each test of `crates/core/tests/all/failures.rs`, in which ranks die.
 const DEADLY_WORLDS: u64 = 10_000;
 
-/// Ways to run the stress of threads: ranks and options of `mpirun`. The first gets the whole time, the others a
-/// fifth of it.
-const WAYS: [(u32, &[&str]); 8] = [
+/// Runs of the thread stress: ranks and options of `mpirun`. The first gets the whole time, the
+/// others a fifth of it.
+const STRESS_RUNS: [(u32, &[&str]); 8] = [
     (4, &[]),
     (1, &["--mca", "wait_spin_us", "0", "--mca", "wait_yield_us", "0"]),
     (2, &["--mca", "wait_spin_us", "0", "--mca", "wait_yield_us", "0"]),
@@ -32,7 +32,7 @@ const WAYS: [(u32, &[&str]); 8] = [
     (7, &["--mca", "shm_max_rings", "1", "--mca", "shm_ring_after", "0"]),
 ];
 
-/// Soaks: each of the parts takes about `seconds`.
+/// Runs the long tests: each part takes about `seconds`.
 pub(crate) fn soak(seconds: u64) -> Result<(), Failure> {
     let needs = prepare(Skips::Refused)?;
     let prefix = root().join("target/soak");
@@ -46,7 +46,7 @@ pub(crate) fn soak(seconds: u64) -> Result<(), Failure> {
     stress(seconds)
 }
 
-/// Rings and doors of shared memory. One time over takes about two seconds.
+/// Rings and doors of shared memory. One pass takes about two seconds.
 pub(crate) fn stress(seconds: u64) -> Result<(), Failure> {
     Run::cargo()
         .args(["test", "--locked", "--quiet", "-p", "oxmpi-shm", "--test", "stress"])
@@ -54,7 +54,7 @@ pub(crate) fn stress(seconds: u64) -> Result<(), Failure> {
         .show()
 }
 
-/// What the random parts begin with.
+/// The first seed of the random parts.
 fn seed() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |t| t.as_secs()) % 1_000_000_000
 }
@@ -69,8 +69,8 @@ pub(crate) fn threads(prefix: &Path, seconds: u64) -> Result<(), Failure> {
         .arg("-o")
         .arg(&program)
         .show()?;
-    for (way, (ranks, options)) in WAYS.iter().enumerate() {
-        let seconds = if way == 0 { seconds } else { seconds.div_ceil(5) };
+    for (number, (ranks, options)) in STRESS_RUNS.iter().enumerate() {
+        let seconds = if number == 0 { seconds } else { seconds.div_ceil(5) };
         Run::new(prefix.join("bin/mpirun"))
             .args(["-n", &ranks.to_string(), "--timeout", &(seconds + 90).to_string()])
             .args(*options)
@@ -98,7 +98,8 @@ pub(crate) fn random_plans(seconds: u64) -> Result<(), Failure> {
         .show()
 }
 
-/// Jobs over all transports are lost and brought back again and again: each time takes some seconds.
+/// Jobs over all transports are killed and restarted many times: each time takes some
+/// seconds.
 pub(crate) fn checkpoints(needs: &Needs, seconds: u64) -> Result<(), Failure> {
     needs
         .environment(nextest())
@@ -112,7 +113,7 @@ pub(crate) fn worlds(time: Duration) -> Result<(), Failure> {
     play_for(time, "sim::random_programs", WORLDS)
 }
 
-/// The same, and ranks die.
+/// The same, with dying ranks.
 pub(crate) fn deadly_worlds(time: Duration) -> Result<(), Failure> {
     play_for(time, "failures::", DEADLY_WORLDS)
 }

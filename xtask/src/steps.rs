@@ -1,4 +1,5 @@
-//! The steps of a run: each is announced, timed, and has a line in the table at the end, also if the run fails.
+//! The steps of a run: each is announced, timed, and has a line in the table at the end, also if
+//! the run fails.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -47,13 +48,13 @@ impl Steps {
         Steps { begin: Instant::now(), only, done: Vec::new(), slowest: Vec::new() }
     }
 
-    /// Whether a step of this name is to run.
+    /// Whether a step of this name runs.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
     }
 
-    /// Runs a step, if it is wanted, and prints its name before and its time after it. Returns false
-    /// if it failed; the other steps run all the same, so that one run shows every failure.
+    /// Runs a step, if it is wanted, and prints its name before and its time after it. Returns
+    /// false if it failed; the other steps run all the same, so that one run shows every failure.
     pub(crate) fn run(&mut self, name: &str, act: impl FnOnce() -> Result<(), Failure>) -> bool {
         !self.wants(name) || self.need(name, act).is_some()
     }
@@ -71,7 +72,8 @@ impl Steps {
         result.ok()
     }
 
-    /// Runs a step that runs tests by nextest with this profile: the slowest tests go into the table.
+    /// Runs a step that runs tests by nextest with this profile: the slowest tests go into the
+    /// table.
     pub(crate) fn run_tests(
         &mut self,
         name: &str,

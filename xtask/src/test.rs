@@ -1,4 +1,5 @@
-//! `cargo xtask test`: the everyday run, with every change. `cargo xtask nightly` has what it leaves out (`docs/testing.md`).
+//! `cargo xtask test`: the everyday run, with every change. `cargo xtask nightly` has the tests
+//! that it leaves out (`docs/testing.md`).
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,18 +14,19 @@ use crate::run::{Failure, Run};
 use crate::steps::Steps;
 use crate::style;
 
-/// How a run is called.
+/// The options of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) skips: Skips,
-    /// Where the times go, as JSON.
+    /// The file for the times, as JSON.
     pub(crate) json: Option<PathBuf>,
     /// A part of the names of the steps to run.
     pub(crate) only: Option<String>,
 }
 
 impl Call {
-    /// Takes `--allow-skips`, `--json FILE` and `--only STEP` out of the words; the others are left for the verb.
+    /// Takes `--allow-skips`, `--json FILE` and `--only STEP` out of the words; the others are left
+    /// for the verb.
     pub(crate) fn read<'w>(words: &[&'w str]) -> Result<(Call, Vec<&'w str>), Failure> {
         let mut call = Call { skips: Skips::Refused, json: None, only: None };
         let (mut others, mut words) = (Vec::new(), words.iter().copied());
@@ -88,8 +90,9 @@ fn everyday(steps: &mut Steps, skips: Skips, share: Option<(u32, Passed)>) -> Op
     Some(needs)
 }
 
-/// How many tests run at a time: two more than there are processors, since of the tests of hosts and of
-/// checkpoints one each runs beside the others (`.config/nextest.toml`), and waits most of its time.
+/// How many tests run at a time: two more than there are processors, since of the tests of hosts
+/// and of checkpoints one each runs beside the others (`.config/nextest.toml`), and waits most of
+/// its time.
 pub(crate) fn threads() -> String {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     (processors + 2).to_string()
@@ -100,7 +103,7 @@ pub(crate) fn prefix() -> PathBuf {
     root().join("target/test-prefix")
 }
 
-/// nextest, and what the tests need of the machine.
+/// Installs nextest and the needs of the tests.
 pub(crate) fn prepare(skips: Skips) -> Result<Needs, Failure> {
     if !Run::cargo().args(["nextest", "--version"]).succeeds() {
         Run::cargo().args(["install", "--locked", "cargo-nextest"]).show()?;
@@ -124,8 +127,9 @@ pub(crate) fn nextest() -> Run {
     Run::cargo().args(["nextest", "run", "--workspace", "--locked"]).env("OXMPI_TEST_PREFIX", prefix())
 }
 
-/// Runs fuzzers for so many seconds each, with new seeds: what is on the wire, files of parameters, datatypes against a naive model, matching
-/// against its rule, calls of the C interface. `partition` selects some of them.
+/// Runs fuzzers for `seconds` each, with new seeds: messages of the wire, files of parameters,
+/// datatypes against a naive model, matching against its rule, calls of the C interface.
+/// `partition` selects some of them.
 pub(crate) fn fuzz(seconds: u64, partition: Option<&str>) -> Result<(), Failure> {
     // A test that runs longer than those of every other kind has no time limit but its own.
     let fuzzers = ["--profile", "fuzz", "-E", "binary(/^fuzz/) | test(/^fuzz_calls::/)"];
@@ -137,8 +141,9 @@ pub(crate) fn fuzz(seconds: u64, partition: Option<&str>) -> Result<(), Failure>
     .show()
 }
 
-/// The model checker on the lane lock and the protocols in shared memory, with at most so many preemptions, or as many as each test wants. It
-/// wants another standard library underneath, so a directory of its own.
+/// The model checker on the lane lock and the protocols in shared memory, with at most
+/// `preemptions`, or with the number of each test. It needs a differently compiled standard
+/// library, and so a target directory of its own.
 pub(crate) fn loom(preemptions: Option<u32>) -> Result<(), Failure> {
     let run = Run::cargo()
         .args(["test", "--locked", "-p", "oxmpi-sys", "-p", "oxmpi-shm"])

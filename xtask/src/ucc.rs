@@ -1,6 +1,8 @@
-//! UCC and UCX for the tests of collectives that are handed to them: of Debian's newest suite, unpacked apart from the system.
+//! UCC and UCX for the tests of collectives that they serve: of Debian's newest suite,
+//! unpacked apart from the system.
 //!
-//! They want a newer C library than that of the system. The tests run their programs by the loader that came with them.
+//! They need a newer C library than that of the system. The tests run their programs by the loader
+//! that came with them.
 
 use std::path::PathBuf;
 
@@ -8,13 +10,14 @@ use crate::install::target_directory;
 use crate::packages;
 use crate::run::Failure;
 
-/// The suite that has them.
+/// The Debian suite of the packages.
 const SUITE: &str = "sid";
 
-/// The packages with the oldest versions that serve: what Debian 13 has.
+/// The packages with the oldest versions that work: those of Debian 13.
 const PACKAGES: [(&str, &str); 2] = [("libucc-dev", "1.3"), ("libucx-dev", "1.18")];
 
-/// A module of UCC by the name under which it is searched for, which only the package for developers has.
+/// A module of UCC by the name under which it is searched for, which only the package for
+/// developers has.
 const MODULE: &str = "ucc/libucc_cl_basic.so";
 
 /// The directory with the libraries, or why there are none.

@@ -1,9 +1,9 @@
-//! The types of the functions that a program hands to the library.
+//! The types of the functions that a program passes to the library.
 //!
-//! [`CALLBACKS`] is the table from which the header takes the C types; the aliases are the same as Rust function pointers.
-//! In a prototype they stand as `Option<Alias>`, since a null pointer is legal in many places. Some predefined values are
-//! small integers that must never be called (`MPI_COMM_DUP_FN` is 1): compare the address with
-//! [`crate::constants`] before calling.
+//! The header takes the C types from the table [`CALLBACKS`]; the aliases are the same types as
+//! Rust function pointers. Prototypes use `Option<Alias>`, since a null pointer is legal in many
+//! places. Some predefined values are small integers that must never be called (`MPI_COMM_DUP_FN`
+//! is 1): compare the address with [`crate::constants`] before a call.
 
 use std::ffi::{c_int, c_void};
 
@@ -12,10 +12,10 @@ use crate::types::{
     TEventRegistration, Win,
 };
 
-/// One callback type of the C interface.
+/// A callback type of the C interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Callback {
-    /// The C name of the type: a function type, not a pointer.
+    /// The C name: of a function type, not of a pointer.
     pub name: &'static str,
     /// The C result type; empty for an older name of another type.
     pub result: &'static str,
@@ -23,7 +23,7 @@ pub struct Callback {
     pub params: &'static str,
 }
 
-/// All 27 callback types, an older name always after the type that it stands for.
+/// All 27 callback types; an older name follows the type that it stands for.
 pub static CALLBACKS: [Callback; 27] = [
     Callback {
         name: "MPI_User_function",
@@ -142,7 +142,7 @@ pub static CALLBACKS: [Callback; 27] = [
     Callback { name: "MPI_Session_errhandler_fn", result: "", params: "MPI_Session_errhandler_function" },
 ];
 
-// They may end by an exception of C++, which passes through the library.
+// "C-unwind": a C++ callback may throw an exception through the library.
 
 /// `MPI_User_function`.
 pub type UserFunction = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut Datatype);

@@ -1,16 +1,16 @@
 //! All constants under their C names.
 //!
-//! One table gives both the Rust constants and [`CONSTANTS`], from which the header is written. Integers are `i32`, handles,
-//! special addresses and predefined callbacks are `usize`: the bits that a program passes. The error classes are in
-//! [`crate::errors`] and re-exported here.
+//! One table gives both the Rust constants and [`CONSTANTS`], from which the header is written.
+//! Integers are `i32`; handles, special addresses and predefined callbacks are `usize`, the bits
+//! that a program passes. [`crate::errors`] has the error classes, which this module re-exports.
 //!
 //! Source: MPI-5.0, the chapter on the application binary interface, and Annex A.1.
 
 pub use crate::errors::*;
 
-/// What a constant is in C.
+/// The kind of a constant in C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ConstantKind {
     /// An `int`, usable in `#if`.
     Int,
     /// A member of the named enumeration.
@@ -21,29 +21,27 @@ pub enum Kind {
     Pointer(&'static str),
     /// An `MPI_Offset`.
     Offset,
-    /// A predefined function: a pointer to the named callback type, which is compared and never called.
+    /// A predefined function of the named callback type, which is compared and never called.
     Callback(&'static str),
 }
 
-/// One constant as data.
+/// A constant as data.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
     /// The C name.
     pub name: &'static str,
-    /// What it is in C.
-    pub kind: Kind,
-    /// The value.
+    pub kind: ConstantKind,
     pub value: i64,
-    /// The heading of the group it stands in.
+    /// The heading of its group.
     pub group: &'static str,
 }
 
 /// Another name of a constant.
 #[derive(Clone, Copy, Debug)]
-pub struct Alias {
+pub struct ConstantAlias {
     /// The other C name.
     pub name: &'static str,
-    /// The constant that it stands for.
+    /// The C name of the constant.
     pub target: &'static str,
 }
 
@@ -54,7 +52,8 @@ macro_rules! constants {
             pub const $name: $type = $value;
         )*)*
 
-        /// All constants but the error classes ([`ERROR_CLASSES`], [`MPI_ERR_LASTCODE`]), grouped.
+        /// All constants except the error classes ([`ERROR_CLASSES`], [`MPI_ERR_LASTCODE`]), by
+        /// group.
         pub static CONSTANTS: &[Constant] = &[
             $($(Constant { name: stringify!($name), kind: $kind, value: $value, group: $group },)*)*
         ];
@@ -69,8 +68,8 @@ macro_rules! aliases {
         )*
 
         /// Names that stand for another constant.
-        pub static ALIASES: &[Alias] =
-            &[$(Alias { name: stringify!($name), target: stringify!($target) }),*];
+        pub static ALIASES: &[ConstantAlias] =
+            &[$(ConstantAlias { name: stringify!($name), target: stringify!($target) }),*];
     };
 }
 
@@ -80,13 +79,13 @@ aliases! {
 }
 
 constants! {
-    "Places of the public fields of a status in an array of Fortran integers": Kind::Int, i32 {
+    "Places of the public fields of a status in an array of Fortran integers": ConstantKind::Int, i32 {
         MPI_F_STATUS_SIZE = 8,
         MPI_F_SOURCE = 0,
         MPI_F_TAG = 1,
         MPI_F_ERROR = 2,
     }
-    "Access modes of a file (bits)": Kind::Int, i32 {
+    "Access modes of a file (bits)": ConstantKind::Int, i32 {
         MPI_MODE_APPEND = 1,
         MPI_MODE_CREATE = 2,
         MPI_MODE_DELETE_ON_CLOSE = 4,
@@ -97,27 +96,27 @@ constants! {
         MPI_MODE_UNIQUE_OPEN = 128,
         MPI_MODE_WRONLY = 256,
     }
-    "Assertions on one-sided synchronisation (bits)": Kind::Int, i32 {
+    "Assertions on one-sided synchronisation (bits)": ConstantKind::Int, i32 {
         MPI_MODE_NOCHECK = 1024,
         MPI_MODE_NOPRECEDE = 2048,
         MPI_MODE_NOPUT = 4096,
         MPI_MODE_NOSTORE = 8192,
         MPI_MODE_NOSUCCEED = 16384,
     }
-    "Wildcards, special ranks and the undefined value": Kind::Int, i32 {
+    "Wildcards, special ranks and the undefined value": ConstantKind::Int, i32 {
         MPI_ANY_SOURCE = -1,
         MPI_ANY_TAG = -2,
         MPI_PROC_NULL = -3,
         MPI_ROOT = -4,
         MPI_UNDEFINED = -32766,
     }
-    "Thread levels, in rising order": Kind::Int, i32 {
+    "Thread levels, in rising order": ConstantKind::Int, i32 {
         MPI_THREAD_SINGLE = 0,
         MPI_THREAD_FUNNELED = 1024,
         MPI_THREAD_SERIALIZED = 2048,
         MPI_THREAD_MULTIPLE = 4096,
     }
-    "Array orders and distributions for the datatype constructors": Kind::Int, i32 {
+    "Array orders and distributions for the datatype constructors": ConstantKind::Int, i32 {
         MPI_ORDER_C = 12,
         MPI_ORDER_FORTRAN = 15,
         MPI_DISTRIBUTE_NONE = 16,
@@ -125,7 +124,7 @@ constants! {
         MPI_DISTRIBUTE_CYCLIC = 18,
         MPI_DISTRIBUTE_DFLT_DARG = 19,
     }
-    "Combiners: how a datatype was made": Kind::Int, i32 {
+    "Combiners: how a datatype was made": ConstantKind::Int, i32 {
         MPI_COMBINER_NAMED = 101,
         MPI_COMBINER_DUP = 102,
         MPI_COMBINER_CONTIGUOUS = 103,
@@ -144,52 +143,52 @@ constants! {
         MPI_COMBINER_RESIZED = 116,
         MPI_COMBINER_VALUE_INDEX = 117,
     }
-    "Type classes of MPI_Type_match_size": Kind::Int, i32 {
+    "Type classes of MPI_Type_match_size": ConstantKind::Int, i32 {
         MPIX_TYPECLASS_LOGICAL = 191,
         MPI_TYPECLASS_INTEGER = 192,
         MPI_TYPECLASS_REAL = 193,
         MPI_TYPECLASS_COMPLEX = 194,
     }
-    "Results of comparing communicators or groups": Kind::Int, i32 {
+    "Results of comparing communicators or groups": ConstantKind::Int, i32 {
         MPI_IDENT = 201,
         MPI_CONGRUENT = 202,
         MPI_SIMILAR = 203,
         MPI_UNEQUAL = 204,
     }
-    "Kinds of process topology": Kind::Int, i32 {
+    "Kinds of process topology": ConstantKind::Int, i32 {
         MPI_CART = 211,
         MPI_GRAPH = 212,
         MPI_DIST_GRAPH = 213,
     }
-    "Ways to split a communicator by locality": Kind::Int, i32 {
+    "Types of splitting a communicator by locality": ConstantKind::Int, i32 {
         MPI_COMM_TYPE_SHARED = 221,
         MPI_COMM_TYPE_HW_UNGUIDED = 222,
         MPI_COMM_TYPE_HW_GUIDED = 223,
         MPI_COMM_TYPE_RESOURCE_GUIDED = 224,
     }
-    "Lock types of a window": Kind::Int, i32 {
+    "Lock types of a window": ConstantKind::Int, i32 {
         MPI_LOCK_EXCLUSIVE = 301,
         MPI_LOCK_SHARED = 302,
     }
-    "How a window was made": Kind::Int, i32 {
+    "How a window was made": ConstantKind::Int, i32 {
         MPI_WIN_FLAVOR_CREATE = 311,
         MPI_WIN_FLAVOR_ALLOCATE = 312,
         MPI_WIN_FLAVOR_DYNAMIC = 313,
         MPI_WIN_FLAVOR_SHARED = 314,
     }
-    "Memory models of a window": Kind::Int, i32 {
+    "Memory models of a window": ConstantKind::Int, i32 {
         MPI_WIN_UNIFIED = 321,
         MPI_WIN_SEPARATE = 322,
     }
-    "Origins of a seek in a file": Kind::Int, i32 {
+    "Origins of a seek in a file": ConstantKind::Int, i32 {
         MPI_SEEK_CUR = 401,
         MPI_SEEK_END = 402,
         MPI_SEEK_SET = 403,
     }
-    "The invalid attribute key": Kind::Int, i32 {
+    "The invalid attribute key": ConstantKind::Int, i32 {
         MPI_KEYVAL_INVALID = 0,
     }
-    "Predefined attribute keys of communicators": Kind::Int, i32 {
+    "Predefined attribute keys of communicators": ConstantKind::Int, i32 {
         MPI_TAG_UB = 501,
         MPI_IO = 502,
         MPI_HOST = 503,
@@ -198,24 +197,24 @@ constants! {
         MPI_LASTUSEDCODE = 506,
         MPI_UNIVERSE_SIZE = 507,
     }
-    "Predefined attribute keys of windows": Kind::Int, i32 {
+    "Predefined attribute keys of windows": ConstantKind::Int, i32 {
         MPI_WIN_BASE = 601,
         MPI_WIN_DISP_UNIT = 602,
         MPI_WIN_SIZE = 603,
         MPI_WIN_CREATE_FLAVOR = 604,
         MPI_WIN_MODEL = 605,
     }
-    "Tool interface: what an event callback may do": Kind::Enum("MPI_T_cb_safety"), i32 {
+    "Tool interface: what an event callback may do": ConstantKind::Enum("MPI_T_cb_safety"), i32 {
         MPI_T_CB_REQUIRE_NONE = 0,
         MPI_T_CB_REQUIRE_MPI_RESTRICTED = 3,
         MPI_T_CB_REQUIRE_THREAD_SAFE = 15,
         MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE = 63,
     }
-    "Tool interface: order of the events of a source": Kind::Enum("MPI_T_source_order"), i32 {
+    "Tool interface: order of the events of a source": ConstantKind::Enum("MPI_T_source_order"), i32 {
         MPI_T_SOURCE_ORDERED = 1,
         MPI_T_SOURCE_UNORDERED = 2,
     }
-    "Tool interface: verbosity levels": Kind::Int, i32 {
+    "Tool interface: verbosity levels": ConstantKind::Int, i32 {
         MPI_T_VERBOSITY_USER_BASIC = 9,
         MPI_T_VERBOSITY_USER_DETAIL = 10,
         MPI_T_VERBOSITY_USER_ALL = 12,
@@ -226,7 +225,7 @@ constants! {
         MPI_T_VERBOSITY_MPIDEV_DETAIL = 34,
         MPI_T_VERBOSITY_MPIDEV_ALL = 36,
     }
-    "Tool interface: the kind of object a variable belongs to": Kind::Int, i32 {
+    "Tool interface: the kind of object a variable belongs to": ConstantKind::Int, i32 {
         MPI_T_BIND_NO_OBJECT = 1,
         MPI_T_BIND_MPI_COMM = 2,
         MPI_T_BIND_MPI_DATATYPE = 3,
@@ -240,7 +239,7 @@ constants! {
         MPI_T_BIND_MPI_INFO = 11,
         MPI_T_BIND_MPI_SESSION = 12,
     }
-    "Tool interface: where a control variable must be changed alike": Kind::Int, i32 {
+    "Tool interface: where a control variable must be changed alike": ConstantKind::Int, i32 {
         MPI_T_SCOPE_CONSTANT = 1,
         MPI_T_SCOPE_READONLY = 2,
         MPI_T_SCOPE_LOCAL = 3,
@@ -249,7 +248,7 @@ constants! {
         MPI_T_SCOPE_ALL = 6,
         MPI_T_SCOPE_ALL_EQ = 7,
     }
-    "Tool interface: classes of performance variables": Kind::Int, i32 {
+    "Tool interface: classes of performance variables": ConstantKind::Int, i32 {
         MPI_T_PVAR_CLASS_STATE = 1,
         MPI_T_PVAR_CLASS_LEVEL = 2,
         MPI_T_PVAR_CLASS_SIZE = 3,
@@ -261,13 +260,13 @@ constants! {
         MPI_T_PVAR_CLASS_TIMER = 9,
         MPI_T_PVAR_CLASS_GENERIC = 10,
     }
-    "Versions of the standard and of the binary interface": Kind::Int, i32 {
+    "Versions of the standard and of the binary interface": ConstantKind::Int, i32 {
         MPI_VERSION = 5,
         MPI_SUBVERSION = 0,
         MPI_ABI_VERSION = 1,
         MPI_ABI_SUBVERSION = 0,
     }
-    "Predefined reduction operations": Kind::Handle("MPI_Op"), usize {
+    "Predefined reduction operations": ConstantKind::Handle("MPI_Op"), usize {
         MPI_OP_NULL = 0x20,
         MPI_SUM = 0x21,
         MPI_MIN = 0x22,
@@ -284,42 +283,42 @@ constants! {
         MPI_REPLACE = 0x3c,
         MPI_NO_OP = 0x3d,
     }
-    "Predefined communicators": Kind::Handle("MPI_Comm"), usize {
+    "Predefined communicators": ConstantKind::Handle("MPI_Comm"), usize {
         MPI_COMM_NULL = 0x100,
         MPI_COMM_WORLD = 0x101,
         MPI_COMM_SELF = 0x102,
     }
-    "Predefined groups": Kind::Handle("MPI_Group"), usize {
+    "Predefined groups": ConstantKind::Handle("MPI_Group"), usize {
         MPI_GROUP_NULL = 0x108,
         MPI_GROUP_EMPTY = 0x109,
     }
-    "The null window": Kind::Handle("MPI_Win"), usize {
+    "The null window": ConstantKind::Handle("MPI_Win"), usize {
         MPI_WIN_NULL = 0x110,
     }
-    "The null file": Kind::Handle("MPI_File"), usize {
+    "The null file": ConstantKind::Handle("MPI_File"), usize {
         MPI_FILE_NULL = 0x118,
     }
-    "The null session": Kind::Handle("MPI_Session"), usize {
+    "The null session": ConstantKind::Handle("MPI_Session"), usize {
         MPI_SESSION_NULL = 0x120,
     }
-    "Predefined messages of a matched probe": Kind::Handle("MPI_Message"), usize {
+    "Predefined messages of a matched probe": ConstantKind::Handle("MPI_Message"), usize {
         MPI_MESSAGE_NULL = 0x128,
         MPI_MESSAGE_NO_PROC = 0x129,
     }
-    "Predefined info objects": Kind::Handle("MPI_Info"), usize {
+    "Predefined info objects": ConstantKind::Handle("MPI_Info"), usize {
         MPI_INFO_NULL = 0x130,
         MPI_INFO_ENV = 0x131,
     }
-    "Predefined error handlers": Kind::Handle("MPI_Errhandler"), usize {
+    "Predefined error handlers": ConstantKind::Handle("MPI_Errhandler"), usize {
         MPI_ERRHANDLER_NULL = 0x140,
         MPI_ERRORS_ARE_FATAL = 0x141,
         MPI_ERRORS_ABORT = 0x142,
         MPI_ERRORS_RETURN = 0x143,
     }
-    "The null request": Kind::Handle("MPI_Request"), usize {
+    "The null request": ConstantKind::Handle("MPI_Request"), usize {
         MPI_REQUEST_NULL = 0x180,
     }
-    "Predefined datatypes": Kind::Handle("MPI_Datatype"), usize {
+    "Predefined datatypes": ConstantKind::Handle("MPI_Datatype"), usize {
         MPI_DATATYPE_NULL = 0x200,
         MPI_AINT = 0x201,
         MPI_COUNT = 0x202,
@@ -392,29 +391,29 @@ constants! {
         MPI_COMPLEX16 = 0x2e3,
         MPI_COMPLEX32 = 0x2eb,
     }
-    "Special buffer addresses": Kind::Pointer("void *"), usize {
+    "Special buffer addresses": ConstantKind::Pointer("void *"), usize {
         MPI_BOTTOM = 0,
         MPI_IN_PLACE = 1,
         MPI_BUFFER_AUTOMATIC = 2,
     }
-    "No arguments for spawned programs": Kind::Pointer("char **"), usize {
+    "No arguments for spawned programs": ConstantKind::Pointer("char **"), usize {
         MPI_ARGV_NULL = 0,
     }
-    "No argument lists for several spawned programs": Kind::Pointer("char ***"), usize {
+    "No argument lists for several spawned programs": ConstantKind::Pointer("char ***"), usize {
         MPI_ARGVS_NULL = 0,
     }
-    "No array for error codes": Kind::Pointer("int *"), usize {
+    "No array for error codes": ConstantKind::Pointer("int *"), usize {
         MPI_ERRCODES_IGNORE = 0,
     }
-    "No room for a status": Kind::Pointer("MPI_Status *"), usize {
+    "No room for a status": ConstantKind::Pointer("MPI_Status *"), usize {
         MPI_STATUS_IGNORE = 0,
         MPI_STATUSES_IGNORE = 0,
     }
-    "Special weights of a distributed graph": Kind::Pointer("int *"), usize {
+    "Special weights of a distributed graph": ConstantKind::Pointer("int *"), usize {
         MPI_UNWEIGHTED = 10,
         MPI_WEIGHTS_EMPTY = 11,
     }
-    "Longest strings, in bytes with the closing zero": Kind::Int, i32 {
+    "Longest strings, in bytes with the closing zero": ConstantKind::Int, i32 {
         MPI_MAX_DATAREP_STRING = 128,
         MPI_MAX_ERROR_STRING = 512,
         MPI_MAX_INFO_KEY = 256,
@@ -426,56 +425,56 @@ constants! {
         MPI_MAX_STRINGTAG_LEN = 1024,
         MPI_MAX_PSET_NAME_LEN = 1024,
     }
-    "Bytes a buffered message needs beside its packed data": Kind::Int, i32 {
+    "Bytes a buffered message needs beside its packed data": ConstantKind::Int, i32 {
         MPI_BSEND_OVERHEAD = 512,
     }
-    "The displacement of a file view that stays where it is": Kind::Offset, i64 {
+    "The displacement of a file view that stays where it is": ConstantKind::Offset, i64 {
         MPI_DISPLACEMENT_CURRENT = -1,
     }
-    "Predefined attribute callbacks (deprecated forms)": Kind::Callback("MPI_Copy_function"), usize {
+    "Predefined attribute callbacks (deprecated forms)": ConstantKind::Callback("MPI_Copy_function"), usize {
         MPI_NULL_COPY_FN = 0,
         MPI_DUP_FN = 1,
     }
-    "Predefined attribute callbacks (deprecated forms)": Kind::Callback("MPI_Delete_function"), usize {
+    "Predefined attribute callbacks (deprecated forms)": ConstantKind::Callback("MPI_Delete_function"), usize {
         MPI_NULL_DELETE_FN = 0,
     }
-    "Predefined attribute callbacks of communicators": Kind::Callback("MPI_Comm_copy_attr_function"), usize {
+    "Predefined attribute callbacks of communicators": ConstantKind::Callback("MPI_Comm_copy_attr_function"), usize {
         MPI_COMM_NULL_COPY_FN = 0,
         MPI_COMM_DUP_FN = 1,
     }
-    "Predefined attribute callbacks of communicators": Kind::Callback("MPI_Comm_delete_attr_function"), usize {
+    "Predefined attribute callbacks of communicators": ConstantKind::Callback("MPI_Comm_delete_attr_function"), usize {
         MPI_COMM_NULL_DELETE_FN = 0,
     }
-    "Predefined attribute callbacks of datatypes": Kind::Callback("MPI_Type_copy_attr_function"), usize {
+    "Predefined attribute callbacks of datatypes": ConstantKind::Callback("MPI_Type_copy_attr_function"), usize {
         MPI_TYPE_NULL_COPY_FN = 0,
         MPI_TYPE_DUP_FN = 1,
     }
-    "Predefined attribute callbacks of datatypes": Kind::Callback("MPI_Type_delete_attr_function"), usize {
+    "Predefined attribute callbacks of datatypes": ConstantKind::Callback("MPI_Type_delete_attr_function"), usize {
         MPI_TYPE_NULL_DELETE_FN = 0,
     }
-    "Predefined attribute callbacks of windows": Kind::Callback("MPI_Win_copy_attr_function"), usize {
+    "Predefined attribute callbacks of windows": ConstantKind::Callback("MPI_Win_copy_attr_function"), usize {
         MPI_WIN_NULL_COPY_FN = 0,
         MPI_WIN_DUP_FN = 1,
     }
-    "Predefined attribute callbacks of windows": Kind::Callback("MPI_Win_delete_attr_function"), usize {
+    "Predefined attribute callbacks of windows": ConstantKind::Callback("MPI_Win_delete_attr_function"), usize {
         MPI_WIN_NULL_DELETE_FN = 0,
     }
-    "Predefined conversions of a data representation": Kind::Callback("MPI_Datarep_conversion_function"), usize {
+    "Predefined conversions of a data representation": ConstantKind::Callback("MPI_Datarep_conversion_function"), usize {
         MPI_CONVERSION_FN_NULL = 0,
     }
-    "Predefined conversions of a data representation": Kind::Callback("MPI_Datarep_conversion_function_c"), usize {
+    "Predefined conversions of a data representation": ConstantKind::Callback("MPI_Datarep_conversion_function_c"), usize {
         MPI_CONVERSION_FN_NULL_C = 0,
     }
-    "Tool interface: predefined handles": Kind::Handle("MPI_T_enum"), usize {
+    "Tool interface: predefined handles": ConstantKind::Handle("MPI_T_enum"), usize {
         MPI_T_ENUM_NULL = 0,
     }
-    "Tool interface: predefined handles": Kind::Handle("MPI_T_cvar_handle"), usize {
+    "Tool interface: predefined handles": ConstantKind::Handle("MPI_T_cvar_handle"), usize {
         MPI_T_CVAR_HANDLE_NULL = 0,
     }
-    "Tool interface: predefined handles": Kind::Handle("MPI_T_pvar_session"), usize {
+    "Tool interface: predefined handles": ConstantKind::Handle("MPI_T_pvar_session"), usize {
         MPI_T_PVAR_SESSION_NULL = 0,
     }
-    "Tool interface: predefined handles": Kind::Handle("MPI_T_pvar_handle"), usize {
+    "Tool interface: predefined handles": ConstantKind::Handle("MPI_T_pvar_handle"), usize {
         MPI_T_PVAR_HANDLE_NULL = 0,
         MPI_T_PVAR_ALL_HANDLES = 1,
     }
@@ -486,7 +485,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_as_many_as_in_the_standard() {
+    fn the_number_of_constants_is_that_of_the_standard() {
         assert_eq!(CONSTANTS.len() + ERROR_CLASSES.len() + 1, 363);
         assert_eq!(ALIASES.len(), 2);
     }
@@ -494,7 +493,7 @@ mod tests {
     #[test]
     fn predefined_handles_are_small_and_distinct_within_a_type() {
         for a in CONSTANTS {
-            let Kind::Handle(_) = a.kind else { continue };
+            let ConstantKind::Handle(_) = a.kind else { continue };
             assert!((0..4096).contains(&a.value), "{}", a.name);
             for b in CONSTANTS {
                 assert!(a.name == b.name || a.kind != b.kind || a.value != b.value, "{} {}", a.name, b.name);
@@ -503,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_size_types_carry_their_size() {
+    fn fixed_size_types_encode_their_size() {
         // Bits 3 to 5 of such a type are the logarithm of its size in bytes.
         for (datatype, size) in
             [(MPI_INT8_T, 1), (MPI_UINT16_T, 2), (MPI_INT32_T, 4), (MPI_INT64_T, 8), (MPI_COMPLEX32, 32)]

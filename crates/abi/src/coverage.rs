@@ -1,9 +1,9 @@
-//! Which functions of the interface are written by hand.
+//! The functions of the interface that the C library defines in its sources.
 //!
-//! The C library defines a function inside `mpi! { ... }` on a line of its own that starts with `fn MPI_Name(`. That line
-//! is all that counts: the library's build script finds it and complains of functions that have none, and the
-//! command line tool finds it to list what is missing. Comments are not read, and no other code has functions of such
-//! names.
+//! The C library defines a function inside `mpi! { ... }` on a line that starts with `fn
+//! MPI_Name(`. The build script of the library searches these lines and reports functions without a
+//! definition; the command line tool lists them. Comments are skipped, and no other code has
+//! functions of such names.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use crate::FuncId;
 
-/// The functions of the interface that a source text defines: name and line number, from 1.
+/// The functions that a source text defines: name and line number, from 1.
 ///
-/// A name that the interface does not have is returned too; it is for the caller to complain.
+/// Unknown names that begin with `MPI_` are returned too, for the caller to report.
 pub fn defined_in(source: &str) -> impl Iterator<Item = (&str, usize)> {
     source.lines().enumerate().filter_map(|(at, line)| {
         let rest = line.trim_start().strip_prefix("fn ")?.trim_start();
@@ -25,17 +25,17 @@ pub fn defined_in(source: &str) -> impl Iterator<Item = (&str, usize)> {
     })
 }
 
-/// What the sources under a directory define.
+/// The functions defined by the sources of a directory.
 #[derive(Debug, Default)]
 pub struct Coverage {
-    /// Each function that is defined, with file and line.
+    /// The file and line of each defined function.
     pub defined: BTreeMap<FuncId, (PathBuf, usize)>,
-    /// What is wrong: names that the interface does not have, and functions defined twice.
+    /// Error messages for unknown names, and for functions defined twice.
     pub mistakes: Vec<String>,
 }
 
 impl Coverage {
-    /// Reads all `.rs` files under a directory. Fails when one cannot be read.
+    /// Reads all `.rs` files of a directory and its subdirectories.
     pub fn scan(directory: &Path) -> io::Result<Coverage> {
         let mut coverage = Coverage::default();
         let mut waiting = vec![directory.to_owned()];
@@ -65,7 +65,7 @@ impl Coverage {
         }
     }
 
-    /// The functions that are not defined, in order of their names.
+    /// The undefined functions, in the order of their names.
     pub fn missing(&self) -> impl Iterator<Item = FuncId> {
         FuncId::all().filter(|id| !self.defined.contains_key(id))
     }
@@ -89,13 +89,13 @@ mod tests {
     ";
 
     #[test]
-    fn finds_definitions_and_nothing_else() {
+    fn finds_definitions_only() {
         let names: Vec<_> = defined_in(SOURCE).collect();
         assert_eq!(names, [("MPI_Send", 4), ("MPI_Barrier", 6), ("MPI_lookalike", 10)]);
     }
 
     #[test]
-    fn names_mistakes() {
+    fn reports_unknown_and_repeated_names() {
         let mut coverage = Coverage::default();
         for (name, line) in defined_in(SOURCE).chain([("MPI_Send", 99)]) {
             coverage.note(name, Path::new("a.rs"), line);

@@ -1,26 +1,26 @@
-//! Error classes: the kinds of failure that the standard names, each with a sentence for people.
+//! Error classes: the kinds of failure of the standard, each with a text for users.
 //!
-//! An error code starts out as its own class; a program may add classes and codes above [`MPI_ERR_LASTCODE`], which are
-//! state and live elsewhere. Source: MPI-5.0, section "Error Codes and Classes" and the same section of the tool chapter.
+//! The error code of a class is the class itself. Classes and codes that a program adds are above
+//! [`MPI_ERR_LASTCODE`], and are not in this crate. Source: MPI-5.0, section "Error Codes and
+//! Classes" and the same section of the tool chapter.
 
 use crate::extensions;
 use std::ffi::c_int;
 
-/// An error class of the standard.
+/// An error class.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorClass {
     /// The C name.
     pub name: &'static str,
-    /// The value.
     pub class: c_int,
-    /// What happened, in a few words without a full stop.
+    /// A few words, without a full stop.
     pub text: &'static str,
 }
 
-/// The greatest error code that the standard sets aside; the codes that programs add are above it.
+/// The greatest error code of the standard; the codes that programs add are above it.
 pub const MPI_ERR_LASTCODE: c_int = 16383;
 
-/// Constants for error classes, and the table of them.
+/// Defines constants for error classes, and their table.
 macro_rules! classes {
     ($($name:ident = $value:literal, $text:literal;)*) => {
         $(
@@ -28,7 +28,7 @@ macro_rules! classes {
             pub const $name: c_int = $value;
         )*
 
-        /// All error classes, in rising order.
+        /// All error classes, in ascending order.
         pub static ERROR_CLASSES: &[ErrorClass] =
             &[$(ErrorClass { name: stringify!($name), class: $value, text: $text }),*];
     };
@@ -118,7 +118,7 @@ classes! {
     MPI_T_ERR_PVAR_NO_ATOMIC = 1018, "the performance variable cannot be read and reset in one step";
 }
 
-/// The error class with this value, if the standard or an extension names one.
+/// The error class of the standard or of an extension with this value.
 pub fn error_class(class: c_int) -> Option<&'static ErrorClass> {
     let tables = [ERROR_CLASSES, extensions::ERROR_CLASSES];
     tables.into_iter().find_map(|classes| {
@@ -127,12 +127,12 @@ pub fn error_class(class: c_int) -> Option<&'static ErrorClass> {
     })
 }
 
-/// The C name of an error class (`MPI_ERR_RANK`), if there is one with this value.
+/// The C name of an error class (`MPI_ERR_RANK`).
 pub fn error_class_name(class: c_int) -> Option<&'static str> {
     error_class(class).map(|entry| entry.name)
 }
 
-/// What an error class means: a few words, without a full stop and shorter than `MPI_MAX_ERROR_STRING`.
+/// The text of an error class, without a full stop and shorter than `MPI_MAX_ERROR_STRING`.
 pub fn error_class_text(class: c_int) -> Option<&'static str> {
     error_class(class).map(|entry| entry.text)
 }
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_rise_and_are_found() {
+    fn classes_ascend_and_are_found() {
         assert!(ERROR_CLASSES.windows(2).all(|pair| pair[0].class < pair[1].class));
         assert_eq!(error_class_name(6), Some("MPI_ERR_RANK"));
         assert_eq!(error_class_name(1018), Some("MPI_T_ERR_PVAR_NO_ATOMIC"));

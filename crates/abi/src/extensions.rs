@@ -1,7 +1,8 @@
-//! What the library provides beyond MPI-5.0: names that begin with `MPIX_`, declared in `mpi-ext.h`.
+//! The names beyond MPI-5.0, which begin with `MPIX_` and are declared in `mpi-ext.h`.
 //!
-//! That is User-Level Failure Mitigation, the proposal of the MPI Forum's fault tolerance working group: how a program
-//! goes on after processes have failed. And the attribute by which a communicator names the component of its heirs' collectives.
+//! User-Level Failure Mitigation is the proposal of the MPI Forum's fault tolerance working group:
+//! a program can continue after processes have failed. The other names select the component that
+//! serves the collectives of a communicator, and report the support of CUDA memory.
 
 use crate::errors::ErrorClass;
 use crate::functions::{Extension, FuncId};
@@ -14,15 +15,18 @@ classes! {
     MPIX_ERR_REVOKED = 903, "the communicator, window or file was revoked";
 }
 
-/// The key of an attribute of communicators that a program may set without having made it: the name of the only collective
-/// component that serves communicators made of this one (Open MPI's components guide, "Selecting a coll Module").
+/// The key of a predefined attribute of communicators: the name of the only collective component
+/// that serves communicators derived from this one (Open MPI's components guide, "Selecting a coll
+/// Module").
 pub const MPIX_MCA_COLL: c_int = 1000;
 
-/// The key of another such attribute: the parameter coll_base_associative for the reductions of this communicator (the same
-/// guide: it "may be set by environment variables, command line switches, or attributes on MPI communicators").
+/// The key of a predefined attribute: the parameter coll_base_associative for the reductions of
+/// this communicator (the same guide: it "may be set by environment variables, command line
+/// switches, or attributes on MPI communicators").
 pub const MPIX_COLL_BASE_ASSOCIATIVE: c_int = 1001;
 
-/// The key of an info for calls that make a communicator: the name of the only collective component that serves it.
+/// The key of an info for calls that make a communicator: the name of the only collective component
+/// that serves it.
 pub const MPIX_MCA_COLL_KEY: &str = "mpix_mca_coll";
 
 /// The functions, in the order of their numbers.
@@ -44,25 +48,25 @@ pub(crate) static FUNCTIONS: &[Extension] = &[
 /// The text of `mpi-ext.h`.
 pub fn header() -> String {
     let mut text = String::from(
-        "/* What OxMPI provides beyond MPI-5.0. Generated from the tables of crates/abi. */\n\
+        "/* Names of OxMPI beyond MPI-5.0. Generated from the tables of crates/abi. */\n\
          #ifndef OXMPI_MPI_EXT_H\n#define OXMPI_MPI_EXT_H\n\n#include <mpi.h>\n\n\
          /* User-Level Failure Mitigation. */\n#define MPIX_HAVE_FT 1\n\n",
     );
     for class in ERROR_CLASSES {
-        // Writing to a string cannot fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "#define {:<29} {}", class.name, class.class);
     }
     let _ = write!(
         text,
-        "\n/* The key of an attribute: a char *, the name of the only component that serves the collectives of communicators\n   \
-         made of this one. It is read when it is set. */\n\
+        "\n/* Attribute key: a char *, the name of the only component that serves the collectives of communicators derived\n   \
+         from this one. The value is read when it is set. */\n\
          #define MPIX_MCA_COLL {MPIX_MCA_COLL}\n#define MPI_MCA_COLL MPIX_MCA_COLL\n\n\
-         /* The key of another: a char *, \"0\", \"1\" or \"unset\", the parameter coll_base_associative of this communicator's own\n   \
-         reductions from now on. It is read when it is set, by all ranks alike. */\n\
+         /* Attribute key: a char *, \"0\", \"1\" or \"unset\", the parameter coll_base_associative of all further reductions of\n   \
+         this communicator. All ranks set the same value, which is read when it is set. */\n\
          #define MPIX_COLL_BASE_ASSOCIATIVE {MPIX_COLL_BASE_ASSOCIATIVE}\n\n\
-         /* Buffers may be in the memory of a CUDA device. MPIX_Query_cuda_support() is 1 if they may be in this process, on this\n   \
-         machine, with the parameter accelerator as it is; else 0. */\n#define MPIX_CUDA_AWARE_SUPPORT 1\n\n\
-         /* The key of an info with which a communicator is made: the same of itself. */\n\
+         /* Buffers may be in the memory of a CUDA device. MPIX_Query_cuda_support() is 1 if this process supports it, which\n   \
+         depends on the machine and the parameter accelerator; else 0. */\n#define MPIX_CUDA_AWARE_SUPPORT 1\n\n\
+         /* Info key for calls that make a communicator: the name of the only component that serves its collectives. */\n\
          #define MPIX_MCA_COLL_KEY \"{MPIX_MCA_COLL_KEY}\"\n"
     );
     text += "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
@@ -73,7 +77,7 @@ pub fn header() -> String {
     text
 }
 
-/// All functions.
+/// The functions beyond the standard.
 pub fn functions() -> impl ExactSizeIterator<Item = FuncId> {
     FuncId::extensions()
 }
@@ -93,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_has_them_all() {
+    fn the_header_has_all_functions() {
         let header = header();
         assert!(functions().all(|id| header.contains(id.name())));
         assert!(header.contains("#define MPIX_MCA_COLL 1000\n"));

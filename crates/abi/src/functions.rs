@@ -1,12 +1,12 @@
-//! The 664 functions and their numbers.
+//! The 664 functions of the standard and their numbers.
 
 use crate::extensions::FUNCTIONS;
 use std::fmt;
 
-/// One function of the C interface.
+/// A function of the C interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
-    /// The C name, `MPI_Send`; it is exported as `PMPI_Send` too.
+    /// The C name, `MPI_Send`; it is also exported as `PMPI_Send`.
     pub name: &'static str,
     /// The C result type.
     pub result: &'static str,
@@ -14,7 +14,7 @@ pub struct Function {
     pub params: &'static str,
 }
 
-/// One function beyond the standard; its result is an error code.
+/// A function beyond the standard; its result is an error code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extension {
     /// The C name, `MPIX_Comm_agree`.
@@ -23,24 +23,24 @@ pub(crate) struct Extension {
     pub(crate) params: &'static str,
 }
 
-/// The number of functions, which are exported twice each.
+/// The number of functions, each of which is exported twice.
 pub const FUNCTION_COUNT: usize = 664;
 
-/// A function by its place in the alphabetical table.
+/// A function, by its index in the alphabetical table.
 ///
-/// Small enough to be stored at each call, so that a report about a process that died can name its last MPI call. The
-/// numbers hold within one build of the library; they are not part of the interface.
+/// Each MPI call stores this number, so that a report on a failed process can name its last call.
+/// The numbers are valid within one build of the library; they are not part of the interface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FuncId(u16);
 
 impl FuncId {
-    /// The place in the table, less than [`FUNCTION_COUNT`]; those of extensions follow.
+    /// The index in the table, below [`FUNCTION_COUNT`]; the functions beyond the standard follow.
     #[inline]
     pub const fn index(self) -> u16 {
         self.0
     }
 
-    /// The function at a place in the table, or nothing when the number is not one.
+    /// The function with this index; `None` for an invalid index.
     pub const fn from_index(index: u16) -> Option<FuncId> {
         if (index as usize) < FUNCTION_COUNT + FUNCTIONS.len() { Some(FuncId(index)) } else { None }
     }
@@ -68,7 +68,7 @@ impl FuncId {
         &table::NAMES[usize::from(table::STARTS[at])..usize::from(table::STARTS[at + 1]) - 1]
     }
 
-    /// All functions in order.
+    /// All functions of the standard, in order.
     pub fn all() -> impl ExactSizeIterator<Item = FuncId> {
         (0..FUNCTION_COUNT as u16).map(FuncId)
     }
@@ -79,7 +79,7 @@ impl FuncId {
         (first..first + FUNCTIONS.len() as u16).map(FuncId)
     }
 
-    /// The prototype of a function of the standard. Whoever calls this links the whole table (about 90 kB).
+    /// The prototype of a function of the standard. A caller links the whole table (about 90 kB).
     pub fn function(self) -> &'static Function {
         &table::FUNCTIONS[usize::from(self.0)]
     }
@@ -125,10 +125,10 @@ impl fmt::Debug for FuncId {
     }
 }
 
-/// Where each name starts in a text of names that end in a newline, and where the last one ends.
+/// The start of each name in a text of names that end in a newline, and the end of the text.
 ///
-/// The names are kept as one text with 16-bit places, not as a table of string slices: slices are pointers, which the
-/// loader would have to relocate one by one each time a program starts.
+/// One text with 16-bit offsets replaces a table of string slices: the loader would have to
+/// relocate each slice at each start of a program.
 const fn starts(names: &str) -> [u16; FUNCTION_COUNT + 1] {
     let bytes = names.as_bytes();
     assert!(bytes.len() <= u16::MAX as usize);
@@ -153,16 +153,16 @@ macro_rules! prototypes {
             $(Function { name: stringify!($name), result: stringify!($result), params: $params }),*
         ];
 
-        /// The numbers again as an enumeration: the compiler does the counting.
+        /// The numbers as an enumeration, so that the compiler counts.
         #[allow(non_camel_case_types)]
-        enum Place { $($name),* }
+        enum FuncIndex { $($name),* }
 
         /// The functions by name.
         #[allow(non_upper_case_globals)]
         impl FuncId {
             $(
                 #[doc = concat!("`", stringify!($result), " ", stringify!($name), "(", $params, ")`")]
-                pub const $name: FuncId = FuncId(Place::$name as u16);
+                pub const $name: FuncId = FuncId(FuncIndex::$name as u16);
             )*
         }
     };
@@ -193,7 +193,7 @@ mod tests {
         assert!(names.windows(2).all(|pair| pair[0] < pair[1]));
     }
 
-    /// MPI-5.0 has no small counts here: both names have one prototype.
+    /// In MPI-5.0, both forms of these functions have large counts and the same prototype.
     #[test]
     fn partitioned_forms_have_large_counts() {
         for (plain, large) in [

@@ -1,22 +1,25 @@
-//! The application binary interface of MPI-5.0, as facts.
+//! The application binary interface of MPI-5.0 as data.
 //!
-//! MPI-5.0 fixes, for the first time, what a compiled program sees of an MPI library: the values of all constants, the
-//! layout of `MPI_Status`, the types of handles, and 664 function prototypes, each exported as `MPI_X` and `PMPI_X`. A
-//! program compiled against one library that keeps to this interface runs on every other.
+//! MPI-5.0 fixes for the first time the binary interface of an MPI library: the values of all
+//! constants, the layout of `MPI_Status`, the types of handles, and 664 function prototypes, each
+//! exported as `MPI_X` and `PMPI_X`. A program compiled with one conforming library runs with any
+//! other.
 //!
-//! This crate holds those facts once, in Rust, and everything else is derived from them:
+//! This crate has these data once, and derives everything else from them:
 //!
-//! - [`types`]: the Rust names of the C types (`Comm`, `Datatype`, `Count`, ...), [`Status`], and [`callbacks`];
-//! - [`constants`]: every constant under its C name, and [`constants::CONSTANTS`], the same as data;
-//! - [`errors`]: the error classes, their names and one sentence for each;
-//! - [`functions`]: the prototypes, and [`FuncId`], the number by which a function is named at run time;
-//! - [`extensions`]: what the library provides beyond the standard, and the text of `mpi-ext.h`;
+//! - [`types`]: the Rust names of the C types (`Comm`, `Datatype`, `Count`, ...), [`Status`], and
+//!   [`callbacks`];
+//! - [`constants`]: every constant under its C name, and [`constants::CONSTANTS`], the same as
+//!   data;
+//! - [`errors`]: the error classes, their names and texts;
+//! - [`functions`]: the prototypes, and [`FuncId`], the number of a function at run time;
+//! - [`extensions`]: the names beyond the standard, and the text of `mpi-ext.h`;
 //! - [`header()`]: the text of `mpi.h`, for C and C++;
-//! - [`coverage`]: which functions the C library defines by hand, read from its sources.
+//! - [`coverage`]: the functions that the C library defines, read from its sources.
 //!
-//! Nothing here talks to anybody: no dependencies, no unsafe code, no state. The tests compile the generated header and
-//! hold it against `tests/c/abi_assert.c`, which states the same facts a second time and independently, and against the header of
-//! another library (`tests/other_header`).
+//! The crate has no dependencies and no state. Its tests compile the generated header with
+//! `tests/c/abi_assert.c`, which has the same data a second time, independently, and compare it
+//! with the header of another library (`tests/other_header`).
 //!
 //! Source: MPI-5.0, the chapter on the application binary interface, and Annex A.
 #![forbid(unsafe_code)]

@@ -1,26 +1,26 @@
-//! Reading a C prototype: its parameters, and how each is written in Rust.
+//! Parses a C prototype: its parameters, and their Rust types.
 //!
-//! This is no C parser. It reads the table of [`crate::functions`], in which a parameter is an optional `const`, one type
-//! name, stars, a name and brackets.
+//! This is no general C parser. It reads the table of [`crate::functions`], in which a parameter is
+//! an optional `const`, one type name, stars, a name and brackets.
 
 use crate::callbacks::CALLBACKS;
 
-/// One parameter of a prototype.
+/// A parameter of a prototype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param<'a> {
-    /// Whether the text starts with `const`: the pointed-to data is only read.
+    /// Whether the type starts with `const`: the data are only read.
     pub constant: bool,
     /// The type name, without stars.
     pub base: &'a str,
-    /// The name of the parameter.
     pub name: &'a str,
-    /// How many stars stand before the name.
+    /// The number of stars before the name.
     pub stars: usize,
     /// The brackets after the name: empty, `[]` or `[][3]`.
     pub brackets: &'a str,
 }
 
-/// The parameters in order. A trailing `...` is left out: no function of the interface reads such arguments.
+/// The parameters in order, without a trailing `...`: no function of the interface reads such
+/// arguments.
 pub fn params(text: &str) -> impl Iterator<Item = Param<'_>> {
     text.split(',').map(str::trim).filter(|part| !matches!(*part, "void" | "...")).map(param)
 }
@@ -37,8 +37,9 @@ fn param(text: &str) -> Param<'_> {
 }
 
 impl Param<'_> {
-    /// The parameter as `mpi.h` declares it: `int counts[]` as the `int *counts` that it is to C anyway. Of an array, and not of a
-    /// pointer, GCC believes that an element of it is there, and warns of special addresses such as MPI_UNWEIGHTED.
+    /// The parameter as `mpi.h` declares it: arrays become pointers (`int counts[]` is `int
+    /// *counts`), since GCC assumes that an array parameter has elements, and warns of special
+    /// addresses such as MPI_UNWEIGHTED.
     pub fn declaration(&self) -> String {
         let Param { base, name, stars, brackets, .. } = self;
         let constant = if self.constant { "const " } else { "" };
@@ -49,7 +50,7 @@ impl Param<'_> {
         }
     }
 
-    /// Whether the argument is a value, not the address of one.
+    /// Whether the argument is a value, not an address.
     pub fn by_value(&self) -> bool {
         self.stars == 0 && self.brackets.is_empty()
     }

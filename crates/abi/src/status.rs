@@ -3,11 +3,11 @@
 use std::ffi::c_int;
 use std::mem::{align_of, offset_of, size_of};
 
-/// What a receive or a wait tells of the message: `MPI_Status`.
+/// `MPI_Status`: the result of a receive or a wait.
 ///
-/// The first three fields are public in C, under the names `MPI_SOURCE`, `MPI_TAG` and `MPI_ERROR`. What the library keeps
-/// in `internal` is its own affair; a program may copy a status as a whole, and a tool may move one between two libraries
-/// only through `MPI_Status_get_*` and `MPI_Status_set_*`.
+/// The first three fields are public in C, under the names `MPI_SOURCE`, `MPI_TAG` and `MPI_ERROR`.
+/// Only the library uses `internal`; a program may copy a status as a whole, and a tool may convert
+/// a status between two libraries only by `MPI_Status_get_*` and `MPI_Status_set_*`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
@@ -15,9 +15,9 @@ pub struct Status {
     pub source: c_int,
     /// The tag of the message (`MPI_TAG`).
     pub tag: c_int,
-    /// An error code (`MPI_ERROR`), written only by the calls that complete several requests.
+    /// An error code (`MPI_ERROR`), written only by calls that complete several requests.
     pub error: c_int,
-    /// Room for the library: byte count, cancelled flag.
+    /// Byte count and cancelled flag.
     pub internal: [c_int; 5],
 }
 

@@ -1,10 +1,11 @@
 //! The C types of the interface under their Rust names.
 //!
-//! A handle is, in C, a pointer to a struct that nobody defines; its bits are all that counts, so here it is a `usize`.
-//! The predefined handles are small integers ([`crate::constants`]). These are plain aliases, not new types: what they
-//! mean is decided one floor up, this is only how they travel.
+//! In C, a handle is a pointer to an incomplete struct; only its bits count, so here it is a
+//! `usize`. The predefined handles are small integers ([`crate::constants`]). These are plain
+//! aliases, not new types.
 //!
-//! The name of an alias is the C name without `MPI_`, in Rust's case: `MPI_T_pvar_handle` is [`TPvarHandle`].
+//! The name of an alias is the C name without `MPI_`, in Rust's case: `MPI_T_pvar_handle` is
+//! [`TPvarHandle`].
 
 use std::ffi::c_int;
 
@@ -44,9 +45,10 @@ handles! {
 pub type Aint = isize;
 /// `MPI_Count`: a number of elements or bytes (`int64_t`).
 pub type Count = i64;
-/// `MPI_Offset`: a place in a file (`int64_t`), in bytes or elements as each function says.
+/// `MPI_Offset`: a position in a file (`int64_t`), in bytes or elements, depending on the function.
 pub type Offset = i64;
-/// `MPI_T_cb_safety`: what an event callback of the tool interface may do (an enumeration of C).
+/// `MPI_T_cb_safety`: the restrictions of an event callback of the tool interface (a C
+/// enumeration).
 pub type TCbSafety = c_int;
-/// `MPI_T_source_order`: the order of the events of a source (an enumeration of C).
+/// `MPI_T_source_order`: the order of the events of a source (a C enumeration).
 pub type TSourceOrder = c_int;

@@ -1,7 +1,7 @@
-//! The generated `mpi.h` against real compilers and against `tests/c/abi_assert.c`, which states the same facts
-//! independently.
+//! The generated `mpi.h` with real compilers and with `tests/c/abi_assert.c`, which has the same
+//! data independently.
 
-#![allow(clippy::unwrap_used)] // all of this is test code
+#![allow(clippy::unwrap_used)] // test code
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use oxmpi_abi::FuncId;
 
-/// A directory of its own for one test, with `mpi.h` in it, removed at the end.
+/// A temporary directory with `mpi.h`, removed at the end.
 struct Include(PathBuf);
 
 impl Include {
@@ -20,7 +20,7 @@ impl Include {
         Include(path)
     }
 
-    /// Compiles a file without output and returns what the compiler says when it refuses.
+    /// Checks the syntax of a file; returns the compiler's errors.
     fn check(&self, compiler: &str, options: &[&str], file: &Path) -> Result<(), String> {
         let output = Command::new(compiler)
             .arg("-fsyntax-only")
@@ -54,7 +54,7 @@ fn assertions() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/c/abi_assert.c")
 }
 
-/// Uses of constants that the standard promises: in `#if`, `case`, sizes and static initialisers.
+/// Uses of constants that the standard allows: in `#if`, `case`, sizes and static initialisers.
 const USES: &str = r"
 #include <mpi.h>
 #if MPI_VERSION < 5 || MPI_ERR_LASTCODE < 100
@@ -83,13 +83,13 @@ int main(int argc, char **argv) {
 ";
 
 #[test]
-fn the_header_says_what_the_standard_says() {
+fn the_header_agrees_with_the_standard() {
     let include = Include::new("assert");
     include.check("cc", &["-std=gnu11"], &assertions()).unwrap();
 }
 
 #[test]
-fn a_wrong_header_is_found_out() {
+fn a_wrong_header_is_detected() {
     let include = Include::new("wrong");
     let right = oxmpi_abi::header();
     for (from, to) in [
@@ -104,7 +104,7 @@ fn a_wrong_header_is_found_out() {
     ] {
         assert_eq!(right.matches(from).count(), 1, "{from}");
         fs::write(include.0.join("mpi.h"), right.replace(from, to)).unwrap();
-        assert!(include.check("cc", &["-std=gnu11"], &assertions()).is_err(), "not noticed: {to}");
+        assert!(include.check("cc", &["-std=gnu11"], &assertions()).is_err(), "not detected: {to}");
     }
 }
 
@@ -126,7 +126,7 @@ fn cxx_programs_compile() {
     }
 }
 
-/// Special addresses in calls: GCC knows that nothing is there, and must not take them for arrays.
+/// Special addresses in calls: GCC must not warn that they are no arrays.
 const ADDRESSES: &str = r"
 #include <mpi.h>
 int main(int argc, char **argv) {
@@ -151,11 +151,11 @@ int main(int argc, char **argv) {
 ";
 
 #[test]
-fn special_addresses_bring_no_warnings() {
+fn special_addresses_cause_no_warnings() {
     let include = Include::new("addresses");
     let object = include.0.join("addresses.o");
     for level in ["-O0", "-O1", "-O2", "-O3"] {
-        // These warnings come from the passes behind the syntax.
+        // These warnings come from passes after the syntax check.
         let options =
             ["-std=c99", "-pedantic", level, "-fno-syntax-only", "-c", "-o", object.to_str().unwrap()];
         include.check_text("cc", &options, "addresses.c", ADDRESSES).unwrap();
@@ -163,7 +163,7 @@ fn special_addresses_bring_no_warnings() {
 }
 
 #[test]
-fn all_functions_stand_twice() {
+fn all_functions_are_declared_twice() {
     let header = oxmpi_abi::header();
     for id in FuncId::all() {
         for prefix in ["", "P"] {
@@ -173,7 +173,8 @@ fn all_functions_stand_twice() {
     }
 }
 
-/// Each pair of `_toint` and `_fromint` has its names for Fortran's integers, which a program can ask for and leave out.
+/// Each pair of `_toint` and `_fromint` has its Fortran names, unless a program defines
+/// OXMPI_MPI_ABI_STRICT.
 const FORTRAN: &str = r"
 #ifdef BEFORE
 #define MPI_Info_c2f(info) 42
@@ -204,11 +205,11 @@ int main(void) {
 ";
 
 #[test]
-fn integers_of_fortran_are_inline_and_can_be_left_out() {
+fn fortran_handles_are_inline_and_optional() {
     let include = Include::new("fortran");
     for standard in ["-std=c90", "-std=c99", "-std=gnu17"] {
         for more in [&[][..], &["-DBEFORE"], &["-DOXMPI_MPI_ABI_STRICT"]] {
-            // C90 has no integers of 64 bits by the letter.
+            // Strict C90 has no 64-bit integers.
             let pedantic = if standard == "-std=c90" { "-Wno-long-long" } else { "-pedantic" };
             let options = [&[standard, pedantic], more].concat();
             include.check_text("cc", &options, "fortran.c", FORTRAN).unwrap();

@@ -1,12 +1,17 @@
 //! Buffers in the memory of accelerators.
 //!
-//! A program with device memory has loaded the driver of the device, so where no driver is loaded there is nothing to do. Whether one is loaded
-//! is not tested where it costs: on a machine without a device addresses are never examined. On one with a device they are *watched*: no
-//! datatype is plain any more ([`forget_plain_sizes`]), so every call comes to [`Running::buffer`], which asks [`Accelerator::locate`]. As long as
-//! the program has loaded no driver that compares one number of the loader; afterwards it asks the driver.
+//! A program with device memory has loaded the driver of the device. Without a loaded driver no
+//! buffer is on a device.
 //!
-//! What lies on a device becomes a [`UserBuf`] that the driver packs and unpacks, or an error (MPI_ERR_BUFFER): with `accelerator null`, and for
-//! functions that read and write memory where it is. `docs/accelerator.md` says which do what.
+//! On a machine without a device the library never examines addresses. On a machine with one,
+//! addresses are *watched*: no datatype is plain any more ([`forget_plain_sizes`]), so each call
+//! goes through [`Running::buffer`], which calls [`Accelerator::locate`]. As long as the program
+//! has not loaded the driver, this call compares one number of the dynamic linker; afterwards it
+//! queries the driver.
+//!
+//! A buffer on a device becomes a [`UserBuf`] that the driver packs and unpacks. It is an error
+//! (MPI_ERR_BUFFER) with `accelerator null`, and in functions that access memory in place.
+//! `docs/accelerator.md` lists the functions.
 
 use crate::library::{Running, library};
 use oxmpi_abi::constants as abi;
@@ -19,32 +24,30 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What the process knows of the driver of accelerators.
+/// The driver of accelerators, as far as this process knows it.
 #[derive(Debug)]
 pub(crate) struct Accelerator {
     wanted: Use,
     library: String,
-    /// Whether addresses may be those of a device.
+    /// Whether addresses may be on a device.
     is_watched: bool,
-    /// How many libraries had been loaded when the driver was looked for last.
+    /// The number of loaded libraries at the last search for the driver.
     loads: AtomicU64,
     driver: OnceLock<Arc<Driver>>,
 }
 
-/// Where an address lies that is on a device.
 struct OnDevice<'a> {
     driver: &'a Arc<Driver>,
     context: Context,
 }
 
-/// No program has loaded so many libraries.
+/// No program has loaded this number of libraries.
 const NEVER: u64 = u64::MAX;
 
 impl Accelerator {
-    /// As parameters want it.
-    ///
+    /// Follows the parameters `accelerator` and `accelerator_cuda_library`.
     /// # Errors
-    /// The driver is wanted, and cannot be loaded or initialised.
+    /// The parameters require the driver, and it cannot be loaded or initialised.
     pub(crate) fn new((wanted, library): (Use, String)) -> Result<Accelerator> {
         let is_named = library != "libcuda.so.1";
         let is_watched = match wanted {
@@ -62,7 +65,7 @@ impl Accelerator {
             };
             let opened = Driver::open(&library).map_err(failed)?;
             opened.initialise().map_err(failed)?;
-            // It is the first to be set.
+            // Nothing else has set the cell before.
             let _ = driver.set(opened);
         }
         if is_watched {
@@ -71,15 +74,15 @@ impl Accelerator {
         Ok(Accelerator { wanted, library, is_watched, loads: AtomicU64::new(NEVER), driver })
     }
 
-    /// Whether buffers on a device are served, once there are any.
+    /// Whether buffers on a device are accepted.
     fn serves(&self) -> bool {
         self.is_watched && matches!(self.wanted, Use::Auto | Use::Cuda)
     }
 
-    /// The driver, if it is in this process.
-    ///
+    /// The driver, if it is loaded in this process.
     /// # Errors
-    /// The program has loaded what cannot be used as a driver: buffers may be on a device, and nothing says which.
+    /// The program has loaded a library that cannot be used as a driver, so nothing tells which
+    /// buffers are on a device.
     fn driver(&self) -> Result<Option<&Arc<Driver>>> {
         if let Some(driver) = self.driver.get() {
             return Ok(Some(driver));
@@ -96,14 +99,14 @@ impl Accelerator {
             MpiError::new(abi::MPI_ERR_BUFFER, text)
         })?;
         if let Some(found) = found {
-            // Another thread may have been faster.
+            // Another thread may have set the driver first.
             return Ok(Some(self.driver.get_or_init(|| found)));
         }
         self.loads.store(loads, Ordering::Relaxed);
         Ok(None)
     }
 
-    /// Where an address lies; `None`: in memory of this process, or nowhere.
+    /// The device of an address. `None`: the address is not on a device.
     #[cold]
     fn locate(&self, address: usize) -> Result<Option<OnDevice<'_>>> {
         match self.driver()? {
@@ -132,7 +135,7 @@ impl Accelerator {
         }
     }
 
-    /// The buffer, as memory of a device if it lies there.
+    /// Marks the buffer as device memory if it is on a device.
     #[inline]
     pub(crate) fn placed(&self, buffer: UserBuf) -> Result<UserBuf> {
         if !self.is_watched { Ok(buffer) } else { self.placed_where_it_is(buffer) }
@@ -141,7 +144,8 @@ impl Accelerator {
     #[cold]
     fn placed_where_it_is(&self, buffer: UserBuf) -> Result<UserBuf> {
         let Some(driver) = self.driver()? else { return Ok(buffer) };
-        // Displacements from MPI_BOTTOM may lead anywhere: each block is looked at. All others belong to one allocation.
+        // Displacements from MPI_BOTTOM may lead to different allocations, so each block is
+        // located. Other buffers are one allocation.
         let most = if buffer.as_ptr().is_null() { usize::MAX } else { 1 };
         let mut found = None;
         for block in buffer.data_blocks(most) {
@@ -162,10 +166,9 @@ fn on_device(address: usize, what: &str) -> MpiError {
 }
 
 impl Running {
-    /// An address whose memory the library itself reads and writes, now or later.
-    ///
+    /// Checks an address of memory that the library itself accesses, now or later.
     /// # Errors
-    /// It is that of a device; `what` says why it may not be.
+    /// The address is on a device. `what` is the reason why that is not allowed.
     #[inline]
     pub(crate) fn check_on_host(&self, address: *const c_void, what: &str) -> Result<()> {
         if !self.accelerator.is_watched || address.is_null() {
@@ -177,16 +180,15 @@ impl Running {
         }
     }
 
-    /// The same of a buffer; [`Running::buffer`] has made it.
+    /// The same check for a buffer that [`Running::buffer`] has made.
     #[inline]
     pub(crate) fn on_host(&self, buffer: UserBuf, what: &str) -> Result<UserBuf> {
         if buffer.is_on_device() { Err(on_device(buffer.as_ptr().addr(), what)) } else { Ok(buffer) }
     }
 
-    /// The data of a buffer that is only read, in memory of this process.
-    ///
+    /// The data of a buffer that is only read, in host memory.
     /// # Errors
-    /// The driver cannot copy them, or there is no room.
+    /// The driver cannot copy the data, or there is no memory.
     #[inline]
     pub(crate) fn to_read(&self, buffer: UserBuf) -> Result<UserBuf> {
         match buffer.staged() {
@@ -195,7 +197,7 @@ impl Running {
         }
     }
 
-    /// Whether the memory of a device may be among what the program names.
+    /// Whether memory of the program may be on a device.
     #[inline]
     pub(crate) fn watches_devices(&self) -> bool {
         self.accelerator.is_watched
@@ -203,7 +205,8 @@ impl Running {
 }
 
 mpix! {
-    /// Open MPI's extension "CUDA": whether buffers may be on a device, here and with these parameters. Test: tests/c/jobs/accelerator.c.
+    /// Open MPI's extension "CUDA": whether buffers may be on a device, with this library and these
+    /// parameters. Test: tests/c/jobs/accelerator.c.
     fn MPIX_Query_cuda_support() -> c_int {
         c_int::from(library().is_ok_and(|library| library.accelerator.serves()))
     }

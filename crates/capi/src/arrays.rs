@@ -10,7 +10,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// The number of dimensions, which is how long the arrays are.
 fn dimensions(ndims: c_int) -> Result<usize> {
     usize::try_from(ndims)
         .ok()
@@ -18,8 +17,7 @@ fn dimensions(ndims: c_int) -> Result<usize> {
         .ok_or_else(|| MpiError::new(abi::MPI_ERR_ARG, format!("ndims is {ndims}; it must be positive")))
 }
 
-/// A box in an array.
-///
+/// The datatype of a box in an array.
 /// # Safety
 /// Each array must be null or point to `ndims` numbers.
 unsafe fn subarray<T: Copy + Into<i64>>(
@@ -41,22 +39,20 @@ unsafe fn subarray<T: Copy + Into<i64>>(
     Datatype::subarray(form, &sizes, &subsizes, &starts, Order::from_int(order)?, old)
 }
 
-/// The arrays that describe a distribution.
-struct Arrays<T> {
+struct DarrayArgs<T> {
     gsizes: *const T,
     distribs: *const c_int,
     dargs: *const c_int,
     psizes: *const c_int,
 }
 
-/// A process's part of a distributed array.
-///
+/// The datatype of a process's part of a distributed array.
 /// # Safety
 /// Each array must be null or point to `ndims` numbers.
 unsafe fn darray<T: Copy + Into<i64>>(
     form: Form,
     (size, rank, ndims): (c_int, c_int, c_int),
-    arrays: Arrays<T>,
+    arrays: DarrayArgs<T>,
     order: c_int,
     old: &Arc<Datatype>,
 ) -> Result<Arc<Datatype>> {
@@ -77,7 +73,6 @@ unsafe fn darray<T: Copy + Into<i64>>(
 }
 
 mpi! {
-    /// MPI-5.0 section 5.1.3.
     fn MPI_Type_create_subarray(ndims: c_int, array_of_sizes: *const c_int, array_of_subsizes: *const c_int, array_of_starts: *const c_int, order: c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
         let arrays = [array_of_sizes, array_of_subsizes, array_of_starts];
         derive(FuncId::MPI_Type_create_subarray, oldtype, newtype, |old| {
@@ -86,7 +81,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.3.
     fn MPI_Type_create_subarray_c(ndims: c_int, array_of_sizes: *const Count, array_of_subsizes: *const Count, array_of_starts: *const Count, order: c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
         let arrays = [array_of_sizes, array_of_subsizes, array_of_starts];
         derive(FuncId::MPI_Type_create_subarray_c, oldtype, newtype, |old| {
@@ -95,18 +89,16 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.4.
     fn MPI_Type_create_darray(size: c_int, rank: c_int, ndims: c_int, array_of_gsizes: *const c_int, array_of_distribs: *const c_int, array_of_dargs: *const c_int, array_of_psizes: *const c_int, order: c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
-        let arrays = Arrays { gsizes: array_of_gsizes, distribs: array_of_distribs, dargs: array_of_dargs, psizes: array_of_psizes };
+        let arrays = DarrayArgs { gsizes: array_of_gsizes, distribs: array_of_distribs, dargs: array_of_dargs, psizes: array_of_psizes };
         derive(FuncId::MPI_Type_create_darray, oldtype, newtype, |old| {
             // SAFETY: the C program passes arrays of `ndims` numbers.
             unsafe { darray(Form::Int, (size, rank, ndims), arrays, order, old) }
         })
     }
 
-    /// MPI-5.0 section 5.1.4.
     fn MPI_Type_create_darray_c(size: c_int, rank: c_int, ndims: c_int, array_of_gsizes: *const Count, array_of_distribs: *const c_int, array_of_dargs: *const c_int, array_of_psizes: *const c_int, order: c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
-        let arrays = Arrays { gsizes: array_of_gsizes, distribs: array_of_distribs, dargs: array_of_dargs, psizes: array_of_psizes };
+        let arrays = DarrayArgs { gsizes: array_of_gsizes, distribs: array_of_distribs, dargs: array_of_dargs, psizes: array_of_psizes };
         derive(FuncId::MPI_Type_create_darray_c, oldtype, newtype, |old| {
             // SAFETY: the C program passes arrays of `ndims` numbers.
             unsafe { darray(Form::Count, (size, rank, ndims), arrays, order, old) }

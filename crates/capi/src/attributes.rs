@@ -1,7 +1,8 @@
-//! Attributes (MPI-5.0 section 7.7): keys, and how a program's copy and delete functions are called.
+//! Attributes (MPI-5.0 section 7.7; section 16.1 has the deprecated ones): keys, and calls of the
+//! program's copy and delete functions.
 //!
-//! An attribute is taken out of its object before its delete function is called, and put back if that fails. So the function is
-//! called once, with nothing locked, and may itself use the object.
+//! An attribute is removed from its object before its delete function is called, and restored if
+//! the function fails. So the function is called once, without locks, and may use the object.
 
 use crate::errors::{class_of, on_comm, on_none, outcome};
 use crate::library::{Running, fetch, library, null, put};
@@ -24,7 +25,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
-/// What a copy function's address says. MPI_COMM_NULL_COPY_FN is a null pointer, MPI_COMM_DUP_FN is 1.
+/// The copy function at an address. MPI_COMM_NULL_COPY_FN is a null pointer, MPI_COMM_DUP_FN is 1.
 fn copying(address: usize) -> CopyFunction {
     match address {
         abi::MPI_COMM_NULL_COPY_FN => CopyFunction::Nothing,
@@ -33,7 +34,7 @@ fn copying(address: usize) -> CopyFunction {
     }
 }
 
-/// What a delete function's address says. MPI_COMM_NULL_DELETE_FN is a null pointer.
+/// The delete function at an address. MPI_COMM_NULL_DELETE_FN is a null pointer.
 fn deleting(address: usize) -> DeleteFunction {
     match address {
         abi::MPI_COMM_NULL_DELETE_FN => DeleteFunction::Nothing,
@@ -41,7 +42,6 @@ fn deleting(address: usize) -> DeleteFunction {
     }
 }
 
-/// A key, told to the program.
 fn create(
     kind: ObjectKind,
     copy: usize,
@@ -58,26 +58,25 @@ fn create(
     unsafe { put(place, number, "keyval") }
 }
 
-/// The program gives a key up.
-///
+/// Frees the program's reference to a key.
 /// # Safety
 /// `place` must be null or a place with an integer.
 unsafe fn free(kind: ObjectKind, place: *mut c_int) -> Result<()> {
     // SAFETY: by the contract of this function.
     let number = unsafe { fetch(place, "keyval") }?;
     objects().keyvals.free(kind, number)?;
-    // SAFETY: as above.
+    // SAFETY: `place` is not null, as `fetch` has checked, and holds an integer.
     unsafe { put(place, abi::MPI_KEYVAL_INVALID, "keyval") }
 }
 
-/// The error of a function of the program's that returned `code`.
+/// The error of a program's function that returned `code`.
 fn failed(what: &str, keyval: &Keyval, code: c_int) -> MpiError {
     let text = format!("the {what} function of attribute key {} returned error code {code}", keyval.number);
-    // What is no error code cannot be one of the call either.
+    // A value that is no error code must not become the code of the call.
     MpiError::new(if class_of(code).is_ok() { code } else { abi::MPI_ERR_OTHER }, text)
 }
 
-/// Asks the program for the value that a duplicate gets, if it gets one.
+/// Calls the copy function of an attribute. Returns the value for the duplicate, if it gets one.
 fn copy_of(object: usize, attribute: &Attribute) -> Result<Option<usize>> {
     let keyval = &attribute.keyval;
     let function = match keyval.copy {
@@ -85,11 +84,13 @@ fn copy_of(object: usize, attribute: &Attribute) -> Result<Option<usize>> {
         CopyFunction::Same => return Ok(Some(attribute.value)),
         CopyFunction::User(function) => function,
     };
-    // SAFETY: it is what MPI_Comm_create_keyval (or its like) was given, a pointer to such a function. Those of datatypes
-    // and windows have the same type, for all handles are addresses.
+    // SAFETY: the address is the argument of MPI_Comm_create_keyval or its like, a pointer to such
+    // a function. The functions of datatypes and windows have the same type, as all handles are
+    // addresses.
     let function = unsafe { std::mem::transmute::<usize, CommCopyAttrFunction>(function) };
     let (mut value, mut flag) = (std::ptr::null_mut::<c_void>(), 0);
-    // SAFETY: the function gets what the standard says: what the program has stored, and places for the results.
+    // SAFETY: the function gets the arguments of the standard: stored values, and places for the
+    // results.
     let code = unsafe {
         function(
             object,
@@ -106,13 +107,12 @@ fn copy_of(object: usize, attribute: &Attribute) -> Result<Option<usize>> {
     }
 }
 
-/// Tells the program that an attribute goes.
 fn call_delete(object: usize, attribute: &Attribute) -> Result<()> {
     let keyval = &attribute.keyval;
     let DeleteFunction::User(function) = keyval.delete else { return Ok(()) };
-    // SAFETY: as for the copy function.
+    // SAFETY: the address is the argument of MPI_Comm_create_keyval or its like; see `copy_of`.
     let function = unsafe { std::mem::transmute::<usize, CommDeleteAttrFunction>(function) };
-    // SAFETY: as for the copy function.
+    // SAFETY: the function gets the arguments of the standard.
     let code = unsafe {
         function(
             object,
@@ -127,28 +127,29 @@ fn call_delete(object: usize, attribute: &Attribute) -> Result<()> {
     }
 }
 
-/// As [`call_delete`], of an attribute that was taken out of its object. If the function fails, or throws, it is put back.
+/// Calls the delete function of an attribute that was removed from its object. The attribute is
+/// restored if the function fails or throws.
 fn call_delete_taken(object: usize, attributes: &Attributes, attribute: Attribute) -> Result<()> {
-    let taken = Taken { attributes, attribute: Some(attribute) };
+    let taken = TakenAttribute { attributes, attribute: Some(attribute) };
     let Some(attribute) = &taken.attribute else { return Ok(()) };
     call_delete(object, attribute)?;
     taken.forget();
     Ok(())
 }
 
-/// An attribute that goes back to its object unless it is gone for good.
-struct Taken<'a> {
+/// An attribute that is restored to its object on drop, unless `forget` is called.
+struct TakenAttribute<'a> {
     attributes: &'a Attributes,
     attribute: Option<Attribute>,
 }
 
-impl Taken<'_> {
+impl TakenAttribute<'_> {
     fn forget(mut self) {
         self.attribute = None;
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for TakenAttribute<'_> {
     fn drop(&mut self) {
         if let Some(attribute) = self.attribute.take() {
             self.attributes.restore(attribute);
@@ -156,32 +157,31 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Attributes for a duplicate that does not exist yet. What is not given to one is deleted.
-pub(crate) struct Copied(Vec<(Arc<Keyval>, usize)>);
+pub(crate) struct CopiedAttributes(Vec<(Arc<Keyval>, usize)>);
 
-impl Copied {
-    /// Gives them to the duplicate.
+impl CopiedAttributes {
     pub(crate) fn give_to(self, attributes: &Attributes) {
         for (keyval, value) in self.0 {
             attributes.add(keyval, value);
         }
     }
 
-    /// There will be no duplicate: the program's delete functions are told so.
+    /// Calls the delete functions, as the duplicate will not exist.
     pub(crate) fn delete(self) {
         let unused = Attributes::default();
         self.give_to(&unused);
         while let Some(attribute) = unused.take_youngest() {
-            // The error that ends the duplication is the one to tell.
+            // The caller reports the error that ended the duplication.
             let _ = call_delete(abi::MPI_COMM_NULL, &attribute);
         }
     }
 }
 
-/// The attributes that a duplicate of an object gets, in their order. The copy functions are called with nothing locked:
-/// hold no borrow of the library's tables. If one fails, what was copied is deleted, and the duplication must fail.
-pub(crate) fn copy_attributes(object: usize, from: &Attributes) -> Result<Copied> {
-    let mut copied = Copied(Vec::new());
+/// The attributes for a duplicate of an object, in their order. The copy functions are called
+/// without locks: the caller must not hold a borrow of the library's tables. If one fails, the
+/// copied attributes are deleted, and the duplication must fail.
+pub(crate) fn copy_attributes(object: usize, from: &Attributes) -> Result<CopiedAttributes> {
+    let mut copied = CopiedAttributes(Vec::new());
     for attribute in from.snapshot() {
         match copy_of(object, &attribute) {
             Ok(Some(value)) => copied.0.push((attribute.keyval, value)),
@@ -195,8 +195,9 @@ pub(crate) fn copy_attributes(object: usize, from: &Attributes) -> Result<Copied
     Ok(copied)
 }
 
-/// Deletes all attributes of an object that is about to go, the youngest first. If a delete function fails, its attribute
-/// and all that are older stay, and so must the object. Hold no borrow of the library's tables.
+/// Deletes all attributes of an object before its end, the youngest first. If a delete function
+/// fails, its attribute and all older ones stay, and so must the object. The caller must not hold a
+/// borrow of the library's tables.
 pub(crate) fn delete_attributes(object: usize, attributes: &Attributes) -> Result<()> {
     while let Some(attribute) = attributes.take_youngest() {
         call_delete_taken(object, attributes, attribute)?;
@@ -204,10 +205,9 @@ pub(crate) fn delete_attributes(object: usize, attributes: &Attributes) -> Resul
     Ok(())
 }
 
-/// Deletes one attribute.
 pub(crate) fn delete(kind: ObjectKind, object: usize, attributes: &Attributes, number: c_int) -> Result<()> {
     let Some(attribute) = attributes.take(number) else {
-        // A key that was freed may still be in use; it is wrong only where it is not.
+        // A freed key is valid as long as an attribute has it.
         let keyval = objects().keyvals.get(kind, number)?;
         let text = format!("the object has no attribute with key {}", keyval.number);
         return Err(MpiError::new(abi::MPI_ERR_KEYVAL, text));
@@ -215,7 +215,7 @@ pub(crate) fn delete(kind: ObjectKind, object: usize, attributes: &Attributes, n
     call_delete_taken(object, attributes, attribute)
 }
 
-/// Sets an attribute; an older value of the key is deleted first (MPI-5.0 section 7.7.2).
+/// Sets an attribute. An older value of the key is deleted first (MPI-5.0 section 7.7.2).
 pub(crate) fn set(
     kind: ObjectKind,
     object: usize,
@@ -229,13 +229,13 @@ pub(crate) fn set(
     }
     match attributes.add(keyval, value.expose_provenance()) {
         None => Ok(()),
-        // Another thread, or the delete function itself, has set it meanwhile: that one is older now.
+        // Another thread, or the delete function, has set the attribute meanwhile; that value is
+        // the older one now.
         Some(before) => call_delete(object, &before),
     }
 }
 
-/// Tells the value of an attribute.
-///
+/// Stores the value of an attribute at `value`.
 /// # Safety
 /// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
 pub(crate) unsafe fn get(
@@ -251,12 +251,17 @@ pub(crate) unsafe fn get(
     }
     let found = found.map(|value| std::ptr::with_exposed_provenance_mut::<c_void>(value).cast_const());
     // SAFETY: by the contract of this function.
-    unsafe { tell(found, value, flag) }
+    unsafe { store_found(found, value, flag) }
 }
 
+/// Stores `found` and whether there is a value.
 /// # Safety
-/// As [`get`].
-pub(crate) unsafe fn tell(found: Option<*const c_void>, value: *mut c_void, flag: *mut c_int) -> Result<()> {
+/// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
+pub(crate) unsafe fn store_found(
+    found: Option<*const c_void>,
+    value: *mut c_void,
+    flag: *mut c_int,
+) -> Result<()> {
     // SAFETY: by the contract of this function.
     unsafe {
         if let Some(found) = found {
@@ -267,7 +272,7 @@ pub(crate) unsafe fn tell(found: Option<*const c_void>, value: *mut c_void, flag
 }
 
 /// # Safety
-/// As [`get`].
+/// `value` must be null or the address of a pointer, `flag` null or a place for an integer.
 unsafe fn get_of_comm(
     comm: Comm,
     keyval: c_int,
@@ -279,14 +284,19 @@ unsafe fn get_of_comm(
         // SAFETY: by the contract of this function.
         unsafe {
             if is_predefined(keyval) {
-                return tell(predefined::attribute(library, keyval).map(<*const c_int>::cast), value, flag);
+                return store_found(
+                    predefined::attribute(library, keyval).map(<*const c_int>::cast),
+                    value,
+                    flag,
+                );
             }
             get(ObjectKind::Comm, &communicator.attributes, keyval, value, flag)
         }
     })
 }
 
-/// Does something that may call functions of the program's for attributes of a communicator: nothing is borrowed meanwhile.
+/// Runs a call that may call the program's functions for attributes of a communicator. The call
+/// holds no borrow of the tables.
 fn with_comm(
     function: FuncId,
     comm: Comm,
@@ -300,8 +310,8 @@ fn with_comm(
     outcome(function, Some(On::Comm(comm)), result)
 }
 
-/// Sets an attribute of a communicator. Those of MPIX_MCA_COLL and MPIX_COLL_BASE_ASSOCIATIVE are read here: what their texts say
-/// later does not count.
+/// Sets an attribute of a communicator. The texts of MPIX_MCA_COLL and MPIX_COLL_BASE_ASSOCIATIVE
+/// are read in this call; later changes of the texts have no effect.
 fn set_of_comm(
     library: &Running,
     (comm, communicator): (Comm, &Communicator),
@@ -314,7 +324,7 @@ fn set_of_comm(
     if value.is_null() {
         return Err(null("attribute_val"));
     }
-    // SAFETY: the value of this attribute is a string of C, as mpi-ext.h says.
+    // SAFETY: mpi-ext.h defines the value of this attribute as a string.
     let text = unsafe { CStr::from_ptr(value.cast()) }.to_string_lossy();
     let wrong = |text: String| MpiError::new(abi::MPI_ERR_ARG, text);
     if keyval == MPIX_COLL_BASE_ASSOCIATIVE {
@@ -352,7 +362,6 @@ fn delete_of_comm(
     Ok(())
 }
 
-/// As [`with_comm`], for a datatype.
 fn with_type(function: FuncId, datatype: Datatype, call: impl FnOnce(&Attributes) -> Result<()>) -> c_int {
     on_none(function, |library| {
         let datatype = Arc::clone(&*library.datatype(datatype)?);
@@ -361,7 +370,7 @@ fn with_type(function: FuncId, datatype: Datatype, call: impl FnOnce(&Attributes
 }
 
 mpi! {
-    /// MPI-5.0 section 7.7.2. Test: tests/c/attr_comm.c, like all for communicators.
+    /// Test: tests/c/attr_comm.c, like all for communicators.
     fn MPI_Comm_create_keyval(
         comm_copy_attr_fn: Option<CommCopyAttrFunction>,
         comm_delete_attr_fn: Option<CommDeleteAttrFunction>,
@@ -373,7 +382,7 @@ mpi! {
         outcome(FuncId::MPI_Comm_create_keyval, None, result)
     }
 
-    /// MPI-5.0 section 7.7.3. Test: tests/c/attr_type.c, like all for datatypes.
+    /// Test: tests/c/attr_type.c, like all for datatypes.
     fn MPI_Type_create_keyval(
         type_copy_attr_fn: Option<TypeCopyAttrFunction>,
         type_delete_attr_fn: Option<TypeDeleteAttrFunction>,
@@ -385,7 +394,6 @@ mpi! {
         outcome(FuncId::MPI_Type_create_keyval, None, result)
     }
 
-    /// MPI-5.0 section 7.7.4.
     fn MPI_Win_create_keyval(
         win_copy_attr_fn: Option<WinCopyAttrFunction>,
         win_delete_attr_fn: Option<WinDeleteAttrFunction>,
@@ -397,7 +405,6 @@ mpi! {
         outcome(FuncId::MPI_Win_create_keyval, None, result)
     }
 
-    /// MPI-5.0 section 16.1 (deprecated).
     fn MPI_Keyval_create(
         copy_fn: Option<OldCopyFunction>,
         delete_fn: Option<OldDeleteFunction>,
@@ -408,78 +415,69 @@ mpi! {
         outcome(FuncId::MPI_Keyval_create, None, create(ObjectKind::Comm, copy, delete, keyval, extra_state))
     }
 
-    /// MPI-5.0 section 7.7.2. Attributes that have the key keep it.
+    /// Attributes that have the key keep it.
     fn MPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place with a key.
         outcome(FuncId::MPI_Comm_free_keyval, None, unsafe { free(ObjectKind::Comm, comm_keyval) })
     }
 
-    /// MPI-5.0 section 7.7.3.
     fn MPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place with a key.
         outcome(FuncId::MPI_Type_free_keyval, None, unsafe { free(ObjectKind::Type, type_keyval) })
     }
 
-    /// MPI-5.0 section 7.7.4.
     fn MPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place with a key.
         outcome(FuncId::MPI_Win_free_keyval, None, unsafe { free(ObjectKind::Win, win_keyval) })
     }
 
-    /// MPI-5.0 section 16.1 (deprecated).
     fn MPI_Keyval_free(keyval: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place with a key.
         outcome(FuncId::MPI_Keyval_free, None, unsafe { free(ObjectKind::Comm, keyval) })
     }
 
-    /// MPI-5.0 section 7.7.2.
     fn MPI_Comm_set_attr(comm: Comm, comm_keyval: c_int, attribute_val: *mut c_void) -> c_int {
         with_comm(FuncId::MPI_Comm_set_attr, comm, |library, communicator| {
             set_of_comm(library, (comm, communicator), comm_keyval, attribute_val)
         })
     }
 
-    /// MPI-5.0 section 7.7.2, and section 9.1.2 for the predefined attributes, which all communicators show.
+    /// MPI-5.0 section 7.7.2, and section 9.1.2 for the predefined attributes, which all
+    /// communicators show.
     fn MPI_Comm_get_attr(comm: Comm, comm_keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
         // SAFETY: the C program passes the address of a pointer and a place for an integer.
         unsafe { get_of_comm(comm, comm_keyval, attribute_val, flag, FuncId::MPI_Comm_get_attr) }
     }
 
-    /// MPI-5.0 section 7.7.2.
     fn MPI_Comm_delete_attr(comm: Comm, comm_keyval: c_int) -> c_int {
         with_comm(FuncId::MPI_Comm_delete_attr, comm, |library, communicator| {
             delete_of_comm(library, (comm, communicator), comm_keyval)
         })
     }
 
-    /// MPI-5.0 section 16.1 (deprecated).
     fn MPI_Attr_put(comm: Comm, keyval: c_int, attribute_val: *mut c_void) -> c_int {
         with_comm(FuncId::MPI_Attr_put, comm, |library, communicator| {
             set_of_comm(library, (comm, communicator), keyval, attribute_val)
         })
     }
 
-    /// MPI-5.0 section 16.1 (deprecated).
     fn MPI_Attr_get(comm: Comm, keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
-        // SAFETY: as for MPI_Comm_get_attr.
+        // SAFETY: the C program passes the address of a pointer and a place for an integer.
         unsafe { get_of_comm(comm, keyval, attribute_val, flag, FuncId::MPI_Attr_get) }
     }
 
-    /// MPI-5.0 section 16.1 (deprecated).
     fn MPI_Attr_delete(comm: Comm, keyval: c_int) -> c_int {
         with_comm(FuncId::MPI_Attr_delete, comm, |library, communicator| {
             delete_of_comm(library, (comm, communicator), keyval)
         })
     }
 
-    /// MPI-5.0 section 7.7.3.
     fn MPI_Type_set_attr(datatype: Datatype, type_keyval: c_int, attribute_val: *mut c_void) -> c_int {
         with_type(FuncId::MPI_Type_set_attr, datatype, |attributes| {
             set(ObjectKind::Type, datatype, attributes, type_keyval, attribute_val)
         })
     }
 
-    /// MPI-5.0 section 7.7.3.
     fn MPI_Type_get_attr(datatype: Datatype, type_keyval: c_int, attribute_val: *mut c_void, flag: *mut c_int) -> c_int {
         with_type(FuncId::MPI_Type_get_attr, datatype, |attributes| {
             // SAFETY: the C program passes the address of a pointer and a place for an integer.
@@ -487,7 +485,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.7.3.
     fn MPI_Type_delete_attr(datatype: Datatype, type_keyval: c_int) -> c_int {
         with_type(FuncId::MPI_Type_delete_attr, datatype, |attributes| {
             delete(ObjectKind::Type, datatype, attributes, type_keyval)

@@ -1,6 +1,7 @@
 //! Buffers for buffered sends (MPI-5.0 section 3.6).
 //!
-//! The process has one, and each session and each communicator may have one; the functions differ in nothing else.
+//! The process, each session and each communicator may have a buffer. Otherwise the functions are
+//! the same.
 
 use crate::errors::{on_comm, on_none};
 use crate::library::{Running, check_count, null, put};
@@ -13,14 +14,13 @@ use oxmpi_objects::error::Result;
 use std::ffi::{c_int, c_void};
 
 fn attach(library: &Running, of: BufferOf<'_>, buffer: *mut c_void, size: i64) -> Result<()> {
-    // With MPI_BUFFER_AUTOMATIC the library finds the space, which it does in any case.
+    // With MPI_BUFFER_AUTOMATIC the library provides the space, as it does for every buffer.
     let automatic = buffer as usize == abi::MPI_BUFFER_AUTOMATIC;
     let bytes = if automatic { usize::MAX } else { check_count(size)? };
     library.process.attach(of, Attached { address: buffer as usize, bytes })
 }
 
-/// Waits for the buffered messages; then the program has its buffer again.
-///
+/// Waits for the buffered messages and returns the buffer to the program.
 /// # Safety
 /// `buffer_addr` must be null or the address of a pointer, `size` null or a place for a number.
 unsafe fn detach<T>(
@@ -59,112 +59,95 @@ fn iflush(library: &Running, of: BufferOf<'_>, request: *mut Request) -> Result<
 }
 
 mpi! {
-    /// MPI-5.0 section 3.6.
     fn MPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
         on_none(FuncId::MPI_Buffer_attach, |library| attach(library, BufferOf::Process, buffer, i64::from(size)))
     }
 
-    /// MPI-5.0 section 3.6.
     fn MPI_Buffer_attach_c(buffer: *mut c_void, size: Count) -> c_int {
         on_none(FuncId::MPI_Buffer_attach_c, |library| attach(library, BufferOf::Process, buffer, size))
     }
 
-    /// MPI-5.0 section 3.6. `buffer_addr` is the address of a pointer.
     fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
         // SAFETY: the C program passes the address of a pointer and a place for a number.
         on_none(FuncId::MPI_Buffer_detach, |library| unsafe { detach(library, BufferOf::Process, buffer_addr, size, int) })
     }
 
-    /// MPI-5.0 section 3.6. `buffer_addr` is the address of a pointer.
     fn MPI_Buffer_detach_c(buffer_addr: *mut c_void, size: *mut Count) -> c_int {
-        // SAFETY: as in MPI_Buffer_detach.
+        // SAFETY: the C program passes the address of a pointer and a place for a number.
         on_none(FuncId::MPI_Buffer_detach_c, |library| unsafe { detach(library, BufferOf::Process, buffer_addr, size, count) })
     }
 
-    /// MPI-5.0 section 3.6.
     fn MPI_Buffer_flush() -> c_int {
         on_none(FuncId::MPI_Buffer_flush, |library| library.process.flush(BufferOf::Process))
     }
 
-    /// MPI-5.0 section 3.6.
     fn MPI_Buffer_iflush(request: *mut Request) -> c_int {
         on_none(FuncId::MPI_Buffer_iflush, |library| iflush(library, BufferOf::Process, request))
     }
 
-    /// MPI-5.0 section 3.6.
     fn MPI_Comm_attach_buffer(comm: Comm, buffer: *mut c_void, size: c_int) -> c_int {
         on_comm(FuncId::MPI_Comm_attach_buffer, comm, |library, comm| attach(library, BufferOf::Communicator(comm), buffer, i64::from(size)))
     }
 
-    /// MPI-5.0 section 3.6.
     fn MPI_Comm_attach_buffer_c(comm: Comm, buffer: *mut c_void, size: Count) -> c_int {
         on_comm(FuncId::MPI_Comm_attach_buffer_c, comm, |library, comm| attach(library, BufferOf::Communicator(comm), buffer, size))
     }
 
-    /// MPI-5.0 section 3.6. `buffer_addr` is the address of a pointer.
     fn MPI_Comm_detach_buffer(comm: Comm, buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Comm_detach_buffer, comm, |library, comm| {
-            // SAFETY: as in MPI_Buffer_detach.
+            // SAFETY: the C program passes the address of a pointer and a place for a number.
             unsafe { detach(library, BufferOf::Communicator(comm), buffer_addr, size, int) }
         })
     }
 
-    /// MPI-5.0 section 3.6. `buffer_addr` is the address of a pointer.
     fn MPI_Comm_detach_buffer_c(comm: Comm, buffer_addr: *mut c_void, size: *mut Count) -> c_int {
         on_comm(FuncId::MPI_Comm_detach_buffer_c, comm, |library, comm| {
-            // SAFETY: as in MPI_Buffer_detach.
+            // SAFETY: the C program passes the address of a pointer and a place for a number.
             unsafe { detach(library, BufferOf::Communicator(comm), buffer_addr, size, count) }
         })
     }
 
-    /// MPI-5.0 section 3.6.
     fn MPI_Comm_flush_buffer(comm: Comm) -> c_int {
         on_comm(FuncId::MPI_Comm_flush_buffer, comm, |library, comm| library.process.flush(BufferOf::Communicator(comm)))
     }
 
-    /// MPI-5.0 section 3.6.
     fn MPI_Comm_iflush_buffer(comm: Comm, request: *mut Request) -> c_int {
         on_comm(FuncId::MPI_Comm_iflush_buffer, comm, |library, comm| iflush(library, BufferOf::Communicator(comm), request))
     }
 
-    /// MPI-5.0 section 3.6. Test: tests/c/session_buffers.c, like all for sessions.
+    /// Test: tests/c/session_buffers.c, like all for sessions.
     fn MPI_Session_attach_buffer(session: Session, buffer: *mut c_void, size: c_int) -> c_int {
         on_session(FuncId::MPI_Session_attach_buffer, session, |library, session| {
             attach(library, BufferOf::Session(session.origin), buffer, i64::from(size))
         })
     }
 
-    /// MPI-5.0 section 3.6.
     fn MPI_Session_attach_buffer_c(session: Session, buffer: *mut c_void, size: Count) -> c_int {
         on_session(FuncId::MPI_Session_attach_buffer_c, session, |library, session| {
             attach(library, BufferOf::Session(session.origin), buffer, size)
         })
     }
 
-    /// MPI-5.0 section 3.6. `buffer_addr` is the address of a pointer.
     fn MPI_Session_detach_buffer(session: Session, buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
         on_session(FuncId::MPI_Session_detach_buffer, session, |library, session| {
-            // SAFETY: as in MPI_Buffer_detach.
+            // SAFETY: the C program passes the address of a pointer and a place for a number.
             unsafe { detach(library, BufferOf::Session(session.origin), buffer_addr, size, int) }
         })
     }
 
-    /// MPI-5.0 section 3.6. `buffer_addr` is the address of a pointer.
     fn MPI_Session_detach_buffer_c(session: Session, buffer_addr: *mut c_void, size: *mut Count) -> c_int {
         on_session(FuncId::MPI_Session_detach_buffer_c, session, |library, session| {
-            // SAFETY: as in MPI_Buffer_detach.
+            // SAFETY: the C program passes the address of a pointer and a place for a number.
             unsafe { detach(library, BufferOf::Session(session.origin), buffer_addr, size, count) }
         })
     }
 
-    /// MPI-5.0 section 3.6.
     fn MPI_Session_flush_buffer(session: Session) -> c_int {
         on_session(FuncId::MPI_Session_flush_buffer, session, |library, session| {
             library.process.flush(BufferOf::Session(session.origin))
         })
     }
 
-    /// MPI-5.0 section 3.6.
     fn MPI_Session_iflush_buffer(session: Session, request: *mut Request) -> c_int {
         on_session(FuncId::MPI_Session_iflush_buffer, session, |library, session| {
             iflush(library, BufferOf::Session(session.origin), request)

@@ -1,8 +1,11 @@
-//! Functions of the program that save and restore its state (`cr self`): found by name when MPI is initialised, and called by a helper, a
-//! thread of its own, when the launcher wants it, at the same time on all ranks. While one runs MPI is closed
-//! ([`library::Closed`]): the function's own calls are refused, and those of other threads wait. Who is within a call already stays there.
-//! MPI stays closed until the functions that save have returned on all ranks, so that no rank can have received what its sender had not
-//! sent yet when that saved its state.
+//! Functions of the program that save and restore its state (`cr self`). They are found by name
+//! when MPI is initialised. A helper thread calls them at the launcher's request, on all ranks at
+//! the same time.
+//!
+//! While such a function runs, MPI is closed ([`library::Closed`]): the function's own calls are
+//! refused, and new calls of other threads wait. Calls that have begun continue. MPI stays closed
+//! until the functions that save have returned on all ranks: otherwise a saved rank could have
+//! received a message that its saved sender had not sent yet.
 
 use crate::errors::end_job;
 use crate::library::{Closed, Running};
@@ -13,21 +16,20 @@ use oxmpi_shm::segment::{CheckpointCall, Status};
 use std::ffi::{CString, c_int};
 use std::sync::Mutex;
 
-/// `int f(void)`; 0: all is well.
+/// The type `int f(void)`. 0 means success.
 type Function = unsafe extern "C-unwind" fn() -> c_int;
 
-/// Those of the program, with their names.
-struct Functions {
+struct CheckpointFunctions {
     checkpoint: (Function, String),
     restart: (Function, String),
     go_on: (Function, String),
 }
 
-/// There is one helper, however often MPI is initialised.
+/// The helper thread is started once, as MPI can be initialised several times.
 static HAS_HELPER: Mutex<bool> = Mutex::new(false);
 
-/// Looks the functions up, if the job has them; restores the state of the program, if it is to go on from a checkpoint; and starts the
-/// helper. A function that is missing ends the job.
+/// Finds the functions if the job uses `cr self`, restores the program's state if the job continues
+/// from a checkpoint, and starts the helper. A missing function ends the job.
 pub(crate) fn begin(library: &'static Running) {
     let params = library.modules.params();
     if params.cr() != Some("self") || library.client.is_singleton() {
@@ -78,12 +80,13 @@ pub(crate) fn begin(library: &'static Running) {
 }
 
 fn call(function: Function, closed: &Closed) -> c_int {
-    // SAFETY: the program has a function of this name, and has asked for it to be called as one without arguments.
+    // SAFETY: by the parameters of `cr self` the program declares that the function has this name
+    // and no arguments.
     closed.run(|| unsafe { function() })
 }
 
-/// The functions by the parameters; the error is for a person.
-fn find(params: &Params) -> Result<Functions, String> {
+/// Finds the functions that the parameters name. The error is a message for the user.
+fn find(params: &Params) -> Result<CheckpointFunctions, String> {
     let found = |name: String, parameter: &str| {
         let function = look_up(&name).ok_or_else(|| {
             format!(
@@ -94,20 +97,22 @@ fn find(params: &Params) -> Result<Functions, String> {
         Ok::<_, String>((function, name))
     };
     let [checkpoint, restart, go_on] = params.cr_self_functions()?;
-    Ok(Functions {
+    Ok(CheckpointFunctions {
         checkpoint: found(checkpoint.0, checkpoint.1)?,
         restart: found(restart.0, restart.1)?,
         go_on: found(go_on.0, go_on.1)?,
     })
 }
 
-/// A function of the program by its name in C, or as Fortran compilers write it: in small letters, with an underscore.
+/// Finds a function of the program by its name in C, or as Fortran compilers write it: in small
+/// letters, with an underscore.
 fn look_up(name: &str) -> Option<Function> {
     [name.to_string(), format!("{name}_"), format!("{}_", name.to_lowercase())].into_iter().find_map(|name| {
         let name = CString::new(name).ok()?;
         // SAFETY: the name ends with a zero.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        // SAFETY: a null pointer is no function, and another one is a function of this type by the contract of `call`.
+        // SAFETY: a null pointer becomes `None`. Another pointer is a function of this type, see
+        // `call`.
         unsafe { std::mem::transmute::<*mut libc::c_void, Option<Function>>(found) }
     })
 }

@@ -1,16 +1,19 @@
-//! Collectives (MPI-5.0 chapter 6).
+//! Collectives (MPI-5.0 chapter 6; nonblocking forms are in section 6.14).
 //!
-//! Each collective is one function that turns the arguments into a [`Call`] and its buffers; the blocking and the nonblocking,
-//! the plain and the `_c` forms are one line over it. Arguments that matter at the root only are not looked at elsewhere. Here
-//! are those that move data; those that reduce them are in `reductions`, those whose ranks give blocks of different lengths in
-//! `vector`, all of them for intercommunicators in `inter`, the persistent ones in `persistent` and its like.
+//! Each collective is one function that turns the arguments into a [`Call`] and its buffers. The
+//! blocking, nonblocking, plain and `_c` forms are one line over it. Arguments that are significant
+//! only at the root are not read at other ranks.
+//!
+//! This module has the collectives that move data. Reductions are in `reductions`, blocks of
+//! different lengths in `vector`, intercommunicators in `inter`, persistent collectives in
+//! `persistent`, `persistent_vector` and `persistent_neighbor`.
 
 use crate::errors::{on_comm, outcome};
 use crate::info;
 use crate::library::{Running, check_count, null, put};
 use crate::on::On;
 use crate::operations::Combining;
-use inter::{Across, Remote};
+use inter::{IntercommCall, RemoteBlocks};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Info, Request};
@@ -30,23 +33,23 @@ mod reductions;
 mod short;
 pub(crate) mod vector;
 
-/// How a collective ends: waited for here, by the request that is put there, or again and again as that is started.
 #[derive(Clone, Copy)]
-pub(crate) enum End {
-    Here,
-    Later(*mut Request),
-    Init(Info, *mut Request),
+pub(crate) enum CallForm {
+    Blocking,
+    /// The request is stored at this address.
+    Nonblocking(*mut Request),
+    /// The persistent request is stored at this address.
+    Persistent(Info, *mut Request),
 }
 
-/// Memory that a call names.
 #[derive(Clone, Copy)]
-pub(crate) struct Named {
+pub(crate) struct BufferArgs {
     pub(crate) address: *const c_void,
     pub(crate) count: i64,
     pub(crate) datatype: Datatype,
 }
 
-impl Named {
+impl BufferArgs {
     pub(crate) fn is_in_place(&self) -> bool {
         self.address as usize == abi::MPI_IN_PLACE
     }
@@ -55,23 +58,24 @@ impl Named {
         library.buffer(self.address, self.count, self.datatype)
     }
 
-    /// As many blocks of this, one after the other.
+    /// The memory of `blocks` such buffers, one after another.
     pub(crate) fn blocks(&self, library: &Running, blocks: i32) -> Result<UserBuf> {
         check_count(self.count)?;
         let Some(count) = self.count.checked_mul(i64::from(blocks)) else {
-            let text = format!("count is {}: so many elements from {blocks} ranks are too many", self.count);
+            let text =
+                format!("count is {}: {blocks} blocks of this count have too many elements", self.count);
             return Err(MpiError::new(abi::MPI_ERR_COUNT, text));
         };
-        Named { count, ..*self }.buffer(library)
+        BufferArgs { count, ..*self }.buffer(library)
     }
 }
 
-/// One block's packed bytes, out of a buffer of `blocks` of them.
+/// The packed length in bytes of one block in a buffer of `blocks` blocks.
 fn block_of(all: &UserBuf, blocks: i32) -> usize {
     all.packed_len() / blocks.max(1) as usize
 }
 
-/// A block that is sent must be as long as the place that is left for it.
+/// Checks that a sent block has the length of its receive block.
 pub(crate) fn check_blocks(sent: usize, received: usize) -> Result<()> {
     if sent == received {
         return Ok(());
@@ -85,42 +89,42 @@ pub(crate) fn check_blocks(sent: usize, received: usize) -> Result<()> {
     ))
 }
 
-/// As [`check_blocks`], of a rank's own block in a collective that others wait for. If its ranks have shared memory for either
-/// length the rank takes part by `run` all the same, so that all go on with the next collective.
+/// Checks the length of a rank's own block. Other ranks wait for this rank if the collective goes
+/// through shared memory for either length. Then the rank takes part by `run` before it fails, so
+/// that the ranks agree on the next collective.
 fn check_own_block(
     library: &Running,
     comm: &Communicator,
-    (collective, end): (Collective, &End),
+    (collective, form): (Collective, &CallForm),
     (sent, received): (usize, usize),
     run: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     let checked = check_blocks(sent, received);
     let is_served = |bytes| library.process.serves_in_memory(comm, collective, bytes);
-    if checked.is_err() && matches!(end, End::Here) && is_served(sent) && is_served(received) {
-        // The error of its own arguments counts.
+    if checked.is_err() && matches!(form, CallForm::Blocking) && is_served(sent) && is_served(received) {
+        // The caller gets the error of its arguments.
         let _ = run();
     }
     checked
 }
 
-/// Temporary space of this length.
+/// Temporary memory of this length in bytes.
 fn scratch(bytes: usize) -> Result<UserBuf> {
     let room =
         Scratch::bytes(bytes).map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
     Ok(room.buf().clone())
 }
 
-/// A collective that moves data.
 fn movement(
     library: &Running,
     comm: &Communicator,
     call: Call,
     (input, output): (UserBuf, UserBuf),
-    end: End,
+    form: CallForm,
 ) -> Result<()> {
     let buffers = Buffers { input, output, element: None };
     let moving = Combining { combine: Combine::Nothing, call: None, commutative: true };
-    run(library, comm, call, buffers, moving, end)
+    run(library, comm, call, buffers, moving, form)
 }
 
 fn run(
@@ -129,63 +133,66 @@ fn run(
     call: Call,
     buffers: Buffers,
     how: Combining,
-    end: End,
+    form: CallForm,
 ) -> Result<()> {
-    match end {
-        End::Here if buffers.input.is_on_device() || buffers.output.is_on_device() => {
+    match form {
+        CallForm::Blocking if buffers.input.is_on_device() || buffers.output.is_on_device() => {
             library.process.execute_staged(buffers.into(), |memory| match (memory.input, memory.output) {
                 (Area::Whole(input), Area::Whole(output)) => {
-                    run(library, comm, call, Buffers { input, output, element: memory.element }, how, end)
+                    run(library, comm, call, Buffers { input, output, element: memory.element }, how, form)
                 }
-                // What was whole stays so.
+                // Staging keeps the shape of an area.
                 _ => Ok(()),
             })
         }
-        End::Here => library.process.execute(comm, call, buffers, how.combine, how.call),
-        End::Later(_) | End::Init(..) => run_plan(library, comm, call, buffers.into(), how, end),
+        CallForm::Blocking => library.process.execute(comm, call, buffers, how.combine, how.call),
+        CallForm::Nonblocking(_) | CallForm::Persistent(..) => {
+            run_plan(library, comm, call, buffers.into(), how, form)
+        }
     }
 }
 
-/// As [`movement`], for calls whose buffers may be lists of blocks.
+/// Runs a collective that moves data and whose buffers may be lists of blocks.
 pub(crate) fn movement_of(
     library: &Running,
     comm: &Communicator,
     call: Call,
     (input, output): (Area, Area),
-    end: End,
+    form: CallForm,
 ) -> Result<()> {
     let moving = Combining { combine: Combine::Nothing, call: None, commutative: true };
-    run_plan(library, comm, call, Memory { input, output, element: None }, moving, end)
+    run_plan(library, comm, call, Memory { input, output, element: None }, moving, form)
 }
 
-/// As [`run`], for calls that always take the way of the plans.
 fn run_plan(
     library: &Running,
     comm: &Communicator,
     call: Call,
     memory: Memory,
     how: Combining,
-    end: End,
+    form: CallForm,
 ) -> Result<()> {
-    match end {
-        End::Here if memory.input.is_on_device() || memory.output.is_on_device() => {
+    match form {
+        CallForm::Blocking if memory.input.is_on_device() || memory.output.is_on_device() => {
             return library
                 .process
-                .execute_staged(memory, |memory| run_plan(library, comm, call, memory, how, end));
+                .execute_staged(memory, |memory| run_plan(library, comm, call, memory, how, form));
         }
-        End::Later(_) | End::Init(..) => library.process.check_devices(&memory)?,
-        End::Here => {}
+        CallForm::Nonblocking(_) | CallForm::Persistent(..) => library.process.check_devices(&memory)?,
+        CallForm::Blocking => {}
     }
-    match end {
-        End::Here => library.process.execute_plan(comm, call, memory, how.combine, how.call),
-        End::Later(place) | End::Init(_, place) if place.is_null() => Err(null("request")),
-        End::Later(place) => {
+    match form {
+        CallForm::Blocking => library.process.execute_plan(comm, call, memory, how.combine, how.call),
+        CallForm::Nonblocking(place) | CallForm::Persistent(_, place) if place.is_null() => {
+            Err(null("request"))
+        }
+        CallForm::Nonblocking(place) => {
             let request = library.process.start(comm, call, memory, how.combine, how.call)?;
             // SAFETY: the C program passes a place for a handle.
             unsafe { put(place, request.raw() as Request, "request") }
         }
-        End::Init(info, place) => {
-            // No key is known, but it must be an info.
+        CallForm::Persistent(info, place) => {
+            // No key of the info is known, but the handle must be valid.
             info::given(info)?;
             let request = library.process.collective_init(comm, call, memory, how.combine, how.call)?;
             // SAFETY: the C program passes a place for a handle.
@@ -194,47 +201,58 @@ fn run_plan(
     }
 }
 
-/// The call, if it is one between two groups.
-fn across<'a>(library: &'static Running, comm: &'a Communicator, end: End) -> Option<Across<'a>> {
-    comm.groups().map(|groups| Across { library, comm, groups, end })
+/// The call on an intercommunicator, or `None` for an intracommunicator.
+fn across<'a>(
+    library: &'static Running,
+    comm: &'a Communicator,
+    form: CallForm,
+) -> Option<IntercommCall<'a>> {
+    comm.groups().map(|groups| IntercommCall { library, comm, groups, form })
 }
 
-fn barrier(function: FuncId, comm: Comm, end: End) -> c_int {
-    if matches!(end, End::Here)
+fn barrier(function: FuncId, comm: Comm, form: CallForm) -> c_int {
+    if matches!(form, CallForm::Blocking)
         && let Some(done) = short::barrier(comm)
     {
         return outcome(function, Some(On::Comm(comm)), done);
     }
     on_comm(function, comm, |library, communicator| {
-        movement(library, communicator, Call::Barrier, (UserBuf::empty(), UserBuf::empty()), end)
+        movement(library, communicator, Call::Barrier, (UserBuf::empty(), UserBuf::empty()), form)
     })
 }
 
-fn bcast(function: FuncId, data: Named, root: c_int, comm: Comm, end: End) -> c_int {
-    if matches!(end, End::Here)
+fn bcast(function: FuncId, data: BufferArgs, root: c_int, comm: Comm, form: CallForm) -> c_int {
+    if matches!(form, CallForm::Blocking)
         && let Some(done) = short::bcast(data, root, comm)
     {
         return outcome(function, Some(On::Comm(comm)), done);
     }
     on_comm(function, comm, |library, communicator| {
-        if let Some(across) = across(library, communicator, end) {
+        if let Some(across) = across(library, communicator, form) {
             return across.bcast(data, root);
         }
         let output = data.buffer(library)?;
         let call = Call::Bcast { root: communicator.root(root)?, bytes: Shared(output.packed_len()) };
-        movement(library, communicator, call, (UserBuf::empty(), output), end)
+        movement(library, communicator, call, (UserBuf::empty(), output), form)
     })
 }
 
-fn gather(function: FuncId, send: Named, receive: Named, root: c_int, comm: Comm, end: End) -> c_int {
-    if matches!(end, End::Here)
+fn gather(
+    function: FuncId,
+    send: BufferArgs,
+    receive: BufferArgs,
+    root: c_int,
+    comm: Comm,
+    form: CallForm,
+) -> c_int {
+    if matches!(form, CallForm::Blocking)
         && let Some(done) = short::gather(send, receive, root, comm)
     {
         return outcome(function, Some(On::Comm(comm)), done);
     }
     on_comm(function, comm, |library, communicator| {
-        if let Some(across) = across(library, communicator, end) {
-            return across.gather(send, &Remote::Even(receive), root);
+        if let Some(across) = across(library, communicator, form) {
+            return across.gather(send, &RemoteBlocks::Even(receive), root);
         }
         let root = communicator.root(root)?;
         let at_root = root == communicator.team.rank;
@@ -245,9 +263,15 @@ fn gather(function: FuncId, send: Named, receive: Named, root: c_int, comm: Comm
             let block = block_of(&output, communicator.size());
             if !in_place {
                 let lengths = (input.packed_len(), block);
-                check_own_block(library, communicator, (Collective::Gather, &end), lengths, || {
+                check_own_block(library, communicator, (Collective::Gather, &form), lengths, || {
                     let call = Call::Gather { root, block: Shared(block), in_place: true };
-                    movement(library, communicator, call, (UserBuf::empty(), output.clone()), End::Here)
+                    movement(
+                        library,
+                        communicator,
+                        call,
+                        (UserBuf::empty(), output.clone()),
+                        CallForm::Blocking,
+                    )
                 })?;
             }
             (output, block)
@@ -255,19 +279,26 @@ fn gather(function: FuncId, send: Named, receive: Named, root: c_int, comm: Comm
             (UserBuf::empty(), input.packed_len())
         };
         let call = Call::Gather { root, block: Shared(block), in_place };
-        movement(library, communicator, call, (input, output), end)
+        movement(library, communicator, call, (input, output), form)
     })
 }
 
-fn scatter(function: FuncId, send: Named, receive: Named, root: c_int, comm: Comm, end: End) -> c_int {
-    if matches!(end, End::Here)
+fn scatter(
+    function: FuncId,
+    send: BufferArgs,
+    receive: BufferArgs,
+    root: c_int,
+    comm: Comm,
+    form: CallForm,
+) -> c_int {
+    if matches!(form, CallForm::Blocking)
         && let Some(done) = short::scatter(send, receive, root, comm)
     {
         return outcome(function, Some(On::Comm(comm)), done);
     }
     on_comm(function, comm, |library, communicator| {
-        if let Some(across) = across(library, communicator, end) {
-            return across.scatter(&Remote::Even(send), receive, root);
+        if let Some(across) = across(library, communicator, form) {
+            return across.scatter(&RemoteBlocks::Even(send), receive, root);
         }
         let root = communicator.root(root)?;
         let at_root = root == communicator.team.rank;
@@ -278,9 +309,15 @@ fn scatter(function: FuncId, send: Named, receive: Named, root: c_int, comm: Com
             let block = block_of(&input, communicator.size());
             if !in_place {
                 let lengths = (block, output.packed_len());
-                check_own_block(library, communicator, (Collective::Scatter, &end), lengths, || {
+                check_own_block(library, communicator, (Collective::Scatter, &form), lengths, || {
                     let call = Call::Scatter { root, block: Shared(block), in_place: true };
-                    movement(library, communicator, call, (input.clone(), UserBuf::empty()), End::Here)
+                    movement(
+                        library,
+                        communicator,
+                        call,
+                        (input.clone(), UserBuf::empty()),
+                        CallForm::Blocking,
+                    )
                 })?;
             }
             (input, block)
@@ -288,19 +325,19 @@ fn scatter(function: FuncId, send: Named, receive: Named, root: c_int, comm: Com
             (UserBuf::empty(), output.packed_len())
         };
         let call = Call::Scatter { root, block: Shared(block), in_place };
-        movement(library, communicator, call, (input, output), end)
+        movement(library, communicator, call, (input, output), form)
     })
 }
 
-fn allgather(function: FuncId, send: Named, receive: Named, comm: Comm, end: End) -> c_int {
-    if matches!(end, End::Here)
+fn allgather(function: FuncId, send: BufferArgs, receive: BufferArgs, comm: Comm, form: CallForm) -> c_int {
+    if matches!(form, CallForm::Blocking)
         && let Some(done) = short::allgather(send, receive, comm)
     {
         return outcome(function, Some(On::Comm(comm)), done);
     }
     on_comm(function, comm, |library, communicator| {
-        if let Some(across) = across(library, communicator, end) {
-            return across.allgather(send, &Remote::Even(receive));
+        if let Some(across) = across(library, communicator, form) {
+            return across.allgather(send, &RemoteBlocks::Even(receive));
         }
         let in_place = send.is_in_place();
         let output = receive.blocks(library, communicator.size())?;
@@ -308,26 +345,26 @@ fn allgather(function: FuncId, send: Named, receive: Named, comm: Comm, end: End
         let input = if in_place { UserBuf::empty() } else { send.buffer(library)? };
         if !in_place {
             let sent = input.packed_len();
-            check_own_block(library, communicator, (Collective::Allgather, &end), (sent, block), || {
+            check_own_block(library, communicator, (Collective::Allgather, &form), (sent, block), || {
                 let call = Call::Allgather { block: Shared(sent), in_place };
                 let output = scratch(sent * communicator.size() as usize)?;
-                movement(library, communicator, call, (input.clone(), output), End::Here)
+                movement(library, communicator, call, (input.clone(), output), CallForm::Blocking)
             })?;
         }
         let call = Call::Allgather { block: Shared(block), in_place };
-        movement(library, communicator, call, (input, output), end)
+        movement(library, communicator, call, (input, output), form)
     })
 }
 
-fn alltoall(function: FuncId, send: Named, receive: Named, comm: Comm, end: End) -> c_int {
-    if matches!(end, End::Here)
+fn alltoall(function: FuncId, send: BufferArgs, receive: BufferArgs, comm: Comm, form: CallForm) -> c_int {
+    if matches!(form, CallForm::Blocking)
         && let Some(done) = short::alltoall(send, receive, comm)
     {
         return outcome(function, Some(On::Comm(comm)), done);
     }
     on_comm(function, comm, |library, communicator| {
-        if let Some(across) = across(library, communicator, end) {
-            return across.alltoall(&Remote::Even(send), &Remote::Even(receive));
+        if let Some(across) = across(library, communicator, form) {
+            return across.alltoall(&RemoteBlocks::Even(send), &RemoteBlocks::Even(receive));
         }
         let in_place = send.is_in_place();
         let output = receive.blocks(library, communicator.size())?;
@@ -335,162 +372,140 @@ fn alltoall(function: FuncId, send: Named, receive: Named, comm: Comm, end: End)
         let input = if in_place { UserBuf::empty() } else { send.blocks(library, communicator.size())? };
         if !in_place {
             let sent = block_of(&input, communicator.size());
-            check_own_block(library, communicator, (Collective::Alltoall, &end), (sent, block), || {
+            check_own_block(library, communicator, (Collective::Alltoall, &form), (sent, block), || {
                 let call = Call::Alltoall { block: Shared(sent), in_place };
                 let output = scratch(sent * communicator.size() as usize)?;
-                movement(library, communicator, call, (input.clone(), output), End::Here)
+                movement(library, communicator, call, (input.clone(), output), CallForm::Blocking)
             })?;
         }
         let call = Call::Alltoall { block: Shared(block), in_place };
-        movement(library, communicator, call, (input, output), end)
+        movement(library, communicator, call, (input, output), form)
     })
 }
 
 mpi! {
-    /// MPI-5.0 section 6.3.
     fn MPI_Barrier(comm: Comm) -> c_int {
-        barrier(FuncId::MPI_Barrier, comm, End::Here)
+        barrier(FuncId::MPI_Barrier, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Ibarrier(comm: Comm, request: *mut Request) -> c_int {
-        barrier(FuncId::MPI_Ibarrier, comm, End::Later(request))
+        barrier(FuncId::MPI_Ibarrier, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.4.
     fn MPI_Bcast(buffer: *mut c_void, count: c_int, datatype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let data = Named { address: buffer, count: i64::from(count), datatype };
-        bcast(FuncId::MPI_Bcast, data, root, comm, End::Here)
+        let data = BufferArgs { address: buffer, count: i64::from(count), datatype };
+        bcast(FuncId::MPI_Bcast, data, root, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Ibcast(buffer: *mut c_void, count: c_int, datatype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let data = Named { address: buffer, count: i64::from(count), datatype };
-        bcast(FuncId::MPI_Ibcast, data, root, comm, End::Later(request))
+        let data = BufferArgs { address: buffer, count: i64::from(count), datatype };
+        bcast(FuncId::MPI_Ibcast, data, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.5.
     fn MPI_Gather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        gather(FuncId::MPI_Gather, send, receive, root, comm, End::Here)
+        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        gather(FuncId::MPI_Gather, send, receive, root, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Igather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        gather(FuncId::MPI_Igather, send, receive, root, comm, End::Later(request))
+        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        gather(FuncId::MPI_Igather, send, receive, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.6.
     fn MPI_Scatter(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        scatter(FuncId::MPI_Scatter, send, receive, root, comm, End::Here)
+        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        scatter(FuncId::MPI_Scatter, send, receive, root, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Iscatter(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        scatter(FuncId::MPI_Iscatter, send, receive, root, comm, End::Later(request))
+        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        scatter(FuncId::MPI_Iscatter, send, receive, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.7.
     fn MPI_Allgather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        allgather(FuncId::MPI_Allgather, send, receive, comm, End::Here)
+        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        allgather(FuncId::MPI_Allgather, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Iallgather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        allgather(FuncId::MPI_Iallgather, send, receive, comm, End::Later(request))
+        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        allgather(FuncId::MPI_Iallgather, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.8.
     fn MPI_Alltoall(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        alltoall(FuncId::MPI_Alltoall, send, receive, comm, End::Here)
+        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        alltoall(FuncId::MPI_Alltoall, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Ialltoall(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        alltoall(FuncId::MPI_Ialltoall, send, receive, comm, End::Later(request))
+        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        alltoall(FuncId::MPI_Ialltoall, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.4.
     fn MPI_Bcast_c(buffer: *mut c_void, count: Count, datatype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let data = Named { address: buffer, count, datatype };
-        bcast(FuncId::MPI_Bcast_c, data, root, comm, End::Here)
+        let data = BufferArgs { address: buffer, count, datatype };
+        bcast(FuncId::MPI_Bcast_c, data, root, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Ibcast_c(buffer: *mut c_void, count: Count, datatype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let data = Named { address: buffer, count, datatype };
-        bcast(FuncId::MPI_Ibcast_c, data, root, comm, End::Later(request))
+        let data = BufferArgs { address: buffer, count, datatype };
+        bcast(FuncId::MPI_Ibcast_c, data, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.5.
     fn MPI_Gather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
-        gather(FuncId::MPI_Gather_c, send, receive, root, comm, End::Here)
+        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
+        gather(FuncId::MPI_Gather_c, send, receive, root, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Igather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
-        gather(FuncId::MPI_Igather_c, send, receive, root, comm, End::Later(request))
+        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
+        gather(FuncId::MPI_Igather_c, send, receive, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.6.
     fn MPI_Scatter_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
-        scatter(FuncId::MPI_Scatter_c, send, receive, root, comm, End::Here)
+        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
+        scatter(FuncId::MPI_Scatter_c, send, receive, root, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Iscatter_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
-        scatter(FuncId::MPI_Iscatter_c, send, receive, root, comm, End::Later(request))
+        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
+        scatter(FuncId::MPI_Iscatter_c, send, receive, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.7.
     fn MPI_Allgather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
-        allgather(FuncId::MPI_Allgather_c, send, receive, comm, End::Here)
+        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
+        allgather(FuncId::MPI_Allgather_c, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Iallgather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
-        allgather(FuncId::MPI_Iallgather_c, send, receive, comm, End::Later(request))
+        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
+        allgather(FuncId::MPI_Iallgather_c, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.8.
     fn MPI_Alltoall_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
-        alltoall(FuncId::MPI_Alltoall_c, send, receive, comm, End::Here)
+        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
+        alltoall(FuncId::MPI_Alltoall_c, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Ialltoall_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
-        alltoall(FuncId::MPI_Ialltoall_c, send, receive, comm, End::Later(request))
+        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
+        alltoall(FuncId::MPI_Ialltoall_c, send, receive, comm, CallForm::Nonblocking(request))
     }
 
 }

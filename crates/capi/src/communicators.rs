@@ -1,13 +1,14 @@
 //! Communicators (MPI-5.0 chapter 7).
 //!
-//! A collective call that is wrong takes part as far as it can: the others must not wait for ever. So a null pointer
-//! for the result is an error after the communicator was made, which is then freed again.
+//! A collective call with wrong arguments takes part as far as it can, so that other ranks do not
+//! wait forever. So a null pointer for the result becomes an error only after the communicator was
+//! made, and the communicator is freed.
 
 use crate::attributes;
 use crate::duplicates;
-use crate::errhandlers::{self, Kind};
+use crate::errhandlers::{self, HandlerKind};
 use crate::errors::{on_comm, outcome};
-use crate::hints::Wanted;
+use crate::hints::CommInfo;
 use crate::info;
 use crate::library::{Running, fetch, library, null, put};
 use crate::on::On;
@@ -24,7 +25,7 @@ use oxmpi_objects::group::Group;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-/// A handle for a new communicator, which its error handler will be told.
+/// Inserts a new communicator into the table. Its error handler gets the handle.
 pub(crate) fn enlist(library: &Running, made: Communicator) -> Comm {
     let made = Arc::new(made);
     let handle = library.communicators.insert(Arc::clone(&made)).raw() as Comm;
@@ -32,7 +33,7 @@ pub(crate) fn enlist(library: &Running, made: Communicator) -> Comm {
     handle
 }
 
-/// Gives a new communicator its handle.
+/// Stores the handle of a new communicator for the program.
 pub(crate) fn give(library: &Running, place: *mut Comm, what: &str, made: Communicator) -> Result<()> {
     if place.is_null() {
         library.process.close(&made);
@@ -43,7 +44,7 @@ pub(crate) fn give(library: &Running, place: *mut Comm, what: &str, made: Commun
     unsafe { put(place, handle, what) }
 }
 
-/// As [`give`] where there may be no communicator for this process.
+/// The same for a communicator that this process may not be a member of.
 fn give_if_any(library: &Running, place: *mut Comm, made: Option<Communicator>) -> Result<()> {
     match made {
         Some(made) => give(library, place, "newcomm", made),
@@ -52,8 +53,7 @@ fn give_if_any(library: &Running, place: *mut Comm, made: Option<Communicator>) 
     }
 }
 
-/// The string that tells a creation from others.
-///
+/// The string that distinguishes creations of communicators.
 /// # Safety
 /// `stringtag` must be null or a string that lives during the call.
 unsafe fn string_tag<'a>(stringtag: *const c_char) -> Result<&'a [u8]> {
@@ -67,7 +67,7 @@ unsafe fn string_tag<'a>(stringtag: *const c_char) -> Result<&'a [u8]> {
     Ok(tag)
 }
 
-/// A group of a call on a communicator, if it comes from the same session.
+/// Checks that a group comes from the session of the communicator.
 fn check_origin(communicator: &Communicator, group: Arc<Group>) -> Result<Arc<Group>> {
     if !group.is_empty() {
         communicator.origin().check_same(group.origin(), abi::MPI_ERR_GROUP, "the group")?;
@@ -75,25 +75,26 @@ fn check_origin(communicator: &Communicator, group: Arc<Group>) -> Result<Arc<Gr
     Ok(group)
 }
 
-/// Runs a call that makes a communicator of groups alone. Its error handler is told of what goes wrong in the call itself.
+/// Runs a call that makes a communicator of groups alone. Errors of the call go to the new
+/// communicator's error handler.
 fn on_creation(
     function: FuncId,
     errhandler: Errhandler,
     call: impl FnOnce(&'static Running, ErrorHandler) -> Result<()>,
 ) -> c_int {
-    let result = library().and_then(|library| call(library, errhandlers::attach(errhandler, Kind::Comm)?));
+    let result =
+        library().and_then(|library| call(library, errhandlers::attach(errhandler, HandlerKind::Comm)?));
     outcome(function, Some(On::Creation(errhandler)), result)
 }
 
-/// How a communicator ends.
+/// The function that ends a communicator.
 #[derive(Clone, Copy)]
-enum End {
+enum Release {
     Free,
     Disconnect,
 }
 
-/// Frees a communicator and its handle.
-fn end(function: FuncId, comm: *mut Comm, how: End) -> c_int {
+fn end(function: FuncId, comm: *mut Comm, how: Release) -> c_int {
     // SAFETY: the C program passes a place with a handle.
     let handle = match unsafe { fetch(comm, "comm") } {
         Ok(handle) => handle,
@@ -107,26 +108,25 @@ fn end(function: FuncId, comm: *mut Comm, how: End) -> c_int {
         let communicator = Arc::clone(&*library.communicator(handle)?);
         attributes::delete_attributes(handle, &communicator.attributes)?;
         match how {
-            End::Free => library.process.close(&communicator),
-            End::Disconnect => library.process.disconnect(&communicator),
+            Release::Free => library.process.close(&communicator),
+            Release::Disconnect => library.process.disconnect(&communicator),
         }
         library.contexts.forget(handle);
         let freed = library.communicators.free(Handle::from_raw(handle as u64));
         freed.map_err(|bad| MpiError::new(abi::MPI_ERR_COMM, bad.to_string()))?;
-        // SAFETY: as above.
+        // SAFETY: `comm` is not null, as `fetch` has checked, and holds a handle.
         unsafe { put(comm, abi::MPI_COMM_NULL, "comm") }
     });
     outcome(function, Some(On::Comm(handle)), result)
 }
 
-/// What an info says of the resource by which a communicator is split.
+/// The resource by which an info splits a communicator.
 fn resource(info: &oxmpi_objects::info::Info, split_type: c_int) -> Option<&str> {
     let set = info.hint("mpi_pset_name").filter(|_| split_type == abi::MPI_COMM_TYPE_RESOURCE_GUIDED);
     set.or_else(|| info.hint("mpi_hw_resource_type"))
 }
 
 mpi! {
-    /// MPI-5.0 section 7.4.1.
     fn MPI_Comm_rank(comm: Comm, rank: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Comm_rank, comm, |_, communicator| {
             // SAFETY: the C program passes a place for an integer.
@@ -134,7 +134,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.4.1.
     fn MPI_Comm_size(comm: Comm, size: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Comm_size, comm, |_, communicator| {
             // SAFETY: the C program passes a place for an integer.
@@ -142,20 +141,20 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.4.2. Collective.
+    /// Collective.
     fn MPI_Comm_dup(comm: Comm, newcomm: *mut Comm) -> c_int {
-        let result = duplicates::duplicate(comm, Ok(Wanted::default()), newcomm);
+        let result = duplicates::duplicate(comm, Ok(CommInfo::default()), newcomm);
         outcome(FuncId::MPI_Comm_dup, Some(On::Comm(comm)), result)
     }
 
-    /// MPI-5.0 section 7.4.2. Collective.
+    /// Collective.
     fn MPI_Comm_split(comm: Comm, color: c_int, key: c_int, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Comm_split, comm, |library, communicator| {
             give_if_any(library, newcomm, library.process.split(communicator, color, key)?)
         })
     }
 
-    /// MPI-5.0 section 7.4.2. Collective.
+    /// Collective.
     fn MPI_Comm_split_type(
         comm: Comm,
         split_type: c_int,
@@ -164,10 +163,10 @@ mpi! {
         newcomm: *mut Comm,
     ) -> c_int {
         on_comm(FuncId::MPI_Comm_split_type, comm, |library, communicator| {
-            let wanted = info::given(info).and_then(|info| Ok((Wanted::of(&info)?, info)));
+            let wanted = info::given(info).and_then(|info| Ok((CommInfo::of(&info)?, info)));
             let (how, component, resource) = match &wanted {
                 Ok((wanted, info)) => (split_type, wanted.component, resource(info, split_type)),
-                // The others must not wait for this rank's part.
+                // The other ranks must not wait for this rank's part.
                 Err(_) => (abi::MPI_UNDEFINED, None, None),
             };
             let made = library.process.split_type_served_by(communicator, (how, key), resource, component)?;
@@ -177,7 +176,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.4.2. Collective.
+    /// Collective.
     fn MPI_Comm_create(comm: Comm, group: GroupHandle, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Comm_create, comm, |library, communicator| {
             let group = library.group(group).and_then(|group| check_origin(communicator, group));
@@ -187,7 +186,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.4.2. Collective over the group. Test: tests/c/comm_from_group.c.
+    /// Collective over the group. Test: tests/c/comm_from_group.c.
     fn MPI_Comm_create_from_group(
         group: GroupHandle,
         stringtag: *const c_char,
@@ -198,7 +197,7 @@ mpi! {
         on_creation(FuncId::MPI_Comm_create_from_group, errhandler, |library, handler| {
             // SAFETY: the C program passes a string.
             let tag = unsafe { string_tag(stringtag) }?;
-            let Wanted { hints, component } = Wanted::given(info)?;
+            let CommInfo { hints, component } = CommInfo::given(info)?;
             let group = library.group(group)?;
             let made = library.process.create_from_group(&group, tag, (handler, component))?;
             if let Some(made) = &made {
@@ -208,7 +207,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.6.2. Collective over both groups. Test: tests/c/comm_from_group.c.
+    /// Collective over both groups. Test: tests/c/comm_from_group.c.
     fn MPI_Intercomm_create_from_groups(
         local_group: GroupHandle,
         local_leader: c_int,
@@ -222,7 +221,7 @@ mpi! {
         on_creation(FuncId::MPI_Intercomm_create_from_groups, errhandler, |library, handler| {
             // SAFETY: the C program passes a string.
             let tag = unsafe { string_tag(stringtag) }?;
-            let Wanted { hints, component } = Wanted::given(info)?;
+            let CommInfo { hints, component } = CommInfo::given(info)?;
             let (local, remote) = (library.group(local_group)?, library.group(remote_group)?);
             let (local, remote) = ((&*local, local_leader), (&*remote, remote_leader));
             let made = library.process.intercomm_create_from_groups(local, remote, tag, (handler, component))?;
@@ -231,7 +230,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.4.2. Collective over the group.
+    /// Collective over the group.
     fn MPI_Comm_create_group(comm: Comm, group: GroupHandle, tag: c_int, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Comm_create_group, comm, |library, communicator| {
             let group = check_origin(communicator, library.group(group)?)?;
@@ -239,7 +238,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.4.1. Both communicators are looked at; nothing is sent.
+    /// Local.
     fn MPI_Comm_compare(comm1: Comm, comm2: Comm, result: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Comm_compare, comm1, |library, communicator| {
             let related = match communicator.compare(&*library.communicator(comm2)?)? {
@@ -253,7 +252,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.6.1.
     fn MPI_Comm_test_inter(comm: Comm, flag: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Comm_test_inter, comm, |_, communicator| {
             // SAFETY: the C program passes a place for an integer.
@@ -261,7 +259,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.6.1.
     fn MPI_Comm_remote_size(comm: Comm, size: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Comm_remote_size, comm, |_, communicator| {
             communicator.check_inter()?;
@@ -270,8 +267,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.6.2. Collective in each of the two groups; peer_comm, remote_leader and tag matter at the
-    /// leaders only.
+    /// Collective in each of the two groups; peer_comm, remote_leader and tag are significant only
+    /// at the leaders.
     fn MPI_Intercomm_create(
         local_comm: Comm,
         local_leader: c_int,
@@ -290,7 +287,7 @@ mpi! {
                 Ok(comm) => (comm, None),
                 Err(error) => (None, Some(error)),
             };
-            // What is wrong at a leader must be told to its group.
+            // The leader must pass its error on to its group.
             let peer = match wrong {
                 None => Ok(comm.as_ref().map(|comm| Peer { comm, leader: remote_leader, tag })),
                 Some(error) => Err(error),
@@ -300,7 +297,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.6.2. Collective over both groups.
+    /// Collective over both groups.
     fn MPI_Intercomm_merge(intercomm: Comm, high: c_int, newintracomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Intercomm_merge, intercomm, |library, communicator| {
             let made = library.process.merge(communicator, high != 0)?;
@@ -308,13 +305,13 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.4.3. What is under way goes on.
+    /// Pending operations continue.
     fn MPI_Comm_free(comm: *mut Comm) -> c_int {
-        end(FuncId::MPI_Comm_free, comm, End::Free)
+        end(FuncId::MPI_Comm_free, comm, Release::Free)
     }
 
-    /// MPI-5.0 section 11.10.4. Waits for what is under way.
+    /// MPI-5.0 section 11.10.4. Waits for pending operations.
     fn MPI_Comm_disconnect(comm: *mut Comm) -> c_int {
-        end(FuncId::MPI_Comm_disconnect, comm, End::Disconnect)
+        end(FuncId::MPI_Comm_disconnect, comm, Release::Disconnect)
     }
 }

@@ -1,4 +1,4 @@
-//! What a datatype was made of, and its name (MPI-5.0 sections 5.1.13 and 7.8).
+//! The constructor arguments of a datatype, and its name (MPI-5.0 sections 5.1.13 and 7.8).
 
 use crate::errors::on_none;
 use crate::fortran_types::handle_of;
@@ -11,7 +11,7 @@ use oxmpi_objects::datatype::{Combiner, Contents, Datatype};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{CStr, c_char, c_int};
 
-/// The contents, which the functions without `_c` can give only if no argument was an `MPI_Count`.
+/// The contents. The functions without `_c` can return them only if no argument was an `MPI_Count`.
 fn in_ints(datatype: &Datatype) -> Result<&Contents> {
     let contents = datatype.contents();
     if contents.fits_int() {
@@ -22,7 +22,7 @@ fn in_ints(datatype: &Datatype) -> Result<&Contents> {
     Err(MpiError::new(abi::MPI_ERR_TYPE, text))
 }
 
-/// A type must have been made to have contents.
+/// Checks that a datatype is not predefined: predefined ones have no contents.
 fn check_made(datatype: &Datatype) -> Result<()> {
     if datatype.contents().combiner == Combiner::Named {
         let text = format!("{datatype} is predefined: it was not made of anything");
@@ -31,7 +31,6 @@ fn check_made(datatype: &Datatype) -> Result<()> {
     Ok(())
 }
 
-/// How many arguments of a kind the program has room for, and how many there are.
 fn check_room(name: &str, room: Count, there: usize) -> Result<()> {
     if usize::try_from(room).is_ok_and(|room| room >= there) {
         return Ok(());
@@ -39,8 +38,7 @@ fn check_room(name: &str, room: Count, there: usize) -> Result<()> {
     Err(MpiError::new(abi::MPI_ERR_ARG, format!("{name} is {room}, but there are {there}")))
 }
 
-/// Writes an array where the program wants it.
-///
+/// Copies an array to the program's memory.
 /// # Safety
 /// `place` must be null or have room for the values.
 unsafe fn put_all<T: Copy>(place: *mut T, values: &[T], what: &str) -> Result<()> {
@@ -55,11 +53,10 @@ unsafe fn put_all<T: Copy>(place: *mut T, values: &[T], what: &str) -> Result<()
     Ok(())
 }
 
-/// Writes the types, which get new handles if they are not the library's. Nothing can fail any more when this begins, so
-/// that no handle is lost.
-///
+/// Stores the datatypes. Datatypes of the program get new handles. The caller makes all checks
+/// before, so that no new handle is lost.
 /// # Safety
-/// As [`put_all`].
+/// `place` must be null or have room for the handles.
 unsafe fn put_types(library: &Running, place: *mut Handle, contents: &Contents) -> Result<()> {
     if contents.types.is_empty() {
         return Ok(());
@@ -73,7 +70,6 @@ unsafe fn put_types(library: &Running, place: *mut Handle, contents: &Contents) 
 }
 
 mpi! {
-    /// MPI-5.0 section 5.1.13.
     fn MPI_Type_get_envelope(datatype: Handle, num_integers: *mut c_int, num_addresses: *mut c_int, num_datatypes: *mut c_int, combiner: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Type_get_envelope, |library| {
             let datatype = library.datatype(datatype)?;
@@ -88,7 +84,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.13.
     fn MPI_Type_get_envelope_c(datatype: Handle, num_integers: *mut Count, num_addresses: *mut Count, num_large_counts: *mut Count, num_datatypes: *mut Count, combiner: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Type_get_envelope_c, |library| {
             let datatype = library.datatype(datatype)?;
@@ -104,7 +99,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.13. The types are new ones for the program to free, if they are not predefined.
+    /// The types are new ones for the program to free, if they are not predefined.
     fn MPI_Type_get_contents(datatype: Handle, max_integers: c_int, max_addresses: c_int, max_datatypes: c_int, array_of_integers: *mut c_int, array_of_addresses: *mut Aint, array_of_datatypes: *mut Handle) -> c_int {
         on_none(FuncId::MPI_Type_get_contents, |library| {
             let datatype = library.datatype(datatype)?;
@@ -122,7 +117,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.13.
     fn MPI_Type_get_contents_c(datatype: Handle, max_integers: Count, max_addresses: Count, max_large_counts: Count, max_datatypes: Count, array_of_integers: *mut c_int, array_of_addresses: *mut Aint, array_of_large_counts: *mut Count, array_of_datatypes: *mut Handle) -> c_int {
         on_none(FuncId::MPI_Type_get_contents_c, |library| {
             let datatype = library.datatype(datatype)?;
@@ -142,19 +136,19 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.8. The null handle has a name too.
+    /// MPI_DATATYPE_NULL has a name too.
     fn MPI_Type_get_name(datatype: Handle, type_name: *mut c_char, resultlen: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Type_get_name, |library| {
             let name = match datatype {
                 abi::MPI_DATATYPE_NULL => Box::from(&b"MPI_DATATYPE_NULL"[..]),
                 _ => library.datatype(datatype)?.name(),
             };
-            // SAFETY: the C program passes room for MPI_MAX_OBJECT_NAME characters, and a place for an integer.
+            // SAFETY: the C program passes MPI_MAX_OBJECT_NAME characters and an integer.
             unsafe { put_named(&name, abi::MPI_MAX_OBJECT_NAME, type_name, "type_name", resultlen) }
         })
     }
 
-    /// MPI-5.0 section 7.8. What is longer than MPI_MAX_OBJECT_NAME is cut off.
+    /// A name that is longer than MPI_MAX_OBJECT_NAME is cut.
     fn MPI_Type_set_name(datatype: Handle, type_name: *const c_char) -> c_int {
         on_none(FuncId::MPI_Type_set_name, |library| {
             let datatype = library.datatype(datatype)?;

@@ -1,18 +1,21 @@
-//! From the handle of a communicator to its context, by one load: what the calls need that take the low-latency path.
+//! A cache from a communicator's handle to its context, for calls on the low-latency path. A lookup
+//! is one load.
 
 use oxmpi_abi::types::Comm;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The contexts of communicators that were used lately. A handle that is not here is looked up among all communicators, which notes it.
+/// The contexts of recently used communicators. The table is searched for a handle that is not in
+/// the cache, and the handle is added.
 #[derive(Debug)]
 pub(crate) struct ContextCache {
-    /// By the lowest bits of the handle: 12 bits of its generation and all of its index, then 20 bits of the context.
+    /// Indexed by the lowest bits of the handle. An entry has 12 bits of the handle's generation
+    /// and its whole index, then 20 bits of the context.
     entries: [AtomicU64; ENTRIES],
 }
 
 const ENTRIES: usize = 128;
 const CONTEXT_BITS: u32 = 20;
-/// No communicator has this key, and no context this number.
+/// Not an entry of any communicator.
 const EMPTY: u64 = u64::MAX;
 
 impl ContextCache {
@@ -20,15 +23,15 @@ impl ContextCache {
         ContextCache { entries: std::array::from_fn(|_| AtomicU64::new(EMPTY)) }
     }
 
-    /// The context of the communicator with this handle, if it is here. A handle that was freed is not, unless its place is used by
-    /// the 4096th one since.
+    /// The context of a communicator, if it is in the cache. A freed handle is not found, unless
+    /// its table entry was reused exactly 4096 times.
     #[inline(always)]
     pub(crate) fn get(&self, comm: Comm) -> Option<u32> {
         let word = self.entries[place(comm)].load(Ordering::Relaxed);
         if word >> CONTEXT_BITS == key(comm) { Some(word as u32 & ((1 << CONTEXT_BITS) - 1)) } else { None }
     }
 
-    /// Notes the context of a communicator, whose handle is in use.
+    /// Adds the context of a communicator whose handle is in use.
     pub(crate) fn note(&self, comm: Comm, context: u32) {
         let word = key(comm) << CONTEXT_BITS | u64::from(context);
         if context >> CONTEXT_BITS == 0 && word != EMPTY {
@@ -36,7 +39,7 @@ impl ContextCache {
         }
     }
 
-    /// Forgets a communicator whose handle is about to be freed.
+    /// Removes a communicator before its handle is freed.
     pub(crate) fn forget(&self, comm: Comm) {
         if self.get(comm).is_some() {
             self.entries[place(comm)].store(EMPTY, Ordering::Relaxed);
@@ -52,7 +55,7 @@ const fn place(comm: Comm) -> usize {
 #[inline(always)]
 const fn key(comm: Comm) -> u64 {
     let raw = comm as u64;
-    // All bits but the 20 uppermost: those of a generation are there last.
+    // The uppermost 20 bits are those of the generation that change last.
     raw & (u64::MAX >> CONTEXT_BITS)
 }
 
@@ -62,7 +65,7 @@ mod tests {
     use oxmpi_abi::constants::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD};
 
     #[test]
-    fn a_context_is_found_by_its_handle_until_that_is_freed() {
+    fn a_context_is_found_until_its_handle_is_freed() {
         let cache = ContextCache::new();
         let made = 0x0000_0003_0000_1005;
         assert!([MPI_COMM_WORLD, MPI_COMM_NULL, 0, made].iter().all(|comm| cache.get(*comm).is_none()));
@@ -71,7 +74,7 @@ mod tests {
         cache.note(made, 7);
         let found = [MPI_COMM_WORLD, MPI_COMM_SELF, made].map(|comm| cache.get(comm));
         assert_eq!(found, [Some(0), Some(2), Some(7)]);
-        // Another generation, and another index with the same place.
+        // Another generation, and another index with the same entry.
         for other in [0x0000_0004_0000_1005, 0x0000_0003_0000_1085, 0x0000_0003_0100_1005] {
             assert_eq!(cache.get(other), None);
             cache.forget(other);
@@ -82,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_one_place_stays_and_a_number_without_room_is_not_noted() {
+    fn the_latest_context_of_an_entry_stays_and_large_numbers_are_not_cached() {
         let cache = ContextCache::new();
         let (first, second) = (0x1005, 0x1005 + ENTRIES as Comm);
         cache.note(first, 1);

@@ -15,7 +15,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// Gives a new datatype its handle.
+/// Stores the handle of a new datatype for the program.
 fn give(library: &Running, place: *mut Handle, made: Result<Arc<Datatype>>) -> Result<()> {
     if place.is_null() {
         return Err(null("newtype"));
@@ -25,7 +25,6 @@ fn give(library: &Running, place: *mut Handle, made: Result<Arc<Datatype>>) -> R
     unsafe { put(place, handle.raw() as Handle, "newtype") }
 }
 
-/// Makes a datatype of an old one.
 pub(crate) fn derive(
     function: FuncId,
     old: Handle,
@@ -39,11 +38,10 @@ pub(crate) fn derive(
     })
 }
 
-/// Numbers of the plain or the large form, as 64 bits.
+/// Numbers of the plain or the large form, widened to 64 bits.
 pub(crate) type Widened = ShortList<i64, 16>;
 
 /// An array of numbers.
-///
 /// # Safety
 /// `first` must be null or point to `count` numbers.
 pub(crate) unsafe fn numbers<T: Copy + Into<i64>>(
@@ -56,26 +54,25 @@ pub(crate) unsafe fn numbers<T: Copy + Into<i64>>(
     Ok(unsafe { array(first, count, what) }?.iter().map(|n| (*n).into()).collect())
 }
 
-/// As [`numbers`], for displacements in bytes.
-///
+/// An array of displacements in bytes.
 /// # Safety
-/// As [`numbers`].
+/// `first` must be null or point to `count` numbers.
 unsafe fn displacements<'a>(first: *const Aint, count: i64, what: &str) -> Result<&'a [isize]> {
     let count = check_count(count)?;
     // SAFETY: by the contract of this function; MPI_Count and MPI_Aint are both 64 bits here.
     unsafe { array(first, count, what) }
 }
 
-/// Asks a datatype for two numbers.
-fn ask<T: Copy>(
+fn put_bounds<T: Copy>(
     function: FuncId,
     datatype: Handle,
     (first, second): (*mut T, *mut T),
-    answer: fn(&Bounds) -> (T, T),
+    pair_of: fn(&Bounds) -> (T, T),
 ) -> c_int {
     on_none(function, |library| {
-        // SAFETY: nothing is freed and no function of the program called: what answers is given nothing but numbers.
-        let (one, two) = answer(unsafe { library.glance_at_datatype(datatype) }?.bounds());
+        // SAFETY: `pair_of` gets the bounds alone: it frees nothing and calls no function of the
+        // program.
+        let (one, two) = pair_of(unsafe { library.glance_at_datatype(datatype) }?.bounds());
         // SAFETY: the C program passes places for two numbers.
         unsafe {
             put(first, one, "lb")?;
@@ -84,7 +81,7 @@ fn ask<T: Copy>(
     })
 }
 
-/// A datatype that is to be freed, if its attributes must be deleted before.
+/// The datatype to free, if it has attributes, which must be deleted before.
 #[inline(always)]
 fn with_attributes(library: &Running, handle: Handle) -> Result<Option<Arc<Datatype>>> {
     // SAFETY: nothing is freed and no function of the program called.
@@ -98,7 +95,6 @@ fn with_attributes(library: &Running, handle: Handle) -> Result<Option<Arc<Datat
     Ok(datatype.attributes.were_set().then(|| Arc::clone(&datatype)))
 }
 
-/// Makes a struct.
 ///
 /// # Safety
 /// Each array must be null or point to `count` elements.
@@ -129,26 +125,22 @@ unsafe fn structure<T: Copy + Into<i64>>(
 }
 
 mpi! {
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_contiguous(count: c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_contiguous, oldtype, newtype, |old| Datatype::contiguous(Form::Int, i64::from(count), old))
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_vector(count: c_int, blocklength: c_int, stride: c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_vector, oldtype, newtype, |old| {
             Datatype::vector(Form::Int, i64::from(count), i64::from(blocklength), i64::from(stride), old)
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_hvector(count: c_int, blocklength: c_int, stride: Aint, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_create_hvector, oldtype, newtype, |old| {
             Datatype::hvector(Form::Int, i64::from(count), i64::from(blocklength), stride, old)
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_indexed(count: c_int, array_of_blocklengths: *const c_int, array_of_displacements: *const c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_indexed, oldtype, newtype, |old| {
             // SAFETY: the C program passes arrays of `count` numbers.
@@ -159,7 +151,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_hindexed(count: c_int, array_of_blocklengths: *const c_int, array_of_displacements: *const Aint, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_create_hindexed, oldtype, newtype, |old| {
             // SAFETY: the C program passes arrays of `count` numbers.
@@ -170,7 +161,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_indexed_block(count: c_int, blocklength: c_int, array_of_displacements: *const c_int, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_create_indexed_block, oldtype, newtype, |old| {
             // SAFETY: the C program passes an array of `count` numbers.
@@ -179,7 +169,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_hindexed_block(count: c_int, blocklength: c_int, array_of_displacements: *const Aint, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_create_hindexed_block, oldtype, newtype, |old| {
             // SAFETY: the C program passes an array of `count` numbers.
@@ -188,39 +177,33 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_struct(count: c_int, array_of_blocklengths: *const c_int, array_of_displacements: *const Aint, array_of_types: *const Handle, newtype: *mut Handle) -> c_int {
         // SAFETY: the C program passes arrays of `count` elements.
         unsafe { structure((FuncId::MPI_Type_create_struct, Form::Int), count.into(), array_of_blocklengths, array_of_displacements, array_of_types, newtype) }
     }
 
-    /// MPI-5.0 section 5.1.7.
     fn MPI_Type_create_resized(oldtype: Handle, lb: Aint, extent: Aint, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_create_resized, oldtype, newtype, |old| {
             Datatype::resized(Form::Int, lb, extent, old)
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_contiguous_c(count: Count, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_contiguous_c, oldtype, newtype, |old| Datatype::contiguous(Form::Count, count, old))
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_vector_c(count: Count, blocklength: Count, stride: Count, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_vector_c, oldtype, newtype, |old| {
             Datatype::vector(Form::Count, count, blocklength, stride, old)
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_hvector_c(count: Count, blocklength: Count, stride: Count, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_create_hvector_c, oldtype, newtype, |old| {
             Datatype::hvector(Form::Count, count, blocklength, stride as isize, old)
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_indexed_c(count: Count, array_of_blocklengths: *const Count, array_of_displacements: *const Count, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_indexed_c, oldtype, newtype, |old| {
             // SAFETY: the C program passes arrays of `count` numbers.
@@ -231,7 +214,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_hindexed_c(count: Count, array_of_blocklengths: *const Count, array_of_displacements: *const Count, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_create_hindexed_c, oldtype, newtype, |old| {
             // SAFETY: the C program passes arrays of `count` numbers.
@@ -242,7 +224,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_indexed_block_c(count: Count, blocklength: Count, array_of_displacements: *const Count, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_create_indexed_block_c, oldtype, newtype, |old| {
             // SAFETY: the C program passes an array of `count` numbers.
@@ -251,7 +232,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_hindexed_block_c(count: Count, blocklength: Count, array_of_displacements: *const Count, oldtype: Handle, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_create_hindexed_block_c, oldtype, newtype, |old| {
             // SAFETY: the C program passes an array of `count` numbers.
@@ -260,20 +240,18 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.2.
     fn MPI_Type_create_struct_c(count: Count, array_of_blocklengths: *const Count, array_of_displacements: *const Count, array_of_types: *const Handle, newtype: *mut Handle) -> c_int {
-        // SAFETY: the C program passes arrays of `count` elements; MPI_Count and MPI_Aint are both 64 bits here.
+        // SAFETY: the C program passes arrays of `count` elements; MPI_Count and MPI_Aint are both
+        // 64 bits here.
         unsafe { structure((FuncId::MPI_Type_create_struct_c, Form::Count), count, array_of_blocklengths, array_of_displacements.cast(), array_of_types, newtype) }
     }
 
-    /// MPI-5.0 section 5.1.7.
     fn MPI_Type_create_resized_c(oldtype: Handle, lb: Count, extent: Count, newtype: *mut Handle) -> c_int {
         derive(FuncId::MPI_Type_create_resized_c, oldtype, newtype, |old| {
             Datatype::resized(Form::Count, lb as isize, extent as isize, old)
         })
     }
 
-    /// MPI-5.0 section 5.1.10.
     fn MPI_Type_dup(oldtype: Handle, newtype: *mut Handle) -> c_int {
         on_none(FuncId::MPI_Type_dup, |library| {
             let old = Arc::clone(&*library.datatype(oldtype)?);
@@ -287,7 +265,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.9.
     fn MPI_Type_commit(datatype: *mut Handle) -> c_int {
         on_none(FuncId::MPI_Type_commit, |library| {
             // SAFETY: the C program passes a place with a handle.
@@ -298,7 +275,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.9. Operations under way keep the datatype.
+    /// Pending operations keep the datatype.
     fn MPI_Type_free(datatype: *mut Handle) -> c_int {
         on_none(FuncId::MPI_Type_free, |library| {
             // SAFETY: the C program passes a place with a handle.
@@ -308,12 +285,12 @@ mpi! {
             }
             let freed = library.datatypes.free(table::Handle::from_raw(handle as u64));
             freed.map_err(|bad| MpiError::new(abi::MPI_ERR_TYPE, bad.to_string()))?;
-            // SAFETY: as above.
+            // SAFETY: `datatype` is not null, as `fetch` has checked, and holds a handle.
             unsafe { put(datatype, abi::MPI_DATATYPE_NULL, "datatype") }
         })
     }
 
-    /// MPI-5.0 section 5.1.5. MPI_UNDEFINED if the size does not fit.
+    /// MPI_UNDEFINED if the size does not fit.
     fn MPI_Type_size(datatype: Handle, size: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Type_size, |library| {
             // SAFETY: nothing is freed and no function of the program called.
@@ -323,7 +300,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.5.
     fn MPI_Type_size_c(datatype: Handle, size: *mut Count) -> c_int {
         on_none(FuncId::MPI_Type_size_c, |library| {
             // SAFETY: nothing is freed and no function of the program called.
@@ -333,7 +309,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.5.
     fn MPI_Type_size_x(datatype: Handle, size: *mut Count) -> c_int {
         on_none(FuncId::MPI_Type_size_x, |library| {
             // SAFETY: nothing is freed and no function of the program called.
@@ -343,37 +318,30 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.7.
     fn MPI_Type_get_extent(datatype: Handle, lb: *mut Aint, extent: *mut Aint) -> c_int {
-        ask(FuncId::MPI_Type_get_extent, datatype, (lb, extent), |b| (b.lb(), b.extent()))
+        put_bounds(FuncId::MPI_Type_get_extent, datatype, (lb, extent), |b| (b.lb(), b.extent()))
     }
 
-    /// MPI-5.0 section 5.1.8.
     fn MPI_Type_get_true_extent(datatype: Handle, true_lb: *mut Aint, true_extent: *mut Aint) -> c_int {
-        ask(FuncId::MPI_Type_get_true_extent, datatype, (true_lb, true_extent), |b| (b.true_lb(), b.true_extent()))
+        put_bounds(FuncId::MPI_Type_get_true_extent, datatype, (true_lb, true_extent), |b| (b.true_lb(), b.true_extent()))
     }
 
-    /// MPI-5.0 section 5.1.7.
     fn MPI_Type_get_extent_c(datatype: Handle, lb: *mut Count, extent: *mut Count) -> c_int {
-        ask(FuncId::MPI_Type_get_extent_c, datatype, (lb, extent), |b| (b.lb() as Count, b.extent() as Count))
+        put_bounds(FuncId::MPI_Type_get_extent_c, datatype, (lb, extent), |b| (b.lb() as Count, b.extent() as Count))
     }
 
-    /// MPI-5.0 section 5.1.8.
     fn MPI_Type_get_true_extent_c(datatype: Handle, true_lb: *mut Count, true_extent: *mut Count) -> c_int {
-        ask(FuncId::MPI_Type_get_true_extent_c, datatype, (true_lb, true_extent), |b| (b.true_lb() as Count, b.true_extent() as Count))
+        put_bounds(FuncId::MPI_Type_get_true_extent_c, datatype, (true_lb, true_extent), |b| (b.true_lb() as Count, b.true_extent() as Count))
     }
 
-    /// MPI-5.0 section 5.1.7.
     fn MPI_Type_get_extent_x(datatype: Handle, lb: *mut Count, extent: *mut Count) -> c_int {
-        ask(FuncId::MPI_Type_get_extent_x, datatype, (lb, extent), |b| (b.lb() as Count, b.extent() as Count))
+        put_bounds(FuncId::MPI_Type_get_extent_x, datatype, (lb, extent), |b| (b.lb() as Count, b.extent() as Count))
     }
 
-    /// MPI-5.0 section 5.1.8.
     fn MPI_Type_get_true_extent_x(datatype: Handle, true_lb: *mut Count, true_extent: *mut Count) -> c_int {
-        ask(FuncId::MPI_Type_get_true_extent_x, datatype, (true_lb, true_extent), |b| (b.true_lb() as Count, b.true_extent() as Count))
+        put_bounds(FuncId::MPI_Type_get_true_extent_x, datatype, (true_lb, true_extent), |b| (b.true_lb() as Count, b.true_extent() as Count))
     }
 
-    /// MPI-5.0 section 5.1.5.
     fn MPI_Get_address(location: *const c_void, address: *mut Aint) -> c_int {
         on_none(FuncId::MPI_Get_address, |_| {
             // SAFETY: the C program passes a place for an address.

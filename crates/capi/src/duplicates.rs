@@ -1,9 +1,9 @@
-//! Duplicates of communicators (MPI-5.0 section 7.4.2): what goes with them.
+//! Duplicates of communicators (MPI-5.0 section 7.4.2), with attributes and hints.
 
 use crate::attributes::copy_attributes;
 use crate::communicators::{enlist, give};
 use crate::errors::outcome;
-use crate::hints::Wanted;
+use crate::hints::CommInfo;
 use crate::library::{library, null, put};
 use crate::on::On;
 use oxmpi_abi::FuncId;
@@ -12,10 +12,10 @@ use oxmpi_objects::error::Result;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// Duplicates a communicator with its attributes, and with what is wanted of it (MPI-5.0 section 7.4.2: those of the old one
-/// are not inherited). A rank whose copy functions fail, or whose info is wrong, takes part all the same, so that the others do
-/// not wait for it.
-pub(crate) fn duplicate(comm: Comm, wanted: Result<Wanted>, newcomm: *mut Comm) -> Result<()> {
+/// Duplicates a communicator with its attributes and the given hints (MPI-5.0 section 7.4.2: hints
+/// are not inherited). A rank with a failing copy function or a wrong info takes part all the same,
+/// so that other ranks do not wait for it.
+pub(crate) fn duplicate(comm: Comm, wanted: Result<CommInfo>, newcomm: *mut Comm) -> Result<()> {
     let library = library()?;
     let communicator = Arc::clone(&*library.communicator(comm)?);
     let copied = wanted.and_then(|wanted| Ok((wanted, copy_attributes(comm, &communicator.attributes)?)));
@@ -42,17 +42,18 @@ pub(crate) fn duplicate(comm: Comm, wanted: Result<Wanted>, newcomm: *mut Comm) 
     }
 }
 
-/// Where the handle of a communicator is written when a request completes, by whichever thread is in the library then.
-pub(crate) struct Place(pub(crate) *mut Comm);
+/// The address for a communicator's handle, which any thread in the library writes when the request
+/// completes.
+pub(crate) struct NewCommPlace(pub(crate) *mut Comm);
 
-// SAFETY: the program leaves the place alone until the request is complete (MPI-5.0 section 7.4.2), and learns of that
-// with the lane's lock, under which it is written.
-unsafe impl Send for Place {}
+// SAFETY: the program does not access the address until the request is complete (MPI-5.0 section
+// 7.4.2), and learns of the completion under the lane's lock, under which the handle is written.
+unsafe impl Send for NewCommPlace {}
 
-/// As [`duplicate`], without waiting. Attributes are copied now; the duplicate gets them when it is made.
+/// Starts a duplication. The attributes are copied now; the duplicate gets them when it is made.
 pub(crate) fn duplicate_later(
     comm: Comm,
-    wanted: Result<Wanted>,
+    wanted: Result<CommInfo>,
     newcomm: *mut Comm,
     request: *mut Request,
 ) -> Result<()> {
@@ -64,17 +65,17 @@ pub(crate) fn duplicate_later(
     };
     let copied =
         places.and(wanted).and_then(|wanted| Ok((wanted, copy_attributes(comm, &communicator.attributes)?)));
-    let (Wanted { hints, component }, copied) = match copied {
+    let (CommInfo { hints, component }, copied) = match copied {
         Ok(copied) => copied,
         Err(error) => {
-            // The others must not wait for this rank's part.
+            // The other ranks must not wait for this rank's part.
             library.process.idup_for_others(&communicator)?;
             return Err(error);
         }
     };
-    let place = Place(newcomm);
+    let place = NewCommPlace(newcomm);
     let started = library.process.idup(&communicator, component, move |made| {
-        let Place(newcomm) = { place };
+        let NewCommPlace(newcomm) = { place };
         made.set_hints(hints);
         copied.give_to(&made.attributes);
         // SAFETY: not null, and the program's place for a handle until the request is complete.
@@ -85,21 +86,21 @@ pub(crate) fn duplicate_later(
 }
 
 mpi! {
-    /// MPI-5.0 section 7.4.2. Collective. Test: tests/c/info_comm.c.
+    /// Collective. Test: tests/c/info_comm.c.
     fn MPI_Comm_dup_with_info(comm: Comm, info: Info, newcomm: *mut Comm) -> c_int {
-        let wanted = Wanted::given(info);
+        let wanted = CommInfo::given(info);
         outcome(FuncId::MPI_Comm_dup_with_info, Some(On::Comm(comm)), duplicate(comm, wanted, newcomm))
     }
 
-    /// MPI-5.0 section 7.4.2. Collective. Test: tests/c/comm_idup.c.
+    /// Collective. Test: tests/c/comm_idup.c.
     fn MPI_Comm_idup(comm: Comm, newcomm: *mut Comm, request: *mut Request) -> c_int {
-        let result = duplicate_later(comm, Ok(Wanted::default()), newcomm, request);
+        let result = duplicate_later(comm, Ok(CommInfo::default()), newcomm, request);
         outcome(FuncId::MPI_Comm_idup, Some(On::Comm(comm)), result)
     }
 
-    /// MPI-5.0 section 7.4.2. Collective. Test: tests/c/comm_idup.c.
+    /// Collective. Test: tests/c/comm_idup.c.
     fn MPI_Comm_idup_with_info(comm: Comm, info: Info, newcomm: *mut Comm, request: *mut Request) -> c_int {
-        let wanted = Wanted::given(info);
+        let wanted = CommInfo::given(info);
         let result = duplicate_later(comm, wanted, newcomm, request);
         outcome(FuncId::MPI_Comm_idup_with_info, Some(On::Comm(comm)), result)
     }

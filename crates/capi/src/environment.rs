@@ -1,9 +1,9 @@
-//! Starting, ending and asking (MPI-5.0 chapters 9 and 11).
+//! Initialisation, finalisation and inquiry (MPI-5.0 chapters 9 and 11).
 
 use crate::checkpoints;
 use crate::errors::{end_job, on_none, outcome, put_string};
 use crate::info;
-use crate::library::{self, Running, World, put, running_unless_closed};
+use crate::library::{self, Running, WorldModel, put, running_unless_closed};
 use crate::life;
 use crate::objects::objects;
 use crate::tool;
@@ -20,19 +20,20 @@ use std::ffi::{c_char, c_int};
 const LEVELS: [c_int; 4] =
     [abi::MPI_THREAD_SINGLE, abi::MPI_THREAD_FUNNELED, abi::MPI_THREAD_SERIALIZED, abi::MPI_THREAD_MULTIPLE];
 
-/// Starts MPI with the wanted thread level, if the environment and the modules leave it; returns the one granted.
+/// Initialises MPI and returns the granted thread level. The environment and the modules can change
+/// the wanted level.
 fn initialize(wanted: c_int) -> Result<c_int> {
-    // A level that the standard does not know is granted as the next lower one.
+    // A level that the standard does not define counts as the next lower one.
     let known = LEVELS.iter().rposition(|level| *level <= wanted).unwrap_or(0);
     if !library::claim_initialization() {
         return Err(MpiError::new(abi::MPI_ERR_OTHER, "MPI was initialised before; it can be only once"));
     }
     let refused = |error: SelectError| MpiError::new(abi::MPI_ERR_OTHER, error.to_string());
     let said = ThreadLevel::from_env().map_err(|error| refused(error.into()))?;
-    let asked = said.map_or(ThreadLevel::ALL[known], |(level, _)| level);
-    let library = life::enter(asked >= ThreadLevel::Serialized)?;
+    let requested = said.map_or(ThreadLevel::ALL[known], |(level, _)| level);
+    let library = life::enter(requested >= ThreadLevel::Serialized)?;
     library.process.check_world_is_served()?;
-    let granted = library.modules.settle(asked).map_err(refused)?.level;
+    let granted = library.modules.settle(requested).map_err(refused)?.level;
     if granted >= ThreadLevel::Serialized {
         library.set_threaded()?;
     }
@@ -43,19 +44,19 @@ fn initialize(wanted: c_int) -> Result<c_int> {
     let wanted_level = said.map_or(wanted, |(level, _)| LEVELS[level as usize]);
     info::settle_environment(library.process.size(), wanted_level);
     let main_thread = std::thread::current().id();
-    library::begin_world(library, World { level, wanted_level, main_thread });
+    library::begin_world(library, WorldModel { level, wanted_level, main_thread });
     tool::mpi_initialized(library)?;
     checkpoints::begin(library);
     Ok(level)
 }
 
-/// The thread level of a plain MPI_Init; `None` if the environment names one that is none.
+/// The thread level of a plain MPI_Init. `None`: the environment names an invalid level.
 pub(crate) fn level_before_init() -> Option<c_int> {
     let said = ThreadLevel::from_env().ok()?;
     Some(said.map_or(abi::MPI_THREAD_SINGLE, |(level, _)| LEVELS[level as usize]))
 }
 
-/// The error of MPI_Finalize without the World Model: sessions have an end of their own.
+/// The error of MPI_Finalize without the World Model. Sessions end by another function.
 fn not_finalizable() -> MpiError {
     match library::library() {
         Ok(_) => {
@@ -67,12 +68,10 @@ fn not_finalizable() -> MpiError {
 }
 
 mpi! {
-    /// MPI-5.0 section 11.2.1.
     fn MPI_Init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
         outcome(FuncId::MPI_Init, None, initialize(abi::MPI_THREAD_SINGLE).map(drop))
     }
 
-    /// MPI-5.0 section 11.2.1.
     fn MPI_Init_thread(
         _argc: *mut c_int,
         _argv: *mut *mut *mut c_char,
@@ -84,27 +83,24 @@ mpi! {
         outcome(FuncId::MPI_Init_thread, None, result)
     }
 
-    /// MPI-5.0 section 11.2.1.
     fn MPI_Initialized(flag: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         let result = unsafe { put(flag, c_int::from(library::is_initialized()), "flag") };
         outcome(FuncId::MPI_Initialized, None, result)
     }
 
-    /// MPI-5.0 section 11.2.3.
     fn MPI_Finalized(flag: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         let result = unsafe { put(flag, c_int::from(library::is_finalized()), "flag") };
         outcome(FuncId::MPI_Finalized, None, result)
     }
 
-    /// MPI-5.0 section 11.2.2.
     fn MPI_Finalize() -> c_int {
         let result = running_unless_closed().ok_or_else(not_finalizable).and_then(Running::end_world);
         outcome(FuncId::MPI_Finalize, None, result)
     }
 
-    /// MPI-5.0 section 11.6.2. Without the World Model it is the level of the process: sessions may have less
+    /// Without the World Model the result is the level of the process: sessions may have less
     /// (MPI_Session_get_info).
     fn MPI_Query_thread(provided: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Query_thread, |library| {
@@ -114,7 +110,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.6.2. Without the World Model it is the thread that called the first MPI_Session_init.
+    /// Without the World Model the main thread is the one that called the first MPI_Session_init.
     fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Is_thread_main, |library| {
             let known = library.world.get().map_or(library.first_thread, |world| world.main_thread);
@@ -124,7 +120,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 9.7. Ends the whole job; does not return.
+    /// Ends the whole job and does not return.
     fn MPI_Abort(_comm: Comm, errorcode: c_int) -> c_int {
         if library::library().is_err() {
             let text = format!("MPI_Abort was called with code {errorcode} while MPI was not initialised");
@@ -133,19 +129,18 @@ mpi! {
         end_job(errorcode, "")
     }
 
-    /// MPI-5.0 section 9.1.2: the kinds of parts of this machine, and whether the calling thread may run on one of each kind
-    /// only. Test: tests/c/hw_resources.c.
+    /// MPI-5.0 section 9.1.2: the kinds of hardware resources, and whether the calling thread may
+    /// run on only one of each kind. Test: tests/c/hw_resources.c.
     fn MPI_Get_hw_resource_info(hw_info: *mut InfoHandle) -> c_int {
         let mut info = Info::new();
         for part in oxmpi_sys::hardware::parts() {
             let value: &[u8] = if part.is_single { b"true" } else { b"false" };
-            // The kernel's names are short.
+            // The kernel's names are within the limits of an info.
             let _ = info.set(format!("linux://{}", part.kind).as_bytes(), value);
         }
         outcome(FuncId::MPI_Get_hw_resource_info, None, info::give(info, hw_info, "hw_info"))
     }
 
-    /// MPI-5.0 section 9.1.2.
     fn MPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
         outcome(FuncId::MPI_Get_processor_name, None, {
             // SAFETY: the C program passes room for MPI_MAX_PROCESSOR_NAME characters.

@@ -1,7 +1,8 @@
-//! Error handlers as objects (MPI-5.0 section 9.3): made, freed, and given to communicators.
+//! Error handlers as objects (MPI-5.0 section 9.3).
 //!
-//! A handler of the program's is counted twice: how many references the program holds (it gets one from `create` and from
-//! each `get`), and how many objects have it. It goes when both counts are zero, so it may be freed while a communicator has it.
+//! A handler of the program has two counts: references of the program (one from `create` and one
+//! from each `get`), and objects with the handler. It is removed when both counts are zero, so the
+//! program may free it while a communicator has it.
 
 use crate::errors::{self, on_comm, outcome};
 use crate::files;
@@ -21,53 +22,50 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// What kind of object a handler is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum HandlerKind {
     Comm,
     Win,
     File,
     Session,
 }
 
-impl Kind {
+impl HandlerKind {
     const fn name(self) -> &'static str {
         match self {
-            Kind::Comm => "communicators",
-            Kind::Win => "windows",
-            Kind::File => "files",
-            Kind::Session => "sessions",
+            HandlerKind::Comm => "communicators",
+            HandlerKind::Win => "windows",
+            HandlerKind::File => "files",
+            HandlerKind::Session => "sessions",
         }
     }
 }
 
-/// A handler that the program has made.
 #[derive(Debug)]
 pub(crate) struct UserHandler {
-    pub(crate) kind: Kind,
-    /// The address of its function.
+    pub(crate) kind: HandlerKind,
     pub(crate) function: usize,
-    counts: Mutex<Counts>,
+    counts: Mutex<HandlerCounts>,
 }
 
 #[derive(Debug)]
-struct Counts {
-    /// References that the program holds.
+struct HandlerCounts {
+    /// References of the program.
     held: usize,
-    /// Objects that have it.
+    /// Objects that have the handler.
     attached: usize,
 }
 
-impl Counts {
+impl HandlerCounts {
     const fn are_zero(&self) -> bool {
         self.held == 0 && self.attached == 0
     }
 }
 
-/// An object's hold on a handler.
-struct Attached(Handle);
+/// An object's reference to a handler.
+struct AttachedHandler(Handle);
 
-impl Drop for Attached {
+impl Drop for AttachedHandler {
     fn drop(&mut self) {
         let errhandlers = &objects().errhandlers;
         let over = errhandlers.get(self.0).is_ok_and(|handler| {
@@ -76,7 +74,7 @@ impl Drop for Attached {
             counts.are_zero()
         });
         if over {
-            // Nobody has it any more, so nobody else frees it.
+            // No reference is left, so no other thread frees the handler.
             let _ = errhandlers.free(self.0);
         }
     }
@@ -86,7 +84,6 @@ fn no_handler(handle: Errhandler, why: impl std::fmt::Display) -> MpiError {
     MpiError::new(abi::MPI_ERR_ERRHANDLER, format!("the error handler {handle:#x}: {why}"))
 }
 
-/// Whether the handle is one of the standard's.
 fn is_predefined(handle: Errhandler) -> Result<bool> {
     match handle {
         abi::MPI_ERRORS_ARE_FATAL | abi::MPI_ERRORS_ABORT | abi::MPI_ERRORS_RETURN => Ok(true),
@@ -97,8 +94,11 @@ fn is_predefined(handle: Errhandler) -> Result<bool> {
     }
 }
 
-/// Changes the counts of a handler of which the program holds a reference.
-fn counted<R>(handle: Errhandler, change: impl FnOnce(&UserHandler, &mut Counts) -> Result<R>) -> Result<R> {
+/// Changes the counts of a handler to which the program has a reference.
+fn counted<R>(
+    handle: Errhandler,
+    change: impl FnOnce(&UserHandler, &mut HandlerCounts) -> Result<R>,
+) -> Result<R> {
     let found = objects().errhandlers.get(Handle::from_raw(handle as u64));
     let handler = found.map_err(|bad| no_handler(handle, bad))?;
     let mut counts = locked(&handler.counts);
@@ -108,8 +108,7 @@ fn counted<R>(handle: Errhandler, change: impl FnOnce(&UserHandler, &mut Counts)
     change(&handler, &mut counts)
 }
 
-/// The handler with this handle, for an object of this kind.
-pub(crate) fn attach(handle: Errhandler, kind: Kind) -> Result<ErrorHandler> {
+pub(crate) fn attach(handle: Errhandler, kind: HandlerKind) -> Result<ErrorHandler> {
     if is_predefined(handle)? {
         return Ok(ErrorHandler::predefined(handle));
     }
@@ -121,48 +120,48 @@ pub(crate) fn attach(handle: Errhandler, kind: Kind) -> Result<ErrorHandler> {
         counts.attached += 1;
         Ok(())
     })?;
-    Ok(ErrorHandler::made(handle, Arc::new(Attached(Handle::from_raw(handle as u64)))))
+    Ok(ErrorHandler::made(handle, Arc::new(AttachedHandler(Handle::from_raw(handle as u64)))))
 }
 
-/// Whether a handle that the program passes may be given to an object of this kind.
-pub(crate) fn is_for(handle: Errhandler, kind: Kind) -> bool {
+/// Whether a handler may be given to an object of this kind.
+pub(crate) fn is_for(handle: Errhandler, kind: HandlerKind) -> bool {
     is_predefined(handle).unwrap_or(false)
         || counted(handle, |handler, _| Ok(handler.kind == kind)).unwrap_or(false)
 }
 
-/// The handle of an object's handler, with a new reference for the program.
+/// The handle of an object's handler, with a new reference of the program.
 pub(crate) fn refer(cell: &HandlerCell) -> Errhandler {
     let handler = cell.get();
-    // The object has it, so it is there.
+    // The handler exists, as the object has it.
     if let Ok(made) = objects().errhandlers.get(Handle::from_raw(handler.handle as u64)) {
         locked(&made.counts).held += 1;
     }
     handler.handle
 }
 
-/// The function of a handler of the program's, if that is for objects of this kind.
-pub(crate) fn function_of(handle: Errhandler, kind: Kind) -> Option<usize> {
+/// The function of a program's handler, if the handler is for this kind.
+pub(crate) fn function_of(handle: Errhandler, kind: HandlerKind) -> Option<usize> {
     let handler = objects().errhandlers.get(Handle::from_raw(handle as u64)).ok()?;
     (handler.kind == kind).then_some(handler.function)
 }
 
-/// The handler that an int stands for.
+/// The handle for an int of Fortran.
 pub(crate) fn of_int(int: u32) -> u64 {
     objects().errhandlers.from_int(int).raw()
 }
 
-fn create(kind: Kind, function: Option<usize>, what: &str, place: *mut Errhandler) -> Result<()> {
+fn create(kind: HandlerKind, function: Option<usize>, what: &str, place: *mut Errhandler) -> Result<()> {
     let function = function.ok_or_else(|| null(what))?;
     if place.is_null() {
         return Err(null("errhandler"));
     }
-    let counts = Counts { held: 1, attached: 0 };
+    let counts = HandlerCounts { held: 1, attached: 0 };
     let handle = objects().errhandlers.insert(UserHandler { kind, function, counts: Mutex::new(counts) });
     // SAFETY: the C program passes a place for a handle.
     unsafe { put(place, handle.raw() as Errhandler, "errhandler") }
 }
 
-/// The program gives a reference up.
+/// Frees a reference of the program.
 fn free(handle: Errhandler) -> Result<()> {
     if is_predefined(handle)? {
         return Ok(());
@@ -178,43 +177,41 @@ fn free(handle: Errhandler) -> Result<()> {
     Ok(())
 }
 
-/// Does something with the place of the handler of a file. MPI_FILE_NULL has one, which new files get.
-fn of_file<R>(file: File, ask: impl FnOnce(&HandlerCell) -> Result<R>) -> Result<R> {
+/// Runs a call on the error handler cell of a file. The handler of MPI_FILE_NULL is the default of
+/// new files.
+fn of_file<R>(file: File, query: impl FnOnce(&HandlerCell) -> Result<R>) -> Result<R> {
     match file {
-        abi::MPI_FILE_NULL => ask(&objects().file_handler),
-        _ => ask(files::file(library()?, file)?.errhandler_cell()),
+        abi::MPI_FILE_NULL => query(&objects().file_handler),
+        _ => query(files::file(library()?, file)?.errhandler_cell()),
     }
 }
 
 mpi! {
-    /// MPI-5.0 section 9.3.1. Test: tests/c/errhandler_user.c, like all of this module.
+    /// Test: tests/c/errhandler_user.c, like all of this module.
     fn MPI_Comm_create_errhandler(comm_errhandler_fn: Option<CommErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
         let function = comm_errhandler_fn.map(|f| f as usize);
-        outcome(FuncId::MPI_Comm_create_errhandler, None, create(Kind::Comm, function, "comm_errhandler_fn", errhandler))
+        outcome(FuncId::MPI_Comm_create_errhandler, None, create(HandlerKind::Comm, function, "comm_errhandler_fn", errhandler))
     }
 
-    /// MPI-5.0 section 9.3.2.
     fn MPI_Win_create_errhandler(win_errhandler_fn: Option<WinErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
         let function = win_errhandler_fn.map(|f| f as usize);
-        outcome(FuncId::MPI_Win_create_errhandler, None, create(Kind::Win, function, "win_errhandler_fn", errhandler))
+        outcome(FuncId::MPI_Win_create_errhandler, None, create(HandlerKind::Win, function, "win_errhandler_fn", errhandler))
     }
 
-    /// MPI-5.0 section 9.3.3.
     fn MPI_File_create_errhandler(file_errhandler_fn: Option<FileErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
         let function = file_errhandler_fn.map(|f| f as usize);
-        outcome(FuncId::MPI_File_create_errhandler, None, create(Kind::File, function, "file_errhandler_fn", errhandler))
+        outcome(FuncId::MPI_File_create_errhandler, None, create(HandlerKind::File, function, "file_errhandler_fn", errhandler))
     }
 
-    /// MPI-5.0 section 9.3.4.
     fn MPI_Session_create_errhandler(session_errhandler_fn: Option<SessionErrhandlerFunction>, errhandler: *mut Errhandler) -> c_int {
         let function = session_errhandler_fn.map(|f| f as usize);
-        outcome(FuncId::MPI_Session_create_errhandler, None, create(Kind::Session, function, "session_errhandler_fn", errhandler))
+        outcome(FuncId::MPI_Session_create_errhandler, None, create(HandlerKind::Session, function, "session_errhandler_fn", errhandler))
     }
 
-    /// MPI-5.0 section 9.3.1. Test: tests/c/errhandler_inherit.c.
+    /// Test: tests/c/errhandler_inherit.c.
     fn MPI_Comm_set_errhandler(comm: Comm, errhandler: Errhandler) -> c_int {
         on_comm(FuncId::MPI_Comm_set_errhandler, comm, |library, communicator| {
-            communicator.errhandler_cell().set(attach(errhandler, Kind::Comm)?);
+            communicator.errhandler_cell().set(attach(errhandler, HandlerKind::Comm)?);
             if comm == abi::MPI_COMM_SELF {
                 library.own_handler_is_set.store(true, Ordering::Relaxed);
             }
@@ -222,7 +219,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 9.3.1. The program gets a reference, which it must free.
+    /// The program gets a reference, which it must free.
     fn MPI_Comm_get_errhandler(comm: Comm, errhandler: *mut Errhandler) -> c_int {
         on_comm(FuncId::MPI_Comm_get_errhandler, comm, |_, communicator| {
             if errhandler.is_null() {
@@ -245,16 +242,15 @@ mpi! {
         }
     }
 
-    /// MPI-5.0 section 9.3.3.
     fn MPI_File_set_errhandler(file: File, errhandler: Errhandler) -> c_int {
         let set = of_file(file, |cell| {
-            cell.set(attach(errhandler, Kind::File)?);
+            cell.set(attach(errhandler, HandlerKind::File)?);
             Ok(())
         });
         outcome(FuncId::MPI_File_set_errhandler, Some(On::File(file)), set)
     }
 
-    /// MPI-5.0 section 9.3.3. The program gets a reference, which it must free.
+    /// The program gets a reference, which it must free.
     fn MPI_File_get_errhandler(file: File, errhandler: *mut Errhandler) -> c_int {
         let got = of_file(file, |cell| {
             if errhandler.is_null() {
@@ -274,13 +270,13 @@ mpi! {
         }
     }
 
-    /// MPI-5.0 section 9.3.5. The predefined handlers stay; the place gets MPI_ERRHANDLER_NULL.
+    /// Predefined handlers remain; `errhandler` becomes MPI_ERRHANDLER_NULL.
     fn MPI_Errhandler_free(errhandler: *mut Errhandler) -> c_int {
         outcome(FuncId::MPI_Errhandler_free, None, (|| {
             // SAFETY: the C program passes a place with a handle.
             let handle = unsafe { fetch(errhandler, "errhandler") }?;
             free(handle)?;
-            // SAFETY: as above.
+            // SAFETY: `errhandler` is not null, as `fetch` has checked, and holds a handle.
             unsafe { put(errhandler, abi::MPI_ERRHANDLER_NULL, "errhandler") }
         })())
     }

@@ -1,4 +1,5 @@
-//! Error classes, codes and texts that a program adds (MPI-5.0 section 9.5). They may be used at any time.
+//! Error classes, codes and texts that the program adds (MPI-5.0 section 9.5). The functions may be
+//! called at any time.
 
 use crate::errors::outcome;
 use crate::library::{null, put};
@@ -11,10 +12,9 @@ use oxmpi_objects::errorcode::ErrorCodes;
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The attribute MPI_LASTUSEDCODE, where MPI_Comm_get_attr points.
+/// The value of the attribute MPI_LASTUSEDCODE, to which MPI_Comm_get_attr points.
 static LAST_USED: AtomicI32 = AtomicI32::new(abi::MPI_ERR_LASTCODE);
 
-/// Where the greatest code that was ever used stands.
 pub(crate) fn last_used() -> *const c_int {
     LAST_USED.as_ptr()
 }
@@ -23,7 +23,6 @@ fn change(change: impl FnOnce(&mut ErrorCodes) -> Result<()>) -> Result<()> {
     change(&mut locked(&objects().codes))
 }
 
-/// Adds a number and tells it.
 fn add(place: *mut c_int, what: &str, add: impl FnOnce(&mut ErrorCodes) -> Result<c_int>) -> Result<()> {
     if place.is_null() {
         return Err(null(what));
@@ -31,7 +30,7 @@ fn add(place: *mut c_int, what: &str, add: impl FnOnce(&mut ErrorCodes) -> Resul
     let added = {
         let mut codes = locked(&objects().codes);
         let added = add(&mut codes)?;
-        // With the lock held, so that it never goes back.
+        // The lock is held, so that the value never decreases.
         LAST_USED.store(codes.last_used(), Ordering::Relaxed);
         added
     };
@@ -40,18 +39,16 @@ fn add(place: *mut c_int, what: &str, add: impl FnOnce(&mut ErrorCodes) -> Resul
 }
 
 mpi! {
-    /// MPI-5.0 section 9.5. Test: tests/c/errors_added.c, like all of this module.
+    /// Test: tests/c/errors_added.c, like all of this module.
     fn MPI_Add_error_class(errorclass: *mut c_int) -> c_int {
         outcome(FuncId::MPI_Add_error_class, None, add(errorclass, "errorclass", ErrorCodes::add_class))
     }
 
-    /// MPI-5.0 section 9.5.
     fn MPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int {
         let result = add(errorcode, "errorcode", |codes| codes.add_code(errorclass));
         outcome(FuncId::MPI_Add_error_code, None, result)
     }
 
-    /// MPI-5.0 section 9.5.
     fn MPI_Add_error_string(errorcode: c_int, string: *const c_char) -> c_int {
         // SAFETY: the C program passes a string.
         let string = unsafe { text(string, "string") };
@@ -59,17 +56,16 @@ mpi! {
         outcome(FuncId::MPI_Add_error_string, None, result)
     }
 
-    /// MPI-5.0 section 9.5. The number is not used again.
+    /// The number is not used again.
     fn MPI_Remove_error_class(errorclass: c_int) -> c_int {
         outcome(FuncId::MPI_Remove_error_class, None, change(|codes| codes.remove_class(errorclass)))
     }
 
-    /// MPI-5.0 section 9.5. The number is not used again.
+    /// The number is not used again.
     fn MPI_Remove_error_code(errorcode: c_int) -> c_int {
         outcome(FuncId::MPI_Remove_error_code, None, change(|codes| codes.remove_code(errorcode)))
     }
 
-    /// MPI-5.0 section 9.5.
     fn MPI_Remove_error_string(errorcode: c_int) -> c_int {
         outcome(FuncId::MPI_Remove_error_string, None, change(|codes| codes.remove_text(errorcode)))
     }

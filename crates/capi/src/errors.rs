@@ -1,10 +1,10 @@
-//! Error handlers (MPI-5.0 section 9.3): what happens when a call fails.
+//! Error handlers (MPI-5.0 section 9.3): the actions when a call fails.
 //!
-//! A function computes a `Result`; only when all Rust values of the call are gone does [`raise`] look for the handler
-//! and act. It is the last thing a function does: a handler may leave by longjmp or a C++ exception. The handlers themselves
-//! are objects of module `errhandlers`.
+//! A function computes a `Result`. When all Rust values of the call are dropped, [`raise`] finds
+//! the handler and calls it. This is the last action of a function, as a handler may leave by
+//! longjmp or a C++ exception. The handlers are objects of module `errhandlers`.
 
-use crate::errhandlers::{self, Kind};
+use crate::errhandlers::{self, HandlerKind};
 use crate::files;
 use crate::library::{self, put, running};
 use crate::objects::{locked, objects};
@@ -25,21 +25,21 @@ use std::ffi::{c_char, c_int};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// The connection to the launcher, from MPI_Init on; it stays after MPI_Finalize, because a job can still fail then.
+/// The connection to the launcher, from MPI_Init on. It stays after MPI_Finalize, as a job can
+/// still fail then.
 static LAUNCHER: OnceLock<Arc<Client>> = OnceLock::new();
 
 thread_local! {
-    /// The last error that was returned to this thread: its code, and what the code alone does not say.
+    /// The last error that a call of this thread returned: its code and its full text.
     static LAST: RefCell<Option<(c_int, String)>> = const { RefCell::new(None) };
 }
 
-/// From now on the job is ended through this connection.
 pub(crate) fn end_jobs_through(client: Arc<Client>) {
-    // There is one MPI_Init, so there is one client.
+    // MPI_Init succeeds once, so the cell is set once.
     let _ = LAUNCHER.set(client);
 }
 
-/// Ends a call: success, or its error on the object that it was called on.
+/// Returns the code of a call: success, or the result of the error handler of `on`.
 #[inline(always)]
 pub(crate) fn outcome(function: FuncId, on: Option<On>, result: Result<()>) -> c_int {
     match result {
@@ -48,7 +48,6 @@ pub(crate) fn outcome(function: FuncId, on: Option<On>, result: Result<()>) -> c
     }
 }
 
-/// Runs a call on a communicator.
 #[inline(always)]
 pub(crate) fn on_comm(
     function: FuncId,
@@ -63,90 +62,98 @@ pub(crate) fn on_comm(
     outcome(function, Some(On::Comm(comm)), result)
 }
 
-/// Runs a call on no object with an error handler of its own.
+/// Runs a call on no object that has an error handler.
 #[inline(always)]
 pub(crate) fn on_none(function: FuncId, call: impl FnOnce(&'static library::Running) -> Result<()>) -> c_int {
     outcome(function, None, library::library().and_then(call))
 }
 
-/// Acts on an error as the handler of the object says, and returns the code for the caller.
+/// Handles an error as the error handler says, and returns the code for the caller.
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(function: FuncId, on: Option<On>, error: MpiError) -> c_int {
     let code = error.class();
-    let counts = counting(on);
-    if counts.ends_the_job() {
-        end_job(code, &format!("{function}: {}: {error}\n{}", name(code), advice(code, counts.handle)));
+    let handler = active_handler(on);
+    if handler.ends_the_job() {
+        end_job(code, &format!("{function}: {}: {error}\n{}", name(code), advice(code, handler.handle)));
     }
     note_last(code, function, error);
-    // The handler is told of the operation that failed, the caller where to look (MPI-5.0 section 9.3).
-    let told = match on {
+    // The handler gets the class of the failed operation, the caller MPI_ERR_IN_STATUS or its like
+    // (MPI-5.0 section 9.3).
+    let passed = match on {
         Some(On::Failed(_, of_operation)) => of_operation,
         _ => code,
     };
-    // It is passed the code to be returned, by its address: it may make another of it, even MPI_SUCCESS.
-    let left = counts.call(told);
-    if told == code { left } else { code }
+    // The handler gets the address of the code and may change it, even to MPI_SUCCESS.
+    let left = handler.call(passed);
+    if passed == code { left } else { code }
 }
 
-/// Notes what an error says, for MPI_Error_string.
+/// Keeps the text of an error for MPI_Error_string.
 fn note_last(code: c_int, function: FuncId, error: MpiError) {
-    // A thread that is ending has nobody left to read it.
+    // A thread that ends has no storage for the text, and makes no call that reads it.
     let _ = LAST.try_with(|last| last.replace(Some((code, format!("{function}: {error}")))));
 }
 
-/// Calls the handler of an object with a code of the program's (`MPI_Comm_call_errhandler` and its like). Returns
-/// MPI_SUCCESS, if at all.
+/// Calls the handler of an object with a code of the program (`MPI_Comm_call_errhandler` and its
+/// like). Returns MPI_SUCCESS, unless the handler does not return.
 pub(crate) fn call_handler(function: FuncId, on: On, code: c_int) -> c_int {
-    let counts = counting(Some(on));
-    if counts.ends_the_job() {
-        let text = format!("{function}: the program reports {}\n{}", name(code), advice(code, counts.handle));
+    let handler = active_handler(Some(on));
+    if handler.ends_the_job() {
+        let text =
+            format!("{function}: the program reports {}\n{}", name(code), advice(code, handler.handle));
         end_job(code, &text);
     }
-    counts.call(code);
+    handler.call(code);
     abi::MPI_SUCCESS
 }
 
-/// The handler that counts for an error, and the handle of its object.
+/// The handler for an error, and the handle of its object.
 #[derive(Clone, Copy)]
-struct Counting {
+struct ActiveHandler {
     handle: Errhandler,
-    /// Where the program's function lies, if the handler is one of the program's.
+    /// The address of the program's function, if the program has made the handler.
     function: Option<usize>,
     object: usize,
 }
 
-impl Counting {
-    const fn predefined(handle: Errhandler) -> Counting {
-        Counting { handle, function: None, object: abi::MPI_COMM_NULL }
+impl ActiveHandler {
+    const fn predefined(handle: Errhandler) -> ActiveHandler {
+        ActiveHandler { handle, function: None, object: abi::MPI_COMM_NULL }
     }
 
-    fn of(cell: &HandlerCell, object: usize, kind: Kind) -> Counting {
+    fn of(cell: &HandlerCell, object: usize, kind: HandlerKind) -> ActiveHandler {
         let handler = cell.get();
-        Counting { handle: handler.handle, function: errhandlers::function_of(handler.handle, kind), object }
+        ActiveHandler {
+            handle: handler.handle,
+            function: errhandlers::function_of(handler.handle, kind),
+            object,
+        }
     }
 
-    /// The handler of an object of which only the place of its handler is known.
-    fn of_any(cell: &HandlerCell) -> Counting {
+    /// The handler of an object of unknown kind.
+    fn of_any(cell: &HandlerCell) -> ActiveHandler {
         let handle = cell.get().handle;
-        let function = [Kind::Comm, Kind::File, Kind::Win]
+        let function = [HandlerKind::Comm, HandlerKind::File, HandlerKind::Win]
             .into_iter()
             .find_map(|kind| errhandlers::function_of(handle, kind));
-        Counting { handle, function, object: cell.object() }
+        ActiveHandler { handle, function, object: cell.object() }
     }
 
-    /// Whether it is one of those after which there is nothing. MPI_ERRORS_ABORT ends the job as a whole, too: the launcher
-    /// does not end some ranks and let the others go on.
+    /// Whether the handler ends the job. MPI_ERRORS_ABORT ends the whole job, too: the launcher
+    /// cannot end some ranks and let others continue.
     const fn ends_the_job(&self) -> bool {
         matches!(self.handle, abi::MPI_ERRORS_ARE_FATAL | abi::MPI_ERRORS_ABORT)
     }
 
-    /// Calls the program's function, if there is one, and returns what it has made of the code. Nothing of this library is
-    /// locked or borrowed, and no value waits to be dropped: the function may never return.
+    /// Calls the program's function, if there is one, and returns the code that the function
+    /// leaves. The function may never return, so the library holds no lock or borrow, and no value
+    /// waits for its drop.
     fn call(self, code: c_int) -> c_int {
         let Some(function) = self.function else { return code };
-        // SAFETY: it is what MPI_Comm_create_errhandler was given, a pointer to such a function. Those of windows, files and
-        // sessions have the same type, for all handles are addresses.
+        // SAFETY: the address is the argument of MPI_Comm_create_errhandler or its like, a pointer
+        // to such a function. The functions of windows, files and sessions have the same type, as
+        // all handles are addresses.
         let function = unsafe { std::mem::transmute::<usize, CommErrhandlerFunction>(function) };
         let (mut object, mut code) = (self.object, code);
         // SAFETY: both places live until the function returns.
@@ -155,63 +162,75 @@ impl Counting {
     }
 }
 
-/// The handler that counts: that of the object if it has one, or that which a call names for the object that it makes; else
-/// that of MPI_COMM_SELF, and the initial one before MPI_Init and after MPI_Finalize (MPI-5.0 section 9.3). Programs of MPI-3, where
-/// such errors were those of MPI_COMM_WORLD, set that one's alone: then it counts, unless the parameter mpi_strict is set.
-fn counting(on: Option<On>) -> Counting {
+/// The handler for an error (MPI-5.0 section 9.3): the object's, or the one that a call names for
+/// the object that it makes. Else it is MPI_COMM_SELF's, and the initial handler before MPI_Init
+/// and after MPI_Finalize.
+///
+/// In MPI-3 such errors went to the handler of MPI_COMM_WORLD. A program that sets only that one
+/// gets them there, unless the parameter mpi_strict is set.
+fn active_handler(on: Option<On>) -> ActiveHandler {
     if let Some(On::File(file)) = on {
         let made = running().and_then(|library| files::handler_of(library, file));
-        return Counting::of(made.as_deref().unwrap_or(&objects().file_handler), file, Kind::File);
+        return ActiveHandler::of(
+            made.as_deref().unwrap_or(&objects().file_handler),
+            file,
+            HandlerKind::File,
+        );
     }
     match on {
         Some(On::Session(session)) => {
             if let Ok(session) = sessions::find(session) {
-                return Counting::of(&session.errhandler, session.errhandler.object(), Kind::Session);
+                return ActiveHandler::of(
+                    &session.errhandler,
+                    session.errhandler.object(),
+                    HandlerKind::Session,
+                );
             }
         }
-        Some(On::Creation(handle)) if errhandlers::is_for(handle, Kind::Comm) => {
-            let function = errhandlers::function_of(handle, Kind::Comm);
-            return Counting { handle, function, object: abi::MPI_COMM_NULL };
+        Some(On::Creation(handle)) if errhandlers::is_for(handle, HandlerKind::Comm) => {
+            let function = errhandlers::function_of(handle, HandlerKind::Comm);
+            return ActiveHandler { handle, function, object: abi::MPI_COMM_NULL };
         }
-        Some(On::SessionCreation(handle)) if errhandlers::is_for(handle, Kind::Session) => {
-            let function = errhandlers::function_of(handle, Kind::Session);
-            return Counting { handle, function, object: abi::MPI_SESSION_NULL };
+        Some(On::SessionCreation(handle)) if errhandlers::is_for(handle, HandlerKind::Session) => {
+            let function = errhandlers::function_of(handle, HandlerKind::Session);
+            return ActiveHandler { handle, function, object: abi::MPI_SESSION_NULL };
         }
         _ => {}
     }
     let Some(library) = library::library().ok().or_else(library::closed) else {
-        return Counting::predefined(objects().initial_handler);
+        return ActiveHandler::predefined(objects().initial_handler);
     };
     match on {
         Some(On::Comm(comm)) => {
             if let Ok(communicator) = library.communicator(comm) {
-                return Counting::of(communicator.errhandler_cell(), comm, Kind::Comm);
+                return ActiveHandler::of(communicator.errhandler_cell(), comm, HandlerKind::Comm);
             }
         }
         Some(On::Win(win)) => {
             if let Ok(window) = library.window(win) {
-                return Counting::of(window.errhandler_cell(), win, Kind::Win);
+                return ActiveHandler::of(window.errhandler_cell(), win, HandlerKind::Win);
             }
         }
         Some(On::Failed(failed, _)) => {
             if let Some(cell) = library.process.errhandler_of(&failed) {
-                return Counting::of_any(&cell);
+                return ActiveHandler::of_any(&cell);
             }
         }
         _ => {}
     }
     match running().or_else(library::closed) {
         Some(library) if library.strict || library.own_handler_is_set.load(Ordering::Relaxed) => {
-            Counting::of(library.process.own().errhandler_cell(), abi::MPI_COMM_SELF, Kind::Comm)
+            ActiveHandler::of(library.process.own().errhandler_cell(), abi::MPI_COMM_SELF, HandlerKind::Comm)
         }
-        Some(library) => {
-            Counting::of(library.process.world().errhandler_cell(), abi::MPI_COMM_WORLD, Kind::Comm)
-        }
-        None => Counting::predefined(objects().initial_handler),
+        Some(library) => ActiveHandler::of(
+            library.process.world().errhandler_cell(),
+            abi::MPI_COMM_WORLD,
+            HandlerKind::Comm,
+        ),
+        None => ActiveHandler::predefined(objects().initial_handler),
     }
 }
 
-/// What a code is called in reports.
 fn name(code: c_int) -> String {
     if let Some(name) = error_class_name(code) {
         return name.to_owned();
@@ -227,12 +246,10 @@ fn name(code: c_int) -> String {
     }
 }
 
-/// Checks an error code that the program passes.
 pub(crate) fn check_code(code: c_int) -> Result<()> {
     class_of(code).map(drop)
 }
 
-/// The class of an error code.
 pub(crate) fn class_of(code: c_int) -> Result<c_int> {
     let class = locked(&objects().codes).class_of(code);
     class.ok_or_else(|| MpiError::new(abi::MPI_ERR_ARG, format!("errorcode {code} is no error code")))
@@ -260,39 +277,41 @@ fn advice(code: c_int, handler: Errhandler) -> String {
     }
 }
 
-/// Tells the launcher to end the job, and ends this process.
+/// Requests the end of the job from the launcher, and ends this process.
 pub(crate) fn end_job(code: c_int, text: &str) -> ! {
-    // What the program has printed so far shall be seen.
+    // Output of the program must not be lost in buffers.
     // SAFETY: a null pointer means all streams.
     unsafe { libc::fflush(std::ptr::null_mut()) };
-    // An exit code has 8 bits; an error must not look like success. The launcher says the whole code.
+    // An exit code has 8 bits, and an error must not look like success. The launcher prints the
+    // whole code.
     let status = if code & 0xff == 0 { 1 } else { code & 0xff };
     let said =
         || if text.is_empty() { format!("MPI_Abort was called with code {code}") } else { text.into() };
     if library::is_forked() {
-        // The rank goes on; this child of it ends alone.
+        // The rank continues; only this forked child ends.
         oxmpi_sys::complain!("{}", said());
-        // SAFETY: as below.
+        // SAFETY: ends the process at once, without exit handlers.
         unsafe { libc::_exit(status) }
     }
-    // Before MPI_Init the launcher's descriptors still lie where it has put them.
+    // Before MPI_Init the launcher's descriptors are still at their inherited numbers.
     let launcher = LAUNCHER.get().cloned().or_else(|| Client::inherited().map(Arc::new));
     match launcher {
         Some(client) => {
             client.segment().status().set_state(RankState::Aborting);
-            // Without a launcher a text was printed.
+            // Without a launcher `abort` has printed the text, if there is one.
             if !client.abort(code, text) && text.is_empty() {
                 oxmpi_sys::complain!("{}", said());
             }
         }
         None => oxmpi_sys::complain!("{}", said()),
     }
-    // SAFETY: ends the process at once: exit handlers may need what other threads hold.
+    // SAFETY: ends the process at once. Exit handlers might wait for locks of other threads.
     unsafe { libc::_exit(status) }
 }
 
 mpi! {
-    /// MPI-5.0 section 9.4. If the last call of this thread that returned an error returned this one, it is told in full.
+    /// MPI-5.0 section 9.4. If the last failed call of this thread returned this code, the text has
+    /// the details of that error.
     fn MPI_Error_string(errorcode: c_int, string: *mut c_char, resultlen: *mut c_int) -> c_int {
         outcome(FuncId::MPI_Error_string, None, (|| {
             let (Some(name), Some(text)) = (error_class_name(errorcode), error_class_text(errorcode)) else {
@@ -319,8 +338,7 @@ mpi! {
     }
 }
 
-/// Writes a string of the library's with its closing zero, and its length without.
-///
+/// Copies a string with its closing zero, and stores its length without the zero.
 /// # Safety
 /// `room` must be null or have place for `max` characters, `length` be null or writable.
 pub(crate) unsafe fn put_string(text: &str, max: c_int, room: *mut c_char, length: *mut c_int) -> Result<()> {

@@ -1,34 +1,35 @@
-//! How a function gets out of this library under its two names.
+//! Export of functions under their two names.
 
 use crate::errors;
 use oxmpi_abi::FuncId;
 use oxmpi_sys::lock::LockError;
 use std::sync::atomic::{AtomicPtr, AtomicU16, Ordering};
 
-/// Where calls are noted before the launcher's page is known, and when there is no launcher.
+/// The cell for calls before the launcher's page is known, and without a launcher.
 static NOWHERE: AtomicU16 = AtomicU16::new(0);
 
-/// Where the number of the last call is noted: a page that the launcher can read, so that it can say what a rank did
-/// when it died.
+/// The cell for the number of the last call. The launcher can read it, to report the last call of a
+/// rank that died.
 static NOTE: AtomicPtr<AtomicU16> = AtomicPtr::new((&raw const NOWHERE).cast_mut());
 
-/// From now on calls are noted there, the one that is being made (MPI_Init) among them.
+/// Sets the cell for calls, and copies the current call (MPI_Init) to it.
 pub(crate) fn note_calls_in(cell: &'static AtomicU16) {
     cell.store(NOWHERE.load(Ordering::Relaxed), Ordering::Relaxed);
     NOTE.store(std::ptr::from_ref(cell).cast_mut(), Ordering::Release);
 }
 
-/// Notes that the program has entered a function: its number in the table plus one, because 0 means none. One plain
-/// store: it is on the path of every call.
+/// Notes a call by its number in the table plus one, as 0 means none. This is one plain store, as
+/// it is on the path of every call.
 #[inline(always)]
 pub(crate) fn entered(id: u16) {
-    // SAFETY: it points to `NOWHERE` or to what `note_calls_in` was given; both live for ever.
+    // SAFETY: the pointer is that of `NOWHERE` or the argument of `note_calls_in`; both live
+    // forever.
     unsafe { &*NOTE.load(Ordering::Relaxed) }.store(id + 1, Ordering::Relaxed);
 }
 
-/// Lies in the frame of every function and goes only when that is left by unwinding. Exceptions of C++ that a function of the
-/// program's has thrown pass through to the program; a panic of the library's own ends the process, also where the program
-/// would catch it.
+/// A guard in the frame of every function, whose drop runs only when the function unwinds. C++
+/// exceptions from the program's functions pass through to the program. A panic of the library ends
+/// the process, even if the program would catch it.
 pub(crate) struct EndsPanics;
 
 impl Drop for EndsPanics {
@@ -36,13 +37,14 @@ impl Drop for EndsPanics {
     #[inline(never)]
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The words of the panic have been said.
+            // The panic hook has printed the message.
             std::process::abort();
         }
     }
 }
 
-/// A panic for which the program is to blame ends the job with one report, instead of the words for a fault of the library.
+/// Reports a panic that the program has caused (wrong thread) as an error of the job, and not as a
+/// fault of the library.
 pub(crate) fn report_misuse() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -54,22 +56,24 @@ pub(crate) fn report_misuse() {
     }));
 }
 
-/// The number of the last call, as [`entered`] has noted it.
 fn last_call() -> u16 {
-    // SAFETY: as in `entered`.
+    // SAFETY: the pointer is that of `NOWHERE` or the argument of `note_calls_in`; both live
+    // forever.
     unsafe { &*NOTE.load(Ordering::Relaxed) }.load(Ordering::Relaxed)
 }
 
-/// Defines functions of the interface: `fn MPI_X(argument: Type, ...) -> Result { body }`, any number of them.
+/// Defines functions of the interface: `fn MPI_X(argument: Type, ...) -> Result { body }`, any
+/// number of them.
 ///
-/// The body becomes an `unsafe extern "C-unwind"` function, exported as `PMPI_X` with the weak name `MPI_X`; inside the crate it is
-/// called `MPI_X`. It starts by noting the call ([`entered`]). Its type must be that of the standard, with the aliases of
-/// [`oxmpi_abi::types`]; any other type is an error of the compiler that names the function. Pointers are
-/// nullable, callbacks are `Option<...>`.
+/// The body becomes an `unsafe extern "C-unwind"` function, exported as `PMPI_X` with the weak name
+/// `MPI_X`. Inside the crate its name is `MPI_X`. It notes the call first ([`entered`]). Its type
+/// must be that of the standard, with the aliases of [`oxmpi_abi::types`]; the compiler reports any
+/// other type. Pointers are nullable, callbacks are `Option<...>`.
 ///
-/// Write `fn MPI_X(` at the start of a line: the build script looks for it there ([`oxmpi_abi::coverage`]).
+/// `fn MPI_X(` must stand at the start of a line, where the build script finds it
+/// ([`oxmpi_abi::coverage`]).
 ///
-/// The caller of every such function is a C program, which answers for the pointers being what the standard asks for; a
+/// The caller is a C program. It guarantees that its pointers are valid as the standard requires; a
 /// `// SAFETY:` comment in a body may refer to that.
 macro_rules! mpi {
     ($(
@@ -78,7 +82,7 @@ macro_rules! mpi {
     )*) => { $(
         $(#[$meta])*
         #[allow(non_snake_case)]
-        // SAFETY: the symbol is one that the standard reserves for MPI libraries.
+        // SAFETY: the standard reserves the symbol for MPI libraries.
         #[unsafe(export_name = concat!("P", stringify!($name)))]
         pub(crate) unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $result {
             $crate::export::entered(const { ::oxmpi_abi::FuncId::$name.index() });
@@ -91,7 +95,8 @@ macro_rules! mpi {
 
         const _: $crate::signatures::$name = $name;
 
-        // The weak name must be made in the object file that defines the strong one; a module is never split between two.
+        // The weak name must be in the object file of the strong one. A module is never split
+        // between two object files.
         ::std::arch::global_asm!(
             concat!(".weak ", stringify!($name)),
             concat!(".set ", stringify!($name), ", P", stringify!($name)),
@@ -99,7 +104,8 @@ macro_rules! mpi {
     )* };
 }
 
-/// As [`mpi!`], for functions beyond the standard ([`oxmpi_abi::extensions`]): they have one name, `MPIX_X`.
+/// Defines functions beyond the standard ([`oxmpi_abi::extensions`]), which have one name,
+/// `MPIX_X`; otherwise like [`mpi!`].
 macro_rules! mpix {
     ($(
         $(#[$meta:meta])*
@@ -107,7 +113,7 @@ macro_rules! mpix {
     )*) => { $(
         $(#[$meta])*
         #[allow(non_snake_case)]
-        // SAFETY: the symbol begins with a prefix that the standard leaves to extensions.
+        // SAFETY: the standard leaves symbols with this prefix to extensions.
         #[unsafe(export_name = stringify!($name))]
         pub(crate) unsafe extern "C-unwind" fn $name($($arg: $type),*) -> ::std::ffi::c_int {
             $crate::export::entered(const { ::oxmpi_abi::FuncId::$name.index() });

@@ -1,8 +1,8 @@
-//! Going on after processes have failed: the functions of `mpi-ext.h` (User-Level Failure Mitigation, the proposal of the
-//! MPI Forum's fault tolerance working group).
+//! Continuation after process failures: the functions of `mpi-ext.h` (User-Level Failure
+//! Mitigation, the proposal of the MPI Forum's fault tolerance working group).
 
 use crate::communicators::{enlist, give};
-use crate::duplicates::Place;
+use crate::duplicates::NewCommPlace;
 use crate::errors::on_comm;
 use crate::files::on_file;
 use crate::groups;
@@ -17,17 +17,18 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
-/// The place of a flag that is read and gets the result.
+/// The memory of a flag that is both argument and result.
 fn flag_at(flag: *mut c_int) -> Result<UserBuf> {
     if flag.is_null() {
         return Err(null("flag"));
     }
-    // SAFETY: the C program passes an int, which it leaves alone until the operation is complete.
+    // SAFETY: the C program passes an int, which it does not access until the operation is
+    // complete.
     Ok(unsafe { UserBuf::contiguous(flag.cast(), size_of::<c_int>()) })
 }
 
 mpix! {
-    /// Nobody waits in the communicator any more. Not collective. Test: tests/c/ulfm.c.
+    /// Ends all waiting in the communicator. Not collective. Test: tests/c/ulfm.c.
     fn MPIX_Comm_revoke(comm: Comm) -> c_int {
         on_comm(FuncId::MPIX_Comm_revoke, comm, |library, communicator| {
             library.process.revoke(communicator);
@@ -35,7 +36,7 @@ mpix! {
         })
     }
 
-    /// Whether it was revoked. Local. Test: tests/c/ulfm.c.
+    /// Local. Test: tests/c/ulfm.c.
     fn MPIX_Comm_is_revoked(comm: Comm, flag: *mut c_int) -> c_int {
         on_comm(FuncId::MPIX_Comm_is_revoked, comm, |library, communicator| {
             library.process.hear();
@@ -44,14 +45,15 @@ mpix! {
         })
     }
 
-    /// The processes that are known to have failed, in the order in which that was heard. Local. Test: tests/c/ulfm.c.
+    /// The processes that are known to have failed, in the order of the notices. Local. Test:
+    /// tests/c/ulfm.c.
     fn MPIX_Comm_get_failed(comm: Comm, failedgrp: *mut GroupHandle) -> c_int {
         on_comm(FuncId::MPIX_Comm_get_failed, comm, |library, communicator| {
             groups::give(library, failedgrp, "failedgrp", library.process.failed_group(communicator)?)
         })
     }
 
-    /// The program knows of the first `num_to_ack` of them. Local. Test: tests/c/ulfm.c.
+    /// The program acknowledges the first `num_to_ack` failures. Local. Test: tests/c/ulfm.c.
     fn MPIX_Comm_ack_failed(comm: Comm, num_to_ack: c_int, num_acked: *mut c_int) -> c_int {
         on_comm(FuncId::MPIX_Comm_ack_failed, comm, |library, communicator| {
             let Ok(count) = usize::try_from(num_to_ack) else {
@@ -67,14 +69,15 @@ mpix! {
         })
     }
 
-    /// All living members get the bits that all have set. Collective. Test: tests/c/ulfm.c.
+    /// All living members get the bits that are set on all of them. Collective. Test:
+    /// tests/c/ulfm.c.
     fn MPIX_Comm_agree(comm: Comm, flag: *mut c_int) -> c_int {
         on_comm(FuncId::MPIX_Comm_agree, comm, |library, communicator| {
             library.process.agree(communicator, flag_at(flag)?)
         })
     }
 
-    /// As MPIX_Comm_agree, by a request. Test: tests/c/ulfm.c.
+    /// MPIX_Comm_agree with a request. Test: tests/c/ulfm.c.
     fn MPIX_Comm_iagree(comm: Comm, flag: *mut c_int, request: *mut Request) -> c_int {
         on_comm(FuncId::MPIX_Comm_iagree, comm, |library, communicator| {
             let flag = flag_at(flag)?;
@@ -101,7 +104,8 @@ mpix! {
         })
     }
 
-    /// Nobody waits in collective calls on the file any more. Not collective. Test: tests/c/jobs/ulfm_objects.h.
+    /// Ends all waiting in collective calls on the file. Not collective. Test:
+    /// tests/c/jobs/ulfm_objects.h.
     fn MPIX_File_revoke(fh: File) -> c_int {
         on_file(FuncId::MPIX_File_revoke, fh, |library, file| {
             library.process.revoke_file(file);
@@ -109,14 +113,15 @@ mpix! {
         })
     }
 
-    /// The processes of the window that are known to have failed. Local. Test: tests/c/jobs/ulfm_windows.c.
+    /// The processes of the window that are known to have failed. Local. Test:
+    /// tests/c/jobs/ulfm_windows.c.
     fn MPIX_Win_get_failed(win: Win, failedgrp: *mut GroupHandle) -> c_int {
         on_win(FuncId::MPIX_Win_get_failed, win, |library, window| {
             groups::give(library, failedgrp, "failedgrp", library.process.failed_of_window(window)?)
         })
     }
 
-    /// Nobody waits in the window any more. Not collective. Test: tests/c/jobs/ulfm_windows.c.
+    /// Ends all waiting in the window. Not collective. Test: tests/c/jobs/ulfm_windows.c.
     fn MPIX_Win_revoke(win: Win) -> c_int {
         on_win(FuncId::MPIX_Win_revoke, win, |library, window| {
             library.process.revoke_window(window);
@@ -124,7 +129,7 @@ mpix! {
         })
     }
 
-    /// As MPIX_Comm_shrink, by a request. Test: tests/c/ulfm.c.
+    /// MPIX_Comm_shrink with a request. Test: tests/c/ulfm.c.
     fn MPIX_Comm_ishrink(comm: Comm, newcomm: *mut Comm, request: *mut Request) -> c_int {
         on_comm(FuncId::MPIX_Comm_ishrink, comm, |library, communicator| {
             if newcomm.is_null() {
@@ -133,10 +138,11 @@ mpix! {
             if request.is_null() {
                 return Err(null("request"));
             }
-            let place = Place(newcomm);
+            let place = NewCommPlace(newcomm);
             let started = library.process.start_shrink(communicator, move |made| {
-                let Place(newcomm) = { place };
-                // SAFETY: not null, and the program's place for a handle until the request is complete.
+                let NewCommPlace(newcomm) = { place };
+                // SAFETY: not null, and the program does not access the handle until the request is
+                // complete.
                 unsafe { newcomm.write(enlist(library, made)) };
             })?;
             // SAFETY: the C program passes a place for a handle.

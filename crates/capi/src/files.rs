@@ -1,7 +1,7 @@
 //! Files (MPI-5.0, chapter "I/O").
 //!
-//! A collective call with wrong arguments takes part as far as it can, so that the others do not wait for it; that is decided
-//! in `core`, which gets the error instead of the argument.
+//! A collective call with wrong arguments takes part as far as it can, so that other ranks do not
+//! wait for it. `oxmpi_core` decides how, as it gets the error in place of the argument.
 
 mod datareps;
 mod explicit;
@@ -12,7 +12,7 @@ mod shared;
 mod split;
 mod views;
 
-pub(crate) use datareps::Registered;
+pub(crate) use datareps::RegisteredDatareps;
 
 use crate::errors::outcome;
 use crate::library::{Running, library, null, put};
@@ -28,13 +28,10 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// What is moved: (address, count, datatype).
-type Named = (*const c_void, i64, TypeHandle);
+type FileBuffer = (*const c_void, i64, TypeHandle);
 
-/// Which way, and where in the file.
-type Where = (Direction, At);
+type AccessTarget = (Direction, At);
 
-/// The file with this handle.
 pub(crate) fn file(library: &Running, handle: FileHandle) -> Result<Arc<File>> {
     if handle == abi::MPI_FILE_NULL {
         return Err(MpiError::new(abi::MPI_ERR_FILE, "the file is MPI_FILE_NULL"));
@@ -45,12 +42,11 @@ pub(crate) fn file(library: &Running, handle: FileHandle) -> Result<Arc<File>> {
     }
 }
 
-/// The place of the error handler of a file, if there is such a file.
+/// The error handler cell of a file, if the file exists.
 pub(crate) fn handler_of(library: &Running, handle: FileHandle) -> Option<Arc<HandlerCell>> {
     library.files.get(Handle::from_raw(handle as u64)).ok().map(|file| Arc::clone(file.errhandler_cell()))
 }
 
-/// Runs a call on a file.
 pub(crate) fn on_file(
     function: FuncId,
     handle: FileHandle,
@@ -62,18 +58,17 @@ pub(crate) fn on_file(
 
 const NO_FILE: &str = "files are read to and written from memory of the host alone: copy the data there";
 
-fn elements(library: &Running, (address, count, datatype): Named) -> Result<Elements> {
+fn elements(library: &Running, (address, count, datatype): FileBuffer) -> Result<Elements> {
     let buffer = library.buffer(address, count, datatype)?;
     let buffer = library.on_host(buffer, NO_FILE)?;
     Ok(Elements { buffer, datatype: Arc::clone(&*library.datatype(datatype)?) })
 }
 
-/// Reads or writes.
 fn access(
     function: FuncId,
     fh: FileHandle,
-    (direction, at): Where,
-    named: Named,
+    (direction, at): AccessTarget,
+    named: FileBuffer,
     status: *mut Status,
 ) -> c_int {
     on_file(function, fh, |library, file| {
@@ -85,12 +80,11 @@ fn access(
     })
 }
 
-/// Starts to read or write.
 fn start(
     function: FuncId,
     fh: FileHandle,
-    (direction, at): Where,
-    named: Named,
+    (direction, at): AccessTarget,
+    named: FileBuffer,
     request: *mut Request,
 ) -> c_int {
     on_file(function, fh, |library, file| {
@@ -105,12 +99,11 @@ fn start(
     })
 }
 
-/// Reads or writes together with the other ranks.
 fn collective(
     function: FuncId,
     fh: FileHandle,
-    (direction, at): Where,
-    named: Named,
+    (direction, at): AccessTarget,
+    named: FileBuffer,
     status: *mut Status,
 ) -> c_int {
     on_file(function, fh, |library, file| {
@@ -121,12 +114,11 @@ fn collective(
     })
 }
 
-/// Starts to read or write together with the other ranks.
 fn start_collective(
     function: FuncId,
     fh: FileHandle,
-    (direction, at): Where,
-    named: Named,
+    (direction, at): AccessTarget,
+    named: FileBuffer,
     request: *mut Request,
 ) -> c_int {
     on_file(function, fh, |library, file| {
@@ -141,14 +133,12 @@ const fn kind(direction: Direction, name: &'static str) -> SplitKind {
     SplitKind { direction, name }
 }
 
-/// Begins a split collective access.
-fn begin(function: FuncId, fh: FileHandle, kind: SplitKind, at: At, named: Named) -> c_int {
+fn begin(function: FuncId, fh: FileHandle, kind: SplitKind, at: At, named: FileBuffer) -> c_int {
     on_file(function, fh, |library, file| {
         library.process.begin_split(file, kind, at, elements(library, named))
     })
 }
 
-/// Ends a split collective access.
 fn end(
     function: FuncId,
     fh: FileHandle,

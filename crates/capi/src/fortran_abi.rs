@@ -1,8 +1,8 @@
-//! What a Fortran compiler decides and a C library cannot know (MPI-5.0 section 20.3): the layer that is compiled with it
-//! tells the library, and others ask.
+//! Facts of the Fortran compiler that a C library cannot know (MPI-5.0 section 20.3). The layer
+//! that is compiled with the compiler sets them, and other callers read them.
 //!
-//! The library's own Fortran datatypes have the sizes of a compiler without options: 4 bytes for LOGICAL, INTEGER and REAL, 8
-//! for DOUBLE PRECISION. What disagrees with them is refused.
+//! The library's Fortran datatypes have the sizes of a compiler without options: 4 bytes for
+//! LOGICAL, INTEGER and REAL, 8 for DOUBLE PRECISION. Other sizes are refused.
 
 use crate::errors::outcome;
 use crate::info;
@@ -15,21 +15,20 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::info::Info;
 use std::ffi::{c_int, c_void};
 
-/// What the library was told.
 #[derive(Debug, Default)]
 pub(crate) struct FortranAbi {
     info: Option<Info>,
     /// The bytes of .TRUE. and .FALSE., by the size of the LOGICAL.
-    booleans: Vec<Booleans>,
+    booleans: Vec<FortranBooleans>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Booleans {
+struct FortranBooleans {
     yes: Vec<u8>,
     no: Vec<u8>,
 }
 
-/// The keys whose values the library's datatypes have decided, bytes.
+/// The keys with sizes of the library's datatypes, in bytes.
 const SIZES: [(&str, usize); 4] = [
     ("mpi_logical_size", 4),
     ("mpi_integer_size", 4),
@@ -62,8 +61,7 @@ fn check_logical(bytes: c_int) -> Result<usize> {
     }
 }
 
-/// The bytes at an address that the program passes.
-///
+/// The bytes at an address of the program.
 /// # Safety
 /// `place` must be null or point to `len` readable bytes.
 unsafe fn bytes(place: *const c_void, len: usize, what: &str) -> Result<Vec<u8>> {
@@ -74,6 +72,7 @@ unsafe fn bytes(place: *const c_void, len: usize, what: &str) -> Result<Vec<u8>>
     Ok(unsafe { std::slice::from_raw_parts(place.cast::<u8>(), len) }.to_vec())
 }
 
+/// Copies bytes to an address of the program.
 /// # Safety
 /// `place` must be null or have room for the bytes.
 unsafe fn put_bytes(place: *mut c_void, value: &[u8], what: &str) -> Result<()> {
@@ -86,7 +85,7 @@ unsafe fn put_bytes(place: *mut c_void, value: &[u8], what: &str) -> Result<()> 
 }
 
 mpi! {
-    /// MPI-5.0 section 20.3. Test: tests/c/fortran_abi.c, like all of this module.
+    /// Test: tests/c/fortran_abi.c, like all of this module.
     fn MPI_Abi_set_fortran_info(info: InfoHandle) -> c_int {
         let result = info::given(info).and_then(|info| {
             check_sizes(&info)?;
@@ -104,7 +103,7 @@ mpi! {
         outcome(FuncId::MPI_Abi_set_fortran_info, None, result)
     }
 
-    /// MPI-5.0 section 20.3. MPI_INFO_NULL if nothing was set.
+    /// MPI_INFO_NULL if nothing was set.
     fn MPI_Abi_get_fortran_info(info: *mut InfoHandle) -> c_int {
         let known = locked(&objects().fortran).info.clone();
         let result = match known {
@@ -115,11 +114,10 @@ mpi! {
         outcome(FuncId::MPI_Abi_get_fortran_info, None, result)
     }
 
-    /// MPI-5.0 section 20.3.
     fn MPI_Abi_set_fortran_booleans(logical_size: c_int, logical_true: *mut c_void, logical_false: *mut c_void) -> c_int {
         let result = check_logical(logical_size).and_then(|len| {
             // SAFETY: the C program passes two values of that size.
-            let said = unsafe { Booleans { yes: bytes(logical_true, len, "logical_true")?, no: bytes(logical_false, len, "logical_false")? } };
+            let said = unsafe { FortranBooleans { yes: bytes(logical_true, len, "logical_true")?, no: bytes(logical_false, len, "logical_false")? } };
             let mut known = locked(&objects().fortran);
             match known.booleans.iter().find(|known| known.yes.len() == len) {
                 Some(before) if *before != said => {
@@ -135,14 +133,13 @@ mpi! {
         outcome(FuncId::MPI_Abi_set_fortran_booleans, None, result)
     }
 
-    /// MPI-5.0 section 20.3.
     fn MPI_Abi_get_fortran_booleans(logical_size: c_int, logical_true: *mut c_void, logical_false: *mut c_void, is_set: *mut c_int) -> c_int {
         let result = check_logical(logical_size).and_then(|len| {
             let known = locked(&objects().fortran);
             let found = known.booleans.iter().find(|known| known.yes.len() == len);
             // SAFETY: the C program passes places for two values of that size, and for an integer.
             unsafe {
-                if let Some(Booleans { yes, no }) = found {
+                if let Some(FortranBooleans { yes, no }) = found {
                     put_bytes(logical_true, yes, "logical_true")?;
                     put_bytes(logical_false, no, "logical_false")?;
                 }

@@ -1,7 +1,8 @@
-//! Fortran's types by precision, range or size, and pairs by their members (MPI-5.0 sections 19.1.9 and 6.9.4).
+//! Fortran's types by precision, range or size, and pairs by their members (MPI-5.0 sections 19.1.9
+//! and 6.9.4).
 //!
-//! A type by precision and range has no name, and yet belongs to the library: asked for again with the same arguments, the
-//! same handle comes, and nobody may free it. [`FortranTypes`] keeps these handles.
+//! A type by precision and range has no name but belongs to the library: the same arguments give
+//! the same handle, and the program must not free it. [`FortranTypes`] has these handles.
 
 use crate::errors::on_none;
 use crate::library::{Running, null, put};
@@ -15,13 +16,13 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The handles of the types that were made of a precision and a range, by constructor and arguments. They are bounded,
-/// since Fortran's kinds are.
+/// The handles of types by precision and range, by constructor and arguments. Their number is
+/// bounded, as that of Fortran's kinds is.
 #[derive(Debug, Default)]
 pub(crate) struct FortranTypes(Mutex<HashMap<(c_int, Vec<i32>), Handle>>);
 
 impl FortranTypes {
-    /// The handle of `datatype`, the same for all that were made alike.
+    /// The handle of `datatype`, the same for all types with these arguments.
     pub(crate) fn handle(&self, library: &Running, datatype: Datatype) -> Handle {
         let contents = datatype.contents();
         let key = (contents.combiner.to_int(), contents.integers.to_vec());
@@ -30,7 +31,8 @@ impl FortranTypes {
     }
 }
 
-/// A handle for a type that others were made from: its own if it belongs to the library, else a new one.
+/// A handle for a constructor argument of another type: its own handle if it belongs to the
+/// library, else a new one.
 pub(crate) fn handle_of(library: &Running, datatype: &Datatype) -> Handle {
     match (datatype.contents().combiner, datatype.facts()) {
         (Combiner::Named, Some(facts)) => facts.handle.into(),
@@ -39,7 +41,6 @@ pub(crate) fn handle_of(library: &Running, datatype: &Datatype) -> Handle {
     }
 }
 
-/// Makes a type by precision or range.
 fn by_kind(function: FuncId, place: *mut Handle, make: impl FnOnce() -> Result<Datatype>) -> c_int {
     on_none(function, |library| {
         if place.is_null() {
@@ -52,22 +53,18 @@ fn by_kind(function: FuncId, place: *mut Handle, make: impl FnOnce() -> Result<D
 }
 
 mpi! {
-    /// MPI-5.0 section 19.1.9.
     fn MPI_Type_create_f90_real(p: c_int, r: c_int, newtype: *mut Handle) -> c_int {
         by_kind(FuncId::MPI_Type_create_f90_real, newtype, || Datatype::f90_real(p, r))
     }
 
-    /// MPI-5.0 section 19.1.9.
     fn MPI_Type_create_f90_complex(p: c_int, r: c_int, newtype: *mut Handle) -> c_int {
         by_kind(FuncId::MPI_Type_create_f90_complex, newtype, || Datatype::f90_complex(p, r))
     }
 
-    /// MPI-5.0 section 19.1.9.
     fn MPI_Type_create_f90_integer(r: c_int, newtype: *mut Handle) -> c_int {
         by_kind(FuncId::MPI_Type_create_f90_integer, newtype, || Datatype::f90_integer(r))
     }
 
-    /// MPI-5.0 section 19.1.9.
     fn MPI_Type_match_size(typeclass: c_int, size: c_int, datatype: *mut Handle) -> c_int {
         on_none(FuncId::MPI_Type_match_size, |_| {
             let class = match typeclass {
@@ -78,14 +75,14 @@ mpi! {
                 other => return Err(MpiError::new(abi::MPI_ERR_ARG, format!("typeclass is {other}, which is none"))),
             };
             let found = by_size(typeclass, size).ok_or_else(|| {
-                MpiError::new(abi::MPI_ERR_ARG, format!("size is {size}: there is no {class} type of so many bytes"))
+                MpiError::new(abi::MPI_ERR_ARG, format!("size is {size}: there is no {class} type of {size} bytes"))
             })?;
             // SAFETY: the C program passes a place for a handle.
             unsafe { put(datatype, found.handle.into(), "datatype") }
         })
     }
 
-    /// MPI-5.0 section 6.9.4. MPI_DATATYPE_NULL if there is no such pair.
+    /// MPI_DATATYPE_NULL if there is no such pair.
     fn MPI_Type_get_value_index(value_type: Handle, index_type: Handle, pair_type: *mut Handle) -> c_int {
         on_none(FuncId::MPI_Type_get_value_index, |library| {
             library.datatype(value_type)?;

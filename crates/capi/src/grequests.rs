@@ -1,8 +1,10 @@
-//! Generalized requests (MPI-5.0 section 13.2): the program carries an operation out and says when it is over.
+//! Generalized requests (MPI-5.0 section 13.2): the program carries out an operation and reports
+//! its completion.
 //!
-//! The engine has the request, this module the program's functions. They are called with nothing locked: the query function by
-//! whoever completes the request or asks for its status, then the free function, once. A request that the program frees
-//! before its operation is over keeps its functions until it is.
+//! The engine has the request, this module the program's functions. The functions are called
+//! without locks. The query function is called by the thread that completes the request or reads
+//! its status; the free function is called once, afterwards. A request that the program frees
+//! before the operation is complete keeps its functions until then.
 
 use crate::errors::{class_of, on_none};
 use crate::library::{Running, null, put};
@@ -20,46 +22,42 @@ use std::sync::{Mutex, MutexGuard};
 
 /// The generalized requests that the program has not completed or freed.
 #[derive(Debug, Default)]
-pub(crate) struct Requests {
-    all: Mutex<HashMap<u64, Generalized>>,
-    /// How many were ever made. Programs without any never look further.
+pub(crate) struct GeneralizedRequests {
+    all: Mutex<HashMap<u64, GeneralizedRequest>>,
+    /// The number of requests so far. Programs without generalized requests take no lock.
     made: AtomicU64,
 }
 
-/// One of them.
 #[derive(Clone, Copy, Debug)]
-struct Generalized {
-    calls: Calls,
-    /// MPI_Grequest_complete was called.
+struct GeneralizedRequest {
+    calls: GrequestFunctions,
     is_complete: bool,
-    /// MPI_Request_free was called.
     is_freed: bool,
 }
 
-/// The program's functions.
 #[derive(Clone, Copy, Debug)]
-struct Calls {
+struct GrequestFunctions {
     query: GrequestQueryFunction,
     free: GrequestFreeFunction,
     cancel: GrequestCancelFunction,
-    /// An address that they are given.
     extra_state: usize,
 }
 
-impl Calls {
+impl GrequestFunctions {
     fn extra_state(&self) -> *mut c_void {
         std::ptr::with_exposed_provenance_mut(self.extra_state)
     }
 
-    /// Lets the program write the status of the request, or one that nobody sees.
-    ///
+    /// Calls the query function, which writes the status of the request, or a temporary
+    /// one for MPI_STATUS_IGNORE.
     /// # Safety
     /// `status` must be MPI_STATUS_IGNORE or valid for writing.
     unsafe fn query(&self, status: *mut Status) -> Result<()> {
         let mut unseen = Status::default();
         let place = if status.is_null() { &raw mut unseen } else { status };
-        // SAFETY: MPI_STATUS_IGNORE is null, so the place is valid by the contract of this function. The function is what
-        // MPI_Grequest_start was given, and gets what the standard says.
+        // SAFETY: MPI_STATUS_IGNORE is null, so the place is valid by the contract of this
+        // function. The function is the argument of MPI_Grequest_start, and gets the arguments of
+        // the standard.
         let code = unsafe {
             crate::statuses::put_status(place, &oxmpi_engine::Completion::EMPTY);
             (self.query)(self.extra_state(), place)
@@ -68,23 +66,23 @@ impl Calls {
     }
 
     fn free(&self) -> Result<()> {
-        // SAFETY: as for `query`.
+        // SAFETY: the function is the argument of MPI_Grequest_start.
         returned("free", unsafe { (self.free)(self.extra_state()) })
     }
 
     fn cancel(&self, is_complete: bool) -> Result<()> {
-        // SAFETY: as for `query`.
+        // SAFETY: the function is the argument of MPI_Grequest_start.
         returned("cancel", unsafe { (self.cancel)(self.extra_state(), c_int::from(is_complete)) })
     }
 }
 
-/// What a function of the program's returned.
+/// The result of a program's function.
 fn returned(what: &str, code: c_int) -> Result<()> {
     if code == abi::MPI_SUCCESS {
         return Ok(());
     }
     let text = format!("the {what} function of a generalized request returned error code {code}");
-    // What is no error code cannot be one of the call either.
+    // A value that is no error code must not become the code of the call.
     Err(MpiError::new(if class_of(code).is_ok() { code } else { abi::MPI_ERR_OTHER }, text))
 }
 
@@ -93,48 +91,49 @@ fn no_request(request: Request) -> MpiError {
     MpiError::new(abi::MPI_ERR_REQUEST, text)
 }
 
-/// The generalized requests; `None` if there never was one.
-fn requests() -> Option<MutexGuard<'static, HashMap<u64, Generalized>>> {
+/// The generalized requests, or `None` if the program has never made one.
+fn requests() -> Option<MutexGuard<'static, HashMap<u64, GeneralizedRequest>>> {
     let requests = &objects().generalized;
-    // Whoever has a handle has it from the thread that made the request.
+    // A thread can have a handle only from the thread that made the request.
     (requests.made.load(Ordering::Relaxed) > 0).then(|| locked(&requests.all))
 }
 
-fn find(request: Request) -> Option<Generalized> {
+fn find(request: Request) -> Option<GeneralizedRequest> {
     requests()?.get(&(request as u64)).copied()
 }
 
-/// Tells of a generalized request that a call has just completed: its status is the program's, and its error that of the
-/// free function, which is called last, or else that of the query function (MPI-5.0 section 13.2).
-///
+/// Ends a generalized request that a call has completed. The program sets the status. The error is
+/// that of the free function, which is called last, or else that of the query function (MPI-5.0
+/// section 13.2).
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 pub(crate) unsafe fn conclude(request: Request, status: *mut Status) -> Result<()> {
     let found = requests().and_then(|mut all| all.remove(&(request as u64)));
-    // Whoever took the completion is alone in having it.
-    let Some(Generalized { calls, .. }) = found else { return Err(no_request(request)) };
+    // Only one thread gets the completion of a request.
+    let Some(GeneralizedRequest { calls, .. }) = found else { return Err(no_request(request)) };
     // SAFETY: by the contract of this function.
-    let told = unsafe { calls.query(status) };
+    let queried = unsafe { calls.query(status) };
     let freed = calls.free();
-    freed.and(told)
+    freed.and(queried)
 }
 
-/// Tells the status of a generalized request that is complete and stays (MPI_Request_get_status).
-///
+/// Writes the status of a generalized request that is complete and remains
+/// (MPI_Request_get_status).
 /// # Safety
-/// As [`conclude`].
+/// `status` must be MPI_STATUS_IGNORE or valid for writing.
 pub(crate) unsafe fn query(request: Request, status: *mut Status) -> Result<()> {
-    let Some(Generalized { calls, .. }) = find(request) else { return Err(no_request(request)) };
+    let Some(GeneralizedRequest { calls, .. }) = find(request) else { return Err(no_request(request)) };
     // SAFETY: by the contract of this function.
     unsafe { calls.query(status) }
 }
 
-/// Cancels a request if it is a generalized one.
+/// Cancels a generalized request. `None` for other requests.
 pub(crate) fn cancel(request: Request) -> Option<Result<()>> {
     find(request).map(|found| found.calls.cancel(found.is_complete))
 }
 
-/// Frees a request if it is a generalized one. Its free function is called when its operation is over, too.
+/// Frees a generalized request. Its free function is called when the operation is complete, too.
+/// `None` for other requests.
 pub(crate) fn free(library: &Running, request: Request) -> Option<Result<()>> {
     let found = {
         let mut all = requests()?;
@@ -151,7 +150,7 @@ pub(crate) fn free(library: &Running, request: Request) -> Option<Result<()>> {
 }
 
 mpi! {
-    /// MPI-5.0 section 13.2. Test: tests/c/grequest_basic.c, like all of this module.
+    /// Test: tests/c/grequest_basic.c, like all of this module.
     fn MPI_Grequest_start(
         query_fn: Option<GrequestQueryFunction>,
         free_fn: Option<GrequestFreeFunction>,
@@ -166,9 +165,9 @@ mpi! {
             if request.is_null() {
                 return Err(null("request"));
             }
-            let calls = Calls { query, free, cancel, extra_state: extra_state.expose_provenance() };
+            let calls = GrequestFunctions { query, free, cancel, extra_state: extra_state.expose_provenance() };
             let made = library.process.start_generalized();
-            let entry = Generalized { calls, is_complete: false, is_freed: false };
+            let entry = GeneralizedRequest { calls, is_complete: false, is_freed: false };
             objects().generalized.made.fetch_add(1, Ordering::Relaxed);
             locked(&objects().generalized.all).insert(made, entry);
             // SAFETY: the C program passes a place for a handle.
@@ -176,7 +175,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 13.2. Wakes whoever waits for the request. Test: tests/c/grequest_thread.c.
+    /// Wakes threads that wait for the request. Test: tests/c/grequest_thread.c.
     fn MPI_Grequest_complete(request: Request) -> c_int {
         on_none(FuncId::MPI_Grequest_complete, |library| {
             let found = {

@@ -1,6 +1,7 @@
-//! Groups (MPI-5.0 section 7.3). They are local values: nothing here communicates.
+//! Groups (MPI-5.0 section 7.3). All functions are local.
 //!
-//! A group has no error handler, so that of MPI_COMM_SELF counts; where a communicator is named too, its own does.
+//! A group has no error handler, so errors go to MPI_COMM_SELF; with a communicator argument they
+//! go to the communicator.
 
 use crate::errors::{on_comm, on_none};
 use crate::library::{Running, array, fetch, null, put};
@@ -13,7 +14,7 @@ use oxmpi_objects::group::{Comparison, Group};
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// Gives a new group its handle. An empty one is MPI_GROUP_EMPTY.
+/// Stores the handle of a new group. The handle of an empty one is MPI_GROUP_EMPTY.
 pub(crate) fn give(library: &Running, place: *mut GroupHandle, what: &str, made: Group) -> Result<()> {
     if place.is_null() {
         return Err(null(what));
@@ -26,13 +27,11 @@ pub(crate) fn give(library: &Running, place: *mut GroupHandle, what: &str, made:
     unsafe { put(place, handle, what) }
 }
 
-/// The number of entries of an array.
 fn number(n: c_int) -> Result<usize> {
     usize::try_from(n)
         .map_err(|_| MpiError::new(abi::MPI_ERR_ARG, format!("n is {n}; it must not be negative")))
 }
 
-/// An operation on two groups.
 fn combine(
     function: FuncId,
     (one, other): (GroupHandle, GroupHandle),
@@ -46,7 +45,7 @@ fn combine(
     })
 }
 
-/// A part of a group that is chosen by ranks or ranges of them.
+/// Makes a group from a part of another, by ranks or by ranges of ranks.
 fn choose<T>(
     function: FuncId,
     group: GroupHandle,
@@ -56,14 +55,13 @@ fn choose<T>(
 ) -> c_int {
     on_none(function, |library| {
         let group = library.group(group)?;
-        // SAFETY: the C program passes an array of so many entries.
+        // SAFETY: the C program passes an array of `n` entries.
         let chosen = unsafe { array(first, number(n)?, what) }?;
         give(library, newgroup, "newgroup", choice(&group, chosen)?)
     })
 }
 
 mpi! {
-    /// MPI-5.0 section 7.3.1.
     fn MPI_Group_size(group: GroupHandle, size: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Group_size, |library| {
             let members = library.group(group)?.size();
@@ -72,7 +70,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.3.1. MPI_UNDEFINED for who is no member.
+    /// MPI_UNDEFINED for a process that is no member.
     fn MPI_Group_rank(group: GroupHandle, rank: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Group_rank, |library| {
             let mine = library.group(group)?.rank_of(library.process.rank());
@@ -81,7 +79,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.3.1.
     fn MPI_Group_translate_ranks(
         group1: GroupHandle,
         n: c_int,
@@ -93,7 +90,7 @@ mpi! {
             let (from, to) = (library.group(group1)?, library.group(group2)?);
             from.check_origin(&to, "group2")?;
             let n = number(n)?;
-            // SAFETY: the C program passes an array of so many ranks.
+            // SAFETY: the C program passes an array of `n` ranks.
             let translated = from.translate(unsafe { array(ranks1, n, "ranks1") }?, &to)?;
             if n > 0 && ranks2.is_null() {
                 return Err(null("ranks2"));
@@ -106,7 +103,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.3.1.
     fn MPI_Group_compare(group1: GroupHandle, group2: GroupHandle, result: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Group_compare, |library| {
             let (one, other) = (library.group(group1)?, library.group(group2)?);
@@ -121,7 +117,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.3.2. Of an intercommunicator, the local group.
+    /// The local group of an intercommunicator.
     fn MPI_Comm_group(comm: Comm, group: *mut GroupHandle) -> c_int {
         on_comm(FuncId::MPI_Comm_group, comm, |library, communicator| {
             give(library, group, "group", communicator.group()?)
@@ -135,22 +131,18 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.3.2.
     fn MPI_Group_union(group1: GroupHandle, group2: GroupHandle, newgroup: *mut GroupHandle) -> c_int {
         combine(FuncId::MPI_Group_union, (group1, group2), newgroup, Group::union)
     }
 
-    /// MPI-5.0 section 7.3.2.
     fn MPI_Group_intersection(group1: GroupHandle, group2: GroupHandle, newgroup: *mut GroupHandle) -> c_int {
         combine(FuncId::MPI_Group_intersection, (group1, group2), newgroup, Group::intersection)
     }
 
-    /// MPI-5.0 section 7.3.2.
     fn MPI_Group_difference(group1: GroupHandle, group2: GroupHandle, newgroup: *mut GroupHandle) -> c_int {
         combine(FuncId::MPI_Group_difference, (group1, group2), newgroup, Group::difference)
     }
 
-    /// MPI-5.0 section 7.3.2.
     fn MPI_Group_incl(
         group: GroupHandle,
         n: c_int,
@@ -160,7 +152,6 @@ mpi! {
         choose(FuncId::MPI_Group_incl, group, (n, ranks, "ranks"), newgroup, Group::include)
     }
 
-    /// MPI-5.0 section 7.3.2.
     fn MPI_Group_excl(
         group: GroupHandle,
         n: c_int,
@@ -170,7 +161,6 @@ mpi! {
         choose(FuncId::MPI_Group_excl, group, (n, ranks, "ranks"), newgroup, Group::exclude)
     }
 
-    /// MPI-5.0 section 7.3.2.
     fn MPI_Group_range_incl(
         group: GroupHandle,
         n: c_int,
@@ -183,7 +173,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.3.2.
     fn MPI_Group_range_excl(
         group: GroupHandle,
         n: c_int,
@@ -196,7 +185,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.3.3. MPI_GROUP_EMPTY may be freed like the groups that are equal to it; it stays.
+    /// MPI_GROUP_EMPTY may be freed like other empty groups; it remains valid.
     fn MPI_Group_free(group: *mut GroupHandle) -> c_int {
         on_none(FuncId::MPI_Group_free, |library| {
             // SAFETY: the C program passes a place with a handle.
@@ -206,7 +195,7 @@ mpi! {
                 let freed = library.groups.free(Handle::from_raw(handle as u64));
                 freed.map_err(|bad| MpiError::new(abi::MPI_ERR_GROUP, bad.to_string()))?;
             }
-            // SAFETY: as above.
+            // SAFETY: `group` is not null, as `fetch` has checked, and holds a handle.
             unsafe { put(group, abi::MPI_GROUP_NULL, "group") }
         })
     }

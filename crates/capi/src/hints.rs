@@ -1,4 +1,4 @@
-//! What a program promises about a communicator (MPI-5.0 section 7.4.4), and which component shall serve its collectives.
+//! Assertions about a communicator (MPI-5.0 section 7.4.4), and the component for its collectives.
 
 use crate::errors::on_comm;
 use crate::info;
@@ -12,29 +12,26 @@ use oxmpi_objects::hints::CommHints;
 use oxmpi_objects::info::Info;
 use std::ffi::c_int;
 
-/// What the info of a call that makes a communicator says of it.
+/// The settings of a new communicator, from the info of the call.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted {
-    /// What the program promises.
+pub(crate) struct CommInfo {
     pub(crate) hints: CommHints,
-    /// The only component that shall serve its collectives.
+    /// The only component for its collectives.
     pub(crate) component: Option<Component>,
 }
 
-impl Wanted {
-    /// What a handle's info says.
-    ///
+impl CommInfo {
+    /// Reads the info with this handle.
     /// # Errors
-    /// There is no such info, or as [`Wanted::of`].
-    pub(crate) fn given(info: InfoHandle) -> Result<Wanted> {
-        Wanted::of(&info::given(info)?)
+    /// The handle is invalid, or [`CommInfo::of`] fails.
+    pub(crate) fn given(info: InfoHandle) -> Result<CommInfo> {
+        CommInfo::of(&info::given(info)?)
     }
 
-    /// What an info says.
-    ///
+    /// Reads an info.
     /// # Errors
-    /// MPI_ERR_INFO_VALUE if it names a component that is none.
-    pub(crate) fn of(info: &Info) -> Result<Wanted> {
+    /// MPI_ERR_INFO_VALUE for an unknown component.
+    pub(crate) fn of(info: &Info) -> Result<CommInfo> {
         let component = match info.get(MPIX_MCA_COLL_KEY.as_bytes())? {
             None => None,
             Some(name) => {
@@ -42,7 +39,7 @@ impl Wanted {
                 Some(Component::named(name.trim()).map_err(|bad| wrong(&bad.to_string()))?)
             }
         };
-        Ok(Wanted { hints: CommHints::default().updated(info), component })
+        Ok(CommInfo { hints: CommHints::default().updated(info), component })
     }
 }
 
@@ -51,11 +48,11 @@ fn wrong(why: &str) -> MpiError {
 }
 
 mpi! {
-    /// MPI-5.0 section 7.4.4. Hints that are not known are ignored. Test: tests/c/info_comm.c.
+    /// Unknown hints are ignored. Test: tests/c/info_comm.c.
     fn MPI_Comm_set_info(comm: Comm, info: InfoHandle) -> c_int {
         on_comm(FuncId::MPI_Comm_set_info, comm, |_, communicator| {
             let info = info::given(info)?;
-            match (Wanted::of(&info)?.component, communicator.component()) {
+            match (CommInfo::of(&info)?.component, communicator.component()) {
                 (Some(wanted), served) if served != Some(wanted) => {
                     let now = served.map_or("those that the parameters name", Component::name);
                     return Err(wrong(&format!(
@@ -69,7 +66,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.4.4. All known hints with the values that are in force. Test: tests/c/info_comm.c.
+    /// Returns all known hints with their current values. Test: tests/c/info_comm.c.
     fn MPI_Comm_get_info(comm: Comm, info_used: *mut InfoHandle) -> c_int {
         on_comm(FuncId::MPI_Comm_get_info, comm, |_, communicator| {
             let mut info = communicator.hints().info();

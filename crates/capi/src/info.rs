@@ -1,4 +1,4 @@
-//! Infos (MPI-5.0 chapter 10). They may be used at any time, from any thread.
+//! Infos (MPI-5.0 chapter 10). The functions may be called at any time, from any thread.
 
 use crate::environment::level_before_init;
 use crate::errors::outcome;
@@ -16,22 +16,20 @@ use std::ffi::{CStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
-/// What MPI_INFO_ENV says from MPI_Init on.
+/// The contents of MPI_INFO_ENV from MPI_Init on.
 static ENVIRONMENT: OnceLock<Info> = OnceLock::new();
 
-/// Settles what MPI_INFO_ENV says: `thread_level` is the level that the program asked for.
+/// Sets the contents of MPI_INFO_ENV. `thread_level` is the level that the program has requested.
 pub(crate) fn settle_environment(ranks: u32, thread_level: c_int) {
-    // There is one MPI_Init.
+    // MPI_Init succeeds once, so the cell is set once.
     let _ = ENVIRONMENT.set(environment(&own_arguments(), Some(ranks), Some(thread_level)));
 }
 
-/// The words with which this process was started.
 fn own_arguments() -> Vec<Box<[u8]>> {
     std::env::args_os().map(|word| word.as_bytes().into()).collect()
 }
 
-/// The words that the program passes.
-///
+/// The strings of an argument vector.
 /// # Safety
 /// `argv` must be null or point to `argc` strings, or fewer and a null pointer.
 unsafe fn arguments(argc: c_int, argv: *const *mut c_char) -> Vec<Box<[u8]>> {
@@ -48,7 +46,7 @@ unsafe fn arguments(argc: c_int, argv: *const *mut c_char) -> Vec<Box<[u8]>> {
     words
 }
 
-/// How this process was started (MPI-5.0 section 11.2.1). What is not known, or too long, is left out.
+/// The start of this process (MPI-5.0 section 11.2.1). Unknown and too long values are left out.
 fn environment(arguments: &[Box<[u8]>], ranks: Option<u32>, thread_level: Option<c_int>) -> Info {
     let mut info = Info::new();
     let mut set = |key: &str, value: Option<&[u8]>| {
@@ -69,15 +67,16 @@ fn environment(arguments: &[Box<[u8]>], ranks: Option<u32>, thread_level: Option
     info
 }
 
-/// How many ranks the job has; before MPI_Init as many as the launcher has started, or one without a launcher.
+/// The ranks of the job: before MPI_Init the number that the launcher has started, or one without a
+/// launcher.
 fn ranks_known() -> Option<u32> {
     library::latest().map(|library| library.process.size()).or_else(Client::ranks_started)
 }
 
-/// The thread level that was asked for; before MPI_Init the one that MPI_Init will ask for.
+/// The requested thread level: before MPI_Init the level that MPI_Init will request.
 fn level_known() -> Option<c_int> {
-    let asked = library::latest().and_then(|library| Some(library.world.get()?.wanted_level));
-    asked.or_else(level_before_init)
+    let requested = library::latest().and_then(|library| Some(library.world.get()?.wanted_level));
+    requested.or_else(level_before_init)
 }
 
 pub(crate) fn level_name(level: c_int) -> Option<&'static str> {
@@ -90,7 +89,7 @@ pub(crate) fn level_name(level: c_int) -> Option<&'static str> {
     })
 }
 
-/// What the program says by an info argument: nothing by MPI_INFO_NULL.
+/// The contents of an info argument. MPI_INFO_NULL is empty.
 pub(crate) fn given(handle: InfoHandle) -> Result<Info> {
     match handle {
         abi::MPI_INFO_NULL => Ok(Info::new()),
@@ -98,7 +97,6 @@ pub(crate) fn given(handle: InfoHandle) -> Result<Info> {
     }
 }
 
-/// Gives a new info its handle.
 pub(crate) fn give(info: Info, place: *mut InfoHandle, what: &str) -> Result<()> {
     if place.is_null() {
         return Err(null(what));
@@ -108,7 +106,7 @@ pub(crate) fn give(info: Info, place: *mut InfoHandle, what: &str) -> Result<()>
     unsafe { put(place, handle.raw() as InfoHandle, what) }
 }
 
-/// The info that an int stands for.
+/// The handle for an int of Fortran.
 pub(crate) fn of_int(int: u32) -> u64 {
     objects().infos.from_int(int).raw()
 }
@@ -117,22 +115,20 @@ fn no_info(handle: InfoHandle, why: impl std::fmt::Display) -> MpiError {
     MpiError::new(abi::MPI_ERR_INFO, format!("the info {handle:#x}: {why}"))
 }
 
-/// Asks an info.
-fn read<R>(handle: InfoHandle, ask: impl FnOnce(&Info) -> Result<R>) -> Result<R> {
+fn read<R>(handle: InfoHandle, query: impl FnOnce(&Info) -> Result<R>) -> Result<R> {
     match handle {
         abi::MPI_INFO_NULL => Err(MpiError::new(abi::MPI_ERR_INFO, "the info is MPI_INFO_NULL")),
         abi::MPI_INFO_ENV => match ENVIRONMENT.get() {
-            Some(info) => ask(info),
-            None => ask(&environment(&own_arguments(), ranks_known(), level_known())),
+            Some(info) => query(info),
+            None => query(&environment(&own_arguments(), ranks_known(), level_known())),
         },
         _ => match objects().infos.get(Handle::from_raw(handle as u64)) {
-            Ok(info) => ask(&locked(&info)),
+            Ok(info) => query(&locked(&info)),
             Err(bad) => Err(no_info(handle, bad)),
         },
     }
 }
 
-/// Changes an info of the program's.
 fn change<R>(handle: InfoHandle, change: impl FnOnce(&mut Info) -> Result<R>) -> Result<R> {
     match handle {
         abi::MPI_INFO_NULL => Err(MpiError::new(abi::MPI_ERR_INFO, "the info is MPI_INFO_NULL")),
@@ -144,8 +140,7 @@ fn change<R>(handle: InfoHandle, change: impl FnOnce(&mut Info) -> Result<R>) ->
     }
 }
 
-/// The value of a key, copied out so that the program's memory is written with nothing locked.
-///
+/// The value of a key. It is copied, so that the program's memory is written without locks.
 /// # Safety
 /// `key` must be null or a string.
 unsafe fn value_of(info: InfoHandle, key: *const c_char) -> Result<Option<Box<[u8]>>> {
@@ -155,12 +150,13 @@ unsafe fn value_of(info: InfoHandle, key: *const c_char) -> Result<Option<Box<[u
 }
 
 mpi! {
-    /// MPI-5.0 section 10. Test: tests/c/info_basic.c, like all of this module.
+    /// Test: tests/c/info_basic.c, like all of this module.
     fn MPI_Info_create(info: *mut InfoHandle) -> c_int {
         outcome(FuncId::MPI_Info_create, None, give(Info::new(), info, "info"))
     }
 
-    /// MPI-5.0 section 11.2.1: an info with what MPI_INFO_ENV says, at any time. Without arguments those of the process count.
+    /// MPI-5.0 section 11.2.1: an info with the contents of MPI_INFO_ENV, at any time. Without
+    /// arguments the command line of the process is used.
     /// Tests: tests/c/info_env.c, tests/c/info_env_before_init.c.
     fn MPI_Info_create_env(argc: c_int, argv: *mut *mut c_char, info: *mut InfoHandle) -> c_int {
         // SAFETY: the C program passes the arguments of main, or none.
@@ -172,13 +168,11 @@ mpi! {
         outcome(FuncId::MPI_Info_create_env, None, give(made, info, "info"))
     }
 
-    /// MPI-5.0 section 10.
     fn MPI_Info_dup(info: InfoHandle, newinfo: *mut InfoHandle) -> c_int {
         let result = read(info, |info| Ok(info.clone())).and_then(|copy| give(copy, newinfo, "newinfo"));
         outcome(FuncId::MPI_Info_dup, None, result)
     }
 
-    /// MPI-5.0 section 10.
     fn MPI_Info_free(info: *mut InfoHandle) -> c_int {
         outcome(FuncId::MPI_Info_free, None, (|| {
             // SAFETY: the C program passes a place with a handle.
@@ -186,12 +180,11 @@ mpi! {
             change(handle, |_| Ok(()))?;
             let freed = objects().infos.free(Handle::from_raw(handle as u64));
             freed.map_err(|bad| no_info(handle, bad))?;
-            // SAFETY: as above.
+            // SAFETY: `info` is not null, as `fetch` has checked, and holds a handle.
             unsafe { put(info, abi::MPI_INFO_NULL, "info") }
         })())
     }
 
-    /// MPI-5.0 section 10.
     fn MPI_Info_set(info: InfoHandle, key: *const c_char, value: *const c_char) -> c_int {
         // SAFETY: the C program passes strings.
         let strings = unsafe { text(key, "key").and_then(|key| Ok((key, text(value, "value")?))) };
@@ -199,15 +192,14 @@ mpi! {
         outcome(FuncId::MPI_Info_set, None, result)
     }
 
-    /// MPI-5.0 section 10.
     fn MPI_Info_delete(info: InfoHandle, key: *const c_char) -> c_int {
         // SAFETY: the C program passes a string.
         let key = unsafe { text(key, "key") };
         outcome(FuncId::MPI_Info_delete, None, key.and_then(|key| change(info, |info| info.delete(key))))
     }
 
-    /// MPI-5.0 section 10. `buflen` becomes the room that the value needs, its closing zero included; a value that does
-    /// not fit is cut.
+    /// `buflen` becomes the size that the value needs, with its closing zero; a longer value is
+    /// cut.
     fn MPI_Info_get_string(
         info: InfoHandle,
         key: *const c_char,
@@ -216,7 +208,8 @@ mpi! {
         flag: *mut c_int,
     ) -> c_int {
         outcome(FuncId::MPI_Info_get_string, None, (|| {
-            // SAFETY: the C program passes a string, room for `buflen` characters, and places for two integers.
+            // SAFETY: the C program passes a string, room for `buflen` characters, and places for
+            // two integers.
             unsafe {
                 let found = value_of(info, key)?;
                 let room = fetch(buflen, "buflen")?;
@@ -234,15 +227,16 @@ mpi! {
         })())
     }
 
-    /// MPI-5.0 section 16 (deprecated). `value` has room for `valuelen` characters and a closing zero; a value that does
-    /// not fit is cut.
+    /// MPI-5.0 section 16 (deprecated). `value` has room for `valuelen` characters and a closing
+    /// zero; a longer value is cut.
     fn MPI_Info_get(info: InfoHandle, key: *const c_char, valuelen: c_int, value: *mut c_char, flag: *mut c_int) -> c_int {
         outcome(FuncId::MPI_Info_get, None, (|| {
             let Ok(size) = usize::try_from(valuelen) else {
                 let text = format!("valuelen is {valuelen}; it must not be negative");
                 return Err(MpiError::new(abi::MPI_ERR_ARG, text));
             };
-            // SAFETY: the C program passes a string, that much room, and a place for an integer.
+            // SAFETY: the C program passes a string, room for `valuelen` characters and a zero, and
+            // a place for an integer.
             unsafe {
                 let found = value_of(info, key)?;
                 if let Some(found) = &found {
@@ -267,14 +261,12 @@ mpi! {
         })())
     }
 
-    /// MPI-5.0 section 10.
     fn MPI_Info_get_nkeys(info: InfoHandle, nkeys: *mut c_int) -> c_int {
         let count = read(info, |info| Ok(info.len() as c_int));
         // SAFETY: the C program passes a place for an integer.
         outcome(FuncId::MPI_Info_get_nkeys, None, count.and_then(|n| unsafe { put(nkeys, n, "nkeys") }))
     }
 
-    /// MPI-5.0 section 10.
     fn MPI_Info_get_nthkey(info: InfoHandle, n: c_int, key: *mut c_char) -> c_int {
         let found = read(info, |info| Ok(Box::<[u8]>::from(info.key(n)?)));
         // SAFETY: the C program passes room for MPI_MAX_INFO_KEY characters.
@@ -282,7 +274,7 @@ mpi! {
         outcome(FuncId::MPI_Info_get_nthkey, None, result)
     }
 
-    /// MPI-5.0 section 20.2: the sizes of the types that the binary interface leaves open, bytes.
+    /// MPI-5.0 section 20.2: the sizes of the types that the ABI leaves open, in bytes.
     fn MPI_Abi_get_info(info: *mut InfoHandle) -> c_int {
         let sizes = [
             ("mpi_aint_size", size_of::<Aint>()),

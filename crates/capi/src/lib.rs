@@ -1,11 +1,11 @@
-//! `libmpi_abi.so.1`: the MPI-5.0 standard ABI, the face that C, C++, Fortran and Python programs see.
+//! `libmpi_abi.so.1`: the MPI-5.0 standard ABI for C, C++, Fortran and Python programs.
 //!
-//! Each of the 664 functions is exported twice, `PMPI_X` as an ordinary symbol and `MPI_X` as a weak name of the same code.
-//! So a tool that defines its own `MPI_Send` gets the program's calls and passes them on to `PMPI_Send` (MPI-5.0, the
-//! chapter on tool support, "Profiling Interface").
+//! Each of the 664 functions is exported twice, `PMPI_X` as an ordinary symbol and `MPI_X` as a
+//! weak name of the same code. So a tool that defines its own `MPI_Send` gets the program's calls
+//! and passes them on to `PMPI_Send` (MPI-5.0, the chapter on tool support, "Profiling Interface").
 //!
-//! A function here checks its arguments, makes one call into the floors below and runs the callbacks that are due. It is
-//! written inside `mpi!` (module `export`), anywhere in this crate:
+//! A function checks its arguments, makes one call into the crates below and runs the callbacks
+//! that are due. It is written inside `mpi!` (module `export`), anywhere in this crate:
 //!
 //! ```ignore
 //! mpi! {
@@ -16,13 +16,14 @@
 //! }
 //! ```
 //!
-//! The build script reads which functions are there; one that nobody wrote is an error of the build.
+//! The build script finds the functions; a missing one is an error of the build.
 //!
-//! Invariants: the exports are exactly those of the standard, the signatures are those of the standard (the compiler checks each
-//! against the table in `oxmpi-abi`), and no panic crosses into C: a function that panics ends the process with
-//! a message. Exceptions that the program's own functions throw pass through: they are called with nothing locked.
+//! Invariants: the exports and their signatures are exactly those of the standard (the compiler
+//! checks each signature against the table in `oxmpi-abi`). No panic crosses into C: a function
+//! that panics ends the process with a message. Exceptions from the program's own functions pass
+//! through, as these functions are called without locks.
 #![deny(unsafe_op_in_unsafe_fn)]
-#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic where nobody reads
+#![deny(clippy::print_stdout, clippy::print_stderr)] // these macros panic when nobody reads the output
 
 #[macro_use]
 mod export;
@@ -75,7 +76,7 @@ mod topology;
 mod trivial;
 mod windows;
 
-/// The type of each function: generated, for `mpi!` to check.
+/// The generated type of each function, which `mpi!` checks.
 mod signatures {
     #![allow(non_camel_case_types, dead_code)]
 

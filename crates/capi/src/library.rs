@@ -1,17 +1,18 @@
-//! The state behind the C functions, and the way from handles to objects.
+//! The state behind the C functions, and lookups of handles.
 //!
-//! There is one [`Running`], made by the first MPI_Init or MPI_Session_init (module `life`). Between MPI_Init and MPI_Finalize
-//! a call finds it with one load; a null pointer means that the World Model is not initialised, or not any more, and that a
-//! second look is due: there may be sessions. It is never freed: threads may still be on their way out.
+//! There is one [`Running`], made by the first MPI_Init or MPI_Session_init (module `life`).
+//! Between MPI_Init and MPI_Finalize a call finds it by one load. A null pointer means that the
+//! World Model is not initialised, or is finalised; then a second lookup checks for sessions. The
+//! object is never freed, as other threads may still use it.
 
 use crate::accelerator::Accelerator;
 use crate::context_cache::ContextCache;
-use crate::files::Registered;
+use crate::files::RegisteredDatareps;
 use crate::fortran_types::FortranTypes;
 use crate::memory::OrdinaryMemory;
 use crate::objects::locked;
 use crate::operations::Kernels;
-use crate::predefined::Values;
+use crate::predefined::AttributeValues;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Datatype as DatatypeHandle, Group as GroupHandle, Op as OpHandle};
 use oxmpi_core::file::File;
@@ -34,20 +35,18 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
-/// The process as a rank.
+/// The state of this process as a rank.
 pub(crate) struct Running {
     pub(crate) process: Process<Routes>,
     pub(crate) client: Arc<Client>,
-    /// What its modules are selected from.
+    /// The selected modules and the candidates.
     pub(crate) modules: Modules,
-    /// Whether what no use of an argument would reveal is looked at (parameter mpi_param_check).
+    /// Whether arguments are checked beyond what their use reveals (parameter mpi_param_check).
     pub(crate) checks: bool,
-    /// Whether operations are carried out only on the datatypes that the standard names (parameter mpi_strict).
+    /// Whether operations accept only the datatypes that the standard names (parameter mpi_strict).
     pub(crate) strict: bool,
-    /// What is known of buffers on devices.
     pub(crate) accelerator: Accelerator,
     pub(crate) communicators: Table<Arc<Communicator>>,
-    /// The contexts of those that are in use.
     pub(crate) contexts: ContextCache,
     pub(crate) files: Table<Arc<File>>,
     pub(crate) groups: Table<Arc<Group>>,
@@ -57,68 +56,60 @@ pub(crate) struct Running {
     pub(crate) operations: Table<Op>,
     pub(crate) kernels: Kernels,
     pub(crate) windows: Table<Arc<Window>>,
-    /// Whether the program has given MPI_COMM_SELF an error handler.
     pub(crate) own_handler_is_set: AtomicBool,
-    /// Whether MPI_COMM_WORLD and MPI_COMM_SELF are there for the program: between MPI_Init and MPI_Finalize.
+    /// Whether the program may use MPI_COMM_WORLD and MPI_COMM_SELF: between MPI_Init and
+    /// MPI_Finalize.
     pub(crate) has_world: AtomicBool,
-    /// Whether calls may come from several threads.
     pub(crate) has_threads: AtomicBool,
-    /// What MPI_Init was told.
-    pub(crate) world: OnceLock<World>,
-    /// The thread that made this process a rank.
+    /// The arguments of MPI_Init.
+    pub(crate) world: OnceLock<WorldModel>,
     pub(crate) first_thread: ThreadId,
-    /// What the attributes say that the library sets.
-    pub(crate) attribute_values: Values,
-    /// What MPI_Alloc_mem gave when the heap had no room.
+    /// Values of the attributes that the library sets.
+    pub(crate) attribute_values: AttributeValues,
+    /// Memory of MPI_Alloc_mem that did not fit the heap.
     pub(crate) ordinary_memory: OrdinaryMemory,
-    /// Data representations of the program's.
-    pub(crate) representations: Registered,
-    /// The communicator with those who have spawned this process's job.
+    pub(crate) representations: RegisteredDatareps,
+    /// The communicator to the processes that have spawned this process's job.
     pub(crate) parent: OnceLock<Comm>,
-    /// Sessions that were ever initialised.
     pub(crate) sessions: AtomicU64,
 }
 
-/// The World Model.
 #[derive(Debug)]
-pub(crate) struct World {
-    /// The thread level that was granted.
+pub(crate) struct WorldModel {
     pub(crate) level: c_int,
-    /// The thread level that the program asked for.
     pub(crate) wanted_level: c_int,
-    /// The thread that called MPI_Init.
     pub(crate) main_thread: ThreadId,
 }
 
-/// Who may call MPI, while it may be closed for a time.
-static CALLS: Mutex<Calls> = Mutex::new(Calls { world: None, open: None, is_closed: false });
-/// It is closed no more.
+/// The pointers for calls, and whether MPI is closed for a time.
+static CALLS: Mutex<CallGate> = Mutex::new(CallGate { world: None, open: None, is_closed: false });
+/// Signalled when MPI is open again.
 static REOPENED: Condvar = Condvar::new();
 
-struct Calls {
-    /// What `RUNNING` and `OPEN` are while it is not closed.
+struct CallGate {
+    /// The values of `RUNNING` and `OPEN` while MPI is not closed.
     world: Option<&'static Running>,
     open: Option<&'static Running>,
     is_closed: bool,
 }
 
 thread_local! {
-    /// Whether this thread runs a function for which MPI is closed.
+    /// Whether this thread runs a function during which MPI is closed.
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Between MPI_Init and MPI_Finalize.
+/// Set between MPI_Init and MPI_Finalize.
 static RUNNING: AtomicPtr<Running> = AtomicPtr::new(std::ptr::null_mut());
-/// Between these, and while there is a session.
+/// Set between MPI_Init and MPI_Finalize, and while a session exists.
 static OPEN: AtomicPtr<Running> = AtomicPtr::new(std::ptr::null_mut());
-/// As `OPEN`, but it stays when all is finalised.
+/// Set from the first initialisation on.
 static LATEST: AtomicPtr<Running> = AtomicPtr::new(std::ptr::null_mut());
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 
 const BEFORE: u8 = 0;
 const INITIALIZED: u8 = 1;
 const FINALIZED: u8 = 2;
-/// In a child that the program has forked off after MPI_Init.
+/// In a child that the program has forked after MPI_Init.
 const FORKED: u8 = 3;
 
 /// MPI, if the World Model is initialised and not finalised.
@@ -128,14 +119,15 @@ pub(crate) fn running() -> Option<&'static Running> {
     unsafe { RUNNING.load(Ordering::Acquire).as_ref() }
 }
 
-/// MPI, if it was initialised, also when it is finalised by now: for what it has counted. No message may be sent.
+/// MPI, if it was ever initialised: for its counters. No message may be sent.
 pub(crate) fn latest() -> Option<&'static Running> {
-    // SAFETY: as above.
+    // SAFETY: null, or a leaked box that is never freed.
     unsafe { LATEST.load(Ordering::Acquire).as_ref() }
 }
 
-/// MPI and the context of a communicator, if a call may try the low-latency path on it. Other communicators, and what is none, take
-/// the full path, which notes the context ([`Running::noted`]).
+/// MPI and the context of a communicator, if a call may try the low-latency path on it. Calls on
+/// other communicators, and with invalid handles, take the full path, which caches the context
+/// ([`Running::noted`]).
 #[inline(always)]
 pub(crate) fn at_hand(comm: Comm) -> Option<(&'static Running, u32)> {
     // SAFETY: null, or a leaked box that is never freed.
@@ -144,7 +136,7 @@ pub(crate) fn at_hand(comm: Comm) -> Option<(&'static Running, u32)> {
     Some((library, context))
 }
 
-/// MPI, or the error that says why there is none.
+/// MPI, or the error of a call before or after it.
 #[inline(always)]
 pub(crate) fn library() -> Result<&'static Running> {
     match running() {
@@ -153,7 +145,7 @@ pub(crate) fn library() -> Result<&'static Running> {
     }
 }
 
-/// MPI while there is no World Model: for the sessions.
+/// MPI without the World Model, for sessions.
 #[cold]
 fn without_world() -> Result<&'static Running> {
     if is_inside() {
@@ -173,24 +165,23 @@ fn without_world() -> Result<&'static Running> {
     Err(MpiError::new(abi::MPI_ERR_OTHER, text))
 }
 
-/// Claims the one initialisation. `false`: somebody has done it before.
+/// Claims the initialisation. Returns `false` if MPI was initialised before.
 pub(crate) fn claim_initialization() -> bool {
     PHASE.compare_exchange(BEFORE, INITIALIZED, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
 
-/// Opens the library for the calls of sessions.
+/// Opens the library for calls of sessions.
 pub(crate) fn open(library: &'static Running) {
     LATEST.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
     change(|calls| calls.open = Some(library));
 }
 
-/// Closes the library for all calls.
 pub(crate) fn close() {
     change(|calls| calls.open = None);
 }
 
-/// Changes who may call, as far as it is not closed.
-fn change(to: impl FnOnce(&mut Calls)) {
+/// Changes the pointers for calls. They are null while MPI is closed.
+fn change(to: impl FnOnce(&mut CallGate)) {
     let mut calls = locked(&CALLS);
     to(&mut calls);
     let pointer = |library: Option<&'static Running>| {
@@ -201,18 +192,18 @@ fn change(to: impl FnOnce(&mut Calls)) {
     OPEN.store(pointer(calls.open), Ordering::Release);
 }
 
-/// MPI is closed as long as this exists: calls that begin meanwhile wait, but for those of a thread within [`Closed::run`].
+/// MPI is closed while this object exists: new calls wait, except calls of a thread within
+/// [`Closed::run`], which fail.
 #[derive(Debug)]
 pub(crate) struct Closed(());
 
 impl Closed {
-    /// Closes MPI.
     pub(crate) fn begin() -> Closed {
         change(|calls| calls.is_closed = true);
         Closed(())
     }
 
-    /// Runs a function of the program's: calls that this thread makes are refused.
+    /// Runs a function of the program. Calls that it makes are refused.
     pub(crate) fn run<T>(&self, function: impl FnOnce() -> T) -> T {
         IS_INSIDE.set(true);
         let result = function();
@@ -230,21 +221,20 @@ impl Drop for Closed {
     }
 }
 
-/// Whether this thread runs a function for which MPI is closed.
 pub(crate) fn is_inside() -> bool {
-    // A thread that is ending runs none.
+    // A thread without this variable is about to end, and runs no such function.
     IS_INSIDE.try_with(Cell::get).unwrap_or(false)
 }
 
-/// MPI for a function for which it is closed: for how its errors are handled.
+/// MPI for error handling in a function during which it is closed.
 pub(crate) fn closed() -> Option<&'static Running> {
     latest().filter(|_| is_inside())
 }
 
-/// Waits while it is closed for another thread.
+/// Waits while MPI is closed for another thread.
 #[cold]
 pub(crate) fn await_reopening() {
-    // In a forked child another thread may have held the lock.
+    // In a forked child another thread may hold the lock forever.
     if is_forked() || is_inside() {
         return;
     }
@@ -254,7 +244,8 @@ pub(crate) fn await_reopening() {
     }
 }
 
-/// MPI, if the World Model is initialised and not finalised, for calls that do nothing without it.
+/// MPI, if the World Model is initialised and not finalised, for calls that have no meaning without
+/// it. Waits while MPI is closed.
 pub(crate) fn running_unless_closed() -> Option<&'static Running> {
     running().or_else(|| {
         await_reopening();
@@ -263,15 +254,15 @@ pub(crate) fn running_unless_closed() -> Option<&'static Running> {
 }
 
 /// Opens the World Model for calls.
-pub(crate) fn begin_world(library: &'static Running, world: World) {
-    // There is one MPI_Init.
+pub(crate) fn begin_world(library: &'static Running, world: WorldModel) {
+    // MPI_Init succeeds once, so the cell is set once.
     let _ = library.world.set(world);
     library.has_world.store(true, Ordering::Release);
     change(|calls| calls.world = Some(library));
 }
 
-/// A forked child has the rank's memory and descriptors but is not the rank: it must not touch the rings. It stores to
-/// atomics, which is allowed in a child of any process.
+/// Marks a forked child, which has the rank's memory and descriptors but must not touch the rings.
+/// It only stores to atomics, which is allowed in a forked child of a process with threads.
 pub(crate) extern "C" fn in_forked_child() {
     PHASE.store(FORKED, Ordering::Release);
     LATEST.store(std::ptr::null_mut(), Ordering::Release);
@@ -279,12 +270,10 @@ pub(crate) extern "C" fn in_forked_child() {
     OPEN.store(std::ptr::null_mut(), Ordering::Release);
 }
 
-/// Whether this process was forked off by a rank.
 pub(crate) fn is_forked() -> bool {
     PHASE.load(Ordering::Acquire) == FORKED
 }
 
-/// Closes the World Model for calls.
 pub(crate) fn end_world(library: &Running) {
     PHASE.store(FINALIZED, Ordering::Release);
     library.has_world.store(false, Ordering::Release);
@@ -292,21 +281,17 @@ pub(crate) fn end_world(library: &Running) {
     change(|calls| calls.world = None);
 }
 
-/// Whether MPI_Init has completed.
 pub(crate) fn is_initialized() -> bool {
     is_finalized() || running().is_some() || !is_forked() && locked(&CALLS).world.is_some()
 }
 
-/// Whether MPI_Finalize has completed.
 pub(crate) fn is_finalized() -> bool {
     PHASE.load(Ordering::Acquire) == FINALIZED
 }
 
-/// A communicator that a call names.
 pub(crate) enum CommRef<'a> {
-    /// World or self.
+    /// MPI_COMM_WORLD or MPI_COMM_SELF.
     Predefined(&'a Arc<Communicator>),
-    /// One that the program made.
     Made(Ref<'a, Arc<Communicator>>),
 }
 
@@ -321,11 +306,8 @@ impl Deref for CommRef<'_> {
     }
 }
 
-/// A datatype that a call names.
 pub(crate) enum TypeRef<'a> {
-    /// One of the standard's.
     Predefined(&'a Arc<Datatype>),
-    /// One that the program made.
     Made(Ref<'a, Arc<Datatype>>),
 }
 
@@ -340,11 +322,9 @@ impl Deref for TypeRef<'_> {
     }
 }
 
-/// As [`TypeRef`], for a call that frees nothing.
+/// A datatype argument for a call that frees nothing.
 pub(crate) enum TypeGlance<'a> {
-    /// One of the standard's.
     Predefined(&'a Arc<Datatype>),
-    /// One that the program made.
     Made(Glance<'a, Arc<Datatype>>),
 }
 
@@ -360,7 +340,6 @@ impl Deref for TypeGlance<'_> {
 }
 
 impl Running {
-    /// The communicator with this handle.
     #[inline(always)]
     pub(crate) fn communicator(&self, comm: Comm) -> Result<CommRef<'_>> {
         match comm {
@@ -370,14 +349,13 @@ impl Running {
         }
     }
 
-    /// The context of the point-to-point calls on a communicator with this handle, for the calls that follow ([`at_hand`]).
+    /// Caches the context of a communicator's point-to-point calls for [`at_hand`], and returns it.
     pub(crate) fn noted(&self, comm: Comm, communicator: &Communicator) -> u32 {
         let context = communicator.team.point_to_point;
         self.contexts.note(comm, context);
         context
     }
 
-    /// Whether the predefined communicators are there for the program.
     #[inline(always)]
     fn has_world(&self) -> bool {
         self.has_world.load(Ordering::Relaxed)
@@ -391,7 +369,6 @@ impl Running {
         }
     }
 
-    /// The group with this handle.
     pub(crate) fn group(&self, handle: GroupHandle) -> Result<Arc<Group>> {
         match handle {
             abi::MPI_GROUP_EMPTY => Ok(Arc::new(Group::EMPTY)),
@@ -403,7 +380,6 @@ impl Running {
         }
     }
 
-    /// The datatype with this handle.
     #[inline(always)]
     pub(crate) fn datatype(&self, handle: DatatypeHandle) -> Result<TypeRef<'_>> {
         match self.predefined.get(handle as u64) {
@@ -420,11 +396,10 @@ impl Running {
         }
     }
 
-    /// As [`Running::datatype`], for a short look.
-    ///
+    /// The datatype with this handle, without a reference count.
     /// # Safety
-    /// As for [`Table::glance`]: until the result is dropped this thread frees no datatype, gives up no other reference to one,
-    /// and calls no function of the program.
+    /// The contract of [`Table::glance`]: until the result is dropped this thread frees no
+    /// datatype, drops no other reference to one, and calls no function of the program.
     #[inline(always)]
     pub(crate) unsafe fn glance_at_datatype(&self, handle: DatatypeHandle) -> Result<TypeGlance<'_>> {
         if let Some(datatype) = self.predefined.get(handle as u64) {
@@ -437,7 +412,6 @@ impl Running {
         }
     }
 
-    /// The operation with this handle.
     pub(crate) fn operation(&self, handle: OpHandle) -> Result<Op> {
         if let Some(op) = op::predefined(handle as u64) {
             return Ok(Op::Predefined(op));
@@ -451,7 +425,7 @@ impl Running {
         }
     }
 
-    /// The memory that (address, count, datatype) name, checked.
+    /// The memory of (address, count, datatype), with checks.
     pub(crate) fn buffer(
         &self,
         address: *const c_void,
@@ -462,7 +436,8 @@ impl Running {
         self.block(address, count, datatype)
     }
 
-    /// How many elements (address, count, datatype) name, checked, and their packed bytes.
+    /// Checks (address, count, datatype). Returns the number of elements and their packed length in
+    /// bytes.
     #[inline]
     pub(crate) fn check_elements(
         &self,
@@ -478,12 +453,12 @@ impl Running {
             Ok(bytes) => Ok((count, bytes)),
             Err(_) => Err(MpiError::new(
                 abi::MPI_ERR_COUNT,
-                format!("count is {count}: so many elements do not fit the address space"),
+                format!("count is {count}: elements of this number do not fit the address space"),
             )),
         }
     }
 
-    /// MPI_IN_PLACE is no address of data.
+    /// Checks that an address of data is not MPI_IN_PLACE.
     #[inline]
     pub(crate) fn check_address(&self, address: *const c_void) -> Result<()> {
         if self.checks && address as usize == abi::MPI_IN_PLACE {
@@ -492,8 +467,8 @@ impl Running {
         Ok(())
     }
 
-    /// As [`Running::buffer`], of a block whose address the program does not give itself, but a displacement to it: an element from
-    /// MPI_BOTTOM is no MPI_IN_PLACE.
+    /// The memory of a block whose address is the sum of an argument and a displacement. Such an
+    /// address may be MPI_IN_PLACE's value, for an element from MPI_BOTTOM.
     pub(crate) fn block(
         &self,
         address: *const c_void,
@@ -502,8 +477,8 @@ impl Running {
     ) -> Result<UserBuf> {
         let datatype = self.datatype(datatype)?;
         let (count, _) = self.check_elements(address, count, &datatype)?;
-        // SAFETY: the program names its memory, and leaves it alone until the operation is complete: the standard asks
-        // for it (MPI-5.0 section 3.7.2).
+        // SAFETY: the program passes its memory, and does not access it until the operation is
+        // complete, as the standard requires (MPI-5.0 section 3.7.2).
         let buffer = unsafe { UserBuf::new(address.cast_mut().cast(), count, datatype.layout()) };
         self.accelerator.placed(buffer)
     }
@@ -538,7 +513,7 @@ fn no_datatype(handle: DatatypeHandle, bad: BadHandle) -> MpiError {
     MpiError::new(abi::MPI_ERR_TYPE, format!("the datatype {handle:#x}: {bad}"))
 }
 
-/// What is wrong with a buffer that could be used only wrongly.
+/// Checks a buffer for errors that its use would not reveal.
 fn check_buffer(address: *const c_void, count: usize, datatype: &Datatype) -> Result<()> {
     datatype.check_committed()?;
     if address.is_null() && count > 0 && datatype.size() > 0 && bytes_lie_at_null(datatype) {
@@ -550,25 +525,24 @@ fn check_buffer(address: *const c_void, count: usize, datatype: &Datatype) -> Re
     Ok(())
 }
 
-/// MPI_BOTTOM is a null pointer: it is right for a datatype of absolute addresses, whose bytes lie elsewhere.
+/// Whether the bytes of a datatype lie near address 0. MPI_BOTTOM is a null pointer, which is valid
+/// for a datatype of absolute addresses.
 fn bytes_lie_at_null(datatype: &Datatype) -> bool {
     datatype.bounds().true_lb().unsigned_abs() < FIRST_PAGE
 }
 
-/// So near to a null pointer no memory of a program lies.
+/// No memory of a program has a smaller address.
 pub(crate) const FIRST_PAGE: usize = 4096;
 
-/// A count must not be negative.
 #[inline]
 pub(crate) fn check_count(count: i64) -> Result<usize> {
     usize::try_from(count)
         .map_err(|_| MpiError::new(abi::MPI_ERR_COUNT, format!("count is {count}; it must not be negative")))
 }
 
-/// Writes a result where the program wants it; `what` names the argument.
-///
+/// Stores a result for the program; `what` names the argument.
 /// # Safety
-/// A place that is not null must be valid for writing, which the caller of the C function answers for.
+/// A non-null `place` must be valid for writing, which the caller of the C function guarantees.
 #[inline]
 pub(crate) unsafe fn put<T>(place: *mut T, value: T, what: &str) -> Result<()> {
     if place.is_null() {
@@ -579,10 +553,9 @@ pub(crate) unsafe fn put<T>(place: *mut T, value: T, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Reads an argument that the program passes by address.
-///
+/// Reads an argument that the program passes by address; `what` names it.
 /// # Safety
-/// As [`put`], for reading.
+/// A non-null `place` must be valid for reading, which the caller of the C function guarantees.
 #[inline]
 pub(crate) unsafe fn fetch<T: Copy>(place: *const T, what: &str) -> Result<T> {
     if place.is_null() {
@@ -592,16 +565,15 @@ pub(crate) unsafe fn fetch<T: Copy>(place: *const T, what: &str) -> Result<T> {
     Ok(unsafe { place.read() })
 }
 
-/// The error of a null pointer where the program must give an address.
 #[cold]
 pub(crate) fn null(what: &str) -> MpiError {
     MpiError::new(abi::MPI_ERR_ARG, format!("{what} is a null pointer"))
 }
 
-/// An array that the program passes.
-///
+/// An array argument.
 /// # Safety
-/// `first` must be null or point to `count` readable elements that nobody writes during the call.
+/// `first` must be null or point to `count` readable elements that no thread writes during the
+/// call.
 pub(crate) unsafe fn array<'a, T>(first: *const T, count: usize, what: &str) -> Result<&'a [T]> {
     if count == 0 {
         return Ok(&[]);

@@ -1,5 +1,6 @@
-//! How long this process is a rank: from the first MPI_Init or MPI_Session_init on, and as long as the World Model or a session
-//! has not been finalised (MPI-5.0, "The Sessions Model"). It can be one again later; it is always the same rank.
+//! The time as a rank: from the first MPI_Init or MPI_Session_init, until the World Model and all
+//! sessions are finalised (MPI-5.0, "The Sessions Model"). The process can become a rank again
+//! later, always the same one.
 
 use crate::accelerator::Accelerator;
 use crate::attributes::delete_attributes;
@@ -7,13 +8,13 @@ use crate::communicators;
 use crate::context_cache::ContextCache;
 use crate::errors::end_jobs_through;
 use crate::export;
-use crate::files::Registered;
+use crate::files::RegisteredDatareps;
 use crate::fortran_types::FortranTypes;
 use crate::library::{self, Running};
 use crate::memory::OrdinaryMemory;
 use crate::objects::{locked, objects};
 use crate::operations::Kernels;
-use crate::predefined::Values;
+use crate::predefined::AttributeValues;
 use crate::tool;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Comm;
@@ -29,21 +30,21 @@ use oxmpi_shm::segment::RankState;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// The World Model and the sessions that are initialised and not finalised.
-static USERS: Mutex<Users> = Mutex::new(Users { library: None, count: 0, ending: 0, has_left: false });
+/// The World Model and the sessions that are initialised and not finalised: the users of the rank.
+static USERS: Mutex<RankUsers> =
+    Mutex::new(RankUsers { library: None, count: 0, ending: 0, has_left: false });
 
-struct Users {
-    /// Made once.
+struct RankUsers {
     library: Option<&'static Running>,
     count: usize,
-    /// How many of them are being finalised.
+    /// The number of users that are being finalised.
     ending: usize,
-    /// The peers were told that the program ends.
+    /// The peers have been notified that the program ends.
     has_left: bool,
 }
 
-impl Users {
-    /// Lets those who watch the process know how far it is.
+impl RankUsers {
+    /// Publishes the state of the process for the launcher and its tools.
     fn note_state(&self, library: &Running) {
         let status = library.client.segment().status();
         if library::is_finalized() {
@@ -57,17 +58,18 @@ impl Users {
     }
 }
 
-/// The process is a rank from now on, for one user more; with `threads` for calls from several threads. One that was made a rank
-/// for one thread is made so by that thread alone: another one would have to know that it is not in the library. Then the process
-/// keeps the level it has.
+/// Adds a user of the rank; the first one makes the process a rank. `threads` requests calls from
+/// several threads. If the process was made a rank for one thread, only that thread can open it for
+/// others: another thread would have to know that the first one is not in the library. Without that
+/// the process keeps its level.
 pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
     if library::is_forked() {
-        // It has the rank's memory, and is not the rank. Another thread may have held the lock when it was forked off.
+        // A forked child is not the rank, and another thread may have held the lock at the fork.
         return library::library();
     }
     let mut users = locked(&USERS);
     if users.has_left {
-        let text = "called when the program ends: its other processes were told so";
+        let text = "called when the program ends: its peers have been notified of the end";
         return Err(MpiError::new(abi::MPI_ERR_OTHER, text));
     }
     let library = match users.library {
@@ -94,11 +96,10 @@ pub(crate) fn enter(threads: bool) -> Result<&'static Running> {
     Ok(library)
 }
 
-/// Finalises one user by `end`, which may run the program's callbacks; then there is one less. The last one first waits until
-/// all that was sent is with its receivers.
-///
+/// Finalises one user by `end`, which may run the program's callbacks. The last user first waits
+/// until its messages are with their receivers.
 /// # Errors
-/// Those of `end`: the user stays.
+/// `end` fails: the user remains.
 pub(crate) fn exit(library: &'static Running, end: impl FnOnce() -> Result<()>) -> Result<()> {
     if library::is_forked() {
         return end();
@@ -116,7 +117,7 @@ pub(crate) fn exit(library: &'static Running, end: impl FnOnce() -> Result<()>) 
             users.ending = users.ending.saturating_sub(1);
             match users.count {
                 0 => library::close(),
-                // One has come meanwhile.
+                // Another user has come meanwhile.
                 _ => library.process.resume(),
             }
             users.note_state(library);
@@ -139,7 +140,7 @@ fn note_ending(library: &Running, next: impl FnOnce(usize) -> usize) {
     users.note_state(library);
 }
 
-/// Whether somebody beside the caller needs the process to be a rank.
+/// Whether the rank has users beside the caller.
 pub(crate) fn has_others() -> bool {
     locked(&USERS).count > 1
 }
@@ -154,11 +155,12 @@ fn make(threads: bool) -> Result<&'static Running> {
     let accelerator = Accelerator::new(accelerator)?;
     export::report_misuse();
     process.keep_pending(true);
-    let attribute_values = Values::new(&client, process.tag_ub());
+    let attribute_values = AttributeValues::new(&client, process.tag_ub());
     let (communicators, groups) = (Table::new(), Table::new());
     let (datatypes, operations, windows) = (Table::new(), Table::new(), Table::new());
     if !threads {
-        // SAFETY: the program has promised that one thread calls MPI; others ask `set_threaded` to let them in.
+        // SAFETY: the program has promised that one thread calls MPI. Other threads must call
+        // `set_threaded` first.
         let promise = unsafe { SingleThread::promise() };
         communicators.set_single_threaded(promise);
         groups.set_single_threaded(promise);
@@ -190,17 +192,18 @@ fn make(threads: bool) -> Result<&'static Running> {
         first_thread: std::thread::current().id(),
         attribute_values,
         ordinary_memory: OrdinaryMemory::default(),
-        representations: Registered::default(),
+        representations: RegisteredDatareps::default(),
         parent: OnceLock::new(),
         sessions: AtomicU64::new(0),
     }));
     if let Some(parent) = parent {
         parent.errhandler_cell().set(ErrorHandler::predefined(objects().initial_handler));
-        // It is the first to be set.
+        // The cell is new.
         let _ = library.parent.set(communicators::enlist(library, parent));
     }
     export::note_calls_in(library.client.segment().status().last_call_cell());
-    // SAFETY: the handlers store to atomics, or do what any code of this process may at its end.
+    // SAFETY: the handlers only store to atomics, or run what any code of this process may run at
+    // its end.
     unsafe {
         libc::pthread_atfork(None, None, Some(library::in_forked_child));
         libc::atexit(at_exit);
@@ -208,14 +211,14 @@ fn make(threads: bool) -> Result<&'static Running> {
     Ok(library)
 }
 
-/// The program ends: the peers are told that they need not wait for it. If MPI is in use still, they shall not be told: the
-/// launcher judges that.
+/// Notifies the peers at the end of the program that they need not wait for this process. While MPI
+/// is in use they are not notified: the launcher judges that end.
 extern "C" fn at_exit() {
     if library::is_forked() {
         return;
     }
     let Ok(mut users) = USERS.try_lock() else { return };
-    if let Users { library: Some(library), count: 0, .. } = *users {
+    if let RankUsers { library: Some(library), count: 0, .. } = *users {
         users.has_left = true;
         library.client.segment().status().set_state(RankState::Finalized);
         library.process.take_leave();
@@ -223,15 +226,14 @@ extern "C" fn at_exit() {
 }
 
 impl Running {
-    /// From now on several threads may call.
-    ///
+    /// Allows calls from several threads.
     /// # Errors
-    /// If only one might so far, and this is another one.
+    /// MPI was open for another thread only.
     pub(crate) fn set_threaded(&self) -> Result<()> {
         if self.has_threads.load(Ordering::Acquire) {
             return Ok(());
         }
-        // First: another thread is refused, and may not touch the tables.
+        // The first call refuses other threads, which must not touch the tables before.
         self.process.set_threaded()?;
         self.communicators.set_threaded();
         self.groups.set_threaded();
@@ -242,20 +244,20 @@ impl Running {
         Ok(())
     }
 
-    /// The communicators that the program has made and that come from there.
+    /// The program's communicators that come from `origin`.
     pub(crate) fn communicators_of(&self, origin: Origin) -> Vec<Arc<Communicator>> {
         let all = self.communicators.handles().into_iter();
         let found = all.filter_map(|handle| Some(Arc::clone(&*self.communicators.get(handle).ok()?)));
         found.filter(|comm| comm.origin() == origin).collect()
     }
 
-    /// The handles of all communicators and groups that come from there name nothing any more. The communicators are closed
-    /// already.
+    /// Invalidates the handles of all communicators and groups that come from `origin`. The
+    /// communicators are closed already.
     pub(crate) fn forget_handles_of(&self, origin: Origin) {
         for handle in self.communicators.handles() {
             if self.communicators.get(handle).is_ok_and(|comm| comm.origin() == origin) {
                 self.contexts.forget(handle.raw() as Comm);
-                // Nobody frees it meanwhile: the program must not use it.
+                // No other thread frees the handle: the program must not use it any more.
                 let _ = self.communicators.free(handle);
             }
         }
@@ -266,14 +268,15 @@ impl Running {
         }
     }
 
-    /// Ends the World Model (MPI-5.0, "Finalizing MPI"); sessions go on. It is collective over all connected processes
-    /// (MPI-5.0, "Releasing Connections"), which is no barrier: what this process has sent is with its receivers, and receives whose
-    /// requests were freed are over. It waits for nothing else of the others, so that it ends whatever becomes of them.
+    /// Ends the World Model (MPI-5.0, "Finalizing MPI"); sessions continue. The call is collective
+    /// over all connected processes (MPI-5.0, "Releasing Connections"), but no barrier: it waits
+    /// until the messages of this process are with their receivers, and receives of freed requests
+    /// are complete. It waits for nothing else, so a failed peer cannot block it.
     pub(crate) fn end_world(&'static self) -> Result<()> {
         exit(self, || {
-            // First of all, while MPI is as usable as ever.
+            // MPI must be fully usable for the delete functions.
             delete_attributes(abi::MPI_COMM_SELF, &self.process.own().attributes)?;
-            // What lasts is done before the program is told that MPI is finalised.
+            // Long operations come before MPI_Finalized returns true.
             let mut comms = self.communicators_of(Origin::WORLD);
             if has_others() {
                 comms.extend([self.process.world().clone(), self.process.own().clone()]);
@@ -283,7 +286,7 @@ impl Running {
                 self.process.check_delivered()?;
                 comms.iter().for_each(|comm| self.process.close(comm));
             }
-            // It fails if there is none.
+            // Without a buffer the call fails, which does not matter.
             let _ = self.process.detach(BufferOf::Process);
             self.forget_handles_of(Origin::WORLD);
             library::end_world(self);

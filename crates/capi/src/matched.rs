@@ -22,27 +22,26 @@ fn give(message: *mut Message, status: *mut Status, (found, completion): Found) 
     }
 }
 
-/// Where a matched receive puts its message.
-struct Room {
+struct MatchedReceiveArgs {
     buf: *mut c_void,
     count: i64,
     datatype: Datatype,
 }
 
-/// The message that a call names, and the memory for it. The message is still there if these are wrong.
-fn named(library: &Running, room: Room, message: *mut Message) -> Result<(u64, UserBuf)> {
+/// The message and the memory of a call. On an error the message can still be received.
+fn named(library: &Running, room: MatchedReceiveArgs, message: *mut Message) -> Result<(u64, UserBuf)> {
     // SAFETY: the C program passes a place with a handle.
     let handle = unsafe { fetch(message, "message") }?;
     Ok((handle as u64, library.buffer(room.buf, room.count, room.datatype)?))
 }
 
-/// The message is received: its handle is gone.
+/// Invalidates the handle of a received message.
 fn taken(message: *mut Message) -> Result<()> {
-    // SAFETY: as in `named`.
+    // SAFETY: the C program passes a place with a handle.
     unsafe { put(message, abi::MPI_MESSAGE_NULL, "message") }
 }
 
-/// Whose error handler counts for a message: that of its communicator.
+/// The context of a message's communicator, on which errors are raised.
 fn communicator_of(message: *mut Message) -> Option<u32> {
     // SAFETY: the C program passes a place with a handle.
     let handle = unsafe { fetch(message, "message") }.ok()?;
@@ -54,7 +53,7 @@ fn raised_on(context: Option<u32>, result: &Result<()>) -> Option<On> {
     Some(On::Failed(Completion { context: context?, ..Completion::EMPTY }, error.class()))
 }
 
-fn mrecv(function: FuncId, room: Room, message: *mut Message, status: *mut Status) -> c_int {
+fn mrecv(function: FuncId, room: MatchedReceiveArgs, message: *mut Message, status: *mut Status) -> c_int {
     let context = communicator_of(message);
     let result = library().and_then(|library| {
         let (handle, buffer) = named(library, room, message)?;
@@ -65,7 +64,7 @@ fn mrecv(function: FuncId, room: Room, message: *mut Message, status: *mut Statu
     outcome(function, raised_on(context, &result), result)
 }
 
-fn imrecv(function: FuncId, room: Room, message: *mut Message, request: *mut Request) -> c_int {
+fn imrecv(function: FuncId, room: MatchedReceiveArgs, message: *mut Message, request: *mut Request) -> c_int {
     let context = communicator_of(message);
     let result = library().and_then(|library| {
         if request.is_null() {
@@ -81,7 +80,6 @@ fn imrecv(function: FuncId, room: Room, message: *mut Message, request: *mut Req
 }
 
 mpi! {
-    /// MPI-5.0 section 3.8.2.
     fn MPI_Mprobe(source: c_int, tag: c_int, comm: Comm, message: *mut Message, status: *mut Status) -> c_int {
         on_comm(FuncId::MPI_Mprobe, comm, |library, communicator| {
             if message.is_null() {
@@ -91,7 +89,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.8.2.
     fn MPI_Improbe(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, message: *mut Message, status: *mut Status) -> c_int {
         on_comm(FuncId::MPI_Improbe, comm, |library, communicator| {
             if message.is_null() || flag.is_null() {
@@ -107,23 +104,19 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.8.3.
     fn MPI_Mrecv(buf: *mut c_void, count: c_int, datatype: Datatype, message: *mut Message, status: *mut Status) -> c_int {
-        mrecv(FuncId::MPI_Mrecv, Room { buf, count: i64::from(count), datatype }, message, status)
+        mrecv(FuncId::MPI_Mrecv, MatchedReceiveArgs { buf, count: i64::from(count), datatype }, message, status)
     }
 
-    /// MPI-5.0 section 3.8.3.
     fn MPI_Mrecv_c(buf: *mut c_void, count: Count, datatype: Datatype, message: *mut Message, status: *mut Status) -> c_int {
-        mrecv(FuncId::MPI_Mrecv_c, Room { buf, count, datatype }, message, status)
+        mrecv(FuncId::MPI_Mrecv_c, MatchedReceiveArgs { buf, count, datatype }, message, status)
     }
 
-    /// MPI-5.0 section 3.8.3.
     fn MPI_Imrecv(buf: *mut c_void, count: c_int, datatype: Datatype, message: *mut Message, request: *mut Request) -> c_int {
-        imrecv(FuncId::MPI_Imrecv, Room { buf, count: i64::from(count), datatype }, message, request)
+        imrecv(FuncId::MPI_Imrecv, MatchedReceiveArgs { buf, count: i64::from(count), datatype }, message, request)
     }
 
-    /// MPI-5.0 section 3.8.3.
     fn MPI_Imrecv_c(buf: *mut c_void, count: Count, datatype: Datatype, message: *mut Message, request: *mut Request) -> c_int {
-        imrecv(FuncId::MPI_Imrecv_c, Room { buf, count, datatype }, message, request)
+        imrecv(FuncId::MPI_Imrecv_c, MatchedReceiveArgs { buf, count, datatype }, message, request)
     }
 }

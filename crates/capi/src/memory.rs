@@ -1,7 +1,7 @@
 //! Memory from the library (MPI-5.0 section 9.2).
 //!
-//! It comes from the heap in this process's segment, where receivers copy long messages straight from. If there is no room
-//! it is ordinary memory, which is as right and only slower.
+//! It comes from the heap in this process's segment, from which receivers copy long messages
+//! directly. If the heap is full it is ordinary memory, which is only slower.
 
 use crate::errors::on_none;
 use crate::library::{Running, null, put};
@@ -16,10 +16,10 @@ use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The alignment of ordinary memory, bytes: no two allocations share a cache line.
+/// The alignment of ordinary memory in bytes: two allocations do not share a cache line.
 const LINE: usize = 64;
 
-/// What did not fit the heap: by address.
+/// Memory outside of the heap, by address.
 #[derive(Debug, Default)]
 pub(crate) struct OrdinaryMemory(Mutex<HashMap<usize, Layout>>);
 
@@ -34,13 +34,13 @@ impl OrdinaryMemory {
         })
     }
 
-    /// Gives back what [`OrdinaryMemory::allocate`] gave. `false`: it gave nothing there.
-    ///
+    /// Frees memory of [`OrdinaryMemory::allocate`]. Returns `false` for other addresses.
     /// # Safety
-    /// Nobody may use the memory any more.
+    /// The memory must not be in use.
     unsafe fn free(&self, address: usize) -> bool {
         let Some(layout) = self.all().remove(&address) else { return false };
-        // SAFETY: it was allocated with this layout, is taken out of the table and so freed once, and nobody uses it.
+        // SAFETY: the layout is that of the allocation. The table had the address, so the memory is
+        // freed once. It is not in use.
         unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address), layout) };
         true
     }
@@ -51,7 +51,8 @@ impl OrdinaryMemory {
     }
 }
 
-/// The alignment that an info asks for, bytes (MPI-5.0 section 9.2, mpi_minimum_memory_alignment).
+/// The alignment that an info requests, in bytes (MPI-5.0 section 9.2,
+/// mpi_minimum_memory_alignment).
 fn alignment(info: Info) -> Result<usize> {
     let info = crate::info::given(info)?;
     let Some(wanted) = info.hint("mpi_minimum_memory_alignment") else { return Ok(1) };
@@ -61,7 +62,6 @@ fn alignment(info: Info) -> Result<usize> {
     })
 }
 
-/// The address of new memory.
 fn allocate(library: &Running, size: Aint, info: Info) -> Result<usize> {
     let bytes = usize::try_from(size)
         .map_err(|_| MpiError::new(abi::MPI_ERR_ARG, format!("size is {size}; it must not be negative")))?;
@@ -79,16 +79,16 @@ fn allocate(library: &Running, size: Aint, info: Info) -> Result<usize> {
     if library.process.keeps_memory()
         && let Some(at) = NonNull::new(std::ptr::with_exposed_provenance_mut(address))
     {
-        // SAFETY: the bytes are mapped, readable and writable until MPI_Free_mem gives them back, which has the process forget them before:
-        // nothing that knows the value exists then.
+        // SAFETY: the bytes are mapped, readable and writable until MPI_Free_mem, which calls
+        // `forget_memory` first, so that nothing uses this value then.
         library.process.keep_memory(&unsafe { Memory::from_raw(at, bytes, Arc::new(())) });
     }
     Ok(address)
 }
 
 mpi! {
-    /// MPI-5.0 section 9.2. `baseptr` is the address of a pointer. Memory of size 0 has an address of its own, to be freed
-    /// like any other. Test: tests/c/alloc_mem.c.
+    /// `baseptr` is the address of a pointer. Memory of size 0 has an address of its own, and must
+    /// be freed. Test: tests/c/alloc_mem.c.
     fn MPI_Alloc_mem(size: Aint, info: Info, baseptr: *mut c_void) -> c_int {
         on_none(FuncId::MPI_Alloc_mem, |library| {
             if baseptr.is_null() {
@@ -101,8 +101,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 9.2. A null pointer is left alone, as free() does and as programs expect that free what they may not
-    /// have allocated. Test: tests/c/alloc_mem.c.
+    /// A null pointer is ignored, as by free(), since programs rely on that. Test:
+    /// tests/c/alloc_mem.c.
     fn MPI_Free_mem(base: *mut c_void) -> c_int {
         on_none(FuncId::MPI_Free_mem, |library| {
             if base.is_null() {

@@ -8,13 +8,13 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Comm;
 use std::ffi::{c_char, c_int};
 
-/// The part of a name that is kept: the limit counts the closing zero (MPI-5.0 section 7.8).
+/// The part of a name that is stored: the limit counts the closing zero (MPI-5.0 section 7.8).
 pub(crate) fn kept(name: &[u8]) -> &[u8] {
     &name[..name.len().min(abi::MPI_MAX_OBJECT_NAME as usize - 1)]
 }
 
 mpi! {
-    /// MPI-5.0 section 7.8. A longer name is cut. Test: tests/c/names.c.
+    /// A longer name is cut. Test: tests/c/names.c.
     fn MPI_Comm_set_name(comm: Comm, comm_name: *const c_char) -> c_int {
         on_comm(FuncId::MPI_Comm_set_name, comm, |_, communicator| {
             // SAFETY: the C program passes a string.
@@ -23,11 +23,11 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.8. MPI_COMM_NULL has a name, too. Test: tests/c/names.c.
+    /// MPI_COMM_NULL has a name, too. Test: tests/c/names.c.
     fn MPI_Comm_get_name(comm: Comm, comm_name: *mut c_char, resultlen: *mut c_int) -> c_int {
         if comm == abi::MPI_COMM_NULL {
             return crate::errors::on_none(FuncId::MPI_Comm_get_name, |_| {
-                // SAFETY: as below.
+                // SAFETY: the C program passes MPI_MAX_OBJECT_NAME characters and an integer.
                 unsafe { put_named(b"MPI_COMM_NULL", abi::MPI_MAX_OBJECT_NAME, comm_name, "comm_name", resultlen) }
             });
         }
@@ -35,13 +35,13 @@ mpi! {
             if comm_name.is_null() {
                 return Err(null("comm_name"));
             }
-            // SAFETY: the C program passes room for MPI_MAX_OBJECT_NAME characters and a place for an integer.
+            // SAFETY: the C program passes MPI_MAX_OBJECT_NAME characters and an integer.
             unsafe { put_named(&communicator.name(), abi::MPI_MAX_OBJECT_NAME, comm_name, "comm_name", resultlen) }
         })
     }
 
-    /// MPI-5.0 section 15.2.4: for tools that put their own in its place. The library itself has nothing to control, and
-    /// further arguments are not looked at.
+    /// MPI-5.0 section 15.2.4: for tools that define this function. The library ignores its
+    /// arguments.
     fn MPI_Pcontrol(_level: c_int) -> c_int {
         abi::MPI_SUCCESS
     }

@@ -1,10 +1,11 @@
-//! Neighbourhood collectives (MPI-5.0 section 8.6): messages along the edges of a topology.
+//! Neighbourhood collectives (MPI-5.0 section 8.6; nonblocking forms are in section 8.7): messages
+//! along the edges of a topology.
 //!
-//! All are one thing: a message for each edge. They differ in where the blocks of the buffers lie. Blocks of neighbours
-//! that are MPI_PROC_NULL are not looked at and not touched.
+//! Every collective sends one message for each edge. The functions differ in the layout of their
+//! buffers. Blocks of MPI_PROC_NULL neighbours are not read or written.
 
-use crate::collectives::vector::{NamedBlocks, Numbers, Side, Types, lengths};
-use crate::collectives::{End, Named, movement_of};
+use crate::collectives::vector::{BlockArgs, BlockTypes, BufferSide, NumberArray, lengths};
+use crate::collectives::{BufferArgs, CallForm, movement_of};
 use crate::errors::on_comm;
 use crate::library::Running;
 use oxmpi_abi::FuncId;
@@ -15,23 +16,23 @@ use oxmpi_objects::error::Result;
 use oxmpi_plan::{Call, Paired};
 use std::ffi::{c_int, c_void};
 
-/// A buffer of a neighbourhood collective, and where each of its blocks begins and how long it is.
-type Placed = (Area, Box<dyn Fn(usize) -> (usize, usize)>);
+/// A buffer of a neighbourhood collective, and a function from the number of a block to its start
+/// and length in bytes.
+type PlacedBuffer = (Area, Box<dyn Fn(usize) -> (usize, usize)>);
 
-/// One of the two buffers of a call.
 #[derive(Clone, Copy)]
 pub(crate) enum Buffer {
-    /// One block, the same for all neighbours.
-    ForAll(Named),
-    /// Blocks of one length, one after the other.
-    Even(Named),
-    /// Blocks anywhere.
-    Uneven(NamedBlocks),
+    /// One block for all neighbours.
+    ForAll(BufferArgs),
+    /// Consecutive blocks of one length.
+    Even(BufferArgs),
+    /// A list of blocks.
+    Uneven(BlockArgs),
 }
 
 impl Buffer {
-    /// The memory of `used.len()` blocks.
-    fn place(&self, library: &Running, used: &[bool]) -> Result<Placed> {
+    /// The memory of `used.len()` blocks. Blocks that are not used are empty.
+    fn place(&self, library: &Running, used: &[bool]) -> Result<PlacedBuffer> {
         Ok(match self {
             Buffer::ForAll(one) => {
                 let buffer = one.buffer(library)?;
@@ -52,154 +53,134 @@ impl Buffer {
     }
 }
 
-pub(crate) fn neighbor(function: FuncId, send: Buffer, receive: Buffer, comm: Comm, end: End) -> c_int {
+pub(crate) fn neighbor(function: FuncId, send: Buffer, receive: Buffer, comm: Comm, form: CallForm) -> c_int {
     on_comm(function, comm, |library, communicator| {
         let around: Neighborhood<'_> = communicator.neighborhood()?;
         let (input, sent) = send.place(library, &around.sent())?;
         let (output, received) = receive.place(library, &around.received())?;
         let call = Call::Neighbor { edges: Paired(around.edges(sent, received)) };
-        movement_of(library, communicator, call, (input, output), end)
+        movement_of(library, communicator, call, (input, output), form)
     })
 }
 
 mpi! {
-    /// MPI-5.0 section 8.6.
     fn MPI_Neighbor_allgather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::ForAll(Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
-        let receive = Buffer::Even(Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype });
-        neighbor(FuncId::MPI_Neighbor_allgather, send, receive, comm, End::Here)
+        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
+        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype });
+        neighbor(FuncId::MPI_Neighbor_allgather, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 8.7.
     fn MPI_Ineighbor_allgather(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::ForAll(Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
-        let receive = Buffer::Even(Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype });
-        neighbor(FuncId::MPI_Ineighbor_allgather, send, receive, comm, End::Later(request))
+        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
+        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype });
+        neighbor(FuncId::MPI_Ineighbor_allgather, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 8.6.
     fn MPI_Neighbor_allgather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::ForAll(Named { address: sendbuf, count: sendcount, datatype: sendtype });
-        let receive = Buffer::Even(Named { address: recvbuf, count: recvcount, datatype: recvtype });
-        neighbor(FuncId::MPI_Neighbor_allgather_c, send, receive, comm, End::Here)
+        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype });
+        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype });
+        neighbor(FuncId::MPI_Neighbor_allgather_c, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 8.7.
     fn MPI_Ineighbor_allgather_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::ForAll(Named { address: sendbuf, count: sendcount, datatype: sendtype });
-        let receive = Buffer::Even(Named { address: recvbuf, count: recvcount, datatype: recvtype });
-        neighbor(FuncId::MPI_Ineighbor_allgather_c, send, receive, comm, End::Later(request))
+        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype });
+        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype });
+        neighbor(FuncId::MPI_Ineighbor_allgather_c, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 8.6.
     fn MPI_Neighbor_allgatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::ForAll(Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
-        let receive = Buffer::Uneven(NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(displs), types: Types::One(recvtype) });
-        neighbor(FuncId::MPI_Neighbor_allgatherv, send, receive, comm, End::Here)
+        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
+        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) });
+        neighbor(FuncId::MPI_Neighbor_allgatherv, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 8.7.
     fn MPI_Ineighbor_allgatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::ForAll(Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
-        let receive = Buffer::Uneven(NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(displs), types: Types::One(recvtype) });
-        neighbor(FuncId::MPI_Ineighbor_allgatherv, send, receive, comm, End::Later(request))
+        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
+        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) });
+        neighbor(FuncId::MPI_Ineighbor_allgatherv, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 8.6.
     fn MPI_Neighbor_allgatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::ForAll(Named { address: sendbuf, count: sendcount, datatype: sendtype });
-        let receive = Buffer::Uneven(NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(displs), types: Types::One(recvtype) });
-        neighbor(FuncId::MPI_Neighbor_allgatherv_c, send, receive, comm, End::Here)
+        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype });
+        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(recvtype) });
+        neighbor(FuncId::MPI_Neighbor_allgatherv_c, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 8.7.
     fn MPI_Ineighbor_allgatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::ForAll(Named { address: sendbuf, count: sendcount, datatype: sendtype });
-        let receive = Buffer::Uneven(NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(displs), types: Types::One(recvtype) });
-        neighbor(FuncId::MPI_Ineighbor_allgatherv_c, send, receive, comm, End::Later(request))
+        let send = Buffer::ForAll(BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype });
+        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(recvtype) });
+        neighbor(FuncId::MPI_Ineighbor_allgatherv_c, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 8.6.
     fn MPI_Neighbor_alltoall(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::Even(Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
-        let receive = Buffer::Even(Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype });
-        neighbor(FuncId::MPI_Neighbor_alltoall, send, receive, comm, End::Here)
+        let send = Buffer::Even(BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
+        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype });
+        neighbor(FuncId::MPI_Neighbor_alltoall, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 8.7.
     fn MPI_Ineighbor_alltoall(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::Even(Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
-        let receive = Buffer::Even(Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype });
-        neighbor(FuncId::MPI_Ineighbor_alltoall, send, receive, comm, End::Later(request))
+        let send = Buffer::Even(BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype });
+        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype });
+        neighbor(FuncId::MPI_Ineighbor_alltoall, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 8.6.
     fn MPI_Neighbor_alltoall_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::Even(Named { address: sendbuf, count: sendcount, datatype: sendtype });
-        let receive = Buffer::Even(Named { address: recvbuf, count: recvcount, datatype: recvtype });
-        neighbor(FuncId::MPI_Neighbor_alltoall_c, send, receive, comm, End::Here)
+        let send = Buffer::Even(BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype });
+        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype });
+        neighbor(FuncId::MPI_Neighbor_alltoall_c, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 8.7.
     fn MPI_Ineighbor_alltoall_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::Even(Named { address: sendbuf, count: sendcount, datatype: sendtype });
-        let receive = Buffer::Even(Named { address: recvbuf, count: recvcount, datatype: recvtype });
-        neighbor(FuncId::MPI_Ineighbor_alltoall_c, send, receive, comm, End::Later(request))
+        let send = Buffer::Even(BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype });
+        let receive = Buffer::Even(BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype });
+        neighbor(FuncId::MPI_Ineighbor_alltoall_c, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 8.6.
     fn MPI_Neighbor_alltoallv(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::Uneven(NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Int(sdispls), types: Types::One(sendtype) });
-        let receive = Buffer::Uneven(NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(rdispls), types: Types::One(recvtype) });
-        neighbor(FuncId::MPI_Neighbor_alltoallv, send, receive, comm, End::Here)
+        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::One(sendtype) });
+        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::One(recvtype) });
+        neighbor(FuncId::MPI_Neighbor_alltoallv, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 8.7.
     fn MPI_Ineighbor_alltoallv(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::Uneven(NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Int(sdispls), types: Types::One(sendtype) });
-        let receive = Buffer::Uneven(NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(rdispls), types: Types::One(recvtype) });
-        neighbor(FuncId::MPI_Ineighbor_alltoallv, send, receive, comm, End::Later(request))
+        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::One(sendtype) });
+        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::One(recvtype) });
+        neighbor(FuncId::MPI_Ineighbor_alltoallv, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 8.6.
     fn MPI_Neighbor_alltoallv_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Buffer::Uneven(NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(sdispls), types: Types::One(sendtype) });
-        let receive = Buffer::Uneven(NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(rdispls), types: Types::One(recvtype) });
-        neighbor(FuncId::MPI_Neighbor_alltoallv_c, send, receive, comm, End::Here)
+        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::One(sendtype) });
+        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::One(recvtype) });
+        neighbor(FuncId::MPI_Neighbor_alltoallv_c, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 8.7.
     fn MPI_Ineighbor_alltoallv_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::Uneven(NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(sdispls), types: Types::One(sendtype) });
-        let receive = Buffer::Uneven(NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(rdispls), types: Types::One(recvtype) });
-        neighbor(FuncId::MPI_Ineighbor_alltoallv_c, send, receive, comm, End::Later(request))
+        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::One(sendtype) });
+        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::One(recvtype) });
+        neighbor(FuncId::MPI_Ineighbor_alltoallv_c, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 8.6.
     fn MPI_Neighbor_alltoallw(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const Aint, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const Aint, recvtypes: *const Datatype, comm: Comm) -> c_int {
-        let send = Buffer::Uneven(NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Aint(sdispls), types: Types::Each(sendtypes) });
-        let receive = Buffer::Uneven(NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Aint(rdispls), types: Types::Each(recvtypes) });
-        neighbor(FuncId::MPI_Neighbor_alltoallw, send, receive, comm, End::Here)
+        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::Each(sendtypes) });
+        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::Each(recvtypes) });
+        neighbor(FuncId::MPI_Neighbor_alltoallw, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 8.7.
     fn MPI_Ineighbor_alltoallw(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const Aint, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const Aint, recvtypes: *const Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::Uneven(NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Aint(sdispls), types: Types::Each(sendtypes) });
-        let receive = Buffer::Uneven(NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Aint(rdispls), types: Types::Each(recvtypes) });
-        neighbor(FuncId::MPI_Ineighbor_alltoallw, send, receive, comm, End::Later(request))
+        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::Each(sendtypes) });
+        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::Each(recvtypes) });
+        neighbor(FuncId::MPI_Ineighbor_alltoallw, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 8.6.
     fn MPI_Neighbor_alltoallw_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtypes: *const Datatype, comm: Comm) -> c_int {
-        let send = Buffer::Uneven(NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(sdispls), types: Types::Each(sendtypes) });
-        let receive = Buffer::Uneven(NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(rdispls), types: Types::Each(recvtypes) });
-        neighbor(FuncId::MPI_Neighbor_alltoallw_c, send, receive, comm, End::Here)
+        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::Each(sendtypes) });
+        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::Each(recvtypes) });
+        neighbor(FuncId::MPI_Neighbor_alltoallw_c, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 8.7.
     fn MPI_Ineighbor_alltoallw_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtypes: *const Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Buffer::Uneven(NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(sdispls), types: Types::Each(sendtypes) });
-        let receive = Buffer::Uneven(NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(rdispls), types: Types::Each(recvtypes) });
-        neighbor(FuncId::MPI_Ineighbor_alltoallw_c, send, receive, comm, End::Later(request))
+        let send = Buffer::Uneven(BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::Each(sendtypes) });
+        let receive = Buffer::Uneven(BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::Each(recvtypes) });
+        neighbor(FuncId::MPI_Ineighbor_alltoallw_c, send, receive, comm, CallForm::Nonblocking(request))
     }
 }

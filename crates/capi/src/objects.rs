@@ -1,9 +1,10 @@
-//! Objects that exist from the moment the library is loaded, before MPI_Init and after MPI_Finalize: infos, error handlers,
-//! attribute keys, added error codes (MPI-5.0 section 11.4.1 lists the calls that may be made at any time).
+//! Objects that exist from the moment the library is loaded, before MPI_Init and after
+//! MPI_Finalize: infos, error handlers, attribute keys, added error codes (MPI-5.0 section 11.4.1
+//! lists the calls that are allowed at any time).
 
 use crate::errhandlers::UserHandler;
 use crate::fortran_abi::FortranAbi;
-use crate::grequests::Requests;
+use crate::grequests::GeneralizedRequests;
 use crate::sessions::Session;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::Errhandler;
@@ -15,19 +16,17 @@ use oxmpi_objects::info::Info;
 use oxmpi_param::{InitialErrhandler, Params};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// Objects of the whole library.
 pub(crate) struct Objects {
     pub(crate) infos: Table<Mutex<Info>>,
     pub(crate) errhandlers: Table<UserHandler>,
     pub(crate) keyvals: Keyvals,
     pub(crate) codes: Mutex<ErrorCodes>,
-    pub(crate) generalized: Requests,
+    pub(crate) generalized: GeneralizedRequests,
     pub(crate) sessions: Table<Arc<Session>>,
-    /// What a Fortran layer has told.
     pub(crate) fortran: Mutex<FortranAbi>,
     /// The handler of MPI_FILE_NULL, which new files get (MPI-5.0 section 14.7).
     pub(crate) file_handler: HandlerCell,
-    /// The handler that counts while there is no communicator (MPI-5.0 section 9.3).
+    /// The handler for errors while there is no communicator (MPI-5.0 section 9.3).
     pub(crate) initial_handler: Errhandler,
 }
 
@@ -36,19 +35,19 @@ static OBJECTS: LazyLock<Objects> = LazyLock::new(|| Objects {
     errhandlers: Table::new(),
     keyvals: Keyvals::default(),
     codes: Mutex::new(ErrorCodes::new()),
-    generalized: Requests::default(),
+    generalized: GeneralizedRequests::default(),
     sessions: Table::new(),
     fortran: Mutex::default(),
     file_handler: HandlerCell::new(ErrorHandler::predefined(abi::MPI_ERRORS_RETURN)),
     initial_handler: initial_handler(),
 });
 
-/// The objects of the whole library.
 pub(crate) fn objects() -> &'static Objects {
     &OBJECTS
 }
 
-/// What the user has asked for. A wrong parameter is reported by MPI_Init; until then errors are fatal.
+/// The handler that the user requests. MPI_Init reports a wrong parameter; until then errors are
+/// fatal.
 fn initial_handler() -> Errhandler {
     match Params::from_env(oxmpi_sys::library::prefix().as_deref()).unwrap_or_default().initial_errhandler() {
         InitialErrhandler::Fatal => abi::MPI_ERRORS_ARE_FATAL,
@@ -57,7 +56,8 @@ fn initial_handler() -> Errhandler {
     }
 }
 
-/// The value behind a lock. Nothing that is done under the locks of this crate panics half-way.
+/// The value behind a lock. Code under the locks of this crate does not panic between two related
+/// changes.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Operations of reductions (MPI-5.0 section 6.9), and how a user's function is called.
+//! Operations of reductions (MPI-5.0 section 6.9), and calls of the user's functions.
 
 use crate::errors::on_none;
 use crate::library::{Running, fetch, null, put};
@@ -17,26 +17,26 @@ use oxmpi_objects::op::{self, Op, kernel_for};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, OnceLock};
 
-/// How a reduction combines: by a kernel, or by the user's function bound to its datatype.
+/// The way to combine elements: a kernel, or the user's function with its datatype.
 pub(crate) struct Combining {
     pub(crate) combine: Combine,
     pub(crate) call: Option<UserCall>,
     pub(crate) commutative: bool,
 }
 
-/// The kernels of predefined operations on predefined datatypes that this process has asked for. What a slot has it keeps: a
-/// program has few of them.
+/// A cache of kernels for predefined operations on predefined datatypes. An entry is never
+/// replaced, as a program uses few kernels.
 #[derive(Default)]
 pub(crate) struct Kernels([OnceLock<(OpHandle, Datatype, Kernel)>; 16]);
 
 impl Kernels {
     #[inline(always)]
     fn slot(&self, op: OpHandle, datatype: Datatype) -> &OnceLock<(OpHandle, Datatype, Kernel)> {
-        // Handles of operations that are near to each other are used together, those of datatypes as well.
+        // Programs use neighbouring handles together, so neighbours get different entries.
         &self.0[(op.wrapping_mul(5) ^ datatype) % self.0.len()]
     }
 
-    /// The kernel of an operation on a datatype, if both are predefined and it is known here.
+    /// The kernel of a predefined operation on a predefined datatype, if the cache has it.
     #[inline(always)]
     pub(crate) fn known(&self, op: OpHandle, datatype: Datatype) -> Option<&Kernel> {
         match self.slot(op, datatype).get() {
@@ -46,7 +46,7 @@ impl Kernels {
     }
 }
 
-/// What `op` does with elements of `datatype`.
+/// The combination of `op` with elements of `datatype`.
 pub(crate) fn combining(library: &'static Running, op: OpHandle, datatype: Datatype) -> Result<Combining> {
     if let Some(kernel) = library.kernels.known(op, datatype) {
         return Ok(Combining { combine: Combine::Kernel(*kernel), call: None, commutative: true });
@@ -55,15 +55,15 @@ pub(crate) fn combining(library: &'static Running, op: OpHandle, datatype: Datat
     let op = library.operation(op)?;
     let commutative = op.is_commutative();
     let Op::User { function, large_count, .. } = op else {
-        // Those of which elements can be exchanged only, which are for accumulates, have none.
+        // Replace and no-op have no kernel, and are allowed only in accumulates.
         let kernel = kernel_for(&op, &**library.datatype(datatype)?, library.strict)?;
         if library.predefined.get(datatype as u64).is_some() {
-            // If somebody else was here first that one stays.
+            // An entry of another thread stays.
             library.kernels.slot(handle, datatype).get_or_init(|| (handle, datatype, kernel));
         }
         return Ok(Combining { combine: Combine::Kernel(kernel), call: None, commutative });
     };
-    // The function may ask for the datatype even if the program has freed it meanwhile.
+    // The function may query the datatype even if the program has freed it meanwhile.
     let held = match library.predefined.get(datatype as u64) {
         Some(_) => None,
         None => Some(
@@ -80,7 +80,7 @@ pub(crate) fn combining(library: &'static Running, op: OpHandle, datatype: Datat
     Ok(Combining { combine: Combine::User, call: Some(call), commutative })
 }
 
-/// Calls the user's function: no lock is held, and no borrow of the library's state.
+/// Calls the user's function. The caller must hold no lock and no borrow of the library's state.
 fn call_user(function: usize, large_count: bool, reduction: &UserReduction, datatype: Datatype) {
     let left = reduction.left.as_ptr().cast::<c_void>();
     let right = reduction.right.as_ptr().cast::<c_void>();
@@ -88,20 +88,22 @@ fn call_user(function: usize, large_count: bool, reduction: &UserReduction, data
     let mut datatype = datatype;
     if large_count {
         let mut len = count as Count;
-        // SAFETY: `function` is what MPI_Op_create_c was given, which is a pointer to such a function.
+        // SAFETY: `function` is the argument of MPI_Op_create_c, a pointer to such a function.
         let function: UserFunctionC = unsafe { std::mem::transmute::<usize, UserFunctionC>(function) };
-        // SAFETY: both buffers have `len` elements of the datatype, and nobody else uses them now.
+        // SAFETY: both buffers have `len` elements of the datatype, and no other code uses them
+        // now.
         unsafe { function(left, right, &mut len, &mut datatype) };
         return;
     }
-    // SAFETY: `function` is what MPI_Op_create was given, which is a pointer to such a function.
+    // SAFETY: `function` is the argument of MPI_Op_create, a pointer to such a function.
     let function: UserFunction = unsafe { std::mem::transmute::<usize, UserFunction>(function) };
     let (mut done, extent) = (0, reduction.left.extent());
     while done < count {
         let part = (count - done).min(c_int::MAX as usize);
         let at = extent.wrapping_mul(done as isize);
         let mut len = part as c_int;
-        // SAFETY: as above, for the elements from `done` on.
+        // SAFETY: both buffers have `part` elements from `done` on, and no other code uses them
+        // now.
         unsafe {
             function(left.wrapping_byte_offset(at), right.wrapping_byte_offset(at), &mut len, &mut datatype)
         };
@@ -128,7 +130,7 @@ fn create(
     unsafe { put(op, handle.raw() as OpHandle, "op") }
 }
 
-/// `inoutbuf <- inbuf op inoutbuf`, here and now.
+/// Computes `inoutbuf = inbuf op inoutbuf`.
 fn reduce_local(
     library: &'static Running,
     inbuf: *const c_void,
@@ -147,7 +149,7 @@ fn reduce_local(
         let memory = Memory { input: left.into(), output: right.into(), element: None };
         return Process::<Routes>::run_staged(memory, |memory| match (memory.input, memory.output) {
             (Area::Whole(left), Area::Whole(right)) => combine_here(combining, count, left, right),
-            // What was whole stays so.
+            // Staging keeps the shape of an area.
             _ => Ok(()),
         });
     }
@@ -170,31 +172,27 @@ fn combine_here(combining: Combining, count: i64, left: UserBuf, right: UserBuf)
 }
 
 mpi! {
-    /// MPI-5.0 section 6.9.7.
     fn MPI_Reduce_local(inbuf: *const c_void, inoutbuf: *mut c_void, count: c_int, datatype: Datatype, op: OpHandle) -> c_int {
         on_none(FuncId::MPI_Reduce_local, |library| reduce_local(library, inbuf, inoutbuf, count.into(), datatype, op))
     }
 
-    /// MPI-5.0 section 6.9.7.
     fn MPI_Reduce_local_c(inbuf: *const c_void, inoutbuf: *mut c_void, count: Count, datatype: Datatype, op: OpHandle) -> c_int {
         on_none(FuncId::MPI_Reduce_local_c, |library| reduce_local(library, inbuf, inoutbuf, count, datatype, op))
     }
 
-    /// MPI-5.0 section 6.9.5.
     fn MPI_Op_create(user_fn: Option<UserFunction>, commute: c_int, op: *mut OpHandle) -> c_int {
         on_none(FuncId::MPI_Op_create, |library| {
             create(library, user_fn.map_or(0, |f| f as usize), commute, false, op)
         })
     }
 
-    /// MPI-5.0 section 6.9.5.
     fn MPI_Op_create_c(user_fn: Option<UserFunctionC>, commute: c_int, op: *mut OpHandle) -> c_int {
         on_none(FuncId::MPI_Op_create_c, |library| {
             create(library, user_fn.map_or(0, |f| f as usize), commute, true, op)
         })
     }
 
-    /// MPI-5.0 section 6.9.5. Reductions under way keep the function.
+    /// Pending reductions keep the function.
     fn MPI_Op_free(op: *mut OpHandle) -> c_int {
         on_none(FuncId::MPI_Op_free, |library| {
             // SAFETY: the C program passes a place with a handle.
@@ -206,12 +204,11 @@ mpi! {
             library.operation(handle)?;
             let freed = library.operations.free(Handle::from_raw(handle as u64));
             freed.map_err(|bad| MpiError::new(abi::MPI_ERR_OP, bad.to_string()))?;
-            // SAFETY: as above.
+            // SAFETY: `op` is not null, as `fetch` has checked, and holds a handle.
             unsafe { put(op, abi::MPI_OP_NULL, "op") }
         })
     }
 
-    /// MPI-5.0 section 6.9.4.
     fn MPI_Op_commutative(op: OpHandle, commute: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Op_commutative, |library| {
             let commutative = library.operation(op)?.is_commutative();

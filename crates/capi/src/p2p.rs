@@ -1,8 +1,8 @@
 //! Point-to-point communication (MPI-5.0 chapter 3).
 //!
-//! The plain forms count in `int`, the `_c` forms in `MPI_Count`; both are one line over the same function. A short blocking send
-//! of contiguous bytes tries the low-latency path first; whatever that does not take, wrong arguments included,
-//! goes the full way.
+//! The plain forms count in `int`, the `_c` forms in `MPI_Count`; both are one line over the same
+//! function. A short blocking send of contiguous bytes tries the low-latency path first. All other
+//! calls, also wrong ones, take the full path.
 
 use crate::errors::{on_comm, outcome};
 use crate::library::{Running, at_hand, null, put};
@@ -23,9 +23,8 @@ use oxmpi_shm::ring::INLINE_MAX;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ffi::{c_int, c_void};
 
-/// What every send is given.
 #[derive(Clone, Copy)]
-struct Sending {
+struct SendArgs {
     buf: *const c_void,
     count: i64,
     datatype: Datatype,
@@ -33,9 +32,8 @@ struct Sending {
     tag: c_int,
 }
 
-/// What every receive is given.
 #[derive(Clone, Copy)]
-struct Receiving {
+struct ReceiveArgs {
     buf: *mut c_void,
     count: i64,
     datatype: Datatype,
@@ -43,29 +41,29 @@ struct Receiving {
     tag: c_int,
 }
 
-/// The memory in one piece that a predefined datatype without gaps names; `None` for all other datatypes, and for
-/// arguments that are wrong.
+/// The contiguous memory of a predefined datatype without gaps. `None` for other datatypes and for
+/// wrong arguments.
 #[inline(always)]
 pub(crate) fn plain(buf: *const c_void, count: i64, datatype: Datatype) -> Option<PlainBuf> {
     let size = plain_size(datatype as u64)?;
     let count = usize::try_from(count).ok()?;
-    // A null pointer is right if there are no elements.
+    // A null pointer is valid without elements.
     if buf as usize <= abi::MPI_IN_PLACE && (count > 0 || !buf.is_null()) || count > MOST_ELEMENTS {
         return None;
     }
-    // SAFETY: the program names this memory, and leaves it alone until the operation is complete: the standard asks for
-    // it (MPI-5.0 sections 3.2.1 and 3.7.2).
+    // SAFETY: the program passes its memory, and does not access it until the operation is
+    // complete, as the standard requires (MPI-5.0 sections 3.2.1 and 3.7.2).
     Some(unsafe { PlainBuf::new(buf.cast_mut().cast(), count * size) })
 }
 
-// Null and MPI_IN_PLACE are told by one comparison.
+// One comparison covers null and MPI_IN_PLACE.
 const _: () = assert!(abi::MPI_IN_PLACE == 1);
 
-/// So many elements of any predefined datatype have a length that fits the address space.
+/// The length of this number of elements of any predefined datatype fits the address space.
 const MOST_ELEMENTS: usize = isize::MAX as usize / 32;
 
-/// Whether a message of this mode and length may leave by one attempt. A buffered one of a few bytes needs no buffer then; a longer one is
-/// an error if its buffer has no room.
+/// Whether a message of this mode and length may take the low-latency path. A buffered send of a
+/// few bytes needs no buffer there; a longer one must fail if its buffer has no room.
 #[inline(always)]
 fn may_leave_at_once(mode: Mode, len: usize) -> bool {
     match mode {
@@ -75,10 +73,11 @@ fn may_leave_at_once(mode: Mode, len: usize) -> bool {
     }
 }
 
-/// Sends on the low-latency path if that takes it; one that `MAY_WAIT` may wait until the message is gone.
+/// Sends on the low-latency path, if possible. With `MAY_WAIT` the call may wait until the message
+/// has left.
 #[inline(always)]
-fn sent_now<const MAY_WAIT: bool>(mode: Mode, s: Sending, comm: Comm) -> bool {
-    // No closures here: the compiler makes calls of them.
+fn sent_now<const MAY_WAIT: bool>(mode: Mode, s: SendArgs, comm: Comm) -> bool {
+    // No closures: the compiler does not inline them here.
     if mode != Mode::Synchronous
         && let Some((library, context)) = at_hand(comm)
         && let Some(buf) = plain(s.buf, s.count, s.datatype)
@@ -89,9 +88,8 @@ fn sent_now<const MAY_WAIT: bool>(mode: Mode, s: Sending, comm: Comm) -> bool {
     false
 }
 
-/// A blocking send.
 #[inline(always)]
-fn send(function: FuncId, mode: Mode, s: Sending, comm: Comm) -> c_int {
+fn send(function: FuncId, mode: Mode, s: SendArgs, comm: Comm) -> c_int {
     let is_sent = match mode {
         Mode::Buffered => sent_now::<false>(mode, s, comm),
         _ => sent_now::<true>(mode, s, comm),
@@ -102,7 +100,8 @@ fn send(function: FuncId, mode: Mode, s: Sending, comm: Comm) -> c_int {
     send_fully(s.buf, s.count, s.datatype, s.dest, s.tag, comm, function, mode)
 }
 
-/// The arguments come as they stand in the call, so that the fast way need not move them.
+/// The full path of a send. The arguments are in the order of the call, so that the low-latency
+/// path need not move them.
 #[inline(never)]
 #[allow(clippy::too_many_arguments)] // they are the call's
 fn send_fully(
@@ -124,7 +123,7 @@ fn send_fully(
     })
 }
 
-/// Sends eagerly, without a request, what can go that way; else gives what is to be sent in full.
+/// Sends eagerly without a request, if possible. Otherwise returns the buffer for the full path.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)] // they are the call's
 fn left_to_send(
@@ -150,11 +149,11 @@ fn left_to_send(
     Ok((!gone).then_some(buffer))
 }
 
-/// The longest message of elements with gaps, bytes, that is packed aside to take the fast ways: what it costs there to copy it once
-/// more is less than what a request costs.
+/// The longest message with gaps that is packed into a temporary buffer for the low-latency path,
+/// in bytes. Up to this length the additional copy costs less than a request.
 const PACKED_MAX: usize = 1 << 10;
 
-/// An eager send without a request, of what a derived datatype names: where that lies in one piece, or is short.
+/// Sends a derived datatype eagerly without a request, if it is contiguous or short.
 fn sent_at_once(library: &Running, comm: &Communicator, buffer: &UserBuf, dest: c_int, tag: c_int) -> bool {
     if let Some(bytes) = buffer.as_contiguous() {
         return library.process.send_now(comm, bytes, dest, tag);
@@ -168,7 +167,8 @@ fn sent_at_once(library: &Running, comm: &Communicator, buffer: &UserBuf, dest: 
     library.process.send_now(comm, Bytes::from(&room[..len]), dest, tag)
 }
 
-/// As [`sent_at_once`], a blocking receive from a rank whose route is known; `None`: it cannot be had so, and nothing happened.
+/// Receives from a rank whose route is known, without a request. `None`: this is not possible, and
+/// nothing has happened.
 fn received_at_once(
     library: &Running,
     context: u32,
@@ -184,7 +184,7 @@ fn received_at_once(
         return Ok(None);
     }
     let mut room = [0; PACKED_MAX];
-    // SAFETY: the room outlives the call, which returns when the receive is complete.
+    // SAFETY: `room` outlives the call, which returns when the receive is complete.
     let into = unsafe { PlainBuf::new(room.as_mut_ptr(), len) };
     let done = library.process.receive_soon(context, &into, source, tag)?;
     if let Some(done) = &done {
@@ -195,9 +195,9 @@ fn received_at_once(
 }
 
 #[inline(always)]
-fn isend(function: FuncId, mode: Mode, s: Sending, comm: Comm, request: *mut Request) -> c_int {
+fn isend(function: FuncId, mode: Mode, s: SendArgs, comm: Comm, request: *mut Request) -> c_int {
     if !request.is_null() && sent_now::<false>(mode, s, comm) {
-        // Complete already, so it needs no request of its own.
+        // The send is complete, so it needs no request of its own.
         // SAFETY: not null; the C program passes a place for a handle.
         unsafe { request.write(RequestId::COMPLETE.raw() as Request) };
         return abi::MPI_SUCCESS;
@@ -205,7 +205,7 @@ fn isend(function: FuncId, mode: Mode, s: Sending, comm: Comm, request: *mut Req
     isend_fully(s.buf, s.count, s.datatype, s.dest, s.tag, comm, request, function, mode)
 }
 
-/// As [`send_fully`].
+/// The full path of a nonblocking send; see [`send_fully`].
 #[inline(never)]
 #[allow(clippy::too_many_arguments)] // they are the call's
 fn isend_fully(
@@ -232,9 +232,8 @@ fn isend_fully(
     })
 }
 
-/// A blocking receive.
 #[inline(always)]
-fn recv(function: FuncId, r: Receiving, comm: Comm, status: *mut Status) -> c_int {
+fn recv(function: FuncId, r: ReceiveArgs, comm: Comm, status: *mut Status) -> c_int {
     if let Some((library, context)) = at_hand(comm)
         && let Some(into) = plain(r.buf, r.count, r.datatype)
         && let Some(done) = library.process.try_receive(context, into.bytes_mut(), r.source, r.tag)
@@ -246,8 +245,8 @@ fn recv(function: FuncId, r: Receiving, comm: Comm, status: *mut Status) -> c_in
     recv_fully(r.buf, r.count, r.datatype, r.source, r.tag, comm, status, function)
 }
 
-/// As [`send_fully`]. What is in one piece is awaited before the communicator is looked up, so that nothing of the call comes between
-/// the message and the program.
+/// The full path of a receive; see [`send_fully`]. A contiguous message is awaited before the
+/// lookup of the communicator, so that the lookup does not delay its delivery.
 #[inline(never)]
 #[allow(clippy::too_many_arguments)] // they are the call's
 fn recv_fully(
@@ -294,7 +293,7 @@ fn recv_fully(
     })
 }
 
-/// Tells of a received message, also of one that failed: its status says where it came from.
+/// Writes the status of a received message, also of a failed one: its source is known.
 pub(crate) fn received(status: *mut Status, completion: Completion) -> Result<()> {
     // SAFETY: the C program passes a status or MPI_STATUS_IGNORE.
     unsafe { put_status(status, &completion) };
@@ -302,7 +301,7 @@ pub(crate) fn received(status: *mut Status, completion: Completion) -> Result<()
 }
 
 #[inline(always)]
-fn irecv(function: FuncId, r: Receiving, comm: Comm, request: *mut Request) -> c_int {
+fn irecv(function: FuncId, r: ReceiveArgs, comm: Comm, request: *mut Request) -> c_int {
     if let Some((library, context)) = at_hand(comm)
         && !request.is_null()
         && let Some(into) = plain(r.buf, r.count, r.datatype)
@@ -315,7 +314,7 @@ fn irecv(function: FuncId, r: Receiving, comm: Comm, request: *mut Request) -> c
     irecv_fully(r.buf, r.count, r.datatype, r.source, r.tag, comm, request, function)
 }
 
-/// As [`send_fully`].
+/// The full path of a nonblocking receive; see [`send_fully`].
 #[inline(never)]
 #[allow(clippy::too_many_arguments)] // they are the call's
 fn irecv_fully(
@@ -349,13 +348,13 @@ fn give(place: *mut Request, request: RequestId) -> Result<()> {
     unsafe { put(place, request.raw() as Request, "request") }
 }
 
-/// The two halves of a call that sends and receives. A receive from memory that is also sent from (`replaced`) finds it
-/// packed away first, if the call is right and anybody is sent it.
+/// The two parts of a call that sends and receives. With `replaced` the send buffer is the receive
+/// buffer, and its data are copied first, if the arguments are right and the destination is a rank.
 fn halves(
     library: &Running,
     communicator: &Communicator,
-    s: Sending,
-    r: Receiving,
+    s: SendArgs,
+    r: ReceiveArgs,
     replaced: bool,
 ) -> Result<(Outgoing, Incoming)> {
     let receive = library.buffer(r.buf, r.count, r.datatype)?;
@@ -374,13 +373,14 @@ fn halves(
     Ok((send, Incoming { buffer: receive.writes_behind(), source: r.source, tag: r.tag }))
 }
 
-/// Sends and receives on the low-latency path if that takes both: the message leaves at once, and then only the other one is awaited.
+/// Sends and receives on the low-latency path, if both are possible there: the message leaves at
+/// once, and then the call waits for the other one.
 #[inline(always)]
-fn exchanged_now(s: Sending, r: Receiving, comm: Comm, status: *mut Status) -> Option<Result<()>> {
+fn exchanged_now(s: SendArgs, r: ReceiveArgs, comm: Comm, status: *mut Status) -> Option<Result<()>> {
     let (library, context) = at_hand(comm)?;
     let (out, into) = (plain(s.buf, s.count, s.datatype)?, plain(r.buf, r.count, r.datatype)?);
     let process = &library.process;
-    // A call that is wrong sends nothing.
+    // A wrong call must not send.
     if !process.may_receive(context, r.source, r.tag)
         || !process.try_send::<false>(context, out.bytes(), s.dest, s.tag)
     {
@@ -394,13 +394,13 @@ fn exchanged_now(s: Sending, r: Receiving, comm: Comm, status: *mut Status) -> O
     Some(received_later(library, context, into, r, status))
 }
 
-/// The rest of [`exchanged_now`] for a message that is not there yet.
+/// The rest of [`exchanged_now`] for a message that has not arrived yet.
 #[inline(never)]
 fn received_later(
     library: &Running,
     context: u32,
     into: PlainBuf,
-    r: Receiving,
+    r: ReceiveArgs,
     status: *mut Status,
 ) -> Result<()> {
     let soon = library.process.receive_soon(context, &into, r.source, r.tag)?;
@@ -413,8 +413,8 @@ fn received_later(
 
 fn sendrecv(
     function: FuncId,
-    s: Sending,
-    r: Receiving,
+    s: SendArgs,
+    r: ReceiveArgs,
     replaced: bool,
     comm: Comm,
     status: *mut Status,
@@ -432,8 +432,8 @@ fn sendrecv(
 
 fn isendrecv(
     function: FuncId,
-    s: Sending,
-    r: Receiving,
+    s: SendArgs,
+    r: ReceiveArgs,
     replaced: bool,
     comm: Comm,
     request: *mut Request,
@@ -456,7 +456,7 @@ fn give_probed(flag: *mut c_int, status: *mut Status, found: Option<Completion>)
     unsafe { put(flag, c_int::from(found.is_some()), "flag") }
 }
 
-/// Apart from the function itself, so that the way of a probe that finds nothing stays short.
+/// A separate function keeps the path of an unsuccessful probe short.
 #[inline(never)]
 fn iprobe_fully(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, status: *mut Status) -> c_int {
     on_comm(FuncId::MPI_Iprobe, comm, |library, communicator| {
@@ -467,165 +467,136 @@ fn iprobe_fully(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, status:
 }
 
 mpi! {
-    /// MPI-5.0 section 3.2.1.
     fn MPI_Send(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Send, Mode::Standard, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
+        send(FuncId::MPI_Send, Mode::Standard, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
-    /// MPI-5.0 section 3.7.2.
     fn MPI_Isend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Isend, Mode::Standard, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
+        isend(FuncId::MPI_Isend, Mode::Standard, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.4.
     fn MPI_Bsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Bsend, Mode::Buffered, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
+        send(FuncId::MPI_Bsend, Mode::Buffered, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
-    /// MPI-5.0 section 3.7.2.
     fn MPI_Ibsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Ibsend, Mode::Buffered, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
+        isend(FuncId::MPI_Ibsend, Mode::Buffered, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.4.
     fn MPI_Ssend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Ssend, Mode::Synchronous, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
+        send(FuncId::MPI_Ssend, Mode::Synchronous, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
-    /// MPI-5.0 section 3.7.2.
     fn MPI_Issend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Issend, Mode::Synchronous, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
+        isend(FuncId::MPI_Issend, Mode::Synchronous, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.4.
     fn MPI_Rsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Rsend, Mode::Ready, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm)
+        send(FuncId::MPI_Rsend, Mode::Ready, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm)
     }
 
-    /// MPI-5.0 section 3.7.2.
     fn MPI_Irsend(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Irsend, Mode::Ready, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
+        isend(FuncId::MPI_Irsend, Mode::Ready, SendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.2.4.
     fn MPI_Recv(buf: *mut c_void, count: c_int, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        recv(FuncId::MPI_Recv, Receiving { buf, count: i64::from(count), datatype, source, tag }, comm, status)
+        recv(FuncId::MPI_Recv, ReceiveArgs { buf, count: i64::from(count), datatype, source, tag }, comm, status)
     }
 
-    /// MPI-5.0 section 3.7.2.
     fn MPI_Irecv(buf: *mut c_void, count: c_int, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        irecv(FuncId::MPI_Irecv, Receiving { buf, count: i64::from(count), datatype, source, tag }, comm, request)
+        irecv(FuncId::MPI_Irecv, ReceiveArgs { buf, count: i64::from(count), datatype, source, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.11.
     fn MPI_Sendrecv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, source: c_int, recvtag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        let s = Sending { buf: sendbuf, count: i64::from(sendcount), datatype: sendtype, dest, tag: sendtag };
-        let r = Receiving { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype, source, tag: recvtag };
+        let s = SendArgs { buf: sendbuf, count: i64::from(sendcount), datatype: sendtype, dest, tag: sendtag };
+        let r = ReceiveArgs { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype, source, tag: recvtag };
         sendrecv(FuncId::MPI_Sendrecv, s, r, false, comm, status)
     }
 
-    /// MPI-5.0 section 3.11.
     fn MPI_Sendrecv_replace(buf: *mut c_void, count: c_int, datatype: Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: Comm, status: *mut Status) -> c_int {
         let count = i64::from(count);
-        let s = Sending { buf, count, datatype, dest, tag: sendtag };
-        let r = Receiving { buf, count, datatype, source, tag: recvtag };
+        let s = SendArgs { buf, count, datatype, dest, tag: sendtag };
+        let r = ReceiveArgs { buf, count, datatype, source, tag: recvtag };
         sendrecv(FuncId::MPI_Sendrecv_replace, s, r, true, comm, status)
     }
 
-    /// MPI-5.0 section 3.11.
     fn MPI_Isendrecv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, source: c_int, recvtag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let s = Sending { buf: sendbuf, count: i64::from(sendcount), datatype: sendtype, dest, tag: sendtag };
-        let r = Receiving { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype, source, tag: recvtag };
+        let s = SendArgs { buf: sendbuf, count: i64::from(sendcount), datatype: sendtype, dest, tag: sendtag };
+        let r = ReceiveArgs { buf: recvbuf, count: i64::from(recvcount), datatype: recvtype, source, tag: recvtag };
         isendrecv(FuncId::MPI_Isendrecv, s, r, false, comm, request)
     }
 
-    /// MPI-5.0 section 3.11.
     fn MPI_Isendrecv_replace(buf: *mut c_void, count: c_int, datatype: Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: Comm, request: *mut Request) -> c_int {
         let count = i64::from(count);
-        let s = Sending { buf, count, datatype, dest, tag: sendtag };
-        let r = Receiving { buf, count, datatype, source, tag: recvtag };
+        let s = SendArgs { buf, count, datatype, dest, tag: sendtag };
+        let r = ReceiveArgs { buf, count, datatype, source, tag: recvtag };
         isendrecv(FuncId::MPI_Isendrecv_replace, s, r, true, comm, request)
     }
 
-    /// MPI-5.0 section 3.2.1.
     fn MPI_Send_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Send_c, Mode::Standard, Sending { buf, count, datatype, dest, tag }, comm)
+        send(FuncId::MPI_Send_c, Mode::Standard, SendArgs { buf, count, datatype, dest, tag }, comm)
     }
 
-    /// MPI-5.0 section 3.7.2.
     fn MPI_Isend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Isend_c, Mode::Standard, Sending { buf, count, datatype, dest, tag }, comm, request)
+        isend(FuncId::MPI_Isend_c, Mode::Standard, SendArgs { buf, count, datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.4.
     fn MPI_Bsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Bsend_c, Mode::Buffered, Sending { buf, count, datatype, dest, tag }, comm)
+        send(FuncId::MPI_Bsend_c, Mode::Buffered, SendArgs { buf, count, datatype, dest, tag }, comm)
     }
 
-    /// MPI-5.0 section 3.7.2.
     fn MPI_Ibsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Ibsend_c, Mode::Buffered, Sending { buf, count, datatype, dest, tag }, comm, request)
+        isend(FuncId::MPI_Ibsend_c, Mode::Buffered, SendArgs { buf, count, datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.4.
     fn MPI_Ssend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Ssend_c, Mode::Synchronous, Sending { buf, count, datatype, dest, tag }, comm)
+        send(FuncId::MPI_Ssend_c, Mode::Synchronous, SendArgs { buf, count, datatype, dest, tag }, comm)
     }
 
-    /// MPI-5.0 section 3.7.2.
     fn MPI_Issend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Issend_c, Mode::Synchronous, Sending { buf, count, datatype, dest, tag }, comm, request)
+        isend(FuncId::MPI_Issend_c, Mode::Synchronous, SendArgs { buf, count, datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.4.
     fn MPI_Rsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm) -> c_int {
-        send(FuncId::MPI_Rsend_c, Mode::Ready, Sending { buf, count, datatype, dest, tag }, comm)
+        send(FuncId::MPI_Rsend_c, Mode::Ready, SendArgs { buf, count, datatype, dest, tag }, comm)
     }
 
-    /// MPI-5.0 section 3.7.2.
     fn MPI_Irsend_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        isend(FuncId::MPI_Irsend_c, Mode::Ready, Sending { buf, count, datatype, dest, tag }, comm, request)
+        isend(FuncId::MPI_Irsend_c, Mode::Ready, SendArgs { buf, count, datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.2.4.
     fn MPI_Recv_c(buf: *mut c_void, count: Count, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        recv(FuncId::MPI_Recv_c, Receiving { buf, count, datatype, source, tag }, comm, status)
+        recv(FuncId::MPI_Recv_c, ReceiveArgs { buf, count, datatype, source, tag }, comm, status)
     }
 
-    /// MPI-5.0 section 3.7.2.
     fn MPI_Irecv_c(buf: *mut c_void, count: Count, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        irecv(FuncId::MPI_Irecv_c, Receiving { buf, count, datatype, source, tag }, comm, request)
+        irecv(FuncId::MPI_Irecv_c, ReceiveArgs { buf, count, datatype, source, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.11.
     fn MPI_Sendrecv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, source: c_int, recvtag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        let s = Sending { buf: sendbuf, count: sendcount, datatype: sendtype, dest, tag: sendtag };
-        let r = Receiving { buf: recvbuf, count: recvcount, datatype: recvtype, source, tag: recvtag };
+        let s = SendArgs { buf: sendbuf, count: sendcount, datatype: sendtype, dest, tag: sendtag };
+        let r = ReceiveArgs { buf: recvbuf, count: recvcount, datatype: recvtype, source, tag: recvtag };
         sendrecv(FuncId::MPI_Sendrecv_c, s, r, false, comm, status)
     }
 
-    /// MPI-5.0 section 3.11.
     fn MPI_Sendrecv_replace_c(buf: *mut c_void, count: Count, datatype: Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: Comm, status: *mut Status) -> c_int {
-        let s = Sending { buf, count, datatype, dest, tag: sendtag };
-        let r = Receiving { buf, count, datatype, source, tag: recvtag };
+        let s = SendArgs { buf, count, datatype, dest, tag: sendtag };
+        let r = ReceiveArgs { buf, count, datatype, source, tag: recvtag };
         sendrecv(FuncId::MPI_Sendrecv_replace_c, s, r, true, comm, status)
     }
 
-    /// MPI-5.0 section 3.11.
     fn MPI_Isendrecv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, source: c_int, recvtag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let s = Sending { buf: sendbuf, count: sendcount, datatype: sendtype, dest, tag: sendtag };
-        let r = Receiving { buf: recvbuf, count: recvcount, datatype: recvtype, source, tag: recvtag };
+        let s = SendArgs { buf: sendbuf, count: sendcount, datatype: sendtype, dest, tag: sendtag };
+        let r = ReceiveArgs { buf: recvbuf, count: recvcount, datatype: recvtype, source, tag: recvtag };
         isendrecv(FuncId::MPI_Isendrecv_c, s, r, false, comm, request)
     }
 
-    /// MPI-5.0 section 3.11.
     fn MPI_Isendrecv_replace_c(buf: *mut c_void, count: Count, datatype: Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let s = Sending { buf, count, datatype, dest, tag: sendtag };
-        let r = Receiving { buf, count, datatype, source, tag: recvtag };
+        let s = SendArgs { buf, count, datatype, dest, tag: sendtag };
+        let r = ReceiveArgs { buf, count, datatype, source, tag: recvtag };
         isendrecv(FuncId::MPI_Isendrecv_replace_c, s, r, true, comm, request)
     }
 
-    /// MPI-5.0 section 3.8.1.
     fn MPI_Probe(source: c_int, tag: c_int, comm: Comm, status: *mut Status) -> c_int {
         on_comm(FuncId::MPI_Probe, comm, |library, communicator| {
             let completion = library.process.probe(communicator, source, tag)?;
@@ -635,7 +606,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.8.1.
     fn MPI_Iprobe(source: c_int, tag: c_int, comm: Comm, flag: *mut c_int, status: *mut Status) -> c_int {
         if let Some((library, context)) = at_hand(comm)
             && !flag.is_null()

@@ -1,5 +1,5 @@
-//! Packing by hand (MPI-5.0 sections 5.2 and 5.3): the bytes of a buffer one after the other, as this machine has them, or in
-//! the representation "external32" that all machines read.
+//! Packing by the program (MPI-5.0 sections 5.2 and 5.3), in the representation of this machine or
+//! in "external32", which all machines read.
 
 use crate::errors::{on_comm, on_none};
 use crate::library::{Running, check_count, fetch, null, put};
@@ -11,23 +11,22 @@ use oxmpi_objects::datatype::check_representation;
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-/// A buffer of packed data and a place in it, as the program gives them.
-struct Packed<T> {
+/// A buffer of packed data and a position in it.
+struct PackedBuffer<T> {
     start: *mut c_void,
     size: i64,
     position: *mut T,
-    /// The names of size and buffer in the error texts.
+    /// The names of size and buffer for error texts.
     names: [&'static str; 2],
 }
 
-/// What is packed or unpacked: (address, count, datatype).
-type Elements = (*const c_void, i64, Handle);
+/// The unpacked buffer: (address, count, datatype).
+type UnpackedBuffer = (*const c_void, i64, Handle);
 
-impl<T: Copy + Into<i64> + TryFrom<i64>> Packed<T> {
+impl<T: Copy + Into<i64> + TryFrom<i64>> PackedBuffer<T> {
     /// The next `bytes` bytes, and the position after them.
-    ///
     /// # Safety
-    /// The position must be null or point to a number; the buffer must be null or have as many bytes as its size says.
+    /// `position` must be null or point to a number; `start` must be null or have `size` bytes.
     unsafe fn next(&self, bytes: usize) -> Result<(PlainBuf, T)> {
         let [size_name, buffer_name] = self.names;
         // SAFETY: by the contract of this function.
@@ -49,7 +48,7 @@ impl<T: Copy + Into<i64> + TryFrom<i64>> Packed<T> {
             return Err(null(buffer_name));
         }
         let start = self.start.cast::<u8>().wrapping_add(position as usize);
-        // Not more than `size`, which came as such a number.
+        // The result is at most `size`, which has this type.
         let Ok(after) = T::try_from(position + bytes as i64) else {
             return wrong(format!("position {position} plus {bytes} is too large"));
         };
@@ -58,14 +57,13 @@ impl<T: Copy + Into<i64> + TryFrom<i64>> Packed<T> {
     }
 }
 
-/// Packs `from` behind what is in `to` already.
-///
+/// Packs `from` behind the data in `to`.
 /// # Safety
-/// As [`Packed::next`]; the buffers are the program's.
+/// The contract of [`PackedBuffer::next`]; the buffers are the program's.
 unsafe fn pack<T: Copy + Into<i64> + TryFrom<i64>>(
     library: &Running,
-    from: Elements,
-    to: &Packed<T>,
+    from: UnpackedBuffer,
+    to: &PackedBuffer<T>,
 ) -> Result<()> {
     let (address, count, datatype) = from;
     if library.watches_devices() {
@@ -82,18 +80,17 @@ unsafe fn pack<T: Copy + Into<i64> + TryFrom<i64>>(
         datatype.layout().pack(address.cast(), room.bytes_mut());
         after
     };
-    // SAFETY: as above.
+    // SAFETY: `position` is not null, as `next` has checked.
     unsafe { put(to.position, after, "position") }
 }
 
-/// Unpacks what comes next in `from`.
-///
+/// Unpacks the next data in `from`.
 /// # Safety
-/// As [`pack`].
+/// The contract of [`pack`].
 unsafe fn unpack<T: Copy + Into<i64> + TryFrom<i64>>(
     library: &Running,
-    from: &Packed<T>,
-    to: Elements,
+    from: &PackedBuffer<T>,
+    to: UnpackedBuffer,
 ) -> Result<()> {
     let (address, count, datatype) = to;
     if library.watches_devices() {
@@ -110,43 +107,41 @@ unsafe fn unpack<T: Copy + Into<i64> + TryFrom<i64>>(
         datatype.layout().unpack(address.cast_mut().cast(), data.bytes());
         after
     };
-    // SAFETY: as above.
+    // SAFETY: `position` is not null, as `next` has checked.
     unsafe { put(from.position, after, "position") }
 }
 
-/// As [`pack`], where both may be in the memory of a device.
-///
+/// Packs buffers that may be in device memory.
 /// # Safety
-/// As [`pack`].
+/// The contract of [`pack`].
 unsafe fn pack_from_anywhere<T: Copy + Into<i64> + TryFrom<i64>>(
     library: &Running,
-    (address, count, datatype): Elements,
-    to: &Packed<T>,
+    (address, count, datatype): UnpackedBuffer,
+    to: &PackedBuffer<T>,
 ) -> Result<()> {
     let data = library.buffer(address, count, datatype)?;
     // SAFETY: by the contract of this function.
     let (room, after) = unsafe { to.next(data.packed_len()) }?;
     let room = library.accelerator.placed(room.into())?;
     copy_settled(&room, &data)?;
-    // SAFETY: as above.
+    // SAFETY: `position` is not null, as `next` has checked.
     unsafe { put(to.position, after, "position") }
 }
 
-/// As [`unpack`], where both may be in the memory of a device.
-///
+/// Unpacks buffers that may be in device memory.
 /// # Safety
-/// As [`pack`].
+/// The contract of [`pack`].
 unsafe fn unpack_to_anywhere<T: Copy + Into<i64> + TryFrom<i64>>(
     library: &Running,
-    from: &Packed<T>,
-    (address, count, datatype): Elements,
+    from: &PackedBuffer<T>,
+    (address, count, datatype): UnpackedBuffer,
 ) -> Result<()> {
     let room = library.buffer(address, count, datatype)?;
     // SAFETY: by the contract of this function.
     let (data, after) = unsafe { from.next(room.packed_len()) }?;
     let data = library.accelerator.placed(data.into())?;
     copy_settled(&room, &data)?;
-    // SAFETY: as above.
+    // SAFETY: `position` is not null, as `next` has checked.
     unsafe { put(from.position, after, "position") }
 }
 
@@ -155,10 +150,9 @@ fn copy_settled(to: &UserBuf, from: &UserBuf) -> Result<()> {
     from.settle().and(to.settle()).map_err(|fault| oxmpi_core::staging_error(fault.into()))
 }
 
-/// Why external32 is not made of what is on a device.
+/// The reason why external32 does not accept device memory.
 const NO_EXTERNAL: &str = "external32 is made in memory of the host alone: copy the data there";
 
-/// The packed bytes of elements.
 fn packed_size(library: &Running, count: i64, datatype: Handle) -> Result<i64> {
     let datatype = library.datatype(datatype)?;
     let bytes = datatype.bounds().packed_len(check_count(count)?);
@@ -166,14 +160,13 @@ fn packed_size(library: &Running, count: i64, datatype: Handle) -> Result<i64> {
 }
 
 fn too_many(count: i64) -> MpiError {
-    let text = format!("incount is {count}: the packed bytes of so many elements do not fit into 64 bits");
+    let text = format!("incount is {count}: the packed bytes of these elements do not fit into 64 bits");
     MpiError::new(abi::MPI_ERR_VALUE_TOO_LARGE, text)
 }
 
 /// Checks the name of the representation.
-///
 /// # Safety
-/// It must be null or a string with its closing zero.
+/// `name` must be null or a string with its closing zero.
 unsafe fn check_datarep(name: *const c_char) -> Result<()> {
     if name.is_null() {
         return Err(null("datarep"));
@@ -182,22 +175,21 @@ unsafe fn check_datarep(name: *const c_char) -> Result<()> {
     check_representation(unsafe { CStr::from_ptr(name) }.to_bytes())
 }
 
-/// The bytes of elements in external32.
+/// The length of elements in external32, in bytes.
 fn external_size(library: &Running, count: i64, datatype: Handle) -> Result<i64> {
     let datatype = library.datatype(datatype)?;
     let bytes = datatype.external_size(check_count(count)?);
     bytes.map(|bytes| bytes as i64).ok_or_else(|| too_many(count))
 }
 
-/// As [`pack`], in external32.
-///
+/// Packs in external32.
 /// # Safety
-/// As [`pack`] and [`check_datarep`].
+/// The contracts of [`pack`] and [`check_datarep`].
 unsafe fn pack_external<T: Copy + Into<i64> + TryFrom<i64>>(
     library: &Running,
     datarep: *const c_char,
-    (address, count, handle): Elements,
-    to: &Packed<T>,
+    (address, count, handle): UnpackedBuffer,
+    to: &PackedBuffer<T>,
 ) -> Result<()> {
     // SAFETY: by the contract of this function.
     unsafe { check_datarep(datarep) }?;
@@ -207,19 +199,18 @@ unsafe fn pack_external<T: Copy + Into<i64> + TryFrom<i64>>(
     // SAFETY: by the contract of this function.
     let (room, after) = unsafe { to.next(bytes as usize) }?;
     library.datatype(handle)?.pack_external(&from, room.bytes_mut());
-    // SAFETY: as above.
+    // SAFETY: `position` is not null, as `next` has checked.
     unsafe { put(to.position, after, "position") }
 }
 
-/// As [`unpack`], from external32.
-///
+/// Unpacks from external32.
 /// # Safety
-/// As [`pack_external`].
+/// The contracts of [`pack`] and [`check_datarep`].
 unsafe fn unpack_external<T: Copy + Into<i64> + TryFrom<i64>>(
     library: &Running,
     datarep: *const c_char,
-    from: &Packed<T>,
-    (address, count, handle): Elements,
+    from: &PackedBuffer<T>,
+    (address, count, handle): UnpackedBuffer,
 ) -> Result<()> {
     // SAFETY: by the contract of this function.
     unsafe { check_datarep(datarep) }?;
@@ -229,22 +220,19 @@ unsafe fn unpack_external<T: Copy + Into<i64> + TryFrom<i64>>(
     // SAFETY: by the contract of this function.
     let (data, after) = unsafe { from.next(bytes as usize) }?;
     library.datatype(handle)?.unpack_external(data.bytes(), &to);
-    // SAFETY: as above.
+    // SAFETY: `position` is not null, as `next` has checked.
     unsafe { put(from.position, after, "position") }
 }
 
-/// A buffer that is packed into.
-fn outgoing<T, S: Into<i64>>(start: *mut c_void, size: S, position: *mut T) -> Packed<T> {
-    Packed { start, size: size.into(), position, names: ["outsize", "outbuf"] }
+fn outgoing<T, S: Into<i64>>(start: *mut c_void, size: S, position: *mut T) -> PackedBuffer<T> {
+    PackedBuffer { start, size: size.into(), position, names: ["outsize", "outbuf"] }
 }
 
-/// A buffer that is unpacked.
-fn incoming<T, S: Into<i64>>(start: *const c_void, size: S, position: *mut T) -> Packed<T> {
-    Packed { start: start.cast_mut(), size: size.into(), position, names: ["insize", "inbuf"] }
+fn incoming<T, S: Into<i64>>(start: *const c_void, size: S, position: *mut T) -> PackedBuffer<T> {
+    PackedBuffer { start: start.cast_mut(), size: size.into(), position, names: ["insize", "inbuf"] }
 }
 
 mpi! {
-    /// MPI-5.0 section 5.2.
     fn MPI_Pack(inbuf: *const c_void, incount: c_int, datatype: Handle, outbuf: *mut c_void, outsize: c_int, position: *mut c_int, comm: Comm) -> c_int {
         on_comm(FuncId::MPI_Pack, comm, |library, _| {
             // SAFETY: the C program passes its buffers and a position.
@@ -252,7 +240,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.2.
     fn MPI_Pack_c(inbuf: *const c_void, incount: Count, datatype: Handle, outbuf: *mut c_void, outsize: Count, position: *mut Count, comm: Comm) -> c_int {
         on_comm(FuncId::MPI_Pack_c, comm, |library, _| {
             // SAFETY: the C program passes its buffers and a position.
@@ -260,7 +247,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.2.
     fn MPI_Unpack(inbuf: *const c_void, insize: c_int, position: *mut c_int, outbuf: *mut c_void, outcount: c_int, datatype: Handle, comm: Comm) -> c_int {
         on_comm(FuncId::MPI_Unpack, comm, |library, _| {
             // SAFETY: the C program passes its buffers and a position.
@@ -268,7 +254,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.2.
     fn MPI_Unpack_c(inbuf: *const c_void, insize: Count, position: *mut Count, outbuf: *mut c_void, outcount: Count, datatype: Handle, comm: Comm) -> c_int {
         on_comm(FuncId::MPI_Unpack_c, comm, |library, _| {
             // SAFETY: the C program passes its buffers and a position.
@@ -276,7 +261,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.2. MPI_UNDEFINED if the size does not fit.
+    /// MPI_UNDEFINED if the size does not fit.
     fn MPI_Pack_size(incount: c_int, datatype: Handle, comm: Comm, size: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Pack_size, comm, |library, _| {
             let bytes = packed_size(library, incount.into(), datatype)?;
@@ -285,7 +270,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.2.
     fn MPI_Pack_size_c(incount: Count, datatype: Handle, comm: Comm, size: *mut Count) -> c_int {
         on_comm(FuncId::MPI_Pack_size_c, comm, |library, _| {
             // SAFETY: the C program passes a place for a number.
@@ -293,15 +277,14 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.3.
     fn MPI_Pack_external(datarep: *const c_char, inbuf: *const c_void, incount: c_int, datatype: Handle, outbuf: *mut c_void, outsize: Aint, position: *mut Aint) -> c_int {
         on_none(FuncId::MPI_Pack_external, |library| {
-            // SAFETY: the C program passes a string, its buffers and a position; MPI_Aint and MPI_Count are both 64 bits.
+            // SAFETY: the C program passes a string, its buffers and a position; MPI_Aint and
+            // MPI_Count are both 64 bits.
             unsafe { pack_external(library, datarep, (inbuf, incount.into(), datatype), &outgoing(outbuf, outsize as Count, position.cast::<Count>())) }
         })
     }
 
-    /// MPI-5.0 section 5.3.
     fn MPI_Pack_external_c(datarep: *const c_char, inbuf: *const c_void, incount: Count, datatype: Handle, outbuf: *mut c_void, outsize: Count, position: *mut Count) -> c_int {
         on_none(FuncId::MPI_Pack_external_c, |library| {
             // SAFETY: the C program passes a string, its buffers and a position.
@@ -309,15 +292,14 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.3.
     fn MPI_Unpack_external(datarep: *const c_char, inbuf: *const c_void, insize: Aint, position: *mut Aint, outbuf: *mut c_void, outcount: c_int, datatype: Handle) -> c_int {
         on_none(FuncId::MPI_Unpack_external, |library| {
-            // SAFETY: the C program passes a string, its buffers and a position; MPI_Aint and MPI_Count are both 64 bits.
+            // SAFETY: the C program passes a string, its buffers and a position; MPI_Aint and
+            // MPI_Count are both 64 bits.
             unsafe { unpack_external(library, datarep, &incoming(inbuf, insize as Count, position.cast::<Count>()), (outbuf, outcount.into(), datatype)) }
         })
     }
 
-    /// MPI-5.0 section 5.3.
     fn MPI_Unpack_external_c(datarep: *const c_char, inbuf: *const c_void, insize: Count, position: *mut Count, outbuf: *mut c_void, outcount: Count, datatype: Handle) -> c_int {
         on_none(FuncId::MPI_Unpack_external_c, |library| {
             // SAFETY: the C program passes a string, its buffers and a position.
@@ -325,7 +307,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.3.
     fn MPI_Pack_external_size(datarep: *const c_char, incount: c_int, datatype: Handle, size: *mut Aint) -> c_int {
         on_none(FuncId::MPI_Pack_external_size, |library| {
             // SAFETY: the C program passes a string and a place for a number.
@@ -336,7 +317,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.3.
     fn MPI_Pack_external_size_c(datarep: *const c_char, incount: Count, datatype: Handle, size: *mut Count) -> c_int {
         on_none(FuncId::MPI_Pack_external_size_c, |library| {
             // SAFETY: the C program passes a string and a place for a number.

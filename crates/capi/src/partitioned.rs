@@ -12,26 +12,23 @@ use oxmpi_core::partitioned::{Parts, Ready};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_int, c_void};
 
-/// What both initializations are given.
 #[derive(Clone, Copy)]
-struct Given {
+struct PartitionedArgs {
     buf: *const c_void,
     partitions: c_int,
     count: i64,
     datatype: Datatype,
-    /// The other rank.
     peer: c_int,
     tag: c_int,
     info: Info,
 }
 
-impl Given {
-    /// The memory, and what else can be wrong at this side checked.
+impl PartitionedArgs {
     fn parts(&self, library: &Running, request: *mut Request) -> Result<Parts> {
         if request.is_null() {
             return Err(null("request"));
         }
-        // No key is known, but it must be an info.
+        // No key of the info is known, but the handle must be valid.
         info::given(self.info)?;
         let Ok(partitions) = usize::try_from(self.partitions) else {
             let text = format!("partitions is {}; it must not be negative", self.partitions);
@@ -39,14 +36,15 @@ impl Given {
         };
         check_count(self.count)?;
         let too_many = || {
-            let Given { partitions, count, .. } = self;
+            let PartitionedArgs { partitions, count, .. } = self;
             let text = format!(
                 "{partitions} partitions of {count} elements do not fit the address space: make count or partitions smaller"
             );
             MpiError::new(abi::MPI_ERR_COUNT, text)
         };
         let all = self.count.checked_mul(i64::from(self.partitions)).ok_or_else(too_many)?;
-        // Of all partitions together the program knows no count.
+        // The program has given no count for all partitions together, so the error must name both
+        // factors.
         let buffer = library
             .buffer(self.buf, all, self.datatype)
             .map_err(|error| if error.class() == abi::MPI_ERR_COUNT { too_many() } else { error })?;
@@ -54,21 +52,21 @@ impl Given {
     }
 }
 
-fn psend_init(function: FuncId, given: Given, comm: Comm, request: *mut Request) -> c_int {
+fn psend_init(function: FuncId, args: PartitionedArgs, comm: Comm, request: *mut Request) -> c_int {
     on_comm(function, comm, |library, communicator| {
-        let parts = given.parts(library, request)?;
-        give(request, library.process.psend_init(communicator, parts, given.peer, given.tag)?)
+        let parts = args.parts(library, request)?;
+        give(request, library.process.psend_init(communicator, parts, args.peer, args.tag)?)
     })
 }
 
-fn precv_init(function: FuncId, given: Given, comm: Comm, request: *mut Request) -> c_int {
+fn precv_init(function: FuncId, args: PartitionedArgs, comm: Comm, request: *mut Request) -> c_int {
     on_comm(function, comm, |library, communicator| {
-        let parts = given.parts(library, request)?;
-        give(request, library.process.precv_init(communicator, parts, given.peer, given.tag)?)
+        let parts = args.parts(library, request)?;
+        give(request, library.process.precv_init(communicator, parts, args.peer, args.tag)?)
     })
 }
 
-/// Runs a call on a request that is one's already. The error handler that counts is that of its communicator.
+/// Runs a call on an existing request. Errors are raised on the request's communicator.
 fn on_request(function: FuncId, request: Request, call: impl FnOnce(&Running, u64) -> Result<()>) -> c_int {
     on_requests(function, |library, failed| {
         check_not_null(request, "request")?;
@@ -79,43 +77,36 @@ fn on_request(function: FuncId, request: Request, call: impl FnOnce(&Running, u6
 }
 
 mpi! {
-    /// MPI-5.0, "Partitioned Communication Initialization and Freeing Functions".
     fn MPI_Psend_init(buf: *const c_void, partitions: c_int, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, info: Info, request: *mut Request) -> c_int {
-        let given = Given { buf, partitions, count, datatype, peer: dest, tag, info };
-        psend_init(FuncId::MPI_Psend_init, given, comm, request)
+        let args = PartitionedArgs { buf, partitions, count, datatype, peer: dest, tag, info };
+        psend_init(FuncId::MPI_Psend_init, args, comm, request)
     }
 
-    /// MPI-5.0, "Partitioned Communication Initialization and Freeing Functions".
     fn MPI_Psend_init_c(buf: *const c_void, partitions: c_int, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, info: Info, request: *mut Request) -> c_int {
-        let given = Given { buf, partitions, count, datatype, peer: dest, tag, info };
-        psend_init(FuncId::MPI_Psend_init_c, given, comm, request)
+        let args = PartitionedArgs { buf, partitions, count, datatype, peer: dest, tag, info };
+        psend_init(FuncId::MPI_Psend_init_c, args, comm, request)
     }
 
-    /// MPI-5.0, "Partitioned Communication Initialization and Freeing Functions".
     fn MPI_Precv_init(buf: *mut c_void, partitions: c_int, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, info: Info, request: *mut Request) -> c_int {
-        let given = Given { buf, partitions, count, datatype, peer: dest, tag, info };
-        precv_init(FuncId::MPI_Precv_init, given, comm, request)
+        let args = PartitionedArgs { buf, partitions, count, datatype, peer: dest, tag, info };
+        precv_init(FuncId::MPI_Precv_init, args, comm, request)
     }
 
-    /// MPI-5.0, "Partitioned Communication Initialization and Freeing Functions".
     fn MPI_Precv_init_c(buf: *mut c_void, partitions: c_int, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, info: Info, request: *mut Request) -> c_int {
-        let given = Given { buf, partitions, count, datatype, peer: dest, tag, info };
-        precv_init(FuncId::MPI_Precv_init_c, given, comm, request)
+        let args = PartitionedArgs { buf, partitions, count, datatype, peer: dest, tag, info };
+        precv_init(FuncId::MPI_Precv_init_c, args, comm, request)
     }
 
-    /// MPI-5.0, "Communication Completion of Partitioned Operations".
     fn MPI_Pready(partition: c_int, request: Request) -> c_int {
         let ready = Ready::Range { low: partition, high: partition };
         on_request(FuncId::MPI_Pready, request, |library, request| library.process.pready(request, ready))
     }
 
-    /// MPI-5.0, "Communication Completion of Partitioned Operations".
     fn MPI_Pready_range(partition_low: c_int, partition_high: c_int, request: Request) -> c_int {
         let ready = Ready::Range { low: partition_low, high: partition_high };
         on_request(FuncId::MPI_Pready_range, request, |library, request| library.process.pready(request, ready))
     }
 
-    /// MPI-5.0, "Communication Completion of Partitioned Operations".
     fn MPI_Pready_list(length: c_int, array_of_partitions: *const c_int, request: Request) -> c_int {
         on_request(FuncId::MPI_Pready_list, request, |library, request| {
             let Ok(length) = usize::try_from(length) else {
@@ -128,14 +119,13 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "Communication Completion of Partitioned Operations".
     fn MPI_Parrived(request: Request, partition: c_int, flag: *mut c_int) -> c_int {
         let arrived = |has_arrived: bool| {
             // SAFETY: the C program passes a place for an integer.
             unsafe { put(flag, c_int::from(has_arrived), "flag") }
         };
         if request == abi::MPI_REQUEST_NULL {
-            // As an inactive one: nothing is to come.
+            // Like an inactive request, MPI_REQUEST_NULL has arrived.
             return on_requests(FuncId::MPI_Parrived, |_, _| arrived(true));
         }
         on_request(FuncId::MPI_Parrived, request, |library, request| {

@@ -11,8 +11,7 @@ use oxmpi_engine::{Completion, Mode, RequestId};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_int, c_void};
 
-/// What every such send is given.
-struct Sending {
+struct PersistentSendArgs {
     buf: *const c_void,
     count: i64,
     datatype: Datatype,
@@ -25,7 +24,13 @@ pub(crate) fn give(place: *mut Request, request: RequestId) -> Result<()> {
     unsafe { put(place, request.raw() as Request, "request") }
 }
 
-fn send_init(function: FuncId, mode: Mode, s: Sending, comm: Comm, request: *mut Request) -> c_int {
+fn send_init(
+    function: FuncId,
+    mode: Mode,
+    s: PersistentSendArgs,
+    comm: Comm,
+    request: *mut Request,
+) -> c_int {
     on_comm(function, comm, |library, communicator| {
         if request.is_null() {
             return Err(null("request"));
@@ -35,8 +40,7 @@ fn send_init(function: FuncId, mode: Mode, s: Sending, comm: Comm, request: *mut
     })
 }
 
-/// What every such receive is given.
-struct Receiving {
+struct PersistentReceiveArgs {
     buf: *mut c_void,
     count: i64,
     datatype: Datatype,
@@ -44,7 +48,7 @@ struct Receiving {
     tag: c_int,
 }
 
-fn recv_init(function: FuncId, r: Receiving, comm: Comm, request: *mut Request) -> c_int {
+fn recv_init(function: FuncId, r: PersistentReceiveArgs, comm: Comm, request: *mut Request) -> c_int {
     on_comm(function, comm, |library, communicator| {
         if request.is_null() {
             return Err(null("request"));
@@ -55,7 +59,7 @@ fn recv_init(function: FuncId, r: Receiving, comm: Comm, request: *mut Request) 
     })
 }
 
-/// The error handler that counts is that of the request's communicator.
+/// Sets the object for errors: the request's communicator.
 pub(crate) fn raised_on<R>(library: &Running, request: Request, result: &Result<R>, failed: &mut Option<On>) {
     if let Err(error) = result
         && let Some(context) = library.process.context_of(request as u64)
@@ -64,7 +68,7 @@ pub(crate) fn raised_on<R>(library: &Running, request: Request, result: &Result<
     }
 }
 
-/// MPI_REQUEST_NULL cannot be started.
+/// Checks that a request can be started.
 pub(crate) fn check_not_null(request: Request, what: &str) -> Result<()> {
     if request == abi::MPI_REQUEST_NULL { Err(null_request(what)) } else { Ok(()) }
 }
@@ -75,7 +79,6 @@ fn null_request(what: &str) -> MpiError {
 }
 
 mpi! {
-    /// MPI-5.0 section 3.9.
     fn MPI_Start(request: *mut Request) -> c_int {
         on_requests(FuncId::MPI_Start, |library, failed| {
             // SAFETY: the C program passes a place with a handle.
@@ -87,8 +90,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.9. If one of them is no request that can be started none is; what an operation itself may say (a
-    /// buffer without room) is said when those before it have been started.
+    /// If a request cannot be started, none is. Errors of an operation itself (a full buffer) are
+    /// reported after the operations before it have been started.
     fn MPI_Startall(count: c_int, array_of_requests: *mut Request) -> c_int {
         on_requests(FuncId::MPI_Startall, |library, failed| {
             let count = check_count(i64::from(count))?;
@@ -106,53 +109,43 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.9.
     fn MPI_Send_init(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Send_init, Mode::Standard, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
+        send_init(FuncId::MPI_Send_init, Mode::Standard, PersistentSendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.9.
     fn MPI_Bsend_init(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Bsend_init, Mode::Buffered, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
+        send_init(FuncId::MPI_Bsend_init, Mode::Buffered, PersistentSendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.9.
     fn MPI_Ssend_init(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Ssend_init, Mode::Synchronous, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
+        send_init(FuncId::MPI_Ssend_init, Mode::Synchronous, PersistentSendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.9.
     fn MPI_Rsend_init(buf: *const c_void, count: c_int, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Rsend_init, Mode::Ready, Sending { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
+        send_init(FuncId::MPI_Rsend_init, Mode::Ready, PersistentSendArgs { buf, count: i64::from(count), datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.9.
     fn MPI_Recv_init(buf: *mut c_void, count: c_int, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        recv_init(FuncId::MPI_Recv_init, Receiving { buf, count: i64::from(count), datatype, source, tag }, comm, request)
+        recv_init(FuncId::MPI_Recv_init, PersistentReceiveArgs { buf, count: i64::from(count), datatype, source, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.9.
     fn MPI_Send_init_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Send_init_c, Mode::Standard, Sending { buf, count, datatype, dest, tag }, comm, request)
+        send_init(FuncId::MPI_Send_init_c, Mode::Standard, PersistentSendArgs { buf, count, datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.9.
     fn MPI_Bsend_init_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Bsend_init_c, Mode::Buffered, Sending { buf, count, datatype, dest, tag }, comm, request)
+        send_init(FuncId::MPI_Bsend_init_c, Mode::Buffered, PersistentSendArgs { buf, count, datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.9.
     fn MPI_Ssend_init_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Ssend_init_c, Mode::Synchronous, Sending { buf, count, datatype, dest, tag }, comm, request)
+        send_init(FuncId::MPI_Ssend_init_c, Mode::Synchronous, PersistentSendArgs { buf, count, datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.9.
     fn MPI_Rsend_init_c(buf: *const c_void, count: Count, datatype: Datatype, dest: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        send_init(FuncId::MPI_Rsend_init_c, Mode::Ready, Sending { buf, count, datatype, dest, tag }, comm, request)
+        send_init(FuncId::MPI_Rsend_init_c, Mode::Ready, PersistentSendArgs { buf, count, datatype, dest, tag }, comm, request)
     }
 
-    /// MPI-5.0 section 3.9.
     fn MPI_Recv_init_c(buf: *mut c_void, count: Count, datatype: Datatype, source: c_int, tag: c_int, comm: Comm, request: *mut Request) -> c_int {
-        recv_init(FuncId::MPI_Recv_init_c, Receiving { buf, count, datatype, source, tag }, comm, request)
+        recv_init(FuncId::MPI_Recv_init_c, PersistentReceiveArgs { buf, count, datatype, source, tag }, comm, request)
     }
 }

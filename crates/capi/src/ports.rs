@@ -1,4 +1,5 @@
-//! Connections between jobs that know each other by a port, a published name or a socket (MPI-5.0 sections 11.9 and 11.10).
+//! Connections between jobs by a port, a published name or a socket (MPI-5.0 sections 11.9 and
+//! 11.10).
 
 use crate::communicators::give;
 use crate::errors::{on_comm, on_none};
@@ -19,22 +20,21 @@ use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long MPI_Comm_connect waits for somebody to accept, unless the info says "timeout", in seconds.
+/// The time that MPI_Comm_connect waits for an accept, unless the info has "timeout".
 const CONNECT_PATIENCE: Duration = Duration::from_secs(60);
-/// How long MPI_Comm_join waits for the other process.
+/// The time that MPI_Comm_join waits for the other process.
 const JOIN_PATIENCE: Duration = Duration::from_secs(60);
-/// The longest name that can be published, bytes.
+/// The longest name that can be published, in bytes.
 const LONGEST_NAME: usize = 1024;
 
 fn error_of(class: c_int) -> impl Fn(UniverseError) -> MpiError {
     move |error| MpiError::new(class, why(error))
 }
 
-/// A string that the launcher is told.
-///
+/// A string for the launcher.
 /// # Safety
 /// `string` must be null or a string that lives during the call.
-unsafe fn told(string: *const c_char, what: &str, longest: usize, class: c_int) -> Result<String> {
+unsafe fn launcher_string(string: *const c_char, what: &str, longest: usize, class: c_int) -> Result<String> {
     // SAFETY: by the contract of this function.
     let bytes = unsafe { text(string, what) }?;
     let string = String::from_utf8_lossy(bytes).into_owned();
@@ -45,16 +45,15 @@ unsafe fn told(string: *const c_char, what: &str, longest: usize, class: c_int) 
     Ok(string)
 }
 
-/// The name of a port that the program passes.
-///
+/// A port name of the program.
 /// # Safety
-/// As [`told`].
+/// `port_name` must be null or a string that lives during the call.
 unsafe fn port_of(port_name: *const c_char) -> Result<String> {
     // SAFETY: by the contract of this function.
-    unsafe { told(port_name, "port_name", abi::MPI_MAX_PORT_NAME as usize - 1, abi::MPI_ERR_PORT) }
+    unsafe { launcher_string(port_name, "port_name", abi::MPI_MAX_PORT_NAME as usize - 1, abi::MPI_ERR_PORT) }
 }
 
-/// The launcher, at one port.
+/// The broker of one port: the launcher.
 struct AtPort {
     client: Arc<Client>,
     accepts: bool,
@@ -85,7 +84,7 @@ impl Broker for AtPort {
     }
 }
 
-/// How long an info wants to wait.
+/// The time limit in an info.
 fn patience(info: Info, otherwise: Option<Duration>) -> Result<Option<Duration>> {
     let info = info::given(info)?;
     let Some(text) = info.hint("timeout") else { return Ok(otherwise) };
@@ -98,7 +97,7 @@ fn patience(info: Info, otherwise: Option<Duration>) -> Result<Option<Duration>>
     }
 }
 
-/// Whether a name is to be known under other launchers as well.
+/// Whether a name is published for other launchers, too.
 fn is_global(info: Info) -> Result<bool> {
     let info = info::given(info)?;
     match info.hint("ompi_global_scope") {
@@ -119,7 +118,7 @@ fn meet(
     accepts: bool,
     place: *mut Comm,
 ) -> Result<()> {
-    // The others wait for what the root says, so what is wrong with its arguments is said by the broker.
+    // The other ranks wait for the root, so the broker reports errors of its arguments.
     let is_root = comm.rank() == root;
     let otherwise = (!accepts).then_some(CONNECT_PATIENCE);
     let patience = if is_root { patience(info, otherwise) } else { Ok(None) };
@@ -144,7 +143,7 @@ fn introduced(fd: c_int, mine: Introduction) -> Result<Introduction> {
 }
 
 mpi! {
-    /// MPI-5.0 section 11.9.2. The port is known to all processes of this user on this machine, under whatever mpirun.
+    /// All processes of this user on this machine know the port, also those of another mpirun.
     /// Test: tests/c/ports.c.
     fn MPI_Open_port(info: Info, port_name: *mut c_char) -> c_int {
         on_none(FuncId::MPI_Open_port, |library| {
@@ -158,7 +157,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.9.2.
     fn MPI_Close_port(port_name: *const c_char) -> c_int {
         on_none(FuncId::MPI_Close_port, |library| {
             // SAFETY: the C program passes a string.
@@ -167,7 +165,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.9.2. Collective. Waits as long as it takes, or as the info's "timeout" says, in seconds.
+    /// Collective. Waits forever, or for the time in the info's "timeout", in seconds.
     fn MPI_Comm_accept(
         port_name: *const c_char,
         info: Info,
@@ -180,7 +178,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.9.3. Collective. Waits for 60 seconds, or as the info's "timeout" says.
+    /// Collective. Waits for 60 seconds, or for the time in the info's "timeout".
     fn MPI_Comm_connect(
         port_name: *const c_char,
         info: Info,
@@ -193,44 +191,42 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.9.4. Known to all processes of this user on this machine, or with the info key ompi_global_scope =
-    /// false to those of this mpirun.
+    /// All processes of this user on this machine know the name, or with the info key
+    /// ompi_global_scope = false those of this mpirun.
     fn MPI_Publish_name(service_name: *const c_char, info: Info, port_name: *const c_char) -> c_int {
         on_none(FuncId::MPI_Publish_name, |library| {
             let everywhere = is_global(info)?;
             // SAFETY: the C program passes strings.
             let (service, port) = unsafe {
-                (told(service_name, "service_name", LONGEST_NAME, abi::MPI_ERR_SERVICE)?, port_of(port_name)?)
+                (launcher_string(service_name, "service_name", LONGEST_NAME, abi::MPI_ERR_SERVICE)?, port_of(port_name)?)
             };
             library.client.publish(&service, &port, everywhere).map_err(error_of(abi::MPI_ERR_SERVICE))
         })
     }
 
-    /// MPI-5.0 section 11.9.4.
     fn MPI_Unpublish_name(service_name: *const c_char, info: Info, port_name: *const c_char) -> c_int {
         on_none(FuncId::MPI_Unpublish_name, |library| {
             info::given(info)?;
             // SAFETY: the C program passes strings.
             let (service, port) = unsafe {
-                (told(service_name, "service_name", LONGEST_NAME, abi::MPI_ERR_SERVICE)?, port_of(port_name)?)
+                (launcher_string(service_name, "service_name", LONGEST_NAME, abi::MPI_ERR_SERVICE)?, port_of(port_name)?)
             };
             library.client.unpublish(&service, &port).map_err(error_of(abi::MPI_ERR_SERVICE))
         })
     }
 
-    /// MPI-5.0 section 11.9.4.
     fn MPI_Lookup_name(service_name: *const c_char, info: Info, port_name: *mut c_char) -> c_int {
         on_none(FuncId::MPI_Lookup_name, |library| {
             info::given(info)?;
             // SAFETY: the C program passes a string.
-            let service = unsafe { told(service_name, "service_name", LONGEST_NAME, abi::MPI_ERR_NAME) }?;
+            let service = unsafe { launcher_string(service_name, "service_name", LONGEST_NAME, abi::MPI_ERR_NAME) }?;
             let port = library.client.look_up(&service).map_err(error_of(abi::MPI_ERR_NAME))?;
             // SAFETY: the C program passes room for MPI_MAX_PORT_NAME characters.
             unsafe { put_text(port.as_bytes(), abi::MPI_MAX_PORT_NAME as usize, port_name, "port_name") }
         })
     }
 
-    /// MPI-5.0 section 11.10.5. Test: tests/c/join.c.
+    /// Test: tests/c/join.c.
     fn MPI_Comm_join(fd: c_int, intercomm: *mut Comm) -> c_int {
         on_none(FuncId::MPI_Comm_join, |library| {
             if intercomm.is_null() {

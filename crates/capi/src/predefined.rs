@@ -1,5 +1,5 @@
-//! The attributes that the library sets (MPI-5.0 section 9.1.2). Their values are integers, and a program gets their
-//! addresses.
+//! The attributes that the library sets (MPI-5.0 section 9.1.2). Their values are integers, whose
+//! addresses the program gets.
 
 use crate::errorcodes;
 use crate::library::Running;
@@ -7,27 +7,26 @@ use oxmpi_abi::constants as abi;
 use oxmpi_rt::client::{Client, UNIVERSE_SIZE_VARIABLE};
 use std::ffi::c_int;
 
-/// Values that are known when MPI is initialised.
+/// The values that are fixed when MPI is initialised.
 #[derive(Debug)]
-pub(crate) struct Values {
-    /// The place of this rank's program among those of the job; none without a launcher.
+pub(crate) struct AttributeValues {
+    /// The index of this rank's program in the job; none without a launcher.
     appnum: Option<c_int>,
-    /// The largest tag.
     tag_ub: c_int,
-    /// How many ranks can usefully run: as many as the launcher has slots for, or this host processors, but at least those that do
-    /// run.
+    /// The number of ranks that can usefully run: the launcher's slots, or this host's processors,
+    /// but at least the running ranks.
     universe_size: c_int,
 }
 
-impl Values {
-    pub(crate) fn new(client: &Client, tag_ub: c_int) -> Values {
+impl AttributeValues {
+    pub(crate) fn new(client: &Client, tag_ub: c_int) -> AttributeValues {
         let boot = client.segment().boot();
         let is_launched = !client.is_singleton();
-        // A rank that is bound sees a part of the processors, and no other host.
-        let told = std::env::var(UNIVERSE_SIZE_VARIABLE).ok().filter(|_| is_launched);
-        let slots = told.and_then(|told| told.parse().ok());
+        // A bound rank sees a part of the processors, and no other host.
+        let slots = std::env::var(UNIVERSE_SIZE_VARIABLE).ok().filter(|_| is_launched);
+        let slots = slots.and_then(|slots| slots.parse().ok());
         let slots = slots.unwrap_or_else(|| u32::try_from(oxmpi_sys::cpus::usable()).unwrap_or(u32::MAX));
-        Values {
+        AttributeValues {
             tag_ub,
             appnum: is_launched.then_some(boot.app as c_int),
             universe_size: c_int::try_from(slots.max(boot.size)).unwrap_or(c_int::MAX),
@@ -39,7 +38,7 @@ static HOST_VALUE: c_int = abi::MPI_PROC_NULL;
 static IO_VALUE: c_int = abi::MPI_ANY_SOURCE;
 static TRUE_VALUE: c_int = 1;
 
-/// Where the value of a predefined attribute stands; nothing if it has none here.
+/// The address of a predefined attribute's value, if it has one.
 pub(crate) fn attribute(library: &'static Running, keyval: c_int) -> Option<*const c_int> {
     match keyval {
         abi::MPI_TAG_UB => Some(&library.attribute_values.tag_ub),

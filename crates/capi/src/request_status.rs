@@ -1,8 +1,8 @@
-//! Asking for the status of requests that stay (MPI-5.0 section 3.7.6).
+//! Queries of requests that remain (MPI-5.0 section 3.7.6).
 //!
-//! What is asked for here is told again by the call that completes the request, and only that one raises the error of an
-//! operation that failed; here it stands in the statuses. But an error that the query function of a generalized request returns
-//! is the call's own.
+//! The call that completes the request reports the same result, and only that call raises the error
+//! of a failed operation; here the error is in the status. An error of a generalized request's
+//! query function is an error of the query itself.
 
 use crate::grequests;
 use crate::library::{null, put};
@@ -15,11 +15,10 @@ use oxmpi_engine::Completion;
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 
-/// Writes the status of a complete request that stays.
-///
+/// Writes the status of a complete request that remains.
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
-unsafe fn tell(request: Request, status: *mut Status, done: &Completion) -> Result<()> {
+unsafe fn write_status(request: Request, status: *mut Status, done: &Completion) -> Result<()> {
     // SAFETY: by the contract of this function.
     unsafe {
         if done.generalized {
@@ -30,50 +29,47 @@ unsafe fn tell(request: Request, status: *mut Status, done: &Completion) -> Resu
     Ok(())
 }
 
-/// As [`tell`] for a status of several, with MPI_ERROR.
-///
+/// Writes one status of an array, with MPI_ERROR.
 /// # Safety
-/// As [`tell`].
-unsafe fn tell_of_many(request: Request, status: *mut Status, done: &Completion) -> Result<()> {
+/// `status` must be MPI_STATUS_IGNORE or valid for writing.
+unsafe fn write_status_of_many(request: Request, status: *mut Status, done: &Completion) -> Result<()> {
     // SAFETY: by the contract of this function.
     unsafe {
-        let told = tell(request, status, done);
+        let written = write_status(request, status, done);
         if !status.is_null() {
-            let error = told.as_ref().err().map(MpiError::class);
+            let error = written.as_ref().err().map(MpiError::class);
             let error = error.or_else(|| requests::error_of(done).map(|error| error.class()));
             (*status).error = error.unwrap_or(abi::MPI_SUCCESS);
         }
-        told
+        written
     }
 }
 
-/// The first error of several; the others are in the statuses.
-fn first(errors: impl Iterator<Item = Result<()>>) -> Result<()> {
+/// The first error. All results are consumed, so that all statuses are written.
+fn first(results: impl Iterator<Item = Result<()>>) -> Result<()> {
     let mut result = Ok(());
-    // To the end: all statuses are written.
-    for error in errors {
+    for error in results {
         result = result.and(error);
     }
     result
 }
 
 mpi! {
-    /// MPI-5.0 section 3.7.6. Test: tests/c/request_get_status.c, like all of this module.
+    /// Test: tests/c/request_get_status.c, like all of this module.
     fn MPI_Request_get_status(request: Request, flag: *mut c_int, status: *mut Status) -> c_int {
         on_requests(FuncId::MPI_Request_get_status, |library, _| {
             if flag.is_null() {
                 return Err(null("flag"));
             }
             let done = library.process.peek_raw(request as u64)?;
-            // SAFETY: the C program passes a place for an integer, and a status or MPI_STATUS_IGNORE.
+            // SAFETY: the C program passes an integer, and a status or MPI_STATUS_IGNORE.
             unsafe {
                 put(flag, c_int::from(done.is_some()), "flag")?;
-                done.map_or(Ok(()), |done| tell(request, status, &done))
+                done.map_or(Ok(()), |done| write_status(request, status, &done))
             }
         })
     }
 
-    /// MPI-5.0 section 3.7.6.
     fn MPI_Request_get_status_any(
         count: c_int,
         requests: *const Request,
@@ -85,8 +81,8 @@ mpi! {
             if index.is_null() || flag.is_null() {
                 return Err(null("index or flag"));
             }
-            // SAFETY: the C program passes an array of `count` handles, places for two integers, and a status or
-            // MPI_STATUS_IGNORE.
+            // SAFETY: the C program passes an array of `count` handles, places for two integers,
+            // and a status or MPI_STATUS_IGNORE.
             unsafe {
                 let all = handles(count, requests)?;
                 let (at, done) = match library.process.peek_any(&all)? {
@@ -101,12 +97,11 @@ mpi! {
                 };
                 put(index, at, "index")?;
                 put(flag, c_int::from(done.is_some()), "flag")?;
-                done.map_or(Ok(()), |(request, done)| tell(request, status, &done))
+                done.map_or(Ok(()), |(request, done)| write_status(request, status, &done))
             }
         })
     }
 
-    /// MPI-5.0 section 3.7.6.
     fn MPI_Request_get_status_all(
         count: c_int,
         requests: *const Request,
@@ -117,21 +112,20 @@ mpi! {
             if flag.is_null() {
                 return Err(null("flag"));
             }
-            // SAFETY: the C program passes an array of `count` handles, a place for an integer, and as many statuses or
-            // MPI_STATUSES_IGNORE.
+            // SAFETY: the C program passes an array of `count` handles, a place for an integer, and
+            // as many statuses or MPI_STATUSES_IGNORE.
             unsafe {
                 let all = handles(count, requests)?;
                 let done = library.process.peek_all(&all)?;
                 put(flag, c_int::from(done.is_some()), "flag")?;
                 let done = done.unwrap_or_default();
                 first(done.iter().zip(&all).enumerate().map(|(at, (done, request))| {
-                    tell_of_many(*request as Request, status_at(statuses, at), done)
+                    write_status_of_many(*request as Request, status_at(statuses, at), done)
                 }))
             }
         })
     }
 
-    /// MPI-5.0 section 3.7.6.
     fn MPI_Request_get_status_some(
         incount: c_int,
         requests: *const Request,
@@ -143,8 +137,8 @@ mpi! {
             if outcount.is_null() || (indices.is_null() && incount > 0) {
                 return Err(null("outcount or array_of_indices"));
             }
-            // SAFETY: the C program passes an array of `incount` handles and as much room for indices and statuses (or
-            // MPI_STATUSES_IGNORE), and a place for an integer.
+            // SAFETY: the C program passes an array of `incount` handles and as much room for
+            // indices and statuses (or MPI_STATUSES_IGNORE), and a place for an integer.
             unsafe {
                 let all = handles(incount, requests)?;
                 let Some(done) = library.process.peek_some(&all)? else {
@@ -153,7 +147,7 @@ mpi! {
                 put(outcount, done.len() as c_int, "outcount")?;
                 first(done.iter().enumerate().map(|(n, (at, done))| {
                     indices.add(n).write(*at as c_int);
-                    tell_of_many(all[*at] as Request, status_at(statuses, n), done)
+                    write_status_of_many(all[*at] as Request, status_at(statuses, n), done)
                 }))
             }
         })

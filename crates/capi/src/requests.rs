@@ -1,7 +1,8 @@
 //! The wait and test families (MPI-5.0 sections 3.7.3 to 3.7.5).
 //!
-//! The handle of a complete request becomes MPI_REQUEST_NULL. A call for one operation returns the operation's error
-//! and leaves MPI_ERROR in the status alone; a call for several returns MPI_ERR_IN_STATUS and writes it.
+//! The handle of a complete request becomes MPI_REQUEST_NULL. A call for one operation returns the
+//! operation's error and does not change MPI_ERROR in the status. A call for several returns
+//! MPI_ERR_IN_STATUS and writes MPI_ERROR.
 
 use crate::errors::outcome;
 use crate::grequests;
@@ -17,8 +18,7 @@ use oxmpi_engine::{Completion, Received, RequestId};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 
-/// The handles of an array of requests, as numbers.
-///
+/// The handles of an array of requests as numbers.
 /// # Safety
 /// `requests` must be null or point to `count` handles.
 pub(crate) unsafe fn handles(count: c_int, requests: *const Request) -> Result<Vec<u64>> {
@@ -28,20 +28,19 @@ pub(crate) unsafe fn handles(count: c_int, requests: *const Request) -> Result<V
     Ok(all.iter().map(|r| *r as u64).collect())
 }
 
-/// The `at`th place of an array of statuses; null for MPI_STATUSES_IGNORE.
+/// The address of status `at`, or null for MPI_STATUSES_IGNORE.
 pub(crate) fn status_at(statuses: *mut Status, at: usize) -> *mut Status {
     if statuses.is_null() { statuses } else { statuses.wrapping_add(at) }
 }
 
-/// The error of an operation that is complete, if it failed, with all that is known of it.
+/// The error of a failed operation, with its details.
 pub(crate) fn error_of(done: &Completion) -> Option<MpiError> {
     done.fault?;
     library().ok()?.process.error_of(done)
 }
 
-/// Tells of one complete request of an array: its handle is gone, unless it is persistent, its status written. Returns
-/// the error of its operation.
-///
+/// Ends one complete request of an array: invalidates its handle, unless it is persistent, and
+/// writes its status. Returns the error of its operation.
 /// # Safety
 /// `requests` must have an element `at`, `status` must be null or writable.
 unsafe fn finish(
@@ -65,16 +64,16 @@ unsafe fn finish(
     error_of(done)
 }
 
-/// As [`finish`], with MPI_ERROR in the status. What failed is noted.
-///
+/// Ends one complete request of an array, with MPI_ERROR in the status. A failure is added to
+/// `failures`.
 /// # Safety
-/// As [`finish`].
+/// `requests` must have an element `at`, `status` must be null or writable.
 unsafe fn finish_of_many(
     requests: *mut Request,
     at: usize,
     status: *mut Status,
     done: &Completion,
-    failures: &mut Vec<Failure>,
+    failures: &mut Vec<FailedOperation>,
 ) {
     // SAFETY: by the contract of this function.
     unsafe {
@@ -82,20 +81,20 @@ unsafe fn finish_of_many(
         if !status.is_null() {
             (*status).error = error.as_ref().map_or(abi::MPI_SUCCESS, MpiError::class);
         }
-        failures.extend(error.map(|error| Failure { at, completion: *done, error }));
+        failures.extend(error.map(|error| FailedOperation { at, completion: *done, error }));
     }
 }
 
-/// An operation of several that failed.
-struct Failure {
+struct FailedOperation {
     at: usize,
     completion: Completion,
     error: MpiError,
 }
 
-/// The error of a call for several operations of which some have failed. The first of them says whose handler counts.
-fn in_status(failures: &[Failure], failed: &mut Option<On>) -> Result<()> {
-    let Some(Failure { at, completion, error }) = failures.first() else { return Ok(()) };
+/// The error of a call for several operations. It is raised on the communicator of the first failed
+/// one.
+fn in_status(failures: &[FailedOperation], failed: &mut Option<On>) -> Result<()> {
+    let Some(FailedOperation { at, completion, error }) = failures.first() else { return Ok(()) };
     *failed = Some(On::Failed(*completion, error.class()));
     Err(MpiError::new(
         abi::MPI_ERR_IN_STATUS,
@@ -103,7 +102,7 @@ fn in_status(failures: &[Failure], failed: &mut Option<On>) -> Result<()> {
     ))
 }
 
-/// Runs a call on requests. If an operation failed, the error handler of its communicator counts.
+/// Runs a call on requests. The error of a failed operation is raised on its communicator.
 pub(crate) fn on_requests(
     function: FuncId,
     call: impl FnOnce(&'static Running, &mut Option<On>) -> Result<()>,
@@ -113,8 +112,8 @@ pub(crate) fn on_requests(
     outcome(function, failed, result)
 }
 
-/// What a request says that is complete without a fault, which most are when they are asked for. `None`: it is not
-/// like that, and nothing happened; go the full way.
+/// The result of a request that is complete without a fault. `None`: it is not complete or has a
+/// fault, and nothing has happened.
 #[inline(always)]
 fn good(library: &Running, request: Request) -> Option<Received> {
     if request == abi::MPI_REQUEST_NULL || request == COMPLETE {
@@ -123,25 +122,25 @@ fn good(library: &Running, request: Request) -> Option<Received> {
     library.process.home_take_good(request as u64)
 }
 
-/// The request that was complete from the start.
+/// The handle of a request that was complete from the start.
 const COMPLETE: Request = RequestId::COMPLETE.raw() as Request;
 
-/// Waits for one request, whose `handle` is where `request` points.
-///
+/// Waits for one request with `handle`, the value at `request`.
 /// # Safety
-/// As [`finished_now`], and `request` is not null.
+/// `request` must point to a handle, `status` be null or writable.
 #[inline(never)]
 unsafe fn wait(library: &Running, handle: Request, request: *mut Request, status: *mut Status) -> c_int {
     match library.process.home_take_good(handle as u64) {
         // SAFETY: by the contract of this function.
-        Some(done) => unsafe { tell_received(request, status, done) },
+        Some(done) => unsafe { end_received(request, status, done) },
         // SAFETY: by the contract of this function.
         None => unsafe { wait_fully(request, status) },
     }
 }
 
+/// Waits for one request on the full path.
 /// # Safety
-/// As [`finished_now`].
+/// `request` must be null or point to a handle, `status` be null or writable.
 #[inline(never)]
 unsafe fn wait_fully(request: *mut Request, status: *mut Status) -> c_int {
     on_requests(FuncId::MPI_Wait, |library, failed| {
@@ -153,12 +152,11 @@ unsafe fn wait_fully(request: *mut Request, status: *mut Status) -> c_int {
     })
 }
 
-/// Says that a request is complete without a fault.
-///
+/// Ends a request that is complete without a fault.
 /// # Safety
-/// As [`finished_now`], and `request` is not null.
+/// `request` must point to a handle, `status` be null or writable.
 #[inline(always)]
-unsafe fn tell_received(request: *mut Request, status: *mut Status, done: Received) -> c_int {
+unsafe fn end_received(request: *mut Request, status: *mut Status, done: Received) -> c_int {
     // SAFETY: by the contract of this function.
     unsafe {
         request.write(abi::MPI_REQUEST_NULL);
@@ -167,8 +165,7 @@ unsafe fn tell_received(request: *mut Request, status: *mut Status, done: Receiv
     abi::MPI_SUCCESS
 }
 
-/// Ends a call for one request, if that is complete without a fault.
-///
+/// Ends a call for one request, if the request is complete without a fault.
 /// # Safety
 /// `request` must be null or point to a handle, `status` be null or writable.
 #[inline(always)]
@@ -179,14 +176,14 @@ unsafe fn finished_now(request: *mut Request, status: *mut Status) -> bool {
         && let Some(done) = good(library, unsafe { request.read() })
     {
         // SAFETY: by the contract of this function.
-        unsafe { tell_received(request, status, done) };
+        unsafe { end_received(request, status, done) };
         return true;
     }
     false
 }
 
-/// Tells of the requests at the beginning of an array that are complete without a fault; how many they are.
-///
+/// Ends the requests at the beginning of an array that are complete without a fault. Returns their
+/// number.
 /// # Safety
 /// `requests` must point to `count` handles, `statuses` be null or have room for as many.
 #[inline(always)]
@@ -196,7 +193,7 @@ unsafe fn finish_good(
     count: usize,
     statuses: *mut Status,
 ) -> usize {
-    // SAFETY: by the contract of this function; a handle is read before its place is written.
+    // SAFETY: by the contract of this function; a handle is read before it is written.
     let all = (0..count).map(|at| unsafe { requests.add(at).read() } as u64);
     library.process.take_good_ones(all, |at, done, stays| {
         // SAFETY: `at < count`.
@@ -212,7 +209,7 @@ unsafe fn finish_good(
     })
 }
 
-/// One operation is complete: its error is the call's.
+/// The result of a call for one operation, whose error is the call's.
 fn single(done: Completion, error: Option<MpiError>, failed: &mut Option<On>) -> Result<()> {
     match error {
         None => Ok(()),
@@ -223,35 +220,34 @@ fn single(done: Completion, error: Option<MpiError>, failed: &mut Option<On>) ->
     }
 }
 
-/// Where a call for some of several requests reads and writes.
-struct Told {
+struct SomeOutputs {
     requests: *mut Request,
     outcount: *mut c_int,
     indices: *mut c_int,
     statuses: *mut Status,
 }
 
-/// Asks for some of several requests, and tells of those that are complete.
+/// Completes some of several requests by `select`, and writes their results.
 fn some(
     function: FuncId,
     incount: c_int,
-    told: Told,
-    ask: impl FnOnce(&Running, &[u64]) -> Result<Option<Vec<Indexed>>>,
+    outputs: SomeOutputs,
+    select: impl FnOnce(&Running, &[u64]) -> Result<Option<Vec<Indexed>>>,
 ) -> c_int {
-    let Told { requests, outcount, indices, statuses } = told;
+    let SomeOutputs { requests, outcount, indices, statuses } = outputs;
     on_requests(function, |library, failed| {
         if outcount.is_null() || (indices.is_null() && incount > 0) {
             return Err(null("outcount or array_of_indices"));
         }
         // SAFETY: the C program passes an array of `incount` handles.
         let all = unsafe { handles(incount, requests) }?;
-        let Some(done) = ask(library, &all)? else {
+        let Some(done) = select(library, &all)? else {
             // SAFETY: the C program passes a place for an integer.
             return unsafe { put(outcount, abi::MPI_UNDEFINED, "outcount") };
         };
         let mut failures = Vec::new();
         for (n, (at, completion)) in done.iter().enumerate() {
-            // SAFETY: the program's arrays have room for as many as there are requests.
+            // SAFETY: the program's arrays have an element for each request.
             unsafe {
                 indices.add(n).write(*at as c_int);
                 finish_of_many(requests, *at, status_at(statuses, n), completion, &mut failures);
@@ -264,41 +260,41 @@ fn some(
 }
 
 mpi! {
-    /// MPI-5.0 section 3.7.3.
     fn MPI_Wait(request: *mut Request, status: *mut Status) -> c_int {
         let library = running().filter(|_| !request.is_null());
         let Some(library) = library else {
-            // SAFETY: the C program passes a place with a handle, and a status or MPI_STATUS_IGNORE.
+            // SAFETY: the C program passes a handle, and a status or MPI_STATUS_IGNORE.
             return unsafe { wait_fully(request, status) };
         };
-        // SAFETY: as above, and not null.
+        // SAFETY: the C program passes a place with a handle.
         let handle = unsafe { request.read() };
         if handle != COMPLETE {
-            // SAFETY: as above.
+            // SAFETY: not null, and the C program passes a status or MPI_STATUS_IGNORE.
             return unsafe { wait(library, handle, request, status) };
         }
-        // A send that was complete from the start: nothing is called here, so that this way stays short.
-        // SAFETY: as above.
-        unsafe { tell_received(request, status, Received::NOTHING) }
+        // The send was complete from the start. No function is called here, which keeps this path
+        // short.
+        // SAFETY: not null, and the C program passes a status or MPI_STATUS_IGNORE.
+        unsafe { end_received(request, status, Received::NOTHING) }
     }
 
-    /// MPI-5.0 section 3.7.3.
     fn MPI_Test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> c_int {
         if let Some(library) = running()
             && !request.is_null()
-            // SAFETY: not null, so a handle of the C program's.
+            // SAFETY: not null; the C program passes a place with a handle.
             && matches!(unsafe { request.read() }, abi::MPI_REQUEST_NULL | COMPLETE)
         {
             library.process.look_if_due();
         }
-        // SAFETY: as in MPI_Wait.
+        // SAFETY: the C program passes a handle, and a status or MPI_STATUS_IGNORE.
         if !flag.is_null() && unsafe { finished_now(request, status) } {
             // SAFETY: not null; the C program passes a place for an integer.
             unsafe { flag.write(1) };
             return abi::MPI_SUCCESS;
         }
         on_requests(FuncId::MPI_Test, |library, failed| {
-            // SAFETY: as in MPI_Wait, and a place for an integer.
+            // SAFETY: the C program passes places for a handle and an integer, and a status or
+            // MPI_STATUS_IGNORE.
             unsafe {
                 if flag.is_null() {
                     return Err(null("flag"));
@@ -311,7 +307,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.7.5.
     fn MPI_Waitall(count: c_int, requests: *mut Request, statuses: *mut Status) -> c_int {
         on_requests(FuncId::MPI_Waitall, |library, failed| {
             let count = check_count(i64::from(count))?;
@@ -320,25 +315,27 @@ mpi! {
             }
             let mut failures = Vec::new();
             let mut at = 0;
-            let mut looked_at = None;
+            let mut polled = None;
             let mut is_checked = false;
             while at < count {
-                // SAFETY: the C program passes arrays of `count` handles and statuses (or MPI_STATUSES_IGNORE).
+                // SAFETY: the C program passes arrays of `count` handles and statuses (or
+                // MPI_STATUSES_IGNORE).
                 unsafe {
                     at += finish_good(library, requests.add(at), count - at, status_at(statuses, at));
                     if at == count {
                         break;
                     }
-                    if looked_at != Some(at) {
-                        // As long as a look brings what comes next there is nothing to wait for.
-                        looked_at = Some(at);
+                    if polled != Some(at) {
+                        // The call waits only after a poll that did not complete the next request.
+                        polled = Some(at);
                         if !library.process.poll_for(requests.add(at).read() as u64) {
                             library.process.look_now_and_then();
                         }
                         continue;
                     }
                     if !is_checked {
-                        // Before anything is waited for: a call that names what is no request shall not wait.
+                        // All requests are checked before the first wait, as a wrong call must not
+                        // wait.
                         let left = std::slice::from_raw_parts(requests.add(at), count - at);
                         library.process.check_requests(left.iter().map(|request| *request as u64))?;
                         is_checked = true;
@@ -352,19 +349,19 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.7.5.
     fn MPI_Testall(count: c_int, requests: *mut Request, flag: *mut c_int, statuses: *mut Status) -> c_int {
         on_requests(FuncId::MPI_Testall, |library, failed| {
             let mut failures = Vec::new();
             let mut generalized = Vec::new();
-            // SAFETY: as in MPI_Waitall, and a place for an integer.
+            // SAFETY: the C program passes arrays of `count` handles and statuses (or
+            // MPI_STATUSES_IGNORE), and a place for an integer.
             unsafe {
                 if flag.is_null() {
                     return Err(null("flag"));
                 }
                 let all = library.process.test_all(&handles(count, requests)?, |at, done| {
                     if done.generalized {
-                        // The program's functions are called when nothing is locked any more.
+                        // The program's functions are called when no lock is held.
                         generalized.push((at, done));
                     } else {
                         finish_of_many(requests, at, status_at(statuses, at), &done, &mut failures);
@@ -379,11 +376,10 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.7.5.
     fn MPI_Waitany(count: c_int, requests: *mut Request, index: *mut c_int, status: *mut Status) -> c_int {
         on_requests(FuncId::MPI_Waitany, |library, failed| {
-            // SAFETY: the C program passes an array of `count` handles, a place for an integer, and a status or
-            // MPI_STATUS_IGNORE.
+            // SAFETY: the C program passes an array of `count` handles, a place for an integer, and
+            // a status or MPI_STATUS_IGNORE.
             unsafe {
                 if index.is_null() {
                     return Err(null("index"));
@@ -402,7 +398,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.7.5.
     fn MPI_Testany(
         count: c_int,
         requests: *mut Request,
@@ -411,7 +406,8 @@ mpi! {
         status: *mut Status,
     ) -> c_int {
         on_requests(FuncId::MPI_Testany, |library, failed| {
-            // SAFETY: as in MPI_Waitany, and a place for an integer.
+            // SAFETY: the C program passes an array of `count` handles, places for two integers,
+            // and a status or MPI_STATUS_IGNORE.
             unsafe {
                 if index.is_null() || flag.is_null() {
                     return Err(null("index or flag"));
@@ -436,7 +432,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.7.5.
     fn MPI_Waitsome(
         incount: c_int,
         requests: *mut Request,
@@ -444,11 +439,10 @@ mpi! {
         indices: *mut c_int,
         statuses: *mut Status,
     ) -> c_int {
-        let told = Told { requests, outcount, indices, statuses };
-        some(FuncId::MPI_Waitsome, incount, told, |library, all| library.process.wait_some(all))
+        let outputs = SomeOutputs { requests, outcount, indices, statuses };
+        some(FuncId::MPI_Waitsome, incount, outputs, |library, all| library.process.wait_some(all))
     }
 
-    /// MPI-5.0 section 3.7.5.
     fn MPI_Testsome(
         incount: c_int,
         requests: *mut Request,
@@ -456,11 +450,10 @@ mpi! {
         indices: *mut c_int,
         statuses: *mut Status,
     ) -> c_int {
-        let told = Told { requests, outcount, indices, statuses };
-        some(FuncId::MPI_Testsome, incount, told, |library, all| library.process.test_some(all))
+        let outputs = SomeOutputs { requests, outcount, indices, statuses };
+        some(FuncId::MPI_Testsome, incount, outputs, |library, all| library.process.test_some(all))
     }
 
-    /// MPI-5.0 section 3.7.3.
     fn MPI_Request_free(request: *mut Request) -> c_int {
         on_requests(FuncId::MPI_Request_free, |library, _| {
             // SAFETY: the C program passes a place with a handle.
@@ -468,7 +461,7 @@ mpi! {
             if handle == abi::MPI_REQUEST_NULL {
                 return Err(MpiError::new(abi::MPI_ERR_REQUEST, "the request is MPI_REQUEST_NULL"));
             }
-            // SAFETY: as above.
+            // SAFETY: `request` is not null, as `fetch` has checked, and holds a handle.
             let gone = || unsafe { put(request, abi::MPI_REQUEST_NULL, "request") };
             if let Some(freed) = grequests::free(library, handle) {
                 gone()?;
@@ -479,7 +472,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.8.4. What was not matched yet is cancelled; the call is local, and the request must still be completed.
+    /// MPI-5.0 section 3.8.4. Cancels an operation that is not matched yet. The call is local, and
+    /// the request must still be completed.
     fn MPI_Cancel(request: *mut Request) -> c_int {
         on_requests(FuncId::MPI_Cancel, |library, _| {
             // SAFETY: the C program passes a place with a handle.

@@ -1,9 +1,9 @@
 //! Sessions (MPI-5.0, "The Sessions Model").
 //!
-//! A session is a name for a part of what the process does: communicators and groups that come from it carry its
-//! [`Origin`], and go with it. The rank below is the same for all sessions and for the World Model (module `life`).
+//! A session groups objects of the process: its communicators and groups carry its [`Origin`], and
+//! end with it. The rank is the same for all sessions and the World Model (module `life`).
 
-use crate::errhandlers::{self, Kind};
+use crate::errhandlers::{self, HandlerKind};
 use crate::errors::{self, outcome};
 use crate::groups;
 use crate::info::{self, level_name};
@@ -26,29 +26,24 @@ use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// One session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// What its communicators and groups carry.
     pub(crate) origin: Origin,
     pub(crate) errhandler: HandlerCell,
-    /// The thread level that was granted.
     level: c_int,
-    /// The kinds of memory that its communicators can be given, as the value of an info.
+    /// The kinds of memory for its communicators, as the value of an info.
     memory_kinds: Box<[u8]>,
-    /// It is being finalised.
     is_ending: AtomicBool,
 }
 
-/// The kinds of memory that are always there (MPI-5.0, "Memory Allocation Kinds").
+/// The kinds of memory that every session has (MPI-5.0, "Memory Allocation Kinds").
 const MEMORY_KINDS: [&[u8]; 2] = [b"mpi", b"system"];
-/// Further ones that are granted to who asks for them.
+/// The kinds of memory that are granted on request.
 const MORE_MEMORY_KINDS: [&[u8]; 1] = [b"mpi:alloc_mem"];
 
 const THREAD_LEVEL: &str = "thread_level";
 const MEMORY_KINDS_KEY: &str = "mpi_memory_alloc_kinds";
 
-/// The session with this handle.
 pub(crate) fn find(handle: SessionHandle) -> Result<Arc<Session>> {
     if handle == abi::MPI_SESSION_NULL {
         return Err(MpiError::new(abi::MPI_ERR_SESSION, "the session is MPI_SESSION_NULL"));
@@ -59,12 +54,11 @@ pub(crate) fn find(handle: SessionHandle) -> Result<Arc<Session>> {
     }
 }
 
-/// The session that an int stands for.
+/// The handle for an int of Fortran.
 pub(crate) fn of_int(int: u32) -> u64 {
     objects().sessions.from_int(int).raw()
 }
 
-/// Runs a call on a session.
 pub(crate) fn on_session(
     function: FuncId,
     handle: SessionHandle,
@@ -74,7 +68,6 @@ pub(crate) fn on_session(
     outcome(function, Some(On::Session(handle)), result)
 }
 
-/// The thread level that the program asks for, if it does.
 fn wanted_level(info: &Info) -> Result<Option<c_int>> {
     let Some(value) = info.get(THREAD_LEVEL.as_bytes())? else { return Ok(None) };
     let levels = abi::MPI_THREAD_SINGLE..=abi::MPI_THREAD_MULTIPLE;
@@ -87,14 +80,14 @@ fn wanted_level(info: &Info) -> Result<Option<c_int>> {
     })
 }
 
-/// The thread level of a session that has asked for this one, in a process of that level: more than the process has is not
-/// granted. With MPI_THREAD_SINGLE and MPI_THREAD_FUNNELED it is the same one thread that may call.
+/// The thread level of a session: at most that of the process. MPI_THREAD_SINGLE and
+/// MPI_THREAD_FUNNELED both allow the same one thread.
 fn granted_level(wanted: Option<c_int>, of_process: c_int) -> c_int {
     let most = of_process.max(abi::MPI_THREAD_FUNNELED);
     wanted.filter(|wanted| *wanted <= most).unwrap_or(of_process)
 }
 
-/// The kinds of memory that are granted: those that are always there, then those asked for that are known.
+/// The granted kinds of memory: the ones of every session, then the known ones that are requested.
 fn memory_kinds(info: &Info) -> Result<Box<[u8]>> {
     let wanted = info.get(MEMORY_KINDS_KEY.as_bytes())?.unwrap_or_default();
     let granted = wanted.split(|byte| *byte == b',').filter(|kind| MORE_MEMORY_KINDS.contains(kind));
@@ -109,16 +102,16 @@ impl Running {
     }
 }
 
-/// A new session.
 fn initialize(info: InfoHandle, errhandler: Errhandler, place: *mut SessionHandle) -> Result<()> {
     if place.is_null() {
         return Err(null("session"));
     }
-    let handler = errhandlers::attach(errhandler, Kind::Session)?;
+    let handler = errhandlers::attach(errhandler, HandlerKind::Session)?;
     let info = info::given(info)?;
     let (wanted, memory_kinds) = (wanted_level(&info)?, memory_kinds(&info)?);
-    // Any thread may make the first session, and then others (MPI-5.0: the call is always safe): the process must be
-    // ready for that. One that was initialised for one thread is made so if that thread's session asks for it.
+    // Any thread may make the first session, and other threads more (MPI-5.0: the call is always
+    // safe), so the process is opened for several threads. A process that was initialised for one
+    // thread is opened if a session of that thread requests it.
     let is_first = library().is_err();
     let threads = wanted.map_or(is_first, |level| is_first || level >= abi::MPI_THREAD_SERIALIZED);
     let library = life::enter(threads)?;
@@ -135,7 +128,7 @@ fn initialize(info: InfoHandle, errhandler: Errhandler, place: *mut SessionHandl
     unsafe { put(place, handle, "session") }
 }
 
-/// Ends a session. If that fails it stays as it was.
+/// Ends a session. On an error the session remains.
 fn finalize(handle: SessionHandle) -> Result<()> {
     let session = find(handle)?;
     let library = library()?;
@@ -157,8 +150,7 @@ fn finalize(handle: SessionHandle) -> Result<()> {
     freed.map_err(|bad| MpiError::new(abi::MPI_ERR_SESSION, bad.to_string()))
 }
 
-/// The processes of a process set.
-///
+/// The group of a process set.
 /// # Safety
 /// `name` must be null or a string that lives during the call.
 unsafe fn process_set(library: &Running, name: *const c_char) -> Result<Group> {
@@ -177,27 +169,26 @@ unsafe fn process_set(library: &Running, name: *const c_char) -> Result<Group> {
 }
 
 mpi! {
-    /// MPI-5.0, "Session Creation and Destruction Methods". It may be called at any time, by any thread. Test:
-    /// tests/c/session_cycles.c.
+    /// Any thread may call it at any time. Test: tests/c/session_cycles.c.
     fn MPI_Session_init(info: InfoHandle, errhandler: Errhandler, session: *mut SessionHandle) -> c_int {
         let result = initialize(info, errhandler, session);
         outcome(FuncId::MPI_Session_init, Some(On::SessionCreation(errhandler)), result)
     }
 
-    /// MPI-5.0, "Session Creation and Destruction Methods". Communicators of the session that are there still are disconnected;
-    /// requests that are not complete are an error, and then the session stays. Test: tests/c/session_live.c.
+    /// Disconnects the session's remaining communicators. Pending requests are an error, and then
+    /// the session remains. Test: tests/c/session_live.c.
     fn MPI_Session_finalize(session: *mut SessionHandle) -> c_int {
         // SAFETY: the C program passes a place with a handle.
         let handle = match unsafe { fetch(session, "session") } {
             Ok(handle) => handle,
             Err(error) => return outcome(FuncId::MPI_Session_finalize, None, Err(error)),
         };
-        // SAFETY: as above.
+        // SAFETY: `session` is not null, as `fetch` has checked, and holds a handle.
         let result = finalize(handle).and_then(|()| unsafe { put(session, abi::MPI_SESSION_NULL, "session") });
         outcome(FuncId::MPI_Session_finalize, Some(On::Session(handle)), result)
     }
 
-    /// MPI-5.0, "Runtime Query Functions". Test: tests/c/session_psets.c, like the three below.
+    /// Test: tests/c/session_psets.c, like the three below.
     fn MPI_Session_get_num_psets(session: SessionHandle, info: InfoHandle, npset_names: *mut c_int) -> c_int {
         on_session(FuncId::MPI_Session_get_num_psets, session, |_, _| {
             info::given(info)?;
@@ -206,8 +197,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "Runtime Query Functions". `pset_len` becomes the room that the name needs, its closing zero included; a name
-    /// that does not fit is cut, and with a room of 0 none is written.
+    /// `pset_len` becomes the size that the name needs, with its closing zero. A longer name is
+    /// cut; with a size of 0 none is written.
     fn MPI_Session_get_nth_pset(
         session: SessionHandle,
         info: InfoHandle,
@@ -221,7 +212,7 @@ mpi! {
                 let text = format!("n is {n}; there are {} process sets, counted from 0", ProcessSet::ALL.len());
                 return Err(MpiError::new(abi::MPI_ERR_ARG, text));
             };
-            // SAFETY: the C program passes a place with an integer, and as much room.
+            // SAFETY: the C program passes an integer, and room for that number of characters.
             unsafe {
                 let room = fetch(pset_len, "pset_len")?;
                 match usize::try_from(room) {
@@ -237,7 +228,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "Runtime Query Functions": what is in force for the session.
+    /// MPI-5.0, "Runtime Query Functions": the session's granted settings.
     fn MPI_Session_get_info(session: SessionHandle, info_used: *mut InfoHandle) -> c_int {
         on_session(FuncId::MPI_Session_get_info, session, |_, session| {
             let mut used = Info::new();
@@ -259,13 +250,13 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "Group Constructors". Test: tests/c/session_psets.c.
+    /// Test: tests/c/session_psets.c.
     fn MPI_Group_from_session_pset(session: SessionHandle, pset_name: *const c_char, newgroup: *mut GroupHandle) -> c_int {
         on_session(FuncId::MPI_Group_from_session_pset, session, |library, session| {
             // SAFETY: the C program passes a string.
             let set = unsafe { process_set(library, pset_name) };
             let set = set.inspect_err(|_| {
-                // What is wrong is told by the error already.
+                // The caller gets the error of `process_set`.
                 // SAFETY: the C program passes a place for a handle.
                 let _ = unsafe { put(newgroup, abi::MPI_GROUP_NULL, "newgroup") };
             })?;
@@ -276,7 +267,7 @@ mpi! {
     /// MPI-5.0 section 9.3.4. Test: tests/c/session_errors.c, like the two below.
     fn MPI_Session_set_errhandler(session: SessionHandle, errhandler: Errhandler) -> c_int {
         on_session(FuncId::MPI_Session_set_errhandler, session, |_, session| {
-            session.errhandler.set(errhandlers::attach(errhandler, Kind::Session)?);
+            session.errhandler.set(errhandlers::attach(errhandler, HandlerKind::Session)?);
             Ok(())
         })
     }

@@ -19,7 +19,6 @@ use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
 
 /// The words of an argument vector without the program's name.
-///
 /// # Safety
 /// `argv` must be null or point to strings with a null pointer behind the last.
 unsafe fn words(argv: *mut *mut c_char) -> Result<Vec<Vec<u8>>> {
@@ -28,7 +27,7 @@ unsafe fn words(argv: *mut *mut c_char) -> Result<Vec<Vec<u8>>> {
         return Ok(words);
     }
     loop {
-        // SAFETY: the null pointer that ends them has not come, so there is another one.
+        // SAFETY: no null pointer has come yet, so there is another element.
         let word = unsafe { argv.add(words.len()).read() };
         if word.is_null() {
             return Ok(words);
@@ -38,7 +37,8 @@ unsafe fn words(argv: *mut *mut c_char) -> Result<Vec<Vec<u8>>> {
     }
 }
 
-/// Spawns what `commands` says, which is called at the root alone, with the numbers that were wanted at most.
+/// Spawns the processes of `commands`, which is called only at the root. Its second value has the
+/// requested numbers of processes.
 fn spawn(
     library: &'static Running,
     comm: &Communicator,
@@ -54,7 +54,7 @@ fn spawn(
     let spawned = library.process.spawn(comm, root, start)?;
     if codes as usize != abi::MPI_ERRCODES_IGNORE {
         for (at, code) in spawned.codes.iter().enumerate() {
-            // SAFETY: the C program passes a place for as many codes as it wants processes.
+            // SAFETY: the C program passes room for a code of each requested process.
             unsafe { codes.add(at).write(*code) };
         }
     }
@@ -85,13 +85,12 @@ fn start(
     }
 }
 
-/// What an error of the launcher says.
 pub(crate) fn why(error: UniverseError) -> String {
     error.to_string()
 }
 
 mpi! {
-    /// MPI-5.0 section 11.8.2. Collective. Test: tests/c/spawn.c.
+    /// Collective. Test: tests/c/spawn.c.
     fn MPI_Comm_spawn(
         command: *const c_char,
         argv: *mut *mut c_char,
@@ -104,7 +103,8 @@ mpi! {
     ) -> c_int {
         on_comm(FuncId::MPI_Comm_spawn, comm, |library, communicator| {
             spawn(library, communicator, root, intercomm, array_of_errcodes, || {
-                // SAFETY: the C program passes a string, and strings with a null pointer behind them.
+                // SAFETY: the C program passes a string, and strings with a null pointer behind
+                // them.
                 let (command, words) = unsafe { (strings::text(command, "command")?, words(argv)?) };
                 let command = wishes::command(command, words, maxprocs, &info::given(info)?)?;
                 Ok((vec![command], vec![maxprocs]))
@@ -112,7 +112,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.8.3. Collective. Test: tests/c/spawn_multiple.c.
+    /// Collective. Test: tests/c/spawn_multiple.c.
     fn MPI_Comm_spawn_multiple(
         count: c_int,
         array_of_commands: *mut *mut c_char,
@@ -130,7 +130,7 @@ mpi! {
                     let text = format!("count is {count}; it must be at least 1");
                     return Err(MpiError::new(abi::MPI_ERR_ARG, text));
                 };
-                // SAFETY: the C program passes arrays of so many elements.
+                // SAFETY: the C program passes arrays of `count` elements.
                 let (programs, most, infos) = unsafe {
                     (
                         array(array_of_commands.cast_const(), count, "array_of_commands")?,
@@ -143,10 +143,11 @@ mpi! {
                     let argv = if array_of_argv as usize == abi::MPI_ARGVS_NULL {
                         std::ptr::null_mut()
                     } else {
-                        // SAFETY: as above.
+                        // SAFETY: the C program passes an array of `count` argument vectors.
                         unsafe { array_of_argv.add(at).read() }
                     };
-                    // SAFETY: the C program passes a string, and strings with a null pointer behind them.
+                    // SAFETY: the C program passes a string, and strings with a null pointer behind
+                    // them.
                     let (program, words) = unsafe { (strings::text(*program, "array_of_commands")?, words(argv)?) };
                     commands.push(wishes::command(program, words, *most, &info::given(*info)?)?);
                 }
@@ -155,7 +156,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 11.8.2. The null handle if nobody has spawned the job, or its end of the communicator was freed.
+    /// MPI_COMM_NULL if the job was not spawned, or the communicator was freed.
     fn MPI_Comm_get_parent(parent: *mut Comm) -> c_int {
         on_none(FuncId::MPI_Comm_get_parent, |library| {
             let handle = library.parent.get().copied();

@@ -1,7 +1,7 @@
-//! Statuses (MPI-5.0 section 3.2.5): how a completion is told to C.
+//! Statuses (MPI-5.0 section 3.2.5): the results of operations for C.
 //!
-//! Of the five internal integers of a status the first two hold the number of bytes (64 bits), the third whether the
-//! operation was cancelled.
+//! Of the five internal integers of a status the first two have the number of bytes (64 bits), the
+//! third whether the operation was cancelled.
 
 use crate::errors::{on_none, outcome};
 use crate::library::{self, put};
@@ -12,8 +12,7 @@ use oxmpi_engine::{Completion, Received};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 
-/// Writes what a single completion says; MPI_ERROR stays as it is (MPI-5.0 section 3.2.5).
-///
+/// Writes the result of one operation; MPI_ERROR does not change (MPI-5.0 section 3.2.5).
 /// # Safety
 /// `status` must be MPI_STATUS_IGNORE or valid for writing.
 #[inline]
@@ -32,10 +31,9 @@ pub(crate) unsafe fn put_status(status: *mut Status, completion: &Completion) {
     }
 }
 
-/// As [`put_status`] for an operation that went well.
-///
+/// Writes the result of a successful operation.
 /// # Safety
-/// As [`put_status`].
+/// `status` must be MPI_STATUS_IGNORE or valid for writing.
 #[inline(always)]
 pub(crate) unsafe fn put_received(status: *mut Status, received: Received) {
     if status.is_null() {
@@ -50,11 +48,9 @@ pub(crate) unsafe fn put_received(status: *mut Status, received: Received) {
     }
 }
 
-/// Writes an empty status (MPI-5.0 section 3.7.3): there is no operation of which it could tell, so MPI_ERROR is
-/// MPI_SUCCESS.
-///
+/// Writes an empty status (MPI-5.0 section 3.7.3), with MPI_SUCCESS in MPI_ERROR.
 /// # Safety
-/// As [`put_status`].
+/// `status` must be MPI_STATUS_IGNORE or valid for writing.
 pub(crate) unsafe fn put_empty(status: *mut Status) {
     if !status.is_null() {
         // SAFETY: by the contract of this function.
@@ -69,8 +65,7 @@ fn bytes_of(status: &Status) -> u64 {
     u64::from(status.internal[0] as u32) | (u64::from(status.internal[1] as u32) << 32)
 }
 
-/// Whole elements in a received message; `None` if it ends in the middle of one.
-///
+/// The number of elements in a received message; `None` if it ends within an element.
 /// # Safety
 /// `status` must be null or a status that a call of this library has written.
 unsafe fn count(status: *const Status, datatype: Datatype) -> Result<Option<i64>> {
@@ -84,10 +79,9 @@ unsafe fn count(status: *const Status, datatype: Datatype) -> Result<Option<i64>
     Ok(bytes.is_multiple_of(size).then(|| (bytes / size) as i64))
 }
 
-/// Basic elements in a received message; `None` if it ends in the middle of one.
-///
+/// The number of basic elements in a received message; `None` if it ends within one.
 /// # Safety
-/// As [`count`].
+/// `status` must be null or a status that a call of this library has written.
 unsafe fn elements(status: *const Status, datatype: Datatype) -> Result<Option<i64>> {
     // SAFETY: the C program passes a status.
     let status = unsafe { library::fetch(status, "status") }?;
@@ -96,8 +90,7 @@ unsafe fn elements(status: *const Status, datatype: Datatype) -> Result<Option<i
     Ok(elements.map(|n| n as i64))
 }
 
-/// Makes a status say that so many basic elements were received.
-///
+/// Sets the number of received basic elements in a status.
 /// # Safety
 /// `status` must be null or point to a status.
 unsafe fn set_elements(status: *mut Status, datatype: Datatype, count: i64) -> Result<()> {
@@ -106,7 +99,7 @@ unsafe fn set_elements(status: *mut Status, datatype: Datatype, count: i64) -> R
     }
     let datatype = library::library()?.datatype(datatype)?;
     let bytes = datatype.signature().bytes_of(library::check_count(count)?).ok_or_else(|| {
-        let text = format!("count is {count}: {} does not have so many basic elements", **datatype);
+        let text = format!("count is {count}: {} does not have {count} basic elements", **datatype);
         MpiError::new(abi::MPI_ERR_COUNT, text)
     })?;
     // SAFETY: by the contract of this function; the other fields stay.
@@ -118,7 +111,7 @@ unsafe fn set_elements(status: *mut Status, datatype: Datatype, count: i64) -> R
 }
 
 mpi! {
-    /// MPI-5.0 section 3.2.5. MPI_UNDEFINED for a part of an element, and for a number that does not fit.
+    /// MPI_UNDEFINED for a part of an element, and for a number that does not fit.
     fn MPI_Get_count(status: *const Status, datatype: Datatype, count_out: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Get_count, |_| {
             // SAFETY: the C program passes a status and a place for an integer.
@@ -129,7 +122,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 3.2.5.
     fn MPI_Get_count_c(status: *const Status, datatype: Datatype, count_out: *mut Count) -> c_int {
         on_none(FuncId::MPI_Get_count_c, |_| {
             // SAFETY: the C program passes a status and a place for a count.
@@ -140,7 +132,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.11. MPI_UNDEFINED for a part of a basic element, and for a number that does not fit.
+    /// MPI-5.0 section 5.1.11. MPI_UNDEFINED for a part of a basic element, and for a number that
+    /// does not fit.
     fn MPI_Get_elements(status: *const Status, datatype: Datatype, count_out: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Get_elements, |_| {
             // SAFETY: the C program passes a status and a place for an integer.
@@ -151,7 +144,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.11.
     fn MPI_Get_elements_c(status: *const Status, datatype: Datatype, count_out: *mut Count) -> c_int {
         on_none(FuncId::MPI_Get_elements_c, |_| {
             // SAFETY: the C program passes a status and a place for a count.
@@ -159,7 +151,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 5.1.11.
     fn MPI_Get_elements_x(status: *const Status, datatype: Datatype, count_out: *mut Count) -> c_int {
         on_none(FuncId::MPI_Get_elements_x, |_| {
             // SAFETY: the C program passes a status and a place for a count.
@@ -173,13 +164,11 @@ mpi! {
         on_none(FuncId::MPI_Status_set_elements, |_| unsafe { set_elements(status, datatype, count_in.into()) })
     }
 
-    /// MPI-5.0 section 13.3.
     fn MPI_Status_set_elements_c(status: *mut Status, datatype: Datatype, count_in: Count) -> c_int {
         // SAFETY: the C program passes a status.
         on_none(FuncId::MPI_Status_set_elements_c, |_| unsafe { set_elements(status, datatype, count_in) })
     }
 
-    /// MPI-5.0 section 13.3.
     fn MPI_Status_set_elements_x(status: *mut Status, datatype: Datatype, count_in: Count) -> c_int {
         // SAFETY: the C program passes a status.
         on_none(FuncId::MPI_Status_set_elements_x, |_| unsafe { set_elements(status, datatype, count_in) })

@@ -1,13 +1,13 @@
-//! Strings that programs pass and get.
+//! Strings of the program.
 
 use crate::library::{null, put};
 use oxmpi_objects::error::Result;
 use std::ffi::{CStr, c_char, c_int};
 
-/// The characters of a string that the program passes, without the closing zero.
-///
+/// The characters of a string argument, without the closing zero.
 /// # Safety
-/// `text` must be null or point to a string with a closing zero that nobody writes during the call.
+/// `text` must be null or point to a string with a closing zero that no thread writes during the
+/// call.
 pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a [u8]> {
     if text.is_null() {
         return Err(null(what));
@@ -16,10 +16,9 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a [u8
     Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
-/// Writes as much of a string as fits, with its closing zero.
-///
+/// Copies a string with its closing zero. A longer string is cut.
 /// # Safety
-/// `room` must be null or have place for `size` characters, of which there is at least one.
+/// `room` must be null or have place for `size` characters; `size` must be at least 1.
 pub(crate) unsafe fn put_text(text: &[u8], size: usize, room: *mut c_char, what: &str) -> Result<()> {
     if room.is_null() {
         return Err(null(what));
@@ -33,8 +32,8 @@ pub(crate) unsafe fn put_text(text: &[u8], size: usize, room: *mut c_char, what:
     Ok(())
 }
 
-/// Writes a string of at most `max` characters with its closing zero, and its length without.
-///
+/// Copies a string of at most `max` characters with its closing zero, and stores its length without
+/// the zero.
 /// # Safety
 /// `room` must be null or have place for `max` characters, `length` be null or writable.
 pub(crate) unsafe fn put_named(

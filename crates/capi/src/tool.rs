@@ -1,8 +1,9 @@
 //! The MPI tool information interface (MPI-5.0 section 15.3), `MPI_T_*`.
 //!
-//! It works from the moment the library is loaded, before MPI_Init and after MPI_Finalize, from any thread. Its functions
-//! return their error codes and never call an error handler. What can be measured, heard of and changed is defined
-//! below (`oxmpi_core::tool`, `oxmpi_param`); here are handles, arguments and the program's functions.
+//! It works from the moment the library is loaded, before MPI_Init and after MPI_Finalize, from any
+//! thread. Its functions return error codes and never call an error handler. Variables and events
+//! are defined in `oxmpi_core::tool` and `oxmpi_param`; these modules have handles, arguments and
+//! calls of the program's functions.
 
 mod categories;
 mod cvars;
@@ -27,13 +28,13 @@ use std::ffi::c_int;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-/// What a function of this interface says, as the code of its error.
+/// A result whose error is the code of the function.
 type Result<T> = std::result::Result<T, c_int>;
 
-/// How often MPI_T_init_thread was called and MPI_T_finalize was not.
+/// The number of calls of MPI_T_init_thread without MPI_T_finalize.
 static INITIALIZED: Mutex<u32> = Mutex::new(0);
 
-/// Runs a call that needs the interface to be initialised.
+/// Runs a call that requires the interface to be initialised.
 fn call(body: impl FnOnce() -> Result<()>) -> c_int {
     if *locked(&INITIALIZED) == 0 {
         return abi::MPI_T_ERR_NOT_INITIALIZED;
@@ -45,15 +46,13 @@ fn code(result: Result<()>) -> c_int {
     result.err().unwrap_or(abi::MPI_SUCCESS)
 }
 
-/// The place of an index in a list.
 fn at<T>(all: &[T], index: c_int) -> Result<&T> {
     usize::try_from(index).ok().and_then(|at| all.get(at)).ok_or(abi::MPI_T_ERR_INVALID_INDEX)
 }
 
-/// MPI, as long as it is initialised and afterwards; `None` before. What it has counted stays when it is finalised.
-///
+/// MPI, once it is initialised, also after its end: its counters remain. `None` before.
 /// # Errors
-/// If the calling thread may not look at it: another one is the only one that calls MPI.
+/// Only another thread may call MPI, so this thread must not read its counters.
 fn measured() -> Result<Option<&'static Running>> {
     let Some(library) = latest() else { return Ok(None) };
     let is_open =
@@ -61,16 +60,16 @@ fn measured() -> Result<Option<&'static Running>> {
     if is_open { Ok(Some(library)) } else { Err(abi::MPI_T_ERR_NOT_ACCESSIBLE) }
 }
 
-/// MPI was initialised: whoever registered for events before hears of them from now on.
+/// Connects event handles that were registered before MPI was initialised.
 pub(crate) fn mpi_initialized(library: &'static Running) -> std::result::Result<(), MpiError> {
     hub::observe_if_wanted(library)
 }
 
 mpi! {
-    /// MPI-5.0 section 15.3.4. Test: tests/c/mpit_init.c.
+    /// Test: tests/c/mpit_init.c.
     fn MPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
         let levels = [abi::MPI_THREAD_SINGLE, abi::MPI_THREAD_FUNNELED, abi::MPI_THREAD_SERIALIZED];
-        // As MPI_Init_thread does it: what lies between two levels is the lower one.
+        // A value between two levels counts as the lower one, as in MPI_Init_thread.
         let level = if required >= abi::MPI_THREAD_MULTIPLE {
             abi::MPI_THREAD_MULTIPLE
         } else {
@@ -80,14 +79,14 @@ mpi! {
             return abi::MPI_T_ERR_CANNOT_INIT;
         }
         // SAFETY: the C program passes a place for an integer.
-        let told = unsafe { put(provided, level) };
-        if told.is_ok() {
+        let stored = unsafe { put(provided, level) };
+        if stored.is_ok() {
             *locked(&INITIALIZED) += 1;
         }
-        code(told)
+        code(stored)
     }
 
-    /// MPI-5.0 section 15.3.4. The last one frees all sessions and handles. Test: tests/c/mpit_init.c.
+    /// The last call frees all sessions and handles. Test: tests/c/mpit_init.c.
     fn MPI_T_finalize() -> c_int {
         let mut initialized = locked(&INITIALIZED);
         match *initialized {

@@ -1,11 +1,12 @@
-//! Virtual topologies (MPI-5.0 chapter 8): grids and graphs. What is sent along them is in `neighborhood`.
+//! Virtual topologies (MPI-5.0 chapter 8): grids and graphs. Module `neighborhood` has the
+//! communication along their edges.
 //!
-//! An info argument may promise what that of any call that makes a communicator may. The standard allows to ignore what it hints
-//! at how ranks could be reordered, as they are not.
+//! An info argument may have the hints of any call that makes a communicator. Hints about the
+//! reordering of ranks are ignored, as the standard allows: ranks are not reordered.
 
 use crate::communicators;
 use crate::errors::{on_comm, on_none};
-use crate::hints::Wanted;
+use crate::hints::CommInfo;
 use crate::library::{Running, array, null, put};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
@@ -16,31 +17,28 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::topology::{Cartesian, DistGraph, Graph, Neighbors, Topology, check_index, dims_create};
 use std::ffi::c_int;
 
-/// A number of array elements, which must not be negative.
 fn check_length(length: c_int, what: &str) -> Result<usize> {
     usize::try_from(length)
         .map_err(|_| MpiError::new(abi::MPI_ERR_ARG, format!("{what} is {length}; it must not be negative")))
 }
 
-/// An array of integers that the program passes.
+/// An array argument of integers.
 fn integers<'a>(first: *const c_int, length: usize, what: &str) -> Result<&'a [c_int]> {
-    // SAFETY: the C program passes an array of as many integers as the arguments say.
+    // SAFETY: the C program passes an array of `length` integers.
     unsafe { array(first, length, what) }
 }
 
-/// Writes integers where the program wants them.
 fn put_all(place: *mut c_int, values: impl IntoIterator<Item = c_int>, what: &str) -> Result<()> {
     for (index, value) in values.into_iter().enumerate() {
         if place.is_null() {
             return Err(null(what));
         }
-        // SAFETY: the C program passes room for as many integers; the callers have compared that with its arguments.
+        // SAFETY: the C program passes room for the integers; the callers have checked its size.
         unsafe { place.add(index).write(value) };
     }
     Ok(())
 }
 
-/// Room that the program says it has must be enough.
 fn check_room(room: c_int, needed: usize, what: &str) -> Result<()> {
     if check_length(room, what)? < needed {
         let text = format!("{what} is {room}, less than the {needed} that there are");
@@ -49,7 +47,7 @@ fn check_room(room: c_int, needed: usize, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Gives a new communicator its handle; MPI_COMM_NULL where this process is not in it.
+/// Stores the handle of a new communicator, or MPI_COMM_NULL if this process is not a member.
 fn give(library: &Running, place: *mut Comm, what: &str, made: Option<Communicator>) -> Result<()> {
     match made {
         Some(made) => communicators::give(library, place, what, made),
@@ -62,14 +60,12 @@ fn rank_or_null(rank: Option<u32>) -> c_int {
     rank.map_or(abi::MPI_PROC_NULL, u32::cast_signed)
 }
 
-/// The grid that the arguments describe.
 fn grid(ndims: c_int, dims: *const c_int, periods: *const c_int) -> Result<Cartesian> {
     let ndims = check_length(ndims, "ndims")?;
     let periods: Vec<bool> = integers(periods, ndims, "periods")?.iter().map(|period| *period != 0).collect();
     Cartesian::new(integers(dims, ndims, "dims")?, &periods)
 }
 
-/// The graph that the arguments describe.
 fn graph(nnodes: c_int, indx: *const c_int, edges: *const c_int) -> Result<Graph> {
     let index = integers(indx, check_length(nnodes, "nnodes")?, "indx")?;
     check_index(index)?;
@@ -77,12 +73,12 @@ fn graph(nnodes: c_int, indx: *const c_int, edges: *const c_int) -> Result<Graph
     Graph::new(index, edges)
 }
 
-/// Whether the program gives weights. MPI_WEIGHTS_EMPTY stands for those of no edges.
+/// Whether the program passes weights. MPI_WEIGHTS_EMPTY means weights without edges.
 fn is_weighted(weights: *const c_int) -> bool {
     weights as usize != abi::MPI_UNWEIGHTED
 }
 
-/// As many weights as edges, or none.
+/// One weight for each edge, or none.
 fn weights<'a>(first: *const c_int, edges: usize, what: &str) -> Result<&'a [c_int]> {
     if !is_weighted(first) {
         return Ok(&[]);
@@ -101,7 +97,7 @@ fn weights<'a>(first: *const c_int, edges: usize, what: &str) -> Result<&'a [c_i
     }
 }
 
-/// The edges of this process in one direction, as an adjacent constructor takes them.
+/// The edges of this process in one direction, as arguments of the adjacent constructor.
 fn neighbors(
     comm: &Communicator,
     degree: c_int,
@@ -116,7 +112,7 @@ fn neighbors(
     Ok(Neighbors { ranks: ranks.iter().enumerate().map(member).collect::<Result<_>>()?, weights })
 }
 
-/// The edges that this process names in a general constructor.
+/// The edges of this process in the general constructor.
 fn named_edges(
     comm: &Communicator,
     n: c_int,
@@ -147,8 +143,8 @@ fn named_edges(
     Ok(edges)
 }
 
-/// Writes the edges of one direction, as many as there is room for. Weights are written if there are any and the
-/// program asks for them.
+/// Stores the edges of one direction, up to the size of the arrays. Weights are stored if there are
+/// any and the program wants them.
 fn put_neighbors(
     neighbors: &Neighbors,
     room: usize,
@@ -164,7 +160,7 @@ fn put_neighbors(
 }
 
 mpi! {
-    /// MPI-5.0 section 8.5.1. Collective.
+    /// Collective.
     fn MPI_Cart_create(comm_old: Comm, ndims: c_int, dims: *const c_int, periods: *const c_int, _reorder: c_int, comm_cart: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Cart_create, comm_old, |library, communicator| {
             let grid = grid(ndims, dims, periods)?;
@@ -176,7 +172,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.2.
     fn MPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
         on_none(FuncId::MPI_Dims_create, |_| {
             let mut filled = integers(dims, check_length(ndims, "ndims")?, "dims")?.to_vec();
@@ -185,7 +180,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.3. Collective.
+    /// Collective.
     fn MPI_Graph_create(comm_old: Comm, nnodes: c_int, indx: *const c_int, edges: *const c_int, _reorder: c_int, comm_graph: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Graph_create, comm_old, |library, communicator| {
             let graph = graph(nnodes, indx, edges)?;
@@ -197,7 +192,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.4. Collective.
+    /// Collective.
     fn MPI_Dist_graph_create_adjacent(comm_old: Comm, indegree: c_int, sources: *const c_int, sourceweights: *const c_int, outdegree: c_int, destinations: *const c_int, destweights: *const c_int, info: Info, _reorder: c_int, comm_dist_graph: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Dist_graph_create_adjacent, comm_old, |library, communicator| {
             let graph = (|| {
@@ -213,10 +208,10 @@ mpi! {
                     let text = "one of sourceweights and destweights is MPI_UNWEIGHTED and the other is not";
                     return Err(MpiError::new(abi::MPI_ERR_ARG, text));
                 }
-                Ok((DistGraph { incoming, outgoing, weighted }, Wanted::given(info)?))
+                Ok((DistGraph { incoming, outgoing, weighted }, CommInfo::given(info)?))
             })();
-            // A rank whose arguments are wrong takes part: the others must not wait.
-            let wanted = graph.as_ref().map_or_else(|_| Wanted::default(), |(_, wanted)| *wanted);
+            // A rank with wrong arguments takes part, as the other ranks must not wait.
+            let wanted = graph.as_ref().map_or_else(|_| CommInfo::default(), |(_, wanted)| *wanted);
             let graph = graph.map(|(graph, _)| graph);
             let made = library.process.dist_graph_create_adjacent(communicator, graph, wanted.component)?;
             made.set_hints(wanted.hints);
@@ -224,17 +219,17 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.4. Collective.
+    /// Collective.
     fn MPI_Dist_graph_create(comm_old: Comm, n: c_int, sources: *const c_int, degrees: *const c_int, destinations: *const c_int, weights: *const c_int, info: Info, _reorder: c_int, comm_dist_graph: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Dist_graph_create, comm_old, |library, communicator| {
             let edges = if comm_dist_graph.is_null() {
                 Err(null("comm_dist_graph"))
             } else {
-                Wanted::given(info).and_then(|wanted| {
+                CommInfo::given(info).and_then(|wanted| {
                     Ok((named_edges(communicator, n, sources, degrees, destinations, weights)?, wanted))
                 })
             };
-            let wanted = edges.as_ref().map_or_else(|_| Wanted::default(), |(_, wanted)| *wanted);
+            let wanted = edges.as_ref().map_or_else(|_| CommInfo::default(), |(_, wanted)| *wanted);
             let (edges, weighted) = (edges.map(|(edges, _)| edges), is_weighted(weights));
             let made = library.process.dist_graph_create(communicator, edges, weighted, wanted.component)?;
             made.set_hints(wanted.hints);
@@ -242,7 +237,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Topo_test(comm: Comm, status: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Topo_test, comm, |_, communicator| {
             let kind = match communicator.topology() {
@@ -256,7 +250,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Graphdims_get(comm: Comm, nnodes: *mut c_int, nedges: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Graphdims_get, comm, |_, communicator| {
             let graph = communicator.graph()?;
@@ -268,7 +261,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Graph_get(comm: Comm, maxindex: c_int, maxedges: c_int, indx: *mut c_int, edges: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Graph_get, comm, |_, communicator| {
             let graph = communicator.graph()?;
@@ -279,7 +271,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Cartdim_get(comm: Comm, ndims: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cartdim_get, comm, |_, communicator| {
             // SAFETY: the C program passes a place for an integer.
@@ -287,7 +278,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Cart_get(comm: Comm, maxdims: c_int, dims: *mut c_int, periods: *mut c_int, coords: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cart_get, comm, |_, communicator| {
             let grid = communicator.cartesian()?;
@@ -298,7 +288,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Cart_rank(comm: Comm, coords: *const c_int, rank: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cart_rank, comm, |_, communicator| {
             let grid = communicator.cartesian()?;
@@ -308,7 +297,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Cart_coords(comm: Comm, rank: c_int, maxdims: c_int, coords: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cart_coords, comm, |_, communicator| {
             let grid = communicator.cartesian()?;
@@ -318,7 +306,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Graph_neighbors_count(comm: Comm, rank: c_int, nneighbors: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Graph_neighbors_count, comm, |_, communicator| {
             let graph = communicator.graph()?;
@@ -328,7 +315,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Graph_neighbors(comm: Comm, rank: c_int, maxneighbors: c_int, neighbors: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Graph_neighbors, comm, |_, communicator| {
             let graph = communicator.graph()?;
@@ -338,7 +324,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5.
     fn MPI_Dist_graph_neighbors_count(comm: Comm, indegree: *mut c_int, outdegree: *mut c_int, weighted: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Dist_graph_neighbors_count, comm, |_, communicator| {
             let graph = communicator.dist_graph()?;
@@ -351,7 +336,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.5. If there is room for less, that many of the edges are told.
+    /// Shorter arrays get a part of the edges.
     fn MPI_Dist_graph_neighbors(comm: Comm, maxindegree: c_int, sources: *mut c_int, sourceweights: *mut c_int, maxoutdegree: c_int, destinations: *mut c_int, destweights: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Dist_graph_neighbors, comm, |_, communicator| {
             let graph = communicator.dist_graph()?;
@@ -364,7 +349,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.6.
     fn MPI_Cart_shift(comm: Comm, direction: c_int, disp: c_int, rank_source: *mut c_int, rank_dest: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cart_shift, comm, |_, communicator| {
             let grid = communicator.cartesian()?;
@@ -377,7 +361,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.7. Collective.
+    /// Collective.
     fn MPI_Cart_sub(comm: Comm, remain_dims: *const c_int, newcomm: *mut Comm) -> c_int {
         on_comm(FuncId::MPI_Cart_sub, comm, |library, communicator| {
             let ndims = communicator.cartesian()?.dims().len();
@@ -391,12 +375,12 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.8. Ranks stay what they are.
+    /// Ranks are not reordered.
     fn MPI_Cart_map(comm: Comm, ndims: c_int, dims: *const c_int, periods: *const c_int, newrank: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Cart_map, comm, |_, communicator| {
             let lengths = integers(dims, check_length(ndims, "ndims")?, "dims")?;
             if lengths.contains(&0) && lengths.iter().all(|length| *length >= 0) {
-                // A grid without places, of which no rank gets one.
+                // A grid with a dimension of 0 has no place for any rank.
                 // SAFETY: the C program passes a place for an integer.
                 return unsafe { put(newrank, abi::MPI_UNDEFINED, "newrank") };
             }
@@ -409,7 +393,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 8.5.8. Ranks stay what they are.
+    /// Ranks are not reordered.
     fn MPI_Graph_map(comm: Comm, nnodes: c_int, indx: *const c_int, edges: *const c_int, newrank: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Graph_map, comm, |_, communicator| {
             let nodes = graph(nnodes, indx, edges)?.index().len();

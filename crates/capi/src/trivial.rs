@@ -1,4 +1,5 @@
-//! Functions that need no state: versions, clocks, address arithmetic, the fields of a status, handles as integers.
+//! Functions that need no state: versions, clocks, address arithmetic, the fields of a status,
+//! handles as integers.
 //!
 //! They work before `MPI_Init` and after `MPI_Finalize`, from any thread.
 
@@ -16,7 +17,7 @@ use crate::errors::{outcome, put_string};
 use crate::library::{Running, library, null, put};
 use crate::{errhandlers, info, sessions};
 
-/// What `MPI_Get_library_version` says. Shorter than `MPI_MAX_LIBRARY_VERSION_STRING`.
+/// The text of `MPI_Get_library_version`, shorter than `MPI_MAX_LIBRARY_VERSION_STRING`.
 const LIBRARY_VERSION: &str =
     concat!("OxMPI ", env!("CARGO_PKG_VERSION"), " (MPI 5.0, MPI ABI 1.0, libmpi_abi.so.1)");
 
@@ -41,15 +42,15 @@ mpi! {
 
     /// MPI-5.0, "Version Inquiries". The length does not count the closing zero.
     fn MPI_Get_library_version(version: *mut c_char, resultlen: *mut c_int) -> c_int {
-        // SAFETY: the C program passes room for MPI_MAX_LIBRARY_VERSION_STRING characters, and a place for an integer.
+        // SAFETY: the C program passes MPI_MAX_LIBRARY_VERSION_STRING characters and an integer.
         let result = unsafe { put_string(LIBRARY_VERSION, MPI_MAX_LIBRARY_VERSION_STRING, version, resultlen) };
         outcome(FuncId::MPI_Get_library_version, None, result)
     }
 }
 
 mpi! {
-    /// Seconds since some moment in the past that stays the same (MPI-5.0, "Timers and Synchronization"); the
-    /// same on all ranks of a node.
+    /// Seconds since a fixed moment in the past (MPI-5.0, "Timers and Synchronization"); the same
+    /// on all ranks of a node.
     fn MPI_Wtime() -> f64 {
         oxmpi_sys::clock::node_seconds()
     }
@@ -70,7 +71,7 @@ mpi! {
     }
 }
 
-/// A status must be there: MPI_STATUS_IGNORE is none.
+/// Checks for a status: MPI_STATUS_IGNORE is not allowed.
 fn given(status: *const Status) -> Result<()> {
     if status.is_null() { Err(null("status")) } else { Ok(()) }
 }
@@ -78,42 +79,42 @@ fn given(status: *const Status) -> Result<()> {
 mpi! {
     /// MPI-5.0, "Return Status".
     fn MPI_Status_get_source(status: *const Status, source: *mut c_int) -> c_int {
-        // SAFETY: the C program passes a status, of which this field is set, and a place for an integer.
+        // SAFETY: the C program passes a status with this field set, and a place for an integer.
         let result = given(status).and_then(|()| unsafe { put(source, (&raw const (*status).source).read(), "source") });
         outcome(FuncId::MPI_Status_get_source, None, result)
     }
 
     /// MPI-5.0, "Return Status".
     fn MPI_Status_get_tag(status: *const Status, tag: *mut c_int) -> c_int {
-        // SAFETY: the C program passes a status, of which this field is set, and a place for an integer.
+        // SAFETY: the C program passes a status with this field set, and a place for an integer.
         let result = given(status).and_then(|()| unsafe { put(tag, (&raw const (*status).tag).read(), "tag") });
         outcome(FuncId::MPI_Status_get_tag, None, result)
     }
 
     /// MPI-5.0, "Return Status".
     fn MPI_Status_get_error(status: *const Status, error: *mut c_int) -> c_int {
-        // SAFETY: the C program passes a status, of which this field is set, and a place for an integer.
+        // SAFETY: the C program passes a status with this field set, and a place for an integer.
         let result = given(status).and_then(|()| unsafe { put(error, (&raw const (*status).error).read(), "error") });
         outcome(FuncId::MPI_Status_get_error, None, result)
     }
 
     /// MPI-5.0, "Associating Information with Status".
     fn MPI_Status_set_source(status: *mut Status, source: c_int) -> c_int {
-        // SAFETY: the C program passes a status; only the field is touched, the rest may be uninitialised.
+        // SAFETY: the C program passes a status, of which other fields may be uninitialised.
         let result = given(status).and_then(|()| unsafe { put(&raw mut (*status).source, source, "source") });
         outcome(FuncId::MPI_Status_set_source, None, result)
     }
 
     /// MPI-5.0, "Associating Information with Status".
     fn MPI_Status_set_tag(status: *mut Status, tag: c_int) -> c_int {
-        // SAFETY: the C program passes a status; only the field is touched, the rest may be uninitialised.
+        // SAFETY: the C program passes a status, of which other fields may be uninitialised.
         let result = given(status).and_then(|()| unsafe { put(&raw mut (*status).tag, tag, "tag") });
         outcome(FuncId::MPI_Status_set_tag, None, result)
     }
 
     /// MPI-5.0, "Associating Information with Status".
     fn MPI_Status_set_error(status: *mut Status, error: c_int) -> c_int {
-        // SAFETY: the C program passes a status; only the field is touched, the rest may be uninitialised.
+        // SAFETY: the C program passes a status, of which other fields may be uninitialised.
         let result = given(status).and_then(|()| unsafe { put(&raw mut (*status).error, error, "error") });
         outcome(FuncId::MPI_Status_set_error, None, result)
     }
@@ -124,17 +125,17 @@ fn to_int(handle: usize) -> c_int {
     Handle::from_raw(handle as u64).to_int().cast_signed()
 }
 
-/// The handle that a Fortran integer stands for, which `find` finds out unless it is predefined: those are their own values.
-/// The use of one that names nothing, or what is gone, is reported.
+/// The handle for a Fortran integer. Predefined handles have their own values; `find` finds the
+/// others. An invalid result is reported when the program uses it.
 fn from_int(value: c_int, find: impl FnOnce(&'static Running, u32) -> u64) -> usize {
     from_int_at_any_time(value, |int| match library() {
         Ok(library) => find(library, int),
-        // There is nothing for which it could stand.
+        // There are no objects with handles.
         Err(_) => u64::from(int),
     })
 }
 
-/// As [`from_int`], for objects that exist without MPI_Init.
+/// Does the same for objects that exist without MPI_Init.
 fn from_int_at_any_time(value: c_int, find: impl FnOnce(u32) -> u64) -> usize {
     let int = value.cast_unsigned();
     (if int < FIRST_INDEX { u64::from(int) } else { find(int) }) as usize
@@ -151,110 +152,91 @@ mpi! {
         from_int(comm, |library, int| library.communicators.from_int(int).raw())
     }
 
-    /// As [`MPI_Comm_toint`].
     fn MPI_Errhandler_toint(errhandler: Errhandler) -> c_int {
         to_int(errhandler)
     }
 
-    /// As [`MPI_Comm_fromint`].
     fn MPI_Errhandler_fromint(errhandler: c_int) -> Errhandler {
         from_int_at_any_time(errhandler, errhandlers::of_int)
     }
 
-    /// As [`MPI_Comm_toint`].
     fn MPI_File_toint(file: File) -> c_int {
         to_int(file)
     }
 
-    /// As [`MPI_Comm_fromint`].
     fn MPI_File_fromint(file: c_int) -> File {
         from_int(file, |library, int| library.files.from_int(int).raw())
     }
 
-    /// As [`MPI_Comm_toint`].
     fn MPI_Group_toint(group: Group) -> c_int {
         to_int(group)
     }
 
-    /// As [`MPI_Comm_fromint`].
     fn MPI_Group_fromint(group: c_int) -> Group {
         from_int(group, |library, int| library.groups.from_int(int).raw())
     }
 
-    /// As [`MPI_Comm_toint`].
     fn MPI_Info_toint(info: Info) -> c_int {
         to_int(info)
     }
 
-    /// As [`MPI_Comm_fromint`].
     fn MPI_Info_fromint(info: c_int) -> Info {
         from_int_at_any_time(info, info::of_int)
     }
 
-    /// As [`MPI_Comm_toint`].
     fn MPI_Message_toint(message: Message) -> c_int {
         to_int(message)
     }
 
-    /// As [`MPI_Comm_fromint`].
     fn MPI_Message_fromint(message: c_int) -> Message {
         from_int(message, |library, int| library.process.request_of_int(int))
     }
 
-    /// As [`MPI_Comm_toint`].
     fn MPI_Op_toint(op: Op) -> c_int {
         to_int(op)
     }
 
-    /// As [`MPI_Comm_fromint`].
     fn MPI_Op_fromint(op: c_int) -> Op {
         from_int(op, |library, int| library.operations.from_int(int).raw())
     }
 
-    /// As [`MPI_Comm_toint`].
     fn MPI_Request_toint(request: Request) -> c_int {
         to_int(request)
     }
 
-    /// As [`MPI_Comm_fromint`].
     fn MPI_Request_fromint(request: c_int) -> Request {
         from_int(request, |library, int| library.process.request_of_int(int))
     }
 
-    /// As [`MPI_Comm_toint`].
     fn MPI_Session_toint(session: Session) -> c_int {
         to_int(session)
     }
 
-    /// As [`MPI_Comm_fromint`].
     fn MPI_Session_fromint(session: c_int) -> Session {
         from_int_at_any_time(session, sessions::of_int)
     }
 
-    /// As [`MPI_Comm_toint`].
     fn MPI_Type_toint(datatype: Datatype) -> c_int {
         to_int(datatype)
     }
 
-    /// As [`MPI_Comm_fromint`].
     fn MPI_Type_fromint(datatype: c_int) -> Datatype {
         from_int(datatype, |library, int| library.datatypes.from_int(int).raw())
     }
 
-    /// As [`MPI_Comm_toint`].
     fn MPI_Win_toint(win: Win) -> c_int {
         to_int(win)
     }
 
-    /// As [`MPI_Comm_fromint`].
     fn MPI_Win_fromint(win: c_int) -> Win {
         from_int(win, |library, int| library.windows.from_int(int).raw())
     }
 }
 
-/// The names that the conversions had for Fortran's integers before MPI-5.0, as names of the same functions. `mpi.h` has them as inline
-/// functions; build systems look for them in the library all the same (AC_CHECK_FUNCS), with a declaration of their own. A library
-/// for Fortran that defines them comes before.
+/// The names of the conversions for Fortran's integers before MPI-5.0, for the same functions.
+/// `mpi.h` has inline functions of these names. Build systems still search the library for them
+/// (AC_CHECK_FUNCS), with declarations of their own. A Fortran library that defines the names takes
+/// precedence.
 macro_rules! fortran_names {
     ($($kind:literal)*) => { $(
         std::arch::global_asm!(
@@ -272,14 +254,14 @@ macro_rules! fortran_names {
 
 fortran_names! { "Comm" "Errhandler" "File" "Group" "Info" "Message" "Op" "Request" "Session" "Type" "Win" }
 
-/// A status of Fortran is the same eight integers in the same order: one function copies them either way.
-///
+/// Copies a status, in either direction: a status of Fortran is the same eight integers in the same
+/// order.
 /// # Safety
-/// The first place has a status, the second room for one.
-// SAFETY: the symbol is one that the standard reserves for MPI libraries.
+/// `from` must point to a status, `to` must have room for one.
+// SAFETY: the standard reserves the symbol for MPI libraries.
 #[unsafe(export_name = "PMPI_Status_c2f")]
 unsafe extern "C" fn copy_status(from: *const Status, to: *mut Status) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: by the contract of this function.
     unsafe { to.copy_from(from, 1) };
     oxmpi_abi::constants::MPI_SUCCESS
 }

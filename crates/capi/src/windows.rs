@@ -19,7 +19,6 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 impl Running {
-    /// The window with this handle.
     pub(crate) fn window(&self, win: Win) -> Result<Ref<'_, Arc<Window>>> {
         if win == abi::MPI_WIN_NULL {
             return Err(MpiError::new(abi::MPI_ERR_WIN, "the window is MPI_WIN_NULL"));
@@ -29,17 +28,17 @@ impl Running {
     }
 }
 
-/// The library and a window, for the straight lines ([`oxmpi_core::window`]): these call nothing of the program's and free
-/// nothing.
+/// The library and a window, for the straight lines ([`oxmpi_core::window`]). These call no
+/// function of the program and free nothing.
 #[inline(always)]
 fn at_hand(win: Win) -> Option<(&'static Running, Glance<'static, Arc<Window>>)> {
     let library = running()?;
-    // SAFETY: as said above; whoever goes on to a look at everything gives it up before.
+    // SAFETY: a straight line frees nothing and calls no function of the program. It drops the
+    // window before a full poll.
     let window = unsafe { library.windows.glance(Handle::from_raw(win as u64)) };
     Some((library, window.ok()?))
 }
 
-/// Runs a call on a window.
 #[inline]
 pub(crate) fn on_win(
     function: FuncId,
@@ -54,7 +53,8 @@ pub(crate) fn on_win(
     outcome(function, Some(On::Win(win)), result)
 }
 
-/// As [`on_win`], for a call of functions of the program's: nothing of the library's tables is borrowed meanwhile.
+/// Runs a call that may call functions of the program. No table of the library is borrowed
+/// meanwhile.
 pub(crate) fn with_win(
     function: FuncId,
     win: Win,

@@ -1,10 +1,11 @@
-//! `oxmpi bench`: how fast the transports of this installation are on this machine, measured by its own ranks.
+//! `oxmpi bench`: measures the transports of this installation on this machine, by ranks that it
+//! starts.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | [`rank`] | the program that measures, as a rank of a job |
-//! | [`figures`] | what is measured, as lines between a rank and the command |
-//! | [`page`] | the figures for people, as JSON, and as tables of a page |
+//! | [`figures`] | the measured quantities, as lines from a rank to the command |
+//! | [`page`] | the figures as text, as JSON, and as tables of a page |
 
 mod figures;
 mod page;
@@ -18,7 +19,7 @@ use oxmpi_fabric::Constructor;
 use oxmpi_param::nearest::nearest;
 use oxmpi_param::{Job, Module, Params};
 
-use figures::{Figures, What};
+use figures::{Figures, Measurement};
 
 pub(crate) use rank::main as rank_main;
 
@@ -27,28 +28,28 @@ oxmpi bench: measures the transports of this installation on this machine
 
   oxmpi bench [WHAT]...      latency, bandwidth, overlap, idle; all if none is named
 
-  --rpi NAME                 this transport alone (may be given several times); otherwise all that are found here, and virtual-nodes: a
-                             job with a virtual node for each rank, which talk over sockets
-  --ranks N                  so many ranks, 2 if not said; ranks 0 and 1 are measured, the others wait in a barrier
+  --rpi NAME                 this transport alone (may be given several times); default: all transports of this machine, and
+                             virtual-nodes: a job with a virtual node for each rank, whose ranks talk over sockets
+  --ranks N                  number of ranks (2); ranks 0 and 1 are measured, the others wait in a barrier
   --mca NAME VALUE           a parameter of the job
   --json                     the figures as JSON
   --markdown FILE            puts them into FILE: for each transport the table between its markers
-                             <!-- bench NAME --> and <!-- end bench NAME -->; one that has none gets a section at the end
+                             <!-- bench NAME --> and <!-- end bench NAME -->; a transport without markers gets a section at the end
 
 latency: half a round trip. bandwidth: windows of 8 messages one way. overlap: which part of a message's transfer, begun by
 MPI_Isend and MPI_Irecv on both sides and ended by MPI_Wait, goes on while both compute for as long as it takes alone. idle: CPU
 time per second of a rank that waits in MPI_Recv.
 ";
 
-/// What virtual nodes are called among the transports.
+/// The name of a job with virtual nodes among the transports.
 const NODES: &str = "virtual-nodes";
 
-/// How long a job that measures one transport may take, seconds.
+/// Limit of a job that measures one transport, in seconds.
 const LIMIT: u32 = 120;
 
 #[derive(Debug, Default)]
-struct Options {
-    what: Vec<What>,
+struct BenchOptions {
+    what: Vec<Measurement>,
     transports: Vec<String>,
     ranks: u32,
     mca: Vec<(String, String)>,
@@ -56,7 +57,6 @@ struct Options {
     markdown: Option<PathBuf>,
 }
 
-/// Answers `oxmpi bench ARGS` and returns the exit code.
 pub(crate) fn main(args: &[OsString]) -> i32 {
     let words: Vec<String> = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     if words.iter().any(|word| word == "--help" || word == "-h") {
@@ -82,14 +82,15 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     }
 }
 
-/// The names that `--rpi` knows: what can be between two ranks.
+/// The names that `--rpi` accepts: the transports that can connect two ranks, and `virtual-nodes`.
 fn known() -> Vec<&'static str> {
     let pair = Job { ranks: Some(2), ..Job::default() };
     let can = |module: &&&Module| module.refusal(&Params::default(), &pair).is_none();
     Module::all().iter().filter(can).map(|module| module.name).chain([NODES]).collect()
 }
 
-/// Those of them that a job on this machine finds what it needs for, as far as that is known before it starts.
+/// The known transports that a job on this machine can use, as far as the launcher can tell before
+/// it starts.
 fn found() -> Vec<&'static str> {
     let is_found = |name: &&str| {
         let constructor = Module::named(name).and_then(Constructor::of);
@@ -98,8 +99,8 @@ fn found() -> Vec<&'static str> {
     known().into_iter().filter(is_found).collect()
 }
 
-fn parse(words: &[String]) -> Result<Options, String> {
-    let mut options = Options { ranks: 2, ..Options::default() };
+fn parse(words: &[String]) -> Result<BenchOptions, String> {
+    let mut options = BenchOptions { ranks: 2, ..BenchOptions::default() };
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
         let mut value =
@@ -123,10 +124,10 @@ fn parse(words: &[String]) -> Result<Options, String> {
                 }
                 options.transports.push(name);
             }
-            _ => match What::ALL.into_iter().find(|what| what.name() == word) {
+            _ => match Measurement::ALL.into_iter().find(|what| what.name() == word) {
                 Some(what) => options.what.push(what),
                 None => {
-                    let all = What::ALL.map(What::name);
+                    let all = Measurement::ALL.map(Measurement::name);
                     let hint = nearest(word, all).map(|near| format!("; did you mean '{near}'?"));
                     return Err(format!("unknown word '{word}'{}", hint.unwrap_or_default()));
                 }
@@ -137,7 +138,7 @@ fn parse(words: &[String]) -> Result<Options, String> {
         return Err("--json and --markdown do not go together".to_string());
     }
     if options.what.is_empty() {
-        options.what = What::ALL.to_vec();
+        options.what = Measurement::ALL.to_vec();
     }
     if options.transports.is_empty() {
         options.transports = found().into_iter().map(str::to_string).collect();
@@ -145,8 +146,8 @@ fn parse(words: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
-fn run(options: &Options) -> Result<String, String> {
-    // Better now than after minutes.
+fn run(options: &BenchOptions) -> Result<String, String> {
+    // An unreadable page fails here, and not after minutes of measuring.
     let page = options.markdown.as_deref().map(read).transpose()?;
     let mut all = Vec::new();
     for transport in &options.transports {
@@ -170,13 +171,12 @@ fn read(file: &Path) -> Result<String, String> {
     oxmpi_param::file::read_text(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
 }
 
-/// One job over one transport.
-fn measure(options: &Options, transport: &str) -> Result<Figures, String> {
+fn measure(options: &BenchOptions, transport: &str) -> Result<Figures, String> {
     let own = oxmpi_sys::library::program().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(&own);
     command.args(["mpirun", "--quiet", "-n", &options.ranks.to_string(), "--timeout", &LIMIT.to_string()]);
     match transport {
-        // Neighbours are on one node as long as there are fewer nodes than ranks.
+        // With fewer virtual nodes than ranks, neighbouring ranks share a node.
         NODES => command.args(["--mca", "mpi_virtual_nodes", &options.ranks.to_string()]),
         name => command.args(["--mca", "rpi", name]),
     };
@@ -196,7 +196,7 @@ fn measure(options: &Options, transport: &str) -> Result<Figures, String> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Options, String> {
+    fn parsed(line: &str) -> Result<BenchOptions, String> {
         parse(&line.split_whitespace().map(str::to_string).collect::<Vec<_>>())
     }
 
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(options.transports, found());
         assert!(found().iter().all(|name| known().contains(name)));
         let options = parsed("idle --rpi tcp --ranks 5 --json --mca a b").unwrap();
-        assert_eq!((options.what, options.transports), (vec![What::Idle], vec!["tcp".to_string()]));
+        assert_eq!((options.what, options.transports), (vec![Measurement::Idle], vec!["tcp".to_string()]));
         assert_eq!((options.ranks, options.json, options.mca.len()), (5, true, 1));
     }
 

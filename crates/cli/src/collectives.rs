@@ -1,4 +1,4 @@
-//! The algorithms of the collectives, out of the one table of them.
+//! The algorithms of the collectives, from the table of `oxmpi-plan`.
 
 use oxmpi_param::Params;
 use oxmpi_plan::table::algorithms;
@@ -13,7 +13,6 @@ pub(crate) fn tunable(collective: Collective) -> Option<&'static Tunable> {
     index_of(collective).map(|index| &TUNABLE[index])
 }
 
-/// The bytes of a rules file.
 pub(crate) fn read_rules(file: &str) -> Result<Vec<u8>, String> {
     match oxmpi_param::file::read(file.as_ref()) {
         Ok(Some(bytes)) => Ok(bytes),
@@ -22,7 +21,8 @@ pub(crate) fn read_rules(file: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Takes the nodes that `mpi_virtual_nodes` pretends for those of the components, if these have no other ones.
+/// Takes over the nodes of `mpi_virtual_nodes`, unless the components have virtual nodes of their
+/// own.
 pub(crate) fn spread(components: &mut Components, params: &Params) {
     let nodes = params.mpi_virtual_nodes();
     if nodes > 1 && components.virtual_nodes.is_none() {
@@ -30,7 +30,7 @@ pub(crate) fn spread(components: &mut Components, params: &Params) {
     }
 }
 
-/// Collectives that may be tuned, by their numbers in rules files, then the others.
+/// Tunable collectives in the order of their numbers in rules files, then the others.
 fn in_order() -> impl Iterator<Item = Collective> {
     let others = Collective::ALL.into_iter().filter(|collective| tunable(*collective).is_none());
     TUNABLE.iter().map(|row| row.collective).chain(others)
@@ -44,7 +44,7 @@ fn restrictions(row: &Algorithm) -> Vec<String> {
     row.restrictions.iter().map(ToString::to_string).collect()
 }
 
-/// A line `collective:id:name:restrictions:description` for each.
+/// One line `collective:id:name:restrictions:description` for each algorithm.
 pub(crate) fn parsable() -> String {
     let line = |row: &Algorithm| {
         let restrictions = restrictions(row).join(", ");
@@ -53,7 +53,7 @@ pub(crate) fn parsable() -> String {
     rows().map(line).collect()
 }
 
-/// A paragraph for each collective.
+/// One paragraph for each collective.
 pub(crate) fn text() -> String {
     let mut out = String::from("components of collectives (coll, coll_NAME_priority):\n");
     let priorities = Components::default();
@@ -80,7 +80,7 @@ pub(crate) fn text() -> String {
     out
 }
 
-/// An object for each.
+/// One object for each algorithm.
 pub(crate) fn json() -> Json {
     let one = |row: &Algorithm| {
         json!({
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_algorithms_have_a_line_that_can_be_cut_at_colons() {
+    fn parsable_lines_split_at_colons() {
         let text = parsable();
         assert_eq!(text.lines().count(), oxmpi_plan::ALGORITHMS.len());
         for line in text.lines() {

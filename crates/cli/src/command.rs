@@ -1,4 +1,5 @@
-//! What the commands beside `mpirun` have in common: parameters on a command line, and how a command ends.
+//! Common parts of the commands beside `mpirun`: parameters on a command line, and the end of a
+//! command.
 
 use std::ffi::OsString;
 
@@ -7,20 +8,20 @@ use oxmpi_param::{Found, Params, Source};
 
 use crate::prefix;
 
-/// What was wrong with a command, and its exit code.
+/// The message of a failed command, and its exit code.
 pub(crate) struct Stop(pub(crate) String, pub(crate) i32);
 
-/// The command line is wrong: exit code 2.
+/// The error of a wrong command line: exit code 2.
 pub(crate) fn usage(text: impl ToString) -> Stop {
     Stop(text.to_string(), 2)
 }
 
-/// The command could not be carried out: exit code 1.
+/// The error of a command that could not do its work: exit code 1.
 pub(crate) fn failed(text: impl ToString) -> Stop {
     Stop(text.to_string(), 1)
 }
 
-/// Says what came of a command, and returns its exit code; without a result it prints the help.
+/// Ends a command: prints the help for `None`, or the error. Returns the exit code.
 pub(crate) fn answer(name: &str, help: &str, done: Result<Option<i32>, Stop>) -> i32 {
     match done {
         Ok(Some(code)) => code,
@@ -35,7 +36,7 @@ pub(crate) fn answer(name: &str, help: &str, done: Result<Option<i32>, Stop>) ->
     }
 }
 
-/// The parameters of the environment and the files.
+/// The parameters of the environment and of the parameter files.
 pub(crate) fn parameters() -> Result<Params, Stop> {
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
     if found.errors.is_empty() {
@@ -44,12 +45,11 @@ pub(crate) fn parameters() -> Result<Params, Stop> {
     Err(usage(found.errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))
 }
 
-/// The words of a command line.
 pub(crate) fn words(args: &[OsString]) -> impl Iterator<Item = String> {
     args.iter().map(|arg| arg.to_string_lossy().into_owned())
 }
 
-/// An option, and its value if that follows behind a `=`.
+/// Splits `--option=value` at the `=`.
 pub(crate) fn split(arg: &str) -> (&str, Option<String>) {
     match arg.split_once('=') {
         Some((option, value)) if arg.starts_with("--") => (option, Some(value.to_string())),
@@ -57,12 +57,12 @@ pub(crate) fn split(arg: &str) -> (&str, Option<String>) {
     }
 }
 
-/// Whether this option sets a parameter, whose name and value follow it ([`set_parameter`]).
+/// Whether a parameter name and a value follow this option ([`set_parameter`]).
 pub(crate) fn sets_parameter(option: &str) -> bool {
     ["--mca", "-mca", "-ssi", "--ssi"].contains(&option)
 }
 
-/// Sets the parameter that is named in the words behind such an option.
+/// Sets the parameter from the name and the value that follow `option`.
 pub(crate) fn set_parameter(
     params: &mut Params,
     option: &str,
@@ -75,12 +75,12 @@ pub(crate) fn set_parameter(
     params.set_from(&name, &value, source).map_err(usage)
 }
 
-/// Whether a word is an option, and no lone `-`.
+/// Whether an argument is an option. A lone `-` is none.
 pub(crate) fn is_option(option: &str) -> bool {
     option.starts_with('-') && option.len() > 1
 }
 
-/// An option that is none of those that the command has.
+/// The error of an option that the command does not have.
 pub(crate) fn unknown(option: &str, known: &[&'static str]) -> Stop {
     let all = known.iter().copied().chain(["--help", "--mca"]);
     let hint = nearest(option, all).map(|n| format!("; did you mean '{n}'?"));

@@ -1,5 +1,5 @@
-//! `oxmpi boot`, `oxmpi halt`, `oxmpi nodes`: the user's daemons. LAM/MPI's names for them are `lamboot`, `lamhalt` and
-//! `lamnodes`.
+//! `oxmpi boot`, `oxmpi halt`, `oxmpi nodes`: the user's daemons. Their names in LAM/MPI are
+//! `lamboot`, `lamhalt` and `lamnodes`.
 
 mod exec;
 
@@ -16,7 +16,7 @@ use crate::command::{
 };
 use crate::mpirun::{TIMEOUT_WANTED, is_here, seconds, shell_text};
 
-/// LAM/MPI's names, and ours.
+/// Pairs of LAM/MPI's name and the subcommand of `oxmpi`.
 pub(crate) const NAMES: [(&str, &str); 4] =
     [("lamboot", "boot"), ("lamhalt", "halt"), ("lamnodes", "nodes"), ("lamexec", "exec")];
 
@@ -25,22 +25,22 @@ oxmpi boot, lamboot: start a daemon for you on each of some hosts
 
   oxmpi boot            on this host only
   oxmpi boot FILE       on the hosts of a file, a line each: HOST [cpu=N] [user=NAME] [schedule=no] [prefix=/DIR]
-      -v, --verbose         say each step
-      --timeout SECONDS     give up after so long (60)
+      -v, --verbose         report each step
+      --timeout SECONDS     give up after this time (60)
       --mca NAME VALUE      set a parameter: plm_rsh_agent (ssh), btl_tcp_if_include, boot_session_suffix
 
-This host must be in the file; with schedule=no it has a daemon, but N and C leave it out. cpu=N is how many ranks a host
-takes: by default one for each of its processors. Daemons on other hosts are started by ssh, which must not ask for a password.
-If one cannot be started, none is. Daemons go on until 'oxmpi halt'.
+This host must be in the file; with schedule=no it has a daemon, but N and C leave it out. cpu=N is the number of ranks that a
+host takes: by default one for each of its processors. Daemons on other hosts are started by ssh, which must not prompt for a
+password. If one daemon cannot be started, none is. Daemons run until 'oxmpi halt'.
 ";
 
 pub(crate) const HALT_HELP: &str = "\
 oxmpi halt, lamhalt: end your daemons, on all hosts, and what they have started
 
   oxmpi halt
-      -v, --verbose         say which
+      -v, --verbose         list the nodes
       --mca NAME VALUE      set a parameter: boot_session_suffix
-Exit code: 0, or 1 if there are none, or some did not answer.
+Exit code: 0, or 1 if there are no daemons, or some did not answer.
 ";
 
 pub(crate) const NODES_HELP: &str = "\
@@ -55,21 +55,29 @@ oxmpi nodes, lamnodes: list the nodes where you have daemons
 A node whose daemon has ended or cannot be reached is marked no_answer, and standard error says why.
 ";
 
-/// What all these commands understand.
-struct Command {
+struct DaemonCommand {
     params: Params,
     verbose: bool,
     timeout: Option<Duration>,
-    /// Single letters that the command knows.
+    /// The single-letter options, without the dash.
     flags: Vec<char>,
     words: Vec<String>,
 }
 
-impl Command {
-    /// Reads a command line; `None` if help was wanted.
-    fn read(args: &[OsString], flags: &[&str], known: &[&'static str]) -> Result<Option<Command>, Stop> {
-        let mut command =
-            Command { params: parameters()?, verbose: false, timeout: None, flags: vec![], words: vec![] };
+impl DaemonCommand {
+    /// Reads a command line. Returns `None` for `--help`.
+    fn read(
+        args: &[OsString],
+        flags: &[&str],
+        known: &[&'static str],
+    ) -> Result<Option<DaemonCommand>, Stop> {
+        let mut command = DaemonCommand {
+            params: parameters()?,
+            verbose: false,
+            timeout: None,
+            flags: vec![],
+            words: vec![],
+        };
         let mut args = words(args);
         while let Some(arg) = args.next() {
             let bare = arg.trim_start_matches('-');
@@ -92,19 +100,19 @@ impl Command {
         Ok(Some(command))
     }
 
-    /// What tells universes of one user apart.
+    /// The suffix that keeps several universes of one user apart.
     fn suffix(&self) -> Result<String, Stop> {
         suffix(&self.params).map_err(usage)
     }
 
-    /// The universe that is booted.
+    /// The universe that 'oxmpi boot' has made.
     fn universe(&self) -> Result<Universe, Stop> {
         let found = Universe::find(&self.suffix()?).map_err(failed)?;
         found.ok_or_else(|| failed("no daemon of yours runs on this host: 'oxmpi boot' starts some"))
     }
 }
 
-/// The parameter, or LAM/MPI's variable for the same.
+/// The value of `boot_session_suffix`, or of LAM/MPI's variable for the same purpose.
 pub(crate) fn suffix(params: &Params) -> Result<String, String> {
     let (name, value) = match params.boot_session_suffix() {
         "" => ("LAM_MPI_SESSION_SUFFIX", std::env::var("LAM_MPI_SESSION_SUFFIX").unwrap_or_default()),
@@ -114,13 +122,12 @@ pub(crate) fn suffix(params: &Params) -> Result<String, String> {
     Ok(value)
 }
 
-/// Answers `oxmpi boot`.
 pub(crate) fn boot(args: &[OsString]) -> i32 {
     answer("boot", BOOT_HELP, try_boot(args))
 }
 
 fn try_boot(args: &[OsString]) -> Result<Option<i32>, Stop> {
-    let Some(command) = Command::read(args, &[], &["--verbose", "--timeout"])? else { return Ok(None) };
+    let Some(command) = DaemonCommand::read(args, &[], &["--verbose", "--timeout"])? else { return Ok(None) };
     let hosts = match &command.words[..] {
         [] => vec![Wish { host: Host::new(&host::name()), is_here: true }],
         [file] => {
@@ -129,7 +136,7 @@ fn try_boot(args: &[OsString]) -> Result<Option<i32>, Stop> {
             let hosts = daemon::hosts(&text).map_err(|error| usage(format!("{file}: {error}")))?;
             hosts.into_iter().map(|host| Wish { is_here: is_here(&host.name), host }).collect()
         }
-        [_, more, ..] => return Err(usage(format!("'{more}': there is one file of hosts"))),
+        [_, more, ..] => return Err(usage(format!("'{more}': only one file of hosts is allowed"))),
     };
     let params = &command.params;
     let program = oxmpi_sys::library::program();
@@ -165,15 +172,14 @@ fn counted(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
-/// Answers `oxmpi halt`.
 pub(crate) fn halt(args: &[OsString]) -> i32 {
     answer("halt", HALT_HELP, try_halt(args))
 }
 
 fn try_halt(args: &[OsString]) -> Result<Option<i32>, Stop> {
-    let Some(command) = Command::read(args, &[], &["--verbose"])? else { return Ok(None) };
+    let Some(command) = DaemonCommand::read(args, &[], &["--verbose"])? else { return Ok(None) };
     if let Some(word) = command.words.first() {
-        return Err(usage(format!("'{word}': it ends all, so nothing can follow it")));
+        return Err(usage(format!("'{word}': 'oxmpi halt' ends all daemons and takes no arguments")));
     }
     let universe = command.universe()?;
     let missing = universe.halt().map_err(failed)?;
@@ -193,14 +199,13 @@ fn try_halt(args: &[OsString]) -> Result<Option<i32>, Stop> {
     Err(failed(format!("these did not answer; {remedy}:\n{}", lost.join("\n"))))
 }
 
-/// Answers `oxmpi nodes`.
 pub(crate) fn nodes(args: &[OsString]) -> i32 {
     answer("nodes", NODES_HELP, try_nodes(args))
 }
 
 fn try_nodes(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let flags = ["-n", "-c", "-i"];
-    let Some(command) = Command::read(args, &flags, &flags)? else { return Ok(None) };
+    let Some(command) = DaemonCommand::read(args, &flags, &flags)? else { return Ok(None) };
     let universe = command.universe()?;
     let nodes = universe.nodes();
     let mut wanted: Vec<usize> = (0..nodes.len()).collect();
@@ -238,7 +243,7 @@ fn addresses(node: &Node) -> String {
     if all.is_empty() { "127.0.0.1".into() } else { all.join(",") }
 }
 
-/// Acts as a daemon, for who was started by `oxmpi boot`.
+/// Runs as the daemon that `oxmpi boot` starts.
 pub(crate) fn serve() -> i32 {
     daemon::serve()
 }

@@ -1,4 +1,4 @@
-//! `oxmpi doctor`: looks at this machine as a job would, and says what to do about what it finds.
+//! `oxmpi doctor`: checks this machine as a job would use it, and recommends remedies.
 
 mod machine;
 mod measure;
@@ -18,10 +18,10 @@ use crate::info::survey;
 use crate::prefix;
 
 pub(crate) const HELP: &str = "\
-oxmpi doctor: looks at this machine as a job would, and says what to do about what it finds
+oxmpi doctor: checks this machine as a job would use it, and recommends remedies
 
-  oxmpi doctor          memory, single copy between processes, costs of copies, networks, limits, control group, cores, clocks, other MPI libraries,
-                        parameters; a line for each, with what to do
+  oxmpi doctor          memory, single copy between processes, costs of copies, networks, limits, control group, cores, clocks,
+                        other MPI libraries, parameters; a line for each, with its remedy
   oxmpi doctor --json   the same as JSON
   oxmpi doctor --measure
                         measure what copies between two processes cost here, on two idle processors in some tens of milliseconds,
@@ -33,23 +33,21 @@ oxmpi doctor: looks at this machine as a job would, and says what to do about wh
 Exit code: 0, or 1 if something keeps jobs from running as they should (PROBLEM), or nothing was measured.
 ";
 
-/// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Severity {
     Good,
-    /// Slower or smaller than it could be, or good to know.
+    /// Slower or smaller than it could be, or worth knowing.
     Note,
-    /// Jobs fail, or use something else than meant.
+    /// Jobs fail, or use something other than intended.
     Problem,
 }
 
-/// What was looked at, and what was found.
+/// One checked property of the machine.
 #[derive(Clone, Debug)]
 struct Finding {
     area: &'static str,
     severity: Severity,
     text: String,
-    /// What to do.
     remedy: Option<String>,
 }
 
@@ -75,7 +73,6 @@ impl Severity {
     }
 }
 
-/// Answers `oxmpi doctor ARGS` and returns the exit code.
 pub(crate) fn main(args: &[OsString]) -> i32 {
     let words: Vec<String> = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -90,7 +87,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
         [probe::SHOWS] => return probe::show(),
         [probe::READS, pid, address, word] => return probe::read(pid, address, word),
         ["--measure"] => return measured(),
-        // The other process of that.
+        // The second process of the measurement.
         [measure::kernel::COPIES, processor, pid, address] => {
             return measure::kernel::other(processor, pid, address);
         }
@@ -107,7 +104,6 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     i32::from(found.iter().any(|one| one.severity == Severity::Problem))
 }
 
-/// Measures what copies cost, and returns the exit code.
 fn measured() -> i32 {
     match measure::measure() {
         Ok(text) => {
@@ -121,7 +117,7 @@ fn measured() -> i32 {
     }
 }
 
-/// By which costs messages go through shared memory.
+/// The source of the copy costs by which shared memory chooses its protocol.
 fn copies(params: &Params) -> Finding {
     let costs = copy_costs::find(params);
     match (costs.file, costs.unused) {
@@ -141,7 +137,7 @@ fn copies(params: &Params) -> Finding {
     }
 }
 
-/// What a transport that looks for something finds here.
+/// The survey of a transport that has one.
 fn surveyed(module: &'static Module, params: &Params) -> Option<Finding> {
     let remedy =
         || format!("for jobs over '{}' alone; 'oxmpi info --{}' has the details", module.name, module.name);
@@ -152,7 +148,8 @@ fn surveyed(module: &'static Module, params: &Params) -> Option<Finding> {
     })
 }
 
-/// A library to which collectives may be handed: its component, its name, what was found, and whether that is enabled.
+/// A library to which collectives can be handed over: its component, the name of its file, and the
+/// result of the search.
 fn library(component: &'static str, name: &str, found: Result<String, String>, is_enabled: bool) -> Finding {
     let switch = format!("coll_{component}_enable");
     match (found, is_enabled) {
@@ -176,7 +173,7 @@ fn hcoll(params: &Params) -> Finding {
     library("hcoll", name, oxmpi_core::find_hcoll(name), params.coll_hcoll_enable())
 }
 
-/// The driver that copies buffers in the memory of devices.
+/// The driver library for buffers in device memory.
 fn accelerator(params: &Params) -> Finding {
     let name = params.accelerator_cuda_library();
     match (oxmpi_core::find_cuda(name), params.accelerator()) {

@@ -16,8 +16,8 @@ use oxmpi_tuned::selection::refusal;
 use oxmpi_tuned::settings::Settings;
 use oxmpi_tuned::stack::{basic, smp_reason, smp_segment};
 use oxmpi_tuned::{
-    CallFacts, CommFacts, Component, Decision, Distribution, Facts, Form, IllegalForced, Reason, Reduction,
-    Stack, Unserved,
+    AlgorithmDecision, CallFacts, CollectiveFacts, CommFacts, Component, Distribution, Form, IllegalForced,
+    Reason, Reduction, Stack, Unserved,
 };
 use serde_json::{Value as Json, json};
 
@@ -31,8 +31,8 @@ With coll:
                          'inter_reduce' are those of intercommunicators that move data, and that reduce
   --ranks N              ranks of the communicator (needed)
   --bytes N              bytes of the whole vector of bcast, reduce, allreduce, scan and exscan, of one block (on the
-                         average) of the others; suffixes k, m (0); a barrier, gatherv, scatterv, alltoallv and w,
-                         neighbourhoods and intercommunicators are served alike for all
+                         average) of the others; suffixes k, m (0); for a barrier, gatherv, scatterv, alltoallv and w,
+                         neighbourhoods and intercommunicators the choice does not depend on it
   --type-size N          bytes of one element (1)
   --noncommutative       the operation is not commutative
   --crowded              there are more ranks than processors, as 'mpirun' finds out for a job (a processor for each)
@@ -43,37 +43,36 @@ With coll:
   --json                 as JSON
 
 Which component serves depends on coll, coll_NAME_priority, coll_base_associative, coll_smp_virtual_nodes,
-mpi_virtual_nodes and rpi. The component tuned asks in this order: the parameter coll_tuned_COLLECTIVE_algorithm, the rules file,
-the fixed rules.
+mpi_virtual_nodes and rpi. The component tuned reads in this order: the parameter coll_tuned_COLLECTIVE_algorithm, the rules
+file, the fixed rules.
 
 With copy:
 
   --bytes N              bytes of the message; suffixes k, m (needed)
   --place WORD           whether the two processors share a cache: near, far or unknown (unknown)
   --denied               the processes may not read each other's memory
-  --processor NAME       by the facts built in for this processor, such as 'Intel family 6' (those of this machine)
+  --processor NAME       by the facts built in for this processor, such as 'Intel family 6' (default: those of this machine)
   --mca NAME VALUE, --json   as above
 
 It depends on single_copy, shm_pool_bytes, shm_pool_from_bytes and shm_eager_limit_bytes, and on facts about the processor alone, built in
 or measured (shm_copy_costs, 'oxmpi doctor --measure'): nothing is learnt from messages.
 ";
 
-/// What to explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Asked {
-    facts: Facts,
+struct CollectiveQuery {
+    facts: CollectiveFacts,
     distribution: Distribution,
-    /// The collective of MPI that is asked about, in lower case, if it is served by the algorithms of another one.
+    /// The name in lower case of MPI's collective, if another collective's algorithms serve it.
     alias: Option<String>,
-    /// Whether the grouping of contributions makes no difference.
+    /// Whether the grouping of contributions does not change the result.
     is_exact: bool,
     rules: Option<String>,
     mca: Vec<(String, String)>,
     json: bool,
 }
 
-/// Answers `oxmpi explain ARGS` and returns the exit code: 1 if a forced algorithm cannot serve the call, 2 if the question
-/// or a parameter is wrong.
+/// Runs `oxmpi explain ARGS`. Returns 1 if a forced algorithm cannot serve the call, 2 if an
+/// argument or a parameter is wrong.
 pub(crate) fn main(args: &[OsString]) -> i32 {
     let words: Vec<String> = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
     if words.is_empty() || words.iter().any(|w| w == "--help" || w == "-h") {
@@ -92,17 +91,17 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
             }
         };
     }
-    let asked = parse(&words);
-    match asked.and_then(|asked| Ok((settings(&asked)?, asked))) {
-        Ok(((settings, of_job), asked)) => {
+    let query = parse(&words);
+    match query.and_then(|query| Ok((settings(&query)?, query))) {
+        Ok(((settings, job_facts), query)) => {
             settings
                 .warnings
                 .iter()
                 .for_each(|warning| oxmpi_sys::complain!("oxmpi explain: warning: {warning}"));
-            let decision = settings.selection.decide_on(&asked.facts, asked.distribution);
-            let served = served(&asked, (&settings, &of_job), &decision);
-            let told = if asked.json { in_json } else { in_text };
-            crate::say(&told(&asked, &decision, &served));
+            let decision = settings.selection.decide_on(&query.facts, query.distribution);
+            let served = served(&query, (&settings, &job_facts), &decision);
+            let format = if query.json { in_json } else { in_text };
+            crate::say(&format(&query, &decision, &served));
             i32::from(decision.is_err() || served.by.iter().any(|(_, by)| by.is_err()))
         }
         Err(text) => {
@@ -112,29 +111,24 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     }
 }
 
-/// What parameters say of a job.
-struct OfJob {
-    /// coll_base_associative.
+struct JobFacts {
     associative: Option<bool>,
-    /// The way of messages.
     rpi: &'static Module,
-    /// Its collectives have shared memory.
     has_memory: bool,
-    /// The message pool of a control section.
     pool: PoolSegments,
 }
 
-/// What parameters choose by, and what they say of a job.
-fn settings(asked: &Asked) -> Result<(Settings, OfJob), String> {
+/// The settings of the component tuned, and the facts of the job.
+fn settings(query: &CollectiveQuery) -> Result<(Settings, JobFacts), String> {
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
     let mut params: Params = found.into_result().map_err(|error| error.to_string())?;
     let mut set = |name: &str, value: &str, source: String| {
         params.set_from(name, value, Source::CommandLine(source)).map_err(|error| error.to_string())
     };
-    for (name, value) in &asked.mca {
+    for (name, value) in &query.mca {
         set(name, value, format!("--mca {name} {value}"))?;
     }
-    if let Some(file) = &asked.rules {
+    if let Some(file) = &query.rules {
         let source = format!("--rules {file}");
         set("coll_tuned_use_dynamic_rules", "1", source.clone())?;
         set("coll_tuned_dynamic_rules_filename", file, source)?;
@@ -143,26 +137,26 @@ fn settings(asked: &Asked) -> Result<(Settings, OfJob), String> {
     collectives::spread(&mut settings.components, &params);
     let pool = control_section_pool(&params);
     let (associative, rpi) = (params.coll_base_associative(), params.rpi());
-    Ok((settings, OfJob { associative, rpi, has_memory: rpi.shares_sections(&params), pool }))
+    Ok((settings, JobFacts { associative, rpi, has_memory: rpi.shares_sections(&params), pool }))
 }
 
-/// Which components serve the call.
+/// The components that serve the call.
 struct Served {
-    /// In each form.
     by: Vec<(Form, Result<Component, Unserved>)>,
-    /// The algorithm of a blocking call that is not tuned's, and what chose it.
+    /// The algorithm of a blocking call that another component than tuned serves, and the reason
+    /// for it.
     other: Option<(&'static Algorithm, String)>,
-    /// The way of messages with which a job has no shared memory for collectives, if the call were one for that.
+    /// The transport, if it keeps a call for shared memory from using it.
     without_memory: Option<&'static Module>,
 }
 
 fn served(
-    asked: &Asked,
-    (settings, of_job): (&Settings, &OfJob),
-    decision: &Result<Decision<'_>, IllegalForced>,
+    query: &CollectiveQuery,
+    (settings, job_facts): (&Settings, &JobFacts),
+    decision: &Result<AlgorithmDecision<'_>, IllegalForced>,
 ) -> Served {
-    let (facts, components) = (&asked.facts, &settings.components);
-    let OfJob { associative, rpi, has_memory, pool } = *of_job;
+    let (facts, components) = (&query.facts, &settings.components);
+    let JobFacts { associative, rpi, has_memory, pool } = *job_facts;
     let job = 0..facts.ranks;
     let nodes = components.virtual_nodes.as_ref().and_then(|nodes| nodes.nodes(job.clone(), &job));
     let comm = CommFacts {
@@ -173,14 +167,15 @@ fn served(
     };
     let stack = Stack::new(components, &comm, None);
     let reduces = oxmpi_plan::table::unit(facts.collective) == Unit::Elements;
-    let reduction = reduces.then_some(Reduction { is_exact: asked.is_exact, associative });
-    // As the library decides for a call: ranks that may have data, and no operation of the user's, which alone may be noncommutative.
+    let reduction = reduces.then_some(Reduction { is_exact: query.is_exact, associative });
+    // The same conditions as in the library: ranks may have data, and only operations of the user
+    // may be noncommutative.
     let needs_data = !matches!(
         facts.collective,
         Collective::Barrier | Collective::Gatherv | Collective::Scatterv | Collective::Alltoallv
     );
     let can_hand_over = (facts.bytes > 0 || !needs_data) && (!reduces || facts.commutative);
-    let is_named = !matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }));
+    let is_named = !matches!(decision, Ok(AlgorithmDecision { reason: Reason::Fixed(_), .. }));
     let by = |form| {
         let is_small = is_small(facts, decision, form, &pool);
         let call = CallFacts { facts, form, is_small, is_named, reduction, can_hand_over };
@@ -202,7 +197,7 @@ fn served(
     Served { by, other: other.map(|(id, why)| (id.algorithm(), why)), without_memory }
 }
 
-fn parse(words: &[String]) -> Result<Asked, String> {
+fn parse(words: &[String]) -> Result<CollectiveQuery, String> {
     let mut words = words.iter().map(String::as_str);
     match words.next() {
         Some("coll") => {}
@@ -217,7 +212,7 @@ fn parse(words: &[String]) -> Result<Asked, String> {
     let (collective, alias) = named(name)?;
     let (mut ranks, mut bytes, mut type_size, mut commutative) = (None, 0, 1, true);
     let (mut rules, mut mca, mut json) = (None, Vec::new(), false);
-    let (mut distribution, mut is_exact, mut setup) = (Distribution::SingleNode, true, Setup::Roomy);
+    let (mut distribution, mut is_exact, mut setup) = (Distribution::SingleNode, true, Setup::Dedicated);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value behind it"));
         match word {
@@ -226,7 +221,7 @@ fn parse(words: &[String]) -> Result<Asked, String> {
             "--type-size" => type_size = number(word, value()?, 1..=i32::MAX as u64)? as usize,
             "--noncommutative" => commutative = false,
             "--inexact" => is_exact = false,
-            "--crowded" => setup = Setup::Crowded,
+            "--crowded" => setup = Setup::Oversubscribed,
             "--distribution" => {
                 distribution = match value()? {
                     "single-node" => Distribution::SingleNode,
@@ -257,13 +252,13 @@ fn parse(words: &[String]) -> Result<Asked, String> {
         }
     }
     let ranks = ranks.ok_or("--ranks is missing")?;
-    let facts = |bytes| Facts::new(collective, ranks, bytes, type_size, commutative).on(setup);
-    // What not all ranks know nobody looks at.
+    let facts = |bytes| CollectiveFacts::new(collective, ranks, bytes, type_size, commutative).on(setup);
+    // Bytes that not all ranks know cannot take part in the choice.
     let facts = if facts(bytes).knows_bytes() { facts(bytes) } else { facts(0) };
-    Ok(Asked { facts, distribution, alias, is_exact, rules, mca, json })
+    Ok(CollectiveQuery { facts, distribution, alias, is_exact, rules, mca, json })
 }
 
-/// Collectives of MPI that are served by the algorithms of another one, or are one collective of another word.
+/// MPI's collectives that the algorithms of another one serve, or that have another name here.
 const ALIASES: [(&str, Collective); 6] = [
     ("alltoallw", Collective::Alltoallv),
     ("neighbor_allgather", Collective::Neighbor),
@@ -273,7 +268,8 @@ const ALIASES: [(&str, Collective); 6] = [
     ("neighbor_alltoallw", Collective::Neighbor),
 ];
 
-/// The collective of a name as in MPI, in any form, and the name without the form if it is another one than the collective's.
+/// Finds a collective by MPI's name, in any form. The second value is the plain name if it differs
+/// from the collective's.
 fn named(name: &str) -> Result<(Collective, Option<String>), String> {
     let lower = name.to_ascii_lowercase();
     let plain = lower.strip_prefix("mpi_").unwrap_or(&lower);
@@ -305,15 +301,19 @@ fn number(word: &str, text: &str, limits: std::ops::RangeInclusive<u64>) -> Resu
     })
 }
 
-/// All algorithms of the collective, with what forbids them.
-fn candidates(facts: &Facts) -> impl Iterator<Item = (&'static Algorithm, Option<Restriction>)> {
+/// The algorithms of the collective, with the restrictions that forbid them.
+fn candidates(facts: &CollectiveFacts) -> impl Iterator<Item = (&'static Algorithm, Option<Restriction>)> {
     algorithms(facts.collective).map(|id| (id.algorithm(), refusal(id, facts)))
 }
 
-fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served: &Served) -> String {
-    let facts = &asked.facts;
-    let Facts { collective, ranks, bytes, message_size, .. } = facts;
-    let name = match &asked.alias {
+fn in_text(
+    query: &CollectiveQuery,
+    decision: &Result<AlgorithmDecision<'_>, IllegalForced>,
+    served: &Served,
+) -> String {
+    let facts = &query.facts;
+    let CollectiveFacts { collective, ranks, bytes, message_size, .. } = facts;
+    let name = match &query.alias {
         None => collective.to_string(),
         Some(alias) => format!("{alias} (as {collective})"),
     };
@@ -335,8 +335,8 @@ fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
             let row = decision.algorithm.algorithm();
             out += &format!("  algorithm:     {} {}: {}\n", row.number, row.name, row.description);
             out += &format!("  chosen by:     {}\n", decision.reason);
-            for (label, is_heeded) in [("with:", true), ("not looked at:", false)] {
-                let said = said(decision, is_heeded);
+            for (label, is_used) in [("with:", true), ("not looked at:", false)] {
+                let said = listed_settings(decision, is_used);
                 if !said.is_empty() {
                     out += &format!("  {label:<14} {}\n", said.join(", "));
                 }
@@ -369,7 +369,7 @@ fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
     if let Some(most) = forms.last() {
         let forms = if forms.len() > 1 { "blocking and nonblocking" } else { most };
         out += &format!(
-            "  Calls ({forms}) of so many bytes on one node go through shared memory (shmem) instead; nonblocking ones and \
+            "  Calls ({forms}) with this number of bytes on one node go through shared memory (shmem) instead; nonblocking ones and \
              reduce_scatter_block not with an operation of the user.\n"
         );
     }
@@ -379,14 +379,13 @@ fn in_text(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
     out
 }
 
-/// Whether a call is one for shared memory.
 fn is_small(
-    facts: &Facts,
-    decision: &Result<Decision<'_>, IllegalForced>,
+    facts: &CollectiveFacts,
+    decision: &Result<AlgorithmDecision<'_>, IllegalForced>,
     form: Form,
     pool: &PoolSegments,
 ) -> bool {
-    let Facts { collective, ranks, bytes, .. } = *facts;
+    let CollectiveFacts { collective, ranks, bytes, .. } = *facts;
     let segment_bytes = pool.bytes_for(ranks);
     let fits = match form {
         Form::Blocking => serves(collective, ranks, bytes),
@@ -396,33 +395,37 @@ fn is_small(
         }
         Form::Persistent => false,
     };
-    // An operation that does not commute is one of the user.
+    // A noncommutative operation is always one of the user.
     let by_users = form == Form::Blocking && collective != Collective::ReduceScatterBlock;
     fits && has_room(segment_bytes, ranks)
         && (facts.commutative || by_users)
-        && matches!(decision, Ok(Decision { reason: Reason::Fixed(_), .. }))
+        && matches!(decision, Ok(AlgorithmDecision { reason: Reason::Fixed(_), .. }))
 }
 
-/// What is said to the algorithm, and whether it looks at it.
-fn told_settings(decision: &Decision<'_>) -> [(&'static str, u64, bool); 3] {
+/// The settings for the algorithm, and whether the algorithm uses each.
+fn algorithm_settings(decision: &AlgorithmDecision<'_>) -> [(&'static str, u64, bool); 3] {
     let (row, tuning) = (decision.algorithm.algorithm(), decision.tuning);
-    let looks = |any: &[Parameter]| any.iter().any(|parameter| row.parameters.contains(parameter));
+    let uses = |any: &[Parameter]| any.iter().any(|parameter| row.parameters.contains(parameter));
     [
-        ("segment size", tuning.segment_bytes, looks(&[Parameter::Segment])),
-        ("fan-out", u64::from(tuning.fan_out), looks(&[Parameter::TreeFanout, Parameter::ChainFanout])),
-        ("max requests", u64::from(tuning.max_requests), looks(&[Parameter::MaxRequests])),
+        ("segment size", tuning.segment_bytes, uses(&[Parameter::Segment])),
+        ("fan-out", u64::from(tuning.fan_out), uses(&[Parameter::TreeFanout, Parameter::ChainFanout])),
+        ("max requests", u64::from(tuning.max_requests), uses(&[Parameter::MaxRequests])),
     ]
 }
 
-/// What is said to the algorithm that it looks at, or the rest.
-fn said(decision: &Decision<'_>, is_heeded: bool) -> Vec<String> {
-    let those =
-        told_settings(decision).into_iter().filter(|(_, value, heeded)| *value > 0 && *heeded == is_heeded);
-    those.map(|(name, value, _)| format!("{name} {value}")).collect()
+/// The settings that the algorithm uses, or the ones that it does not use.
+fn listed_settings(decision: &AlgorithmDecision<'_>, is_used: bool) -> Vec<String> {
+    let all = algorithm_settings(decision).into_iter();
+    let listed = all.filter(|(_, value, uses)| *value > 0 && *uses == is_used);
+    listed.map(|(name, value, _)| format!("{name} {value}")).collect()
 }
 
-fn in_json(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served: &Served) -> String {
-    let facts = &asked.facts;
+fn in_json(
+    query: &CollectiveQuery,
+    decision: &Result<AlgorithmDecision<'_>, IllegalForced>,
+    served: &Served,
+) -> String {
+    let facts = &query.facts;
     let all: Vec<Json> = candidates(facts)
         .map(|(row, why)| {
             json!({ "id": row.number, "name": row.name, "refusal": why.map(|why| why.to_string()) })
@@ -434,7 +437,7 @@ fn in_json(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
         "bytes": facts.bytes,
         "message_size": facts.message_size,
         "commutative": facts.commutative,
-        "crowded": facts.setup == Setup::Crowded,
+        "crowded": facts.setup == Setup::Oversubscribed,
         "algorithms": all,
         "control_section": served.by[0].1 == Ok(Component::Shmem),
     });
@@ -458,10 +461,10 @@ fn in_json(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
                 Reason::Fixed(_) => "fixed",
             }
             .into();
-            for (name, value, _) in told_settings(decision) {
+            for (name, value, _) in algorithm_settings(decision) {
                 out[name.replace([' ', '-'], "_")] = value.into();
             }
-            out["not_looked_at"] = said(decision, false).into();
+            out["not_looked_at"] = listed_settings(decision, false).into();
             out["passed_over"] = decision.refused.map(|refused| refused.to_string()).into();
         }
         Err(illegal) => out["error"] = illegal.to_string().into(),
@@ -473,23 +476,23 @@ fn in_json(asked: &Asked, decision: &Result<Decision<'_>, IllegalForced>, served
 mod tests {
     use super::*;
 
-    fn asked(line: &str) -> Result<Asked, String> {
+    fn query(line: &str) -> Result<CollectiveQuery, String> {
         parse(&line.split_whitespace().map(String::from).collect::<Vec<_>>())
     }
 
     #[test]
-    fn a_question_is_understood() {
+    fn a_query_is_parsed() {
         let question =
-            asked("coll MPI_Allreduce --ranks 64 --bytes 4k --type-size 8 --noncommutative --json").unwrap();
-        assert_eq!(question.facts, Facts::new(Collective::Allreduce, 64, 4096, 8, false));
+            query("coll MPI_Allreduce --ranks 64 --bytes 4k --type-size 8 --noncommutative --json").unwrap();
+        assert_eq!(question.facts, CollectiveFacts::new(Collective::Allreduce, 64, 4096, 8, false));
         assert!(question.json);
-        let question = asked("coll bcast --ranks 2 --mca a b --rules f --distribution any").unwrap();
+        let question = query("coll bcast --ranks 2 --mca a b --rules f --distribution any").unwrap();
         assert_eq!((question.rules.as_deref(), question.distribution), (Some("f"), Distribution::Any));
         assert_eq!(question.mca, [("a".to_string(), "b".to_string())]);
     }
 
     #[test]
-    fn what_is_wrong_with_a_question_is_said() {
+    fn errors_name_the_wrong_argument() {
         for (line, wanted) in [
             ("call bcast", "expected 'coll' or 'copy', found 'call'"),
             ("coll", "expected the name of a collective"),
@@ -502,7 +505,7 @@ mod tests {
             ("coll bcast --ranks 2 --distribution x", "expected single-node, one-per-node or any"),
             ("coll bcast --ranks 2 --mca x", "--mca needs a name and a value"),
         ] {
-            let error = asked(line).unwrap_err();
+            let error = query(line).unwrap_err();
             assert!(error.contains(wanted), "{line}: {error}");
         }
     }

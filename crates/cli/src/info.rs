@@ -1,4 +1,4 @@
-//! `oxmpi info`: what this installation is, and what its parameters are.
+//! `oxmpi info`: the facts about this installation, and its parameters.
 
 mod json;
 pub(crate) mod survey;
@@ -17,7 +17,8 @@ use oxmpi_rt::launch::network;
 use crate::checkpoint;
 use crate::prefix;
 
-/// The functions that the C library does not have yet, found in its sources when this program was built.
+/// The functions that the C library does not have yet. The build script finds them in the library's
+/// sources.
 const MISSING: &[&str] = include!(concat!(env!("OUT_DIR"), "/missing.rs"));
 
 pub(crate) const HELP: &str = "\
@@ -27,12 +28,12 @@ oxmpi info: what this installation is
   oxmpi info --params      all parameters: value, where it comes from, type, default, level, help
   oxmpi info --param NAME  one of them, or all whose name starts with NAME
   oxmpi info --select      which modules would be used (transport, collectives), step by step, and why no other; with
-                           --ranks N for a job of so many (as many as processors, two at least)
+                           --ranks N for a job of N ranks (one for each processor, two at least)
   oxmpi info --mca NAME VALUE
                            as with this parameter of mpirun (also -ssi, --gmca), beside the others
   oxmpi info --pvars       the performance variables that a tool can read (MPI_T_pvar_*)
-  oxmpi info --events      the events that a tool can hear of (MPI_T_event_*)
-  oxmpi info --categories  what of these and of the parameters belongs together (MPI_T_category_*)
+  oxmpi info --events      the events that a tool can receive (MPI_T_event_*)
+  oxmpi info --categories  the groups of these and of the parameters (MPI_T_category_*)
   oxmpi info --collectives the algorithms of the collectives, which coll_tuned_COLLECTIVE_algorithm may name; with
                            --parsable a line collective:id:name:restrictions:description for each
   oxmpi info --ofi         the providers of libfabric on this machine, and how a job would use them (--mca mtl ofi)
@@ -52,15 +53,15 @@ Parameters are set by, strongest first:
 OXMPI_PARAM_FILES=FILE:FILE names other files, OXMPI_PARAM_FILES=none reads none.
 ";
 
-/// What to show.
+/// The sections to show, by the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Asked {
+struct InfoOptions {
     basic: bool,
     params: bool,
-    /// Only parameters whose name starts so.
+    /// The prefix of the names of the parameters to show.
     only: Option<String>,
-    /// Parameters that are set as by an option of mpirun: the option, name and value.
-    said: Vec<(String, String, String)>,
+    /// Settings as by an option of mpirun: the option, name and value.
+    settings: Vec<(String, String, String)>,
     select: bool,
     /// The ranks of the job for which modules are selected.
     ranks: Option<u32>,
@@ -69,24 +70,22 @@ struct Asked {
     categories: bool,
     collectives: bool,
     missing: bool,
-    /// Transports that say what they find on this machine.
+    /// Transports whose survey of this machine is shown.
     surveys: Vec<&'static Module>,
-    /// Lines for programs instead of text.
     parsable: bool,
     json: bool,
 }
 
-impl Asked {
-    /// The ranks of the job for which modules are selected.
+impl InfoOptions {
     fn ranks(&self) -> u32 {
         let processors = || std::thread::available_parallelism().map_or(2, |many| many.get().max(2));
         self.ranks.unwrap_or_else(|| u32::try_from(processors()).unwrap_or(u32::MAX))
     }
 
-    /// Everything.
-    fn everything(self) -> Asked {
+    /// All sections, and the other options as they are.
+    fn with_all_sections(self) -> InfoOptions {
         let yes = true;
-        Asked {
+        InfoOptions {
             basic: yes,
             params: yes,
             select: yes,
@@ -99,23 +98,21 @@ impl Asked {
         }
     }
 
-    fn nothing(&self) -> bool {
+    fn has_no_section(&self) -> bool {
         !(self.basic || self.params || self.select || self.missing || self.collectives)
             && !(self.pvars || self.events || self.categories)
             && self.surveys.is_empty()
     }
 }
 
-/// What is shown, gathered.
-struct Facts {
+struct InfoFacts {
     prefix: Option<String>,
     found: Found,
     params: Vec<&'static Param>,
-    /// What transports have found.
     surveys: Vec<(&'static Module, Result<Survey, String>)>,
 }
 
-/// Answers `oxmpi info ARGS` and returns the exit code: 1 if a parameter is set wrong.
+/// Runs `oxmpi info ARGS`. Returns 1 if a parameter is set wrong.
 pub(crate) fn main(args: &[OsString]) -> i32 {
     let words: Vec<String> = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
     if words.iter().any(|w| w.starts_with(checkpoint::INFO_OPTION)) {
@@ -125,14 +122,14 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
         crate::say(HELP);
         return 0;
     }
-    let asked = match parse(&words) {
-        Ok(asked) => asked,
+    let options = match parse(&words) {
+        Ok(options) => options,
         Err(text) => {
             oxmpi_sys::complain!("oxmpi info: {text}");
             return 2;
         }
     };
-    let params = match chosen(asked.only.as_deref()) {
+    let params = match chosen(options.only.as_deref()) {
         Ok(params) => params,
         Err(text) => {
             oxmpi_sys::complain!("oxmpi info: {text}");
@@ -141,13 +138,13 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     };
     let directory = prefix::find();
     let mut found = Found::gather(std::env::vars_os(), directory.as_deref());
-    for (option, name, value) in &asked.said {
+    for (option, name, value) in &options.settings {
         found.say(name, value, Source::CommandLine(format!("{option} {name} {value}")));
     }
     let survey = |module: &&'static Module| Some((*module, survey::survey(module, &found.params)?));
-    let surveys = asked.surveys.iter().filter_map(survey).collect();
-    let facts = Facts { prefix: directory.map(|p| p.display().to_string()), found, params, surveys };
-    crate::say(&if asked.json { json::json(&asked, &facts) } else { text::text(&asked, &facts) });
+    let surveys = options.surveys.iter().filter_map(survey).collect();
+    let facts = InfoFacts { prefix: directory.map(|p| p.display().to_string()), found, params, surveys };
+    crate::say(&if options.json { json::json(&options, &facts) } else { text::text(&options, &facts) });
     for no_effect in &facts.found.no_effect {
         oxmpi_sys::complain!("oxmpi info: warning: {no_effect}");
     }
@@ -157,7 +154,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     for error in &facts.found.errors {
         oxmpi_sys::complain!("oxmpi info: {error}");
     }
-    let refused = asked.select.then(|| selected(&facts.found.params, asked.ranks).err()).flatten();
+    let refused = options.select.then(|| selected(&facts.found.params, options.ranks).err()).flatten();
     if let Some(error) = &refused {
         oxmpi_sys::complain!("oxmpi info: {error}");
     }
@@ -166,7 +163,8 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     i32::from(!facts.found.errors.is_empty() || refused.is_some() || nothing_found)
 }
 
-/// The modules that a job of so many processes would use; `None`: of several.
+/// The modules that a job of `ranks` processes would use. `None` stands for a job of several
+/// processes.
 fn selected(params: &Params, ranks: Option<u32>) -> Result<Decision, SelectError> {
     let no_sockets = network(params).err().map(|error| error.to_string());
     let no_daemons = no_sockets.clone().filter(|_| params.mpi_virtual_nodes() > 1);
@@ -174,37 +172,37 @@ fn selected(params: &Params, ranks: Option<u32>) -> Result<Decision, SelectError
     params.select(&Job { ranks, no_daemons, no_sockets, nodes }, ThreadLevel::Single)
 }
 
-fn parse(words: &[String]) -> Result<Asked, String> {
-    let mut asked = Asked::default();
+fn parse(words: &[String]) -> Result<InfoOptions, String> {
+    let mut options = InfoOptions::default();
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
         match word {
-            "--all" | "-a" => asked = asked.everything(),
-            "--params" => asked.params = true,
+            "--all" | "-a" => options = options.with_all_sections(),
+            "--params" => options.params = true,
             "--param" => {
-                asked.params = true;
-                asked.only = Some(words.next().ok_or("--param needs a name after it")?.to_string());
+                options.params = true;
+                options.only = Some(words.next().ok_or("--param needs a name after it")?.to_string());
             }
-            "--select" => asked.select = true,
+            "--select" => options.select = true,
             "--mca" | "-mca" | "--ssi" | "-ssi" | "--gmca" | "-gmca" => {
                 let mut next = |what| words.next().ok_or(format!("{word} needs {what} after it"));
                 let (name, value) = (next("NAME VALUE")?, next("VALUE")?);
-                asked.said.push((word.to_string(), name.to_string(), value.to_string()));
+                options.settings.push((word.to_string(), name.to_string(), value.to_string()));
             }
             "--ranks" => {
                 let number = words.next().ok_or("--ranks needs a number after it")?;
                 let ranks = number.parse().ok().filter(|ranks| (1..=i32::MAX as u32).contains(ranks));
                 let wrong = || format!("--ranks {number}: expected a whole number from 1 to {}", i32::MAX);
-                asked.ranks = Some(ranks.ok_or_else(wrong)?);
+                options.ranks = Some(ranks.ok_or_else(wrong)?);
             }
-            "--pvars" => asked.pvars = true,
-            "--events" => asked.events = true,
-            "--categories" => asked.categories = true,
-            "--collectives" => asked.collectives = true,
-            "--parsable" => asked.parsable = true,
-            "--missing" => asked.missing = true,
-            "--json" => asked.json = true,
-            other if survey::asked_for(other).is_some() => asked.surveys.extend(survey::asked_for(other)),
+            "--pvars" => options.pvars = true,
+            "--events" => options.events = true,
+            "--categories" => options.categories = true,
+            "--collectives" => options.collectives = true,
+            "--parsable" => options.parsable = true,
+            "--missing" => options.missing = true,
+            "--json" => options.json = true,
+            other if survey::named_by(other).is_some() => options.surveys.extend(survey::named_by(other)),
             other => {
                 let surveys = survey::options();
                 let known = [
@@ -231,26 +229,27 @@ fn parse(words: &[String]) -> Result<Asked, String> {
             }
         }
     }
-    let is_alone = Asked { collectives: false, ..asked.clone() }.nothing() && asked.collectives;
-    if asked.parsable && (asked.json || !is_alone) {
+    let is_alone =
+        InfoOptions { collectives: false, ..options.clone() }.has_no_section() && options.collectives;
+    if options.parsable && (options.json || !is_alone) {
         return Err("--parsable goes with --collectives alone ('--json' gives all in one form)".to_string());
     }
-    if asked.ranks.is_some() && !asked.select && !asked.nothing() {
+    if options.ranks.is_some() && !options.select && !options.has_no_section() {
         return Err("--ranks goes with --select".to_string());
     }
-    if asked.ranks.is_some() {
-        asked.select = true;
+    if options.ranks.is_some() {
+        options.select = true;
     }
-    if asked.nothing() {
-        asked.basic = true;
-        if asked.json {
-            asked = asked.everything();
+    if options.has_no_section() {
+        options.basic = true;
+        if options.json {
+            options = options.with_all_sections();
         }
     }
-    Ok(asked)
+    Ok(options)
 }
 
-/// The parameter of this name, or those whose names start so; all without a name.
+/// The parameter of this name, or all whose names begin with it. `None` stands for all parameters.
 fn chosen(name: Option<&str>) -> Result<Vec<&'static Param>, String> {
     let Some(name) = name else { return Ok(Param::all().to_vec()) };
     if let Some(param) = Param::find(name) {
@@ -260,7 +259,7 @@ fn chosen(name: Option<&str>) -> Result<Vec<&'static Param>, String> {
     if !family.is_empty() {
         return Ok(family);
     }
-    // The parameter set has the words for this.
+    // The parameter set makes the error message.
     match oxmpi_param::Params::default().set(name, "") {
         Err(error) => Err(error.to_string()),
         Ok(()) => Ok(Vec::new()),
@@ -271,32 +270,32 @@ fn chosen(name: Option<&str>) -> Result<Vec<&'static Param>, String> {
 mod tests {
     use super::*;
 
-    fn asked(line: &str) -> Result<Asked, String> {
+    fn options(line: &str) -> Result<InfoOptions, String> {
         parse(&line.split_whitespace().map(String::from).collect::<Vec<_>>())
     }
 
     #[test]
     fn the_words_add_up() {
-        let all = Asked::default().everything();
-        assert!(asked("--collectives --parsable").unwrap().parsable);
-        assert!(asked("--parsable").unwrap_err().contains("goes with --collectives alone"));
-        assert!(asked("--collectives --params --parsable").is_err());
-        assert!(asked("--collectives --json --parsable").is_err());
-        assert_eq!(asked("").unwrap(), Asked { basic: true, ..Asked::default() });
-        assert_eq!(asked("--all").unwrap(), all);
-        assert_eq!(asked("--json").unwrap(), Asked { json: true, ..all.clone() });
-        assert_eq!(asked("--json --all").unwrap(), Asked { json: true, ..all });
-        let only = Asked { params: true, only: Some("rpi".into()), ..Asked::default() };
-        assert_eq!(asked("--param rpi").unwrap(), only);
-        assert_eq!(asked("--pvars").unwrap(), Asked { pvars: true, ..Asked::default() });
-        assert!(asked("--event").unwrap_err().contains("did you mean '--events'"));
-        assert!(asked("--parms").unwrap_err().contains("did you mean '--params'"));
-        assert!(asked("--param").unwrap_err().contains("needs a name"));
-        let said = asked("--select -ssi rpi tcp --mca coll basic").unwrap();
+        let all = InfoOptions::default().with_all_sections();
+        assert!(options("--collectives --parsable").unwrap().parsable);
+        assert!(options("--parsable").unwrap_err().contains("goes with --collectives alone"));
+        assert!(options("--collectives --params --parsable").is_err());
+        assert!(options("--collectives --json --parsable").is_err());
+        assert_eq!(options("").unwrap(), InfoOptions { basic: true, ..InfoOptions::default() });
+        assert_eq!(options("--all").unwrap(), all);
+        assert_eq!(options("--json").unwrap(), InfoOptions { json: true, ..all.clone() });
+        assert_eq!(options("--json --all").unwrap(), InfoOptions { json: true, ..all });
+        let only = InfoOptions { params: true, only: Some("rpi".into()), ..InfoOptions::default() };
+        assert_eq!(options("--param rpi").unwrap(), only);
+        assert_eq!(options("--pvars").unwrap(), InfoOptions { pvars: true, ..InfoOptions::default() });
+        assert!(options("--event").unwrap_err().contains("did you mean '--events'"));
+        assert!(options("--parms").unwrap_err().contains("did you mean '--params'"));
+        assert!(options("--param").unwrap_err().contains("needs a name"));
+        let settings = options("--select -ssi rpi tcp --mca coll basic").unwrap();
         let of = |option: &str, name: &str, value: &str| (option.into(), name.into(), value.into());
-        assert_eq!(said.said, [of("-ssi", "rpi", "tcp"), of("--mca", "coll", "basic")]);
-        assert!(said.select && asked("--mca rpi tcp").unwrap().basic);
-        assert!(asked("--mca rpi").unwrap_err().contains("--mca needs VALUE after it"));
+        assert_eq!(settings.settings, [of("-ssi", "rpi", "tcp"), of("--mca", "coll", "basic")]);
+        assert!(settings.select && options("--mca rpi tcp").unwrap().basic);
+        assert!(options("--mca rpi").unwrap_err().contains("--mca needs VALUE after it"));
     }
 
     #[test]

@@ -1,18 +1,19 @@
-//! One program with several names: what it does depends on the name it is called by.
+//! One program with several names. The name by which it is called selects the tool.
 //!
-//! | name | what it does |
+//! | name | tool |
 //! |---|---|
 //! | `mpirun`, `mpiexec` | start the ranks of a job: [`mpirun`] |
-//! | `mpicc`, `mpicxx`, `mpic++`, `mpiCC` | compile C and C++ programs against this installation: [`wrapper`] |
-//! | `mpifort`, `mpif90`, `mpif77` | say that there is no Fortran, lest build systems take those of another MPI |
-//! | `ompi_info`, `laminfo` | explain it in the words of Open MPI and LAM/MPI: [`ompi_info`] |
-//! | `lamboot`, `lamhalt`, `lamnodes`, `lamexec` | the user's daemons, as `oxmpi boot` and so on: [`daemons`] |
-//! | `lamcheckpoint`, `lamrestart`, `cr_checkpoint`, `cr_restart` | as `oxmpi checkpoint` and `oxmpi restart`: [`checkpoint`] |
-//! | `oxmpi` | explain the installation: [`info`], and its choices: [`explain`]; tune them ([`oxmpi_tune`]); measure it: [`mod@bench`] |
+//! | `mpicc`, `mpicxx`, `mpic++`, `mpiCC` | compile C and C++ programs: [`wrapper`] |
+//! | `mpifort`, `mpif90`, `mpif77` | fail, lest build systems take those of another MPI |
+//! | `ompi_info`, `laminfo` | `oxmpi info` in the form of Open MPI and LAM/MPI: [`ompi_info`] |
+//! | `lamboot`, `lamhalt`, `lamnodes`, `lamexec` | as `oxmpi boot` and so on: [`daemons`] |
+//! | `lamcheckpoint`, `cr_checkpoint` | as `oxmpi checkpoint`: [`checkpoint`] |
+//! | `lamrestart`, `cr_restart` | as `oxmpi restart`: [`checkpoint`] |
+//! | `oxmpi` | [`info`], [`explain`], [`doctor`], [`oxmpi_tune`], [`mod@bench`] and others |
 //!
 //! `oxmpi mpirun ...` is the same as `mpirun ...`, and so on.
 #![forbid(unsafe_code)]
-#![deny(clippy::print_stdout, clippy::print_stderr)] // they panic where nobody reads
+#![deny(clippy::print_stdout, clippy::print_stderr)] // these macros panic when nobody reads the output
 
 mod bench;
 mod checkpoint;
@@ -48,7 +49,7 @@ oxmpi: an MPI library and launcher
   oxmpi info                what this installation is ('oxmpi info --help')
   oxmpi info --params       the parameters and their values ('mpirun --mca NAME VALUE' sets one)
   oxmpi bench               how fast the transports are here ('oxmpi bench --help')
-  oxmpi doctor              examine this machine, and say what to do about it; measure what copies cost ('oxmpi doctor --help')
+  oxmpi doctor              check this machine and recommend remedies; measure costs of copies ('oxmpi doctor --help')
   oxmpi boot [FILE]         start a daemon for you on each host of a file ('oxmpi boot --help')
   oxmpi nodes               list the nodes where you have daemons
   oxmpi exec PLACES PROGRAM run a program there, which need not use MPI ('oxmpi exec --help')
@@ -66,7 +67,7 @@ oxmpi: an MPI library and launcher
 
 fn main() {
     stdio::begin();
-    oxmpi_sys::spawn::heed_children();
+    oxmpi_sys::spawn::unignore_children();
     let mut args: Vec<OsString> = std::env::args_os().collect();
     let mut name =
         args.first().and_then(|a| Path::new(a).file_name()).map(|n| n.to_string_lossy().into_owned());
@@ -103,7 +104,7 @@ fn main() {
     exit(stdio::end(if name.is_empty() { "oxmpi" } else { name }, code))
 }
 
-/// Prints a text that a person asked for. What cannot be printed counts at the end ([`stdio::end`]).
+/// Prints a text for the user. A failed write changes the exit code at the end ([`stdio::end`]).
 fn say(text: &str) {
     stdio::say(text.as_bytes());
 }
@@ -115,7 +116,7 @@ fn oxmpi(args: &[OsString]) -> i32 {
         ["--version"] => say(concat!("oxmpi ", env!("CARGO_PKG_VERSION"), "\n")),
         ["info", ..] => return info::main(&args[1..]),
         ["bench", ..] => return bench::main(&args[1..]),
-        ["bench-rank", ref what @ ..] => return bench::rank_main(what),
+        ["bench-rank", ref measurements @ ..] => return bench::rank_main(measurements),
         ["explain", ..] => return explain::main(&args[1..]),
         ["boot", ..] => return daemons::boot(&args[1..]),
         ["halt", ..] => return daemons::halt(&args[1..]),
@@ -149,7 +150,7 @@ fn tune(words: &[&str]) -> i32 {
     oxmpi_tune::command::main(&words)
 }
 
-/// A rank of a job that `oxmpi tune` has started.
+/// Runs a rank of a job that `oxmpi tune` has started.
 fn tune_rank() -> i32 {
     match oxmpi_tune::rank::main() {
         Ok(()) => 0,

@@ -33,26 +33,26 @@ use oxmpi_tuned::settings::Settings;
 use self::hosts::Hosts;
 pub(crate) use self::hosts::is_here;
 pub(crate) use self::options::{Chapter, Opt, USAGE as SYNOPSIS, chapters};
-use self::options::{Command, Inherit, Options, Program, Setting};
 pub(crate) use self::options::{INTERVAL_WANTED, TIMEOUT_WANTED, interval, timeout as seconds};
+use self::options::{Inherit, LaunchOptions, MpirunAction, ProgramOptions, Setting};
 pub(crate) use self::spread::shell_text;
 use crate::checkpoint::{RESUME_OPTION, Resumption};
 use crate::prefix;
 
-/// Exit code for a command line that is wrong.
+/// Exit code of a wrong command line.
 const USAGE: i32 = 2;
-/// Exit code when the time of the job is over, as of timeout(1).
+/// Exit code when the time limit of the job has passed, as of timeout(1).
 const TIMED_OUT: i32 = 124;
-/// Exit code when a program is there but cannot be run, as in a shell.
+/// Exit code of a program that exists but cannot be run, as in a shell.
 const NOT_EXECUTABLE: i32 = 126;
 /// Exit code when there is no such program, as in a shell.
 const NOT_FOUND: i32 = 127;
-/// Why there are no checkpoints of a job for which hosts are named.
+/// Why a job on other hosts cannot have checkpoints of the whole process tree.
 const NOT_ON_HOSTS: &str = "an image of the whole tree of processes is one of a job on this host alone, and this job is on others: leave it out, or the hosts, or have each rank imaged ('--mca cr blcr', over crtcp)";
-/// How many warnings about parameters are printed one by one.
+/// The number of warnings about parameters that are printed one by one.
 const MOST_WARNINGS: usize = 20;
 
-/// Acts as `mpirun`, or as whatever it was called: `name` stands before all complaints about the command line.
+/// Runs `mpirun`. `name` is the name by which it was called, and begins each error message.
 pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
     let serves = args.len() == 1 && args[0] == SERVE_OPTION;
     let done = match args {
@@ -62,40 +62,40 @@ pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
     };
     match done {
         Ok(code) => code,
-        Err(Stop { texts, code }) => {
+        Err(MpirunError { texts, code }) => {
             texts.iter().for_each(|text| oxmpi_sys::complain!("{name}: {text}"));
             code
         }
     }
 }
 
-/// Why no job runs: what to say, and the exit code.
-struct Stop {
+/// The messages and the exit code of a command that runs no job.
+struct MpirunError {
     texts: Vec<String>,
     code: i32,
 }
 
-fn stop(code: i32, text: impl ToString) -> Stop {
-    Stop { texts: vec![text.to_string()], code }
+fn mpirun_error(code: i32, text: impl ToString) -> MpirunError {
+    MpirunError { texts: vec![text.to_string()], code }
 }
 
-fn command(args: &[OsString]) -> Result<i32, Stop> {
+fn command(args: &[OsString]) -> Result<i32, MpirunError> {
     let mut options = match options::parse(args) {
-        Ok(Command::Run(options)) => options,
-        Ok(Command::Help(None)) => {
+        Ok(MpirunAction::Run(options)) => options,
+        Ok(MpirunAction::Help(None)) => {
             crate::say(&options::help());
             return Ok(0);
         }
-        Ok(Command::Help(Some(word))) => {
-            crate::say(&options::topic(&word).map_err(|text| stop(USAGE, text))?);
+        Ok(MpirunAction::Help(Some(word))) => {
+            crate::say(&options::topic(&word).map_err(|text| mpirun_error(USAGE, text))?);
             return Ok(0);
         }
-        Ok(Command::Version) => {
+        Ok(MpirunAction::Version) => {
             crate::say(concat!("mpirun (OxMPI) ", env!("CARGO_PKG_VERSION"), "\n"));
             return Ok(0);
         }
         Err(error) => {
-            return Err(stop(
+            return Err(mpirun_error(
                 USAGE,
                 format!(
                     "{error}
@@ -114,17 +114,21 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
         options.no_effect.iter().for_each(|text| oxmpi_sys::complain!("mpirun: {text}"));
     }
     let universe = spread::enter_universe(&mut options, &found.params)?;
-    spread::heed_no_local(&mut options)?;
+    spread::apply_no_local(&mut options)?;
     let mut launch = launch(&options, found.params, universe.as_ref(), false)?;
-    let of_command = |crate::command::Stop(text, code)| stop(code, text);
+    let of_command = |crate::command::Stop(text, code)| mpirun_error(code, text);
     let plan = launch.supervision.map(|it| crate::checkpoint::plan(it, &launch.params, launch.quiet));
-    let plan = plan.transpose().map_err(|refused| stop(USAGE, refused.0))?;
+    let plan = plan.transpose().map_err(|refused| mpirun_error(USAGE, refused.0))?;
     if options.no_wait {
         if launch.stdin != Stdin::Rank(0) && launch.stdin != Stdin::None {
-            return Err(stop(USAGE, "-nw: a job that nobody waits for gets no input; leave -stdin out"));
+            return Err(mpirun_error(
+                USAGE,
+                "-nw: a job that nobody waits for gets no input; leave -stdin out",
+            ));
         }
         launch.stdin = Stdin::None;
-        spawn::detach().map_err(|error| stop(1, format!("-nw: cannot go on without the shell: {error}")))?;
+        spawn::detach()
+            .map_err(|error| mpirun_error(1, format!("-nw: cannot go on without the shell: {error}")))?;
     }
     if let Some(plan) = plan
         && let Some(code) = crate::checkpoint::in_parent(plan).map_err(of_command)?
@@ -132,31 +136,33 @@ fn command(args: &[OsString]) -> Result<i32, Stop> {
         return Ok(code);
     }
     launch::run(&launch).map_err(|error| match error {
-        LaunchError::Run { .. } | LaunchError::Host { is_program: true, .. } => stop(NOT_EXECUTABLE, error),
-        LaunchError::Interrupted(signal) => stop(128 + signal, error),
-        LaunchError::TimedOut { .. } => stop(TIMED_OUT, error),
-        _ => stop(1, error),
+        LaunchError::Run { .. } | LaunchError::Host { is_program: true, .. } => {
+            mpirun_error(NOT_EXECUTABLE, error)
+        }
+        LaunchError::Interrupted(signal) => mpirun_error(128 + signal, error),
+        LaunchError::TimedOut { .. } => mpirun_error(TIMED_OUT, error),
+        _ => mpirun_error(1, error),
     })
 }
 
-/// Acts as the mpirun that brings a job back of which each rank has an image: `oxmpi restart` has started this program, with the command
-/// line of the job, and has left what else is needed in a directory.
-fn resume(directory: &Path, args: &[OsString]) -> Result<i32, Stop> {
-    let of_command = |crate::command::Stop(text, code)| stop(code, text);
+/// Continues a job whose ranks have an image each: `oxmpi restart` starts this program with the
+/// command line of the job, and passes the rest in a directory.
+fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
+    let of_command = |crate::command::Stop(text, code)| mpirun_error(code, text);
     let resumption = Resumption::read(directory).map_err(of_command)?;
-    let Ok(Command::Run(mut options)) = options::parse(args) else {
-        return Err(stop(USAGE, "the command line of the job is none that this version understands"));
+    let Ok(MpirunAction::Run(mut options)) = options::parse(args) else {
+        return Err(mpirun_error(USAGE, "this version does not understand the command line of the job"));
     };
     let profiles = profiles(&options)?;
     export(&mut options, &profiles);
     let Found { params, .. } = params(&options, &profiles)?;
     if let Some([option, value]) = resumption.hosts() {
-        let wrong = |why: &dyn Display| stop(USAGE, format!("{option} {value}: {why}"));
+        let wrong = |why: &dyn Display| mpirun_error(USAGE, format!("{option} {value}: {why}"));
         if option == "--app" {
             let schema = match options::parse(&[option.into(), value.into()]) {
-                Ok(Command::Run(schema)) => schema,
+                Ok(MpirunAction::Run(schema)) => schema,
                 Ok(_) => return Err(wrong(&"it names no program")),
-                Err(error) => return Err(stop(USAGE, error)),
+                Err(error) => return Err(mpirun_error(USAGE, error)),
             };
             spread::place_by(&mut options, &schema).map_err(|why| wrong(&why))?;
         } else {
@@ -168,18 +174,19 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, Stop> {
     resumption.run(&launch).map_err(of_command)
 }
 
-/// Serves a process that was started without `mpirun` and needs one now: it has started this program itself.
-fn serve_singleton() -> Result<i32, Stop> {
+/// Serves a singleton: a process that was started without `mpirun`, needs a launcher, and has
+/// started this program.
+fn serve_singleton() -> Result<i32, MpirunError> {
     let no = |why: &dyn Display| {
-        stop(USAGE, format!("{SERVE_OPTION} is for programs that use MPI, not for you: {why}"))
+        mpirun_error(USAGE, format!("{SERVE_OPTION} is for programs that use MPI, not for users: {why}"))
     };
     spawn::detach().map_err(|error| no(&error))?;
-    // The program's own descriptors must not stay open for its sake.
+    // Descriptors of the program that this process inherited would otherwise stay open.
     spawn::close_others(&[SERVED_SEGMENT, SERVED_CONTROL]);
     let (Some(segment), Some(control)) =
         (spawn::take_inherited(SERVED_SEGMENT), spawn::take_inherited(SERVED_CONTROL))
     else {
-        return Err(no(&"no process has handed over what it needs"));
+        return Err(no(&"no process has passed the descriptors"));
     };
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
     let app = App {
@@ -195,7 +202,8 @@ fn serve_singleton() -> Result<i32, Stop> {
         apps: vec![app],
         env: environment_of(&found.params),
         transport: found.params.rpi(),
-        hostmap: Hostmap::load(&found.params, prefix::find().as_deref()).map_err(|e| stop(USAGE, e))?,
+        hostmap: Hostmap::load(&found.params, prefix::find().as_deref())
+            .map_err(|e| mpirun_error(USAGE, e))?,
         params: found.params,
         output: OutputStyle::default(),
         output_files: None,
@@ -211,21 +219,21 @@ fn serve_singleton() -> Result<i32, Stop> {
         spread: None,
         supervision: None,
     };
-    launch::serve(&launch, segment, control).map_err(|error| stop(1, error))
+    launch::serve(&launch, segment, control).map_err(|error| mpirun_error(1, error))
 }
 
-/// The name of the MPI function that a status line gives as its last call.
+/// The name of an MPI function by its number in a status line.
 fn call_name(call: u16) -> Option<&'static str> {
     FuncId::from_index(call.checked_sub(1)?).map(FuncId::name)
 }
 
-/// The job that the options describe; it `is_back` if it was started before and goes on.
+/// The job that the options describe. `is_back`: the job was started before and continues.
 fn launch(
-    options: &Options,
+    options: &LaunchOptions,
     mut params: Params,
     universe: Option<&Arc<Universe>>,
     is_back: bool,
-) -> Result<Launch, Stop> {
+) -> Result<Launch, MpirunError> {
     let app = |program| app(program, options, universe.map(|universe| &**universe));
     let apps = options.programs.iter().map(app).collect::<Result<Vec<_>, _>>()?;
     let size = apps.iter().fold(0, |sum: u32, app| sum.saturating_add(app.ranks));
@@ -233,7 +241,7 @@ fn launch(
     if let Stdin::Rank(rank) = options.stdin
         && rank >= size
     {
-        return Err(stop(USAGE, format!("-stdin {rank}: the job has {size} ranks, numbered from 0")));
+        return Err(mpirun_error(USAGE, format!("-stdin {rank}: the job has {size} ranks, numbered from 0")));
     }
     let hosts = spread.as_ref().map(|spread| spread.hosts.len());
     if hosts.is_some_and(|hosts| hosts > 1) && !is_back {
@@ -243,7 +251,7 @@ fn launch(
     let supervision = supervision(options, spread.is_some() && !by_rank)?;
     if supervision.is_some() && !by_rank {
         crate::checkpoint::check_transport(transport.name)
-            .map_err(|why| stop(USAGE, format!("the job cannot be checkpointed: {why}")))?;
+            .map_err(|why| mpirun_error(USAGE, format!("the job cannot be checkpointed: {why}")))?;
     }
     let variables = decide(&mut params, transport, hosts.is_none_or(|hosts| hosts == 1))?;
     let mut env = options.env.clone();
@@ -253,7 +261,7 @@ fn launch(
         }
     }
     env.extend(environment_of(&params));
-    // Scripts read it by Open MPI's name.
+    // Scripts read the universe size by Open MPI's name.
     let universe_size = options.universe_size.unwrap_or(slots).max(size).to_string();
     env.extend(
         [UNIVERSE_SIZE_VARIABLE, "OMPI_UNIVERSE_SIZE"]
@@ -262,7 +270,7 @@ fn launch(
     Ok(Launch {
         apps,
         env,
-        hostmap: Hostmap::load(&params, prefix::find().as_deref()).map_err(|e| stop(USAGE, e))?,
+        hostmap: Hostmap::load(&params, prefix::find().as_deref()).map_err(|e| mpirun_error(USAGE, e))?,
         params,
         transport,
         output: options.output,
@@ -281,19 +289,19 @@ fn launch(
     })
 }
 
-/// Selects the modules of the job and sets the parameters that name them, where all processes have to select the same. Returns
-/// the transport, and whether checkpoints have an image of each rank.
+/// Selects the modules of the job, and sets the parameters that name them where all processes must
+/// select the same. Returns the transport, and whether checkpoints have an image of each rank.
 fn settle(
     params: &mut Params,
     ranks: u32,
     hosts: Option<usize>,
     is_back: bool,
-) -> Result<(&'static Module, bool), Stop> {
+) -> Result<(&'static Module, bool), MpirunError> {
     let names = params.cr_names();
     if names.len() < 2 {
         return settle_one(params, ranks, hosts, is_back);
     }
-    // The first that can be used, or else why the first cannot be.
+    // Takes the first module that can be used. If there is none, the error is the first module's.
     let mut refusal = None;
     for name in names {
         let mut with = params.clone();
@@ -303,35 +311,35 @@ fn settle(
                 *params = with;
                 return Ok(settled);
             }
-            Err(stop) => refusal = refusal.or(Some(stop)),
+            Err(mpirun_error) => refusal = refusal.or(Some(mpirun_error)),
         }
     }
-    Err(refusal.unwrap_or_else(|| stop(USAGE, "parameter 'cr' names no module")))
+    Err(refusal.unwrap_or_else(|| mpirun_error(USAGE, "parameter 'cr' names no module")))
 }
 
-/// As [`settle`], for a job that asks for one module of checkpoints at most.
+/// Does the same as [`settle`] for a job with at most one module for checkpoints.
 fn settle_one(
     params: &mut Params,
     ranks: u32,
     hosts: Option<usize>,
     is_back: bool,
-) -> Result<(&'static Module, bool), Stop> {
+) -> Result<(&'static Module, bool), MpirunError> {
     let transport = transport(params, ranks, hosts)?;
-    // Over other transports there is only the image of a whole tree, on one host.
+    // Over other transports only the image of a whole process tree is possible, on one host.
     let is_own = params.cr() == Some("self");
     let by_rank = is_own || transport.checkpoints && params.cr().is_some();
     let Some(rpi) = Param::find("rpi") else { return Ok((transport, by_rank)) };
     if by_rank && hosts.is_some() && params.is_default(rpi) {
-        // Agents do not select it by themselves.
+        // Agents would not select this transport by themselves.
         let source = Source::Launcher("mpirun, for checkpoints".into());
-        params.set_from("rpi", transport.name, source).map_err(|error| stop(USAGE, error))?;
+        params.set_from("rpi", transport.name, source).map_err(|error| mpirun_error(USAGE, error))?;
     } else if params.words(rpi).len() > 1 {
         set_as(params, "rpi", transport.name, "rpi")?;
     } else if params.rpi() != transport {
         set_as(params, "rpi", transport.name, "btl")?;
     }
     if let Some(cr) = params.cr() {
-        let wrong = |why: &dyn Display| stop(USAGE, format!("parameter 'cr' is '{cr}': {why}"));
+        let wrong = |why: &dyn Display| mpirun_error(USAGE, format!("parameter 'cr' is '{cr}': {why}"));
         if hosts.is_some() && !by_rank {
             return Err(wrong(&NOT_ON_HOSTS));
         }
@@ -342,28 +350,27 @@ fn settle_one(
     Ok((transport, by_rank))
 }
 
-/// Sets a parameter to a word, as if its source were that of the parameter `of`.
-fn set_as(params: &mut Params, name: &str, word: &str, of: &str) -> Result<(), Stop> {
+/// Sets a parameter to a word, with the source of the parameter `of`.
+fn set_as(params: &mut Params, name: &str, word: &str, of: &str) -> Result<(), MpirunError> {
     let source = Param::find(of).map_or(Source::Default, |of| params.source(of).clone());
-    params.set_from(name, word, source).map_err(|error| stop(USAGE, error))
+    params.set_from(name, word, source).map_err(|error| mpirun_error(USAGE, error))
 }
 
-/// What is to be done about checkpoints without being asked.
-fn supervision(options: &Options, is_spread: bool) -> Result<Option<Supervision>, Stop> {
+fn supervision(options: &LaunchOptions, is_spread: bool) -> Result<Option<Supervision>, MpirunError> {
     let found = Supervision { every: options.every, on_term: options.checkpoint_on_term };
     if found == Supervision::default() {
         return Ok(None);
     }
     if is_spread {
         let option = if found.every.is_some() { "--every" } else { "--checkpoint-on-term" };
-        return Err(stop(USAGE, format!("{option}: {NOT_ON_HOSTS}")));
+        return Err(mpirun_error(USAGE, format!("{option}: {NOT_ON_HOSTS}")));
     }
     Ok(Some(found))
 }
 
-/// Takes the transport for the fabric of this host, if there is one of a higher priority than sockets
-/// and no transport is named. The job is on several hosts.
-fn take_suited(params: &mut Params) -> Result<(), Stop> {
+/// Takes the transport of this host's fabric for a job on several hosts, if its priority is above
+/// that of sockets and no parameter names a transport.
+fn take_suited(params: &mut Params) -> Result<(), MpirunError> {
     let is_set =
         |name: &&str| Param::find(name).is_some_and(|param| !matches!(params.source(param), Source::Default));
     if params.cr().is_some() || ["rpi", "btl", "pml", "mtl"].iter().any(is_set) {
@@ -378,23 +385,23 @@ fn take_suited(params: &mut Params) -> Result<(), Stop> {
         Some((module.name, why))
     });
     let Some((name, why)) = suited else { return Ok(()) };
-    params.set_from("rpi", name, Source::Launcher(why)).map_err(|error| stop(USAGE, error))
+    params.set_from("rpi", name, Source::Launcher(why)).map_err(|error| mpirun_error(USAGE, error))
 }
 
-/// Selects the way of messages. Whether there is a network is only looked at if it is needed.
-fn transport(params: &Params, ranks: u32, hosts: Option<usize>) -> Result<&'static Module, Stop> {
+/// Selects the transport. The network is searched only if the transport needs it.
+fn transport(params: &Params, ranks: u32, hosts: Option<usize>) -> Result<&'static Module, MpirunError> {
     let is_here = hosts.is_none();
     let nodes = match hosts {
         Some(hosts) => (hosts > 1).then_some(NodeCount::Hosts(hosts)),
         None => NodeCount::virtual_ones(params, Some(ranks)),
     };
     let mut job = Job { ranks: Some(ranks), nodes, ..Job::default() };
-    let wrong = |error: SelectError| stop(USAGE, error);
+    let wrong = |error: SelectError| mpirun_error(USAGE, error);
     let chosen = params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport();
     let no_network = || launch::network(params).err().map(|error| error.to_string());
     match chosen.needs {
         Supplies::Listeners if is_here => job.no_sockets = no_network(),
-        // Daemons of one node need no network.
+        // The daemons of one node need no network.
         Supplies::Daemons if is_here && nodes.is_some() => job.no_daemons = no_network(),
         _ if is_here && nodes.is_some() => job.no_sockets = no_network(),
         _ => {}
@@ -402,14 +409,16 @@ fn transport(params: &Params, ranks: u32, hosts: Option<usize>) -> Result<&'stat
     Ok(params.select(&job, ThreadLevel::Single).map_err(wrong)?.transport())
 }
 
-/// Sets the parameters that the transport wants to be the same in all ranks, and returns the variables that they get for it.
+/// Sets the parameters that must be the same in all ranks for this transport, and returns the
+/// environment variables that it needs.
 fn decide(
     params: &mut Params,
     transport: &Module,
     is_one_host: bool,
-) -> Result<Vec<(&'static str, &'static str)>, Stop> {
+) -> Result<Vec<(&'static str, &'static str)>, MpirunError> {
     let Some(made) = Constructor::of(transport) else { return Ok(Vec::new()) };
-    let wrong = |why: String| stop(USAGE, format!("no transport '{}' for this job: {why}", transport.name));
+    let wrong =
+        |why: String| mpirun_error(USAGE, format!("no transport '{}' for this job: {why}", transport.name));
     let Decided { params: values, variables, remarks } = (made.decide)(params, is_one_host).map_err(wrong)?;
     for remark in remarks {
         oxmpi_sys::complain!("mpirun: {remark}");
@@ -419,12 +428,12 @@ fn decide(
             continue;
         }
         let source = Source::Launcher(format!("mpirun, for the transport '{}'", transport.name));
-        params.set_from(name, &value, source).map_err(|error| stop(USAGE, error))?;
+        params.set_from(name, &value, source).map_err(|error| mpirun_error(USAGE, error))?;
     }
     Ok(variables)
 }
 
-/// Acts as the agent that `mpirun` on another host starts here.
+/// Runs as the agent that `mpirun` on another host starts here.
 pub(crate) fn agent() -> i32 {
     let restore = crate::checkpoint::restore_here;
     let setup = Setup {
@@ -446,7 +455,6 @@ pub(crate) fn agent() -> i32 {
     }
 }
 
-/// Finds a program that a process of the job wants to spawn.
 fn find_program(wanted: &ProgramSearch<'_>) -> Result<PathBuf, String> {
     if let Some(hosts) = wanted.hosts
         && let Some(host) = hosts::Hosts::of_list(hosts)?.elsewhere()
@@ -459,21 +467,21 @@ fn find_program(wanted: &ProgramSearch<'_>) -> Result<PathBuf, String> {
 
 fn not_here(host: &str) -> String {
     format!(
-        "host '{host}' is none of the job's, which is on this machine alone ('{}'): start the job on both (--host), leave the host \
-         out, or say 'localhost'",
+        "host '{host}' is not a host of the job, which is on this machine alone ('{}'): start the job on both (--host), leave the host \
+         out, or write 'localhost'",
         host::name()
     )
 }
 
-/// The time that the job has: by the option, or by the variable that other launchers know as well.
-fn timeout(options: &Options) -> Result<Option<Duration>, Stop> {
+/// The time limit of the job: from the option, or from the variable that other launchers also read.
+fn timeout(options: &LaunchOptions) -> Result<Option<Duration>, MpirunError> {
     let variable = std::env::var("MPIEXEC_TIMEOUT").ok().filter(|text| !text.is_empty());
     match (options.timeout, variable) {
         (Some(time), _) => Ok(Some(time)),
         (None, None) => Ok(None),
         (None, Some(text)) => match options::timeout(&text) {
             Some(time) => Ok(Some(time)),
-            None => Err(stop(
+            None => Err(mpirun_error(
                 USAGE,
                 format!("environment variable MPIEXEC_TIMEOUT: '{text}' is not {}", options::TIMEOUT_WANTED),
             )),
@@ -481,7 +489,8 @@ fn timeout(options: &Options) -> Result<Option<Duration>, Stop> {
     }
 }
 
-/// Says which files were left out, which parameters have no effect, and which variables for Open MPI were perhaps meant for OxMPI.
+/// Reports files that could not be read, parameters without effect, and variables for Open MPI that
+/// were perhaps meant for OxMPI.
 fn warn(found: &Found) {
     let unread = found.unread.iter().map(|unread| format!("{unread}: the job runs without it"));
     let no_effect = found.no_effect.iter().map(ToString::to_string);
@@ -501,8 +510,8 @@ fn warn(found: &Found) {
     }
 }
 
-/// The files that the command line names, the weakest first.
-fn profiles(options: &Options) -> Result<Vec<Profile>, Stop> {
+/// The parameter files of the command line, the weakest first.
+fn profiles(options: &LaunchOptions) -> Result<Vec<Profile>, MpirunError> {
     let home = std::env::var_os("HOME");
     let search = profile::search_path(home.as_deref(), prefix::find().as_deref());
     let files = options.tune.iter().chain(&options.am).rev();
@@ -512,25 +521,24 @@ fn profiles(options: &Options) -> Result<Vec<Profile>, Stop> {
         return Ok(read.into_iter().flatten().collect());
     }
     let texts = failed.into_iter().rev().filter_map(Result::err).map(|error| error.to_string());
-    Err(Stop { texts: texts.collect(), code: USAGE })
+    Err(MpirunError { texts: texts.collect(), code: USAGE })
 }
 
-/// Sets the variables of files, unless the command line sets them itself.
-fn export(options: &mut Options, profiles: &[Profile]) {
+/// Adds the variables that files set. Variables of the command line are stronger.
+fn export(options: &mut LaunchOptions, profiles: &[Profile]) {
     let all = profiles.iter().flat_map(|profile| profile.variables(own_variable));
     let mut env: Vec<(OsString, OsString)> = all.map(|(name, value)| (name.into(), value.into())).collect();
     env.append(&mut options.env);
     options.env = env;
 }
 
-/// The value of a variable of this process.
 fn own_variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// The parameters that the ranks will see: those of files and the environment, changed by `-x`, by the files of the command
-/// line and by `--mca`.
-fn params(options: &Options, profiles: &[Profile]) -> Result<Found, Stop> {
+/// The parameters that the ranks will see: those of files and the environment, changed by `-x`, by
+/// the files of the command line and by `--mca`.
+fn params(options: &LaunchOptions, profiles: &[Profile]) -> Result<Found, MpirunError> {
     let changed = options.env.iter().map(|(key, _)| key);
     let inherited: Vec<_> =
         std::env::vars_os().filter(|(key, _)| !changed.clone().any(|c| c == key)).collect();
@@ -544,23 +552,22 @@ fn params(options: &Options, profiles: &[Profile]) -> Result<Found, Stop> {
     if found.errors.is_empty() {
         return Ok(found);
     }
-    Err(Stop { texts: found.errors.iter().map(ToString::to_string).collect(), code: USAGE })
+    Err(MpirunError { texts: found.errors.iter().map(ToString::to_string).collect(), code: USAGE })
 }
 
-/// Finds errors in the choice of algorithms before there are ranks, which would find them all at once. A rules file that is
-/// to be looked for in other directories is left to them.
-fn check_tuned(options: &Options, params: &Params) -> Result<(), Stop> {
+/// Reports errors in the choice of algorithms once, before each rank would. A relative rules file
+/// is left to the ranks if they run in other directories.
+fn check_tuned(options: &LaunchOptions, params: &Params) -> Result<(), MpirunError> {
     let is_here = options.programs.iter().all(|program| program.directory.is_none());
-
     let read = |file: &str| match Path::new(file).is_absolute() || is_here {
         true => crate::collectives::read_rules(file),
         false => Ok(b"0".to_vec()),
     };
-    Settings::new(params, read).map(drop).map_err(|error| stop(USAGE, error))
+    Settings::new(params, read).map(drop).map_err(|error| mpirun_error(USAGE, error))
 }
 
-/// What the ranks have to be told in their environment: the command line and the files, which are read here once, and
-/// what they may not inherit.
+/// The environment variables that carry the parameters to the ranks. Parameter files are read here
+/// once; the ranks read none.
 fn environment_of(params: &Params) -> Vec<(OsString, OsString)> {
     let all: Vec<_> = params
         .iter()
@@ -577,9 +584,13 @@ fn environment_of(params: &Params) -> Vec<(OsString, OsString)> {
     [files, sources].into_iter().chain(values).collect()
 }
 
-fn app(program: &Program, options: &Options, universe: Option<&Universe>) -> Result<App, Stop> {
+fn app(
+    program: &ProgramOptions,
+    options: &LaunchOptions,
+    universe: Option<&Universe>,
+) -> Result<App, MpirunError> {
     let directory = program.directory.as_ref().map(|directory| {
-        let bad = |why: &dyn Display| stop(USAGE, format!("-wdir {}: {why}", directory.display()));
+        let bad = |why: &dyn Display| mpirun_error(USAGE, format!("-wdir {}: {why}", directory.display()));
         match std::fs::canonicalize(directory) {
             Ok(found) if found.is_dir() => Ok(found),
             Ok(_) => Err(bad(&"it is not a directory")),
@@ -588,7 +599,7 @@ fn app(program: &Program, options: &Options, universe: Option<&Universe>) -> Res
     });
     let directory = directory.transpose()?;
     let path = Search { path: program.path.as_deref(), directory: directory.as_deref() };
-    let path = path.find(&program.words[0]).map_err(|(text, code)| stop(code, text))?;
+    let path = path.find(&program.words[0]).map_err(|(text, code)| mpirun_error(code, text))?;
     let inherit = program.inherit.as_ref().unwrap_or(&options.inherit);
     let inherits = |name: &OsString| match inherit {
         Inherit::All => true,
@@ -605,16 +616,13 @@ fn app(program: &Program, options: &Options, universe: Option<&Universe>) -> Res
     })
 }
 
-/// Where to look for programs.
 struct Search<'a> {
-    /// Directories before those of PATH.
     path: Option<&'a OsStr>,
-    /// Where the program will be started.
     directory: Option<&'a Path>,
 }
 
 impl Search<'_> {
-    /// The file that a shell would run for `name`; if there is none, the complaint and the exit code.
+    /// The file that a shell would run for `name`. An error has the message and the exit code.
     fn find(&self, name: &OsStr) -> Result<PathBuf, (String, i32)> {
         let shown = name.display();
         if name.as_encoded_bytes().contains(&b'/') {
@@ -647,13 +655,13 @@ impl Search<'_> {
         ))
     }
 
-    /// A relative path counts from where the program is started, and then from here.
+    /// Resolves a relative path from the program's working directory, and then from this one.
     fn beside_directory(&self, name: &OsStr) -> PathBuf {
         let there = self.directory.map(|directory| directory.join(name)).filter(|path| path.exists());
         there.unwrap_or_else(|| self.absolute(PathBuf::from(name)))
     }
 
-    /// A path that still holds in another directory, if there is one.
+    /// Makes a path absolute if the program runs in another directory.
     fn absolute(&self, path: PathBuf) -> PathBuf {
         match self.directory {
             Some(_) => std::path::absolute(&path).unwrap_or(path),

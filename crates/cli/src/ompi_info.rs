@@ -1,5 +1,5 @@
-//! `ompi_info` and `laminfo`: what `oxmpi info` knows, asked and answered as by the commands of these names in Open MPI and
-//! LAM/MPI.
+//! `ompi_info` and `laminfo`: the facts of `oxmpi info`, with the options and the output of the
+//! commands of these names in Open MPI and LAM/MPI.
 
 use std::ffi::OsString;
 
@@ -12,7 +12,7 @@ use oxmpi_param::{Level, Param};
 
 use crate::prefix;
 
-/// The names that this answers to.
+/// The names of this command.
 pub(crate) const NAMES: [&str; 2] = ["ompi_info", "laminfo"];
 
 pub(crate) const HELP: &str = "\
@@ -29,9 +29,8 @@ ompi_info, laminfo: what this installation of OxMPI is, in the words of Open MPI
 One dash is as good as two. 'oxmpi info --help' has more.
 ";
 
-/// What is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Asked {
+struct ListOptions {
     all: bool,
     parsable: bool,
     version: bool,
@@ -39,11 +38,12 @@ struct Asked {
     params: Vec<(String, String)>,
 }
 
-/// A framework and a component of it that a parameter belongs to.
-type Place = (&'static str, &'static str);
+/// A framework and the component of it that a parameter belongs to.
+type Component = (&'static str, &'static str);
 
-/// Where parameters that are no transport's belong, by the beginnings of their names; the first that fits.
-const PLACES: &[(&str, &[Place])] = &[
+/// The components of parameters that belong to no transport, by the beginnings of their names. The
+/// first match counts.
+const COMPONENTS: &[(&str, &[Component])] = &[
     ("btl_tcp_", &[("btl", "tcp"), ("rpi", "tcp")]),
     ("shm_", &[("rpi", "shm"), ("btl", "sm")]),
     ("single_copy", &[("rpi", "shm"), ("btl", "sm")]),
@@ -59,42 +59,41 @@ const PLACES: &[(&str, &[Place])] = &[
     ("", &[("mpi", "base")]),
 ];
 
-fn places(param: &Param) -> Vec<Place> {
+fn components(param: &Param) -> Vec<Component> {
     if let Some(module) = Module::of_param(param) {
-        return places_of(module);
+        return components_of(module);
     }
-    let found = PLACES.iter().find(|(start, _)| param.name.starts_with(start));
-    found.map_or(Vec::new(), |(_, places)| places.to_vec())
+    let found = COMPONENTS.iter().find(|(start, _)| param.name.starts_with(start));
+    found.map_or(Vec::new(), |(_, components)| components.to_vec())
 }
 
-/// Where the parameters of a transport belong: to it, and to the one that Open MPI knows.
-fn places_of(module: &'static Module) -> Vec<Place> {
+/// The components of a transport's parameters: its own, and the one of Open MPI.
+fn components_of(module: &'static Module) -> Vec<Component> {
     let btl = module.btl.names.first().filter(|_| module.btl.left == BtlRule::Always);
     [("rpi", module.name)].into_iter().chain(btl.map(|name| ("btl", *name))).collect()
 }
 
-/// Answers and returns the exit code.
 pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
     let words: Vec<String> = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     if words.iter().any(|word| matches!(word.as_str(), "--help" | "-help" | "-h")) {
         crate::say(HELP);
         return 0;
     }
-    let asked = match parse(&words).and_then(|asked| check(&asked).map(|()| asked)) {
-        Ok(asked) => asked,
+    let options = match parse(&words).and_then(|options| check(&options).map(|()| options)) {
+        Ok(options) => options,
         Err(text) => {
             oxmpi_sys::complain!("{name}: {text} ('{name} --help' explains)");
             return 2;
         }
     };
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
-    crate::say(&answer(&asked, &found.params));
+    crate::say(&answer(&options, &found.params));
     found.unread.iter().for_each(|unread| oxmpi_sys::complain!("{name}: warning: {unread}: it is left out"));
     found.errors.iter().for_each(|error| oxmpi_sys::complain!("{name}: {error}"));
     i32::from(!found.errors.is_empty())
 }
 
-fn parse(words: &[String]) -> Result<Asked, String> {
+fn parse(words: &[String]) -> Result<ListOptions, String> {
     const KNOWN: [&str; 9] = [
         "--all",
         "--a",
@@ -106,22 +105,22 @@ fn parse(words: &[String]) -> Result<Asked, String> {
         "--version",
         "--help",
     ];
-    let mut asked = Asked::default();
+    let mut options = ListOptions::default();
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let bare = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).unwrap_or_default();
         let mut next = |what| words.next().cloned().ok_or_else(|| format!("{word} needs {what} after it"));
         match bare {
-            "all" | "a" => asked.all = true,
-            "parsable" | "parseable" => asked.parsable = true,
-            "version" | "V" => asked.version = true,
+            "all" | "a" => options.all = true,
+            "parsable" | "parseable" => options.parsable = true,
+            "version" | "V" => options.version = true,
             "param" | "params" => {
-                asked.params.push((next("FRAMEWORK and COMPONENT")?, next("COMPONENT")?));
+                options.params.push((next("FRAMEWORK and COMPONENT")?, next("COMPONENT")?));
             }
             "level" => {
                 let level = next("a number from 1 to 9")?;
                 let number = level.parse().ok().filter(|n| (1..=9).contains(n));
-                asked.level = Some(number.ok_or(format!("{word} {level}: not a number from 1 to 9"))?);
+                options.level = Some(number.ok_or(format!("{word} {level}: not a number from 1 to 9"))?);
             }
             _ => {
                 let hint = nearest(word, KNOWN).map(|near| format!("; did you mean '{near}'?"));
@@ -129,16 +128,16 @@ fn parse(words: &[String]) -> Result<Asked, String> {
             }
         }
     }
-    Ok(asked)
+    Ok(options)
 }
 
-/// Whether there are such frameworks and components.
-fn check(asked: &Asked) -> Result<(), String> {
-    let all: Vec<Place> = {
-        let others = PLACES.iter().flat_map(|(_, places)| *places).copied();
-        Module::all().iter().flat_map(|module| places_of(module)).chain(others).collect()
+/// Checks that the frameworks and components exist.
+fn check(options: &ListOptions) -> Result<(), String> {
+    let all: Vec<Component> = {
+        let others = COMPONENTS.iter().flat_map(|(_, components)| *components).copied();
+        Module::all().iter().flat_map(|module| components_of(module)).chain(others).collect()
     };
-    for (framework, component) in &asked.params {
+    for (framework, component) in &options.params {
         if framework != "all" && !all.iter().any(|(known, _)| known == framework) {
             return Err(unknown("framework", framework, all.iter().map(|(known, _)| *known)));
         }
@@ -159,43 +158,42 @@ fn unknown(what: &str, word: &str, known: impl Iterator<Item = &'static str>) ->
     format!("there is no {what} '{word}'{} (there are {})", hint.unwrap_or_default(), known.join(", "))
 }
 
-fn answer(asked: &Asked, params: &Params) -> String {
+fn answer(options: &ListOptions, params: &Params) -> String {
     const VERSION: &str = env!("CARGO_PKG_VERSION");
-    let is_basic = asked.all || (asked.params.is_empty() && !asked.version);
+    let is_basic = options.all || (options.params.is_empty() && !options.version);
     let mut out = String::new();
-    if asked.version || is_basic {
-        out += &match asked.parsable {
+    if options.version || is_basic {
+        out += &match options.parsable {
             true => format!("ompi:version:full:{VERSION}\n"),
             false if is_basic => line("OxMPI", VERSION),
             false => format!("OxMPI v{VERSION}\n"),
         };
     }
     if is_basic {
-        out += &basic(asked.parsable, params);
+        out += &basic(options.parsable, params);
     }
-    let limit = asked.level.unwrap_or(if asked.all { 9 } else { 1 });
+    let limit = options.level.unwrap_or(if options.all { 9 } else { 1 });
     let everything = [("all".to_string(), "all".to_string())];
-    let wanted = if asked.all && asked.params.is_empty() { &everything[..] } else { &asked.params };
+    let wanted = if options.all && options.params.is_empty() { &everything[..] } else { &options.params };
     let mut hidden = 0;
     for param in Param::all() {
-        let is_wanted = |(framework, component): &Place| {
+        let is_wanted = |(framework, component): &Component| {
             wanted.iter().any(|(f, c)| (f == "all" || f == framework) && (c == "all" || c == component))
         };
-        let Some(place) = places(param).into_iter().find(|place| is_wanted(place)) else { continue };
+        let Some(place) = components(param).into_iter().find(|place| is_wanted(place)) else { continue };
         if level(param.level).0 > limit {
             hidden += 1;
         } else {
             out +=
-                &if asked.parsable { parsable(place, param, params) } else { pretty(place, param, params) };
+                &if options.parsable { parsable(place, param, params) } else { pretty(place, param, params) };
         }
     }
-    if hidden > 0 && !asked.parsable {
+    if hidden > 0 && !options.parsable {
         out += &line("", &format!("({hidden} more with --level 9)"));
     }
     out
 }
 
-/// Directory, interface and modules.
 fn basic(is_parsable: bool, params: &Params) -> String {
     let prefix = prefix::find().map_or("not installed".into(), |prefix| prefix.display().to_string());
     let facts = [
@@ -228,11 +226,11 @@ fn basic(is_parsable: bool, params: &Params) -> String {
     out
 }
 
-/// What a module has to do with checkpoints, as the guide has it in the summary of each.
+/// The part of a module in checkpoints, as in the guide's summary of each module.
 fn checkpoints(row: &ModuleRow) -> &'static str {
     match (row.framework, row.checkpoints) {
         (Framework::Rpi, false) if Module::named(row.name).is_some_and(|module| !module.images) => "no",
-        // Whoever does not take part is in an image of all processes.
+        // An image of all processes contains these modules too.
         (Framework::Between, _) | (_, false) => "whole jobs on one host",
         (_, true) => "yes",
     }
@@ -243,7 +241,7 @@ fn line(name: &str, text: &str) -> String {
     format!("{name:>22}{colon} {text}\n")
 }
 
-/// The level as a number of Open MPI's nine, and its name.
+/// The level as one of Open MPI's nine, and its name.
 fn level(level: Level) -> (u8, &'static str) {
     match level {
         Level::User => (1, "user/basic"),
@@ -262,7 +260,7 @@ fn kind(param: &Param) -> &'static str {
     }
 }
 
-fn pretty((framework, component): Place, param: &Param, params: &Params) -> String {
+fn pretty((framework, component): Component, param: &Param, params: &Params) -> String {
     let (number, name) = level(param.level);
     let mut out = line(
         &format!("MCA {framework} {component}"),
@@ -281,7 +279,7 @@ fn pretty((framework, component): Place, param: &Param, params: &Params) -> Stri
     out
 }
 
-fn parsable((framework, component): Place, param: &Param, params: &Params) -> String {
+fn parsable((framework, component): Component, param: &Param, params: &Params) -> String {
     let start = format!("mca:{framework}:{component}:param:{}", param.name);
     let (number, _) = level(param.level);
     let status = if param.change == oxmpi_param::Change::Never { "read-only" } else { "writeable" };
@@ -304,7 +302,7 @@ fn parsable((framework, component): Place, param: &Param, params: &Params) -> St
     out
 }
 
-/// A field with a colon in it stands between quotes, as in Open MPI.
+/// Quotes a field with a colon, as Open MPI does.
 fn escaped(text: &str) -> String {
     if text.contains(':') { format!("\"{}\"", text.replace('"', "\\\"")) } else { text.to_string() }
 }
@@ -313,18 +311,18 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn ask(line: &str) -> Result<Asked, String> {
+    fn parsed(line: &str) -> Result<ListOptions, String> {
         let words: Vec<String> = line.split_whitespace().map(String::from).collect();
-        parse(&words).and_then(|asked| check(&asked).map(|()| asked))
+        parse(&words).and_then(|options| check(&options).map(|()| options))
     }
 
-    fn told(line: &str) -> String {
-        answer(&ask(line).unwrap(), &Params::default())
+    fn output(line: &str) -> String {
+        answer(&parsed(line).unwrap(), &Params::default())
     }
 
     #[test]
     fn parameters_are_found_by_framework_component_and_level() {
-        let text = told("--param btl tcp");
+        let text = output("--param btl tcp");
         assert!(text.contains(
             "MCA btl tcp: parameter \"btl_tcp_if_include\" (current value: \"\", data source: default,"
         ));
@@ -333,9 +331,9 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("more with --level 9)"), "{text}");
-        assert!(told("-param rpi tcp --level 9").contains("level: 4 tuner/basic, type: size_t"));
+        assert!(output("-param rpi tcp --level 9").contains("level: 4 tuner/basic, type: size_t"));
         let count = |text: &str| text.matches("\nmca:").count() + 1;
-        let all = told("--param all all --level 9 --parsable");
+        let all = output("--param all all --level 9 --parsable");
         assert!(count(&all) > 6 * Param::all().len(), "{}", count(&all));
         assert!(all.contains("mca:rpi:base:param:rpi:enumerator:value:1:tcp\n"), "{all}");
         assert!(all.contains("param:mpi_abort_on_non_zero_status:enumerator:value:1:true\n"), "{all}");
@@ -346,14 +344,14 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_told_and_wrong_words_are_refused() {
-        assert_eq!(told("--version"), concat!("OxMPI v", env!("CARGO_PKG_VERSION"), "\n"));
+    fn other_options_print_and_wrong_words_are_refused() {
+        assert_eq!(output("--version"), concat!("OxMPI v", env!("CARGO_PKG_VERSION"), "\n"));
         let levels = "MPI_THREAD_SINGLE to MPI_THREAD_MULTIPLE, checkpoint/restart";
         let line = format!("MCA rpi: shm (priority 60, {levels}: whole jobs on one host)\n");
-        assert!(told("").contains(&line));
-        assert!(told("-parsable").contains("mca:rpi:crtcp:checkpoint_restart:yes\n"));
-        assert!(told("-a").contains("parameter \"wait_yields\""));
-        assert!(told("-parseable").contains("mca:rpi:tcp:version:"));
+        assert!(output("").contains(&line));
+        assert!(output("-parsable").contains("mca:rpi:crtcp:checkpoint_restart:yes\n"));
+        assert!(output("-a").contains("parameter \"wait_yields\""));
+        assert!(output("-parseable").contains("mca:rpi:tcp:version:"));
         for (line, text) in [
             ("--param btl", "--param needs COMPONENT after it"),
             ("--param blt tcp", "no framework 'blt'; did you mean 'btl'?"),
@@ -365,7 +363,7 @@ mod tests {
             ("--parm", "did you mean '--param'?"),
             ("btl", "unknown word 'btl'"),
         ] {
-            assert!(ask(line).unwrap_err().contains(text), "{line}: {:?}", ask(line));
+            assert!(parsed(line).unwrap_err().contains(text), "{line}: {:?}", parsed(line));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `oxmpi man PAGE` and `oxmpi completions SHELL`: manual pages and completions for shells, made from the tables of options
-//! and of parameters. The installer writes them to `share/`.
+//! `oxmpi man PAGE` and `oxmpi completions SHELL`: manual pages and completions for shells, made
+//! from the tables of options and of parameters. The installer writes them to `share/`.
 
 mod completions;
 mod roff;
@@ -11,13 +11,11 @@ use oxmpi_param::{Level, Param};
 
 use crate::mpirun::{Chapter, chapters};
 use crate::wrapper;
-use roff::Page;
+use roff::RoffPage;
 
-/// The pages, with their sections of the manual.
 const PAGES: [(&str, &str); 4] = [("mpirun", "1"), ("mpicc", "1"), ("oxmpi", "1"), ("oxmpi-params", "7")];
 const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
-/// Answers `oxmpi man PAGE`, the page as roff.
 pub(crate) fn man(args: &[OsString]) -> i32 {
     print("man", args, &PAGES.map(|(name, _)| name), |name| match name {
         "mpirun" => mpirun(),
@@ -27,7 +25,6 @@ pub(crate) fn man(args: &[OsString]) -> i32 {
     })
 }
 
-/// Answers `oxmpi completions SHELL`.
 pub(crate) fn completions(args: &[OsString]) -> i32 {
     print("completions", args, &SHELLS, |shell| match shell {
         "bash" => completions::bash(),
@@ -53,7 +50,7 @@ fn print(word: &str, args: &[OsString], known: &[&str], make: impl Fn(&str) -> S
 }
 
 fn mpirun() -> String {
-    let mut page = Page::new("mpirun", "1", "start the ranks of an MPI job");
+    let mut page = RoffPage::new("mpirun", "1", "start the ranks of an MPI job");
     page.heading("SYNOPSIS");
     page.literal(crate::mpirun::SYNOPSIS.trim_start_matches("Usage: "));
     page.heading("DESCRIPTION");
@@ -70,7 +67,7 @@ fn mpirun() -> String {
 }
 
 fn mpicc() -> String {
-    let mut page = Page::new("mpicc", "1", "compile programs that use MPI");
+    let mut page = RoffPage::new("mpicc", "1", "compile programs that use MPI");
     page.heading("SYNOPSIS");
     page.literal("mpicc ARGUMENTS OF THE COMPILER\nmpicxx, mpic++, mpiCC ARGUMENTS OF THE COMPILER");
     page.heading("DESCRIPTION");
@@ -79,7 +76,7 @@ fn mpicc() -> String {
 }
 
 fn oxmpi() -> String {
-    let mut page = Page::new("oxmpi", "1", "explain this installation of OxMPI");
+    let mut page = RoffPage::new("oxmpi", "1", "explain this installation of OxMPI");
     page.heading("SYNOPSIS");
     page.literal(
         "oxmpi WORD ...\nompi_info ...\nlaminfo ...\nlamboot, lamnodes, lamexec, lamhalt ...\n\
@@ -109,7 +106,7 @@ fn oxmpi() -> String {
 }
 
 fn params() -> String {
-    let mut page = Page::new("oxmpi-params", "7", "the parameters of OxMPI");
+    let mut page = RoffPage::new("oxmpi-params", "7", "the parameters of OxMPI");
     page.heading("DESCRIPTION");
     let parameters = chapters().into_iter().find(|chapter| chapter.heading == "Parameters");
     page.text(parameters.map_or("", |chapter| chapter.text));
@@ -174,7 +171,7 @@ mod tests {
         }
     }
 
-    /// What bash would offer for the last of these words.
+    /// The words that bash offers for the last of `words`.
     fn offered(words: &[&str]) -> Vec<String> {
         let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
         let script = format!(
@@ -198,7 +195,7 @@ mod tests {
         let transports: Vec<_> = Module::all().iter().map(|module| module.name).collect();
         assert_eq!(offered(&["mpirun", "--mca", "rpi", ""]), transports);
         assert_eq!(offered(&["mpirun", "--bind-to", "h"]), ["hwthread"]);
-        // Behind the program all words are the program's.
+        // Words behind the program are its arguments.
         assert_eq!(offered(&["mpirun", "-n", "4", "program", "--tag"]), [""]);
     }
 }

@@ -1,4 +1,4 @@
-//! `oxmpi quiesce`: lets the messages of a running job stand still for a moment.
+//! `oxmpi quiesce`: quiesces the messages of a running job for a moment.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use crate::mpirun::{TIMEOUT_WANTED, seconds};
 pub(crate) const HELP: &str = "\
 oxmpi quiesce PID: end all connections of a running job, and let it make them again
 
-      --timeout SECONDS         how long it may take (60): until each rank has called MPI
+      --timeout SECONDS         the longest wait (60) until each rank has called MPI
 
 PID is the process number of its mpirun, which was started with '--mca rpi crtcp'. When each rank has called MPI for the next
 time, no message is on its way any more; then all connections and listening sockets are closed, and made anew where they
 are needed. The program notices nothing but the time.
-The exit code is 0 when that is done, and then a line says how long it took; mpirun says the same on its standard error. It is 1
-with the reason if there is no such job, if it cannot do that, or if a rank has not called MPI in time.
+The exit code is 0 on success; then a line says how long it took, and mpirun says the same on its standard error. The exit code
+is 1, with the reason, if there is no such job, if it cannot do that, or if a rank has not called MPI in time.
 ";
 
-/// How long a rank may compute without calling MPI, if nothing else is said.
+/// The default for the time that a rank may compute without calling MPI.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Answers `oxmpi quiesce ARGS`: 1 if the messages have not stood still, 2 if the question is wrong.
+/// Runs `oxmpi quiesce ARGS`. Returns 1 if the job did not become quiet, 2 if an argument is wrong.
 pub(crate) fn main(args: &[OsString]) -> i32 {
     answer("quiesce", HELP, try_quiesce(args))
 }

@@ -1,7 +1,7 @@
-//! `oxmpi uninstall`: removes what the installation has put below its prefix, and nothing else.
+//! `oxmpi uninstall`: removes the files of the installation below its prefix, and nothing else.
 //!
-//! The installer has left a list (`cargo xtask install` says how it is written). A file that somebody has changed, such as the
-//! parameters for all users, stays, and so does each directory that is not empty or that was there before.
+//! The installer leaves a list (`cargo xtask install` describes its format). Changed configuration
+//! files stay, and so do directories that are not empty or older than the installation.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::prefix;
 
-/// Where the list is, below the prefix.
+/// The path of the list below the prefix.
 const FILE: &str = "share/oxmpi/installed";
 
 const HELP: &str = "\
@@ -21,18 +21,15 @@ oxmpi uninstall: remove what the installation has put below its prefix
 A file of parameters for all users that somebody has changed stays.
 ";
 
-/// What a line of the list says.
+/// A line of the list.
 #[derive(Debug, PartialEq, Eq)]
 enum InstalledPath {
-    /// A file or a link.
     File(PathBuf),
-    /// A file that stays if it has another content than that of so many bytes with this number.
+    /// A file that is removed only if its content has this length in bytes and this hash.
     Config(PathBuf, u64, u64),
-    /// A directory that was made for the installation.
     Directory(PathBuf),
 }
 
-/// Answers `oxmpi uninstall`.
 pub(crate) fn main(words: &[&str]) -> i32 {
     let lists = match words {
         [] => false,
@@ -42,7 +39,7 @@ pub(crate) fn main(words: &[&str]) -> i32 {
             return 0;
         }
         [wrong, ..] => {
-            oxmpi_sys::complain!("oxmpi uninstall: '{wrong}' is no option of its ('oxmpi uninstall --help')");
+            oxmpi_sys::complain!("oxmpi uninstall: unknown option '{wrong}' ('oxmpi uninstall --help')");
             return 2;
         }
     };
@@ -61,12 +58,11 @@ pub(crate) fn main(words: &[&str]) -> i32 {
     }
 }
 
-/// The prefix and what was installed there.
 fn entries() -> Result<(PathBuf, Vec<InstalledPath>), String> {
     let prefix = prefix::find().ok_or("this program is not in PREFIX/bin, so nothing was installed")?;
     let list = prefix.join(FILE);
     let text = oxmpi_param::file::read_text(&list).map_err(|error| {
-        format!("{}: {error}; without this list of the installer nobody knows what to remove", list.display())
+        format!("{}: {error}; this list of the installer says what to remove", list.display())
     })?;
     let entries = text.lines().map(|line| {
         InstalledPath::read(line)
@@ -79,11 +75,11 @@ impl InstalledPath {
     fn read(line: &str) -> Option<InstalledPath> {
         let (word, rest) = line.split_once(' ')?;
         let below = |name: &str| {
-            // Nothing outside of the prefix is ours, whatever the list says.
+            // A damaged list must not remove files outside of the prefix.
             let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_)) || name == ".";
             let path = Path::new(name);
             let is_below = !name.is_empty() && path.components().all(is_plain);
-            // The prefix itself, as remove_dir(2) takes it.
+            // remove_dir(2) on the joined path then removes the prefix itself.
             is_below.then(|| if name == "." { PathBuf::new() } else { path.to_owned() })
         };
         match word {
@@ -108,7 +104,7 @@ impl InstalledPath {
     }
 }
 
-/// Whether it is there, and as the installation has left it.
+/// Whether the path exists as the installation has left it.
 fn is_ours(prefix: &Path, entry: &InstalledPath) -> bool {
     let path = prefix.join(entry.path());
     match entry {
@@ -124,7 +120,7 @@ fn remove(prefix: &Path, entries: &[InstalledPath]) -> i32 {
     let mut failed = 0;
     let mut files = 0;
     let ours = || entries.iter().filter(|entry| is_ours(prefix, entry));
-    // The list last, so that one that is interrupted can be called again.
+    // The list is removed last, so that an interrupted run can be repeated.
     let (last, others): (Vec<&InstalledPath>, Vec<&InstalledPath>) = ours()
         .filter(|entry| !matches!(entry, InstalledPath::Directory(_)))
         .partition(|entry| entry.path() == Path::new(FILE));
@@ -146,10 +142,10 @@ fn remove(prefix: &Path, entries: &[InstalledPath]) -> i32 {
         .filter(|entry| matches!(entry, InstalledPath::Directory(_)))
         .map(InstalledPath::path)
         .collect();
-    // Those within others first.
+    // Subdirectories come before their parents.
     directories.sort_by_key(|path| std::cmp::Reverse(path.components().count()));
     for path in directories {
-        // One that has something else in it is not empty, and stays.
+        // A directory with other files in it is not empty, and stays.
         match fs::remove_dir(prefix.join(path)) {
             Err(error) if is_reported(&error) => {
                 failed += 1;
@@ -168,12 +164,11 @@ fn remove(prefix: &Path, entries: &[InstalledPath]) -> i32 {
     i32::from(failed > 0)
 }
 
-/// Whether it is worth a complaint that a directory stays.
+/// Whether a directory that stays is an error.
 fn is_reported(error: &io::Error) -> bool {
     !matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotFound)
 }
 
-/// FNV-1a, as the installer computes it.
 fn hash(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -1,6 +1,6 @@
-//! The first words of `oxmpi`.
+//! The subcommands of `oxmpi`.
 
-/// All that a person may type first: what a misspelt word is compared with, and what a shell offers.
+/// The words that a user may type first: for suggestions and for the completion of shells.
 pub(crate) const WORDS: &[&str] = &[
     "info",
     "bench",

@@ -1,6 +1,7 @@
-//! `mpicc` and `mpicxx`: a compiler with what it needs to find this installation. The wrapper adds arguments and runs
-//! the compiler; it changes none and moves none. What the compiler says is passed on as it is, and followed by a line if the
-//! compiler has failed and spoke of a name that MPI has no more ([`removed`]).
+//! `mpicc` and `mpicxx`: a compiler with the arguments that find this installation. The wrapper
+//! adds arguments and runs the compiler; it changes and moves none. The compiler's messages are
+//! passed on unchanged. If the compiler fails because of names that MPI has removed, a line with
+//! the remedy follows ([`removed`]).
 
 mod arguments;
 mod help;
@@ -10,18 +11,16 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
-use self::arguments::{Asked, Request};
+use self::arguments::{WrapperAction, WrapperRequest};
 use crate::prefix;
 
-/// What `mpicc --help` says.
 pub(crate) fn help() -> String {
     help::text(Language::C)
 }
 
-/// The names of wrappers for Fortran.
 pub(crate) const FORTRAN_NAMES: [&str; 3] = ["mpifort", "mpif90", "mpif77"];
 
-/// Acts as a wrapper for Fortran, which is not there yet.
+/// Fails as a wrapper for Fortran, which is not supported yet.
 pub(crate) fn no_fortran(name: &str) -> i32 {
     oxmpi_sys::complain!(
         "{name}: OxMPI has no Fortran yet; mpicc and mpicxx compile C and C++ (for CMake, leave Fortran out of the languages)"
@@ -29,7 +28,7 @@ pub(crate) fn no_fortran(name: &str) -> i32 {
     1
 }
 
-/// A language that there is a wrapper for.
+/// A language with a wrapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
     C,
@@ -37,7 +36,6 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    /// The language that a program of this name compiles.
     pub(crate) fn of(name: &str) -> Option<Language> {
         match name {
             "mpicc" => Some(Language::C),
@@ -53,7 +51,6 @@ impl Language {
         }
     }
 
-    /// The compiler that is there on every machine with one.
     fn compiler(self) -> &'static str {
         match self {
             Language::C => "cc",
@@ -61,7 +58,8 @@ impl Language {
         }
     }
 
-    /// Variables that name another compiler; the first that is set counts. The last two are those of other MPIs.
+    /// Variables that name another compiler. The first one that is set counts. The last two are
+    /// those of other MPIs.
     fn variables(self) -> [&'static str; 3] {
         match self {
             Language::C => ["OXMPI_CC", "OMPI_CC", "MPICH_CC"],
@@ -69,7 +67,6 @@ impl Language {
         }
     }
 
-    /// The option of ours that names another compiler.
     fn option(self) -> &'static str {
         match self {
             Language::C => "-cc=",
@@ -78,16 +75,15 @@ impl Language {
     }
 }
 
-/// Acts as the wrapper called `name`.
 pub(crate) fn main(language: Language, name: &str, args: &[OsString]) -> i32 {
-    let mut request = Request::read(language, args);
+    let mut request = WrapperRequest::read(language, args);
     request.compat |= std::env::var_os(COMPAT).is_some_and(|value| wants_compat(&value));
-    match request.asked {
-        Asked::Help => {
+    match request.action {
+        WrapperAction::Help => {
             crate::say(&help::text(language));
             return 0;
         }
-        Asked::Version => {
+        WrapperAction::Version => {
             crate::say(&format!(
                 "{name}: OxMPI {} (Language: {})\n",
                 env!("CARGO_PKG_VERSION"),
@@ -95,25 +91,25 @@ pub(crate) fn main(language: Language, name: &str, args: &[OsString]) -> i32 {
             ));
             return 0;
         }
-        Asked::Unknown(ref word) => {
+        WrapperAction::Unknown(ref word) => {
             oxmpi_sys::complain!(
                 "{name}: {word} is none of the words that can be shown ('{name} --help' lists them)"
             );
             return 1;
         }
-        Asked::Nothing => {
+        WrapperAction::Nothing => {
             oxmpi_sys::complain!("{name}: no input files ('{name} --help' explains)");
             return 1;
         }
-        Asked::Show(_) => {}
-        Asked::Run if request.is_static() => {
+        WrapperAction::Show(_) => {}
+        WrapperAction::Run if request.is_static() => {
             oxmpi_sys::complain!(
                 "{name}: -static: OxMPI is a shared library alone, which is loaded when the program starts; leave the option out, \
                  or link the rest statically ('-static-libgcc -static-libstdc++', '-l:libNAME.a')"
             );
             return 1;
         }
-        Asked::Run => {}
+        WrapperAction::Run => {}
     }
     let Some(prefix) = prefix::find() else {
         oxmpi_sys::complain!(
@@ -123,14 +119,14 @@ pub(crate) fn main(language: Language, name: &str, args: &[OsString]) -> i32 {
         return 1;
     };
     let (compiler, from) = compiler(language, &request, |name| std::env::var_os(name));
-    if let Asked::Show(words) = request.asked {
+    if let WrapperAction::Show(words) = request.action {
         crate::say(&arguments::shown(&request, words, &compiler, &prefix));
         return 0;
     }
     run(name, &compiler, &from, &request, &prefix)
 }
 
-fn run(name: &str, compiler: &[OsString], from: &str, request: &Request, prefix: &Path) -> i32 {
+fn run(name: &str, compiler: &[OsString], from: &str, request: &WrapperRequest, prefix: &Path) -> i32 {
     let [program, first @ ..] = compiler else { return 1 };
     let mut command = Command::new(program);
     command.args(first);
@@ -150,22 +146,23 @@ fn run(name: &str, compiler: &[OsString], from: &str, request: &Request, prefix:
     127
 }
 
-/// The variable that stands for `-mpi-compat`: build systems that run the compiler behind the wrapper (libtool) would give it the
-/// option as well.
+/// The variable for `-mpi-compat`: build systems that also run the compiler without the wrapper
+/// (libtool) would pass the option to the compiler.
 const COMPAT: &str = "OXMPI_MPI_COMPAT";
 
 fn wants_compat(value: &OsStr) -> bool {
     !(value.is_empty() || value == "0")
 }
 
-/// The compiler's command, and where it was named.
+/// The compiler's command, and the place where it is named.
 fn compiler(
     language: Language,
-    request: &Request,
+    request: &WrapperRequest,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> (Vec<OsString>, String) {
     let words = |command: &OsString| -> Vec<OsString> {
-        // Such as "ccache gcc". A path with blanks is one word if it is a program.
+        // A command may have arguments, such as "ccache gcc". A path with blanks is one word if it
+        // is a file.
         if Path::new(command).is_file() {
             return vec![command.clone()];
         }
@@ -193,7 +190,7 @@ mod tests {
 
     fn named(args: &[&str], env: &[(&str, &str)]) -> String {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        let request = Request::read(Language::Cxx, &args);
+        let request = WrapperRequest::read(Language::Cxx, &args);
         let variable = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
         let (words, _) = compiler(Language::Cxx, &request, variable);
         words.join(std::ffi::OsStr::new("|")).into_string().unwrap()
@@ -210,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_the_programs_say_their_language() {
+    fn program_names_select_the_language() {
         for name in ["mpicxx", "mpic++", "mpiCC"] {
             assert_eq!(Language::of(name), Some(Language::Cxx));
         }

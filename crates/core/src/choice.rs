@@ -30,8 +30,8 @@ use oxmpi_plan::{
 use oxmpi_tuned::components::{Asked as AskedFor, serves};
 use oxmpi_tuned::stack::{basic, reasons, smp_reason, smp_segment};
 use oxmpi_tuned::{
-    AgreementSettings, CallFacts, CommFacts, Component, Components, Decision, Facts, Form, Position, Reason,
-    Reduction, Selection, Stack,
+    AgreementSettings, AlgorithmDecision, CallFacts, CollectiveFacts, CommFacts, Component, Components, Form,
+    Position, Reason, Reduction, Selection, Stack,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -84,9 +84,9 @@ impl fmt::Debug for Choice {
 /// Who serves a call, and how.
 struct Picked<'a> {
     component: Component,
-    facts: Facts,
+    facts: CollectiveFacts,
     reduction: Option<Reduction>,
-    decision: Option<Decision<'a>>,
+    decision: Option<AlgorithmDecision<'a>>,
     asked: &'a Asked,
 }
 
@@ -127,7 +127,7 @@ impl Choice {
 
     /// Whether parameters let a component be asked.
     pub(crate) fn asks(&self, component: Component) -> bool {
-        self.components.asked.has(component)
+        self.components.selected.has(component)
     }
 
     /// Whether calls may be handed to a library.
@@ -154,7 +154,7 @@ impl Choice {
     }
 
     /// The decision for a call. A rule that does not fit is told once.
-    fn decide(&self, facts: &Facts) -> Result<Decision<'_>> {
+    fn decide(&self, facts: &CollectiveFacts) -> Result<AlgorithmDecision<'_>> {
         let decision = self
             .selection
             .decide(facts)
@@ -285,7 +285,7 @@ impl Choice {
                 (make_on(algorithm, me, call, &parameters, nodes), algorithm, reason)
             }
             _ => {
-                let Facts { collective, ranks, bytes, commutative, setup, .. } = *facts;
+                let CollectiveFacts { collective, ranks, bytes, commutative, setup, .. } = *facts;
                 let chosen = choose_on(Shared(setup), collective, ranks, Shared(bytes), commutative);
                 let plan = make(chosen.algorithm, me, call, &chosen.parameters(facts.unit));
                 (plan, chosen.algorithm, Reason::Fixed(chosen).to_string())
@@ -300,14 +300,20 @@ impl Choice {
     }
 
     /// Says what serves such calls, if this rank shall and has not done so.
-    fn tell(&self, comm: &Communicator, facts: &Facts, by: Component, what: impl FnOnce() -> String) {
+    fn tell(
+        &self,
+        comm: &Communicator,
+        facts: &CollectiveFacts,
+        by: Component,
+        what: impl FnOnce() -> String,
+    ) {
         if !self.is_verbose || comm.collective_team().rank != 0 {
             return;
         }
         let class = facts.bytes.checked_ilog2().map_or(0, |log| log + 1);
         let told = &mut comm.told.0.lock().unwrap_or_else(PoisonError::into_inner);
         if told.insert((facts.collective, class, by)) {
-            let Facts { collective, bytes, .. } = facts;
+            let CollectiveFacts { collective, bytes, .. } = facts;
             let bytes = match facts.knows_bytes() {
                 true => format!(" of {bytes} bytes"),
                 false => String::new(),
@@ -318,7 +324,7 @@ impl Choice {
 
     /// Step 7 of the selection of modules: a component must be left for a communicator.
     pub(crate) fn check_served(&self, comm: &Communicator) -> Result<()> {
-        if self.components.asked == AskedFor::ALL || !self.is_of_job(&comm.collective_team().map) {
+        if self.components.selected == AskedFor::ALL || !self.is_of_job(&comm.collective_team().map) {
             return Ok(());
         }
         let stack = &self.asked(comm).stack;
@@ -369,9 +375,9 @@ fn name_of(comm: &Communicator) -> String {
     }
 }
 
-fn facts_of(ranks: u32, call: &Call, element: Option<&Arc<Layout>>) -> Facts {
+fn facts_of(ranks: u32, call: &Call, element: Option<&Arc<Layout>>) -> CollectiveFacts {
     // The element's size is the same on all ranks, as counts are.
-    Facts::of_call(call, ranks, element.map_or(1, |element| element.size()))
+    CollectiveFacts::of_call(call, ranks, element.map_or(1, |element| element.size()))
 }
 
 /// The plan that the fixed cut-offs give a call of the library's own, or of a program that has tuned nothing.
@@ -437,8 +443,8 @@ impl<F: Fabric> Process<F> {
     pub(crate) fn setup_of(&self, team: &Team) -> Shared<Setup> {
         let is_known = self.is_alike && self.is_crowded;
         Shared(match is_known && self.world().team.map.contains_all(&team.map) {
-            true => Setup::Crowded,
-            false => Setup::Roomy,
+            true => Setup::Oversubscribed,
+            false => Setup::Dedicated,
         })
     }
 

@@ -41,11 +41,11 @@ use collective::Place;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::Fault;
 use oxmpi_fabric::Fabric;
-use oxmpi_io::failure::Failure;
+use oxmpi_io::failure::IoFailure;
 use oxmpi_io::hints::Hints;
 use oxmpi_io::mode::Mode;
 use oxmpi_io::posix::PosixFile;
-use oxmpi_io::transfer::Rules;
+use oxmpi_io::transfer::TransferRules;
 use oxmpi_io::view::View;
 use oxmpi_objects::datatype::Datatype;
 use oxmpi_objects::error::{MpiError, Result};
@@ -169,7 +169,7 @@ impl File {
     }
 
     /// An error with what was being done to which file.
-    fn error(&self, doing: &str, failure: Failure) -> MpiError {
+    fn error(&self, doing: &str, failure: IoFailure) -> MpiError {
         error_of(&self.name, doing, failure)
     }
 
@@ -182,10 +182,10 @@ impl File {
         Fault::File { class: error.class(), note: self.comm.errhandler_cell().note(error.detail()) }
     }
 
-    fn rules(&self, direction: Direction) -> Rules {
+    fn rules(&self, direction: Direction) -> TransferRules {
         match direction {
-            Direction::Read => Rules::reading(&self.hints(), self.is_atomic()),
-            Direction::Write => Rules::writing(&self.hints(), self.mode.reads(), self.is_atomic()),
+            Direction::Read => TransferRules::reading(&self.hints(), self.is_atomic()),
+            Direction::Write => TransferRules::writing(&self.hints(), self.mode.reads(), self.is_atomic()),
         }
     }
 
@@ -277,7 +277,7 @@ impl File {
     }
 }
 
-fn error_of(name: &str, doing: &str, failure: Failure) -> MpiError {
+fn error_of(name: &str, doing: &str, failure: IoFailure) -> MpiError {
     MpiError::new(failure.class, format!("{doing} the file \"{name}\": {failure}"))
 }
 

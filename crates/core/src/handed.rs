@@ -40,7 +40,7 @@ use hcoll::HcollProcess;
 use libraries::{Backend, InMaking, MadeTeam};
 use oxmpi_engine::{Lane, Team};
 use oxmpi_fabric::Fabric;
-use oxmpi_ucc::{Context, Datatype, Kind, Library, Operation};
+use oxmpi_ucc::{UccCollective, UccContext, UccDatatype, UccLibrary, UccOperation};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,9 +79,9 @@ impl std::fmt::Debug for Handed {
 /// A kind of call of which the ranks agree once whether UCC supports it: the same of a call at all its ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Sort {
-    kind: Kind,
-    datatype: Datatype,
-    operation: Operation,
+    kind: UccCollective,
+    datatype: UccDatatype,
+    operation: UccOperation,
     in_place: bool,
     /// The power of two of its bytes, where all ranks know them.
     class: u32,
@@ -142,8 +142,8 @@ impl Handed {
         let (context, verbose) = match library {
             CollLibrary::Ucc => {
                 let LibrarySettings { library, layers, verbose } = &settings.ucc;
-                let context = Library::open(library)
-                    .and_then(|library| Context::new(&library, is_threaded, layers))
+                let context = UccLibrary::open(library)
+                    .and_then(|library| UccContext::new(&library, is_threaded, layers))
                     .map_err(|error| error.to_string());
                 (context.map(Backend::Ucc), *verbose)
             }

@@ -51,9 +51,9 @@ fn verbs(library: &str) {
 }
 
 fn ucc(library: &str) {
-    let opened = oxmpi_ucc::Library::open(library).unwrap();
+    let opened = oxmpi_ucc::UccLibrary::open(library).unwrap();
     check("UCC is opened", 1);
-    let error = oxmpi_ucc::Context::new(&opened, false, "").unwrap_err();
+    let error = oxmpi_ucc::UccContext::new(&opened, false, "").unwrap_err();
     assert!(error.to_string().contains("ucc_init"), "{error}");
     check("ucc_init", 2);
 }

@@ -1,8 +1,8 @@
 //! `#[derive(Element)]`: structs as elements of messages. Use it as `oxmpi::Element`.
 //!
-//! What is derived names the members and asks the compiler where they lie, so that any representation is right and
-//! padding is never looked at. It is unsafe code only in name: the offsets cannot be wrong, and each member's type has to
-//! be an element by itself.
+//! The derived code names the members and takes their offsets from the compiler, so that any
+//! representation is correct and padding is never read. Its unsafe block cannot be wrong: the
+//! offsets are correct, and each member's type must be an element itself.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -11,8 +11,8 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Field, GenericParam, Member, Result, Type, parse_quote};
 
-/// Makes a struct an element of messages, if all its members are elements. The struct must be `Copy`; type parameters are
-/// elements too.
+/// Makes a struct an element of messages, if all its members are elements. The struct must be
+/// `Copy`; type parameters become elements too.
 #[proc_macro_derive(Element)]
 pub fn element(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand(input.into()).unwrap_or_else(Error::into_compile_error).into()
@@ -46,13 +46,14 @@ fn expand(input: TokenStream) -> Result<TokenStream> {
     let name = &input.ident;
     let (parameters, arguments, bounds) = input.generics.split_for_impl();
     Ok(quote! {
-        // SAFETY: these are all members of the struct, each an element, at the places that the compiler says.
+        // SAFETY: these are all members of the struct, each an element, at the offsets of the
+        // compiler.
         #[automatically_derived]
         unsafe impl #parameters ::oxmpi::Element for #name #arguments #bounds {
             const SHAPE: ::oxmpi::derive::Shape = ::oxmpi::derive::Shape::structure::<Self>(&[#(#members),*]);
         }
 
-        // Does not compile if another macro has given the struct more members than this one has seen.
+        // Does not compile if another macro has added members to the struct.
         const _: () = {
             #[allow(dead_code, clippy::all)]
             fn all #parameters (value: &#name #arguments) #bounds {
@@ -62,13 +63,13 @@ fn expand(input: TokenStream) -> Result<TokenStream> {
     })
 }
 
-/// A mistake in the type of a member shall be shown at the type.
+/// The span of the type makes the compiler report errors at the member's type.
 fn member(name: &Member, ty: &Type) -> TokenStream {
     let of = quote_spanned!(ty.span()=> ::oxmpi::derive::Member::of::<#ty>);
     quote!(#of(::core::mem::offset_of!(Self, #name)))
 }
 
-/// What can be seen to be wrong without knowing what types mean.
+/// Refuses member types that are wrong in any program.
 fn check(field: &Field) -> Result<()> {
     let what = match &field.ty {
         Type::Reference(_) => "a reference",
@@ -87,13 +88,13 @@ fn check(field: &Field) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// What is said about a definition that is refused.
+    /// The error for a refused definition.
     fn refusal(definition: TokenStream) -> String {
         expand(definition).unwrap_err().to_string()
     }
 
     #[test]
-    fn what_cannot_be_an_element_is_refused_with_its_reason() {
+    fn types_that_are_no_elements_are_refused_with_a_reason() {
         let said = refusal(quote!(
             enum Colour {
                 Red,
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn every_member_is_named_and_every_parameter_bound() {
+    fn members_are_named_and_parameters_are_bound() {
         let made = expand(quote!(
             struct Pair<A, const N: usize>(A, [u8; N])
             where

@@ -108,7 +108,7 @@ pub fn dispatch<S: Sink + ?Sized>(
         Frame::Data { receiver, offset } => sink.data(from, receiver, offset, total, first),
         Frame::Learn { id, index } => sink.learn(from, id, index),
         Frame::AskIndex { id } => sink.ask_index(from, id),
-        Frame::Meet { asks } => sink.meet(from, asks, total, first),
+        Frame::Meet { wants_answer: asks } => sink.meet(from, asks, total, first),
         own @ (Frame::RingGrant { .. }
         | Frame::RingOpen { .. }
         | Frame::Pooled { .. }

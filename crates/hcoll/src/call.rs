@@ -25,7 +25,8 @@ pub enum HcollFunction {
     Ialltoallv,
 }
 
-/// The elements of reductions (`dte_data_representation_t`), those with a sign first; [`HcollElement::Int8`] is a byte, too.
+/// The elements of reductions (`dte_data_representation_t`), signed ones first;
+/// [`HcollElement::Int8`] also stands for bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HcollElement {
     Int8,
@@ -58,7 +59,7 @@ impl HcollElement {
         HcollElement::Float64Complex,
     ];
 
-    /// The variable of the library that describes it.
+    /// The variable of the library that describes the element.
     pub(crate) fn symbol(self) -> &'static CStr {
         match self {
             HcollElement::Int8 => c"byte_dte",
@@ -116,7 +117,7 @@ impl HcollOperation {
         HcollOperation::Bxor,
     ];
 
-    /// The variable of the library that stands for it.
+    /// The variable of the library for the operation.
     pub(crate) fn symbol(self) -> &'static CStr {
         match self {
             HcollOperation::Max => c"hcoll_dte_op_max",
@@ -133,8 +134,8 @@ impl HcollOperation {
     }
 }
 
-/// A collective and its arguments. All buffers lie in one piece each. Data that are only moved are bytes. A `source` of `None` is what this
-/// rank has in its target already.
+/// A collective and its arguments. Each buffer is contiguous. Data that are only moved are bytes. A
+/// `source` of `None`: this rank's contribution is already in its target.
 #[derive(Clone, Debug)]
 pub enum Invocation {
     Barrier,
@@ -148,7 +149,7 @@ pub enum Invocation {
 }
 
 impl Invocation {
-    /// The function of HCOLL that serves it.
+    /// The function of HCOLL that serves the call.
     #[must_use]
     pub fn function(&self) -> HcollFunction {
         match self {
@@ -166,14 +167,14 @@ impl Invocation {
 
 /// A buffer as HCOLL takes it.
 #[derive(Clone, Copy)]
-struct Place {
+struct HcollBuffer {
     start: *mut c_void,
     count: c_int,
 }
 
-/// Blocks as HCOLL takes them: the lowest address, and the length and place of each from there.
+/// Blocks as HCOLL takes them: the length of each, and its distance from the lowest address.
 #[derive(Default)]
-struct Places {
+struct HcollBlocks {
     counts: Vec<c_int>,
     starts: Vec<c_int>,
 }
@@ -194,19 +195,19 @@ fn address(buffer: &UserBuf, is_written: bool) -> Result<*mut c_void, HcollError
 }
 
 /// A buffer of elements of `size` bytes.
-fn place(buffer: &UserBuf, is_written: bool, size: usize) -> Result<Place, HcollError> {
-    Ok(Place { start: address(buffer, is_written)?, count: length(buffer.packed_len() / size)? })
+fn hcoll_buffer(buffer: &UserBuf, is_written: bool, size: usize) -> Result<HcollBuffer, HcollError> {
+    Ok(HcollBuffer { start: address(buffer, is_written)?, count: length(buffer.packed_len() / size)? })
 }
 
-/// What this rank gives, or that it is in the target, of which it is `count` elements.
-fn source_place(source: Option<&UserBuf>, size: usize, count: c_int) -> Result<Place, HcollError> {
+/// This rank's contribution; `None`: `count` elements that are already in the target.
+fn source_buffer(source: Option<&UserBuf>, size: usize, count: c_int) -> Result<HcollBuffer, HcollError> {
     match source {
-        Some(buffer) => place(buffer, false, size),
-        None => Ok(Place { start: without_provenance_mut(HCOLL_IN_PLACE), count }),
+        Some(buffer) => hcoll_buffer(buffer, false, size),
+        None => Ok(HcollBuffer { start: without_provenance_mut(HCOLL_IN_PLACE), count }),
     }
 }
 
-fn places(blocks: &[UserBuf], is_written: bool) -> Result<(*mut c_void, Places), HcollError> {
+fn hcoll_blocks(blocks: &[UserBuf], is_written: bool) -> Result<(*mut c_void, HcollBlocks), HcollError> {
     let mut starts = Vec::with_capacity(blocks.len());
     let mut counts = Vec::with_capacity(blocks.len());
     for block in blocks {
@@ -216,25 +217,25 @@ fn places(blocks: &[UserBuf], is_written: bool) -> Result<(*mut c_void, Places),
     let base = starts.iter().copied().filter(|start| !start.is_null()).min().unwrap_or(null_mut());
     let place = |start: &*mut c_void| length(start.addr().saturating_sub(base.addr()));
     let starts = starts.iter().map(place).collect::<Result<_, _>>()?;
-    Ok((base, Places { counts, starts }))
+    Ok((base, HcollBlocks { counts, starts }))
 }
 
-/// What HCOLL may read until a collective is over. It is not moved.
-struct Kept {
+/// The memory that HCOLL may read until a collective is complete. It is not moved.
+struct CallMemory {
     invocation: Invocation,
-    source: Place,
-    target: Place,
-    /// Of collectives with blocks.
-    blocks: [Places; 2],
+    source: HcollBuffer,
+    target: HcollBuffer,
+    /// Of the source and of the target, for collectives with blocks.
+    blocks: [HcollBlocks; 2],
 }
 
-/// A collective of a group, from its description to its end. One that is dropped while HCOLL works on it leaves its buffers, and what
-/// describes them, to HCOLL for good, as HCOLL cannot take a collective back.
+/// A collective of a group. HCOLL cannot cancel a collective: dropping the value of an incomplete
+/// collective leaks its buffers and their description.
 pub struct HcollCall {
     library: Arc<Hcoll>,
     context: *mut c_void,
-    kept: *mut Kept,
-    /// Its number in the runtime, once it was started.
+    memory: *mut CallMemory,
+    /// The number in the runtime; `None` before the start.
     handle: Option<usize>,
 }
 
@@ -247,13 +248,13 @@ impl fmt::Debug for HcollCall {
     }
 }
 
-const NOTHING: Place = Place { start: null_mut(), count: 0 };
+const NOTHING: HcollBuffer = HcollBuffer { start: null_mut(), count: 0 };
 
 impl HcollCall {
-    /// Describes a collective. Nothing moves before [`HcollCall::start`].
+    /// Describes a collective. No data move before [`HcollCall::start`].
     ///
     /// # Errors
-    /// HCOLL has no such function, or cannot count the bytes; a buffer lies in several pieces.
+    /// HCOLL has no such function, or cannot count the bytes; a buffer is not contiguous.
     pub fn new(context: &HcollContext, invocation: Invocation) -> Result<HcollCall, HcollError> {
         let function = invocation.function();
         let has = context.library.collectives();
@@ -270,52 +271,53 @@ impl HcollCall {
         if !is_there {
             return Err(HcollError::NoFunction(function));
         }
-        let none = || (null_mut(), Places::default());
-        let whole = |count| Place { start: null_mut(), count };
+        let none = || (null_mut(), HcollBlocks::default());
+        let whole = |count| HcollBuffer { start: null_mut(), count };
         let (source, target, blocks) = match &invocation {
             Invocation::Barrier => (NOTHING, NOTHING, [none(), none()]),
-            Invocation::Bcast { buffer, .. } => (NOTHING, place(buffer, true, 1)?, [none(), none()]),
+            Invocation::Bcast { buffer, .. } => (NOTHING, hcoll_buffer(buffer, true, 1)?, [none(), none()]),
             Invocation::Allgather { source, target } => {
                 let ranks = context.size().max(1);
                 let block = length(target.packed_len() / ranks)?;
-                let from = source_place(source.as_ref(), 1, block)?;
-                (from, Place { count: block, ..place(target, true, 1)? }, [none(), none()])
+                let from = source_buffer(source.as_ref(), 1, block)?;
+                (from, HcollBuffer { count: block, ..hcoll_buffer(target, true, 1)? }, [none(), none()])
             }
             Invocation::Allreduce { source, target, reduction: (_, element) } => {
-                let target = place(target, true, element.size())?;
-                (source_place(source.as_ref(), element.size(), target.count)?, target, [none(), none()])
+                let target = hcoll_buffer(target, true, element.size())?;
+                (source_buffer(source.as_ref(), element.size(), target.count)?, target, [none(), none()])
             }
             Invocation::Reduce { source, target, reduction: (_, element), .. } => {
-                let target = place(target, true, element.size())?;
-                let source = source_place(source.as_ref(), element.size(), target.count)?;
-                // Who is not the root has no target, and the count all the same.
-                (source, Place { count: source.count, ..target }, [none(), none()])
+                let target = hcoll_buffer(target, true, element.size())?;
+                let source = source_buffer(source.as_ref(), element.size(), target.count)?;
+                // Ranks other than the root have no target, but need the count.
+                (source, HcollBuffer { count: source.count, ..target }, [none(), none()])
             }
             Invocation::Allgatherv { source, target } => {
-                // All ranks know the sum, and none has blocks further apart in one piece.
+                // Every rank knows the sum, which bounds the distances of contiguous blocks.
                 length(target.iter().map(UserBuf::packed_len).sum())?;
-                (source_place(source.as_ref(), 1, 0)?, whole(0), [none(), places(target, true)?])
+                (source_buffer(source.as_ref(), 1, 0)?, whole(0), [none(), hcoll_blocks(target, true)?])
             }
             Invocation::Gatherv { source, target, .. } => {
-                (source_place(source.as_ref(), 1, 0)?, whole(0), [none(), places(target, true)?])
+                (source_buffer(source.as_ref(), 1, 0)?, whole(0), [none(), hcoll_blocks(target, true)?])
             }
             Invocation::Alltoallv { source, target } => {
-                (whole(0), whole(0), [places(source, false)?, places(target, true)?])
+                (whole(0), whole(0), [hcoll_blocks(source, false)?, hcoll_blocks(target, true)?])
             }
         };
         let [(source_base, from), (target_base, into)] = blocks;
-        let or = |place: Place, base: *mut c_void| match base.is_null() {
+        let or = |place: HcollBuffer, base: *mut c_void| match base.is_null() {
             true => place,
-            false => Place { start: base, ..place },
+            false => HcollBuffer { start: base, ..place },
         };
         let (source, target) = (or(source, source_base), or(target, target_base));
-        let kept = Box::new(Kept { invocation, source, target, blocks: [from, into] });
+        let memory = Box::new(CallMemory { invocation, source, target, blocks: [from, into] });
         let (library, context) = (context.library.clone(), context.handle);
-        Ok(HcollCall { library, context, kept: Box::into_raw(kept), handle: None })
+        Ok(HcollCall { library, context, memory: Box::into_raw(memory), handle: None })
     }
 
-    /// Starts it; `false`: HCOLL does not support it, and nothing has happened. That is so at all ranks alike: users of HCOLL then call another
-    /// collective without a word to each other. All ranks start the collectives of a group in the same order.
+    /// Starts the collective; `false`: HCOLL does not support it, and nothing was started. This is
+    /// the same on all ranks, as HCOLL requires of its users. All ranks start the collectives of a
+    /// group in the same order.
     pub fn start(&mut self, _turn: &HcollTurn) -> bool {
         let has = self.library.collectives();
         let element = |element: HcollElement| -> DataRepresentation {
@@ -327,14 +329,15 @@ impl HcollCall {
         let byte = element(HcollElement::Int8);
         let mut handle: *mut c_void = null_mut();
         let (at, context) = (&mut handle, self.context);
-        // SAFETY: it was made in `new` and is not moved or freed before the collective is over.
-        let kept = unsafe { &mut *self.kept };
-        let (source, target) = (kept.source, kept.target);
-        let [from, into] = &mut kept.blocks;
+        // SAFETY: `new` made it, and it is not moved or freed before the collective is complete.
+        let memory = unsafe { &mut *self.memory };
+        let (source, target) = (memory.source, memory.target);
+        let [from, into] = &mut memory.blocks;
         let [counts, starts] = [into.counts.as_mut_ptr(), into.starts.as_mut_ptr()];
-        // SAFETY: the context lives, this thread has the turn, and all that is named stays in place until the collective is over (`kept`).
+        // SAFETY: the context lives, this thread has the turn, and all buffers stay in place until
+        // the collective is complete (`memory`).
         let status = unsafe {
-            match &kept.invocation {
+            match &memory.invocation {
                 Invocation::Barrier => has.ibarrier.map(|f| f(context, at)),
                 Invocation::Bcast { root, .. } => {
                     has.ibcast.map(|f| f(target.start, target.count, byte, *root as c_int, at, context))
@@ -365,13 +368,13 @@ impl HcollCall {
         };
         let is_started = status == Some(HCOLL_SUCCESS);
         if is_started {
-            // One without a handle is over already.
+            // A null handle is that of a complete collective.
             self.handle = Some(handle.addr());
         }
         is_started
     }
 
-    /// Whether it was started and is over.
+    /// Whether the collective was started and is complete.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.handle.is_some_and(|handle| runtime().is_complete(handle))
@@ -385,7 +388,7 @@ impl Drop for HcollCall {
             Some(handle) => runtime().free_handle(handle),
             None => {}
         }
-        // SAFETY: HCOLL has not begun it, or is through with it.
-        drop(unsafe { Box::from_raw(self.kept) });
+        // SAFETY: HCOLL has not started the collective, or has completed it.
+        drop(unsafe { Box::from_raw(self.memory) });
     }
 }

@@ -1,24 +1,25 @@
-//! The functions of the runtime that HCOLL calls: `rte_comm_fns_t`. None of them waits, but for [`progress`] on the creator's thread.
+//! The functions of the runtime that HCOLL calls: `rte_comm_fns_t`. None of them waits, except
+//! [`progress`] on the creator's thread.
 //!
-//! Handles of groups, messages and collectives are numbers of the [`crate::runtime`]. The handle of a process is its number in the job plus 1,
-//! so it is the same in all groups and never null.
+//! Handles of groups, messages and collectives are numbers of the [`crate::runtime`]. The handle of
+//! a process is its number in the job plus 1, so it is the same in all groups and never null.
 
 use crate::declarations::{
     DataRepresentation, EcHandle, GroupHandle, HCOLL_ERROR, HCOLL_SUCCESS, HCOLRTE_REQUEST_ACTIVE,
     HCOLRTE_REQUEST_DONE, RequestHandle, RteFunctions,
 };
-use crate::runtime::{Group, MAX_TAG, Message, runtime};
+use crate::runtime::{GroupState, MAX_TAG, MessageState, runtime};
 use crate::turn;
 use libc::{c_int, c_void};
 use oxmpi_mem::buffer::UserBuf;
 use std::ptr::{null_mut, without_provenance_mut};
 
-/// Puts the functions into the table of the library. Its own one stays.
+/// Fills the library's table of functions, except `wait_completion`.
 ///
 /// # Safety
-/// The table is that of a library that is loaded for ever, and no other thread uses it.
+/// The table belongs to a library that is never unloaded, and no other thread uses it.
 pub(crate) unsafe fn fill(table: *mut RteFunctions) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's promise.
     let wait_completion = unsafe { (*table).wait_completion };
     let all = RteFunctions {
         recv: receive,
@@ -40,12 +41,12 @@ pub(crate) unsafe fn fill(table: *mut RteFunctions) {
         group_id: null_mut(),
         world_rank,
     };
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's promise.
     unsafe { table.write(all) };
 }
 
-/// What a group says; `otherwise` if there is none.
-fn of<T>(group: GroupHandle, otherwise: T, f: impl FnOnce(&Group) -> T) -> T {
+/// Calls `f` with a group; `otherwise` for an unknown group.
+fn of<T>(group: GroupHandle, otherwise: T, f: impl FnOnce(&GroupState) -> T) -> T {
     runtime().groups.get(&group.addr()).map_or(otherwise, f)
 }
 
@@ -53,9 +54,12 @@ fn count(of: usize) -> c_int {
     c_int::try_from(of).unwrap_or(c_int::MAX)
 }
 
+/// Queues a send or a receive.
+///
 /// # Safety
-/// HCOLL gives memory for as much data, which stays until it has heard of the end of the message, and a place for a request.
-unsafe fn want(
+/// `buffer` has `elements` elements and stays in place until HCOLL is notified of the end of the
+/// message; `request` is writable.
+unsafe fn queue_message(
     is_send: bool,
     (data, elements, buffer): (DataRepresentation, u32, *mut c_void),
     (peer, group, tag): (EcHandle, GroupHandle, u32),
@@ -64,20 +68,20 @@ unsafe fn want(
     let Some(bytes) = data.size().and_then(|size| size.checked_mul(elements as usize)) else {
         return HCOLL_ERROR;
     };
-    // A negative rank stands for any process, of which no collective makes use.
+    // A negative rank stands for any process, which no collective uses.
     let (Ok(rank), Ok(tag)) = (u32::try_from(peer.rank), i32::try_from(tag)) else { return HCOLL_ERROR };
     if tag > MAX_TAG || buffer.is_null() && bytes > 0 {
         return HCOLL_ERROR;
     }
     let buffer = match bytes {
         0 => UserBuf::empty(),
-        // SAFETY: as the caller says.
+        // SAFETY: the caller's promise.
         _ => unsafe { UserBuf::contiguous(buffer.cast(), bytes) },
     };
-    match runtime().want(group.addr(), (is_send, rank, tag), buffer) {
+    match runtime().queue_message(group.addr(), (is_send, rank, tag), buffer) {
         Some(number) => {
             let data = without_provenance_mut(number);
-            // SAFETY: the place is one for a request.
+            // SAFETY: the caller's promise: `request` is writable.
             unsafe { request.write(RequestHandle { data, status: HCOLRTE_REQUEST_ACTIVE }) };
             HCOLL_SUCCESS
         }
@@ -86,7 +90,7 @@ unsafe fn want(
 }
 
 /// # Safety
-/// As [`want`].
+/// As [`queue_message`].
 unsafe extern "C" fn receive(
     data: DataRepresentation,
     elements: u32,
@@ -96,12 +100,12 @@ unsafe extern "C" fn receive(
     tag: u32,
     request: *mut RequestHandle,
 ) -> c_int {
-    // SAFETY: as the caller says.
-    unsafe { want(false, (data, elements, buffer), (from, group, tag), request) }
+    // SAFETY: the caller's promise.
+    unsafe { queue_message(false, (data, elements, buffer), (from, group, tag), request) }
 }
 
 /// # Safety
-/// As [`want`].
+/// As [`queue_message`].
 unsafe extern "C" fn send(
     data: DataRepresentation,
     elements: u32,
@@ -111,29 +115,29 @@ unsafe extern "C" fn send(
     tag: u32,
     request: *mut RequestHandle,
 ) -> c_int {
-    // SAFETY: as the caller says.
-    unsafe { want(true, (data, elements, buffer), (to, group, tag), request) }
+    // SAFETY: the caller's promise.
+    unsafe { queue_message(true, (data, elements, buffer), (to, group, tag), request) }
 }
 
 /// # Safety
-/// HCOLL gives a request that it had from [`want`], and a place for the answer.
+/// `request` comes from [`queue_message`], and `completed` is writable.
 unsafe extern "C" fn test(request: *mut RequestHandle, completed: *mut c_int) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's promise.
     let (request, completed) = unsafe { (&mut *request, &mut *completed) };
     *completed = 1;
     if request.status != HCOLRTE_REQUEST_ACTIVE {
         return HCOLL_SUCCESS;
     }
     match runtime().test(request.data.addr()) {
-        Message::Active => {
+        MessageState::Active => {
             *completed = 0;
             HCOLL_SUCCESS
         }
-        Message::Ended => {
+        MessageState::Ended => {
             request.status = HCOLRTE_REQUEST_DONE;
             HCOLL_SUCCESS
         }
-        Message::Failed => {
+        MessageState::Failed => {
             *completed = 0;
             HCOLL_ERROR
         }
@@ -145,21 +149,21 @@ unsafe extern "C" fn ec_cmp(one: EcHandle, _: GroupHandle, other: EcHandle, _: G
 }
 
 /// # Safety
-/// HCOLL gives as many ranks, and room for as many handles.
+/// `ranks` has `count` ranks, and `handles` has room for as many handles.
 unsafe extern "C" fn get_ec_handles(
-    how_many: c_int,
+    count: c_int,
     ranks: *mut c_int,
     group: GroupHandle,
     handles: *mut EcHandle,
 ) -> c_int {
     of(group, HCOLL_ERROR, |group| {
-        for at in 0..usize::try_from(how_many).unwrap_or(0) {
-            // SAFETY: as the caller says.
+        for at in 0..usize::try_from(count).unwrap_or(0) {
+            // SAFETY: the caller's promise.
             let rank = unsafe { ranks.add(at).read() };
             let process = usize::try_from(rank).ok().and_then(|rank| group.members.processes.get(rank));
             let Some(process) = process else { return HCOLL_ERROR };
             let handle = without_provenance_mut(*process as usize + 1);
-            // SAFETY: as the caller says.
+            // SAFETY: the caller's promise.
             unsafe { handles.add(at).write(EcHandle { rank, handle }) };
         }
         HCOLL_SUCCESS
@@ -192,7 +196,7 @@ unsafe extern "C" fn world_rank(group: GroupHandle, process: EcHandle) -> c_int 
     let first = processes(runtime.world).and_then(|world| world.first());
     let rank = usize::try_from(process.rank).ok();
     let process = processes(group.addr()).zip(rank).and_then(|(all, rank)| all.get(rank));
-    // The processes of a job have numbers one after the other.
+    // The processes of a job have consecutive numbers.
     match (process, first) {
         (Some(process), Some(first)) if process >= first => count((process - first) as usize),
         _ => HCOLL_ERROR,

@@ -1,4 +1,4 @@
-//! What HCOLL has made for a group.
+//! The context of a group in HCOLL.
 
 use crate::library::{Freeable, Hcoll, HcollError};
 use crate::runtime::HcollGroup;
@@ -10,27 +10,28 @@ use std::ptr::without_provenance_mut;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, PoisonError};
 
-/// How the creation of a context stands.
+/// The progress of the creation of a context.
 #[derive(Debug)]
 pub enum HcollCreation {
-    /// It goes on, by the messages of its group.
+    /// In progress, by the messages of its group.
     Going(ContextCreation),
-    /// It is over.
+    /// Complete.
     Made(HcollContext),
 }
 
-/// A context that is being made by a thread of its own.
+/// A context that a separate thread creates.
 #[derive(Debug)]
 pub struct ContextCreation(Receiver<Result<HcollContext, HcollError>>);
 
-/// What HCOLL has made for a group. When it is dropped HCOLL gets it back at the next [`Hcoll::progress`], and the group is closed.
+/// The context of a group in HCOLL. Dropping it frees it at the next [`Hcoll::progress`], and
+/// closes the group.
 pub struct HcollContext {
     pub(crate) library: Arc<Hcoll>,
     pub(crate) handle: *mut c_void,
     group: Option<HcollGroup>,
 }
 
-// SAFETY: HCOLL binds a context to no thread, and it is used by the thread alone that has the turn.
+// SAFETY: HCOLL binds a context to no thread, and only the thread with the turn uses it.
 unsafe impl Send for HcollContext {}
 
 impl fmt::Debug for HcollContext {
@@ -40,7 +41,8 @@ impl fmt::Debug for HcollContext {
 }
 
 impl ContextCreation {
-    /// Begins to make the context of a group. All its processes do, and none makes another context meanwhile.
+    /// Starts the creation of a group's context. All processes of the group do so, and create no
+    /// other context meanwhile.
     ///
     /// # Errors
     /// No thread can be started.
@@ -58,7 +60,7 @@ impl ContextCreation {
                     false => Ok(HcollContext { library, handle, group: Some(group) }),
                 }
             });
-            // Nobody may wait for it any more: then it is given back.
+            // If the receiver is gone, the context is dropped and freed.
             drop(sender.send(made));
             drop(turn);
         };
@@ -69,10 +71,10 @@ impl ContextCreation {
         Ok(ContextCreation(receiver))
     }
 
-    /// How it stands, without waiting.
+    /// The progress of the creation, without waiting.
     ///
     /// # Errors
-    /// What HCOLL says, after which there is no context.
+    /// HCOLL's error: there is no context.
     pub fn poll(self) -> Result<HcollCreation, HcollError> {
         match self.0.try_recv() {
             Ok(made) => made.map(HcollCreation::Made),
@@ -85,19 +87,19 @@ impl ContextCreation {
 }
 
 impl HcollContext {
-    /// How many processes its group has.
+    /// The number of processes of the group.
     #[must_use]
     pub fn size(&self) -> usize {
         self.group.as_ref().map_or(0, HcollGroup::size)
     }
 
-    /// The library that it is of.
+    /// The library of the context.
     #[must_use]
     pub fn library(&self) -> &Arc<Hcoll> {
         &self.library
     }
 
-    /// Leaves it to HCOLL for good, whatever is under way in it.
+    /// Leaks the context with all its collectives.
     pub fn abandon(mut self) {
         if let Some(group) = self.group.take() {
             group.close();

@@ -1,4 +1,5 @@
-//! The interface of HCOLL as far as it is used here: structures, functions and variables as the public headers of HCOLL 4 describe them.
+//! The interface of HCOLL as far as OxMPI uses it: structures, functions and variables of the
+//! public headers of HCOLL 4.
 
 #![allow(missing_docs)] // named and described by HCOLL's own headers
 
@@ -16,8 +17,8 @@ pub(crate) const HCOLL_IN_PLACE: usize = 1;
 pub(crate) const HCOLRTE_REQUEST_DONE: c_int = 0;
 pub(crate) const HCOLRTE_REQUEST_ACTIVE: c_int = 2;
 
-/// `dte_data_representation_t`, which is passed by value. The header's structure of bit fields within it takes ten bytes, so the union
-/// around it takes sixteen.
+/// `dte_data_representation_t`, which is passed by value. The header's structure of bit fields has
+/// ten bytes, and the union around it sixteen.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct DataRepresentation {
@@ -58,7 +59,7 @@ pub(crate) struct RequestHandle {
     pub status: c_int,
 }
 
-/// `rte_grp_handle_t`, which is a number here: [`crate::runtime`].
+/// `rte_grp_handle_t`, a number of [`crate::runtime`].
 pub(crate) type GroupHandle = *mut c_void;
 
 pub(crate) type Transfer = unsafe extern "C" fn(
@@ -71,8 +72,8 @@ pub(crate) type Transfer = unsafe extern "C" fn(
     *mut RequestHandle,
 ) -> c_int;
 
-/// `rte_comm_fns_t`, up to the last function that every version of the library has. Behind it are those for derived datatypes, which are
-/// optional.
+/// `rte_comm_fns_t` up to the last function that every version of the library has. Optional
+/// functions for derived datatypes follow.
 #[repr(C)]
 pub(crate) struct RteFunctions {
     pub recv: Transfer,
@@ -90,9 +91,9 @@ pub(crate) struct RteFunctions {
     pub coll_handle_test: unsafe extern "C" fn(*mut c_void) -> c_int,
     pub coll_handle_free: unsafe extern "C" fn(*mut c_void),
     pub coll_handle_complete: unsafe extern "C" fn(*mut c_void),
-    /// The library's own.
+    /// The library's function, which is kept.
     pub wait_completion: *mut c_void,
-    /// Null: groups have no number of 16 bits, and the library numbers contexts itself.
+    /// Null: groups have no number of 16 bits, so the library numbers contexts itself.
     pub group_id: *mut c_void,
     pub world_rank: unsafe extern "C" fn(GroupHandle, EcHandle) -> c_int,
 }
@@ -137,7 +138,8 @@ pub(crate) type Ialltoallv = unsafe extern "C" fn(
     Handle,
 ) -> c_int;
 
-/// `hcoll_collectives_t`: seventeen blocking functions, then the nonblocking ones. What the library does not have is null.
+/// `hcoll_collectives_t`: seventeen blocking functions, then the nonblocking ones; null if the
+/// library does not have a function.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Collectives {
@@ -161,8 +163,8 @@ pub(crate) struct InitOpts {
     pub mem_hook_needed: c_int,
 }
 
-/// The functions and variables that are used.
-pub(crate) struct Symbols {
+/// The functions and variables of the library.
+pub(crate) struct HcollSymbols {
     pub get_version: unsafe extern "C" fn() -> *const c_char,
     pub read_init_opts: unsafe extern "C" fn(*mut *mut InitOpts) -> c_int,
     pub init_with_opts: unsafe extern "C" fn(*mut *mut InitOpts) -> c_int,
@@ -173,9 +175,9 @@ pub(crate) struct Symbols {
     pub rte_functions: *mut RteFunctions,
     pub collectives: *const Collectives,
     pub progress_fn: *const Option<unsafe extern "C" fn() -> c_int>,
-    /// By [`crate::HcollElement`].
+    /// Indexed by [`crate::HcollElement`].
     pub elements: [*const DataRepresentation; 12],
-    /// By [`crate::HcollOperation`].
+    /// Indexed by [`crate::HcollOperation`].
     pub operations: [*mut DteOp; 10],
 }
 
@@ -184,9 +186,10 @@ mod tests {
     use super::*;
     use std::mem::{offset_of, size_of};
 
-    /// As a C compiler lays the structures of the headers out on 64-bit Linux: `tests/hcoll-emulation/hcoll.c` asserts the same numbers.
+    /// The layout of a C compiler on 64-bit Linux: `tests/hcoll-emulation/hcoll.c` asserts the same
+    /// numbers.
     #[test]
-    fn structures_lie_as_the_headers_have_them() {
+    fn structures_have_the_layout_of_the_headers() {
         assert_eq!((size_of::<DataRepresentation>(), offset_of!(DataRepresentation, id)), (24, 16));
         assert_eq!((size_of::<EcHandle>(), size_of::<RequestHandle>()), (16, 16));
         assert_eq!(size_of::<RteFunctions>(), 18 * 8);
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_say_how_long_they_are() {
+    fn elements_have_the_size_of_their_description() {
         let inline = |bits: u64, id| DataRepresentation { rep: [1 | bits << 8, 0], id };
         assert_eq!((inline(8, 1).size(), inline(128, 16).size()), (Some(1), Some(16)));
         assert_eq!(DataRepresentation { rep: [0x7f00, 0], id: 31 }.size(), None);

@@ -1,8 +1,8 @@
-//! The library.
+//! Loading, initialisation and progress of the library.
 
 use crate::call::{HcollElement, HcollFunction, HcollOperation};
 use crate::callbacks;
-use crate::declarations::{Collectives, HCOLL_SUCCESS, InitOpts, Symbols};
+use crate::declarations::{Collectives, HCOLL_SUCCESS, HcollSymbols, InitOpts};
 use crate::runtime::{HcollGroup, HcollMembers, MAX_TAG, runtime};
 use crate::turn::HcollTurn;
 use libc::{c_int, c_void};
@@ -14,21 +14,22 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// HCOLL, loaded into this program. It stays loaded: it may start threads of its own.
 pub struct Hcoll {
-    pub(crate) symbols: Symbols,
+    pub(crate) symbols: HcollSymbols,
     name: String,
-    /// Whether it was initialised, and how that went.
+    /// The result of the initialisation, once it was tried.
     initialised: OnceLock<Result<(), HcollError>>,
-    /// Contexts that are to be freed when it is somebody's turn, with the groups that they need until then.
+    /// Contexts to be freed by the next thread with the turn, with the groups that they need until
+    /// then.
     pub(crate) unneeded: Mutex<Vec<(Freeable, HcollGroup)>>,
 }
 
-/// A context of which nothing is under way.
+/// A context without collectives in progress.
 pub(crate) struct Freeable(pub(crate) *mut c_void);
 
-// SAFETY: HCOLL binds a context to no thread, and only who has the turn hands it to HCOLL.
+// SAFETY: HCOLL binds a context to no thread, and only the thread with the turn hands it to HCOLL.
 unsafe impl Send for Freeable {}
-// SAFETY: the addresses are those of functions and variables of a library that is never unloaded. Functions are called, and variables used,
-// by the thread alone that has the turn.
+// SAFETY: the addresses are those of functions and variables of a library that is never unloaded.
+// Only the thread with the turn calls the functions and uses the variables.
 unsafe impl Send for Hcoll {}
 // SAFETY: as for Send.
 unsafe impl Sync for Hcoll {}
@@ -48,63 +49,58 @@ impl fmt::Debug for Hcoll {
 /// Why HCOLL cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HcollError {
-    /// It is not there.
+    /// The library cannot be loaded.
     #[error(
         "HCOLL cannot be loaded as '{library}' ({why}): it comes with NVIDIA's HPC-X; name its file by the parameter coll_hcoll_library"
     )]
     Missing {
         /// The name that was tried.
         library: String,
-        /// What the loader said.
+        /// The message of the loader.
         why: String,
     },
-    /// It is something else.
+    /// The library is not HCOLL 4.
     #[error("'{library}' has no {symbol}: it is no HCOLL of version 4")]
     Symbol {
-        /// The file.
         library: String,
-        /// What it lacks.
+        /// The missing symbol.
         symbol: &'static str,
     },
-    /// It has refused a call.
+    /// A call failed.
     #[error("HCOLL's {call} has failed ({status})")]
     Call {
-        /// The call.
         call: &'static str,
-        /// What it returned.
+        /// The return value.
         status: i32,
     },
-    /// It needs what is not here.
+    /// HCOLL requires memory hooks, which OxMPI does not have.
     #[error(
-        "HCOLL wants to be told of memory that the program unmaps (mem_hook_needed), which OxMPI does not do: memory that is mapped \
-         again at the same address would be sent from where it was"
+        "HCOLL requires notification of unmapped memory (mem_hook_needed), which OxMPI does not have: memory that is mapped \
+         again at the same address would be sent from the old pages"
     )]
     MemoryHooks,
-    /// It is another rank's.
-    #[error("HCOLL is used by another rank of this program, and has one state for all of it")]
+    /// Another rank of this program uses the library.
+    #[error("HCOLL is used by another rank of this program, and has one state for the whole program")]
     Claimed,
-    /// A length that its counts cannot say.
+    /// A length exceeds HCOLL's counts.
     #[error("{bytes} bytes are more than HCOLL counts at once (2147483647)")]
-    TooLong {
-        /// The length.
-        bytes: usize,
-    },
-    /// There is no such function in it.
-    #[error("it has no {0:?}")]
+    TooLong { bytes: usize },
+    /// HCOLL has no such function.
+    #[error("HCOLL has no function {0:?}")]
     NoFunction(HcollFunction),
-    /// A buffer in several pieces.
-    #[error("a buffer does not lie in one piece")]
+    /// A buffer is not contiguous.
+    #[error("a buffer is not contiguous")]
     InPieces,
-    /// No thread could be started.
-    #[error("no thread can be started that makes a context of HCOLL: {0}")]
+    /// No thread can be started.
+    #[error("the thread that creates a context of HCOLL failed: {0}")]
     Thread(String),
 }
 
 impl Hcoll {
-    /// Loads the library `name`: a file name as the loader takes it. Nothing of it is used yet.
+    /// Loads the library `name`: a file name for the dynamic loader.
     ///
     /// # Errors
-    /// See [`HcollError`].
+    /// [`HcollError::Missing`] or [`HcollError::Symbol`].
     pub fn open(name: &str) -> Result<Arc<Hcoll>, HcollError> {
         let missing = |why: String| HcollError::Missing { library: name.to_string(), why };
         let opened = ForeignLibrary::open(name).map_err(missing)?;
@@ -118,7 +114,8 @@ impl Hcoll {
         macro_rules! function {
             ($name:literal) => {{
                 let found: *mut c_void = symbol($name)?;
-                // SAFETY: the field that this initialises has the type of HCOLL's function of this name.
+                // SAFETY: the field that this initialises has the type of HCOLL's function of this
+                // name.
                 unsafe { std::mem::transmute_copy::<*mut c_void, _>(&found) }
             }};
         }
@@ -130,7 +127,7 @@ impl Hcoll {
         for operation in HcollOperation::ALL {
             operations[operation as usize] = symbol(operation.symbol())?.cast();
         }
-        let symbols = Symbols {
+        let symbols = HcollSymbols {
             get_version: function!(c"hcoll_get_version"),
             read_init_opts: function!(c"hcoll_read_init_opts"),
             init_with_opts: function!(c"hcoll_init_with_opts"),
@@ -148,17 +145,18 @@ impl Hcoll {
         Ok(Arc::new(Hcoll { symbols, name: name.to_string(), initialised, unneeded }))
     }
 
-    /// Its version, as it says it.
+    /// The library's version text.
     #[must_use]
     pub fn version(&self) -> String {
-        // SAFETY: it gives a constant string.
+        // SAFETY: the function returns a constant string.
         unsafe { text((self.symbols.get_version)()) }
     }
 
-    /// Makes it that of one process, of which `world` is the group of its job `job`. It is [initialised](Hcoll::initialise) later.
+    /// Claims the library for one process, with `world` as the group of its job `job`. The
+    /// [initialisation](Hcoll::initialise) is later.
     ///
     /// # Errors
-    /// Another process of this program has it.
+    /// Another process of this program has claimed it.
     pub fn claim(&self, world: HcollMembers, job: u32) -> Result<HcollGroup, HcollError> {
         let group = runtime().claim(world, job)?;
         // SAFETY: the library is never unloaded, and no process has claimed it before this one.
@@ -166,7 +164,8 @@ impl Hcoll {
         Ok(group)
     }
 
-    /// Initialises it, the first time: it is called by the thread that makes a context, as it may wait.
+    /// Initialises the library at the first call, which is on the thread that creates a context,
+    /// since HCOLL may wait.
     pub(crate) fn initialise(&self, _turn: &HcollTurn) -> Result<(), HcollError> {
         self.initialised.get_or_init(|| keep_signals(|| self.initialise_once())).clone()
     }
@@ -178,13 +177,13 @@ impl Hcoll {
             status => Err(HcollError::Call { call, status }),
         };
         let mut opts: *mut InitOpts = null_mut();
-        // SAFETY: the place is one for a pointer.
+        // SAFETY: `opts` is writable.
         check("hcoll_read_init_opts", unsafe { (symbols.read_init_opts)(&mut opts) })?;
         if opts.is_null() {
             return Err(HcollError::Call { call: "hcoll_read_init_opts", status: HCOLL_SUCCESS });
         }
-        // SAFETY: the library has given the options, which are freed once. Contexts are made by other threads than collectives, so it must
-        // know of threads.
+        // SAFETY: the options come from the library, and are freed once. Contexts are created by
+        // another thread than collectives, so the library needs thread support.
         unsafe {
             (*opts).base_tag = 0;
             (*opts).max_tag = MAX_TAG;
@@ -203,37 +202,40 @@ impl Hcoll {
         self.initialised.get().is_some_and(Result::is_ok)
     }
 
-    /// Lets everything under way in it go on, without waiting, and frees contexts that are not needed any more.
+    /// Advances all collectives without waiting, and frees unneeded contexts.
     pub fn progress(&self, _turn: &HcollTurn) {
         if !self.is_ready() {
             return;
         }
-        // SAFETY: the variable is the library's, which may set it in the initialisation alone.
+        // SAFETY: the library may set the variable only during its initialisation.
         if let Some(progress) = unsafe { *self.symbols.progress_fn } {
-            // SAFETY: it is initialised, and this thread has the turn. What has failed is not complete, which its group knows.
+            // SAFETY: the library is initialised, and this thread has the turn. A failure is
+            // recorded in the group.
             unsafe { progress() };
         }
         let unneeded = std::mem::take(&mut *self.unneeded.lock().unwrap_or_else(PoisonError::into_inner));
         for (Freeable(context), group) in unneeded {
             let group_handle = std::ptr::without_provenance_mut(group.number());
-            // SAFETY: nothing is under way in the context, which nothing uses behind this. What the library says is of no use to anybody.
+            // SAFETY: the context has no collectives in progress, and is not used any more. Its
+            // status is of no use.
             unsafe { (self.symbols.context_free)(context, group_handle) };
         }
     }
 
-    /// Ends its use in this process, for good.
+    /// Ends the use of the library in this process.
     pub fn finalize(&self, turn: HcollTurn) {
         if self.is_ready() {
             self.progress(&turn);
-            // SAFETY: it is initialised, and nothing of it is used behind this: the turn never comes back.
+            // SAFETY: the library is initialised, and is not used any more: the turn is never
+            // released.
             unsafe { (self.symbols.finalize)() };
         }
         std::mem::forget(turn);
     }
 
-    /// Its functions for collectives, which it fills in when it is initialised.
+    /// The library's collective functions, which it sets during its initialisation.
     pub(crate) fn collectives(&self) -> Collectives {
-        // SAFETY: the variable is the library's, which changes it in the initialisation alone.
+        // SAFETY: the library changes the variable only during its initialisation.
         unsafe { *self.symbols.collectives }
     }
 }

@@ -1,7 +1,7 @@
-//! What HCOLL's runtime has for it: groups, messages under way, and handles of collectives.
+//! The state of HCOLL's runtime: groups, messages in progress, and handles of collectives.
 //!
-//! The library has one runtime in a program, and its callbacks have no argument that says whose it is, so this is the one thing here that
-//! belongs to the program and not to a value. All handles that HCOLL gets are numbers of it, so one that is used too late names nothing.
+//! HCOLL has one runtime for a program, and its callbacks have no argument for a context, so this
+//! state is global. All handles that HCOLL gets are numbers of it, so a stale handle is harmless.
 
 use crate::library::HcollError;
 use crate::turn;
@@ -9,7 +9,7 @@ use oxmpi_mem::buffer::UserBuf;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The largest tag of a message. The one above it is the engine's own.
+/// The largest tag of a message. The engine uses the next one itself.
 pub(crate) const MAX_TAG: i32 = i32::MAX - 1;
 
 /// The processes of a group, by rank.
@@ -17,32 +17,32 @@ pub(crate) const MAX_TAG: i32 = i32::MAX - 1;
 pub struct HcollMembers {
     /// The rank of this process.
     pub rank: u32,
-    /// The number of each in the job.
+    /// The number of each process in the job.
     pub processes: Vec<u32>,
-    /// The node of each.
+    /// The node of each process.
     pub nodes: Vec<u32>,
 }
 
-/// A message that HCOLL wants sent or received.
+/// A message that HCOLL wants to send or receive.
 #[derive(Debug)]
 pub struct HcollTransfer {
-    /// Whether it is sent, or else received.
+    /// Send or receive.
     pub is_send: bool,
     /// The rank of the other process in the group.
     pub peer: u32,
-    /// What it is matched by, besides the other process: from 0 on.
+    /// From 0 on.
     pub tag: i32,
-    /// The data, which stay in place until HCOLL has heard of the end.
+    /// The data, which stay in place until HCOLL is notified of the end.
     pub buffer: UserBuf,
-    /// It comes back to its group when it has ended.
+    /// The number of the message in the runtime.
     pub(crate) number: usize,
 }
 
 impl HcollTransfer {
-    /// It has ended, with this fault if any.
+    /// Reports the end of the transfer, with a fault if it failed.
     pub fn end(self, fault: Option<String>) {
         let mut runtime = runtime();
-        let ended = if fault.is_none() { Message::Ended } else { Message::Failed };
+        let ended = if fault.is_none() { MessageState::Ended } else { MessageState::Failed };
         let group = match runtime.messages.get_mut(&self.number) {
             Some((group, message)) => {
                 *message = ended;
@@ -60,9 +60,9 @@ impl HcollTransfer {
     }
 }
 
-/// How a message stands.
+/// The state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Message {
+pub(crate) enum MessageState {
     Active,
     Ended,
     Failed,
@@ -70,10 +70,10 @@ pub(crate) enum Message {
 
 /// A group that HCOLL knows.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct GroupState {
     pub(crate) members: HcollMembers,
-    wanted: Vec<HcollTransfer>,
-    /// Nothing is sent or received for it any more.
+    queued: Vec<HcollTransfer>,
+    /// A closed group sends and receives no more messages.
     is_closed: bool,
     /// Why one of its messages has failed.
     fault: Option<String>,
@@ -81,13 +81,13 @@ pub(crate) struct Group {
 
 #[derive(Debug)]
 pub(crate) struct Runtime {
-    pub(crate) groups: BTreeMap<usize, Group>,
-    /// The group of each message, and how it stands.
-    messages: BTreeMap<usize, (usize, Message)>,
+    pub(crate) groups: BTreeMap<usize, GroupState>,
+    /// The group and the state of each message.
+    messages: BTreeMap<usize, (usize, MessageState)>,
     /// Handles of collectives, and whether they are complete.
     handles: BTreeMap<usize, bool>,
     last: usize,
-    /// The group of the whole job, once a process has claimed the library.
+    /// The group of the whole job; 0 until a process has claimed the library.
     pub(crate) world: usize,
     pub(crate) job: u32,
 }
@@ -101,7 +101,7 @@ static RUNTIME: Mutex<Runtime> = Mutex::new(Runtime {
     job: 0,
 });
 
-/// The runtime, locked for a moment. No group may be dropped meanwhile.
+/// The runtime, locked. No group may be dropped while it is locked.
 pub(crate) fn runtime() -> MutexGuard<'static, Runtime> {
     RUNTIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -113,7 +113,7 @@ impl Runtime {
         self.last
     }
 
-    /// A process claims the library: the group of its job.
+    /// Claims the library for a process; returns the group of its job.
     pub(crate) fn claim(&mut self, members: HcollMembers, job: u32) -> Result<HcollGroup, HcollError> {
         if self.world != 0 {
             return Err(HcollError::Claimed);
@@ -126,12 +126,12 @@ impl Runtime {
 
     fn add(&mut self, members: HcollMembers) -> HcollGroup {
         let number = self.draw();
-        self.groups.insert(number, Group { members, wanted: Vec::new(), is_closed: false, fault: None });
-        HcollGroup(Arc::new(Registered(number)))
+        self.groups.insert(number, GroupState { members, queued: Vec::new(), is_closed: false, fault: None });
+        HcollGroup(Arc::new(GroupNumber(number)))
     }
 
-    /// HCOLL wants a message; `None`: there is no such group or process, or the group is closed.
-    pub(crate) fn want(
+    /// Queues a message; `None`: there is no such group or process, or the group is closed.
+    pub(crate) fn queue_message(
         &mut self,
         group: usize,
         (is_send, peer, tag): (bool, u32, i32),
@@ -142,20 +142,21 @@ impl Runtime {
         if peer as usize >= of.members.processes.len() {
             return None;
         }
-        of.wanted.push(HcollTransfer { is_send, peer, tag, buffer, number });
-        self.messages.insert(number, (group, Message::Active));
+        of.queued.push(HcollTransfer { is_send, peer, tag, buffer, number });
+        self.messages.insert(number, (group, MessageState::Active));
         Some(number)
     }
 
-    /// How a message stands, which is forgotten when it has ended. One of a closed group has failed.
-    pub(crate) fn test(&mut self, number: usize) -> Message {
-        let Some((group, message)) = self.messages.get(&number).copied() else { return Message::Failed };
+    /// The state of a message, which is removed when it has ended. A message of a closed group has
+    /// failed.
+    pub(crate) fn test(&mut self, number: usize) -> MessageState {
+        let Some((group, message)) = self.messages.get(&number).copied() else { return MessageState::Failed };
         let is_open = self.groups.get(&group).is_some_and(|group| !group.is_closed);
-        if message == Message::Active && is_open {
-            return Message::Active;
+        if message == MessageState::Active && is_open {
+            return MessageState::Active;
         }
         self.messages.remove(&number);
-        if message == Message::Ended { Message::Ended } else { Message::Failed }
+        if message == MessageState::Ended { MessageState::Ended } else { MessageState::Failed }
     }
 
     /// A new handle of a collective.
@@ -171,7 +172,7 @@ impl Runtime {
         }
     }
 
-    /// One that is gone was complete.
+    /// A removed handle counts as complete.
     pub(crate) fn is_complete(&self, number: usize) -> bool {
         self.handles.get(&number).is_none_or(|is_complete| *is_complete)
     }
@@ -181,14 +182,14 @@ impl Runtime {
     }
 }
 
-/// A group of processes as HCOLL sees it, which lasts as long as a clone of this value.
+/// A group of processes in HCOLL, which exists as long as a clone of this value.
 #[derive(Clone, Debug)]
-pub struct HcollGroup(Arc<Registered>);
+pub struct HcollGroup(Arc<GroupNumber>);
 
 #[derive(Debug)]
-struct Registered(usize);
+struct GroupNumber(usize);
 
-impl Drop for Registered {
+impl Drop for GroupNumber {
     fn drop(&mut self) {
         let mut runtime = runtime();
         runtime.groups.remove(&self.0);
@@ -203,36 +204,37 @@ impl HcollGroup {
         runtime().add(members)
     }
 
-    /// The number by which HCOLL knows it.
+    /// HCOLL's handle of the group.
     pub(crate) fn number(&self) -> usize {
         self.0.0
     }
 
-    /// How many processes there are.
+    /// The number of processes.
     #[must_use]
     pub fn size(&self) -> usize {
         runtime().groups.get(&self.number()).map_or(0, |group| group.members.processes.len())
     }
 
-    /// The messages that HCOLL wants sent or received since the last call, in its order. Each must be [ended](HcollTransfer::end).
+    /// The messages that HCOLL queued since the last call, in its order. Each must be
+    /// [ended](HcollTransfer::end).
     #[must_use]
     pub fn take_transfers(&self) -> Vec<HcollTransfer> {
         let mut runtime = runtime();
         let group = runtime.groups.get_mut(&self.number());
-        group.map(|group| std::mem::take(&mut group.wanted)).unwrap_or_default()
+        group.map(|group| std::mem::take(&mut group.queued)).unwrap_or_default()
     }
 
-    /// Why one of its messages has failed, if one has: HCOLL does not come to an end with it then.
+    /// Why one of its messages has failed, if one has: HCOLL then never completes the collective.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         runtime().groups.get(&self.number())?.fault.clone()
     }
 
-    /// Nothing is sent or received for it any more: messages under way have failed, and HCOLL cannot start others.
+    /// Closes the group: messages in progress fail, and HCOLL cannot start others.
     pub fn close(&self) {
         if let Some(group) = runtime().groups.get_mut(&self.number()) {
             group.is_closed = true;
-            group.wanted.clear();
+            group.queued.clear();
         }
         turn::note_end();
     }
@@ -250,28 +252,28 @@ mod tests {
     fn messages_go_through_the_queue_of_their_group() {
         let group = HcollGroup::new(members(2));
         let number = group.number();
-        let want = |peer| runtime().want(number, (true, peer, 7), UserBuf::empty());
+        let queue_message = |peer| runtime().queue_message(number, (true, peer, 7), UserBuf::empty());
         let test = |message| runtime().test(message);
-        assert_eq!(want(2), None, "there is no such process");
-        let (first, second) = (want(1).unwrap(), want(1).unwrap());
-        assert_eq!(test(first), Message::Active);
+        assert_eq!(queue_message(2), None, "an unknown process");
+        let (first, second) = (queue_message(1).unwrap(), queue_message(1).unwrap());
+        assert_eq!(test(first), MessageState::Active);
         let mut all = group.take_transfers();
         assert!(group.take_transfers().is_empty());
         all.remove(0).end(None);
-        assert_eq!((test(first), group.fault()), (Message::Ended, None));
-        assert_eq!(test(first), Message::Failed, "it is forgotten");
+        assert_eq!((test(first), group.fault()), (MessageState::Ended, None));
+        assert_eq!(test(first), MessageState::Failed, "a removed message");
         all.remove(0).end(Some("lost".to_string()));
-        assert_eq!((test(second), group.fault()), (Message::Failed, Some("lost".to_string())));
-        let third = want(1).unwrap();
+        assert_eq!((test(second), group.fault()), (MessageState::Failed, Some("lost".to_string())));
+        let third = queue_message(1).unwrap();
         group.close();
-        assert_eq!((test(third), want(1)), (Message::Failed, None));
+        assert_eq!((test(third), queue_message(1)), (MessageState::Failed, None));
         assert!(group.take_transfers().is_empty());
         drop(group);
         assert!(!runtime().groups.contains_key(&number));
     }
 
     #[test]
-    fn handles_are_complete_when_hcoll_says_so() {
+    fn handles_are_complete_after_complete_handle() {
         let handle = runtime().new_handle();
         assert!(!runtime().is_complete(handle));
         runtime().complete_handle(handle);

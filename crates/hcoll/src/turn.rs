@@ -1,49 +1,52 @@
-//! Whose turn it is to be in HCOLL.
+//! The turn: the right of a thread to be in HCOLL.
 //!
-//! 1. A thread is in HCOLL only while it has the turn: the *caller*, which runs collectives and has the lock of its process, or the
-//!    *creator*, the thread that makes a context. There is one of each at most.
-//! 2. The caller takes the turn if it is free, and else does something else: it never waits.
-//! 3. The creator waits for the turn. When HCOLL asks it for progress of messages ([`park`]) it gives the turn away, sleeps until a message
-//!    has ended, and waits for the turn again: HCOLL lets its user do anything there.
-//! 4. A callback that is not the creator's finds the turn taken by its own thread, and leaves it alone.
+//! 1. A thread is in HCOLL only with the turn: the *caller*, which runs collectives and has the
+//!    lock of its process, or the *creator*, the thread that creates a context. There is at most
+//!    one of each.
+//! 2. The caller takes the turn if it is free, and else does other work: it never waits.
+//! 3. The creator waits for the turn. When HCOLL calls for progress of messages ([`park`]), the
+//!    creator releases the turn, sleeps until a message has ended, and waits for the turn again.
+//!    HCOLL allows any call meanwhile.
+//! 4. A callback on another thread than the creator's finds the turn taken by its own thread, and
+//!    returns.
 
 use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What the threads share.
-struct State {
+struct TurnState {
     is_taken: bool,
-    /// How many messages have ended.
+    /// The number of messages that have ended.
     ended: u64,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { is_taken: false, ended: 0 });
+static STATE: Mutex<TurnState> = Mutex::new(TurnState { is_taken: false, ended: 0 });
 static CHANGED: Condvar = Condvar::new();
 
 thread_local! {
-    /// On the creator's thread: how many messages had ended when it was last here.
+    /// On the creator's thread: the value of `ended` at its last call.
     static SEEN: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// The longest time for which the creator sleeps: HCOLL may wait for something other than messages.
+/// The longest sleep of the creator: HCOLL may wait for something other than messages.
 const NAP: Duration = Duration::from_millis(1);
 
 /// The turn of the thread that has it.
 #[derive(Debug)]
 pub struct HcollTurn(());
 
-fn lock() -> MutexGuard<'static, State> {
+fn lock() -> MutexGuard<'static, TurnState> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl HcollTurn {
-    /// Takes the turn of the caller, if it is free (rule 2).
+    /// Takes the turn as the caller, if it is free (rule 2).
     pub fn take() -> Option<HcollTurn> {
         let mut state = lock();
         let is_free = !state.is_taken;
         state.is_taken = true;
-        // Not made where it is not given: its end would set the turn free.
+        // The closure makes the value only if it is returned: dropping it would release the turn of
+        // the other thread.
         is_free.then(|| HcollTurn(()))
     }
 
@@ -62,26 +65,26 @@ impl Drop for HcollTurn {
     }
 }
 
-fn wait(state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
-    let is_taken = |state: &mut State| state.is_taken;
+fn wait(state: MutexGuard<'static, TurnState>) -> MutexGuard<'static, TurnState> {
+    let is_taken = |state: &mut TurnState| state.is_taken;
     let mut state = CHANGED.wait_while(state, is_taken).unwrap_or_else(PoisonError::into_inner);
     state.is_taken = true;
     state
 }
 
-/// A message has ended.
+/// Counts the end of a message, and wakes the creator.
 pub(crate) fn note_end() {
     lock().ended += 1;
     CHANGED.notify_all();
 }
 
-/// HCOLL waits for messages (rules 3 and 4).
+/// Called when HCOLL waits for messages (rules 3 and 4).
 pub(crate) fn park() {
     let Some(seen) = SEEN.get() else { return };
     let mut state = lock();
     state.is_taken = false;
     CHANGED.notify_all();
-    let is_idle = |state: &mut State| state.ended == seen;
+    let is_idle = |state: &mut TurnState| state.ended == seen;
     let (state, _) = CHANGED.wait_timeout_while(state, NAP, is_idle).unwrap_or_else(PoisonError::into_inner);
     SEEN.set(Some(wait(state).ended));
 }
@@ -91,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_creator_gives_its_turn_away_where_it_waits_for_messages() {
+    fn the_creator_releases_its_turn_while_it_waits_for_messages() {
         let caller = HcollTurn::take().unwrap();
         assert!(HcollTurn::take().is_none());
         // Rule 4.

@@ -1,63 +1,67 @@
-//! Collective access: which rank does the input and output of which part of the file, and when.
+//! Collective access: the ranks that read and write the parts of the file, and when.
 //!
-//! In a *two-phase* access the ranks send their data to a few of them, the *aggregators*, of which each has a part of the
-//! file, its *domain*. An aggregator handles its domain in *windows* of a buffer's length, one in each *round*; so it reads
-//! and writes long ranges, whatever the pieces of the ranks are.
+//! In a *two-phase* access the ranks send their data to some of them, the *aggregators*. Each
+//! aggregator has a part of the file, its *domain*, and handles the domain in *windows* of a
+//! buffer's length, one in each *round*. So it reads and writes long ranges, even if the pieces of
+//! the ranks are short.
 
 use crate::hints::{Hints, Switch};
 use crate::view::View;
 
-/// What a rank tells the others of its access before it.
+/// The properties of a rank's access, which it sends to the others before the access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Access {
-    /// The offset of its first byte in the file.
+pub struct AccessExtent {
+    /// The offset of the first byte in the file.
     pub start: u64,
-    /// The offset after its last byte.
+    /// The offset after the last byte.
     pub end: u64,
-    /// Bytes of data; if 0, the offsets mean nothing.
+    /// Bytes of data; if 0, the offsets have no meaning.
     pub len: u64,
-    /// Whether they lie one behind the other, no byte twice.
+    /// Whether the pieces are in ascending order and do not overlap.
     pub disjoint: bool,
 }
 
-/// Domains do not begin within a page of the file.
+/// Domains begin at a multiple of this, a page of the file.
 const ALIGNMENT: u64 = 4096;
 
-/// All rounds go through all of the range; if it is so many times as long as the data, that takes longer than single pieces.
+/// All rounds cover the whole range: a range longer than this factor times the data is slower than
+/// single pieces.
 const SPARSE: u64 = 64;
 
-impl Access {
-    /// Words of its written form.
+impl AccessExtent {
+    /// The number of words of the encoded form.
     pub const WORDS: usize = 4;
 
-    /// The access to `len` bytes of the view's stream from `at` on, which have been checked.
-    pub fn new(view: &View, at: u64, len: u64) -> Access {
+    /// The access to `len` bytes of the view's stream from `at` on, which [`View::check`] has
+    /// accepted.
+    pub fn new(view: &View, at: u64, len: u64) -> AccessExtent {
         let disjoint = view.is_disjoint(at, len);
         if len == 0 {
-            return Access { disjoint, ..Access::default() };
+            return AccessExtent { disjoint, ..AccessExtent::default() };
         }
         let place = |at| view.offset_of(at).unwrap_or(0);
-        Access { start: place(at), end: place(at + len - 1).saturating_add(1), len, disjoint }
+        AccessExtent { start: place(at), end: place(at + len - 1).saturating_add(1), len, disjoint }
     }
 
     /// The access as words.
-    pub fn encode(&self) -> [u64; Access::WORDS] {
+    pub fn encode(&self) -> [u64; AccessExtent::WORDS] {
         [self.start, self.end, self.len, u64::from(self.disjoint)]
     }
 
     /// The access of these words.
-    pub fn decode([start, end, len, disjoint]: [u64; Access::WORDS]) -> Access {
-        Access { start, end, len, disjoint: disjoint != 0 }
+    pub fn decode([start, end, len, disjoint]: [u64; AccessExtent::WORDS]) -> AccessExtent {
+        AccessExtent { start, end, len, disjoint: disjoint != 0 }
     }
 
-    /// Whether there are pieces with something between them.
+    /// Whether there are gaps between the pieces.
     fn has_holes(&self) -> bool {
         self.end.saturating_sub(self.start) > self.len
     }
 }
 
-/// Whether ranks with these accesses do better together. All come to the same answer.
-pub fn together(switch: Switch, accesses: &[Access]) -> bool {
+/// Whether a two-phase access is better for ranks with these accesses. The result is the same on
+/// all ranks.
+pub fn together(switch: Switch, accesses: &[AccessExtent]) -> bool {
     if !accesses.iter().all(|a| a.disjoint) {
         return false;
     }
@@ -65,9 +69,10 @@ pub fn together(switch: Switch, accesses: &[Access]) -> bool {
     match switch {
         Switch::Enable => with_data().next().is_some(),
         Switch::Disable => false,
-        // Somebody has pieces, and they lie between those of others, not too far apart.
+        // A rank has several pieces, and they interleave with those of other ranks, without long
+        // gaps.
         Switch::Automatic => {
-            let mut order: Vec<&Access> = with_data().collect();
+            let mut order: Vec<&AccessExtent> = with_data().collect();
             order.sort_unstable_by_key(|a| a.start);
             let interleaved = order.windows(2).any(|w| w[1].start < w[0].end);
             let start = order.first().map_or(0, |a| a.start);
@@ -79,12 +84,12 @@ pub fn together(switch: Switch, accesses: &[Access]) -> bool {
     }
 }
 
-/// The parts of the file, one for each aggregator.
+/// The domains of all aggregators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Domains {
     start: u64,
     end: u64,
-    /// Bytes of each but the last ones.
+    /// The length of each domain but the last ones.
     each: u64,
     window: u64,
     ranks: u32,
@@ -93,7 +98,7 @@ pub struct Domains {
 
 impl Domains {
     /// The domains of these accesses, one for each rank.
-    pub fn new(accesses: &[Access], hints: &Hints) -> Domains {
+    pub fn new(accesses: &[AccessExtent], hints: &Hints) -> Domains {
         let with_data = || accesses.iter().filter(|a| a.len > 0);
         let start = with_data().map(|a| a.start).min().unwrap_or(0);
         let end = with_data().map(|a| a.end).max().unwrap_or(start).max(start);
@@ -105,17 +110,17 @@ impl Domains {
         Domains { start, end, each, window: hints.aggregate_bytes.max(1), ranks, aggregators }
     }
 
-    /// How many aggregators there are.
+    /// The number of aggregators.
     pub fn aggregators(&self) -> u32 {
         self.aggregators
     }
 
-    /// The rank of an aggregator: they are spread over all.
+    /// The rank of an aggregator; aggregators are spread evenly over the ranks.
     pub fn rank_of(&self, aggregator: u32) -> u32 {
         (u64::from(aggregator) * u64::from(self.ranks) / u64::from(self.aggregators)) as u32
     }
 
-    /// Which aggregator a rank is, if it is one.
+    /// The aggregator of a rank, if the rank is one.
     pub fn aggregator_at(&self, rank: u32) -> Option<u32> {
         (0..self.aggregators).find(|&a| self.rank_of(a) == rank)
     }
@@ -126,22 +131,22 @@ impl Domains {
         (edge(u64::from(aggregator)), edge(u64::from(aggregator) + 1))
     }
 
-    /// What an aggregator handles in a round: from the first to before the second offset.
+    /// The window of an aggregator in a round: its start and its end in the file.
     pub fn window(&self, aggregator: u32, round: u64) -> (u64, u64) {
         let (start, end) = self.domain(aggregator);
         let at = |n: u64| start.saturating_add(n.saturating_mul(self.window)).min(end);
         (at(round), at(round + 1))
     }
 
-    /// How many rounds all make.
+    /// The number of rounds, the same for all aggregators.
     pub fn rounds(&self) -> u64 {
         let longest = (0..self.aggregators).map(|a| self.domain(a)).map(|(s, e)| e - s).max().unwrap_or(0);
         longest.div_ceil(self.window)
     }
 }
 
-/// The part of `len` bytes of the view's stream from `at` on that lies in a window of the file: its first byte and the one
-/// after its last.
+/// The part of `len` bytes of the view's stream from `at` on that lies in a window of the file: its
+/// start and its end.
 pub fn part_in(view: &View, (at, len): (u64, u64), (start, end): (u64, u64)) -> (u64, u64) {
     if start >= end || len == 0 {
         return (at, at);
@@ -157,31 +162,32 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Arc;
 
-    fn access(start: u64, end: u64, len: u64) -> Access {
-        Access { start, end, len, disjoint: true }
+    fn access(start: u64, end: u64, len: u64) -> AccessExtent {
+        AccessExtent { start, end, len, disjoint: true }
     }
 
     #[test]
-    fn ranks_go_together_when_their_pieces_interleave() {
+    fn interleaved_pieces_are_accessed_together() {
         let apart = [access(0, 10, 10), access(10, 20, 10), access(0, 0, 0)];
         let mixed = [access(0, 20, 10), access(10, 30, 10)];
         assert!(!together(Switch::Automatic, &apart) && together(Switch::Enable, &apart));
         assert!(together(Switch::Automatic, &mixed) && !together(Switch::Disable, &mixed));
-        assert!(!together(Switch::Enable, &[Access { disjoint: false, ..mixed[0] }]));
-        assert!(!together(Switch::Enable, &[Access { disjoint: true, ..Access::default() }]));
+        assert!(!together(Switch::Enable, &[AccessExtent { disjoint: false, ..mixed[0] }]));
+        assert!(!together(Switch::Enable, &[AccessExtent { disjoint: true, ..AccessExtent::default() }]));
         let sparse = [access(0, 1 << 40, 10), access(10, 1 << 40, 10)];
         assert!(!together(Switch::Automatic, &sparse) && together(Switch::Enable, &sparse));
-        // Offsets that make no sense are no arithmetic error.
+        // Invalid offsets cause no arithmetic overflow.
         let senseless = [access(50, 20, u64::MAX), access(u64::MAX, 0, u64::MAX)];
         let domains = Domains::new(&senseless, &Hints::new(2, 1));
         assert!(!together(Switch::Automatic, &senseless) && domains.rounds() < u64::MAX);
         let whole = [access(1, u64::MAX, u64::MAX)];
         assert!(Domains::new(&whole, &Hints::new(1, 1)).rounds() > 0);
-        assert_eq!(Access::decode(mixed[0].encode()), mixed[0]);
+        assert_eq!(AccessExtent::decode(mixed[0].encode()), mixed[0]);
     }
 
     proptest! {
-        /// The windows of all rounds cover the accessed range once, and the parts of a stream in them the stream.
+        /// The windows of all rounds cover the accessed range once, and their parts of a stream
+        /// cover the stream.
         #[test]
         fn windows_cover_the_range(
             start in 0_u64..20_000, len in 1_u64..60_000, ranks in 1_u32..9, aggregators in 1_u32..9,
@@ -191,7 +197,7 @@ mod tests {
             let data = Layout::contiguous(block, &byte).unwrap();
             let layout = Arc::new(Layout::resized(0, block as isize + hole, &data).unwrap());
             let view = View::new(start, 1, &layout, true).unwrap();
-            let accesses = vec![Access::new(&view, 0, len); ranks as usize];
+            let accesses = vec![AccessExtent::new(&view, 0, len); ranks as usize];
             let hints = Hints { aggregators, aggregate_bytes: window, ..Hints::new(ranks, 1) };
             let domains = Domains::new(&accesses, &hints);
             let mut windows = Vec::new();

@@ -1,42 +1,41 @@
-//! What went wrong with a file: an error class of MPI and the system's error number.
+//! Errors of file operations: an error class of MPI and the system's error number.
 
 use oxmpi_abi::constants as abi;
 use rustix::io::Errno;
 use std::fmt;
 use std::io;
 
-/// Why an operation on a file failed. Small and plain, so that ranks can tell it to each other.
+/// Why a file operation failed. A plain value, which ranks can exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The error class of MPI.
+pub struct IoFailure {
     pub class: i32,
-    /// The system's error number; 0 if the system was not asked.
+    /// The system's error number; 0 if no system call failed.
     pub errno: i32,
 }
 
-impl Failure {
-    /// One of which the class says everything.
-    pub const fn of_class(class: i32) -> Failure {
-        Failure { class, errno: 0 }
+impl IoFailure {
+    /// A failure without an error number.
+    pub const fn of_class(class: i32) -> IoFailure {
+        IoFailure { class, errno: 0 }
     }
 }
 
-impl From<Errno> for Failure {
-    fn from(errno: Errno) -> Failure {
-        Failure { class: class_of(errno), errno: errno.raw_os_error() }
+impl From<Errno> for IoFailure {
+    fn from(errno: Errno) -> IoFailure {
+        IoFailure { class: class_of(errno), errno: errno.raw_os_error() }
     }
 }
 
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
+impl From<io::Error> for IoFailure {
+    fn from(error: io::Error) -> IoFailure {
         match error.raw_os_error() {
             Some(errno) => Errno::from_raw_os_error(errno).into(),
-            None => Failure::of_class(abi::MPI_ERR_IO),
+            None => IoFailure::of_class(abi::MPI_ERR_IO),
         }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for IoFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.errno {
             0 => f.write_str(oxmpi_abi::errors::error_class_text(self.class).unwrap_or("it failed")),
@@ -45,7 +44,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The class of an error of the system (MPI-5.0, "I/O Error Classes").
+/// The class of a system error (MPI-5.0, "I/O Error Classes").
 fn class_of(errno: Errno) -> i32 {
     match errno {
         Errno::NOENT => abi::MPI_ERR_NO_SUCH_FILE,
@@ -71,10 +70,10 @@ mod tests {
 
     #[test]
     fn errors_of_the_system_have_classes() {
-        let full = Failure::from(io::Error::from_raw_os_error(Errno::NOSPC.raw_os_error()));
+        let full = IoFailure::from(io::Error::from_raw_os_error(Errno::NOSPC.raw_os_error()));
         assert_eq!(full.class, abi::MPI_ERR_NO_SPACE);
         assert!(full.to_string().contains("No space left"), "{full}");
-        assert_eq!(Failure::from(io::Error::other("odd")).class, abi::MPI_ERR_IO);
-        assert!(!Failure::of_class(abi::MPI_ERR_AMODE).to_string().is_empty());
+        assert_eq!(IoFailure::from(io::Error::other("odd")).class, abi::MPI_ERR_IO);
+        assert!(!IoFailure::of_class(abi::MPI_ERR_AMODE).to_string().is_empty());
     }
 }

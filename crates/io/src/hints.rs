@@ -1,18 +1,16 @@
-//! Hints (MPI-5.0, "File Info"): the standard's own, and those that programs written for other libraries know.
+//! Hints (MPI-5.0, "File Info"): those of the standard, and those of ROMIO.
 //!
-//! A hint that is not known, or whose value makes no sense, is ignored as the standard asks for. Hints change how fast
-//! something is and nothing else.
+//! An unknown hint, and a hint with an invalid value, is ignored, as the standard requires. Hints
+//! change only the speed.
 
 use oxmpi_objects::info::Info;
 
-/// Whether something is done.
+/// The value of a hint such as `romio_cb_read`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
-    /// Always.
     Enable,
-    /// Never.
     Disable,
-    /// When it looks worth it.
+    /// If it is likely to be faster.
     Automatic,
 }
 
@@ -34,32 +32,32 @@ impl Switch {
 /// The hints of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hints {
-    /// How many ranks do the input and output of collective accesses (`cb_nodes`).
+    /// The number of ranks that read and write in collective accesses (`cb_nodes`).
     pub aggregators: u32,
-    /// Bytes of the file that each of them handles at a time (`cb_buffer_size`).
+    /// Bytes of a window of each aggregator (`cb_buffer_size`).
     pub aggregate_bytes: u64,
-    /// Whether collective reads are done together (`romio_cb_read`).
+    /// Whether collective reads are two-phase (`romio_cb_read`).
     pub collective_read: Switch,
-    /// Whether collective writes are done together (`romio_cb_write`).
+    /// Whether collective writes are two-phase (`romio_cb_write`).
     pub collective_write: Switch,
-    /// Whether reads of pieces also read what lies between them (`romio_ds_read`).
+    /// Whether reads of pieces also read the gaps between them (`romio_ds_read`).
     pub sieve_read: Switch,
-    /// Whether writes of pieces read what lies between them and write it again (`romio_ds_write`).
+    /// Whether writes of pieces read the gaps between them and write them again (`romio_ds_write`).
     pub sieve_write: Switch,
-    /// Bytes of the file that a sieving read handles at a time (`ind_rd_buffer_size`).
+    /// Bytes of the file in one sieving read (`ind_rd_buffer_size`).
     pub read_bytes: u64,
-    /// Bytes of the file that a sieving write handles at a time (`ind_wr_buffer_size`).
+    /// Bytes of the file in one sieving write (`ind_wr_buffer_size`).
     pub write_bytes: u64,
 }
 
-/// How many words the hints have when they are told to others.
+/// The number of words of the encoded form.
 pub const WORDS: usize = 8;
 
-/// Buffers are not larger than this: a hint must not exhaust the memory.
+/// The upper limit of buffer sizes: a hint must not exhaust the memory.
 const LARGEST_BUFFER: u64 = 1 << 30;
 
 impl Hints {
-    /// What is in force without hints, for a file of so many ranks on a machine of so many processors.
+    /// The default hints of a file of `ranks` ranks on a machine with `processors` processors.
     pub fn new(ranks: u32, processors: u32) -> Hints {
         Hints {
             aggregators: ranks.min(processors).max(1),
@@ -73,7 +71,7 @@ impl Hints {
         }
     }
 
-    /// These hints after those in `info`, for a file of so many ranks: what it does not name stays.
+    /// These hints, changed by those in `info`, for a file of `ranks` ranks.
     #[must_use]
     pub fn updated(self, info: &Info, ranks: u32) -> Hints {
         let mut hints = self;
@@ -106,11 +104,11 @@ impl Hints {
         hints
     }
 
-    /// All hints with the values that are in force (`MPI_File_get_info`).
+    /// All hints with their current values (`MPI_File_get_info`).
     pub fn info(self) -> Info {
         let mut info = Info::new();
         let mut set = |key: &str, value: &str| {
-            // Keys and values are far below the limits.
+            // The lengths of keys and values are far below the limits.
             let _ = info.set(key.as_bytes(), value.as_bytes());
         };
         set("cb_buffer_size", &self.aggregate_bytes.to_string());
@@ -138,7 +136,7 @@ impl Hints {
         ]
     }
 
-    /// The hints of these words; values that cannot be are the smallest.
+    /// The hints of these words; invalid values are clamped.
     pub fn decode(words: [u64; WORDS]) -> Hints {
         let switch = |word| match word {
             0 => Switch::Enable,
@@ -175,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hints_are_taken_and_told() {
+    fn valid_hints_are_applied_and_listed() {
         let mut info = Info::new();
         for (key, value) in [
             ("cb_nodes", "99"),
@@ -192,10 +190,10 @@ mod tests {
         assert_eq!((hints.collective_write, hints.sieve_read), (Switch::Enable, Switch::Automatic));
         assert_eq!(hints.read_bytes, 4 << 20);
         assert_eq!(Hints::decode(hints.encode()), hints);
-        let told = hints.info();
-        assert_eq!(told.hint("romio_cb_write"), Some("enable"));
-        assert_eq!((told.len(), told.hint("striping_unit")), (8, None));
-        assert_eq!(Hints::new(4, 2).updated(&told, 4), hints);
+        let listed = hints.info();
+        assert_eq!(listed.hint("romio_cb_write"), Some("enable"));
+        assert_eq!((listed.len(), listed.hint("striping_unit")), (8, None));
+        assert_eq!(Hints::new(4, 2).updated(&listed, 4), hints);
         info.set(b"collective_buffering", b"false").unwrap();
         assert_eq!(Hints::new(4, 2).updated(&info, 4).collective_read, Switch::Disable);
     }

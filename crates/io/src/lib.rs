@@ -1,16 +1,16 @@
-//! Files without communication: what MPI-5.0, chapter "I/O", says of one process.
+//! The part of MPI-5.0, chapter "I/O", that concerns one process: files without communication.
 //!
-//! - [`mode`]: access modes; [`hints`]: what a program says by infos.
+//! - [`mode`]: access modes; [`hints`]: hints of infos.
 //! - [`view`]: a [`View`](view::View) maps a stream of data bytes to ranges of a file, lazily.
-//! - [`store`]: what bytes are read from and written to; going on after partial transfers. [`posix`]: a file of the
-//!   system.
-//! - [`transfer`]: independent access: memory of a user and a view, with data sieving.
-//! - [`domain`], [`pieces`], [`window`]: what a collective access is made of: who does the input and output of which part
-//!   of the file, how the others tell what they want there, and how that is put together.
+//! - [`store`]: positioned reads and writes, with retries after partial transfers. [`posix`]: a
+//!   file of the system.
+//! - [`transfer`]: independent access between a user's memory and a view, with data sieving.
+//! - [`domain`], [`pieces`], [`window`]: two-phase collective access: the parts of the file and
+//!   their aggregators, the pieces that ranks request, and their combination.
 //! - [`shared`]: the shared file pointer.
-//! - [`failure`]: an error of the system as an error class of MPI.
+//! - [`failure`]: a system error as an error class of MPI.
 //!
-//! All offsets and lengths are bytes, unless something else is said.
+//! Offsets and lengths are in bytes, unless stated otherwise.
 #![forbid(unsafe_code)]
 
 pub mod domain;

@@ -13,15 +13,15 @@ const KNOWN: i32 = abi::MPI_MODE_RDONLY
     | abi::MPI_MODE_SEQUENTIAL
     | abi::MPI_MODE_APPEND;
 
-/// An access mode that makes sense.
+/// A valid access mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode(i32);
 
 impl Mode {
-    /// The mode of these bits.
+    /// Checks an access mode.
     ///
     /// # Errors
-    /// MPI_ERR_AMODE, with what does not go together.
+    /// MPI_ERR_AMODE; the message names the conflict.
     pub fn new(amode: i32) -> Result<Mode> {
         let wrong = |why: &str| Err(MpiError::new(abi::MPI_ERR_AMODE, format!("amode is {amode}: {why}")));
         let mode = Mode(amode);
@@ -41,7 +41,7 @@ impl Mode {
         Ok(mode)
     }
 
-    /// The bits.
+    /// The mode as an integer.
     pub const fn bits(self) -> i32 {
         self.0
     }
@@ -55,32 +55,32 @@ impl Mode {
         !self.has(abi::MPI_MODE_WRONLY)
     }
 
-    /// Whether it may be written.
+    /// Whether the file may be written.
     pub const fn writes(self) -> bool {
         !self.has(abi::MPI_MODE_RDONLY)
     }
 
-    /// Whether it is made if it is not there.
+    /// Whether the file is created if it does not exist.
     pub const fn creates(self) -> bool {
         self.has(abi::MPI_MODE_CREATE)
     }
 
-    /// Whether it must not be there.
+    /// Whether it is an error if the file exists.
     pub const fn is_exclusive(self) -> bool {
         self.has(abi::MPI_MODE_EXCL)
     }
 
-    /// Whether it is deleted when it is closed.
+    /// Whether the file is deleted when it is closed.
     pub const fn deletes(self) -> bool {
         self.has(abi::MPI_MODE_DELETE_ON_CLOSE)
     }
 
-    /// Whether it is accessed by the shared file pointer only.
+    /// Whether the file is accessed by the shared file pointer only.
     pub const fn is_sequential(self) -> bool {
         self.has(abi::MPI_MODE_SEQUENTIAL)
     }
 
-    /// Whether the file pointers are at the end of the file at first.
+    /// Whether the file pointers start at the end of the file.
     pub const fn appends(self) -> bool {
         self.has(abi::MPI_MODE_APPEND)
     }

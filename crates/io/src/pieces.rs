@@ -1,31 +1,30 @@
-//! How a rank tells an aggregator which pieces of a window it means: runs of equal pieces at equal distances, so that a
-//! regular pattern is four words whatever its length.
+//! The encoding of the pieces of a window that a rank requests of an aggregator: runs of equal
+//! pieces at equal distances, so that a regular pattern of any length is four words.
 
-use crate::view::Range;
+use crate::view::FileRange;
 
-/// `count` pieces of `len` bytes, `stride` bytes from one to the next, the first at `offset`.
+/// `count` pieces of `len` bytes, `stride` bytes apart, the first at `offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// The first piece in the file.
+pub struct PieceRun {
+    /// Of the first piece in the file.
     pub offset: u64,
     /// Bytes of a piece.
     pub len: u64,
-    /// How many there are.
     pub count: u64,
-    /// From piece to piece; 0 if there is one.
+    /// Between the starts of two pieces; 0 for a single piece.
     pub stride: u64,
 }
 
-/// Bytes of a run in its written form.
+/// Bytes of an encoded run.
 pub const RUN_BYTES: usize = 32;
 
-impl Run {
-    fn one(piece: Range) -> Run {
-        Run { offset: piece.offset, len: piece.len, count: 1, stride: 0 }
+impl PieceRun {
+    fn one(piece: FileRange) -> PieceRun {
+        PieceRun { offset: piece.offset, len: piece.len, count: 1, stride: 0 }
     }
 
-    /// Takes one more piece, if it fits the pattern.
-    fn extend(&mut self, piece: Range) -> bool {
+    /// Adds a piece, if it continues the pattern.
+    fn extend(&mut self, piece: FileRange) -> bool {
         let Some(step) = piece.offset.checked_sub(self.offset) else { return false };
         let fits = piece.len == self.len
             && if self.count == 1 { step > 0 } else { step == self.stride * self.count };
@@ -36,9 +35,9 @@ impl Run {
         fits
     }
 
-    /// Its pieces in order.
-    pub fn pieces(self) -> impl Iterator<Item = Range> {
-        (0..self.count).map(move |n| Range {
+    /// The pieces of the run, in order.
+    pub fn pieces(self) -> impl Iterator<Item = FileRange> {
+        (0..self.count).map(move |n| FileRange {
             offset: self.offset.saturating_add(n.saturating_mul(self.stride)),
             len: self.len,
         })
@@ -50,23 +49,23 @@ impl Run {
         }
     }
 
-    fn read(bytes: &[u8; RUN_BYTES]) -> Run {
+    fn read(bytes: &[u8; RUN_BYTES]) -> PieceRun {
         let word = |n: usize| {
             let mut word = [0; 8];
             word.copy_from_slice(&bytes[8 * n..8 * n + 8]);
             u64::from_le_bytes(word)
         };
-        Run { offset: word(0), len: word(1), count: word(2), stride: word(3) }
+        PieceRun { offset: word(0), len: word(1), count: word(2), stride: word(3) }
     }
 }
 
-/// Writes pieces as runs behind what is in `to`; the bytes of data that they name.
-pub fn encode(pieces: impl Iterator<Item = Range>, to: &mut Vec<u8>) -> u64 {
-    let (mut run, mut data): (Option<Run>, u64) = (None, 0);
+/// Appends pieces as runs to `to`; returns their number of data bytes.
+pub fn encode(pieces: impl Iterator<Item = FileRange>, to: &mut Vec<u8>) -> u64 {
+    let (mut run, mut data): (Option<PieceRun>, u64) = (None, 0);
     for piece in pieces {
         data += piece.len;
         if !run.as_mut().is_some_and(|run| run.extend(piece))
-            && let Some(done) = run.replace(Run::one(piece))
+            && let Some(done) = run.replace(PieceRun::one(piece))
         {
             done.write(to);
         }
@@ -77,9 +76,10 @@ pub fn encode(pieces: impl Iterator<Item = Range>, to: &mut Vec<u8>) -> u64 {
     data
 }
 
-/// The runs of a written form. They may be anything: [`crate::window::Window`] refuses those that make no sense.
-pub fn decode(bytes: &[u8]) -> impl Iterator<Item = Run> + Clone + '_ {
-    bytes.as_chunks::<RUN_BYTES>().0.iter().map(Run::read)
+/// The runs of an encoded form. They may be invalid, in which case [`crate::window::FileWindow`]
+/// refuses them.
+pub fn decode(bytes: &[u8]) -> impl Iterator<Item = PieceRun> + Clone + '_ {
+    bytes.as_chunks::<RUN_BYTES>().0.iter().map(PieceRun::read)
 }
 
 #[cfg(test)]
@@ -90,20 +90,20 @@ mod tests {
     #[test]
     fn a_regular_pattern_is_one_run() {
         let mut bytes = Vec::new();
-        let pieces = (0..1000).map(|n| Range { offset: 7 + 256 * n, len: 64 });
+        let pieces = (0..1000).map(|n| FileRange { offset: 7 + 256 * n, len: 64 });
         assert_eq!(encode(pieces, &mut bytes), 64_000);
-        let runs: Vec<Run> = decode(&bytes).collect();
-        assert_eq!(runs, [Run { offset: 7, len: 64, count: 1000, stride: 256 }]);
+        let runs: Vec<PieceRun> = decode(&bytes).collect();
+        assert_eq!(runs, [PieceRun { offset: 7, len: 64, count: 1000, stride: 256 }]);
     }
 
     proptest! {
         #[test]
-        fn pieces_come_back(steps in proptest::collection::vec((1_u64..4, 1_u64..3), 0..40)) {
+        fn pieces_decode_as_encoded(steps in proptest::collection::vec((1_u64..4, 1_u64..3), 0..40)) {
             let mut at = 0;
-            let pieces: Vec<Range> = steps
+            let pieces: Vec<FileRange> = steps
                 .into_iter()
                 .map(|(gap, len)| {
-                    let piece = Range { offset: at + gap, len };
+                    let piece = FileRange { offset: at + gap, len };
                     at = piece.end();
                     piece
                 })
@@ -111,7 +111,7 @@ mod tests {
             let mut bytes = Vec::new();
             let data = encode(pieces.iter().copied(), &mut bytes);
             prop_assert_eq!(data, pieces.iter().map(|p| p.len).sum::<u64>());
-            let back: Vec<Range> = decode(&bytes).flat_map(Run::pieces).collect();
+            let back: Vec<FileRange> = decode(&bytes).flat_map(PieceRun::pieces).collect();
             prop_assert_eq!(back, pieces);
         }
     }

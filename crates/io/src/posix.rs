@@ -1,6 +1,6 @@
 //! A file of the system as a store.
 
-use crate::failure::Failure;
+use crate::failure::IoFailure;
 use crate::mode::Mode;
 use crate::store::{LockKind, Store};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -19,30 +19,28 @@ use std::sync::{Mutex, PoisonError};
 pub struct PosixFile {
     descriptor: OwnedFd,
     path: PathBuf,
-    /// Whether it may be read.
     reads: bool,
-    /// Locks on ranges keep other processes out; this one, the other threads of this process.
+    /// Range locks exclude other processes; this lock excludes the other threads of this process.
     mine: Mutex<()>,
 }
 
-/// Which file it is, whatever its name: the same numbers on the same node are the same file.
+/// Identifies a file, whatever its name, on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The device.
     pub device: u64,
-    /// The number on it.
     pub inode: u64,
 }
 
-/// Read and write for all, before the process's mask.
+/// Read and write for all, before the umask.
 const PERMISSIONS: u32 = 0o666;
 
 impl PosixFile {
-    /// Opens a file. Only `first` obeys MPI_MODE_CREATE and MPI_MODE_EXCL: the others open what it has made.
+    /// Opens a file. Only with `first` are MPI_MODE_CREATE and MPI_MODE_EXCL obeyed: the other
+    /// ranks open the file that the first rank has created.
     ///
     /// # Errors
     /// The system's.
-    pub fn open(name: &[u8], mode: Mode, first: bool) -> Result<PosixFile, Failure> {
+    pub fn open(name: &[u8], mode: Mode, first: bool) -> Result<PosixFile, IoFailure> {
         let mut flags = OFlags::CLOEXEC
             | match (mode.reads(), mode.writes()) {
                 (true, false) => OFlags::RDONLY,
@@ -52,7 +50,7 @@ impl PosixFile {
         if first && mode.creates() {
             flags |= OFlags::CREATE;
         }
-        // Without MPI_MODE_CREATE, MPI_MODE_EXCL means nothing: to make a file was not asked for.
+        // MPI_MODE_EXCL has no effect without MPI_MODE_CREATE.
         if first && mode.creates() && mode.is_exclusive() {
             flags |= OFlags::EXCL;
         }
@@ -67,38 +65,38 @@ impl PosixFile {
         if kind == fs::FileType::Directory {
             return Err(Errno::ISDIR.into());
         }
-        // The directory may be another one when the file is deleted.
+        // The program may change its directory before the file is deleted.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         Ok(PosixFile { descriptor, path, reads: mode.reads(), mine: Mutex::new(()) })
     }
 
-    /// Which file it is.
+    /// The identity of the file.
     ///
     /// # Errors
     /// The system's.
-    pub fn identity(&self) -> Result<Identity, Failure> {
+    pub fn identity(&self) -> Result<Identity, IoFailure> {
         let facts = fs::fstat(&self.descriptor)?;
         Ok(Identity { device: facts.st_dev, inode: facts.st_ino })
     }
 
-    /// Its name from the root on.
+    /// The absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How long the file is.
+    /// The size of the file.
     ///
     /// # Errors
     /// The system's.
-    pub fn size(&self) -> Result<u64, Failure> {
+    pub fn size(&self) -> Result<u64, IoFailure> {
         Ok(u64::try_from(fs::fstat(&self.descriptor)?.st_size).unwrap_or(0))
     }
 
-    /// Cuts the file, or appends zeros.
+    /// Truncates the file, or extends it by zeros.
     ///
     /// # Errors
     /// The system's.
-    pub fn set_size(&self, size: u64) -> Result<(), Failure> {
+    pub fn set_size(&self, size: u64) -> Result<(), IoFailure> {
         loop {
             match fs::ftruncate(&self.descriptor, size) {
                 Err(Errno::INTR) => {}
@@ -107,11 +105,12 @@ impl PosixFile {
         }
     }
 
-    /// Makes sure that there is room on the device for the first `size` bytes; the file is then at least so long.
+    /// Allocates space on the device for the first `size` bytes; the file has at least this size
+    /// afterwards.
     ///
     /// # Errors
     /// The system's.
-    pub fn preallocate(&self, size: u64) -> Result<(), Failure> {
+    pub fn preallocate(&self, size: u64) -> Result<(), IoFailure> {
         if size == 0 {
             return Ok(());
         }
@@ -123,9 +122,9 @@ impl PosixFile {
         }
     }
 
-    /// Writes the first bytes again, and zeros behind the end: so there is room for them in the end. What may not be read
-    /// stays as it is: there only the zeros are written.
-    fn write_again(&self, size: u64) -> Result<(), Failure> {
+    /// Allocates space by writing the first bytes again, and zeros after the end of the file. If
+    /// the file may not be read, only the zeros are written.
+    fn write_again(&self, size: u64) -> Result<(), IoFailure> {
         const STEP: usize = 1 << 20;
         let mut buffer = vec![0; STEP];
         let mut at = if self.reads { 0 } else { self.size()? };
@@ -141,26 +140,26 @@ impl PosixFile {
         Ok(())
     }
 
-    /// Brings what was written to the device.
+    /// Writes all data to the device.
     ///
     /// # Errors
     /// The system's.
-    pub fn sync(&self) -> Result<(), Failure> {
+    pub fn sync(&self) -> Result<(), IoFailure> {
         loop {
             match fs::fsync(&self.descriptor) {
                 Err(Errno::INTR) => {}
-                // A device without a store, such as /dev/null.
+                // A device without storage, such as /dev/null.
                 Err(Errno::INVAL | Errno::ROFS) => return Ok(()),
                 other => return Ok(other?),
             }
         }
     }
 
-    /// Deletes the file under its name.
+    /// Deletes the file by its path.
     ///
     /// # Errors
     /// The system's.
-    pub fn delete(&self) -> Result<(), Failure> {
+    pub fn delete(&self) -> Result<(), IoFailure> {
         Ok(fs::unlink(&self.path)?)
     }
 }
@@ -169,7 +168,7 @@ impl PosixFile {
 ///
 /// # Errors
 /// The system's.
-pub fn delete(name: &[u8]) -> Result<(), Failure> {
+pub fn delete(name: &[u8]) -> Result<(), IoFailure> {
     Ok(fs::unlink(OsStr::from_bytes(name))?)
 }
 
@@ -203,7 +202,7 @@ mod tests {
     use oxmpi_abi::constants as abi;
 
     #[test]
-    fn room_is_made_in_files_that_may_not_be_read() {
+    fn space_is_allocated_in_files_that_may_not_be_read() {
         let path = std::env::temp_dir().join(format!("oxmpi-io-posix-{}", std::process::id()));
         let before: Vec<u8> = (1..=100).collect();
         for access in [abi::MPI_MODE_WRONLY, abi::MPI_MODE_RDWR] {
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn exclusive_alone_makes_no_file() {
+    fn exclusive_without_create_creates_no_file() {
         let path = std::env::temp_dir().join(format!("oxmpi-io-exclusive-{}", std::process::id()));
         let open = |amode| PosixFile::open(path.as_os_str().as_bytes(), Mode::new(amode).unwrap(), true);
         assert!(open(abi::MPI_MODE_WRONLY | abi::MPI_MODE_EXCL).is_err());

@@ -1,15 +1,18 @@
-//! The shared file pointer (MPI-5.0, "Data Access with Shared File Pointers"): a number that all ranks of a file share.
+//! The shared file pointer (MPI-5.0, "Data Access with Shared File Pointers"): a number that all
+//! ranks of a file share.
 //!
-//! No rank serves it to the others. On one node it is a word of memory that all have mapped, of a file without a name, which is moved by
-//! an atomic operation; they find the file by the descriptor of the rank that has made it (`/proc/PID/fd/N`). Ranks of several nodes have
-//! no memory in common: there it lies in a small file in the directory of the data, whose name goes as soon as all have opened it, and is
-//! moved under a lock, which the kernel gives up when a process dies.
+//! The ranks of one node map the number as a word of a memfd, which an atomic operation changes;
+//! they open the memfd by the descriptor of the rank that created it (`/proc/PID/fd/N`). For ranks
+//! of several nodes, the number is in a small file in the directory of the data, which is unlinked
+//! as soon as all ranks have opened it. A file lock, which the kernel releases when a process dies,
+//! protects it.
 //!
-//! On one node there is no lock for another reason, too. A lock belongs to an open file description, and a restart from a checkpoint may
-//! give two ranks the same one: CRIU (`memfd_open` of its 4.2) hands out the descriptor with which it has made a memfd to the first
-//! process that opens it, and two that come at the same time are both the first.
+//! There is another reason for the atomic operation on one node. A lock belongs to an open file
+//! description, and after a restart from a checkpoint two ranks may have the same one: CRIU 4.2
+//! (`memfd_open`) gives the descriptor with which it creates a memfd to the first process that
+//! opens the memfd, and two processes that open it at the same time both count as the first.
 
-use crate::failure::Failure;
+use crate::failure::IoFailure;
 use crate::posix::PosixFile;
 use crate::store::{LockKind, Store};
 use oxmpi_abi::constants as abi;
@@ -24,55 +27,56 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-/// The number, in elementary types of the view.
+/// The pointer, in elementary types of the view.
 #[derive(Debug)]
 pub struct SharedPointer {
-    place: Place,
+    storage: PointerStorage,
 }
 
 #[derive(Debug)]
-enum Place {
+enum PointerStorage {
     /// Of a file that one rank has open.
     Own(Mutex<u64>),
-    /// In word [`NUMBER`] of memory that the ranks of a node share. The rank that has made it keeps the file by which others find it.
+    /// Word [`NUMBER`] of memory that the ranks of a node share. The rank that created it keeps the
+    /// descriptor by which the others open it.
     Memory { memory: Memory, _file: Option<OwnedFd> },
-    /// In a file; the lock is for the threads of this process.
+    /// In a file; the mutex excludes other threads of this process.
     File(Mutex<OwnedFd>),
-    /// Nowhere: the ranks have found no place.
+    /// There is no shared pointer: its creation failed.
     Nowhere,
 }
 
-/// How others find a pointer on the same node.
+/// The position of a pointer's memfd on the same node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whereabouts {
-    /// The process that has made it.
+    /// The process that created it.
     pub process: u32,
-    /// Its descriptor.
+    /// The descriptor in that process.
     pub descriptor: u32,
-    /// What is written there, so that nobody takes another file for it.
+    /// A random number in the memory, which identifies it.
     pub token: u64,
 }
 
 /// The number and the token.
 const BYTES: usize = 16;
-/// The word of memory in which the number is.
+/// The word of the number.
 const NUMBER: usize = 0;
-/// The word of memory in which the token is.
+/// The word of the token.
 const TOKEN: usize = 1;
 
-fn token() -> Result<u64, Failure> {
+fn token() -> Result<u64, IoFailure> {
     let mut bytes = [0; 8];
     net::fill_random(&mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
 }
 
-fn begin(descriptor: &OwnedFd, value: u64, token: u64) -> Result<(), Failure> {
+fn begin(descriptor: &OwnedFd, value: u64, token: u64) -> Result<(), IoFailure> {
     let mut bytes = [0; BYTES];
     bytes[..8].copy_from_slice(&value.to_ne_bytes());
     bytes[8..].copy_from_slice(&token.to_ne_bytes());
     match file::write_at(descriptor.as_fd(), Bytes::from(&bytes[..]), 0)? {
         BYTES => Ok(()),
-        _ => Err(Failure::of_class(abi::MPI_ERR_NO_SPACE)),
+        _ => Err(IoFailure::of_class(abi::MPI_ERR_NO_SPACE)),
     }
 }
 
@@ -83,25 +87,25 @@ fn has_token(descriptor: &OwnedFd, token: u64) -> bool {
 }
 
 impl SharedPointer {
-    /// That of a file which only this rank has open.
+    /// The pointer of a file that only this rank has open.
     pub fn own(value: u64) -> SharedPointer {
-        SharedPointer { place: Place::Own(Mutex::new(value)) }
+        SharedPointer { storage: PointerStorage::Own(Mutex::new(value)) }
     }
 
-    /// None: using it is an error.
+    /// No pointer: its use is an error.
     pub fn nowhere() -> SharedPointer {
-        SharedPointer { place: Place::Nowhere }
+        SharedPointer { storage: PointerStorage::Nowhere }
     }
 
     fn in_file(descriptor: OwnedFd) -> SharedPointer {
-        SharedPointer { place: Place::File(Mutex::new(descriptor)) }
+        SharedPointer { storage: PointerStorage::File(Mutex::new(descriptor)) }
     }
 
-    /// A new one for the ranks of this node, and where they find it.
+    /// Creates a pointer for the ranks of this node.
     ///
     /// # Errors
     /// The system's.
-    pub fn create(value: u64) -> Result<(SharedPointer, Whereabouts), Failure> {
+    pub fn create(value: u64) -> Result<(SharedPointer, Whereabouts), IoFailure> {
         let descriptor = nameless::create("oxmpi-file-pointer")?;
         let token = token()?;
         begin(&descriptor, value, token)?;
@@ -109,23 +113,25 @@ impl SharedPointer {
         let memory = Memory::of_file(&descriptor, BYTES)?;
         let number = u32::try_from(descriptor.as_raw_fd()).unwrap_or(u32::MAX);
         let place = Whereabouts { process: std::process::id(), descriptor: number, token };
-        Ok((SharedPointer { place: Place::Memory { memory, _file: Some(descriptor) } }, place))
+        Ok((SharedPointer { storage: PointerStorage::Memory { memory, _file: Some(descriptor) } }, place))
     }
 
-    /// The one that another rank of this node has made; `None` if it is not there.
+    /// The pointer that another rank of this node has created; `None` if it cannot be opened.
     pub fn attach(place: Whereabouts) -> Option<SharedPointer> {
         let path = format!("/proc/{}/fd/{}", place.process, place.descriptor);
         let descriptor = fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, fs::Mode::empty()).ok()?;
         let memory = Memory::of_file(&descriptor, BYTES).ok()?;
         let found = memory.word(TOKEN).load(Ordering::Relaxed);
-        (found == place.token).then_some(SharedPointer { place: Place::Memory { memory, _file: None } })
+        (found == place.token)
+            .then_some(SharedPointer { storage: PointerStorage::Memory { memory, _file: None } })
     }
 
-    /// A new one beside a file, and the token by which others find it there.
+    /// Creates a pointer in a file beside the data file; returns the token by which other ranks
+    /// open it.
     ///
     /// # Errors
     /// The system's.
-    pub fn create_beside(file: &PosixFile, value: u64) -> Result<(SharedPointer, u64), Failure> {
+    pub fn create_beside(file: &PosixFile, value: u64) -> Result<(SharedPointer, u64), IoFailure> {
         let token = token()?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let descriptor = fs::open(beside(file.path(), token), flags, fs::Mode::RUSR | fs::Mode::WUSR)?;
@@ -136,30 +142,31 @@ impl SharedPointer {
         Ok((pointer?, token))
     }
 
-    /// The one that another rank has made there; `None` if it is not to be found.
+    /// The pointer that another rank has created beside the data file; `None` if it cannot be
+    /// opened.
     pub fn attach_beside(file: &PosixFile, token: u64) -> Option<SharedPointer> {
         let path = beside(file.path(), token);
         let descriptor = fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, fs::Mode::empty()).ok()?;
         has_token(&descriptor, token).then(|| SharedPointer::in_file(descriptor))
     }
 
-    /// All have opened it: it needs no name any more.
+    /// Unlinks the pointer's file, when all ranks have opened it.
     pub fn forget_beside(file: &PosixFile, token: u64) {
-        // If somebody has removed it before, all the better.
+        // It is no error if the file was already removed.
         let _ = fs::unlink(beside(file.path(), token));
     }
 
-    /// Changes the number; what it was before.
-    fn change(&self, change: impl Fn(u64) -> u64) -> Result<u64, Failure> {
-        match &self.place {
-            Place::Nowhere => Err(Failure::of_class(abi::MPI_ERR_UNSUPPORTED_OPERATION)),
-            Place::Own(value) => {
+    /// Changes the number; returns the previous value.
+    fn change(&self, change: impl Fn(u64) -> u64) -> Result<u64, IoFailure> {
+        match &self.storage {
+            PointerStorage::Nowhere => Err(IoFailure::of_class(abi::MPI_ERR_UNSUPPORTED_OPERATION)),
+            PointerStorage::Own(value) => {
                 let mut value = value.lock().unwrap_or_else(PoisonError::into_inner);
                 let before = *value;
                 *value = change(before);
                 Ok(before)
             }
-            Place::Memory { memory, .. } => {
+            PointerStorage::Memory { memory, .. } => {
                 let word = memory.word(NUMBER);
                 let mut before = word.load(Ordering::SeqCst);
                 loop {
@@ -169,13 +176,13 @@ impl SharedPointer {
                     }
                 }
             }
-            Place::File(descriptor) => {
+            PointerStorage::File(descriptor) => {
                 let descriptor = descriptor.lock().unwrap_or_else(PoisonError::into_inner);
                 let _lock = file::lock_range(descriptor.as_fd(), LockKind::Exclusive, 0, 8)?;
                 let mut bytes = [0; 8];
                 let number = Number(&descriptor);
                 if number.read_all_at(BytesMut::from(&mut bytes[..]), 0)? < bytes.len() {
-                    return Err(Failure::of_class(abi::MPI_ERR_IO));
+                    return Err(IoFailure::of_class(abi::MPI_ERR_IO));
                 }
                 let before = u64::from_ne_bytes(bytes);
                 let after = change(before);
@@ -187,27 +194,27 @@ impl SharedPointer {
         }
     }
 
-    /// Where it is.
+    /// The value.
     ///
     /// # Errors
-    /// The system's; class MPI_ERR_UNSUPPORTED_OPERATION if there is none.
-    pub fn get(&self) -> Result<u64, Failure> {
+    /// The system's; class MPI_ERR_UNSUPPORTED_OPERATION without a pointer.
+    pub fn get(&self) -> Result<u64, IoFailure> {
         self.change(|value| value)
     }
 
-    /// Puts it somewhere.
+    /// Sets the value.
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn set(&self, value: u64) -> Result<(), Failure> {
+    pub fn set(&self, value: u64) -> Result<(), IoFailure> {
         self.change(|_| value).map(drop)
     }
 
-    /// Moves it forward; where it was.
+    /// Advances the value; returns the previous value.
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn advance(&self, by: u64) -> Result<u64, Failure> {
+    pub fn advance(&self, by: u64) -> Result<u64, IoFailure> {
         self.change(|value| value.saturating_add(by))
     }
 }
@@ -228,7 +235,7 @@ impl Store for Number<'_> {
     }
 }
 
-/// The name of a pointer's file for a short time.
+/// The temporary path of a pointer's file.
 fn beside(file: &Path, token: u64) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(file.file_name().unwrap_or_default());
@@ -241,7 +248,7 @@ mod tests {
     use super::*;
     use crate::mode::Mode;
 
-    /// Many threads take numbers; no number comes twice.
+    /// Many threads advance the pointer; all values are different.
     fn numbers_are_given_once(pointers: Vec<SharedPointer>) {
         const EACH: usize = 500;
         let mut all: Vec<u64> = std::thread::scope(|scope| {
@@ -269,13 +276,18 @@ mod tests {
         assert_eq!(class, abi::MPI_ERR_UNSUPPORTED_OPERATION);
     }
 
-    /// As after a restart of CRIU, which may have given two ranks one open file description.
+    /// After a restart by CRIU, two ranks may have one open file description.
     #[test]
-    fn ranks_with_one_open_file_description_do_not_take_the_same_number() {
+    fn ranks_with_one_open_file_description_get_different_values() {
         let (first, _) = SharedPointer::create(7).unwrap();
-        let Place::Memory { _file: Some(descriptor), .. } = &first.place else { panic!("{first:?}") };
+        let PointerStorage::Memory { _file: Some(descriptor), .. } = &first.storage else {
+            panic!("{first:?}")
+        };
         let memory = Memory::of_file(descriptor.try_clone().unwrap(), BYTES).unwrap();
-        numbers_are_given_once(vec![first, SharedPointer { place: Place::Memory { memory, _file: None } }]);
+        numbers_are_given_once(vec![
+            first,
+            SharedPointer { storage: PointerStorage::Memory { memory, _file: None } },
+        ]);
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! What bytes are read from and written to, and going on after partial transfers.
+//! Positioned reads and writes, with retries after partial transfers.
 
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::io;
 
 pub use oxmpi_sys::file::LockKind;
 
-/// Something with bytes at offsets, and an end.
+/// Bytes at offsets, with an end.
 pub trait Store {
     /// Reads at most all of `to`; 0 at the end.
     ///
@@ -13,16 +13,16 @@ pub trait Store {
     /// The system's.
     fn read_at(&self, to: BytesMut<'_>, offset: u64) -> io::Result<usize>;
 
-    /// Writes at least a byte of `from`, if there is one.
+    /// Writes at least one byte of `from`, unless it is empty.
     ///
     /// # Errors
     /// The system's.
     fn write_at(&self, from: Bytes<'_>, offset: u64) -> io::Result<usize>;
 
-    /// Does something while others are kept from a range.
+    /// Calls `what` with a lock on a range.
     ///
     /// # Errors
-    /// If there is no lock, or what is done has one.
+    /// The lock fails, or `what` fails.
     fn locked(
         &self,
         kind: LockKind,
@@ -30,7 +30,7 @@ pub trait Store {
         what: &mut dyn FnMut() -> io::Result<()>,
     ) -> io::Result<()>;
 
-    /// Reads until `to` is full or the end is there; how much it was.
+    /// Reads until `to` is full or the end is reached; returns the number of bytes.
     ///
     /// # Errors
     /// The system's.
@@ -49,7 +49,7 @@ pub trait Store {
     /// Writes all of `from`.
     ///
     /// # Errors
-    /// The system's; `WriteZero` if it takes nothing more without an error.
+    /// The system's; `WriteZero` if a write returns 0.
     fn write_all_at(&self, from: Bytes<'_>, offset: u64) -> io::Result<()> {
         let mut done = 0;
         while done < from.len() {
@@ -65,7 +65,7 @@ pub trait Store {
 
 #[cfg(test)]
 pub(crate) mod model {
-    //! A store in memory that transfers as little at a time as it is told to, and counts its calls.
+    //! A store in memory with a limit on each transfer, which counts its calls.
 
     use super::*;
     use std::cell::{Cell, RefCell};
@@ -119,7 +119,7 @@ pub(crate) mod model {
     }
 
     #[test]
-    fn partial_transfers_go_on() {
+    fn partial_transfers_continue() {
         let store = Model::new(Vec::new(), 3);
         store.write_all_at(Bytes::from(&b"0123456789"[..]), 2).unwrap();
         assert_eq!(store.calls.get(), 4);

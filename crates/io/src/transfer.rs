@@ -1,69 +1,71 @@
-//! Independent access: between a user's memory and the part of a file that a view shows.
+//! Independent access between a user's memory and the part of a file that a view shows.
 //!
-//! Pieces of a file that lie near each other are read together with what lies between them (*data sieving*). Writing
-//! like that writes what lies between, too, as it was a moment ago, so the range is locked meanwhile, and everybody who
-//! writes must lock (`Rules::locks`).
+//! Pieces of a file near each other are read together with the gaps between them (*data sieving*).
+//! A sieving write writes the gaps as they were read, so the range is locked meanwhile, and all
+//! other writers must lock too (`TransferRules::locks`).
 
 use crate::hints::{Hints, Switch};
 use crate::store::{LockKind, Store};
-use crate::view::{Range, Ranges, View};
+use crate::view::{FileRange, Ranges, View};
 use oxmpi_mem::buffer::{Cursor, UserBuf};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::io;
 
-/// Reading this many bytes that nobody wants takes about as long as another call of the kernel.
+/// Reading a gap of this length takes about as long as another system call.
 const WORTH_READING: u64 = 8 << 10;
 
-/// How an access is done.
+/// The method of an access.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
-    /// Bytes of the file that are handled at a time.
+pub struct TransferRules {
+    /// Bytes of the file in one transfer.
     buffer: u64,
-    /// Pieces that are not farther from each other are handled together.
+    /// Pieces with at most this gap are transferred together.
     gap: u64,
-    /// Whether ranges are locked: for others' sieving writes, or because all accesses are atomic.
+    /// Whether ranges are locked: because of sieving writes of other processes, or because all
+    /// accesses are atomic.
     locks: bool,
-    /// Whether the whole access is one unit that others see all or nothing of (MPI_File_set_atomicity).
+    /// Whether other processes see the access completely or not at all (MPI_File_set_atomicity).
     atomic: bool,
 }
 
-impl Rules {
-    /// How reads are done.
-    pub fn reading(hints: &Hints, atomic: bool) -> Rules {
+impl TransferRules {
+    /// The method of reads.
+    pub fn reading(hints: &Hints, atomic: bool) -> TransferRules {
         let gap = match hints.sieve_read {
             Switch::Enable => u64::MAX,
             Switch::Disable => 0,
             Switch::Automatic => WORTH_READING,
         };
-        Rules { buffer: hints.read_bytes, gap, locks: false, atomic }
+        TransferRules { buffer: hints.read_bytes, gap, locks: false, atomic }
     }
 
-    /// How writes are done, in a file that may be read or not. A sieving write reads first, and undoes what others who do
-    /// not lock write meanwhile; who has the file open besides nobody knows. So it happens only if it was asked for.
-    pub fn writing(hints: &Hints, reads: bool, atomic: bool) -> Rules {
+    /// The method of writes; `reads`: the file may be read. A sieving write reads first, and so
+    /// reverts concurrent writes of processes that do not lock. It is unknown which other processes
+    /// have the file open, so sieving needs an explicit hint.
+    pub fn writing(hints: &Hints, reads: bool, atomic: bool) -> TransferRules {
         let (gap, locks) = match hints.sieve_write {
             Switch::Enable => (if reads { u64::MAX } else { 0 }, true),
             Switch::Automatic | Switch::Disable => (0, false),
         };
-        Rules { buffer: hints.write_bytes, gap, locks, atomic }
+        TransferRules { buffer: hints.write_bytes, gap, locks, atomic }
     }
 }
 
-/// Pieces that are handled together.
+/// Pieces that are transferred together.
 #[derive(Debug, Default)]
 struct Batch {
-    pieces: Vec<Range>,
+    pieces: Vec<FileRange>,
 }
 
 impl Batch {
     fn span(&self) -> (u64, u64) {
         let start = self.pieces.first().map_or(0, |p| p.offset);
-        (start, self.pieces.iter().map(Range::end).max().unwrap_or(start))
+        (start, self.pieces.iter().map(FileRange::end).max().unwrap_or(start))
     }
 
-    /// Takes the next pieces, as far as the rules allow; a piece longer than a buffer comes in parts. `false`: there are
-    /// no more.
-    fn fill(&mut self, ranges: &mut Ranges<'_>, rest: &mut Option<Range>, rules: &Rules) -> bool {
+    /// Takes the next pieces, as far as the rules allow; a piece longer than the buffer is split.
+    /// Returns false at the end.
+    fn fill(&mut self, ranges: &mut Ranges<'_>, rest: &mut Option<FileRange>, rules: &TransferRules) -> bool {
         self.pieces.clear();
         let (mut start, mut end) = (0, 0);
         while let Some(mut piece) = rest.take().or_else(|| ranges.next()) {
@@ -79,7 +81,7 @@ impl Batch {
             }
             let room = rules.buffer - (piece.offset - start).min(rules.buffer - 1);
             if piece.len > room {
-                *rest = Some(Range { offset: piece.offset + room, len: piece.len - room });
+                *rest = Some(FileRange { offset: piece.offset + room, len: piece.len - room });
                 piece.len = room;
             }
             end = end.max(piece.end());
@@ -92,16 +94,17 @@ impl Batch {
     }
 }
 
-/// Reads bytes `at..` of the view's stream to all of `to`, as far as the file goes. How many came.
+/// Reads bytes `at..` of the view's stream to all of `to`, up to the end of the file; returns the
+/// number of bytes.
 ///
 /// # Errors
-/// The system's; some may have come.
+/// The system's; some bytes may have been read.
 pub fn read<S: Store + ?Sized>(
     store: &S,
     view: &View,
     at: u64,
     to: &UserBuf,
-    rules: Rules,
+    rules: TransferRules,
 ) -> io::Result<usize> {
     let mut done = 0;
     if rules.atomic {
@@ -123,7 +126,8 @@ fn outer(view: &View, at: u64, len: u64) -> (u64, u64) {
         let start = view.offset_of(at).unwrap_or(0);
         return (start, view.offset_of(at + len - 1).map_or(start, |last| last.saturating_add(1)));
     }
-    // Of a view that overlaps itself the first byte need not be the nearest, nor the last one the farthest.
+    // If the view overlaps itself, the first byte need not have the lowest offset, nor the last
+    // byte the highest.
     view.ranges(at, len)
         .fold((u64::MAX, 0), |(start, end), range| (start.min(range.offset), end.max(range.end())))
 }
@@ -133,7 +137,7 @@ fn read_unlocked<S: Store + ?Sized>(
     view: &View,
     at: u64,
     to: &UserBuf,
-    rules: Rules,
+    rules: TransferRules,
 ) -> io::Result<usize> {
     let total = to.packed_len();
     let mut plain = to.as_contiguous_mut();
@@ -174,17 +178,17 @@ fn read_unlocked<S: Store + ?Sized>(
 /// Writes all of `from` to bytes `at..` of the view's stream.
 ///
 /// # Errors
-/// The system's; some may have been written.
+/// The system's; some bytes may have been written.
 pub fn write<S: Store + ?Sized>(
     store: &S,
     view: &View,
     at: u64,
     from: &UserBuf,
-    rules: Rules,
+    rules: TransferRules,
 ) -> io::Result<usize> {
     if rules.atomic {
         let (outer, mut done) = (outer(view, at, from.packed_len() as u64), 0);
-        let inside = Rules { locks: false, ..rules };
+        let inside = TransferRules { locks: false, ..rules };
         store.locked(LockKind::Exclusive, outer, &mut || {
             done = write_unlocked(store, view, at, from, inside)?;
             Ok(())
@@ -199,12 +203,14 @@ fn write_unlocked<S: Store + ?Sized>(
     view: &View,
     at: u64,
     from: &UserBuf,
-    rules: Rules,
+    rules: TransferRules,
 ) -> io::Result<usize> {
     let total = from.packed_len();
     let plain = from.as_contiguous();
-    // In one piece the buffer of the system is filled from where the data are; the size of ours does not matter.
-    let rules = if plain.is_some() && rules.gap == 0 { Rules { buffer: u64::MAX, ..rules } } else { rules };
+    // Contiguous data are written from their place without a buffer, so the buffer size does not
+    // matter.
+    let rules =
+        if plain.is_some() && rules.gap == 0 { TransferRules { buffer: u64::MAX, ..rules } } else { rules };
     let (mut ranges, mut rest) = (view.ranges(at, total as u64), None);
     let (mut batch, mut scratch, mut cursor) = (Batch::default(), Vec::new(), Cursor::default());
     while batch.fill(&mut ranges, &mut rest, &rules) {
@@ -249,8 +255,8 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Arc;
 
-    fn rules(buffer: u64, gap: u64) -> Rules {
-        Rules { buffer, gap, locks: true, atomic: gap == 3 }
+    fn rules(buffer: u64, gap: u64) -> TransferRules {
+        TransferRules { buffer, gap, locks: true, atomic: gap == 3 }
     }
 
     fn layout(gaps: &[(usize, usize)], tail: usize) -> Arc<Layout> {
@@ -275,9 +281,10 @@ mod tests {
         assert_eq!(store.calls.get(), 1);
     }
 
-    /// Each repetition of the filetype has a byte before and one behind those of the next ones.
+    /// Each repetition of the filetype has a byte before and a byte after those of the next
+    /// repetitions.
     #[test]
-    fn repetitions_that_lie_between_each_other_are_read() {
+    fn interleaved_repetitions_are_read() {
         let data = Layout::hindexed([(1, 0), (1, 50)], &Layout::basic(1, 1)).unwrap();
         let view = View::new(0, 1, &Arc::new(Layout::resized(0, 10, &data).unwrap()), false).unwrap();
         let store = Model::new((0..200).collect(), usize::MAX);
@@ -285,7 +292,7 @@ mod tests {
             for gap in [0, 8, u64::MAX] {
                 let mut to = vec![0_u8; 8];
                 let came = lend_mut(&mut to, |to| {
-                    read(&store, &view, 0, &to, Rules { atomic, ..rules(64, gap) }).unwrap()
+                    read(&store, &view, 0, &to, TransferRules { atomic, ..rules(64, gap) }).unwrap()
                 });
                 assert_eq!((came, &to[..]), (8, &[0, 50, 10, 60, 20, 70, 30, 80][..]));
             }
@@ -294,19 +301,19 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_sieved_only_if_asked_for_and_the_file_may_be_read() {
+    fn writes_are_sieved_only_with_a_hint_and_in_readable_files() {
         let mut hints = Hints::new(1, 4);
-        assert_eq!(Rules::writing(&hints, true, false).gap, 0);
+        assert_eq!(TransferRules::writing(&hints, true, false).gap, 0);
         hints.sieve_write = Switch::Enable;
-        let sieving = Rules::writing(&hints, true, false);
+        let sieving = TransferRules::writing(&hints, true, false);
         assert!(sieving.gap > 0 && sieving.locks);
-        let unread = Rules::writing(&hints, false, false);
+        let unread = TransferRules::writing(&hints, false, false);
         assert!(unread.gap == 0 && unread.locks);
     }
 
     proptest! {
-        /// Reads and writes against single bytes of a model, with holes in the file, holes in memory, any buffers, ends of
-        /// file in any place and transfers cut anywhere.
+        /// Reads and writes equal those of single bytes, with gaps in the file and in memory, any
+        /// buffers and ends of file, and partial transfers.
         #[test]
         fn transfers_equal_single_bytes(
             gaps in proptest::collection::vec((0_usize..4, 1_usize..6), 1..4), tail in 0_usize..5,

@@ -1,8 +1,8 @@
-//! Views (MPI-5.0, "File Views"): which bytes of a file a process sees, as one stream of data.
+//! Views (MPI-5.0, "File Views"): the bytes of a file that a process sees, as one stream of data.
 //!
-//! A view is a displacement and a filetype that is laid over the file again and again from there on. The bytes where the
-//! filetype has data are the *stream*, numbered from 0. A [`View`] says where any part of the stream lies, without a list of
-//! all pieces.
+//! A view is a displacement and a filetype that repeats from there on. The bytes at which the
+//! filetype has data are the *stream*, numbered from 0. A [`View`] locates any part of the stream
+//! without a list of all pieces.
 
 use oxmpi_abi::constants as abi;
 use oxmpi_mem::blocks::Blocks;
@@ -10,26 +10,25 @@ use oxmpi_mem::layout::Layout;
 use oxmpi_objects::error::{MpiError, Result};
 use std::sync::Arc;
 
-/// Bytes of a file in a row.
+/// Consecutive bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
-    /// Of the first of them in the file.
+pub struct FileRange {
+    /// Of the first byte in the file.
     pub offset: u64,
-    /// How many there are.
     pub len: u64,
 }
 
-impl Range {
-    /// The offset after the last of them.
+impl FileRange {
+    /// The offset after the last byte.
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.len)
     }
 }
 
-/// The largest offset that the system knows.
+/// The largest offset of the system.
 const LAST_OFFSET: u64 = i64::MAX as u64;
 
-/// Where the data of a process lie in a file.
+/// The bytes of a file that a process sees.
 #[derive(Clone, Debug)]
 pub struct View {
     displacement: u64,
@@ -40,22 +39,23 @@ pub struct View {
 
 #[derive(Clone, Debug)]
 enum Tiles {
-    /// No holes.
+    /// Without gaps.
     Solid,
-    /// One after the other, all with this layout.
+    /// Repetitions of this layout.
     Of { layout: Arc<Layout>, size: u64, extent: u64, overlap: Overlap },
 }
 
-/// Where bytes are seen twice, or a later part of the stream lies before an earlier one.
+/// Whether a byte is seen twice, or a later part of the stream is before an earlier part in the
+/// file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overlap {
     Nowhere,
     /// Within a tile. The file is only read.
     Within,
-    /// Between a tile and the next one. A filetype may be such: that of a structure whose last member has bounds of its own
-    /// has the extent of that member alone.
+    /// Between a tile and the next one. Such a filetype can be legal: a structure whose last member
+    /// has explicit bounds has the extent of that member only.
     Between {
-        /// Only the first tile may be used.
+        /// Whether only the first tile may be used.
         once: bool,
     },
 }
@@ -65,14 +65,16 @@ fn wrong(text: String) -> MpiError {
 }
 
 impl View {
-    /// The view of a file that was just opened: all its bytes.
+    /// The view of a file after opening: all bytes.
     pub const BYTES: View = View { displacement: 0, etype: 1, tiles: Tiles::Solid };
 
-    /// A view of `filetype` from byte `displacement` on, in units of `etype` bytes; the layouts are those in the file.
+    /// A view of `filetype` from byte `displacement` on, in units of `etype` bytes; the layouts are
+    /// those in the file.
     ///
     /// # Errors
-    /// MPI_ERR_ARG if the filetype is not one of etypes, has negative displacements or such that decrease, or overlaps
-    /// itself in a file that is written. One that only overlaps the next one is no error: nobody may ever get there.
+    /// MPI_ERR_ARG if the filetype does not consist of etypes, has negative or decreasing
+    /// displacements, or overlaps itself in a file that may be written. A filetype that overlaps
+    /// only its next repetition is no error: the program may use it only once.
     pub fn new(displacement: u64, etype: usize, filetype: &Arc<Layout>, writes: bool) -> Result<View> {
         if displacement > LAST_OFFSET {
             return Err(wrong(format!("disp is {displacement}, more than an offset can be")));
@@ -120,12 +122,13 @@ impl View {
         self.etype
     }
 
-    /// Whether there are no holes.
+    /// Whether the view has no gaps.
     pub fn is_solid(&self) -> bool {
         matches!(self.tiles, Tiles::Solid)
     }
 
-    /// Whether bytes `at .. at + len` of the stream lie one behind the other in the file, none of them twice.
+    /// Whether bytes `at .. at + len` of the stream are in ascending order in the file, without
+    /// overlap.
     pub fn is_disjoint(&self, at: u64, len: u64) -> bool {
         match &self.tiles {
             Tiles::Solid | Tiles::Of { overlap: Overlap::Nowhere, .. } => true,
@@ -136,14 +139,14 @@ impl View {
         }
     }
 
-    /// Bytes `at .. at + len` of the stream, as ranges of the file in the order of the stream. Ranges that touch are one. A
-    /// view without data has none.
+    /// Bytes `at .. at + len` of the stream, as ranges of the file in the order of the stream.
+    /// Adjacent ranges are merged. A view without data has none.
     pub fn ranges(&self, at: u64, len: u64) -> Ranges<'_> {
-        Ranges { cursor: Cursor::new(self, at), left: len, pending: None }
+        Ranges { cursor: StreamCursor::new(self, at), left: len, pending: None }
     }
 
-    /// The offset in the file of byte `at` of the stream; of a view without data, where it begins. `None` if it is more than an
-    /// offset can be.
+    /// The offset in the file of byte `at` of the stream; for a view without data, its
+    /// displacement. `None` if it exceeds the largest offset.
     pub fn offset_of(&self, at: u64) -> Option<u64> {
         let Tiles::Of { layout, size, extent, .. } = &self.tiles else {
             return self.displacement.checked_add(at).filter(|&o| o <= LAST_OFFSET);
@@ -161,7 +164,7 @@ impl View {
         }
     }
 
-    /// How long the stream is up to the last byte of it that lies before byte `offset` of the file.
+    /// The length of the stream up to its last byte before byte `offset` of the file.
     pub fn data_before(&self, offset: u64) -> u64 {
         let Some(inside) = offset.checked_sub(self.displacement) else { return 0 };
         let Tiles::Of { layout, size, extent, overlap } = &self.tiles else { return inside };
@@ -177,8 +180,8 @@ impl View {
         self.search(offset, tile.saturating_mul(*size), (tile + 1).saturating_mul(*size))
     }
 
-    /// The first byte of `at .. at + len` of the stream that does not lie before byte `offset` of the file; `at + len` if there
-    /// is none. They lie one behind the other ([`View::is_disjoint`]).
+    /// The first byte of `at .. at + len` of the stream that is not before byte `offset` of the
+    /// file; `at + len` if there is none. The bytes must be disjoint ([`View::is_disjoint`]).
     pub fn part_before(&self, offset: u64, (at, len): (u64, u64)) -> u64 {
         match &self.tiles {
             Tiles::Of { overlap: Overlap::Between { .. }, .. } => self.search(offset, at, at + len),
@@ -201,7 +204,8 @@ impl View {
     /// Checks that `len` bytes of the stream from `at` on have offsets, and may be used.
     ///
     /// # Errors
-    /// MPI_ERR_ARG if they go beyond the largest one, or of a filetype that overlaps the next one beyond the first.
+    /// MPI_ERR_ARG if they exceed the largest offset, or need a second repetition of a filetype
+    /// that overlaps it.
     pub fn check(&self, at: u64, len: u64) -> Result<()> {
         if let Tiles::Of { layout, size, extent, overlap: Overlap::Between { once: true } } = &self.tiles
             && len > size.saturating_sub(at)
@@ -223,34 +227,34 @@ impl View {
     }
 }
 
-/// A place in the stream.
+/// A position in the stream.
 #[derive(Debug)]
-struct Cursor<'a> {
+struct StreamCursor<'a> {
     view: &'a View,
-    /// Where the current tile begins, or in a view without holes the next byte lies.
+    /// The start of the current tile; in a view without gaps, the next byte.
     base: u64,
     blocks: Option<Blocks>,
 }
 
-impl<'a> Cursor<'a> {
-    fn new(view: &'a View, at: u64) -> Cursor<'a> {
+impl<'a> StreamCursor<'a> {
+    fn new(view: &'a View, at: u64) -> StreamCursor<'a> {
         match &view.tiles {
-            Tiles::Solid => Cursor { view, base: view.displacement.saturating_add(at), blocks: None },
+            Tiles::Solid => StreamCursor { view, base: view.displacement.saturating_add(at), blocks: None },
             Tiles::Of { layout, size, extent, .. } => {
                 let tile = at.checked_div(*size).unwrap_or(0);
                 let rest = at.checked_rem(*size).unwrap_or(0);
                 let base = tile.saturating_mul(*extent).saturating_add(view.displacement);
-                Cursor { view, base, blocks: Some(layout.blocks_from(rest as usize)) }
+                StreamCursor { view, base, blocks: Some(layout.blocks_from(rest as usize)) }
             }
         }
     }
 
     /// The next piece, at most `most` bytes.
-    fn next(&mut self, most: u64) -> Option<Range> {
+    fn next(&mut self, most: u64) -> Option<FileRange> {
         let Tiles::Of { layout, size, extent, .. } = &self.view.tiles else {
             let offset = self.base;
             self.base = self.base.saturating_add(most);
-            return Some(Range { offset, len: most });
+            return Some(FileRange { offset, len: most });
         };
         if *size == 0 {
             return None;
@@ -259,7 +263,7 @@ impl<'a> Cursor<'a> {
         loop {
             if let Some(block) = blocks.next() {
                 let offset = self.base.saturating_add_signed(block.offset as i64);
-                return Some(Range { offset, len: (block.len as u64).min(most) });
+                return Some(FileRange { offset, len: (block.len as u64).min(most) });
             }
             self.base = self.base.saturating_add(*extent);
             blocks.restart(layout, 0);
@@ -270,15 +274,15 @@ impl<'a> Cursor<'a> {
 /// Ranges of a file, see [`View::ranges`].
 #[derive(Debug)]
 pub struct Ranges<'a> {
-    cursor: Cursor<'a>,
+    cursor: StreamCursor<'a>,
     left: u64,
-    pending: Option<Range>,
+    pending: Option<FileRange>,
 }
 
 impl Iterator for Ranges<'_> {
-    type Item = Range;
+    type Item = FileRange;
 
-    fn next(&mut self) -> Option<Range> {
+    fn next(&mut self) -> Option<FileRange> {
         let mut whole = self.pending.take();
         while self.left > 0 {
             let Some(piece) = self.cursor.next(self.left) else { break };
@@ -333,7 +337,8 @@ mod tests {
         assert!(View::new(u64::MAX, 4, &Arc::new(indexed(&[(1, 0)])), true).is_err());
     }
 
-    /// As the filetype of a structure whose last member alone has bounds, which many programs use once.
+    /// The filetype of a structure whose last member has explicit bounds, which many programs use
+    /// once.
     #[test]
     fn a_filetype_that_overlaps_the_next_one_can_be_used_once() {
         let byte = Layout::basic(1, 1);
@@ -370,7 +375,7 @@ mod tests {
     }
 
     proptest! {
-        /// Ranges, offsets and their inverse against a list of all bytes.
+        /// Ranges, offsets and their inverse equal those of a list of all bytes.
         #[test]
         fn views_equal_a_list_of_bytes(
             gaps in proptest::collection::vec((0_usize..4, 1_usize..5), 1..6),
@@ -395,7 +400,7 @@ mod tests {
                 let before = all.iter().filter(|&&o| o < offset).count() as u64;
                 prop_assert_eq!(view.data_before(offset), before, "offset {}", offset);
             }
-            let ranges: Vec<Range> = view.ranges(at, len).collect();
+            let ranges: Vec<FileRange> = view.ranges(at, len).collect();
             prop_assert!(ranges.windows(2).all(|w| w[0].end() < w[1].offset), "touching ranges are one");
         }
     }

@@ -1,29 +1,30 @@
-//! A window of the file at an aggregator: the pieces of all ranks put together, written or read in as few calls as
-//! possible.
+//! A window of the file at an aggregator: combines the pieces of all ranks, and writes or reads
+//! them in as few calls as possible.
 //!
-//! What nobody has written stays untouched: the bytes that are there are counted one by one in a map of bits, and only they
-//! are written. (To write a hole as it was read a moment ago would undo what others do there meanwhile.)
+//! Bytes that no rank has written stay untouched: a bitmap has the bytes that are present, and only
+//! these are written. (A gap that is read and written again would revert concurrent writes of other
+//! processes.)
 
-use crate::pieces::Run;
+use crate::pieces::PieceRun;
 use crate::store::Store;
-use crate::view::Range;
+use crate::view::FileRange;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::io;
 
-/// A hole this long is read along with what is around it.
+/// A gap up to this length is read together with the pieces around it.
 const WORTH_READING: u64 = 64 << 10;
 
-/// A window and what is known of it. Used for one round after the other.
+/// A window and its bytes, reused for all rounds.
 #[derive(Debug, Default)]
-pub struct Window {
+pub struct FileWindow {
     start: u64,
     bytes: Vec<u8>,
-    /// One bit for each byte that somebody has named.
+    /// One bit for each byte that a rank has named.
     named: Vec<u64>,
 }
 
-impl Window {
-    /// Begins with another part of the file, from the first to before the second offset.
+impl FileWindow {
+    /// Starts a window with its start and its end in the file.
     pub fn begin(&mut self, (start, end): (u64, u64)) {
         self.start = start;
         let len = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
@@ -32,16 +33,16 @@ impl Window {
         self.named.resize(len.div_ceil(64), 0);
     }
 
-    /// Where a piece lies in the window; `None` if it does not.
-    fn place(&self, piece: Range) -> Option<std::ops::Range<usize>> {
+    /// The position of a piece in the window; `None` if the piece is outside.
+    fn place(&self, piece: FileRange) -> Option<std::ops::Range<usize>> {
         let from = usize::try_from(piece.offset.checked_sub(self.start)?).ok()?;
         let to = from.checked_add(usize::try_from(piece.len).ok()?)?;
         (to <= self.bytes.len()).then_some(from..to)
     }
 
-    /// Whether these runs name pieces of the window, and not more bytes than it has: a rank names none twice. Only of such
-    /// ones it is sure that there is an end.
-    fn allows(&self, runs: impl Iterator<Item = Run>) -> bool {
+    /// Whether these runs have at most as many bytes as the window (a rank names no byte twice).
+    /// This bounds the time for runs of a faulty peer.
+    fn allows(&self, runs: impl Iterator<Item = PieceRun>) -> bool {
         let mut left = self.bytes.len() as u64;
         for run in runs {
             let Some(bytes) = run.len.checked_mul(run.count) else { return false };
@@ -63,12 +64,12 @@ impl Window {
         }
     }
 
-    /// Puts a rank's data into the window. `false`: runs and data are not what they should be.
-    pub fn put(&mut self, runs: impl Iterator<Item = Run> + Clone, mut data: &[u8]) -> bool {
+    /// Puts a rank's data into the window. Returns false if runs and data are invalid.
+    pub fn put(&mut self, runs: impl Iterator<Item = PieceRun> + Clone, mut data: &[u8]) -> bool {
         if !self.allows(runs.clone()) {
             return false;
         }
-        for piece in runs.flat_map(Run::pieces) {
+        for piece in runs.flat_map(PieceRun::pieces) {
             let Some(place) = self.place(piece) else { return false };
             let Some((now, rest)) = data.split_at_checked(place.len()) else { return false };
             self.bytes[place.clone()].copy_from_slice(now);
@@ -78,19 +79,19 @@ impl Window {
         data.is_empty()
     }
 
-    /// Notes which bytes a rank wants. `false`: they do not all lie in the window.
-    pub fn want(&mut self, runs: impl Iterator<Item = Run> + Clone) -> bool {
+    /// Records the bytes that a rank requests. Returns false if some are outside of the window.
+    pub fn want(&mut self, runs: impl Iterator<Item = PieceRun> + Clone) -> bool {
         if !self.allows(runs.clone()) {
             return false;
         }
-        for piece in runs.flat_map(Run::pieces) {
+        for piece in runs.flat_map(PieceRun::pieces) {
             let Some(place) = self.place(piece) else { return false };
             self.name(&place);
         }
         true
     }
 
-    /// The first byte from `from` on that is named or not.
+    /// The first byte from `from` on that is named, or not named.
     fn find(&self, from: usize, named: bool) -> usize {
         let end = self.bytes.len();
         let mut at = from;
@@ -105,7 +106,8 @@ impl Window {
         end
     }
 
-    /// The named bytes as places in the window; those with at most `gap` bytes between them are one.
+    /// The ranges of named bytes in the window; ranges with at most `gap` bytes between them are
+    /// merged.
     fn places(&self, gap: u64) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
         let mut next = self.find(0, true);
         std::iter::from_fn(move || {
@@ -123,7 +125,7 @@ impl Window {
         })
     }
 
-    /// Writes what was put.
+    /// Writes the named bytes.
     ///
     /// # Errors
     /// The system's.
@@ -134,7 +136,7 @@ impl Window {
         })
     }
 
-    /// Reads what is wanted. The offset where the file ended, if it did.
+    /// Reads the named bytes; returns the offset of the end of the file, if it was reached.
     ///
     /// # Errors
     /// The system's.
@@ -151,13 +153,14 @@ impl Window {
         Ok(u64::MAX)
     }
 
-    /// Appends a rank's data to `to`, in full length; how many of them lie before `end`, where the file ended.
-    pub fn take(&self, runs: impl Iterator<Item = Run> + Clone, end: u64, to: &mut Vec<u8>) -> u64 {
+    /// Appends a rank's data to `to`, in full length; returns the number of bytes before `end`, the
+    /// end of the file.
+    pub fn take(&self, runs: impl Iterator<Item = PieceRun> + Clone, end: u64, to: &mut Vec<u8>) -> u64 {
         let mut there = 0;
         if !self.allows(runs.clone()) {
             return there;
         }
-        for piece in runs.flat_map(Run::pieces) {
+        for piece in runs.flat_map(PieceRun::pieces) {
             there += end.saturating_sub(piece.offset).min(piece.len);
             if let Some(place) = self.place(piece) {
                 to.extend_from_slice(&self.bytes[place]);
@@ -174,26 +177,26 @@ mod tests {
     use crate::store::model::Model;
     use proptest::prelude::*;
 
-    fn runs(pieces: &[Range]) -> Vec<u8> {
+    fn runs(pieces: &[FileRange]) -> Vec<u8> {
         let mut bytes = Vec::new();
         encode(pieces.iter().copied(), &mut bytes);
         bytes
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
-        let mut window = Window::default();
+    fn invalid_runs_and_data_are_refused() {
+        let mut window = FileWindow::default();
         window.begin((100, 200));
-        let piece = |offset, len| runs(&[Range { offset, len }]);
+        let piece = |offset, len| runs(&[FileRange { offset, len }]);
         assert!(!window.put(decode(&piece(99, 1)), &[1]));
         assert!(!window.put(decode(&piece(199, 2)), &[1, 2]));
         assert!(!window.put(decode(&piece(u64::MAX, 2)), &[1, 2]));
         assert!(!window.put(decode(&piece(100, 2)), &[1]));
         assert!(!window.put(decode(&piece(100, 2)), &[1, 2, 3]));
         assert!(window.put(decode(&piece(100, 2)), &[1, 2]));
-        // Without end, or far more than there is.
+        // Endless runs, and runs longer than the window.
         for (len, count) in [(0, u64::MAX), (1, u64::MAX), (u64::MAX, 2), (1, 0), (2, 51)] {
-            let run = std::iter::once(Run { offset: 100, len, count, stride: 0 });
+            let run = std::iter::once(PieceRun { offset: 100, len, count, stride: 0 });
             let mut answer = Vec::new();
             assert!(!window.want(run.clone()) && !window.put(run.clone(), &[1, 2]));
             assert_eq!((window.take(run, u64::MAX, &mut answer), answer.len()), (0, 0));
@@ -202,11 +205,12 @@ mod tests {
     }
 
     #[test]
-    fn full_windows_are_one_call() {
-        let (store, mut window) = (Model::new(Vec::new(), usize::MAX), Window::default());
+    fn a_full_window_is_written_in_one_call() {
+        let (store, mut window) = (Model::new(Vec::new(), usize::MAX), FileWindow::default());
         window.begin((0, 1000));
         for rank in 0..2 {
-            let pieces: Vec<Range> = (0..50).map(|n| Range { offset: 20 * n + 10 * rank, len: 10 }).collect();
+            let pieces: Vec<FileRange> =
+                (0..50).map(|n| FileRange { offset: 20 * n + 10 * rank, len: 10 }).collect();
             assert!(window.put(decode(&runs(&pieces)), &[rank as u8; 500]));
         }
         window.write(&store).unwrap();
@@ -215,24 +219,24 @@ mod tests {
     }
 
     proptest! {
-        /// Windows of several ranks against single bytes.
+        /// Windows of several ranks equal single bytes.
         #[test]
         fn windows_equal_single_bytes(
             ranks in proptest::collection::vec(
                 proptest::collection::vec((0_u64..90, 1_u64..80), 0..6), 1..4),
             start in 0_u64..50, file in 0_usize..260,
         ) {
-            let mut window = Window::default();
+            let mut window = FileWindow::default();
             window.begin((start, start + 200));
             let before: Vec<u8> = (0..file).map(|n| n as u8).collect();
             let mut expected = before.clone();
-            let mut asked = Vec::new();
+            let mut requested = Vec::new();
             for (rank, steps) in ranks.iter().enumerate() {
                 let mut at = start;
                 let mut pieces = Vec::new();
                 for &(gap, len) in steps {
                     if at + gap + len <= start + 200 {
-                        pieces.push(Range { offset: at + gap, len });
+                        pieces.push(FileRange { offset: at + gap, len });
                         at += gap + len;
                     }
                 }
@@ -245,7 +249,7 @@ mod tests {
                     }
                     expected[place as usize] = 0xf0 | rank as u8;
                 }
-                asked.push(pieces);
+                requested.push(pieces);
             }
             let store = Model::new(before.clone(), 7);
             window.write(&store).unwrap();
@@ -253,11 +257,11 @@ mod tests {
 
             let store = Model::new(before.clone(), 7);
             window.begin((start, start + 200));
-            for pieces in &asked {
+            for pieces in &requested {
                 prop_assert!(window.want(decode(&runs(pieces))));
             }
             let end = window.read(&store).unwrap();
-            for pieces in asked {
+            for pieces in requested {
                 let places: Vec<u64> = pieces.iter().flat_map(|p| p.offset..p.end()).collect();
                 let mut data = Vec::new();
                 let there = window.take(decode(&runs(&pieces)), end, &mut data);

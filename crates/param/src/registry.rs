@@ -362,7 +362,8 @@ parameters! {
         unit: Unit::Count, default: 60, limits: 1..=2147483647, power_of_two: false,
         aliases: [], level: User,
         help: "Seconds after which mpirun takes the agent of another host for lost, and with it the ranks there, if nothing has come \
-               from it while they run. An agent says four times as often that it is there, at least every 15 seconds. It ends its \
+               from it while they run. An agent reports four times in this time, and at least \
+               every 15 seconds. It ends its \
                ranks when the host of mpirun has not answered for so long, as its kernel does also for a stopped mpirun; and so does \
                a daemon with what 'oxmpi exec' has started.",
     }
@@ -370,8 +371,10 @@ parameters! {
         unit: Unit::Choice(&["0", "1", "auto"]), default: 2, limits: 0..=2, power_of_two: false,
         aliases: [], level: User,
         help: "Whether messages over sockets are encrypted, between ranks and between the daemons of rpi lamd. auto: those \
-               between hosts, not those within one (where both ends have the same address, or addresses of the loopback). 1: \
-               all. 0: none, and then whoever is in between can read and change them. It is enough if one of two ranks wants it. What \
+               between hosts, not those within one (where both ends have the same address, or \
+               addresses of the loopback). 1: all. 0: none: a third party in the network can then \
+               read and change them. A connection is encrypted if one of its two ranks requires \
+               that. What \
                crosses a network over ib, ofi, gm or portals4 is never encrypted, and 1 refuses these.",
     }
     mpi_ft_enable: switch {
@@ -387,9 +390,11 @@ parameters! {
     accelerator: by_hand {
         unit: Unit::Choice(&["auto", "cuda", "null", "off"]), default: 0, limits: 0..=3, power_of_two: false,
         aliases: [], level: User,
-        help: "What is done about buffers in the memory of an accelerator. auto: they are copied through memory of the host by the CUDA driver, \
-               once the program has loaded it. cuda: MPI_Init loads it, and fails if it cannot. null: they are MPI_ERR_BUFFER. off: no address is \
-               looked at, as on a machine without a device; then such a buffer ends the program with a signal.",
+        help: "How buffers in the memory of an accelerator are treated. auto: they are copied \
+               through memory of the host by the CUDA driver, \
+               once the program has loaded it. cuda: MPI_Init loads it, and fails if it cannot. \
+               null: they are MPI_ERR_BUFFER. off: no address is checked, as on a machine without \
+               a device; such a buffer then ends the program with a signal.",
     }
     accelerator_cuda_library: text {
         default: "libcuda.so.1", aliases: [], level: User,
@@ -405,8 +410,8 @@ parameters! {
     }
     mpi_show_select: switch {
         default: false, aliases: [], level: User,
-        help: "With 1, rank 0 tells once, when it starts, which modules are selected and why ('oxmpi info --select' tells it \
-               without a job).",
+        help: "With 1, rank 0 prints when it starts which modules are selected and why ('oxmpi \
+               info --select' prints the same without a job).",
     }
     mpi_sigusr1: by_hand {
         unit: Unit::Choice(&["report", "forward", "both"]), default: 0, limits: 0..=2, power_of_two: false,
@@ -505,7 +510,7 @@ parameters! {
         unit: Unit::Count, default: 16, limits: 0..=1024, power_of_two: false,
         aliases: [], level: Tune,
         help: "Rings a rank grants to its peers at most. The others send through its inbox, which is slower. \
-               Memory of a rank grows with it, and the time of a look for messages.",
+               The memory of a rank grows with it, and the time of a poll for messages.",
     }
     shm_ring_after: u32 {
         unit: Unit::Count, default: 2, limits: 0..=1000000, power_of_two: false,
@@ -527,38 +532,39 @@ parameters! {
     wait_spin_us: u64 {
         unit: Unit::Micros, default: 20, limits: 0..=1000000, power_of_two: false,
         aliases: [], level: Tune, change: Always,
-        help: "How long a waiting rank looks for messages without giving up its core, when there is a core for \
-               every rank.",
+        help: "How long a waiting rank polls for messages without giving up its core, when there \
+               is a core for every rank.",
     }
     wait_yield_us: u64 {
         unit: Unit::Micros, default: 1000, limits: 0..=1000000, power_of_two: false,
         aliases: [], level: Tune, change: Always,
-        help: "How long a waiting rank then looks while it offers its core to others, before it sleeps, when \
-               there is a core for every rank.",
+        help: "How long a waiting rank then polls and yields its core to others, before it \
+               sleeps, when there is a core for every rank.",
     }
     wait_slow_yield_us: u64 {
         unit: Unit::Micros, default: 500, limits: 1..=1000000, power_of_two: false,
         aliases: [], level: Tune, change: Always,
-        help: "With more ranks than cores: an offer of the core that takes longer than this means that a \
-               stranger computes there, and waiting ranks sleep at once for a while (wait_sleeping).",
+        help: "With more ranks than cores: a yield that takes longer than this means that another \
+               program computes on the core, and waiting ranks then sleep at once for a while \
+               (wait_sleeping).",
     }
     wait_sleeping: u32 {
         unit: Unit::Count, default: 1000, limits: 0..=1000000000, power_of_two: false,
         aliases: [], level: Tune, change: Always,
-        help: "How many waits sleep at once after a slow offer of the core (wait_slow_yield_us). So many at most: 32 \
-               the first time, and twice as many each time that there is another one soon.",
+        help: "The most waits that sleep at once after a slow yield (wait_slow_yield_us): 32 the \
+               first time, and twice as many each time that another slow yield follows soon.",
     }
     wait_yields: u32 {
         unit: Unit::Count, default: 32, limits: 0..=1000000, power_of_two: false,
         aliases: [], level: Tune, change: Always,
-        help: "With more ranks than cores: how often a waiting rank offers its core to others before it \
-               sleeps.",
+        help: "With more ranks than cores: how often a waiting rank yields its core to others \
+               before it sleeps.",
     }
     rpi: by_hand {
         // The words, and a sentence on each, are those of the transports that there are.
         unit: Unit::Set { words: &[], alone: 0 }, default: 0, limits: 0..=0, power_of_two: false,
         aliases: [], level: User,
-        help: "The way that messages take; of several, the usable one with the highest priority.",
+        help: "The transport of messages; of several, the usable one with the highest priority.",
     }
     btl_tcp_if_include: text {
         default: "", aliases: ["rpi_tcp_if_include"], level: User,
@@ -572,7 +578,8 @@ parameters! {
     plm_rsh_agent: text {
         default: "ssh", aliases: ["boot_rsh_agent", "pls_rsh_agent", "plm_ssh_agent"], level: User,
         help: "The program by which mpirun starts its agent, and 'oxmpi boot' a daemon, on another host, with the options that come \
-               before the host; of several, separated by colons, the first that is there. 'ssh' is told never to ask (BatchMode). \
+               before the host; of several, separated by colons, the first that is there. 'ssh' \
+               gets the option to ask for nothing (BatchMode). \
                The environment variable LAMRSH means the same where this is not set.",
     }
     boot_session_suffix: text {
@@ -654,13 +661,16 @@ parameters! {
     }
     coll: text {
         default: "", aliases: [], level: User,
-        help: "The components that are asked for collectives, separated by commas (basic,self,libnbc), or behind a ^ those \
-               that are not (^shmem,smp). Empty: all. What none of them serves base does. 'oxmpi info --collectives' lists them.",
+        help: "The components that may serve collectives, separated by commas \
+               (basic,self,libnbc), or behind a ^ the components that may not (^shmem,smp). \
+               Empty: all. The component base serves the calls that none of them serves. 'oxmpi \
+               info --collectives' lists them.",
     }
     coll_base_associative: by_hand {
         unit: Unit::Choice(&["0", "1", "unset"]), default: 2, limits: 0..=2, power_of_two: false,
         aliases: [], level: User, change: Alike,
-        help: "Whether operations are taken to be associative, looked at in each reduction. 0: none is, contributions \
+        help: "Whether operations count as associative; each reduction reads it. 0: none is, \
+               contributions \
                are combined one by one in the order of the ranks. 1: all are. unset: those whose result does not depend on \
                the grouping; sums and products of floating-point numbers and operations of the program are not grouped by \
                where the ranks are.",
@@ -680,42 +690,50 @@ parameters! {
     coll_self_priority: u32 {
         unit: Unit::Count, default: 75, limits: 0..=100, power_of_two: false,
         aliases: [], level: User,
-        help: "The priority of the collective component self: of those that can serve a call the one of the highest does.",
+        help: "The priority of the collective component self: of all components that can serve a \
+               call the one with the highest priority does.",
     }
     coll_sync_priority: u32 {
         unit: Unit::Count, default: 50, limits: 0..=100, power_of_two: false,
         aliases: [], level: User,
-        help: "The priority of the collective component sync: of those that can serve a call the one of the highest does.",
+        help: "The priority of the collective component sync: of all components that can serve a \
+               call the one with the highest priority does.",
     }
     coll_smp_priority: u32 {
         unit: Unit::Count, default: 50, limits: 0..=100, power_of_two: false,
         aliases: ["coll_han_priority"], level: User,
-        help: "The priority of the collective component smp: of those that can serve a call the one of the highest does.",
+        help: "The priority of the collective component smp: of all components that can serve a \
+               call the one with the highest priority does.",
     }
     coll_shmem_priority: u32 {
         unit: Unit::Count, default: 50, limits: 0..=100, power_of_two: false,
         aliases: ["coll_xhc_priority", "coll_sm_priority"], level: User,
-        help: "The priority of the collective component shmem: of those that can serve a call the one of the highest does.",
+        help: "The priority of the collective component shmem: of all components that can serve a \
+               call the one with the highest priority does.",
     }
     coll_inter_priority: u32 {
         unit: Unit::Count, default: 40, limits: 0..=100, power_of_two: false,
         aliases: [], level: User,
-        help: "The priority of the collective component inter: of those that can serve a call the one of the highest does.",
+        help: "The priority of the collective component inter: of all components that can serve a \
+               call the one with the highest priority does.",
     }
     coll_tuned_priority: u32 {
         unit: Unit::Count, default: 30, limits: 0..=100, power_of_two: false,
         aliases: [], level: User,
-        help: "The priority of the collective component tuned: of those that can serve a call the one of the highest does.",
+        help: "The priority of the collective component tuned: of all components that can serve a \
+               call the one with the highest priority does.",
     }
     coll_libnbc_priority: u32 {
         unit: Unit::Count, default: 10, limits: 0..=100, power_of_two: false,
         aliases: [], level: User,
-        help: "The priority of the collective component libnbc: of those that can serve a call the one of the highest does.",
+        help: "The priority of the collective component libnbc: of all components that can serve \
+               a call the one with the highest priority does.",
     }
     coll_basic_priority: u32 {
         unit: Unit::Count, default: 0, limits: 0..=100, power_of_two: false,
         aliases: ["coll_lam_basic_priority"], level: User,
-        help: "The priority of the collective component basic: of those that can serve a call the one of the highest does.",
+        help: "The priority of the collective component basic: of all components that can serve a \
+               call the one with the highest priority does.",
     }
     coll_ftagree_priority: u32 {
         unit: Unit::Count, default: 30, limits: 0..=100, power_of_two: false,
@@ -742,8 +760,9 @@ parameters! {
     coll_ucc_priority: u32 {
         unit: Unit::Count, default: 10, limits: 0..=100, power_of_two: false,
         aliases: [], level: User,
-        help: "The priority of the collective component ucc, if coll_ucc_enable is 1: of those that can serve a call the one of the highest \
-               does. With 100 it serves before all others what it can.",
+        help: "The priority of the collective component ucc, if coll_ucc_enable is 1: of all \
+               components that can serve a call the one with the highest priority does. With 100 \
+               it serves before all others what it can.",
     }
     coll_ucc_enable: switch {
         default: false, aliases: [], level: User,
@@ -777,8 +796,8 @@ parameters! {
     coll_hcoll_priority: u32 {
         unit: Unit::Count, default: 90, limits: 0..=100, power_of_two: false,
         aliases: [], level: User,
-        help: "The priority of the collective component hcoll, if coll_hcoll_enable is 1: of those that can serve a call the one of the \
-               highest does.",
+        help: "The priority of the collective component hcoll, if coll_hcoll_enable is 1: of all \
+               components that can serve a call the one with the highest priority does.",
     }
     coll_hcoll_enable: switch {
         default: false, aliases: [], level: User,

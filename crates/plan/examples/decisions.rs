@@ -1,45 +1,27 @@
-//! Writes the table of the fixed decisions to the file that is named: `cargo xtask decisions`.
+//! Writes the table of the fixed decisions to the file of its argument: `cargo xtask decisions`.
 
 use oxmpi_plan::Setup;
 use oxmpi_plan::decisions::{DECIDED, text};
 use std::io::Write;
 
 const HEAD: &str = "\
-//! The fixed decisions. Written by `cargo xtask decisions`; do not edit.
-//!
-//! A row reads: teams of at most so many ranks, at most so many bytes => the number of the algorithm, its name, bytes of a
-//! segment, fan-out; 0 leaves those to the algorithm.
-
-use super::{ANY, LONG, PLAIN, Part, Row, Setup};
-use crate::call::Collective;
-
-macro_rules! rows {
-    ($($max_size:expr, $max_bytes:expr => $number:literal $name:literal $segment:literal $fan_out:literal;)*) => {
-        &[$(Row {
-            max_size: $max_size,
-            max_bytes: $max_bytes,
-            number: $number,
-            #[cfg(test)]
-            name: $name,
-            segment_bytes: $segment,
-            fan_out: $fan_out,
-        }),*]
-    };
-}
-
-/// All of them.
-pub(super) static PARTS: &[Part] = &[
+# The fixed decisions. `cargo xtask decisions` writes this file; do not edit it.
+#
+# part COLLECTIVE PROCESSORS OPERATIONS RANKS: a dedicated processor for each rank or fewer
+# processors (oversubscribed), commutative operations or others, numbers of ranks that are powers of
+# two or others; - is any.
+# Rows of a part: at most RANKS, at most BYTES, number and name of the algorithm, bytes of a segment,
+# fan-out. - is no bound; 0 leaves segment and fan-out to the algorithm. The first row that fits counts.
 ";
 
 fn main() -> std::io::Result<()> {
-    let name = std::env::args().nth(1).ok_or_else(|| std::io::Error::other("usage: decisions FILE"))?;
+    let usage = || std::io::Error::other("usage: decisions FILE");
+    let name = std::env::args().nth(1).ok_or_else(usage)?;
     let mut out = Vec::new();
     out.write_all(HEAD.as_bytes())?;
-    for name in ["Gatherv", "Scatterv", "Alltoallv", "Neighbor", "InterMove", "InterReduce"] {
-        writeln!(
-            out,
-            "    Part {{ collective: Collective::{name}, setup: None, commutative: None, powers_of_two: None, rows: PLAIN }},"
-        )?;
+    // Nothing to choose, or lengths that the ranks do not share.
+    for name in ["gatherv", "scatterv", "alltoallv", "neighbor", "inter_move", "inter_reduce"] {
+        writeln!(out, "part {name} - - -")?;
     }
     let parts = std::thread::scope(|scope| {
         let part = |setup| scope.spawn(move || parts(setup));
@@ -49,22 +31,25 @@ fn main() -> std::io::Result<()> {
     for part in parts {
         out.write_all(part?.as_bytes())?;
     }
-    writeln!(out, "];")?;
     std::fs::write(name, out)
 }
 
 fn parts(setup: Setup) -> String {
+    let processors = match setup {
+        Setup::Dedicated => "dedicated",
+        Setup::Oversubscribed => "oversubscribed",
+    };
     let mut out = String::new();
     for (collective, differs) in DECIDED {
         for commutative in if differs { &[true, false][..] } else { &[true][..] } {
-            let operations = if differs { format!("Some({commutative})") } else { "None".into() };
-            for powers in [true, false] {
-                let rows = text(setup, collective, *commutative, powers).replace("    ", "            ");
-                out += &format!(
-                    "    Part {{\n        collective: Collective::{collective:?},\n        setup: \
-                     Some(Setup::{setup:?}),\n        commutative: {operations},\n        powers_of_two: \
-                     Some({powers}),\n        rows: rows! {{\n{rows}        }},\n    }},\n"
-                );
+            let operations = match (differs, commutative) {
+                (false, _) => "-",
+                (true, true) => "commutative",
+                (true, false) => "others",
+            };
+            for (powers, ranks) in [(true, "powers_of_two"), (false, "others")] {
+                let rows = text(setup, collective, *commutative, powers);
+                out += &format!("part {collective} {processors} {operations} {ranks}\n{rows}");
             }
         }
     }

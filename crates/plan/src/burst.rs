@@ -1,37 +1,34 @@
-//! The little queue between an algorithm and the steps it yields.
+//! The queue between an algorithm and the steps that its plan yields.
 //!
-//! An algorithm thinks in rounds: a few steps that belong together. It pushes a round into a [`Burst`], which hands
-//! the steps out one by one and turns the [`Mark`]s an algorithm keeps into distances.
+//! An algorithm pushes the steps of a round into a [`Burst`], which yields them one by one and
+//! turns the [`Mark`]s of the algorithm into distances.
 
 use crate::ir::{Action, After, Span, Step};
 use std::sync::Arc;
 
-/// The most steps an algorithm pushes in one round.
+/// The most steps in one round.
 const CAPACITY: usize = 6;
 
-/// A step that has been pushed. A mark of a step that was left out, because it moves nothing, is always complete.
+/// A pushed step. The mark of a step that was left out because it moves no data counts as complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark(u64);
 
 impl Mark {
-    /// A step that never was: waiting for it is waiting for nothing.
+    /// A step that counts as complete.
     pub(crate) const NONE: Self = Self(u64::MAX);
 }
 
-/// What a step that is being pushed waits for.
+/// The dependencies of a pushed step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wait {
-    /// Nothing.
     Nothing,
-    /// Every step pushed before.
+    /// Every earlier step.
     All,
-    /// One step.
     One(Mark),
-    /// Two steps.
     Two(Mark, Mark),
 }
 
-/// The steps of a round that have not been handed out yet.
+/// The steps of a round that have not been yielded yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Burst {
     steps: [Step; CAPACITY],
@@ -39,9 +36,9 @@ pub(crate) struct Burst {
     len: u8,
     pushed: u64,
     fenced: bool,
-    /// What is added to the ranks that steps name.
+    /// Added to the ranks of pushed steps.
     first: u32,
-    /// The ranks among which those that steps name are counted, if that is not all.
+    /// If set, ranks of pushed steps are indices of this list.
     among: Option<Arc<[u32]>>,
 }
 
@@ -51,7 +48,7 @@ impl Burst {
         Self { steps: [idle; CAPACITY], head: 0, len: 0, pushed: 0, fenced: false, first: 0, among: None }
     }
 
-    /// The next step to hand out.
+    /// Takes the next step.
     pub(crate) fn pop(&mut self) -> Option<Step> {
         if self.head == self.len {
             (self.head, self.len) = (0, 0);
@@ -62,12 +59,12 @@ impl Burst {
         Some(step)
     }
 
-    /// Makes the next step wait for all before it, whatever it asks for.
+    /// Makes the next step depend on all earlier steps, whatever its [`Wait`].
     pub(crate) fn fence(&mut self) {
         self.fenced = true;
     }
 
-    /// From now on rank 0 of the steps that are pushed is rank `first` of the team.
+    /// Makes rank 0 of further steps the rank `first` of the team.
     pub(crate) fn count_ranks_from(&mut self, first: u32) {
         self.first = first;
         if self.among.is_some() {
@@ -75,14 +72,14 @@ impl Burst {
         }
     }
 
-    /// From now on the ranks of the steps that are pushed are counted among these.
+    /// Makes the ranks of further steps indices of `ranks`.
     pub(crate) fn count_ranks_among(&mut self, ranks: &Arc<[u32]>) {
         if self.among.as_ref().is_none_or(|among| !Arc::ptr_eq(among, ranks)) {
             self.among = Some(ranks.clone());
         }
     }
 
-    /// A rank of the team, from one that a step names.
+    /// The rank of the team for a rank of a pushed step.
     fn rank(&self, named: u32) -> u32 {
         match &self.among {
             None => named + self.first,
@@ -90,12 +87,12 @@ impl Burst {
         }
     }
 
-    /// Sends a span; nothing if it is empty.
+    /// Sends a span, unless it is empty.
     pub(crate) fn send(&mut self, wait: Wait, to: u32, what: Span) -> Mark {
         if what.len == 0 { Mark::NONE } else { self.push(wait, Action::Send { to, what }) }
     }
 
-    /// Receives a span; nothing if it is empty.
+    /// Receives a span, unless it is empty.
     pub(crate) fn receive(&mut self, wait: Wait, from: u32, into: Span) -> Mark {
         if into.len == 0 { Mark::NONE } else { self.push(wait, Action::Receive { from, into }) }
     }
@@ -110,12 +107,12 @@ impl Burst {
         self.push(wait, Action::Receive { from, into: Span::NOTHING })
     }
 
-    /// Copies a span; nothing if it is empty, or is there already.
+    /// Copies a span, unless it is empty or already in its position.
     pub(crate) fn copy(&mut self, wait: Wait, from: Span, into: Span) -> Mark {
         if from.len == 0 || from == into { Mark::NONE } else { self.push(wait, Action::Copy { from, into }) }
     }
 
-    /// `right <- left op right`; nothing if the spans are empty.
+    /// `right <- left op right`, unless the spans are empty.
     pub(crate) fn reduce(&mut self, wait: Wait, left: Span, right: Span) -> Mark {
         if left.len == 0 { Mark::NONE } else { self.push(wait, Action::Reduce { left, right }) }
     }
@@ -144,14 +141,14 @@ impl Burst {
 
     fn after_two(&self, one: Mark, other: Mark) -> After {
         match (self.back(one), self.back(other)) {
-            (Some(0), _) | (_, Some(0)) => After::All, // too far back to count: waiting for all is right too
+            (Some(0), _) | (_, Some(0)) => After::All, // the distance does not fit: waiting for all is correct too
             (None, None) => After::None,
             (Some(back), None) | (None, Some(back)) => After::One(back),
             (Some(one), Some(other)) => After::Two(one, other),
         }
     }
 
-    /// How far back a step is: `Some(0)` if that does not fit.
+    /// The distance to an earlier step: `Some(0)` if it does not fit.
     fn back(&self, mark: Mark) -> Option<u32> {
         (mark != Mark::NONE).then(|| u32::try_from(self.pushed - mark.0).unwrap_or(0))
     }

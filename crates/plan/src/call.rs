@@ -1,4 +1,4 @@
-//! What is asked for: the collectives and the arguments of a call that a plan depends on.
+//! The collectives, and the arguments of a call on which a plan depends.
 
 use std::fmt;
 use std::ops::Range;
@@ -51,7 +51,7 @@ pub enum Collective {
 }
 
 impl Collective {
-    /// Those of one group in which all blocks are of one length.
+    /// The collectives of one group whose blocks all have the same length.
     pub const REGULAR: [Self; 11] = [
         Self::Barrier,
         Self::Bcast,
@@ -66,7 +66,6 @@ impl Collective {
         Self::Exscan,
     ];
 
-    /// All of them.
     pub const ALL: [Self; 19] = [
         Self::Barrier,
         Self::Bcast,
@@ -122,53 +121,53 @@ impl fmt::Display for Collective {
     }
 }
 
-/// Whose plan it is.
+/// A rank of a team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
-    /// This rank in the team, below `size`.
+    /// Below `size`.
     pub rank: u32,
-    /// How many ranks the team has, at least 1.
+    /// The number of ranks of the team, at least 1.
     pub size: u32,
 }
 
-/// One collective call, as far as a plan depends on it.
+/// The arguments of a collective call on which a plan depends.
 ///
-/// Counts are packed bytes for the collectives that move data and elements for reductions ([`Unit`](crate::Unit)).
-/// `in_place` says whether *this* rank gave `MPI_IN_PLACE`; where only the root may give it, the others say `false`.
+/// Counts are packed bytes for the collectives that move data and elements for reductions
+/// ([`Unit`](crate::Unit)). `in_place`: whether *this* rank gave `MPI_IN_PLACE`; false on all other
+/// ranks if only the root may give it. `commutative`: if false, contributions are combined in rank
+/// order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
-    /// Wait for all.
     Barrier,
     /// The root's buffer to all. The only buffer is the output, at the root too.
     Bcast {
-        /// The rank that has the data.
         root: u32,
         /// The packed length of the buffer.
         bytes: Shared<usize>,
     },
-    /// A block from each rank to the root, in rank order. Input: one block; output, at the root only: `size` blocks.
+    /// A block from each rank to the root, in rank order. Input: one block; output, at the root
+    /// only: `size` blocks.
     Gather {
-        /// The rank that gets the blocks.
         root: u32,
         /// The packed length of one block.
         block: Shared<usize>,
-        /// At the root: its own block is in the output already.
+        /// At the root: its own block is already in the output.
         in_place: bool,
     },
-    /// A block from the root to each rank. Input, at the root only: `size` blocks; output: one block.
+    /// A block from the root to each rank. Input, at the root only: `size` blocks; output: one
+    /// block.
     Scatter {
-        /// The rank that has the blocks.
         root: u32,
         /// The packed length of one block.
         block: Shared<usize>,
-        /// At the root: its own block stays where it is, and the root has no output.
+        /// At the root: its own block stays in the input, and the root has no output.
         in_place: bool,
     },
     /// A block from each rank to all. Input: one block; output: `size` blocks.
     Allgather {
         /// The packed length of one block.
         block: Shared<usize>,
-        /// The own block is in the output already.
+        /// This rank's block is already in the output.
         in_place: bool,
     },
     /// A block from each rank to each rank. Input and output: `size` blocks.
@@ -178,125 +177,121 @@ pub enum Call {
         /// The blocks to send are in the output, and are replaced there.
         in_place: bool,
     },
-    /// All contributions combined at the root. Input: `count` elements; output, at the root only: `count` elements.
+    /// All contributions combined at the root. Input: `count` elements; output, at the root only:
+    /// `count` elements.
     Reduce {
-        /// The rank that gets the result.
         root: u32,
-        /// Elements in each rank's contribution.
+        /// Elements of each rank's contribution.
         count: Shared<usize>,
-        /// Whether the operation is commutative: if not, contributions are combined in rank order.
         commutative: bool,
         /// At the root: its contribution is in the output.
         in_place: bool,
     },
     /// All contributions combined, at all ranks. Input and output: `count` elements.
     Allreduce {
-        /// Elements in each rank's contribution.
+        /// Elements of each rank's contribution.
         count: Shared<usize>,
-        /// Whether the operation is commutative.
         commutative: bool,
         /// The contribution is in the output.
         in_place: bool,
     },
-    /// All contributions combined, block `r` of the result at rank `r`. Input: `size` blocks; output: one block, or
-    /// `size` blocks if in place.
+    /// All contributions combined, block `r` of the result at rank `r`. Input: `size` blocks;
+    /// output: one block, or `size` blocks if in place.
     ReduceScatterBlock {
-        /// Elements in one block.
+        /// Elements of one block.
         block: Shared<usize>,
-        /// Whether the operation is commutative.
         commutative: bool,
-        /// The contribution is in the output (`size` blocks); the result is put in its first block.
+        /// The contribution is in the output (`size` blocks), and its first block is replaced by
+        /// the result.
         in_place: bool,
     },
-    /// At rank `r` the contributions of ranks `0..=r` combined. Input and output: `count` elements.
+    /// The contributions of ranks `0..=r` combined at rank `r`. Input and output: `count` elements.
     Scan {
-        /// Elements in each rank's contribution.
+        /// Elements of each rank's contribution.
         count: Shared<usize>,
-        /// Whether the operation is commutative.
         commutative: bool,
         /// The contribution is in the output.
         in_place: bool,
     },
-    /// At rank `r > 0` the contributions of ranks `0..r` combined; the output of rank 0 is never written.
+    /// The contributions of ranks `0..r` combined at rank `r > 0`; the output of rank 0 is not
+    /// written.
     Exscan {
-        /// Elements in each rank's contribution.
+        /// Elements of each rank's contribution.
         count: Shared<usize>,
-        /// Whether the operation is commutative.
         commutative: bool,
         /// The contribution is in the output.
         in_place: bool,
     },
-    /// A block from each rank to the root, each of its own length. Input: one block; output, at the root only: all.
+    /// A block from each rank to the root, each with its own length. Input: one block; output, at
+    /// the root only: all blocks.
     Gatherv {
-        /// The rank that gets the blocks.
         root: u32,
-        /// The packed length of this rank's block. Not looked at in place.
+        /// The packed length of this rank's block. Not used in place.
         mine: Paired<usize>,
-        /// The packed lengths of all.
+        /// The packed lengths of all blocks.
         all: RootOnly<Blocks>,
-        /// At the root: its own block is in the output already.
+        /// At the root: its own block is already in the output.
         in_place: bool,
     },
-    /// A block from the root to each rank, each of its own length. Input, at the root only: all; output: one block.
+    /// A block from the root to each rank, each with its own length. Input, at the root only: all
+    /// blocks; output: one block.
     Scatterv {
-        /// The rank that has the blocks.
         root: u32,
-        /// The packed length of this rank's block. Not looked at in place.
+        /// The packed length of this rank's block. Not used in place.
         mine: Paired<usize>,
-        /// The packed lengths of all.
+        /// The packed lengths of all blocks.
         all: RootOnly<Blocks>,
-        /// At the root: its own block stays where it is, and the root has no output.
+        /// At the root: its own block stays in the input, and the root has no output.
         in_place: bool,
     },
-    /// A block from each rank to all, each of its own length. Input: one block; output: all.
+    /// A block from each rank to all, each with its own length. Input: one block; output: all
+    /// blocks.
     Allgatherv {
-        /// The packed lengths.
         blocks: Shared<Blocks>,
-        /// The own block is in the output already.
+        /// This rank's block is already in the output.
         in_place: bool,
     },
-    /// A block from each rank to each rank, each of its own length. Input: the blocks to send; output: those to receive.
+    /// A block from each rank to each rank, each with its own length. Input: the blocks to send;
+    /// output: the blocks to receive.
     Alltoallv {
-        /// The packed lengths of the blocks to each rank. Not looked at in place.
+        /// The packed lengths of the blocks to each rank. Not used in place.
         send: Paired<Blocks>,
         /// The packed lengths of the blocks from each rank.
         receive: Paired<Blocks>,
-        /// The blocks to send are in the output, and are replaced there by blocks of the same lengths.
+        /// The blocks to send are in the output, and are replaced there by blocks of the same
+        /// lengths.
         in_place: bool,
     },
-    /// All contributions combined, block `r` of the result at rank `r`. Input: all blocks; output: one block, or all
-    /// if in place.
+    /// All contributions combined, block `r` of the result at rank `r`. Input: all blocks; output:
+    /// one block, or all blocks if in place.
     ReduceScatter {
-        /// Elements in each block.
+        /// Elements of each block.
         blocks: Shared<Blocks>,
-        /// Whether the operation is commutative.
         commutative: bool,
-        /// The contribution is in the output; the result is put at its beginning.
+        /// The contribution is in the output, and its beginning is replaced by the result.
         in_place: bool,
     },
     /// Messages along the edges of a graph.
     Neighbor {
-        /// This rank's edges.
         edges: Paired<Edges>,
     },
-    /// A collective of two groups whose ranks are those of one team.
+    /// A collective of two groups that form one team.
     Inter {
-        /// The groups.
         groups: Groups,
-        /// Which collective.
         what: Between,
     },
 }
 
-/// Two groups in one team: first all ranks of the one, then all of the other. Both have at least one.
+/// Two groups of one team: the ranks of the first, then the ranks of the second. Both have at least
+/// one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Groups {
-    /// How many ranks the first group has.
+    /// The number of ranks of the first group.
     pub first: u32,
 }
 
 impl Groups {
-    /// The ranks of this one's group.
+    /// The ranks of this rank's group.
     #[must_use]
     pub fn local(&self, me: Member) -> Range<u32> {
         if me.rank < self.first { 0..self.first } else { self.first..me.size }
@@ -309,12 +304,12 @@ impl Groups {
     }
 }
 
-/// What a rank is in a collective of two groups that has a root (MPI-5.0 section 6.2.3).
+/// The role of a rank in a collective of two groups with a root (MPI-5.0 section 6.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// The root (`MPI_ROOT`).
     Root,
-    /// In the root's group, but not the root (`MPI_PROC_NULL`): it has nothing to do.
+    /// In the root's group, but not the root (`MPI_PROC_NULL`): without any step.
     Idle,
     /// In the other group.
     Leaf {
@@ -323,73 +318,74 @@ pub enum Part {
     },
 }
 
-/// A collective of two groups. A barrier is that of the whole team.
+/// A collective of two groups. (A barrier of two groups is a barrier of the whole team.)
 ///
-/// Data always cross: what a group contributes comes out in the other one. A group may contribute nothing while the
-/// other does, so all lengths are known by partners only.
+/// All data go from one group to the other. One group may contribute nothing while the other does,
+/// so lengths are known to pairs of ranks only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Between {
-    /// The root's buffer to all of the other group. The root's is the input, the others' the output.
+    /// The root's buffer to all ranks of the other group. Input: at the root; output: at the
+    /// others.
     Bcast {
-        /// What this rank is.
         part: Part,
         /// The packed length of the buffer.
         bytes: Paired<usize>,
     },
-    /// A block from each rank of the other group to the root. Input of a leaf: one block; output of the root: all.
+    /// A block from each rank of the other group to the root. Input of a leaf: one block; output of
+    /// the root: all blocks.
     Gather {
-        /// What this rank is.
         part: Part,
         /// At a leaf: the packed length of its block.
         mine: Paired<usize>,
         /// The packed lengths of the blocks of the other group.
         all: RootOnly<Blocks>,
     },
-    /// A block from the root to each rank of the other group. Input of the root: all; output of a leaf: one block.
+    /// A block from the root to each rank of the other group. Input of the root: all blocks; output
+    /// of a leaf: one block.
     Scatter {
-        /// What this rank is.
         part: Part,
         /// At a leaf: the packed length of its block.
         mine: Paired<usize>,
         /// The packed lengths of the blocks of the other group.
         all: RootOnly<Blocks>,
     },
-    /// A block from each rank to all of the other group. Input: one block; output: those of the other group.
+    /// A block from each rank to all ranks of the other group. Input: one block; output: the blocks
+    /// of the other group.
     Allgather {
         /// The packed length of this rank's block.
         mine: Paired<usize>,
         /// The packed lengths of the blocks of the other group.
         remote: Paired<Blocks>,
     },
-    /// A block from each rank to each of the other group. Input and output: as many blocks as the other group has ranks.
+    /// A block from each rank to each rank of the other group. Input and output: a block for each
+    /// rank of the other group.
     Alltoall {
-        /// The packed lengths of the blocks to each.
+        /// The packed lengths of the blocks to each rank.
         send: Paired<Blocks>,
-        /// The packed lengths of the blocks from each.
+        /// The packed lengths of the blocks from each rank.
         receive: Paired<Blocks>,
     },
-    /// The contributions of the other group combined at the root. Input of a leaf and output of the root: `count`
-    /// elements.
+    /// The contributions of the other group combined at the root. Input of a leaf and output of the
+    /// root: `count` elements.
     Reduce {
-        /// What this rank is.
         part: Part,
         /// Elements of a contribution.
         count: Paired<usize>,
-        /// Whether the operation is commutative.
         commutative: bool,
     },
-    /// The contributions of each group combined at all ranks of the other. Input and output: `count` elements.
+    /// The contributions of each group combined at all ranks of the other group. Input and output:
+    /// `count` elements.
     Allreduce {
         /// Elements of a contribution, the same in both groups.
         count: Shared<usize>,
-        /// Whether the operation is commutative.
         commutative: bool,
     },
-    /// The contributions of each group combined, and the result cut into a block for each rank of the other group.
+    /// The contributions of each group combined, and the result cut into a block for each rank of
+    /// the other group.
     ReduceScatter {
-        /// Elements of the block of each rank of the local group. All together are as many as those of the other group.
+        /// Elements of the block of each rank of the local group. The sums of both groups are
+        /// equal.
         local: Paired<Blocks>,
-        /// Whether the operation is commutative.
         commutative: bool,
     },
 }
@@ -406,7 +402,7 @@ impl Between {
         }
     }
 
-    /// What this rank is, if the collective has a root.
+    /// The role of this rank, if the collective has a root.
     #[must_use]
     pub const fn part(&self) -> Option<Part> {
         match *self {
@@ -429,7 +425,7 @@ impl Between {
 }
 
 impl Call {
-    /// Which collective it is.
+    /// The collective of the call.
     #[must_use]
     pub const fn collective(&self) -> Collective {
         match self {
@@ -454,7 +450,7 @@ impl Call {
         }
     }
 
-    /// The same call with an operation whose operands must stay in rank order, whatever it is.
+    /// The same call with all operands in rank order, whatever the operation.
     #[must_use]
     pub fn in_rank_order(mut self) -> Self {
         match &mut self {
@@ -490,7 +486,8 @@ impl Call {
         }
     }
 
-    /// Whether contributions may be combined in any order: true for collectives that combine nothing.
+    /// Whether contributions may be combined in any order; true for collectives without a
+    /// reduction.
     #[must_use]
     pub const fn commutative(&self) -> bool {
         match self {
@@ -527,9 +524,9 @@ impl Call {
         }
     }
 
-    /// The count of the call as all ranks know it: the whole vector of a broadcast, reduction or scan, one block of
-    /// the others (the average of blocks that are of different lengths), 0 for a barrier and where no rank knows what
-    /// the others do.
+    /// The count of the call as all ranks know it: the whole vector of a broadcast, reduction or
+    /// scan; one block of the others (the average, if lengths differ); 0 for a barrier and for
+    /// collectives whose lengths are not known to all ranks.
     #[must_use]
     pub fn count(&self) -> Shared<usize> {
         match self {

@@ -1,14 +1,16 @@
-//! What a call takes, by a model: a pure function that walks the plans of all ranks.
+//! The time of a call by a model: a pure function that walks the plans of all ranks.
 //!
-//! A message of `m` bytes costs what LogGP says (Alexandrov et al., "LogGP: incorporating long messages into the LogP
-//! model"), with parameters of one of two levels, inside a node or between nodes: the sender is busy for the overhead
-//! `o`; then the message waits for its way out, on which a message occupies the greater of the gap `g` and `m G`; it
-//! reaches the receiver's way in after the latency `L`, occupies that as long, and costs the receiver `o` when it is
-//! there and asked for: `2 o + L + m G` in all if no way is taken. Inside a node each rank has a way out and a way in of
-//! its own, between nodes all ranks of a node share one of each. Copies and reductions cost a time per byte.
+//! A message of `m` bytes costs the time of LogGP (Alexandrov et al., "LogGP: incorporating long
+//! messages into the LogP model"), with the parameters of one of two levels, inside a node or
+//! between nodes. The sender is busy for the overhead `o`. The message waits for its link out,
+//! which it occupies for the larger of the gap `g` and `m G`; it reaches the receiver's link in
+//! after the latency `L`, and occupies it as long. The receiver spends `o` when the message has
+//! arrived and its receive is posted. This is `2 o + L + m G` if no link is occupied. Inside a node
+//! each rank has its own links out and in; between nodes all ranks of a node share one of each.
+//! Copies and reductions cost a time per byte.
 //!
-//! Sends are complete when the data are on their way, as those of short messages are. Dependencies and windows hold as
-//! in [`ir`](crate::ir). Ranks are dealt to nodes in order.
+//! A send is complete when its data have left, as for short messages. Dependencies and windows are
+//! those of [`ir`](crate::ir). Nodes have consecutive ranks.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -20,50 +22,51 @@ use crate::table::{AlgorithmId, Parameters, PlanError, make};
 /// The LogGP parameters of one level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogGp {
-    /// `L`: from the way out to the way in, in nanoseconds.
+    /// `L`: from the link out to the link in.
     pub latency_ns: f64,
-    /// `o`: what sending or receiving a message costs a rank, in nanoseconds.
+    /// `o`: the time of a rank for sending or receiving a message.
     pub overhead_ns: f64,
-    /// `g`: the least time between two messages on a way, in nanoseconds.
+    /// `g`: the least time between two messages on a link.
     pub gap_ns: f64,
-    /// `G`: the time of a byte on a way, in nanoseconds.
+    /// `G`: the time of a byte on a link.
     pub byte_ns: f64,
 }
 
-/// A machine: nodes of equally many ranks.
+/// A machine: nodes with equal numbers of ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Machine {
-    /// How many ranks are on a node; 0 counts as 1.
+    /// 0 counts as 1.
     pub ranks_per_node: u32,
     /// Between ranks of one node.
     pub inside: LogGp,
     /// Between nodes.
     pub between: LogGp,
-    /// What copying a byte costs, in nanoseconds.
+    /// Copying a byte.
     pub copy_byte_ns: f64,
-    /// What combining two bytes costs, in nanoseconds.
+    /// Combining two bytes.
     pub reduce_byte_ns: f64,
 }
 
-/// Why there is no time.
+/// Why a call has no time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CostError {
     /// There is no such plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The plans of the ranks do not fit together.
+    /// The plans of the ranks do not match.
     #[error("rank {rank} waits for ever")]
     Deadlock {
-        /// The first rank that is not through.
+        /// The first rank that does not finish.
         rank: u32,
     },
 }
 
-/// The time in nanoseconds of a call that all of `size` ranks make alike, from the start of all to the end of the last.
-/// `element_bytes` is the length of an element of a reduction; other collectives count bytes.
+/// The time in nanoseconds of a call that all of `size` ranks make with the same arguments, from
+/// the start of all to the end of the last. `element_bytes`: the length of an element of a
+/// reduction; other collectives count bytes.
 ///
 /// # Errors
-/// If the algorithm cannot serve the call.
+/// The algorithm cannot serve the call.
 pub fn estimate(
     machine: &Machine,
     algorithm: AlgorithmId,
@@ -79,34 +82,36 @@ pub fn estimate(
 /// The time in nanoseconds of plans, one for each rank.
 ///
 /// # Errors
-/// If the plans do not fit together.
+/// The plans do not match.
 pub fn time<G: Generator>(machine: &Machine, element_bytes: usize, plans: Vec<G>) -> Result<f64, CostError> {
     let outline = outline(machine, element_bytes, plans, usize::MAX, f64::INFINITY)?;
     Ok(outline.map_or(f64::INFINITY, |outline| outline.time_ns))
 }
 
-/// What a call takes, and what all ranks together do for it.
+/// The time of a call, and the work of all its ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outline {
-    /// From the start of all to the end of the last, in nanoseconds.
+    /// From the start of all ranks to the end of the last.
     pub time_ns: f64,
-    /// How long ranks are at work rather than waiting, in nanoseconds, all together: overheads, bytes on their way,
-    /// copies and reductions.
+    /// The time in which ranks work, summed over all ranks: overheads, bytes on links, copies and
+    /// reductions.
     pub work_ns: f64,
-    /// How many messages were fetched by their receivers.
+    /// Messages that their receivers copied from the sender's memory.
     pub fetched: u64,
-    /// The most receivers that fetch from the memory of one rank at the same time: there they meet on one lock of the kernel.
+    /// The most receivers that copy from the memory of one rank at the same time: they contend for
+    /// one lock of the kernel.
     pub readers: usize,
 }
 
-/// As [`time`], with the work that is done. `None`: the call takes longer than `most_ns`, which is found out sooner than
-/// how long it takes.
+/// As [`time`], with the work of the ranks. `None`: the call takes longer than `most_ns`, at which
+/// the walk stops.
 ///
-/// Messages inside a node of at least `fetched_from` bytes are not sent: their receivers copy them from the senders' memory,
-/// several at the same time if need be, and the send is complete when its sender has heard of that.
+/// Messages inside a node of at least `fetched_from` bytes are not sent: their receivers copy them
+/// from the sender's memory, several at the same time if need be. The send is complete when the
+/// sender is notified of the copy.
 ///
 /// # Errors
-/// If the plans do not fit together.
+/// The plans do not match.
 pub fn outline<G: Generator>(
     machine: &Machine,
     element_bytes: usize,
@@ -115,15 +120,18 @@ pub fn outline<G: Generator>(
     most_ns: f64,
 ) -> Result<Option<Outline>, CostError> {
     let mut walk = Walk { fetched_from, ..Walk::new(machine, element_bytes, plans) };
-    let most = (most_ns * PER_NS).min(Time::MAX as f64) as Time;
+    let most = (most_ns * PER_NS).min(Picoseconds::MAX as f64) as Picoseconds;
     let Some(time) = walk.run(most)? else { return Ok(None) };
     let (time_ns, work_ns) = (time as f64 / PER_NS, walk.work as f64 / PER_NS);
     Ok(Some(Outline { time_ns, work_ns, fetched: walk.fetched, readers: most_readers(&walk.reads) }))
 }
 
-/// How many of these reads of one source overlap at most. One that begins when another one ends comes after it.
-fn most_readers(reads: &[(u32, Time, Time)]) -> usize {
-    let changes = |&(source, start, end): &(u32, Time, Time)| [(source, start, true), (source, end, false)];
+/// The largest number of reads of one source that overlap. A read that begins when another ends
+/// does not overlap it.
+fn most_readers(reads: &[(u32, Picoseconds, Picoseconds)]) -> usize {
+    let changes = |&(source, start, end): &(u32, Picoseconds, Picoseconds)| {
+        [(source, start, true), (source, end, false)]
+    };
     let mut changes: Vec<_> = reads.iter().filter(|(_, start, end)| start < end).flat_map(changes).collect();
     changes.sort_unstable();
     let (mut now, mut most) = (0_usize, 0);
@@ -135,91 +143,92 @@ fn most_readers(reads: &[(u32, Time, Time)]) -> usize {
 }
 
 /// A time in picoseconds.
-type Time = u64;
+type Picoseconds = u64;
 
 const PER_NS: f64 = 1000.0;
 
-fn picoseconds(nanoseconds: f64) -> Time {
-    (nanoseconds * PER_NS).round() as Time
+fn picoseconds(nanoseconds: f64) -> Picoseconds {
+    (nanoseconds * PER_NS).round() as Picoseconds
 }
 
-/// All ranks, and what is under way.
+/// The state of all ranks and messages.
 struct Walk<G> {
     machine: Machine,
     element_bytes: usize,
-    ranks: Vec<Rank<G>>,
-    /// When the ways out and in are free: those of the ranks, then those of the nodes.
-    out: Vec<Time>,
-    into: Vec<Time>,
-    /// Messages by the time of what happens to them next; the number makes the order the same each time.
-    events: BinaryHeap<Reverse<(Time, u64, Message)>>,
+    ranks: Vec<RankClock<G>>,
+    /// The times at which links out and in are free: those of the ranks, then those of the nodes.
+    out: Vec<Picoseconds>,
+    into: Vec<Picoseconds>,
+    /// Messages by the time of their next event; the number makes the order deterministic.
+    events: BinaryHeap<Reverse<(Picoseconds, u64, MessageEvent)>>,
     events_made: u64,
-    /// From one rank to another: what has come and what is awaited, of which one is empty.
-    channels: HashMap<(u32, u32), Channel>,
-    /// From how many bytes on messages inside a node are fetched by their receivers.
+    /// For each sender and receiver: unexpected messages and posted receives, of which one list is
+    /// empty.
+    channels: HashMap<(u32, u32), CostChannel>,
+    /// Messages inside a node of at least this number of bytes are copied by their receivers.
     fetched_from: usize,
     fetched: u64,
-    /// From whose memory each of those was fetched, from when to when.
-    reads: Vec<(u32, Time, Time)>,
-    /// What all ranks have done so far.
-    work: Time,
+    /// The source, the start and the end of each such copy.
+    reads: Vec<(u32, Picoseconds, Picoseconds)>,
+    /// The work of all ranks so far.
+    work: Picoseconds,
 }
 
-/// A message under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Message {
+struct MessageEvent {
     from: u32,
     to: u32,
     bytes: usize,
-    stage: Stage,
+    stage: MessageStage,
 }
 
-/// What happens to a message next; with the number of the send, as long as that goes on.
+/// The next event of a message, with the number of its send unless the send is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
-    /// It takes its way out.
+enum MessageStage {
+    /// It occupies its link out.
     Leaves(u64),
-    /// It takes its way in.
+    /// It occupies its link in.
     Arrives,
-    /// The receiver hears of it, and may fetch it.
+    /// The receiver may copy it.
     Offered(u64),
-    /// The sender hears that it was fetched.
+    /// The sender is notified of the copy.
     Fetched(u64),
 }
 
 #[derive(Default)]
-struct Channel {
-    /// When each message was there; of one that is to be fetched the bytes and the number of its send.
-    here: VecDeque<(Time, Option<(usize, u64)>)>,
-    /// The receives, and when each was issued.
-    asked: VecDeque<(u64, Time)>,
+struct CostChannel {
+    /// The arrival time of each message; for a message to be copied also its bytes and the number
+    /// of its send.
+    here: VecDeque<(Picoseconds, Option<(usize, u64)>)>,
+    /// The number of each posted receive, and its time.
+    posted: VecDeque<(u64, Picoseconds)>,
 }
 
-struct Rank<G> {
+struct RankClock<G> {
     plan: G,
     next: Option<Step>,
     issued: u64,
-    /// When the rank may go on.
-    now: Time,
-    /// Issued and not known to be over by `now`; with the time of their end, if that is known.
-    open: Vec<(u64, Option<Time>)>,
+    /// When the rank may continue.
+    now: Picoseconds,
+    /// Issued steps that may be incomplete at `now`, each with its end if that is known.
+    open: Vec<(u64, Option<Picoseconds>)>,
 }
 
 impl<G: Generator> Walk<G> {
     fn new(machine: &Machine, element_bytes: usize, plans: Vec<G>) -> Self {
         let machine = Machine { ranks_per_node: machine.ranks_per_node.max(1), ..*machine };
         let size = plans.len();
-        let ways = size + size.div_ceil(machine.ranks_per_node as usize);
+        let links = size + size.div_ceil(machine.ranks_per_node as usize);
         let rank = |mut plan: G| {
             let next = plan.next();
-            Rank { plan, next, issued: 0, now: 0, open: Vec::new() }
+            RankClock { plan, next, issued: 0, now: 0, open: Vec::new() }
         };
         Self {
             machine,
             element_bytes,
             ranks: plans.into_iter().map(rank).collect(),
-            out: vec![0; ways],
-            into: vec![0; ways],
+            out: vec![0; links],
+            into: vec![0; links],
             events: BinaryHeap::new(),
             events_made: 0,
             channels: HashMap::new(),
@@ -231,7 +240,7 @@ impl<G: Generator> Walk<G> {
     }
 
     /// `None`: it takes longer than `most`.
-    fn run(&mut self, most: Time) -> Result<Option<Time>, CostError> {
+    fn run(&mut self, most: Picoseconds) -> Result<Option<Picoseconds>, CostError> {
         for rank in 0..self.ranks.len() as u32 {
             self.issue(rank);
         }
@@ -239,45 +248,49 @@ impl<G: Generator> Walk<G> {
             if time > most {
                 return Ok(None);
             }
-            let (level, from_way, to_way) = self.route(message);
+            let (level, from_link, to_link) = self.route(message);
             let length = picoseconds(level.byte_ns * message.bytes as f64);
             let occupied = length.max(picoseconds(level.gap_ns));
             match message.stage {
-                Stage::Leaves(number) => {
-                    let start = time.max(self.out[from_way]);
-                    let is_fetched = from_way == message.from as usize && message.bytes >= self.fetched_from;
-                    let stage = if is_fetched { Stage::Offered(number) } else { Stage::Arrives };
-                    self.out[from_way] =
+                MessageStage::Leaves(number) => {
+                    let start = time.max(self.out[from_link]);
+                    let is_fetched = from_link == message.from as usize && message.bytes >= self.fetched_from;
+                    let stage =
+                        if is_fetched { MessageStage::Offered(number) } else { MessageStage::Arrives };
+                    self.out[from_link] =
                         start + if is_fetched { picoseconds(level.gap_ns) } else { occupied };
                     self.work += length + 2 * picoseconds(level.overhead_ns);
-                    self.push(start + picoseconds(level.latency_ns), Message { stage, ..message });
+                    self.push(start + picoseconds(level.latency_ns), MessageEvent { stage, ..message });
                     if !is_fetched {
                         self.ranks[message.from as usize].close(number, start + length);
                     }
                     self.issue(message.from);
                 }
-                Stage::Arrives => {
-                    let start = time.max(self.into[to_way]);
-                    self.into[to_way] = start + occupied;
+                MessageStage::Arrives => {
+                    let start = time.max(self.into[to_link]);
+                    self.into[to_link] = start + occupied;
                     self.arrive(message, (start + length, None));
                 }
-                Stage::Offered(number) => self.arrive(message, (time, Some((message.bytes, number)))),
-                Stage::Fetched(number) => {
+                MessageStage::Offered(number) => self.arrive(message, (time, Some((message.bytes, number)))),
+                MessageStage::Fetched(number) => {
                     self.ranks[message.from as usize].close(number, time);
                     self.issue(message.from);
                 }
             }
         }
-        let through = |rank: &Rank<G>| rank.next.is_none() && rank.open.iter().all(|(_, end)| end.is_some());
+        let through =
+            |rank: &RankClock<G>| rank.next.is_none() && rank.open.iter().all(|(_, end)| end.is_some());
         if let Some(rank) = self.ranks.iter().position(|rank| !through(rank)) {
             return Err(CostError::Deadlock { rank: rank as u32 });
         }
-        let end = |rank: &Rank<G>| rank.open.iter().filter_map(|(_, end)| *end).fold(rank.now, Time::max);
+        let end = |rank: &RankClock<G>| {
+            rank.open.iter().filter_map(|(_, end)| *end).fold(rank.now, Picoseconds::max)
+        };
         Ok(Some(self.ranks.iter().map(end).max().unwrap_or(0)).filter(|time| *time <= most))
     }
 
-    /// The level of a message, and its ways out and in.
-    fn route(&self, message: Message) -> (LogGp, usize, usize) {
+    /// The level of a message, and its links out and in.
+    fn route(&self, message: MessageEvent) -> (LogGp, usize, usize) {
         let node = |rank: u32| (rank / self.machine.ranks_per_node) as usize;
         let (from, to) = (node(message.from), node(message.to));
         if from == to {
@@ -287,45 +300,45 @@ impl<G: Generator> Walk<G> {
         }
     }
 
-    fn push(&mut self, time: Time, message: Message) {
+    fn push(&mut self, time: Picoseconds, message: MessageEvent) {
         self.events.push(Reverse((time, self.events_made, message)));
         self.events_made += 1;
     }
 
-    fn arrive(&mut self, message: Message, here: (Time, Option<(usize, u64)>)) {
+    fn arrive(&mut self, message: MessageEvent, here: (Picoseconds, Option<(usize, u64)>)) {
         self.channels.entry((message.from, message.to)).or_default().here.push_back(here);
         self.meet(message.from, message.to);
         self.issue(message.to);
     }
 
-    /// The first message from one rank to another meets the first receive.
+    /// Matches the first message from one rank to another with the first receive.
     fn meet(&mut self, from: u32, to: u32) {
-        let probe = Message { from, to, bytes: 0, stage: Stage::Arrives };
-        let (level, _, to_way) = self.route(probe);
+        let probe = MessageEvent { from, to, bytes: 0, stage: MessageStage::Arrives };
+        let (level, _, to_link) = self.route(probe);
         let overhead = picoseconds(level.overhead_ns);
         let Some(channel) = self.channels.get_mut(&(from, to)) else { return };
-        if channel.here.is_empty() || channel.asked.is_empty() {
+        if channel.here.is_empty() || channel.posted.is_empty() {
             return;
         }
-        let met = (channel.here.pop_front(), channel.asked.pop_front());
-        if channel.here.is_empty() && channel.asked.is_empty() {
+        let met = (channel.here.pop_front(), channel.posted.pop_front());
+        if channel.here.is_empty() && channel.posted.is_empty() {
             self.channels.remove(&(from, to));
         }
-        let (Some((here, fetched)), Some((number, asked))) = met else { return };
-        let mut end = here.max(asked);
+        let (Some((here, fetched)), Some((number, posted))) = met else { return };
+        let mut end = here.max(posted);
         if let Some((bytes, send)) = fetched {
             self.fetched += 1;
-            let start = end.max(self.into[to_way]);
+            let start = end.max(self.into[to_link]);
             end = start + picoseconds(level.byte_ns * bytes as f64);
-            self.into[to_way] = end;
+            self.into[to_link] = end;
             self.reads.push((from, start, end));
-            let stage = Stage::Fetched(send);
-            self.push(end + picoseconds(level.latency_ns), Message { stage, ..probe });
+            let stage = MessageStage::Fetched(send);
+            self.push(end + picoseconds(level.latency_ns), MessageEvent { stage, ..probe });
         }
         self.ranks[to as usize].close(number, end + overhead);
     }
 
-    /// Issues all steps that a rank can.
+    /// Issues all steps that a rank can issue.
     fn issue(&mut self, rank: u32) {
         while let Some(step) = self.ranks[rank as usize].may_issue() {
             let state = &mut self.ranks[rank as usize];
@@ -348,14 +361,18 @@ impl<G: Generator> Walk<G> {
             state.next = state.plan.next();
             match step.action {
                 Action::Send { to, what } => {
-                    let message =
-                        Message { from: rank, to, bytes: what.len * unit, stage: Stage::Leaves(number) };
+                    let message = MessageEvent {
+                        from: rank,
+                        to,
+                        bytes: what.len * unit,
+                        stage: MessageStage::Leaves(number),
+                    };
                     let overhead = picoseconds(self.route(message).0.overhead_ns);
                     self.ranks[rank as usize].now += overhead;
                     self.push(now + overhead, message);
                 }
                 Action::Receive { from, .. } => {
-                    self.channels.entry((from, rank)).or_default().asked.push_back((number, now));
+                    self.channels.entry((from, rank)).or_default().posted.push_back((number, now));
                     self.meet(from, rank);
                 }
                 Action::Copy { .. } | Action::Reduce { .. } => {}
@@ -364,19 +381,19 @@ impl<G: Generator> Walk<G> {
     }
 }
 
-impl<G: Generator> Rank<G> {
-    fn close(&mut self, number: u64, end: Time) {
+impl<G: Generator> RankClock<G> {
+    fn close(&mut self, number: u64, end: Picoseconds) {
         if let Some(open) = self.open.iter_mut().find(|(other, _)| *other == number) {
             open.1 = Some(end);
         }
     }
 
-    /// The end of a step; none if it is not known.
-    fn end(&self, number: u64) -> Option<Time> {
+    /// The end of a step; `None` if it is not known yet.
+    fn end(&self, number: u64) -> Option<Picoseconds> {
         self.open.iter().find(|(other, _)| *other == number).map_or(Some(0), |(_, end)| *end)
     }
 
-    /// The next step, when it is known that it may be issued, which `now` then is.
+    /// The next step, once the time is known from which it may be issued; `now` becomes this time.
     fn may_issue(&mut self) -> Option<Step> {
         let step = self.next?;
         let back = |distance: u32| self.end(self.issued.saturating_sub(u64::from(distance)));
@@ -393,7 +410,7 @@ impl<G: Generator> Rank<G> {
             if self.open.len() < self.plan.window() {
                 return Some(step);
             }
-            // Whichever is known to end first makes room.
+            // The first step that is known to end makes room in the window.
             self.now = self.open.iter().filter_map(|(_, end)| *end).min()?;
         }
     }

@@ -1,12 +1,14 @@
-//! The fixed decisions, worked out by the cost model.
+//! The fixed decisions, computed by the cost model.
 //!
-//! For each collective, each [`Setup`] and each class of team sizes, every algorithm that is legal for all sizes of the
-//! class is tried over lengths from 8 bytes to 16 MiB, with some segments and fan-outs. What costs least is taken; where two
-//! cost nearly the same, the one that was taken for the length before stays, so that tables are short and nothing jumps.
-//! `cargo xtask decisions` writes the result, which is committed; a test sees to it that it is what this module says.
+//! For each collective, each [`Setup`] and each class of team sizes, every algorithm that is legal
+//! for all sizes of the class is tried for lengths from 8 bytes to 16 MiB, with some segments and
+//! fan-outs. The cheapest is chosen; if the choice of the previous length costs nearly the same,
+//! that one stays, so that tables are short and costs do not jump. `cargo xtask decisions` writes
+//! the table, which is committed; a test checks that it agrees with this module.
 //!
-//! The model is that of [`cost`](crate::cost) with parameters measured over shared memory. Where ranks share processors, a
-//! message that is waited for costs a turn of all who share the processor, and all that is done is done by fewer.
+//! The model is that of [`cost`](crate::cost) with parameters measured over shared memory. If ranks
+//! share processors, waiting for a message costs the time until the rank is scheduled again, and
+//! all work is done by fewer processors.
 
 use std::fmt::Write;
 
@@ -19,7 +21,7 @@ use crate::knowledge::Shared;
 use crate::table::{AlgorithmId, Parameter, Parameters, make, settled, unit};
 
 /// The machine, for ranks of one node with a processor each.
-pub const ROOMY: Machine = Machine {
+pub const DEDICATED: Machine = Machine {
     ranks_per_node: u32::MAX,
     inside: LogGp { latency_ns: 80.0, overhead_ns: 50.0, gap_ns: 50.0, byte_ns: 0.025 },
     between: LogGp { latency_ns: 80.0, overhead_ns: 50.0, gap_ns: 50.0, byte_ns: 0.025 },
@@ -27,30 +29,32 @@ pub const ROOMY: Machine = Machine {
     reduce_byte_ns: 0.02,
 };
 
-/// What it takes until a rank that shares its processor with another one has its turn, in nanoseconds, for each of them.
+/// The time for each other rank on a processor until a waiting rank is scheduled, in nanoseconds.
 const TURN_NS: f64 = 800.0;
 
-/// What the ranks of a message that is fetched do to find each other where processors are shared, in nanoseconds.
+/// The time until sender and receiver of a copied message have met on shared processors, in
+/// nanoseconds.
 const FETCH_NS: f64 = 12_000.0;
 
-/// From how many bytes on a message is copied by its receiver from the sender's memory, where processors are shared. (With a
-/// processor for each rank the plain model serves.)
+/// If ranks share processors, longer messages are copied by their receivers from the sender's
+/// memory. (With a processor for each rank, the plain model is used.)
 const FETCHED_FROM: usize = (128 << 10) + 1;
 
-/// How many ranks share a processor, at most, where they do.
+/// The largest number of ranks that share a processor.
 const SHARING: f64 = 4.0;
 
-/// Bytes of one element of the reductions that are looked at.
+/// Bytes of one element of a reduction.
 const ELEMENT: usize = 8;
 
-/// The most messages of a call that is looked at: with more the length that was looked at last counts.
-const MOST_BYTES: usize = 16 << 20;
+/// The longest call that is tried: for longer calls the last decision applies.
+const MAX_BYTES: usize = 16 << 20;
 
-/// The most data that all blocks of a rank have in a call that is looked at.
-const MOST_BYTES_OF_ALL: usize = 256 << 20;
+/// The most data of all blocks of a rank in a call that is tried.
+const MAX_BYTES_OF_ALL: usize = 256 << 20;
 
-/// Algorithms of segments that follow each other from rank to rank. Where processors are shared, each rank has its turn for
-/// hardly more than a segment, as measurements show and the model does not: they are not looked at.
+/// Algorithms that pass segments from rank to rank. If ranks share processors, a rank is scheduled
+/// for little more than one segment, as measurements show and the model does not: these algorithms
+/// are not tried.
 const PIPELINES: [&str; 8] = [
     "binary",
     "binary_tree",
@@ -62,7 +66,7 @@ const PIPELINES: [&str; 8] = [
     "split_binary_tree",
 ];
 
-/// The collectives that are decided, and whether it makes a difference that the operation is commutative.
+/// The collectives with decisions, and whether a commutative operation makes a difference.
 pub const DECIDED: [(Collective, bool); 13] = [
     (Collective::Barrier, false),
     (Collective::Bcast, false),
@@ -79,24 +83,23 @@ pub const DECIDED: [(Collective, bool); 13] = [
     (Collective::Exscan, false),
 ];
 
-/// Sizes that are decided alike. Powers of two, for which some algorithms are there that others have not and some others are
-/// faster, are decided apart from all other sizes.
+/// Team sizes with common decisions. Powers of two have classes of their own: some algorithms serve
+/// only them, and others are faster for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Class {
-    /// The smallest.
+pub struct SizeClass {
     pub min: u32,
-    /// The largest; `u32::MAX`: any.
+    /// `u32::MAX`: no bound.
     pub max: u32,
-    /// Whether it has the powers of two among those, or all others.
+    /// Whether the class has the powers of two from `min` to `max`, or all other sizes.
     pub powers_of_two: bool,
 }
 
-impl Class {
-    /// The sizes that stand for all of the class.
+impl SizeClass {
+    /// The sizes that represent the class.
     fn samples(&self, collective: Collective) -> Vec<u32> {
         match (self.powers_of_two, self.max) {
             (true, _) => vec![self.min],
-            // What has no data is soon looked at.
+            // A barrier has one length, so that a larger team is affordable.
             (false, u32::MAX) if collective == Collective::Barrier => vec![300, 1025],
             (false, u32::MAX) => vec![300],
             (false, max) if max > self.min => vec![self.min, max],
@@ -104,16 +107,16 @@ impl Class {
         }
     }
 
-    /// Whether an algorithm that is not for all sizes may serve all of the class.
+    /// Whether the class may use algorithms for certain sizes.
     fn is_exact(&self) -> bool {
         self.powers_of_two || self.min == self.max
     }
 }
 
-/// All classes of powers of two, or of other sizes, ascending; they follow each other.
+/// All classes of powers of two, or of other sizes, ascending and without gaps.
 #[must_use]
-pub fn classes(powers_of_two: bool) -> Vec<Class> {
-    let class = |(min, max)| Class { min, max, powers_of_two };
+pub fn classes(powers_of_two: bool) -> Vec<SizeClass> {
+    let class = |(min, max)| SizeClass { min, max, powers_of_two };
     if powers_of_two {
         let exact = (0..9).map(|bits| (1 << bits, 1 << bits));
         return exact.chain([(512, u32::MAX)]).map(class).collect();
@@ -122,28 +125,26 @@ pub fn classes(powers_of_two: bool) -> Vec<Class> {
     [(3, 3), (5, 5), (6, 6), (7, 7)].into_iter().chain(between).map(class).collect()
 }
 
-/// One decision, in a class: from the length of the one before on.
+/// One decision of a class, for lengths above those of the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// The most bytes for which it counts; `usize::MAX`: any number.
+    /// `usize::MAX`: no bound.
     pub max_bytes: usize,
-    /// What it says.
     pub candidate: Candidate,
 }
 
-/// An algorithm and what is said to it.
+/// An algorithm and its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The algorithm.
     pub algorithm: AlgorithmId,
-    /// Bytes of a segment; 0 leaves it to the algorithm.
+    /// Bytes of a segment; 0: the algorithm's default.
     pub segment_bytes: usize,
-    /// The fan-out; 0 leaves it to the algorithm.
+    /// 0: the algorithm's default.
     pub fan_out: u32,
 }
 
 impl Candidate {
-    /// As a plan takes it, whose unit has so many bytes.
+    /// The parameters for a plan whose unit has `unit` bytes.
     #[must_use]
     pub fn parameters(&self, unit: usize) -> Parameters {
         let segment = match self.segment_bytes {
@@ -154,7 +155,7 @@ impl Candidate {
     }
 }
 
-/// A call of `size` ranks that is `bytes` long, as [`Call::count`] counts.
+/// A call of `size` ranks with `bytes` bytes, as [`Call::count`] counts.
 fn call(collective: Collective, size: u32, bytes: usize, commutative: bool) -> Option<Call> {
     let count = Shared(bytes.div_ceil(if unit(collective) == Unit::Elements { ELEMENT } else { 1 }));
     let (root, in_place) = (0, false);
@@ -192,7 +193,8 @@ fn has_blocks(collective: Collective) -> bool {
     )
 }
 
-/// What a call of `size` ranks takes, in nanoseconds. `None`: it takes longer than `most_ns`, or there is no such call.
+/// The predicted time of a call of `size` ranks, in nanoseconds. `None`: it takes longer than
+/// `most_ns`, or there is no such call.
 #[must_use]
 pub fn predicted(
     setup: Setup,
@@ -207,32 +209,32 @@ pub fn predicted(
     let plan = |rank| make(candidate.algorithm, Member { rank, size }, &call, &parameters);
     let plans = (0..size).map(plan).collect::<Result<Vec<_>, _>>().ok()?;
     let sharing = (f64::from(size) / 2.0).clamp(1.0, SHARING);
-    let crowded = LogGp { latency_ns: TURN_NS * sharing, ..ROOMY.inside };
+    let oversubscribed = LogGp { latency_ns: TURN_NS * sharing, ..DEDICATED.inside };
     let (machine, fetched_from) = match setup {
-        Setup::Roomy => (ROOMY, usize::MAX),
-        Setup::Crowded => (Machine { inside: crowded, ..ROOMY }, FETCHED_FROM),
+        Setup::Dedicated => (DEDICATED, usize::MAX),
+        Setup::Oversubscribed => (Machine { inside: oversubscribed, ..DEDICATED }, FETCHED_FROM),
     };
     let Outline { time_ns, work_ns, fetched, .. } =
         outline(&machine, element, plans, fetched_from, most_ns).ok()??;
     let time_ns = match setup {
-        Setup::Roomy => time_ns,
-        Setup::Crowded => time_ns + (work_ns + FETCH_NS * fetched as f64) * sharing / f64::from(size),
+        Setup::Dedicated => time_ns,
+        Setup::Oversubscribed => time_ns + (work_ns + FETCH_NS * fetched as f64) * sharing / f64::from(size),
     };
     Some(time_ns).filter(|time| *time <= most_ns)
 }
 
-/// All that may be chosen for a class.
-fn candidates(setup: Setup, collective: Collective, class: Class, commutative: bool) -> Vec<Candidate> {
+/// The candidates for a class.
+fn candidates(setup: Setup, collective: Collective, class: SizeClass, commutative: bool) -> Vec<Candidate> {
     let legal = |id: &AlgorithmId| {
         class.samples(collective).iter().all(|size| id.algorithm().refusal(*size, commutative).is_none())
             && (class.is_exact() || id.algorithm().restrictions.iter().all(|r| r.allows_all_sizes()))
     };
     let mut all = Vec::new();
-    let is_fluent = |id: &AlgorithmId| setup == Setup::Roomy || !PIPELINES.contains(&id.algorithm().name);
+    let is_fluent = |id: &AlgorithmId| setup == Setup::Dedicated || !PIPELINES.contains(&id.algorithm().name);
     for algorithm in settled(collective).filter(legal).filter(is_fluent) {
         let row = algorithm.algorithm();
         let has = |parameter| row.parameters.contains(&parameter);
-        let is_cut = has(Parameter::Segment) && setup == Setup::Roomy;
+        let is_cut = has(Parameter::Segment) && setup == Setup::Dedicated;
         let segments: &[usize] = if is_cut { &[0, 16 << 10, 128 << 10] } else { &[0] };
         let fan_outs: &[u32] = match () {
             () if has(Parameter::TreeFanout) => &[0, 8],
@@ -246,25 +248,25 @@ fn candidates(setup: Setup, collective: Collective, class: Class, commutative: b
     all
 }
 
-/// How much longer than the best one a call may take by what was taken for the size or the length before.
+/// A previous choice stays if it takes at most this factor of the best time.
 const SLACK: f64 = 1.15;
 
-/// The decisions for a class, by ascending length. `smaller` are those for the class before.
+/// The decisions for a class, by ascending length. `smaller`: those of the previous class.
 #[must_use]
 pub fn decide(
     setup: Setup,
     collective: Collective,
     commutative: bool,
-    class: Class,
+    class: SizeClass,
     smaller: &[Decided],
 ) -> Vec<Decided> {
     let candidates = candidates(setup, collective, class, commutative);
     let samples = class.samples(collective);
     let largest = samples.last().copied().unwrap_or(1) as usize;
     let blocks = if has_blocks(collective) { largest } else { 1 };
-    // Where it takes long to find out, long calls are not looked at, and lengths are further apart.
-    let (most_of_all, step) = if largest > 64 { (MOST_BYTES_OF_ALL / 16, 4) } else { (MOST_BYTES_OF_ALL, 2) };
-    let most = MOST_BYTES.min(most_of_all / blocks);
+    // For large teams, the lengths that are tried are fewer and end earlier, to limit the time.
+    let (most_of_all, step) = if largest > 64 { (MAX_BYTES_OF_ALL / 16, 4) } else { (MAX_BYTES_OF_ALL, 2) };
+    let most = MAX_BYTES.min(most_of_all / blocks);
     let mut decided: Vec<Decided> = Vec::new();
     let mut bytes = 8;
     while bytes <= most {
@@ -275,7 +277,7 @@ pub fn decide(
         let mut order: Vec<Candidate> = preferred.into_iter().flatten().collect();
         order.dedup();
         let likely = order.len();
-        // Segments that are no shorter than the vector are no segments.
+        // A segment longer than the vector is no segment.
         order.extend(candidates.iter().filter(|c| c.segment_bytes < bytes && !is_preferred(c)));
         let worst = ratios(setup, collective, commutative, (&samples, bytes), &order);
         let least = worst.iter().copied().fold(f64::INFINITY, f64::min);
@@ -287,7 +289,8 @@ pub fn decide(
                 Some(last) if last.candidate == candidate => {}
                 last => {
                     if let Some(last) = last {
-                        // Half way between the last length for the one and the first for the other.
+                        // Half way between the last length of the previous decision and the first
+                        // of the new one.
                         last.max_bytes = (bytes / step + bytes) / 2;
                     }
                     decided.push(Decided { max_bytes: usize::MAX, candidate });
@@ -302,7 +305,7 @@ pub fn decide(
     decided
 }
 
-/// How much longer than the best a call takes by each of these, for the size for which that is worst.
+/// The time of each candidate relative to the best, for the size for which this ratio is worst.
 fn ratios(
     setup: Setup,
     collective: Collective,
@@ -327,7 +330,7 @@ fn ratios(
     worst
 }
 
-/// All decisions of a collective for powers of two, or for other sizes, as text for the source file.
+/// All decisions of a collective for powers of two, or for other sizes, as rows of `fixed.txt`.
 #[must_use]
 pub fn text(setup: Setup, collective: Collective, commutative: bool, powers_of_two: bool) -> String {
     let mut text = String::new();
@@ -344,16 +347,12 @@ pub fn text(setup: Setup, collective: Collective, commutative: bool, powers_of_t
     for (max_size, decided) in rows {
         for Decided { max_bytes, candidate } in decided {
             let Candidate { algorithm, segment_bytes, fan_out } = candidate;
-            let any = |n: String, is_any: bool| if is_any { "ANY".to_string() } else { n };
-            let size = any(max_size.to_string(), max_size == u32::MAX);
-            let bytes = any(max_bytes.to_string(), max_bytes == usize::MAX).replace("ANY", "LONG");
+            let bound = |n: String, is_none: bool| if is_none { "-".to_string() } else { n };
+            let size = bound(max_size.to_string(), max_size == u32::MAX);
+            let bytes = bound(max_bytes.to_string(), max_bytes == usize::MAX);
             let row = algorithm.algorithm();
             // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "    {size}, {bytes} => {} {:?} {segment_bytes} {fan_out};",
-                row.number, row.name
-            );
+            let _ = writeln!(text, "{size} {bytes} {} {} {segment_bytes} {fan_out}", row.number, row.name);
         }
     }
     text

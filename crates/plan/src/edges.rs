@@ -11,7 +11,6 @@ pub struct Edge {
     pub peer: u32,
     /// The first unit of the data in the buffer.
     pub start: usize,
-    /// How many units.
     pub len: usize,
 }
 
@@ -21,15 +20,15 @@ impl Edge {
     }
 }
 
-/// All messages of one rank. What it sends is read from the input, what it receives goes to the output.
+/// All messages of one rank. Sent data are in the input, received data go to the output.
 ///
-/// Two ranks may have several edges. The rule which message belongs to which: the first one that a rank names among those
-/// to a peer is received by the first that the peer names among those from this rank, and so on.
+/// Two ranks may have several edges: the sends of a rank to a peer match the peer's receives from
+/// this rank in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Edges {
-    /// What it sends. Spans may overlap: one block can go to all neighbours.
+    /// Spans may overlap: one block can go to all neighbours.
     pub sends: Arc<[Edge]>,
-    /// What it receives. Spans do not overlap.
+    /// Spans do not overlap.
     pub receives: Arc<[Edge]>,
 }
 
@@ -39,7 +38,7 @@ impl Edges {
         Self { sends: sends.into_iter().collect(), receives: receives.into_iter().collect() }
     }
 
-    /// The messages from a rank to itself, as it sends them and as it receives them.
+    /// The messages from a rank to itself: its sends, and its receives.
     pub(crate) fn own(
         &self,
         rank: u32,

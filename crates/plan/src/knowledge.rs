@@ -1,13 +1,13 @@
-//! Who knows what: the types of arguments that are the same on all ranks, of those only a root has, and of those that
-//! two ranks agree on.
+//! Types for the knowledge of arguments: values that are the same on all ranks, values of the root
+//! only, and values that two ranks agree on.
 //!
-//! A rank that chooses an algorithm by something only it knows deadlocks the team. So a selection takes [`Shared`]
-//! values, and what only the root knows cannot be passed to it by accident.
+//! A rank that chooses an algorithm by a value that other ranks do not know deadlocks the team. So
+//! a selection takes [`Shared`] values, and a value of the root cannot be passed to it by accident.
 
 /// A value that the MPI standard requires to be the same on all ranks of the call.
 ///
-/// Making one is a promise: `bytes: Shared(count * size)` is right for a broadcast, whose ranks must agree on the
-/// signature, and wrong for one part of a `gatherv`.
+/// The caller promises this: `bytes: Shared(count * size)` is right for a broadcast, whose ranks
+/// must agree on the signature, and wrong for one part of a `gatherv`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Shared<T>(pub T);
 
@@ -18,8 +18,8 @@ impl<T> Shared<T> {
     }
 }
 
-/// A value that is significant at the root only, such as the counts of `MPI_Gatherv`. Elsewhere the argument may be
-/// garbage and is never looked at.
+/// A value that is significant at the root only, such as the counts of `MPI_Gatherv`. On other
+/// ranks the argument may be garbage and is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RootOnly<T>(Option<T>);
 
@@ -41,7 +41,7 @@ impl<T> RootOnly<T> {
     }
 }
 
-/// A value that only the two ranks of a message agree on, such as one count of `MPI_Alltoallv`. No choice can be made
-/// by it.
+/// A value that only the two ranks of a message agree on, such as one count of `MPI_Alltoallv`. No
+/// choice of an algorithm may depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Paired<T>(pub T);

@@ -1,9 +1,10 @@
 //! Collectives as plans.
 //!
-//! A *plan* is what one rank does in one collective call: sends, receives, copies and reductions in a certain order.
-//! An algorithm is written once, as a [`Generator`] that yields [`Step`]s one by one, and serves the blocking, the
-//! nonblocking and the persistent form of its collective, the verifier, and a simulator. It is pure: it knows its
-//! rank, the size of the team, the root and the counts, and nothing of memory, networks or time.
+//! A *plan* is the list of steps of one rank in one collective call: sends, receives, copies and
+//! reductions. An algorithm is written once, as a [`Generator`] that yields [`Step`]s one by one.
+//! It serves the blocking, the nonblocking and the persistent form of its collective, the verifier,
+//! and a simulator. It is pure: it knows its rank, the size of the team, the root and the counts,
+//! and nothing of memory, networks or time.
 //!
 //! ```
 //! use oxmpi_plan::{Call, Generator, Member, Parameters, Shared, choose, make};
@@ -17,17 +18,9 @@
 //! # Ok::<(), oxmpi_plan::PlanError>(())
 //! ```
 //!
-//! # Where to look
-//!
-//! - [`ir`]: the instruction set and the rules between a generator and its executor. Read this first.
-//! - [`call`]: what a plan is made from.
-//! - [`blocks`], [`edges`]: blocks of different lengths, messages along the edges of a graph.
-//! - [`knowledge`]: values all ranks share, values only a root has, values two ranks agree on.
-//! - [`Nodes`]: which ranks are on one node.
-//! - [`table`]: the one table of algorithms, their restrictions, and how one is made; [`choose`] picks one.
-//! - [`cost`]: what a call takes, by a model of the machine.
-//! - [`decisions`]: the choice that is made by that where nothing else is said.
-//! - [`verify`]: runs all ranks of a plan symbolically and says what is wrong with it.
+//! Read [`ir`] first: it has the instruction set, and the rules between a generator and its
+//! executor. [`table`] lists the algorithms with their restrictions, [`choose`] picks one by
+//! [`decisions`], and [`verify`] runs all ranks of a plan symbolically to find its faults.
 #![forbid(unsafe_code)]
 
 mod algorithms;

@@ -1,12 +1,12 @@
-//! How the ranks of a team are spread over nodes.
+//! The distribution of the ranks of a team over nodes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Ranges of ranks: the first of each, and how many.
+/// Ranges of consecutive ranks: the first rank of each, and the number of ranks.
 type Runs = Arc<[(u32, u32)]>;
 
-/// Which ranks of a team are on one node. It is shared knowledge: the same on all ranks. Cheap to clone.
+/// The node of each rank of a team; the same on all ranks. Cheap to clone.
 ///
 /// Nodes are numbered by their lowest ranks.
 ///
@@ -22,16 +22,16 @@ type Runs = Arc<[(u32, u32)]>;
 pub struct Nodes {
     /// The node of each rank.
     of: Arc<[u32]>,
-    /// The ranks of each node, from the lowest on.
+    /// The ranks of each node, ascending.
     members: Arc<[Arc<[u32]>]>,
-    /// Ranks of each node that follow one another: the first, and how many.
+    /// The consecutive ranks of each node.
     runs: Arc<[Runs]>,
     /// The lowest rank of each node.
     leaders: Arc<[u32]>,
 }
 
 impl Nodes {
-    /// From something that tells the node of each rank, in the order of the ranks.
+    /// `places` has a value for each rank, equal for the ranks of a node.
     pub fn new<K: Eq + std::hash::Hash>(places: impl IntoIterator<Item = K>) -> Nodes {
         let mut known: HashMap<K, u32> = HashMap::new();
         let mut members: Vec<Vec<u32>> = Vec::new();
@@ -52,19 +52,19 @@ impl Nodes {
         }
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.of.len() as u32
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     #[must_use]
     pub fn how_many(&self) -> u32 {
         self.members.len() as u32
     }
 
-    /// The most ranks on one node.
+    /// The largest number of ranks on one node.
     #[must_use]
     pub fn largest(&self) -> u32 {
         self.members.iter().map(|ranks| ranks.len() as u32).max().unwrap_or(0)
@@ -76,7 +76,7 @@ impl Nodes {
         self.of[rank as usize]
     }
 
-    /// The ranks of a node, from the lowest on.
+    /// The ranks of a node, ascending.
     #[must_use]
     pub fn members(&self, node: u32) -> &Arc<[u32]> {
         &self.members[node as usize]
@@ -88,18 +88,18 @@ impl Nodes {
         &self.leaders
     }
 
-    /// Ranks of a node that follow one another: the first, and how many.
+    /// The consecutive ranks of a node: the first rank and the number of ranks of each run.
     pub(crate) fn runs(&self, node: u32) -> &[(u32, u32)] {
         &self.runs[node as usize]
     }
 
-    /// Whether there are two levels: at least two nodes, and at least two ranks on one of them.
+    /// Whether there are at least two nodes, and at least two ranks on one of them.
     #[must_use]
     pub fn is_hierarchy(&self) -> bool {
         self.how_many() > 1 && self.how_many() < self.ranks()
     }
 
-    /// Whether the ranks of each node follow one another.
+    /// Whether each node has consecutive ranks.
     #[must_use]
     pub fn are_in_order(&self) -> bool {
         self.runs.iter().all(|runs| runs.len() == 1)

@@ -10,10 +10,10 @@ use crate::table::AlgorithmId;
 use std::fmt;
 use std::sync::Arc;
 
-/// An algorithm that a plan can hold without knowing it. Its own variant of [`Machine`] saves each plan an allocation, and is all
-/// that it needs to become one like the others.
+/// An algorithm that a plan can hold as a trait object. A variant of [`AlgorithmState`] saves the
+/// allocation; adding the variant is all that an algorithm needs for this.
 pub(crate) trait Boxable: Rounds + fmt::Debug + Send + Sync {
-    /// A copy of it.
+    /// A clone.
     fn copied(&self) -> Box<dyn Boxable>;
 }
 
@@ -29,23 +29,23 @@ impl Clone for Box<dyn Boxable> {
     }
 }
 
-macro_rules! machines {
+macro_rules! algorithm_states {
     ($($variant:ident($algorithm:ty)),* $(,)?) => {
-        /// One of the algorithms.
+        /// The state of any algorithm.
         #[derive(Clone, Debug)]
-        pub(crate) enum Machine {
+        pub(crate) enum AlgorithmState {
             $($variant($algorithm),)*
-            /// One without a variant of its own.
+            /// An algorithm without its own variant.
             Boxed(Box<dyn Boxable>),
         }
 
-        $(impl From<$algorithm> for Machine {
+        $(impl From<$algorithm> for AlgorithmState {
             fn from(algorithm: $algorithm) -> Self {
                 Self::$variant(algorithm)
             }
         })*
 
-        impl Rounds for Machine {
+        impl Rounds for AlgorithmState {
             fn round(&mut self, steps: &mut Burst) -> bool {
                 match self {
                     $(Self::$variant(algorithm) => algorithm.round(steps),)*
@@ -56,62 +56,62 @@ macro_rules! machines {
     };
 }
 
-machines! {
-    BarrierLinear(barrier::Linear),
+algorithm_states! {
+    BarrierLinear(barrier::LinearBarrier),
     BarrierDissemination(barrier::Dissemination),
-    BarrierDoubling(barrier::RecursiveDoubling),
+    BarrierDoubling(barrier::BarrierDoubling),
     BarrierDoubleRing(barrier::DoubleRing),
-    BarrierTree(barrier::Tree),
-    BcastTree(bcast::Tree),
-    BcastScatter(bcast::Scatter),
-    BcastRing(bcast::Ring),
+    BarrierTree(barrier::BarrierTree),
+    BcastTree(bcast::BcastTree),
+    BcastScatter(bcast::BcastScatter),
+    BcastRing(bcast::BcastRing),
     BcastSplitBinary(split_binary::SplitBinary),
-    GatherLinear(gather::Linear),
-    GatherBinomial(gather::Binomial),
-    GatherLinearSync(gather::LinearSync),
-    ScatterLinear(scatter::Linear),
-    ScatterBinomial(scatter::Binomial),
+    GatherLinear(gather::LinearGather),
+    GatherBinomial(gather::BinomialGather),
+    GatherLinearSync(gather::LinearSyncGather),
+    ScatterLinear(scatter::LinearScatter),
+    ScatterBinomial(scatter::BinomialScatter),
     Allgather(allgather::Allgather),
-    AlltoallLinear(alltoall::Linear),
-    AlltoallPairwise(alltoall::Pairwise),
-    AlltoallBruck(alltoall::Bruck),
-    ReduceLinear(reduce::Linear),
-    ReduceBinomial(reduce::Binomial),
-    ReduceTree(reduce_tree::Tree),
+    AlltoallLinear(alltoall::LinearAlltoall),
+    AlltoallPairwise(alltoall::PairwiseAlltoall),
+    AlltoallBruck(alltoall::BruckAlltoall),
+    ReduceLinear(reduce::LinearReduce),
+    ReduceBinomial(reduce::BinomialReduce),
+    ReduceTree(reduce_tree::ReduceTree),
     Halving(halving::Halving),
-    ReduceScatterRing(reduce_scatter::Ring),
-    ReduceScatterPairwise(reduce_scatter::Pairwise),
-    ReduceScatterDoubling(reduce_scatter::RecursiveDoubling),
-    AllreduceDoubling(allreduce::RecursiveDoubling),
-    AllreduceRing(rings::Ring),
-    AllreduceSegmentedRing(rings::SegmentedRing),
-    AllreduceLocal(rings::Local),
+    ReduceScatterRing(reduce_scatter::ReduceScatterRing),
+    ReduceScatterPairwise(reduce_scatter::PairwiseReduceScatter),
+    ReduceScatterDoubling(reduce_scatter::ReduceScatterDoubling),
+    AllreduceDoubling(allreduce::AllreduceDoubling),
+    AllreduceRing(rings::AllreduceRing),
+    AllreduceSegmentedRing(rings::SegmentedAllreduceRing),
+    AllreduceLocal(rings::LocalReduce),
     AllreduceRabenseifner(allreduce::Rabenseifner),
-    ScanLinear(scan::Linear),
-    ScanDoubling(scan::RecursiveDoubling),
-    Exchange(exchange::Exchange),
-    Assemble(smp::Assemble),
-    Carry(smp::Carry),
-    Relay(smp::Relay),
+    ScanLinear(scan::LinearScan),
+    ScanDoubling(scan::ScanDoubling),
+    Exchange(exchange::EdgeExchange),
+    Assemble(smp::NodeAllgather),
+    Carry(smp::ScanCarry),
+    Relay(smp::ChainBcast),
 }
 
-/// An algorithm, and which ranks of the team it is for.
-type Stage = (Machine, Ranks);
+/// An algorithm, and its ranks.
+type PlanStage = (AlgorithmState, StageRanks);
 
-/// Which ranks of the team the ranks of an algorithm are.
+/// The ranks of the team that run an algorithm.
 #[derive(Clone, Debug)]
-enum Ranks {
-    /// All from this one on.
+enum StageRanks {
+    /// All ranks from this one on.
     From(u32),
-    /// These.
+    /// The ranks of this list.
     Of(Arc<[u32]>),
 }
 
-/// What an algorithm's constructor makes of a call.
+/// The stages of a plan, and its resources.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
-    /// What is done, one after the other.
-    stages: [Option<Stage>; 3],
+    /// The algorithms in their order.
+    stages: [Option<PlanStage>; 3],
     stages_len: usize,
     temporaries: [usize; 4],
     temporaries_len: usize,
@@ -119,18 +119,18 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// An algorithm without temporaries whose steps of two rounds fit into the window.
-    pub(crate) fn new(first: impl Into<Machine>) -> Self {
+    /// An algorithm without temporaries; the window has room for the steps of two rounds.
+    pub(crate) fn new(first: impl Into<AlgorithmState>) -> Self {
         Self::nothing().then(first)
     }
 
-    /// As `new`, for an algorithm that has no variant of [`Machine`]: a new one that is being tried.
-    #[allow(dead_code, reason = "who tries one uses it; what stays gets a variant")]
+    /// As `new`, for a new algorithm without a variant of [`AlgorithmState`].
+    #[allow(dead_code, reason = "for algorithms under development; a settled one gets a variant")]
     pub(crate) fn boxed(first: impl Boxable + 'static) -> Self {
-        Self::new(Machine::Boxed(Box::new(first)))
+        Self::new(AlgorithmState::Boxed(Box::new(first)))
     }
 
-    /// No algorithm yet.
+    /// A draft without an algorithm.
     pub(crate) fn nothing() -> Self {
         Self {
             stages: [const { None }; 3],
@@ -141,65 +141,65 @@ impl Draft {
         }
     }
 
-    /// One more algorithm, that begins when this rank is through with those before.
-    pub(crate) fn then(self, next: impl Into<Machine>) -> Self {
+    /// Adds an algorithm, which begins when this rank has finished those before.
+    pub(crate) fn then(self, next: impl Into<AlgorithmState>) -> Self {
         self.then_within(0, next)
     }
 
-    /// As `then`, for an algorithm of only a part of the team, which begins with rank `first`.
-    pub(crate) fn then_within(self, first: u32, next: impl Into<Machine>) -> Self {
-        self.stage(next.into(), Ranks::From(first))
+    /// As `then`, for the ranks of the team from `first` on.
+    pub(crate) fn then_within(self, first: u32, next: impl Into<AlgorithmState>) -> Self {
+        self.stage(next.into(), StageRanks::From(first))
     }
 
-    /// As `then`, for an algorithm of these ranks of the team.
-    pub(crate) fn then_among(self, ranks: &Arc<[u32]>, next: impl Into<Machine>) -> Self {
-        self.stage(next.into(), Ranks::Of(ranks.clone()))
+    /// As `then`, for these ranks of the team.
+    pub(crate) fn then_among(self, ranks: &Arc<[u32]>, next: impl Into<AlgorithmState>) -> Self {
+        self.stage(next.into(), StageRanks::Of(ranks.clone()))
     }
 
-    fn stage(mut self, machine: Machine, ranks: Ranks) -> Self {
-        self.stages[self.stages_len] = Some((machine, ranks));
+    fn stage(mut self, state: AlgorithmState, ranks: StageRanks) -> Self {
+        self.stages[self.stages_len] = Some((state, ranks));
         self.stages_len += 1;
         self
     }
 
-    /// One more temporary.
+    /// Adds a temporary.
     pub(crate) fn temporary(mut self, length: usize) -> Self {
         self.temporaries[self.temporaries_len] = length;
         self.temporaries_len += 1;
         self
     }
 
-    /// That many more temporaries of one length.
+    /// Adds `how_many` temporaries of one length.
     pub(crate) fn temporaries(self, how_many: usize, length: usize) -> Self {
         (0..how_many).fold(self, |draft, _| draft.temporary(length))
     }
 
-    /// The window of an algorithm that makes progress with any, in steps.
+    /// Sets the window of an algorithm that makes progress with any window, in steps.
     pub(crate) fn exactly(mut self, window: usize) -> Self {
         self.window = window.max(2);
         self
     }
 
-    /// The window, from a parameter; at least what any algorithm needs.
+    /// Sets the window to at least 8 steps, which any algorithm needs.
     pub(crate) fn window(mut self, window: usize) -> Self {
         self.window = window.max(8);
         self
     }
 }
 
-/// A plan of any algorithm: what [`make`](crate::table::make) returns. It is a plain value of a few hundred bytes,
-/// and a clone of a fresh one is a fresh one.
+/// A plan of any algorithm, made by [`make`](crate::table::make). It is a plain value of a few
+/// hundred bytes; a clone of an unused plan is an unused plan.
 #[derive(Clone, Debug)]
 pub struct AnyPlan {
     steps: Burst,
-    /// What is done, one after the other; `None` when it is over, or there never was one.
-    stages: [Option<Stage>; 3],
+    /// The algorithms in their order; `None` after the last.
+    stages: [Option<PlanStage>; 3],
     stage: usize,
     unit: Unit,
     temporaries: [usize; 4],
     temporaries_len: usize,
     window: usize,
-    /// The algorithm, and what the call counts.
+    /// The algorithm, and the count of the call.
     made_by: Option<(AlgorithmId, usize)>,
 }
 
@@ -217,18 +217,19 @@ impl AnyPlan {
         }
     }
 
-    /// The plan, made by this algorithm for a call of `count`.
+    /// Records the algorithm and the count of the call.
     pub(crate) fn made_by(self, algorithm: AlgorithmId, count: usize) -> Self {
         Self { made_by: Some((algorithm, count)), ..self }
     }
 
-    /// The algorithm that made it, if it is one of the table, and the call's [`Call::count`](crate::Call::count).
+    /// The algorithm of the table that made the plan, and the call's
+    /// [`Call::count`](crate::Call::count).
     #[must_use]
     pub fn algorithm(&self) -> Option<(AlgorithmId, usize)> {
         self.made_by
     }
 
-    /// The plan of a call that moves nothing.
+    /// The plan of a call that moves no data.
     pub(crate) fn empty(unit: Unit) -> Self {
         Self {
             steps: Burst::new(),
@@ -249,14 +250,15 @@ impl Generator for AnyPlan {
             if let Some(step) = self.steps.pop() {
                 return Some(step);
             }
-            let (machine, ranks) = self.stages.get_mut(self.stage)?.as_mut()?;
+            let (state, ranks) = self.stages.get_mut(self.stage)?.as_mut()?;
             match ranks {
-                Ranks::From(first) => self.steps.count_ranks_from(*first),
-                Ranks::Of(ranks) => self.steps.count_ranks_among(ranks),
+                StageRanks::From(first) => self.steps.count_ranks_from(*first),
+                StageRanks::Of(ranks) => self.steps.count_ranks_among(ranks),
             }
-            if !machine.round(&mut self.steps) {
+            if !state.round(&mut self.steps) {
                 self.stage += 1;
-                // Takes effect on the next step that is pushed: the rest of this round is in the queue already.
+                // The fence applies to the next pushed step: the steps of this round are already
+                // queued.
                 self.steps.fence();
             }
         }
@@ -281,11 +283,12 @@ mod tests {
     use crate::call::Member;
 
     #[test]
-    fn an_algorithm_without_a_variant_has_the_same_steps() {
+    fn a_boxed_algorithm_has_the_same_steps() {
         for rank in 0..5 {
             let me = Member { rank, size: 5 };
-            let [known, boxed] = [Draft::new(barrier::Tree::new(me)), Draft::boxed(barrier::Tree::new(me))]
-                .map(|draft| AnyPlan::new(Unit::Bytes, draft));
+            let [known, boxed] =
+                [Draft::new(barrier::BarrierTree::new(me)), Draft::boxed(barrier::BarrierTree::new(me))]
+                    .map(|draft| AnyPlan::new(Unit::Bytes, draft));
             let steps = |mut plan: AnyPlan| {
                 std::iter::from_fn(|| plan.next()).map(|step| format!("{step:?}")).collect::<Vec<_>>()
             };

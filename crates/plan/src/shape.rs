@@ -2,7 +2,7 @@
 
 use crate::ir::{Place, Span};
 
-/// How many doublings it takes from 1 to at least `n`, which is at least 1.
+/// The number of doublings from 1 to at least `n`, which is at least 1.
 pub(crate) const fn levels(n: u32) -> u32 {
     u32::BITS - (n - 1).leading_zeros()
 }
@@ -17,12 +17,12 @@ pub(crate) const fn down(rank: u32, distance: u32, size: u32) -> u32 {
     up(rank, size - distance % size, size)
 }
 
-/// The binomial tree over `0..size` with root 0, in which every subtree is a contiguous range: `v` leads the ranks
-/// `v .. v + extent(v)`, and its child number `k` is `v + 2^k`.
+/// The binomial tree over `0..size` with root 0, in which every subtree is a contiguous range: `v`
+/// leads the ranks `v .. v + extent(v)`, and its child number `k` is `v + 2^k`.
 pub(crate) mod binomial {
     use super::levels;
 
-    /// How many children `v` has.
+    /// The number of children of `v`.
     pub(crate) const fn children(v: u32, size: u32) -> u32 {
         let fit = levels(size - v);
         if v == 0 || fit < v.trailing_zeros() { fit } else { v.trailing_zeros() }
@@ -33,35 +33,33 @@ pub(crate) mod binomial {
         v & (v - 1)
     }
 
-    /// How many ranks the subtree of `v` has.
+    /// The number of ranks in the subtree of `v`.
     pub(crate) const fn extent(v: u32, size: u32) -> u32 {
         let rest = size - v;
         if v == 0 || rest < (1 << v.trailing_zeros()) { rest } else { 1 << v.trailing_zeros() }
     }
 }
 
-/// A team folded to a power of two, in rank order: the first ranks pair up, the even one of a pair acting for both.
+/// A team folded to a power of two, in rank order: the first ranks form pairs, and the even rank of
+/// a pair acts for both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fold {
-    /// The largest power of two that is not above the size: how many ranks are active.
+    /// The number of active ranks: the largest power of two that is at most the size.
     pub(crate) active: u32,
-    /// How many pairs there are.
     pairs: u32,
 }
 
-/// What a rank is in a [`Fold`].
+/// The role of a rank in a [`Fold`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Role {
-    /// The rank acts, as number `index`, for the rank `partner` too if there is one.
     Active {
-        /// The number among the active ones.
+        /// The number among the active ranks.
         index: u32,
-        /// The rank just above that this one acts for.
+        /// The rank just above, for which this rank acts.
         partner: Option<u32>,
     },
-    /// The rank leaves the work to `partner`, the rank just below.
     Idle {
-        /// The rank that acts for this one.
+        /// The rank just below, which acts for this rank.
         partner: u32,
     },
 }
@@ -82,7 +80,7 @@ impl Fold {
         }
     }
 
-    /// The rank of an active one.
+    /// The rank of an active rank's number.
     pub(crate) const fn rank(&self, index: u32) -> u32 {
         if index < self.pairs { 2 * index } else { index + self.pairs }
     }
@@ -91,14 +89,12 @@ impl Fold {
 /// A vector of `count` units cut into `parts` that differ by at most one unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts {
-    /// Units of the whole vector.
     pub(crate) count: usize,
-    /// How many parts.
     pub(crate) parts: u32,
 }
 
 impl Parts {
-    /// Where part `index` begins; `index` may be one past the last.
+    /// The start of part `index`, which may be one past the last.
     pub(crate) fn start(&self, index: u32) -> usize {
         let (parts, index) = (self.parts as usize, index as usize);
         index * (self.count / parts) + index.min(self.count % parts)
@@ -116,7 +112,7 @@ impl Parts {
     }
 }
 
-/// A vector cut into segments of a fixed length, the last one shorter.
+/// A vector cut into segments of a fixed length; the last one may be shorter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segments {
     count: usize,
@@ -124,12 +120,12 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// Segments of `length` units; 0 stands for one segment.
+    /// Segments of `length` units; 0: one segment.
     pub(crate) fn new(count: usize, length: usize) -> Self {
         Self { count, length: if length == 0 { count.max(1) } else { length } }
     }
 
-    /// How many segments there are.
+    /// The number of segments.
     pub(crate) fn how_many(&self) -> usize {
         self.count.div_ceil(self.length)
     }

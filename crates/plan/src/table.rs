@@ -1,9 +1,9 @@
-//! The one table of algorithms: names, restrictions, constructors.
+//! The table of algorithms: names, restrictions, constructors.
 //!
-//! Names and numbers are those of the Open MPI parameter `coll_tuned_<collective>_algorithm` where it has the
-//! algorithm; numbers from 32 on are OxMPI's own. Parsing, documentation, selection, verifier and executor all read
-//! [`ALGORITHMS`]; nothing else lists algorithms. An algorithm never stands in for another: [`make`] returns an error
-//! if it cannot serve a call.
+//! Names and numbers are those of the Open MPI parameter `coll_tuned_<collective>_algorithm`;
+//! numbers from 32 on are OxMPI's own. Parsing, documentation, selection, verifier and executor all
+//! read [`ALGORITHMS`]; no other list of algorithms exists. An algorithm is never replaced by
+//! another one: [`make`] returns an error if it cannot serve a call.
 
 use std::fmt;
 
@@ -21,21 +21,20 @@ mod setting;
 pub use nodes::segment_bytes;
 pub use rows::ALGORITHMS;
 
-/// What the user may tune in an algorithm; the same on all ranks of a call. An algorithm looks at those that its row
-/// names ([`Algorithm::parameters`]), and at the window.
+/// The parameters of algorithms; the same on all ranks of a call. An algorithm reads the
+/// parameters of its row ([`Algorithm::parameters`]), and the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameters {
-    /// The length of a segment in units of the plan (bytes, or elements of a reduction). 0 leaves it to the
-    /// algorithm: those that are of use only in segments cut the buffer into up to 32 segments of at least 4096
-    /// units, the others do not cut.
+    /// The length of a segment in units of the plan (bytes, or elements of a reduction). 0: the
+    /// default, which is up to 32 segments of at least 4096 units for pipelined algorithms, and no
+    /// segments for the others.
     pub segment: usize,
-    /// How many children a rank of a tree has, how many chains leave the root, or the radix of a k-nomial tree or of
-    /// Bruck's algorithm. 0 leaves it to the algorithm: [`DEFAULT_FANOUT`], and 2 for Bruck's.
+    /// The children of a rank of a tree, the number of chains, or the radix of a k-nomial tree or
+    /// of Bruck's algorithm. 0: the default, [`DEFAULT_FANOUT`], or 2 for Bruck's algorithm.
     pub fanout: u32,
-    /// How many exchanges an algorithm that limits them keeps outstanding. 0 leaves it to the window.
+    /// The outstanding exchanges of an algorithm that limits them. 0: limited by the window only.
     pub max_requests: usize,
-    /// How many steps an algorithm that could keep any number outstanding keeps outstanding; values below 8 count
-    /// as 8.
+    /// The outstanding steps of an algorithm that could have any number; values below 8 count as 8.
     pub window: usize,
 }
 
@@ -48,7 +47,7 @@ impl Default for Parameters {
     }
 }
 
-/// Which of the [`Parameters`] mean something to an algorithm. The names are those of the Open MPI parameters
+/// One of the [`Parameters`]. The names are those of the Open MPI parameters
 /// `coll_tuned_<collective>_algorithm_<name>`, and `coll_tuned_<collective>_max_requests`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Parameter {
@@ -75,27 +74,24 @@ impl Parameter {
     }
 }
 
-/// What an algorithm cannot do. All of them work in place, and with any count.
+/// A requirement of an algorithm. All algorithms work in place, and with any count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Restriction {
-    /// The operation must be commutative: ranks are not combined in order.
+    /// The operation must be commutative: operands are not combined in rank order.
     Commutative,
-    /// The number of ranks must be a power of two.
     PowerOfTwo,
-    /// The number of ranks must be even.
     EvenSize,
-    /// There must be two ranks.
     TwoProcesses,
-    /// The ranks must be on at least two nodes, at least two of them on one ([`make_on`]).
+    /// There must be at least two nodes, and at least two ranks on one of them ([`make_on`]).
     Nodes,
-    /// The ranks of each node must follow one another, unless the operation is commutative.
+    /// Each node must have consecutive ranks, unless the operation is commutative.
     OrderedNodesOrCommutative,
-    /// The ranks of each node must follow one another.
+    /// Each node must have consecutive ranks.
     OrderedNodes,
 }
 
 impl Restriction {
-    /// Whether it says nothing about the number of ranks.
+    /// Whether any number of ranks meets the requirement.
     #[must_use]
     pub const fn allows_all_sizes(self) -> bool {
         matches!(self, Self::Commutative)
@@ -120,32 +116,29 @@ impl fmt::Display for Restriction {
     }
 }
 
-/// One row of the table.
+/// A row of the table.
 #[derive(Debug)]
 pub struct Algorithm {
-    /// The collective it does.
     pub collective: Collective,
-    /// Its number among the algorithms of the collective, at least 1.
+    /// At least 1; unique among the algorithms of the collective.
     pub number: u8,
-    /// Its name among the algorithms of the collective.
+    /// Unique among the algorithms of the collective.
     pub name: &'static str,
-    /// What it does, in a phrase.
     pub description: &'static str,
-    /// What it cannot do.
     pub restrictions: &'static [Restriction],
-    /// Which parameters mean something to it.
+    /// The parameters that the algorithm reads.
     pub parameters: &'static [Parameter],
-    /// Where it comes from: a paper, or `folklore`.
+    /// A paper, or `folklore`.
     pub source: &'static str,
     draft: fn(&Setting) -> Draft,
 }
 
-/// Names a row of [`ALGORITHMS`].
+/// The index of a row of [`ALGORITHMS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AlgorithmId(u8);
 
 impl AlgorithmId {
-    /// Its place in the table.
+    /// The index in the table.
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
@@ -164,71 +157,52 @@ impl fmt::Display for AlgorithmId {
     }
 }
 
-/// Why there is no plan.
+/// Why a plan cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// The algorithm cannot do this call.
+    /// The algorithm cannot serve the call.
     #[error("algorithm {algorithm} cannot serve this call of {size} ranks: {restriction}")]
-    Restricted {
-        /// The algorithm.
-        algorithm: AlgorithmId,
-        /// The number of ranks.
-        size: u32,
-        /// What it cannot do.
-        restriction: Restriction,
-    },
-    /// The algorithm is one of another collective.
+    Restricted { algorithm: AlgorithmId, size: u32, restriction: Restriction },
+    /// The algorithm is for another collective.
     #[error("algorithm {algorithm} does not do the collective {call}")]
     WrongCollective {
-        /// The algorithm.
         algorithm: AlgorithmId,
         /// The collective of the call.
         call: Collective,
     },
     /// The rank or the root is not in the team.
     #[error("rank {rank} is not in a team of {size} ranks")]
-    NoSuchRank {
-        /// The rank or root.
-        rank: u32,
-        /// The number of ranks.
-        size: u32,
-    },
-    /// This rank's message to itself is not as long as the room for it.
+    NoSuchRank { rank: u32, size: u32 },
+    /// This rank's message to itself does not have the length of its receive.
     #[error("this rank sends {sent} units to itself and receives {received}")]
     OwnBlock {
-        /// Units that it sends.
+        /// In units.
         sent: usize,
-        /// Units that it receives.
+        /// In units.
         received: usize,
     },
-    /// A list of blocks does not have one for each rank.
+    /// A list of blocks does not have one block for each rank.
     #[error("{blocks} blocks are named for {size} ranks")]
     WrongBlocks {
-        /// How many there are.
+        /// The number of blocks.
         blocks: usize,
-        /// The number of ranks.
         size: u32,
     },
-    /// Nodes are known of another number of ranks.
+    /// The node map is of another number of ranks.
     #[error("nodes are known of {ranks} ranks, not of {size}")]
     WrongNodes {
-        /// Ranks of which they are known.
+        /// Ranks of the node map.
         ranks: u32,
-        /// The number of ranks.
         size: u32,
     },
     /// A team has more ranks than `MPI_Comm_size` can return.
     #[error("{size} ranks are more than a communicator can have")]
-    TooManyRanks {
-        /// The number of ranks.
-        size: u32,
-    },
-    /// The whole buffer has more units than an address can count.
+    TooManyRanks { size: u32 },
+    /// The buffer has more units than memory can hold.
     #[error("{size} blocks of {block} units are more than memory can hold")]
     TooLong {
         /// Units of one block.
         block: usize,
-        /// The number of ranks.
         size: u32,
     },
 }
@@ -241,7 +215,7 @@ pub fn algorithms(collective: Collective) -> impl Iterator<Item = AlgorithmId> {
         .map(|(id, _)| AlgorithmId(id))
 }
 
-/// The algorithms of a collective that are no experiments ([`EXPERIMENTS_FROM`]).
+/// The algorithms of a collective without the experimental ones ([`EXPERIMENTS_FROM`]).
 pub fn settled(collective: Collective) -> impl Iterator<Item = AlgorithmId> {
     algorithms(collective).filter(|id| !id.algorithm().is_experiment())
 }
@@ -251,13 +225,13 @@ pub(crate) fn first(collective: Collective) -> AlgorithmId {
     algorithms(collective).next().unwrap_or(AlgorithmId(0))
 }
 
-/// The algorithm of that name.
+/// The algorithm with this name.
 #[must_use]
 pub fn by_name(collective: Collective, name: &str) -> Option<AlgorithmId> {
     algorithms(collective).find(|id| id.algorithm().name == name)
 }
 
-/// The algorithm of that number.
+/// The algorithm with this number.
 #[must_use]
 pub fn by_number(collective: Collective, number: u8) -> Option<AlgorithmId> {
     algorithms(collective).find(|id| id.algorithm().number == number)
@@ -266,8 +240,8 @@ pub fn by_number(collective: Collective, number: u8) -> Option<AlgorithmId> {
 /// Makes this rank's plan.
 ///
 /// # Errors
-/// If the algorithm is not one of the call's collective, cannot do the call, or the call names a rank that is not in
-/// the team.
+/// The algorithm is for another collective or cannot serve the call, or the call names a rank that
+/// is not in the team.
 pub fn make(
     algorithm: AlgorithmId,
     me: Member,
@@ -277,10 +251,10 @@ pub fn make(
     made(algorithm, me, call, parameters, None)
 }
 
-/// As [`make`], of ranks that are known to be spread over nodes.
+/// As [`make`], for ranks with a known node map.
 ///
 /// # Errors
-/// As [`make`]; if nodes are not known of as many ranks as there are.
+/// As [`make`]; also if the node map is of another number of ranks.
 pub fn make_on(
     algorithm: AlgorithmId,
     me: Member,
@@ -317,7 +291,7 @@ fn made(
         return Err(PlanError::Restricted { algorithm, size: me.size, restriction });
     }
     let count = call.count().0;
-    // Three times: temporaries hold a few segments or blocks more than the whole.
+    // Three times the total: temporaries hold a few more segments or blocks than the buffer.
     if count.checked_mul(me.size as usize).and_then(|all| all.checked_mul(3)).is_none() {
         return Err(PlanError::TooLong { block: count, size: me.size });
     }
@@ -332,7 +306,7 @@ fn made(
         root: call.root().unwrap_or(0),
         count,
         commutative: call.commutative(),
-        // In a collective with a root, only the root's says anything.
+        // In a collective with a root, only the root may give MPI_IN_PLACE.
         in_place: call.in_place() && call.root().is_none_or(|root| root == me.rank),
         exclusive: row.collective == Collective::Exscan,
         segment: parameters.segment,
@@ -344,7 +318,7 @@ fn made(
     Ok(AnyPlan::new(unit, (row.draft)(&setting)).made_by(algorithm, count))
 }
 
-/// What this rank alone can see of blocks that do not fit together.
+/// Checks the blocks as far as this rank knows them.
 fn check_blocks(me: Member, call: &Call) -> Result<(), PlanError> {
     let rank = me.rank as usize;
     let one_each = |blocks: &Blocks, size: u32| match blocks.how_many() {
@@ -404,24 +378,25 @@ fn check_blocks(me: Member, call: &Call) -> Result<(), PlanError> {
     }
 }
 
-/// Numbers from this one on are experiments: they are verified, and can be forced, named by a rule, measured and simulated up
-/// to the sizes whose plans are walked, but nothing chooses them by itself, and no formula and no page is asked for.
+/// Numbers from this one on are experimental algorithms: they are verified, and can be forced,
+/// named by a rule, measured, and simulated at sizes whose plans are walked. The library never
+/// chooses them by itself, and they need no formula and no documentation.
 pub const EXPERIMENTS_FROM: u8 = 64;
 
 impl Algorithm {
-    /// Whether it is one that is being tried ([`EXPERIMENTS_FROM`]).
+    /// Whether the algorithm is experimental ([`EXPERIMENTS_FROM`]).
     #[must_use]
     pub const fn is_experiment(&self) -> bool {
         self.number >= EXPERIMENTS_FROM
     }
 
-    /// The first restriction that forbids such a call.
+    /// The first restriction that the call violates.
     #[must_use]
     pub fn refusal(&self, size: u32, commutative: bool) -> Option<Restriction> {
         self.refusal_on(size, commutative, None)
     }
 
-    /// As [`Algorithm::refusal`], of ranks that are spread over nodes, if that is known.
+    /// As [`Algorithm::refusal`], for ranks with a node map, if it is known.
     #[must_use]
     pub fn refusal_on(&self, size: u32, commutative: bool, nodes: Option<&Nodes>) -> Option<Restriction> {
         self.restrictions.iter().copied().find(|restriction| match restriction {
@@ -437,21 +412,21 @@ impl Algorithm {
         })
     }
 
-    /// Whether it serves only ranks that are known to be spread over nodes ([`make_on`]). The component smp chooses it there;
-    /// it can neither be forced nor tuned.
+    /// Whether the algorithm serves only ranks on several nodes ([`make_on`]). Only the component
+    /// smp chooses it; it cannot be forced or tuned.
     #[must_use]
     pub fn needs_nodes(&self) -> bool {
         self.restrictions.contains(&Restriction::Nodes)
     }
 
-    /// Whether a parameter means something to it.
+    /// Whether the algorithm reads a parameter.
     #[must_use]
     pub fn uses(&self, parameter: Parameter) -> bool {
         self.parameters.contains(&parameter)
     }
 }
 
-/// What the plans of a collective count.
+/// The unit of the plans of a collective.
 #[must_use]
 pub const fn unit(collective: Collective) -> Unit {
     match collective {

@@ -5,18 +5,19 @@ use crate::shape::binomial;
 /// The shape of a tree. The children of a rank are numbered from the lowest on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tree {
-    /// All are children of the root.
+    /// All ranks are children of the root.
     Flat,
-    /// Each rank has the next as its child.
+    /// Each rank has the next rank as its child.
     Chain,
-    /// The root has that many chains, which differ by at most one rank in length and are ranges of ranks.
+    /// This number of chains from the root; each has consecutive ranks, and their lengths differ by
+    /// at most one.
     Chains(u32),
     /// `v` has the children `2v + 1` and `2v + 2`.
     Binary,
-    /// `v` has the children `v + 2^k` below its lowest bit. Every subtree is a range of ranks.
+    /// `v` has the children `v + 2^k` below its lowest bit. Every subtree has consecutive ranks.
     Binomial,
-    /// `v` has the children `v + j k^i`, `0 < j < k`, below its lowest digit to the base `k`, which is at least 2. Every
-    /// subtree is a range of ranks.
+    /// `v` has the children `v + j k^i`, `0 < j < k`, below its lowest digit to the base `k`, which
+    /// is at least 2. Every subtree has consecutive ranks.
     Knomial(u32),
 }
 
@@ -40,7 +41,7 @@ impl Tree {
         }
     }
 
-    /// How many children `v` has.
+    /// The number of children of `v`.
     pub(crate) fn children(self, v: u32, size: u32) -> u32 {
         match self {
             Self::Flat if v == 0 => size - 1,
@@ -82,18 +83,19 @@ impl Tree {
         }
     }
 
-    /// Whether every subtree is a range of ranks, those of the children in the order of their numbers.
+    /// Whether every subtree has consecutive ranks, with the children in ascending order.
     pub(crate) const fn keeps_order(self) -> bool {
         !matches!(self, Self::Binary)
     }
 
-    /// Whether the last child leads the largest subtree, so that it is to be served first.
+    /// Whether the last child has the largest subtree, so that it is served first.
     pub(crate) const fn last_first(self) -> bool {
         matches!(self, Self::Binomial | Self::Knomial(_))
     }
 }
 
-/// The value of the lowest digit of `v` that is not 0, to a base; of rank 0, of the first place that `size` does not need.
+/// The place value of the lowest digit of `v` that is not 0; for rank 0, of the first place that
+/// `size` does not need.
 fn lowest_place(v: u32, radix: u32, size: u32) -> u64 {
     let (v, radix) = (u64::from(v), u64::from(radix));
     let mut place = 1_u64;
@@ -106,9 +108,9 @@ fn lowest_place(v: u32, radix: u32, size: u32) -> u64 {
 /// Ranks `1..size` divided into chains.
 #[derive(Clone, Copy, Debug)]
 struct Chains {
-    /// The length of the shorter ones.
+    /// The length of the shorter chains.
     short: u32,
-    /// How many are longer by one: the first.
+    /// The number of chains with one rank more: the first ones.
     longer: u32,
 }
 
@@ -125,7 +127,7 @@ impl Chains {
         1 + chain * self.short + chain.min(self.longer)
     }
 
-    /// The chain of a rank, and its place there.
+    /// The chain of a rank, and its position in the chain.
     fn find(self, v: u32) -> (u32, u32) {
         let at = v - 1;
         let in_longer = self.longer * (self.short + 1);
@@ -137,11 +139,12 @@ impl Chains {
     }
 }
 
-/// The place of a rank in the balanced binary tree in which the ranks of a left subtree are below, those of a right one
-/// above their ancestor; only at the top is the root, whichever rank it is.
+/// The parent and children of a rank in a balanced binary tree in rank order: a left subtree has
+/// lower ranks than its ancestor, a right one higher ranks. The top is always the root, whatever
+/// its rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InOrder {
-    /// The parent; none at the root.
+    /// `None` at the root.
     pub(crate) parent: Option<u32>,
     /// The child that leads the ranks just below.
     pub(crate) left: Option<u32>,

@@ -11,7 +11,7 @@ fn machine(ranks_per_node: u32) -> Machine {
     Machine { ranks_per_node, inside: INSIDE, between: BETWEEN, copy_byte_ns: 0.0, reduce_byte_ns: 0.125 }
 }
 
-/// One message.
+/// The time of one message.
 fn hop(level: LogGp, bytes: usize) -> f64 {
     2.0 * level.overhead_ns + level.latency_ns + level.byte_ns * bytes as f64
 }
@@ -33,7 +33,7 @@ fn a_ring_takes_a_hop_for_each_other_rank() {
         let expected = f64::from(size - 1) * hop(BETWEEN, bytes);
         assert_near(cost(&machine(1), "ring", size, &call), expected);
     }
-    // On full nodes each round waits for the slowest hop.
+    // With several ranks on a node, each round takes as long as its slowest hop.
     let call = Call::Allgather { block: Shared(1000), in_place: false };
     assert_near(cost(&machine(8), "ring", 8, &call), 7.0 * hop(INSIDE, 1000));
 }
@@ -60,7 +60,7 @@ fn recursive_doubling_takes_a_hop_and_a_reduction_for_each_level() {
 }
 
 #[test]
-fn a_flat_gather_takes_as_long_as_the_way_into_the_root() {
+fn a_flat_gather_takes_as_long_as_the_link_into_the_root() {
     let call = Call::Gather { root: 0, block: Shared(4000), in_place: false };
     let expected = hop(BETWEEN, 0) + 15.0 * 4000.0 * BETWEEN.byte_ns;
     assert_near(cost(&machine(1), "basic_linear", 16, &call), expected);
@@ -71,7 +71,7 @@ fn a_flat_gather_takes_as_long_as_the_way_into_the_root() {
 }
 
 #[test]
-fn the_ranks_of_a_node_share_its_way_out() {
+fn the_ranks_of_a_node_share_its_link_out() {
     let bytes = 4000;
     let call = Call::Allgather { block: Shared(bytes), in_place: false };
     let inside = hop(INSIDE, bytes) + hop(INSIDE, 2 * bytes);
@@ -114,7 +114,8 @@ fn thousands_of_ranks_have_a_time() {
     assert!(cost(&machine(64), "rabenseifner", 4096, &call) < doubling);
 }
 
-/// How many receivers fetch from one rank's memory at the same time, in a call whose messages are all fetched.
+/// The most receivers that copy from one rank's memory at the same time, in a call whose messages
+/// are all copied by the receivers.
 fn readers(name: &str, size: u32, calls: impl Fn(u32) -> Call) -> usize {
     let plans = (0..size).map(|rank| {
         let call = calls(rank);
@@ -140,13 +141,13 @@ fn each_source_of_an_exchange_has_one_reader_at_a_time() {
         }
         check("pairwise", &|_| Call::ReduceScatterBlock { block, commutative: true, in_place: false });
         check("ring", &|_| Call::Allreduce { count: block, commutative: true, in_place: false });
-        // To the ones on both sides, each in its own order.
+        // To both neighbours; sends and receives have different orders.
         check("linear", &|rank| {
             let sides = [(rank + size - 1) % size, (rank + 1) % size];
             let edges = |sides: [u32; 2]| {
                 [0, 1].map(|at| Edge { peer: sides[at], start: at * block.0, len: block.0 }).to_vec()
             };
-            // What goes to the left one comes to it from the right.
+            // The answer to a message to the left comes from the right.
             Call::Neighbor { edges: Paired(Edges::new(edges(sides), edges([sides[1], sides[0]]))) }
         });
         let blocks = || Blocks::new(vec![block.0; size as usize]).expect("short enough");
@@ -164,7 +165,7 @@ fn each_source_of_an_exchange_has_one_reader_at_a_time() {
     }
 }
 
-/// In a tree as many as it has branches; in a line of messages from one all others.
+/// The readers of the root are the branches of a tree, or all other ranks in a flat tree.
 #[test]
 fn the_root_of_a_tree_has_a_reader_for_each_branch() {
     let call = |_| Call::Bcast { root: 0, bytes: Shared(1 << 20) };

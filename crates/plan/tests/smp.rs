@@ -1,5 +1,7 @@
-//! Algorithms of two levels, verified for all sizes to 33 and many ways to spread the ranks over nodes.
-
+//! Algorithms of two levels, verified for all sizes up to 33 and many distributions of
+//! the ranks over nodes.
+//! Algorithms of two levels, verified for all sizes up to 33 and many distributions of ranks over
+//! nodes.
 use oxmpi_plan::cost::{LogGp, Machine, time};
 use oxmpi_plan::table::{algorithms, by_name};
 use oxmpi_plan::verify::{Check, verify};
@@ -20,7 +22,7 @@ const COLLECTIVES: [Collective; 9] = [
     Collective::Scan,
 ];
 
-/// Ways to spread ranks over nodes.
+/// Distributions of ranks over nodes.
 fn spreads(size: u32) -> Vec<Nodes> {
     let mixed = |rank: u32| rank.wrapping_mul(0x9e37_79b9) >> 28;
     let mut spreads: Vec<_> = [2, 3, 5, 8, 16].map(|each| Nodes::new((0..size).map(|r| r / each))).into();
@@ -86,8 +88,8 @@ fn check(size: u32, counts: &[usize]) {
                         continue;
                     }
                     let pieces = (count / 4).max(1);
-                    let ways = [(1, 0, 0), (3, 64, pieces), (2, 64, 0), (4, 0, 3 * pieces)];
-                    for (seed, window, segment) in ways.into_iter().take(if size > 33 { 2 } else { 4 }) {
+                    let variants = [(1, 0, 0), (3, 64, pieces), (2, 64, 0), (4, 0, 3 * pieces)];
+                    for (seed, window, segment) in variants.into_iter().take(if size > 33 { 2 } else { 4 }) {
                         let parameters = Parameters { window, segment, ..Parameters::default() };
                         let plan = |me| make_on(smp, me, &call, &parameters, &nodes).expect("legal");
                         let found = verify(&Check::new(size, &call, seed + *count as u64), plan);
@@ -114,9 +116,10 @@ fn long_vectors_are_cut() {
     check(7, &[5000]);
 }
 
-/// Vectors in segments cost less by the model where the library cuts them, and hardly less where it does not.
+/// By the model, vectors in segments cost less if the library cuts them, and hardly less if it does
+/// not.
 #[test]
-fn segments_are_taken_where_they_pay() {
+fn segments_are_used_if_they_pay() {
     let level = |latency_ns, byte_ns| LogGp { latency_ns, overhead_ns: 100.0, gap_ns: 50.0, byte_ns };
     for (nodes, ranks_per_node) in [(2, 2), (2, 4), (2, 16), (4, 8), (8, 2), (8, 16), (32, 4), (3, 5)] {
         let machine = Machine {
@@ -153,7 +156,7 @@ fn segments_are_taken_where_they_pay() {
                 let (taken, other) = if chosen > 0 { (cut, whole) } else { (whole, cut) };
                 assert!(
                     taken <= 1.3 * other,
-                    "{collective} of {bytes} bytes, {nodes} x {ranks_per_node}: {taken} ns, {other} ns by the other way, segment {chosen}"
+                    "{collective} of {bytes} bytes, {nodes} x {ranks_per_node}: {taken} ns, {other} ns by the other variant, segment {chosen}"
                 );
             }
         }
@@ -165,7 +168,7 @@ fn segments_are_taken_where_they_pay() {
 }
 
 #[test]
-fn without_nodes_they_are_refused_and_the_reason_is_told() {
+fn two_levels_without_nodes_are_refused_with_a_reason() {
     let (size, parameters) = (4, Parameters::default());
     let me = Member { rank: 0, size };
     for collective in Collective::ALL {
@@ -184,7 +187,7 @@ fn without_nodes_they_are_refused_and_the_reason_is_told() {
 }
 
 #[test]
-fn little_crosses_between_nodes() {
+fn few_messages_cross_between_nodes() {
     let nodes = Nodes::new((0..12).map(|rank| rank / 4));
     let crossing = |name: &str| {
         let call = Call::Allreduce { count: Shared(1), commutative: true, in_place: false };

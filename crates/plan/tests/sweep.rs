@@ -1,8 +1,8 @@
-//! Every algorithm of the table, verified every day for every size to 17 and some samples, and at night for every size to 33 and sampled
-//! sizes to 1024.
+//! Every algorithm of the table, verified for every size up to 17 and some samples; the nightly run
+//! adds every size up to 33 and samples up to 1024.
 //!
-//! `OXMPI_PLAN_SWEEP=all` takes every size and every root to 64 and, to size 17, every parameter with every other: some
-//! minutes. `OXMPI_PLAN_CASES` is how many random calls are tried (1000).
+//! `OXMPI_PLAN_SWEEP=all` (some minutes): every size and every root up to 64 and, up to size 17,
+//! all combinations of parameters. `OXMPI_PLAN_CASES`: the number of random calls (1000).
 
 use oxmpi_plan::table::algorithms;
 use oxmpi_plan::verify::{Check, verify};
@@ -13,26 +13,28 @@ use oxmpi_plan::{
     Parameters, Part, RootOnly, Shared, make,
 };
 
-/// Sizes that are sampled: around powers of two, primes, and round numbers.
+/// Sampled sizes: around powers of two, primes, and round numbers.
 const LARGE: [u32; 12] = [65, 96, 100, 127, 128, 129, 251, 256, 384, 500, 1000, 1024];
 
-/// Sizes between 34 and 64 that are always taken: around half and all of a power of two, a prime, and a round number.
+/// Sizes between 34 and 64 that are always verified: around half and all of a power of two, a
+/// prime, and a round number.
 const AROUND_64: [u32; 6] = [40, 47, 48, 49, 63, 64];
 
-/// Sizes above 17 that are tried every day, with one count and one segment: on both sides of a power of two, and none.
+/// Sizes above 17 of the everyday run, with one count and one segment: around powers of two, and
+/// another.
 const SAMPLES: [u32; 4] = [31, 33, 64, 100];
 
-/// Whether to take all the time there is.
+/// Whether to verify everything, which takes minutes.
 fn thorough() -> bool {
     std::env::var_os("OXMPI_PLAN_SWEEP").is_some_and(|sweep| sweep == "all")
 }
 
-/// How many random calls are tried.
+/// The number of random calls.
 fn cases() -> u32 {
     std::env::var("OXMPI_PLAN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1000)
 }
 
-/// The roots of large teams for which everything is tried.
+/// The roots of large teams that are verified with all counts and segments.
 fn few_roots(size: u32) -> [u32; 4] {
     [0, 1, size / 2 + 1, size - 1]
 }
@@ -58,7 +60,7 @@ fn roots(collective: Collective, size: u32) -> Vec<u32> {
     roots
 }
 
-/// A length of at most `most` that two ranks can draw alike, often 0.
+/// A length of at most `most`, often 0, that both ranks compute alike.
 fn uneven(from: u32, to: u32, most: usize) -> usize {
     let mixed = (u64::from(from) << 32 | u64::from(to)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
     mixed as usize % (most + 2) % (most + 1)
@@ -68,10 +70,10 @@ fn blocks(lengths: impl Iterator<Item = usize>) -> Blocks {
     Blocks::new(lengths).expect("they fit")
 }
 
-/// All forms of a call: what each rank calls.
+/// All forms of a call, each as the calls of all ranks.
 fn calls(collective: Collective, size: u32, root: u32, count: usize) -> Vec<Vec<Call>> {
     let ranks = 0..size;
-    // What each rank contributes to all, or each gets.
+    // The block that each rank contributes to all, or gets.
     let one_each = blocks(ranks.clone().map(|rank| uneven(rank, rank, count)));
     let root_only =
         |rank: u32| if rank == root { RootOnly::at_root(one_each.clone()) } else { RootOnly::elsewhere() };
@@ -123,7 +125,8 @@ fn calls(collective: Collective, size: u32, root: u32, count: usize) -> Vec<Vec<
     }
 }
 
-/// A graph with some edges twice and some from a rank to itself. Messages lie in the buffers with gaps.
+/// A graph with multiple edges and edges from a rank to itself. There are gaps between the messages
+/// in the buffers.
 fn graph(rank: u32, size: u32, count: usize) -> Edges {
     let edges = |pairs: Vec<(u32, u32)>| {
         let mut start = 0;
@@ -141,15 +144,15 @@ fn graph(rank: u32, size: u32, count: usize) -> Edges {
     Edges::new(edges(all(&|peer| (rank, peer))), edges(all(&|peer| (peer, rank))))
 }
 
-/// A ring in which the message to the left arrives from the right, as in a periodic dimension: of two ranks, or one, the
-/// edges are double.
+/// A ring in which the message to the left arrives from the right, as in a periodic dimension; with
+/// one or two ranks the edges are double.
 fn ring(rank: u32, size: u32, count: usize) -> Edges {
     let (left, right) = ((rank + size - 1) % size, (rank + 1) % size);
     let edge = |peer, slot: usize| Edge { peer, start: slot * count, len: count };
     Edges::new([edge(left, 0), edge(right, 1)], [edge(right, 1), edge(left, 0)])
 }
 
-/// The collectives of two groups, divided in several ways.
+/// The collectives of two groups, for several sizes of the first group.
 fn inter_calls(collective: Collective, size: u32, count: usize) -> Vec<Vec<Call>> {
     let mut firsts = vec![1, size / 2, size.saturating_sub(1)];
     firsts.retain(|first| 0 < *first && *first < size);
@@ -171,7 +174,7 @@ fn inter_calls_between(collective: Collective, groups: Groups, size: u32, count:
         false if groups.local(me).contains(&root) => Part::Idle,
         false => Part::Leaf { root },
     };
-    // What the other group's ranks contribute, or get.
+    // The block that each rank of the other group contributes, or gets.
     let theirs = |me: Member| blocks(groups.remote(me).map(|peer| uneven(peer, peer, count)));
     let root_only = |me: Member, root: u32| match me.rank == root {
         true => RootOnly::at_root(theirs(me)),
@@ -207,7 +210,7 @@ fn inter_calls_between(collective: Collective, groups: Groups, size: u32, count:
         let rooted = roots.map(|root| {
             of_all(&|me| Between::Reduce { part: part(me, root), count: Paired(count), commutative })
         });
-        // Blocks of both groups that are equally long together: the last rank gets what is left.
+        // Both groups have the same sum of blocks: the last rank gets the rest.
         let cut = |me: Member| {
             let ranks = groups.local(me).len();
             let total = count * 3;
@@ -223,7 +226,7 @@ fn inter_calls_between(collective: Collective, groups: Groups, size: u32, count:
     [false, true].into_iter().flat_map(of_op).collect()
 }
 
-/// All forms of a call that is the same at all ranks.
+/// All forms of a call with the same arguments on all ranks.
 fn regular_calls(collective: Collective, root: u32, count: usize) -> Vec<Call> {
     let count = Shared(count);
     let block = count;
@@ -255,8 +258,8 @@ fn regular_calls(collective: Collective, root: u32, count: usize) -> Vec<Call> {
     }
 }
 
-/// All settings of what the algorithm uses; where there are many ranks, only one fan-out and limit a segment length, all
-/// in turn.
+/// All combinations of the parameters that the algorithm reads; for many ranks, each segment with
+/// only one fan-out and limit, which rotate with `turn`.
 fn settings(algorithm: AlgorithmId, size: u32, segments: &[usize], turn: u64) -> Vec<Parameters> {
     let uses = |parameter| algorithm.algorithm().uses(parameter);
     let segments = if uses(Parameter::Segment) { segments } else { &[0] };
@@ -282,12 +285,12 @@ fn settings(algorithm: AlgorithmId, size: u32, segments: &[usize], turn: u64) ->
     }
 }
 
-/// Verifies one algorithm for one size; returns how many runs that took.
+/// Verifies one algorithm for one size; returns the number of runs.
 fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[usize]) -> u64 {
     let row = algorithm.algorithm();
     let mut runs = 0;
     for root in roots(row.collective, size) {
-        // With every root of a large team, one count each is tried in turn, and one segment.
+        // If every root of a large team is verified, counts and segments rotate over the roots.
         let is_one_of_many = size > 17 && size <= 64 && thorough() && !few_roots(size).contains(&root);
         let at = root as usize;
         let (counts, segments) = match is_one_of_many {
@@ -300,7 +303,7 @@ fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[
                     continue;
                 }
                 for parameters in settings(algorithm, size, segments, runs) {
-                    // Every fourth run with the narrowest window, and all orders of completion in turn.
+                    // Every fourth run has the narrowest window; the orders of completion rotate.
                     let window = if runs % 4 == 3 { 0 } else { 64 };
                     let parameters = Parameters { window, ..parameters };
                     let check = Check { calls: calls.clone(), seed: runs };
@@ -318,17 +321,17 @@ fn verify_size(algorithm: AlgorithmId, size: u32, counts: &[usize], segments: &[
     runs
 }
 
-/// Which sizes a sweep verifies.
+/// The sizes that a sweep verifies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sizes {
-    /// To 17, where roots and parameters are all tried, and a few samples above.
+    /// Up to 17 with all roots and parameters, and a few samples above.
     EveryDay,
-    /// Those above 17.
+    /// Above 17.
     Night,
 }
 
 fn sweep(collective: Collective, sizes: Sizes) {
-    // Where every rank speaks with every other, a team of a thousand is a million messages.
+    // If every rank has messages with every other, 1000 ranks have a million messages.
     let all_to_all = matches!(
         collective,
         Collective::Allgather
@@ -338,7 +341,7 @@ fn sweep(collective: Collective, sizes: Sizes) {
             | Collective::Neighbor
             | Collective::InterMove
     );
-    // Each rank combines the blocks of all others: the work grows with the square of the size as well.
+    // Each rank combines the blocks of all others: the work also grows with the square of the size.
     let is_scattered = matches!(collective, Collective::ReduceScatter | Collective::ReduceScatterBlock);
     for algorithm in algorithms(collective) {
         let all_to_all = all_to_all || algorithm.algorithm().name == "allgather_reduce";
@@ -431,9 +434,9 @@ sweeps! {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases()) })]
 
-    /// Whatever the size, count, segment, window and order of completion.
+    /// Any size, count, segment, window and order of completion.
     #[test]
-    fn anything_goes(
+    fn random_calls_are_correct(
         collective in prop::sample::select(Collective::ALL.to_vec()),
         row in any::<prop::sample::Index>(),
         form in any::<prop::sample::Index>(),

@@ -1,4 +1,4 @@
-//! The table and the choice from it.
+//! The table of algorithms, and the choice from it.
 
 use oxmpi_plan::table::{algorithms, by_name, by_number};
 use oxmpi_plan::verify::{Check, Cost, verify};
@@ -7,17 +7,16 @@ use oxmpi_plan::{
     PlanError, Restriction, Shared, Step, choose, make,
 };
 
-/// A member of a team.
 fn member(rank: u32, size: u32) -> Member {
     Member { rank, size }
 }
 
-/// The steps of a plan.
+/// All steps of a plan.
 fn steps(mut plan: AnyPlan) -> Vec<Step> {
     std::iter::from_fn(|| plan.next()).collect()
 }
 
-/// What an algorithm costs.
+/// The cost of a call.
 fn cost(collective: Collective, name: &str, size: u32, call: &Call, parameters: Parameters) -> Cost {
     let algorithm = by_name(collective, name).expect("in the table");
     let check = Check::new(size, call, 0);
@@ -55,7 +54,7 @@ fn the_choice_is_always_legal() {
 }
 
 #[test]
-fn every_algorithm_but_the_simplest_can_be_chosen_or_asked_for() {
+fn the_choice_depends_on_length_and_operation() {
     let doubling = by_name(Collective::Allreduce, "recursive_doubling");
     assert_eq!(Some(choose(Collective::Allreduce, 8, Shared(8), false)), doubling);
     let ring = by_name(Collective::Allreduce, "ring");
@@ -65,7 +64,7 @@ fn every_algorithm_but_the_simplest_can_be_chosen_or_asked_for() {
 }
 
 #[test]
-fn a_refusal_says_why() {
+fn a_refusal_names_the_restriction() {
     let ring = by_name(Collective::Allreduce, "ring").expect("in the table");
     let call = Call::Allreduce { count: Shared(1), commutative: false, in_place: false };
     let error = make(ring, member(0, 3), &call, &Parameters::default()).expect_err("not commutative");
@@ -104,7 +103,7 @@ fn ranks_and_lengths_are_checked() {
 }
 
 #[test]
-fn a_call_that_moves_nothing_has_no_steps_but_a_barrier_has() {
+fn only_a_barrier_has_steps_without_data() {
     let call = Call::Allreduce { count: Shared(0), commutative: true, in_place: false };
     for id in legal(Collective::Allreduce, 4) {
         let plan = make(id, member(1, 4), &call, &Parameters::default()).expect("legal");
@@ -117,7 +116,7 @@ fn a_call_that_moves_nothing_has_no_steps_but_a_barrier_has() {
 }
 
 #[test]
-fn a_clone_of_a_fresh_plan_is_a_fresh_plan_and_an_end_is_an_end() {
+fn a_clone_of_an_unused_plan_has_all_steps() {
     let call = Call::Allreduce { count: Shared(5), commutative: true, in_place: true };
     for id in legal(Collective::Allreduce, 7) {
         let fresh = make(id, member(2, 7), &call, &Parameters::default()).expect("legal");
@@ -130,9 +129,9 @@ fn a_clone_of_a_fresh_plan_is_a_fresh_plan_and_an_end_is_an_end() {
 
 #[test]
 fn plans_are_small_and_lazy() {
-    // A million simulated ranks must fit, each with its plan.
+    // A simulation of a million ranks holds a plan for each.
     assert!(size_of::<AnyPlan>() <= 1024, "{} bytes", size_of::<AnyPlan>());
-    // A plan of 2^40 segments is made at once, and its first steps come at once.
+    // A plan of 2^40 segments is made, and yields its first steps, without delay.
     let call = Call::Bcast { root: 0, bytes: Shared(1 << 40) };
     let pipeline = by_name(Collective::Bcast, "pipeline").expect("in the table");
     let parameters = Parameters { segment: 1, ..Parameters::default() };
@@ -159,7 +158,7 @@ fn regular(collective: Collective, count: usize) -> Call {
     }
 }
 
-/// All that the table has for such a call.
+/// The algorithms that can serve such a call.
 fn legal(collective: Collective, size: u32) -> impl Iterator<Item = AlgorithmId> {
     algorithms(collective).filter(move |id| id.algorithm().refusal(size, true).is_none())
 }
@@ -183,7 +182,7 @@ fn teams_of_many_ranks_have_no_overflow() {
 }
 
 #[test]
-fn any_parameters_will_do() {
+fn extreme_parameters_are_valid() {
     let most = usize::MAX;
     for collective in Collective::REGULAR {
         for size in [2, 5, 8, 12] {
@@ -221,13 +220,13 @@ fn fan_outs_and_limits_count() {
 }
 
 #[test]
-fn alltoall_max_requests_keeps_so_many_pairs_under_way() {
+fn alltoall_max_requests_limits_the_outstanding_pairs() {
     let call = regular(Collective::Alltoall, 1);
     let id = by_name(Collective::Alltoall, "linear_sync").expect("in the table");
     for pairs in [1, 2, 5] {
         let parameters = Parameters { max_requests: pairs, ..Parameters::default() };
         let all = steps(make(id, member(3, 12), &call, &parameters).expect("legal"));
-        // First the own block, then a receive and a send for each of the others.
+        // First this rank's block, then a receive and a send for each other rank.
         for (at, step) in all.iter().enumerate().skip(1) {
             let (pair, is_send) = ((at - 1) / 2, at.is_multiple_of(2));
             assert_eq!(matches!(step.action, Action::Send { .. }), is_send, "{at}");
@@ -242,7 +241,7 @@ fn alltoall_max_requests_keeps_so_many_pairs_under_way() {
 }
 
 #[test]
-fn algorithms_send_no_more_than_they_should() {
+fn algorithms_send_the_least_data() {
     let plain = Parameters::default();
     let barrier = |name| cost(Collective::Barrier, name, 13, &Call::Barrier, plain).messages;
     assert_eq!(barrier("bruck"), 13 * 4);
@@ -270,14 +269,14 @@ fn algorithms_send_no_more_than_they_should() {
 }
 
 #[test]
-fn chains_are_cut_unless_told_otherwise() {
+fn pipelines_have_segments_by_default() {
     let call = Call::Bcast { root: 0, bytes: Shared(100_000) };
     assert_eq!(cost(Collective::Bcast, "pipeline", 2, &call, Parameters::default()).messages, 25);
     assert_eq!(cost(Collective::Bcast, "binomial", 2, &call, Parameters::default()).messages, 1);
 }
 
 #[test]
-fn the_window_is_kept() {
+fn the_window_limits_outstanding_steps() {
     let call = Call::Alltoall { block: Shared(1), in_place: false };
     for (window, outstanding) in [(0, 8), (8, 8), (20, 20)] {
         let parameters = Parameters { window, ..Parameters::default() };
@@ -285,7 +284,7 @@ fn the_window_is_kept() {
     }
 }
 
-/// The names of the tuning guide of Open MPI, from number 1 on.
+/// The names in the tuning guide of Open MPI, from number 1 on.
 const TUNED: [(Collective, &[&str]); 14] = [
     (
         Collective::Allgather,
@@ -346,7 +345,7 @@ const TUNED: [(Collective, &[&str]); 14] = [
 ];
 
 #[test]
-fn every_algorithm_of_the_tuning_guide_is_there_under_its_number() {
+fn every_algorithm_of_the_tuning_guide_has_its_number() {
     assert_eq!(TUNED.iter().map(|(_, names)| names.len()).sum::<usize>(), 69);
     for (collective, names) in TUNED {
         let numbers: Vec<_> = (1..).zip(names.iter().copied()).collect();
@@ -359,7 +358,7 @@ fn every_algorithm_of_the_tuning_guide_is_there_under_its_number() {
 }
 
 #[test]
-fn the_table_says_what_it_has() {
+fn rows_have_sources_and_descriptions() {
     for row in ALGORITHMS {
         assert!(!row.source.is_empty(), "{row:?}");
         assert!(!row.description.is_empty() && !row.name.contains(' '), "{row:?}");

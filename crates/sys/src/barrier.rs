@@ -1,22 +1,27 @@
-//! The pair of memory barriers between one who sleeps and one who wakes.
+//! The pair of memory barriers between a process that sleeps and a process that wakes it.
 //!
-//! Both sides of a wake-up store to one place and then load from another: the sleeper says "I sleep" and looks for
-//! messages, the sender publishes a message and looks for a sleeper. One of them must see the other, which needs a
-//! full barrier between store and load *on both sides*. Messages are frequent and sleeps are rare, so the sleeper
-//! can pay for both: its `membarrier` system call makes the kernel run a barrier on each processor that executes a
-//! registered process, and the sender's side shrinks to an order to the compiler.
+//! Both sides of a wake-up store to one word and then load from another: the sleeper announces that
+//! it sleeps and then checks for messages; the sender publishes a message and then checks for a
+//! sleeper. At least one of them must see the store of the other, which needs a full barrier
+//! between store and load *on both sides*. Messages are frequent and sleeps are rare, so the
+//! sleeper pays for both: its `membarrier` system call makes the kernel run a barrier on each
+//! processor that executes a registered process, and the sender needs only an order for the
+//! compiler.
 //!
 //! Rules
-//! 1. Where a protocol says *light*, the frequent side calls [`BarrierKind::light`] between its store and its load.
-//! 2. Where it says *heavy*, the rare side calls [`BarrierKind::heavy`] between its store and its load.
-//! 3. All processes of a node use the same kind, [`BarrierKind::Asymmetric`] or [`BarrierKind::Symmetric`] (told by
-//!    the boot record of their segment), or [`BarrierKind::Unregistered`], which may be mixed with either.
+//! 1. Where a protocol says *light*, the frequent side calls [`BarrierKind::light`] between its
+//!    store and its load.
+//! 2. Where it says *heavy*, the rare side calls [`BarrierKind::heavy`] between its store and its
+//!    load.
+//! 3. All processes of a node use the same kind, [`BarrierKind::Asymmetric`] or
+//!    [`BarrierKind::Symmetric`], as the boot record of their segment says.
+//!    [`BarrierKind::Unregistered`] may be mixed with either.
 //! 4. A process registers ([`start`]) before it maps a peer's segment.
-//! 5. An unregistered process has a real fence on its light side, so it can always wake others. Its heavy side does
-//!    not reach the others' light sides, so it may sleep only for a limited time.
+//! 5. An unregistered process has a real fence on its light side, so it can always wake others. Its
+//!    heavy side does not reach the light sides of others, so it may sleep only for a limited time.
 //!
-//! Symmetric is the better choice if there are more ranks than cores: they sleep often, and a membarrier interrupts
-//! all processors.
+//! The symmetric kind is better if there are more ranks than cores: ranks then sleep often, and
+//! each membarrier interrupts all processors.
 
 use crate::sync::{Ordering, fence};
 
@@ -32,7 +37,7 @@ pub enum BarrierKind {
 }
 
 impl BarrierKind {
-    /// The barrier of the side that acts often: nearly free if asymmetric, some nanoseconds otherwise.
+    /// The barrier of the frequent side: nearly free if asymmetric, some nanoseconds otherwise.
     #[inline(always)]
     pub fn light(self) {
         #[cfg(not(loom))]
@@ -43,7 +48,7 @@ impl BarrierKind {
         fence(Ordering::SeqCst);
     }
 
-    /// The barrier of the side that acts rarely: some microseconds if asymmetric.
+    /// The barrier of the rare side: some microseconds if asymmetric.
     #[cold]
     pub fn heavy(self) {
         fence(Ordering::SeqCst);
@@ -55,8 +60,8 @@ impl BarrierKind {
     }
 }
 
-/// Registers this process with the kernel if the node is `asymmetric`, and says which kind it uses from now on.
-/// The registration survives a fork and ends with an exec.
+/// Registers this process with the kernel if the node is `asymmetric`, and returns the kind that
+/// this process uses from now on. The registration survives a fork and ends with an exec.
 #[cfg(not(loom))]
 pub fn start(asymmetric: bool) -> BarrierKind {
     if !asymmetric {
@@ -68,7 +73,8 @@ pub fn start(asymmetric: bool) -> BarrierKind {
     }
 }
 
-/// Whether this kernel has the asymmetric barrier at all: for the launcher, which chooses for the node.
+/// Whether this kernel has the asymmetric barrier. The launcher chooses the kind for its node by
+/// it.
 #[cfg(not(loom))]
 pub fn asymmetric_is_available() -> bool {
     kernel::membarrier(kernel::QUERY).is_ok_and(|known| known & kernel::GLOBAL_EXPEDITED != 0)

@@ -1,8 +1,9 @@
-//! Views of memory that somebody else may touch meanwhile.
+//! Views of memory that other threads or processes may write at the same time.
 //!
-//! A message's payload lies in a user's buffer, which another thread of the program may (wrongly) write, or in a
-//! segment that another process maps. A `&[u8]` would promise the compiler that nobody does. [`Bytes`] and
-//! [`BytesMut`] promise only that the memory stays mapped for their lifetime; they can be sliced and copied.
+//! The payload of a message lies in a user's buffer, which another thread of the program may
+//! (wrongly) write, or in a segment that another process maps. A `&[u8]` would promise the compiler
+//! that nobody writes it. [`Bytes`] and [`BytesMut`] promise only that the memory stays mapped for
+//! their lifetime; they can be sliced and copied.
 
 mod long;
 mod vectors;
@@ -13,13 +14,13 @@ use std::marker::PhantomData;
 /// How bytes are copied into memory from which another process will read them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyKind {
-    /// Through the caches: fast as long as the lines written are not in another core's private cache.
+    /// Through the caches: fast unless the written lines lie in another core's private cache.
     Plain,
     /// Past the caches, see [`Bytes::copy_to_streaming`].
     Streaming,
 }
 
-/// For copies of fewer bytes [`Bytes::copy_to`] has nothing but moves in registers and the C library.
+/// Below this length, in bytes, [`Bytes::copy_to`] uses only register moves and the C library.
 pub const PLAIN_COPY_BYTES: usize = long::STRING_BYTES;
 
 /// Readable memory of `len` bytes that stays mapped for `'a`. Its content may change at any time.
@@ -48,25 +49,25 @@ impl<'a> Bytes<'a> {
         Bytes { ptr, len, _lent: PhantomData }
     }
 
-    /// A view of nothing.
+    /// An empty view.
     #[inline]
     pub const fn empty() -> Self {
         Bytes { ptr: std::ptr::null(), len: 0, _lent: PhantomData }
     }
 
-    /// Where the bytes begin.
+    /// The address of the first byte.
     #[inline]
     pub const fn as_ptr(&self) -> *const u8 {
         self.ptr
     }
 
-    /// The number of bytes.
+    /// The length in bytes.
     #[inline]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the view has no bytes.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -75,7 +76,7 @@ impl<'a> Bytes<'a> {
     /// The `len` bytes from `offset` on.
     ///
     /// # Panics
-    /// If they do not lie inside.
+    /// If the range does not lie inside the view.
     #[inline(always)]
     pub fn slice(&self, offset: usize, len: usize) -> Bytes<'a> {
         if offset > self.len || len > self.len - offset {
@@ -91,17 +92,19 @@ impl<'a> Bytes<'a> {
     #[inline(always)]
     pub fn copy_to(&self, to: BytesMut<'_>) {
         assert_eq!(self.len, to.len, "copy between views of different lengths");
-        // A call of memmove costs as much as a whole small message: the commonest lengths are done here.
+        // A call of memmove costs as much as a whole small message, so the two commonest lengths
+        // are copied inline.
         match self.len {
-            // SAFETY: both views are mapped for their lifetimes and have as many bytes as are read and written.
+            // SAFETY: both views are mapped for their lifetimes and have 8 bytes.
             8 => unsafe { to.ptr.cast::<u64>().write_unaligned(self.ptr.cast::<u64>().read_unaligned()) },
-            // SAFETY: as above.
+            // SAFETY: both views are mapped for their lifetimes and have 4 bytes.
             4 => unsafe { to.ptr.cast::<u32>().write_unaligned(self.ptr.cast::<u32>().read_unaligned()) },
             _ => self.copy_any(to),
         }
     }
 
-    /// Copies all bytes to the beginning of `to`, if it has room for them. `false`: it has not.
+    /// Copies all bytes to the beginning of `to` and returns `true`, or returns `false` if `to` is
+    /// shorter.
     #[inline(always)]
     pub fn copy_if_it_fits(&self, to: BytesMut<'_>) -> bool {
         if self.len > to.len {
@@ -111,9 +114,10 @@ impl<'a> Bytes<'a> {
         true
     }
 
-    /// As [`copy_to`](Self::copy_to), to memory that another processor has read last: much of it is written by the processor's
-    /// string instruction, which need not fetch lines that it overwrites. The C library takes that for some alignments only, and
-    /// where it is slow by itself neither does this.
+    /// [`copy_to`](Self::copy_to) for memory that another processor has read last. Long copies use
+    /// the processor's string instruction, which does not fetch the lines that it overwrites. The C
+    /// library uses this instruction only for some alignments. Where the instruction itself is slow
+    /// (`long::is_slow`), vectors copy instead.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -127,8 +131,8 @@ impl<'a> Bytes<'a> {
         unsafe { long::copy(self.ptr, to.ptr, self.len) }
     }
 
-    /// As [`copy_to`](Self::copy_to), much of it by the processor's vectors instead of its string instruction, which is slower to
-    /// read what a near processor has just written.
+    /// [`copy_to`](Self::copy_to) with vectors in place of the string instruction for long copies:
+    /// the string instruction is slower at reading data that a near processor has just written.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -148,14 +152,16 @@ impl<'a> Bytes<'a> {
             // SAFETY: both views are mapped for their lifetimes and equally long.
             return unsafe { long::copy(self.ptr, to.ptr, self.len) };
         }
-        // SAFETY: both views are mapped for their lifetimes and equally long. `copy` and not `copy_nonoverlapping`:
-        // a program may send from and receive into overlapping memory, which is its error, not ours.
+        // SAFETY: both views are mapped for their lifetimes and equally long. `copy` and not
+        // `copy_nonoverlapping`: an erroneous program may send from and receive into overlapping
+        // memory.
         unsafe { std::ptr::copy(self.ptr, to.ptr, self.len) }
     }
 
-    /// Copies all bytes to `to` with stores that do not fetch the lines they write into the cache, on processors that
-    /// have such. They are *not ordered* with later stores, not even with a release store: who publishes the bytes to
-    /// another thread must order them first, by [`store_fence`]. The ring does so for what is copied in its `fill` closures.
+    /// Copies all bytes to `to` with stores that do not fetch the written lines into the cache, on
+    /// processors that have such stores. They are *not ordered* with later stores, not even with a
+    /// release store: call [`store_fence`] before publishing the bytes to another thread. The ring
+    /// does so for the data that its `fill` closures copy.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -166,8 +172,8 @@ impl<'a> Bytes<'a> {
         unsafe { vectors::copy(self.ptr, to.ptr, self.len, CopyKind::Streaming) }
     }
 
-    /// Copies all bytes to `to` past the caches, as [`copy_to_streaming`](Self::copy_to_streaming), but in order: what is stored
-    /// later is seen later.
+    /// [`copy_to_streaming`](Self::copy_to_streaming), followed by [`store_fence`]: later stores
+    /// become visible after the copied bytes.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -176,7 +182,7 @@ impl<'a> Bytes<'a> {
         store_fence();
     }
 
-    /// Copies all bytes to `to` in this way.
+    /// Copies all bytes to `to` in the manner of `kind`.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -199,7 +205,8 @@ impl<'a> Bytes<'a> {
     pub fn append_to(&self, to: &mut Vec<u8>) {
         to.reserve(self.len);
         let before = to.len();
-        // SAFETY: the vector has room for `len` more bytes, and they are all written before they count.
+        // SAFETY: the vector has room for `len` more bytes; all are written before `set_len` adds
+        // them.
         unsafe {
             self.copy_to(BytesMut::from_raw(to.as_mut_ptr().add(before), self.len));
             to.set_len(before + self.len);
@@ -211,32 +218,32 @@ impl<'a> BytesMut<'a> {
     /// A view of `len` bytes at `ptr`.
     ///
     /// # Safety
-    /// The bytes must be writable for all of `'a` (`ptr` may be anything if `len` is 0), and no `&` or `&mut` of
-    /// Rust code may point there meanwhile.
+    /// The bytes must be writable for all of `'a` (`ptr` may be anything if `len` is 0), and no `&`
+    /// or `&mut` may refer to them meanwhile.
     #[inline]
     pub const unsafe fn from_raw(ptr: *mut u8, len: usize) -> Self {
         BytesMut { ptr, len, _lent: PhantomData }
     }
 
-    /// Where the bytes begin.
+    /// The address of the first byte.
     #[inline]
     pub const fn as_mut_ptr(&mut self) -> *mut u8 {
         self.ptr
     }
 
-    /// The number of bytes.
+    /// The length in bytes.
     #[inline]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the view has no bytes.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The same bytes for a shorter time.
+    /// The same view for a shorter lifetime.
     #[inline]
     pub const fn reborrow(&mut self) -> BytesMut<'_> {
         BytesMut { ptr: self.ptr, len: self.len, _lent: PhantomData }
@@ -245,7 +252,7 @@ impl<'a> BytesMut<'a> {
     /// The `len` bytes from `offset` on.
     ///
     /// # Panics
-    /// If they do not lie inside.
+    /// If the range does not lie inside the view.
     #[inline(always)]
     pub fn slice(&mut self, offset: usize, len: usize) -> BytesMut<'_> {
         if offset > self.len || len > self.len - offset {
@@ -254,10 +261,10 @@ impl<'a> BytesMut<'a> {
         BytesMut { ptr: self.ptr.wrapping_add(offset), len, _lent: PhantomData }
     }
 
-    /// As [`BytesMut::slice`], for all the time of the whole.
+    /// [`BytesMut::slice`] that consumes the view and keeps its lifetime.
     ///
     /// # Panics
-    /// If they do not lie inside.
+    /// If the range does not lie inside the view.
     #[inline]
     pub fn into_slice(self, offset: usize, len: usize) -> BytesMut<'a> {
         if offset > self.len || len > self.len - offset {
@@ -266,7 +273,7 @@ impl<'a> BytesMut<'a> {
         BytesMut { ptr: self.ptr.wrapping_add(offset), len, _lent: PhantomData }
     }
 
-    /// The same bytes, to read.
+    /// A readable view of the same bytes.
     #[inline]
     pub const fn as_bytes(&self) -> Bytes<'_> {
         Bytes { ptr: self.ptr, len: self.len, _lent: PhantomData }
@@ -340,11 +347,11 @@ mod tests {
         // SAFETY: the vector is not used otherwise while these views are.
         unsafe { Bytes::from_raw(at, long).copy_to(BytesMut::from_raw(at.add(100), long)) };
         assert_eq!(both[100..100 + long], from[..long]);
-        // As much where the string instruction would be slow.
+        // Likewise at alignments for which the string instruction is slow.
         for (behind, len) in [(16, long), (63, long), (16, 2048), (1, 2049)] {
             let mut both = from.clone();
             let at = both.as_mut_ptr();
-            // SAFETY: as above.
+            // SAFETY: the vector is not used otherwise while these views are.
             unsafe { Bytes::from_raw(at, len).copy_to(BytesMut::from_raw(at.add(behind), len)) };
             assert_eq!(both[behind..behind + len], from[..len]);
         }
@@ -358,7 +365,7 @@ mod tests {
         let start = to.as_ptr().addr();
         for behind in [0, 1, 8, 16, 40, 63, 64, PAGE - 16] {
             for (source, len) in [(0, 2047), (5, 2048), (16, 2 * PAGE + 3), (64, 9001)] {
-                // So many bytes behind the source, modulo a page.
+                // The destination begins `behind` bytes after the source, modulo a page.
                 let source_address = from.as_ptr().addr() + source;
                 let place = (source_address + behind).wrapping_sub(start) % PAGE;
                 let hindered = len >= 2048 && (1..64).contains(&behind);

@@ -1,25 +1,26 @@
-//! Time: the wall of the node, and ticks for short waits.
+//! Time: the clock of the node, and processor ticks for short waits.
 //!
-//! [`now_ns`] is the kernel's monotonic clock, which reads the same counter without a system call and with the
-//! kernel's own calibration. [`ticks`] is the bare counter: cheaper, and good for waits of nanoseconds to
-//! milliseconds, where neither a rate that is off by a percent nor a processor whose counter stands still while it
-//! sleeps does harm. Compare ticks only by `wrapping_sub`: a counter that jumps back then ends the wait early.
+//! [`now_ns`] is the kernel's monotonic clock, which reads the processor's counter without a system
+//! call and with the kernel's calibration. [`ticks`] is the bare counter: cheaper, and good for
+//! waits of nanoseconds to milliseconds, where an error of a percent does no harm, nor a counter
+//! that stands still while its processor sleeps. Compare ticks only by `wrapping_sub`: a counter
+//! that jumps back then ends the wait early.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Nanoseconds since some moment that is the same for all processes of the node (CLOCK_MONOTONIC).
+/// CLOCK_MONOTONIC in nanoseconds: all processes of the node have the same start.
 #[inline]
 pub fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The time of day where this machine is, to the millisecond, as `2026-11-26 07:20:15.042`.
+/// The local time of day to the millisecond, as `2026-11-26 07:20:15.042`.
 pub fn local_time() -> String {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     let seconds: libc::time_t = now.tv_sec;
     let mut parts = std::mem::MaybeUninit::<libc::tm>::zeroed();
-    // SAFETY: localtime_r(3) reads one number and writes one structure, in which zero is a value as well.
+    // SAFETY: localtime_r(3) reads one number and writes one structure, for which zeros are valid.
     let parts = unsafe {
         libc::localtime_r(&raw const seconds, parts.as_mut_ptr());
         parts.assume_init()
@@ -36,16 +37,16 @@ pub fn local_time() -> String {
     )
 }
 
-/// The processor's time counter (or nanoseconds, where there is none).
+/// The processor's time counter, or nanoseconds on processors without a readable counter.
 #[inline(always)]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: reads a counter. Every x86-64 processor has it, and Linux lets users read it.
+    // SAFETY: every x86-64 processor has this counter, and Linux lets users read it.
     unsafe {
         std::arch::x86_64::_rdtsc()
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: reads a counter that Linux lets users read.
+    // SAFETY: Linux lets users read this counter.
     unsafe {
         let ticks: u64;
         std::arch::asm!("mrs {0}, cntvct_el0", out(reg) ticks, options(nostack, nomem, preserves_flags));
@@ -55,40 +56,41 @@ pub fn ticks() -> u64 {
     now_ns()
 }
 
-/// Lets a few ticks pass between two looks at a word that another processor is about to write. Looks that follow each other
-/// faster take the line away from its writer, and with a pause instruction in between they find the word later
-/// (`docs/adr/0004-short-collectives-on-distant-cores.md`).
+/// Waits `count` ticks between two polls of a word that another processor is about to write. Faster
+/// polls take the line away from its writer, and with a pause instruction in between a poll finds
+/// the word later (`docs/adr/0004-short-collectives-on-distant-cores.md`).
 #[inline(always)]
 pub fn pass_ticks(count: u64) {
     pass_ticks_from(ticks(), count);
 }
 
-/// As [`pass_ticks`], for the ticks that follow upon `start`.
+/// [`pass_ticks`], counted from `start`.
 #[inline(always)]
 pub fn pass_ticks_from(start: u64, count: u64) {
     while ticks().wrapping_sub(start) < count {}
 }
 
-/// Passes the time to the next look at a word that another processor is about to write, and that somebody has nothing else to do
-/// than to wait for: until the last look is over, and as long as it takes to read the counter, on x86-64 10 to 20 ns. So no
-/// look stands behind others that were begun before the word was written, as in a loop of looks alone.
+/// Waits between two polls of a word that another processor is about to write, for a caller that
+/// has nothing else to do: until the last poll has its value, and for one read of the counter, 10
+/// to 20 ns on x86-64. So no poll queues behind polls that began before the word was written, as in
+/// a loop of bare polls.
 #[inline(always)]
 pub fn pass_moment() {
     crate::hint::await_loads();
     std::hint::black_box(ticks());
 }
 
-/// How many ticks pass in `ns` nanoseconds, within about a percent. The first call takes 10 us to measure.
+/// Converts nanoseconds to ticks, within about a percent. The first call measures for 10 us.
 pub fn ticks_of_ns(ns: u64) -> u64 {
     ((ns as u128 * ticks_per_2_20_ns() as u128) >> 20) as u64
 }
 
-/// How many nanoseconds pass in `ticks` ticks, within about a percent.
+/// Converts ticks to nanoseconds, within about a percent.
 pub fn ns_of_ticks(ticks: u64) -> u64 {
     (((ticks as u128) << 20) / ticks_per_2_20_ns() as u128) as u64
 }
 
-/// A property of the machine, so the same for everybody in the process; 0: not measured yet.
+/// The measured rate, a property of the machine; 0 before the first measurement.
 static TICKS_PER_2_20_NS: AtomicU64 = AtomicU64::new(0);
 
 fn ticks_per_2_20_ns() -> u64 {
@@ -98,8 +100,8 @@ fn ticks_per_2_20_ns() -> u64 {
     }
 }
 
-/// Measures how fast the counter counts, which takes 10 us. A process that was moved to another machine does it anew. Returns the
-/// ticks of 2^20 ns.
+/// Measures the rate of the counter for 10 us and returns the ticks of 2^20 ns. A process that was
+/// moved to another machine must call it again.
 pub fn measure_again() -> u64 {
     const MEASURE_NS: u64 = 10_000;
     let (start_ns, start) = (now_ns(), ticks());
@@ -113,7 +115,8 @@ pub fn measure_again() -> u64 {
     }
 }
 
-/// Seconds of the system's monotonic clock, which all processes of a node share (MPI_Wtime, MPI-5.0 section 9.6).
+/// CLOCK_MONOTONIC in seconds, the same for all processes of a node (MPI_Wtime, MPI-5.0 section
+/// 9.6).
 #[inline]
 pub fn node_seconds() -> f64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -129,7 +132,7 @@ mod tests {
         let (ns, start) = (now_ns(), ticks());
         while now_ns() - ns < 2_000_000 {}
         let measured = ns_of_ticks(ticks().wrapping_sub(start));
-        // The machine may stop us between two reads, so only a broken rate is an error.
+        // The kernel may suspend this thread between two reads, so only a broken rate is an error.
         assert!((1_000_000..1_000_000_000).contains(&measured), "{measured} ns");
         let there_and_back = ns_of_ticks(ticks_of_ns(1_000_000));
         assert!((999_000..=1_001_000).contains(&there_and_back), "{there_and_back} ns");

@@ -1,13 +1,10 @@
-//! Which processors this process may use.
+//! The processors that this process may use.
 
 use std::io;
 
 /// The numbers of the processors on which the calling thread may run (sched_getaffinity(2)).
-///
-/// # Errors
-/// What the kernel says.
 pub fn allowed() -> io::Result<Vec<usize>> {
-    // The kernel refuses a set smaller than its own, and tells nobody how large that is.
+    // The kernel refuses a set smaller than its own, and does not report that size.
     let mut words = 16;
     loop {
         let mut set = vec![0u64; words];
@@ -25,35 +22,35 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     }
 }
 
-/// How many processors' worth of time this process may use: those of [`allowed`], or fewer if its control group
-/// (version 1 or 2) has a quota. At least 1.
+/// The number of processors whose time this process may use: those of [`allowed`], or fewer if its
+/// control group (version 1 or 2) has a quota. At least 1.
 pub fn usable() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// How often the kernel has taken the processor from the calling thread to run another one (proc_pid_status(5)); `None` if it does
-/// not say.
+/// How often the kernel has taken the processor from the calling thread to run another one
+/// (proc_pid_status(5)); `None` if the kernel does not report it.
 pub fn preemptions() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:")?.trim().parse().ok())
 }
 
-/// A core: processors that share its arithmetic and its first caches.
+/// A core: processors that share execution units and first-level caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Core {
-    /// The package (socket) that it lies in.
+    /// The package (socket) number.
     pub package: usize,
-    /// The number of the node of memory (NUMA) that it is near to.
+    /// The number of the nearest NUMA node.
     pub numa: usize,
-    /// The numbers of its processors on which we may run, in order.
+    /// The processors of this core on which the calling thread may run, in ascending order.
     pub cpus: Vec<usize>,
 }
 
-/// The cores on which the calling thread may run, if processes may be bound to some of them: a seccomp profile can forbid both the
-/// question and the binding.
+/// The cores on which the calling thread may run, after a check that the thread may be bound: a
+/// seccomp profile can forbid both system calls.
 ///
 /// # Errors
-/// Which of the two the kernel refuses, and what it says.
+/// The kernel's error, with the name of the refused system call.
 pub fn bindable_cores() -> io::Result<Vec<Core>> {
     let named = |call| move |error: io::Error| io::Error::new(error.kind(), format!("{call}: {error}"));
     let cores = cores().map_err(named("sched_getaffinity"))?;
@@ -63,10 +60,10 @@ pub fn bindable_cores() -> io::Result<Vec<Core>> {
     Ok(cores)
 }
 
-/// The cores on which the calling thread may run, package by package.
+/// The cores on which the calling thread may run, sorted by package.
 ///
 /// # Errors
-/// As [`allowed`]. What the kernel does not tell about cores is no error: each processor then is a core.
+/// As [`allowed`]. Without topology files in sysfs each processor counts as a core.
 pub fn cores() -> io::Result<Vec<Core>> {
     let mut cores = cores_of(&allowed()?, |cpu, name| {
         std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}")).ok()
@@ -79,7 +76,7 @@ pub fn cores() -> io::Result<Vec<Core>> {
     Ok(cores)
 }
 
-/// The nodes of memory, and the processors of each; empty if the kernel does not say.
+/// The NUMA nodes and the processors of each; empty if sysfs has none.
 fn numa_nodes() -> Vec<(usize, Vec<usize>)> {
     let Ok(entries) = std::fs::read_dir("/sys/devices/system/node") else { return Vec::new() };
     let of_entry = |entry: std::fs::DirEntry| {
@@ -89,7 +86,8 @@ fn numa_nodes() -> Vec<(usize, Vec<usize>)> {
     entries.flatten().filter_map(of_entry).collect()
 }
 
-/// Groups processors by what `read` tells of them: the files of sysfs, of which one core is asked once.
+/// Groups processors into cores. `read` returns a topology file of a processor; it is called for
+/// one processor of each core.
 fn cores_of(allowed: &[usize], read: impl Fn(usize, &str) -> Option<String>) -> Vec<Core> {
     let mut cores: Vec<Core> = Vec::new();
     let mut done = std::collections::BTreeSet::new();
@@ -105,7 +103,7 @@ fn cores_of(allowed: &[usize], read: impl Fn(usize, &str) -> Option<String>) -> 
             cpus.push(cpu);
         }
         cpus.sort_unstable();
-        // Machines without packages say -1.
+        // Machines without packages have -1 in this file.
         let package = read(cpu, "physical_package_id").and_then(|id| id.trim().parse().ok()).unwrap_or(0);
         cores.push(Core { package, numa: 0, cpus });
     }
@@ -122,10 +120,10 @@ fn numbers(list: &str) -> Vec<usize> {
     list.split(',').filter_map(range).flatten().collect()
 }
 
-/// Binds the calling thread, and those it starts later, to one processor.
+/// Binds the calling thread, and threads that it starts later, to one processor.
 ///
 /// # Errors
-/// `InvalidInput` if there is no such processor or it is not ours to use.
+/// `InvalidInput` if there is no such processor or this process may not use it.
 pub fn set_cpu(cpu: usize) -> io::Result<()> {
     let mut set = Vec::new();
     add(&mut set, cpu);
@@ -133,7 +131,7 @@ pub fn set_cpu(cpu: usize) -> io::Result<()> {
         .map_err(|error| io::Error::new(error.kind(), format!("cannot bind to processor {cpu}: {error}")))
 }
 
-/// Puts a processor into a set: bit `n % 64` of word `n / 64` is processor `n`.
+/// Adds a processor to a set: bit `n % 64` of word `n / 64` is processor `n`.
 fn add(set: &mut Vec<u64>, cpu: usize) {
     if set.len() <= cpu / 64 {
         set.resize(cpu / 64 + 1, 0);
@@ -141,9 +139,8 @@ fn add(set: &mut Vec<u64>, cpu: usize) {
     set[cpu / 64] |= 1 << (cpu % 64);
 }
 
-/// Binds the calling thread to a set of processors (sched_setaffinity(2)).
 fn bind(set: &[u64]) -> io::Result<()> {
-    // SAFETY: the kernel reads so many bytes from `set`.
+    // SAFETY: the kernel reads `size_of_val(set)` bytes from `set`.
     let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(set), set.as_ptr()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -168,7 +165,7 @@ mod tests {
 
     #[test]
     fn processors_are_grouped_by_core_and_package() {
-        // Two packages of two cores of two processors, numbered as the kernel likes to.
+        // Two packages of two cores of two processors, in the numbering that the kernel uses.
         let read = |cpu: usize, name: &str| match name {
             "core_cpus_list" => Some(format!("{},{}\n", cpu % 4, cpu % 4 + 4)),
             "physical_package_id" => Some(format!("{}\n", cpu % 2)),

@@ -1,5 +1,5 @@
-//! Descriptors of the library's in a process that is not its own: a program may close them behind its back, as code does that
-//! closes all descriptors from 3 on, and may get their numbers for files of its own.
+//! Descriptors that the library opens in the user's process. The program may close them, as code
+//! that closes all descriptors from 3 on does, and may then get their numbers for its own files.
 
 use rustix::fs::fstat;
 use std::io;
@@ -7,7 +7,8 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 
-/// A descriptor of which it is known what it was when it was taken. What has its number since is left alone, at its end, too.
+/// A descriptor with the identity of its file. If the program has closed it and another file has
+/// its number, that file is left alone, also on drop.
 #[derive(Debug)]
 pub struct Descriptor {
     fd: ManuallyDrop<OwnedFd>,
@@ -15,30 +16,26 @@ pub struct Descriptor {
     identity: (u64, u64),
 }
 
-/// The program has closed a descriptor of the library's.
+/// The error: the program has closed a descriptor of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("descriptor {number}, which is {what}, was closed by the program")]
 pub struct Closed {
-    /// Its number.
     pub number: RawFd,
-    /// What it was: "OxMPI's control socket".
+    /// The purpose of the descriptor, as "OxMPI's control socket".
     pub what: &'static str,
 }
 
 impl Descriptor {
-    /// Takes a descriptor that is open.
-    ///
-    /// # Errors
-    /// What fstat(2) says.
+    /// Takes an open descriptor and reads its identity by fstat(2).
     pub fn new(fd: OwnedFd) -> io::Result<Descriptor> {
         let identity = identity_of(fd.as_fd())?;
         Ok(Descriptor { fd: ManuallyDrop::new(fd), identity })
     }
 
-    /// The descriptor, if it is still what it was. One system call.
+    /// The descriptor, after a check by one system call that it is still the same file.
     ///
     /// # Errors
-    /// The program has closed `what` it is.
+    /// The program has closed the descriptor; `what` names its purpose in the message.
     pub fn get(&self, what: &'static str) -> Result<BorrowedFd<'_>, Closed> {
         match identity_of(self.fd.as_fd()) {
             Ok(identity) if identity == self.identity => Ok(self.fd.as_fd()),
@@ -48,8 +45,9 @@ impl Descriptor {
 }
 
 impl Descriptor {
-    /// The process was restored from an image, and with it the descriptor, which has another identity since. If it is open and
-    /// `is_it` says that it is what belongs here, it is taken for this one again. Whether it is open as this one now.
+    /// After the process was restored from an image the file has another identity. If the number is
+    /// open and `is_it` accepts the file, the descriptor takes the new identity. Returns whether
+    /// the descriptor is valid now.
     pub fn adopt(&mut self, is_it: impl FnOnce(BorrowedFd<'_>) -> bool) -> bool {
         match identity_of(self.fd.as_fd()) {
             Ok(identity) if identity == self.identity => true,
@@ -62,7 +60,8 @@ impl Descriptor {
     }
 }
 
-/// The descriptor as it was: for system calls that do no harm to what may have its number, as those of sockets fail on files.
+/// The descriptor without a check, for system calls that do no harm to another file with its
+/// number: calls for sockets fail on files.
 impl Deref for Descriptor {
     type Target = OwnedFd;
 
@@ -80,7 +79,8 @@ fn identity_of(fd: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
 impl Drop for Descriptor {
     fn drop(&mut self) {
         if self.get("").is_ok() {
-            // SAFETY: it is not used again; and it is ours, or the program has put what is the same in its place.
+            // SAFETY: `fd` is not used again, and its number still refers to the file that it was
+            // opened for.
             unsafe { ManuallyDrop::drop(&mut self.fd) };
         }
     }
@@ -92,10 +92,11 @@ mod tests {
     use crate::fdpass;
 
     #[test]
-    fn what_was_restored_is_adopted_if_it_is_of_the_same_kind() {
+    fn a_restored_descriptor_is_adopted_if_it_is_of_the_same_kind() {
         let (a, b) = fdpass::pair().unwrap();
         let mut ours = Descriptor::new(a).unwrap();
-        // SAFETY: both are open; the number is ours, and what it named is closed by this.
+        // SAFETY: both descriptors are open and owned here; dup2(2) replaces the file of the first
+        // one.
         unsafe { libc::dup2(b.as_raw_fd(), ours.fd.as_raw_fd()) };
         assert!(ours.get("a socket").is_err());
         assert!(!ours.adopt(|_| false) && ours.get("a socket").is_err());
@@ -104,20 +105,20 @@ mod tests {
     }
 
     #[test]
-    fn what_has_taken_the_number_is_left_alone() {
+    fn another_file_with_the_same_number_is_left_alone() {
         let (a, b) = fdpass::pair().unwrap();
         let ours = Descriptor::new(a).unwrap();
         assert!(ours.get("a socket").is_ok());
-        // SAFETY: as a program does it; the descriptor is not closed again.
+        // SAFETY: closes the number as a program would; the descriptor is not closed again.
         unsafe { libc::close(ours.fd.as_raw_fd()) };
         let closed = ours.get("a socket").unwrap_err();
         assert_eq!(closed.number, ours.fd.as_raw_fd());
         assert!(closed.to_string().contains("a socket, was closed by the program"));
-        // SAFETY: `b` is open; the number is free, so that nothing is closed by this.
+        // SAFETY: `b` is open; the number is free, so dup2(2) closes nothing.
         let other = unsafe { libc::dup2(b.as_raw_fd(), closed.number) };
         assert_eq!((other, ours.get("a socket").unwrap_err()), (closed.number, closed));
         drop(ours);
-        // SAFETY: fcntl(2) only asks; then the copy is closed, which nobody else owns.
+        // SAFETY: F_GETFD only reads; close(2) then ends the copy, which only this test owns.
         unsafe {
             assert!(libc::fcntl(other, libc::F_GETFD) >= 0, "it was closed");
             libc::close(other);

@@ -1,7 +1,7 @@
-//! A datagram and perhaps a file descriptor, over a Unix socket (unix(7), SCM_RIGHTS).
+//! Datagrams, each with an optional file descriptor, over a Unix socket (unix(7), SCM_RIGHTS).
 //!
-//! The launcher and the ranks of a node talk over SOCK_SEQPACKET pairs: a message arrives whole or not at all, in
-//! order, and the end of the other side is seen.
+//! The launcher and the ranks of a node talk over SOCK_SEQPACKET pairs: a message arrives whole or
+//! not at all and in order, and each side sees the end of the other.
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -16,38 +16,36 @@ use std::{
 /// The longest datagram in bytes.
 pub const DATAGRAM_MAX: usize = 4096;
 
-/// Two connected sockets, close-on-exec.
-///
-/// # Errors
-/// What socketpair(2) says.
+/// Creates two connected sockets, close-on-exec (socketpair(2)).
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Whether a descriptor is such a socket.
+/// Whether a descriptor is a Unix socket of type SOCK_SEQPACKET, as [`pair`] creates.
 pub fn is_one(fd: impl AsFd) -> bool {
     sockopt::socket_domain(&fd) == Ok(AddressFamily::UNIX)
         && sockopt::socket_type(&fd) == Ok(SocketType::SEQPACKET)
 }
 
-/// Whether the other side has not read yet all that was sent.
+/// Whether the other side has unread datagrams.
 ///
 /// # Errors
-/// What ioctl(2) says.
+/// The kernel's error, as for a descriptor that is no socket.
 pub fn has_unread(socket: impl AsFd) -> io::Result<bool> {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: the kernel writes a number to `bytes`, which lives during the call (unix(7): of local sockets it counts what the other
-    // side has not read).
+    // SAFETY: the kernel writes a number to `bytes`, which lives during the call. For Unix sockets
+    // TIOCOUTQ counts the bytes that the other side has not read (unix(7)).
     let failed =
         unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, std::ptr::from_mut(&mut bytes)) };
     if failed < 0 { Err(io::Error::last_os_error()) } else { Ok(bytes > 0) }
 }
 
-/// Sends `bytes`, and `fd` with it. Waits for room unless the socket is nonblocking; does not raise SIGPIPE.
+/// Sends `bytes`, and `fd` with them. Waits for room unless the socket is nonblocking; does not
+/// raise SIGPIPE.
 ///
 /// # Errors
-/// `InvalidInput` if `bytes` is empty (which would read as the end) or longer than [`DATAGRAM_MAX`]; else what
-/// sendmsg(2) says: `WouldBlock`, `BrokenPipe`.
+/// `InvalidInput` if `bytes` is empty (a length of 0 means the end) or longer than
+/// [`DATAGRAM_MAX`]; else the error of sendmsg(2): `WouldBlock`, `BrokenPipe`.
 pub fn send(socket: impl AsFd, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
     if bytes.is_empty() || bytes.len() > DATAGRAM_MAX {
         let text = format!("a datagram of {} bytes: it must have 1 to {DATAGRAM_MAX}", bytes.len());
@@ -69,19 +67,22 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::
     }
 }
 
-/// Receives a datagram to `bytes`: its length, 0 at the end of the other side, and the descriptor that came with it
-/// (close-on-exec).
+/// Receives a datagram into `bytes`. Returns its length (0 if the other side has ended) and the
+/// descriptor that came with it (close-on-exec).
 ///
 /// # Errors
-/// `InvalidData` if the datagram is longer than `bytes`; else what recvmsg(2) says, such as `WouldBlock`.
+/// `InvalidData` if the datagram is longer than `bytes`; else the error of recvmsg(2), such as
+/// `WouldBlock`.
 pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-    // Room for some more descriptors than we want: the surplus is closed at once instead of being left open.
+    // Room for more descriptors than one: surplus descriptors are closed below instead of staying
+    // open.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let capacity = bytes.len();
     let received = loop {
         match recvmsg(&socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-            // The other side has ended with messages unread. To be told clears it: its own messages come still, then the end.
+            // ECONNRESET: the other side has ended with messages unread. The error comes once; then
+            // its own messages can still be received, and then the end.
             Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
             other => break other?,
         }
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_read_yet_is_known() {
+    fn unread_datagrams_are_known() {
         let (a, b) = pair().unwrap();
         let (file, mut bytes) = (std::fs::File::open("/dev/null").unwrap(), [0; 8]);
         assert!(is_one(&a) && !is_one(&file) && has_unread(&file).is_err());
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn datagrams_that_do_not_fit_are_refused() {
         let (a, b) = pair().unwrap();
         assert_eq!(send(&a, b"", None).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         assert_eq!(send(&a, &[0; DATAGRAM_MAX + 1], None).unwrap_err().kind(), io::ErrorKind::InvalidInput);

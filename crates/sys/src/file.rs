@@ -1,23 +1,21 @@
-//! Files: reading and writing at a place from and to memory that somebody else may touch meanwhile, and locks on ranges
-//! of bytes.
+//! Files: reads and writes at an offset, from and to memory that other threads may write at the
+//! same time, and locks on ranges of bytes.
 //!
-//! Each function makes one call of the kernel (again if a signal interrupts it), which may transfer less than it was asked
-//! for; going on is for whoever knows why.
+//! Each function makes one system call (again if a signal interrupts it), which may transfer fewer
+//! bytes than requested. The caller decides whether to continue.
 
 use crate::bytes::{Bytes, BytesMut};
 use rustix::fs::FallocateFlags;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-/// The kernel transfers at most so many bytes in a call.
+/// The most bytes that the kernel transfers in one call.
 pub const LONGEST_TRANSFER: usize = 0x7fff_f000;
 
-/// A place in a file as the kernel wants it.
-fn place(offset: u64) -> io::Result<libc::off_t> {
+fn to_off_t(offset: u64) -> io::Result<libc::off_t> {
     libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))
 }
 
-/// Makes a call until no signal interrupts it.
 fn until_done(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     loop {
         let result = call();
@@ -31,38 +29,33 @@ fn until_done(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     }
 }
 
-/// Reads from byte `offset` of the file on, as much as comes at once; 0 at the end of the file.
-///
-/// # Errors
-/// The kernel's.
+/// Reads from byte `offset` of the file on (pread(2)). Returns the number of bytes; 0 at the end of
+/// the file.
 pub fn read_at(file: BorrowedFd<'_>, mut to: BytesMut<'_>, offset: u64) -> io::Result<usize> {
-    let (offset, len) = (place(offset)?, to.len().min(LONGEST_TRANSFER));
+    let (offset, len) = (to_off_t(offset)?, to.len().min(LONGEST_TRANSFER));
     // SAFETY: `to` is writable for `len` bytes.
     until_done(|| unsafe { libc::pread(file.as_raw_fd(), to.as_mut_ptr().cast(), len, offset) })
 }
 
-/// Writes from byte `offset` of the file on, as much as goes at once.
-///
-/// # Errors
-/// The kernel's.
+/// Writes from byte `offset` of the file on (pwrite(2)). Returns the number of bytes.
 pub fn write_at(file: BorrowedFd<'_>, from: Bytes<'_>, offset: u64) -> io::Result<usize> {
-    let (offset, len) = (place(offset)?, from.len().min(LONGEST_TRANSFER));
+    let (offset, len) = (to_off_t(offset)?, from.len().min(LONGEST_TRANSFER));
     // SAFETY: `from` is readable for `len` bytes.
     until_done(|| unsafe { libc::pwrite(file.as_raw_fd(), from.as_ptr().cast(), len, offset) })
 }
 
-/// What a lock keeps others from.
+/// The accesses of others that a [`RangeLock`] excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
-    /// From writing: others may have the same lock.
+    /// Excludes writers: others may hold a shared lock on the same range.
     Shared,
-    /// From reading and writing.
+    /// Excludes readers and writers.
     Exclusive,
 }
 
-/// A lock on a range of bytes of a file, given up when dropped. It belongs to the open file description: it keeps out whoever
-/// has opened the file for himself, in this process too, but not other threads that use the same descriptor. The kernel
-/// gives it up when the process ends.
+/// A lock on a range of bytes of a file, released on drop and by the kernel when the process ends.
+/// It belongs to the open file description: it excludes everybody that has opened the file
+/// separately, also within this process, but not threads that use the same descriptor.
 #[derive(Debug)]
 pub struct RangeLock<'a> {
     file: BorrowedFd<'a>,
@@ -87,31 +80,32 @@ fn set_lock(
     until_done(|| unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const lock) } as isize).map(drop)
 }
 
-/// Locks `len` bytes from `start` on (all from there on if `len` is 0), waiting for those who have a lock now.
+/// Locks `len` bytes from `start` on (up to the end of the file if `len` is 0), and waits for
+/// conflicting locks.
 ///
 /// # Errors
-/// The kernel's: the file system has no locks, or the file is not open for what the lock is for.
+/// The kernel's error: the file system has no locks, or the file is not open for the access.
 pub fn lock_range(file: BorrowedFd<'_>, kind: LockKind, start: u64, len: u64) -> io::Result<RangeLock<'_>> {
-    let (start, len) = (place(start)?, place(len)?);
-    let wanted = match kind {
+    let (start, len) = (to_off_t(start)?, to_off_t(len)?);
+    let lock_type = match kind {
         LockKind::Shared => libc::F_RDLCK,
         LockKind::Exclusive => libc::F_WRLCK,
     };
-    set_lock(file, wanted, (start, len), libc::F_OFD_SETLKW)?;
+    set_lock(file, lock_type, (start, len), libc::F_OFD_SETLKW)?;
     Ok(RangeLock { file, start, len })
 }
 
 impl Drop for RangeLock<'_> {
     fn drop(&mut self) {
-        // Giving up a lock that one has does not fail.
+        // An unlock of a held range does not fail.
         let _ = set_lock(self.file, libc::F_UNLCK, (self.start, self.len), libc::F_OFD_SETLK);
     }
 }
 
-/// Makes room on the device for the first `len` bytes of a file, which becomes at least so long.
+/// Allocates the first `len` bytes of a file on its device. The file becomes at least that long.
 ///
 /// # Errors
-/// The kernel's; `Unsupported` if the file system cannot do it by itself.
+/// The kernel's error; `Unsupported` if the file system cannot allocate.
 pub fn allocate(file: impl AsFd, len: u64) -> io::Result<()> {
     loop {
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len) {
@@ -127,7 +121,7 @@ mod tests {
     use rustix::fs::{MemfdFlags, memfd_create};
 
     #[test]
-    fn bytes_come_back_and_the_end_is_told() {
+    fn bytes_come_back_and_the_end_is_reported() {
         let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
         assert_eq!(write_at(file.as_fd(), Bytes::from(&b"hello"[..]), 3).unwrap(), 5);
         let mut room = [9; 12];
@@ -141,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_keeps_out_who_has_opened_the_file_for_himself() {
+    fn a_lock_excludes_other_open_file_descriptions() {
         let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let other = std::fs::File::options().read(true).write(true).open(path).unwrap();

@@ -1,24 +1,23 @@
-//! The parts of this machine that a process may run on, as sysfs tells of them.
+//! The parts of this machine on which the calling thread may run, from sysfs.
 
 use crate::cpus;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Where the kernel tells of processors and memory.
 const SYSTEM: &str = "/sys/devices/system";
 
-/// Which processor this is.
+/// The model of a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Processor {
-    /// Who makes it, as it says itself: `AuthenticAMD`, `GenuineIntel` and so on.
+    /// The vendor as CPUID spells it: `AuthenticAMD`, `GenuineIntel` and so on.
     pub vendor: String,
-    /// Its family, with the extended one.
+    /// The family, extended family included.
     pub family: u32,
-    /// Its model, with the extended one.
+    /// The model, extended model included.
     pub model: u32,
 }
 
-/// This processor (CPUID); `None` for processors that do not say.
+/// The model of this processor (CPUID); `None` on processors other than x86-64.
 #[cfg(target_arch = "x86_64")]
 pub fn processor() -> Option<Processor> {
     use std::arch::x86_64::__cpuid;
@@ -35,34 +34,34 @@ pub fn processor() -> Option<Processor> {
     })
 }
 
-/// This processor; `None`, as processors other than x86-64 do not say.
+/// `None`: only x86-64 processors report their model.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn processor() -> Option<Processor> {
     None
 }
 
-/// A kind of part, and whether the calling thread may run on one of them only.
+/// A kind of part, such as a package or a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// What it is called: `Machine`, `Package`, `NUMANode`, `L3Cache`, `Core` and so on.
+pub struct MachinePart {
+    /// hwloc's name of the kind: `Machine`, `Package`, `NUMANode`, `L3Cache`, `Core` and so on.
     pub kind: String,
-    /// Whether all processors that the calling thread may run on belong to one of them.
+    /// Whether one part of this kind contains all processors on which the calling thread may run.
     pub is_single: bool,
 }
 
-/// All kinds of parts that the kernel tells of. Only the machine is sure to be among them.
-pub fn parts() -> Vec<Part> {
+/// All kinds of parts in sysfs. `Machine` is always present.
+pub fn parts() -> Vec<MachinePart> {
     let allowed: BTreeSet<usize> = cpus::allowed().unwrap_or_default().into_iter().collect();
     parts_in(Path::new(SYSTEM), &allowed)
 }
 
-fn parts_in(system: &Path, allowed: &BTreeSet<usize>) -> Vec<Part> {
-    let mut parts = vec![Part { kind: "Machine".to_owned(), is_single: true }];
+fn parts_in(system: &Path, allowed: &BTreeSet<usize>) -> Vec<MachinePart> {
+    let mut parts = vec![MachinePart { kind: "Machine".to_owned(), is_single: true }];
     let Some(first) = allowed.first() else { return parts };
     let mut add = |kind: &str, members: BTreeSet<usize>| {
-        // A list without the processor itself is of something else, or broken.
+        // A list without the processor itself belongs to another part, or is broken.
         if members.contains(first) && parts.iter().all(|part| part.kind != kind) {
-            parts.push(Part { kind: kind.to_owned(), is_single: allowed.is_subset(&members) });
+            parts.push(MachinePart { kind: kind.to_owned(), is_single: allowed.is_subset(&members) });
         }
     };
     let cpu = system.join(format!("cpu/cpu{first}"));
@@ -81,7 +80,8 @@ fn parts_in(system: &Path, allowed: &BTreeSet<usize>) -> Vec<Part> {
     parts
 }
 
-/// The processors that share a cache of data with this one, and itself; `None` if the kernel does not say.
+/// The processors that share a data cache with `cpu`, and `cpu` itself; `None` if sysfs does not
+/// list them.
 pub fn cache_mates(cpu: usize) -> Option<BTreeSet<usize>> {
     cache_mates_in(Path::new(SYSTEM), cpu)
 }
@@ -95,7 +95,7 @@ fn cache_mates_in(system: &Path, cpu: usize) -> Option<BTreeSet<usize>> {
     mates.contains(&cpu).then_some(mates)
 }
 
-/// The directories in `directory` whose names are `prefix` and a number, in the order of their numbers.
+/// The directories in `directory` whose names are `prefix` and a number, sorted by number.
 fn entries(directory: &Path, prefix: &str) -> Vec<std::path::PathBuf> {
     let number = |path: &Path| path.file_name()?.to_str()?.strip_prefix(prefix)?.parse::<usize>().ok();
     let all = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -104,13 +104,13 @@ fn entries(directory: &Path, prefix: &str) -> Vec<std::path::PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The numbers in a file such as `0-3,8,10-11`; none if there is no such file.
+/// The numbers in a file such as `0-3,8,10-11`; empty if there is no such file.
 fn list(file: &Path) -> BTreeSet<usize> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let range = |part: &str| {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
         let (from, to) = (from.parse::<usize>().ok()?, to.parse::<usize>().ok()?);
-        // More processors than any kernel has are a broken list.
+        // No kernel supports 2^20 processors: a larger number means that the list is broken.
         (to < 1 << 20).then_some(from..=to)
     };
     text.trim().split(',').filter_map(range).flatten().collect()
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn this_machine_is_one() {
         let parts = parts();
-        assert_eq!(parts[0], Part { kind: "Machine".to_owned(), is_single: true });
+        assert_eq!(parts[0], MachinePart { kind: "Machine".to_owned(), is_single: true });
         let pu = parts.iter().find(|part| part.kind == "PU").unwrap();
         assert_eq!(pu.is_single, cpus::allowed().unwrap().len() == 1);
     }

@@ -1,11 +1,11 @@
-//! Hints to the processor, which change the speed of a program and never its meaning; and the fence that streaming
-//! stores need.
+//! Hints to the processor, which change the speed of a program and never its result; and the fence
+//! that streaming stores need.
 
-/// Says that the cache line at `at` will soon be written, so that it comes in exclusive state.
+/// Prefetches the cache line at `at` in exclusive state, for a store that follows soon.
 #[inline(always)]
 pub fn prefetch_to_write<T>(at: *const T) {
-    // SAFETY: a prefetch reads and writes nothing the program can see, and does not fault for any address.
-    // The instruction by name, because the compiler's intrinsic falls back to a prefetch for reading.
+    // SAFETY: a prefetch has no visible effect, and does not fault for any address. The instruction
+    // stands here by name because the compiler's intrinsic falls back to a prefetch for reading.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     unsafe {
         std::arch::asm!("prefetchw [{0}]", in(reg) at, options(nostack, preserves_flags, readonly));
@@ -14,10 +14,10 @@ pub fn prefetch_to_write<T>(at: *const T) {
     let _ = at;
 }
 
-/// Says that the cache line at `at` will soon be read.
+/// Prefetches the cache line at `at` for a load that follows soon.
 #[inline(always)]
 pub fn prefetch_to_read<T>(at: *const T) {
-    // SAFETY: as above.
+    // SAFETY: a prefetch has no visible effect, and does not fault for any address.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
@@ -26,25 +26,26 @@ pub fn prefetch_to_read<T>(at: *const T) {
     let _ = at;
 }
 
-/// Waits until everything that was loaded before is there. Does nothing on processors other than x86-64 and AArch64.
+/// Waits until all earlier loads have their values. Does nothing on processors other than x86-64
+/// and AArch64.
 #[inline(always)]
 pub fn await_loads() {
-    // SAFETY: every x86-64 processor has the instruction; it touches nothing.
+    // SAFETY: every x86-64 processor has the instruction; it accesses no memory.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     unsafe {
         std::arch::x86_64::_mm_lfence();
     }
-    // SAFETY: as above, of every AArch64 processor.
+    // SAFETY: every AArch64 processor has the instruction; it accesses no memory.
     #[cfg(all(target_arch = "aarch64", not(loom)))]
     unsafe {
         std::arch::asm!("dmb ishld", options(nostack, preserves_flags));
     }
 }
 
-/// Orders all streaming stores of this thread before its later stores. Plain stores need no such thing.
+/// Orders all streaming stores of this thread before its later stores. Plain stores do not need it.
 #[inline(always)]
 pub fn store_fence() {
-    // SAFETY: every x86-64 processor has the instruction; it touches nothing.
+    // SAFETY: every x86-64 processor has the instruction; it accesses no memory.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     unsafe {
         std::arch::x86_64::_mm_sfence();

@@ -1,4 +1,4 @@
-//! Who this host is.
+//! The name and the identity of this host.
 
 /// The host's name, as uname(2) knows it.
 pub fn name() -> String {
@@ -10,8 +10,8 @@ pub fn kernel_release() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
-/// A number that processes of the same running kernel have in common, and those of others not: from the kernel's boot
-/// identifier, or from the host's name where that cannot be read.
+/// A number that all processes of one running kernel have in common, and that differs between
+/// kernels: the kernel's boot identifier, or a hash of the host name if that cannot be read.
 pub fn identity() -> u64 {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
     let digits: String = boot.iter().flat_map(|id| id.chars()).filter(char::is_ascii_hexdigit).collect();
@@ -21,7 +21,7 @@ pub fn identity() -> u64 {
     }
 }
 
-/// The hash of Fowler, Noll and Vo: the same number in every process, whatever it was compiled with.
+/// The hash of Fowler, Noll and Vo: the same number in every process and every build.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -1,15 +1,15 @@
-//! The kernel, and plain tools on memory: what every crate above may use, with its `unsafe`.
+//! The kernel's interfaces and plain tools on memory, for every crate above, with their `unsafe`.
 //!
-//! Each module wraps one thing of the kernel, the processor or the C library behind safe functions, and says what can go wrong.
-//! Nothing here knows a message or what lies where in memory that processes share: that is in `oxmpi_shm`. There is no policy in
-//! either.
+//! Each module wraps one interface of the kernel, the processor or the C library behind safe
+//! functions, and documents their errors. Messages and the layout of shared memory are in
+//! `oxmpi_shm`. This crate has no policy.
 //!
 //! Memory:
 //!
-//! - [`bytes`]: views of memory that somebody else may write meanwhile, and how they are copied,
-//! - [`memory`]: memory that many read and write, and which stays mapped as long as somebody has it,
+//! - [`bytes`]: views of memory that others may write at the same time, and copies of it,
+//! - [`memory`]: shared memory, which stays mapped as long as a user of it exists,
 //! - [`line`](mod@line): a cache line of atomic words,
-//! - [`single_copy`]: one process reads another's memory; [`tracer`]: who may read this one's.
+//! - [`single_copy`]: one process reads the memory of another; [`tracer`]: which processes may.
 //!
 //! Threads and processors:
 //!
@@ -22,20 +22,23 @@
 //!
 //! Sockets and descriptors:
 //!
-//! - [`net`]: sockets between hosts; [`local`]: sockets with names that no file has; [`socket`]: what can be asked of any,
+//! - [`net`]: sockets between hosts; [`local`]: sockets with abstract names; [`socket`]: queries
+//!   for any socket,
 //! - [`poller`]: sleeping until a descriptor is ready,
 //! - [`fdpass`]: descriptors over a socket; [`parcel`]: packets with files,
-//! - [`descriptor`]: those that a program may close behind our back,
-//! - [`mod@file`], [`nameless`] (files without a name), [`stdio`] (what a command says).
+//! - [`descriptor`]: descriptors that the program may close,
+//! - [`mod@file`], [`nameless`] (files without a name), [`stdio`] (the output of a command).
 //!
 //! Processes:
 //!
-//! - [`spawn`]: starting them, and seeing that they end,
-//! - [`pending`]: signals that wait in those that stand still,
-//! - [`process_stat`], [`host`], [`library`] (where we are installed), [`foreign`] (libraries that are opened while a program runs).
+//! - [`spawn`]: starting processes, and making sure that they end,
+//! - [`pending`]: signals that wait in a stopped process,
+//! - [`process_stat`], [`host`], [`library`] (the place of the installation), [`foreign`]
+//!   (libraries that are opened at run time).
 //!
-//! The model checker loom checks [`lock`] (`RUSTFLAGS="--cfg loom" cargo test -p oxmpi-sys --release --test loom --target-dir
-//! target/loom`). Under it everything that calls the kernel is left out.
+//! The model checker loom checks [`lock`] (`RUSTFLAGS="--cfg loom" cargo test -p oxmpi-sys
+//! --release --test loom --target-dir target/loom`). Under loom everything that calls the kernel is
+//! left out.
 
 pub mod barrier;
 pub mod bytes;

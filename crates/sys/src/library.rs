@@ -1,14 +1,15 @@
-//! Where the code that runs here was loaded from.
+//! The files that the running code was loaded from.
 
 use std::ffi::{CStr, OsStr, c_char};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-/// The file that this code lies in: a shared library, or the program itself. `None` if the loader does not know.
+/// The file of this code: a shared library, or the program itself. `None` if the loader does not
+/// know it.
 pub fn file() -> Option<PathBuf> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
-    // SAFETY: any address may be asked for; the loader fills `info` if it answers with anything but 0.
+    // SAFETY: dladdr(3) takes any address; it fills `info` if its result is not 0.
     let name = unsafe {
         if libc::dladdr((file as fn() -> Option<PathBuf>) as *const libc::c_void, info.as_mut_ptr()) == 0 {
             return None;
@@ -18,29 +19,27 @@ pub fn file() -> Option<PathBuf> {
     if name.is_null() {
         return None;
     }
-    // SAFETY: the loader keeps the name, which ends with a zero, as long as the file is loaded; we run in it.
+    // SAFETY: the loader keeps the name, which ends with a zero, as long as the file is loaded, and
+    // this code runs in it.
     let name = unsafe { CStr::from_ptr(name) };
     std::fs::canonicalize(OsStr::from_bytes(name.to_bytes())).ok()
 }
 
-/// The file of the running program, with links followed; also where there is no /proc.
-///
-/// # Errors
-/// What std says; without /proc the kernel's name of the program may lead nowhere.
+/// The file of the running program, links resolved; works without /proc as well.
 pub fn program() -> io::Result<PathBuf> {
     std::env::current_exe().or_else(|error| {
-        // SAFETY: getauxval(3) reads what the kernel has put behind the arguments.
+        // SAFETY: getauxval(3) reads the values that the kernel has put behind the arguments.
         let name = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const c_char;
         if name.is_null() {
             return Err(error);
         }
-        // SAFETY: the kernel has put a text there, which ends with a zero and stays.
+        // SAFETY: AT_EXECFN is the address of a string that ends with a zero and is never freed.
         let name = unsafe { CStr::from_ptr(name) };
         std::fs::canonicalize(OsStr::from_bytes(name.to_bytes())).map_err(|_| error)
     })
 }
 
-/// The directory that was installed to, if this code lies in its `lib` or `bin`.
+/// The prefix of the installation, if this code lies in its `lib` or `bin`.
 pub fn prefix() -> Option<PathBuf> {
     let file = file()?;
     let directory = file.parent()?;

@@ -1,4 +1,4 @@
-//! A cache line of atomic words: what the areas in shared memory are made of. The protocols on them are in
+//! A cache line of atomic words: the unit of all areas in shared memory. Their protocols are in
 //! `oxmpi_shm`.
 
 use crate::sync::AtomicU64;
@@ -9,21 +9,21 @@ pub const LINE_WORDS: usize = 8;
 /// Bytes in a [`Line`] of shared memory.
 pub const LINE_BYTES: usize = 64;
 
-/// One cache line. All bit patterns are valid, zero is its first state.
+/// One cache line of words. All bit patterns are valid, zero is the initial state.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Line {
-    /// Its words. The area says what each is for.
+    /// The area defines the purpose of each word.
     pub words: [AtomicU64; LINE_WORDS],
 }
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Line>() == LINE_BYTES);
 
-/// Whatever keeps an area's memory mapped: a mapping, or an allocation.
+/// Keeps the memory of an area alive: a mapping, or an allocation.
 pub type Keep = Arc<dyn Any + Send + Sync>;
 
-/// `count` lines of zeroes on the heap, for threads of one process.
+/// `count` zeroed lines on the heap, for threads of one process.
 pub fn heap_lines(count: usize) -> Arc<[Line]> {
     (0..count).map(|_| Line::default()).collect()
 }
@@ -32,33 +32,35 @@ pub fn heap_lines(count: usize) -> Arc<[Line]> {
 #[repr(C, align(64))]
 pub struct DataLine(std::cell::UnsafeCell<[u8; LINE_BYTES]>);
 
-// SAFETY: nobody makes a reference to the bytes; they are copied by pointer, as the rules of the areas allow.
+// SAFETY: no code makes a reference to the bytes; they are copied by pointer, under the rules of
+// each area.
 unsafe impl Sync for DataLine {}
 
-/// `bytes` bytes of zeroes for data on the heap, for threads of one process: a multiple of [`LINE_BYTES`].
+/// `bytes` zeroed bytes of data on the heap, for threads of one process: a multiple of
+/// [`LINE_BYTES`].
 pub fn heap_data(bytes: usize) -> Arc<[DataLine]> {
     (0..bytes / LINE_BYTES).map(|_| DataLine(std::cell::UnsafeCell::new([0; LINE_BYTES]))).collect()
 }
 
-/// Lets loom see who touches which line of an area's data: it reports a race if a rule of the area is broken.
-/// Nothing outside of loom.
+/// Reports accesses to an area's data to loom, which detects races if a rule of the area is broken.
+/// Does nothing outside of loom.
 #[derive(Clone, Debug)]
 pub struct Watched {
     #[cfg(loom)]
     lines: Arc<[Cell]>,
 }
 
-/// How data are touched.
+/// The kind of an access to data.
 #[derive(Clone, Copy, Debug)]
 pub enum Touch {
-    /// They are read: others may read them, too.
+    /// A read: concurrent reads are allowed.
     Read,
-    /// They are written: nobody else touches them.
+    /// A write: no concurrent access is allowed.
     Write,
 }
 
 impl Watched {
-    /// Watches `bytes` bytes.
+    /// Tracks `bytes` bytes.
     #[inline(always)]
     pub fn new(bytes: usize) -> Watched {
         #[cfg(loom)]
@@ -72,7 +74,7 @@ impl Watched {
         }
     }
 
-    /// Says that `len` bytes at `at` are touched now.
+    /// Reports an access to `len` bytes at offset `at`.
     #[inline(always)]
     pub fn touch(&self, at: usize, len: usize, how: Touch) {
         #[cfg(loom)]
@@ -91,9 +93,9 @@ impl Watched {
 #[derive(Debug)]
 struct Cell(crate::sync::UnsafeCell<()>);
 
-// SAFETY: the cell holds nothing; loom checks the accesses.
+// SAFETY: the cell is empty; loom checks the accesses.
 #[cfg(loom)]
 unsafe impl Sync for Cell {}
-// SAFETY: as above.
+// SAFETY: the cell is empty; loom checks the accesses.
 #[cfg(loom)]
 unsafe impl Send for Cell {}

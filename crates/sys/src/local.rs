@@ -1,8 +1,10 @@
-//! Sockets that processes of one user on one machine find by a name (unix(7), abstract socket addresses).
+//! Sockets with names, for processes of one user on one machine (unix(7), abstract socket
+//! addresses).
 //!
-//! The name is in no file system: it is gone with the last descriptor of its socket, however that ends. Messages keep their
-//! boundaries and can carry a descriptor, as those of [`crate::fdpass`]. Everybody on the machine (in the same network
-//! namespace) can connect or take a name, so both sides look at who the other is ([`peer`]).
+//! The name is in no file system: it vanishes with the last descriptor of its socket, also after a
+//! crash. Messages keep their boundaries and can carry a descriptor, as those of [`crate::fdpass`].
+//! Every process in the same network namespace can connect or take a name, so both sides check the
+//! identity of the other ([`peer`]).
 
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect as connect_to, listen,
@@ -11,19 +13,17 @@ use rustix::net::{
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
-/// How many may have connected and wait to be accepted.
 const BACKLOG: i32 = 256;
 
-/// Who is at the other end of a connection.
+/// The process at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerCredentials {
-    /// The process that has connected, or has begun to listen.
+    /// The process that has connected, or has called listen(2).
     pub pid: i32,
-    /// The user that it belonged to then.
+    /// Its user at that time.
     pub user: u32,
 }
 
-/// A nonblocking, close-on-exec socket.
 fn socket() -> rustix::io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
@@ -32,7 +32,7 @@ fn socket() -> rustix::io::Result<OwnedFd> {
 /// Listens under a name (at most 107 bytes).
 ///
 /// # Errors
-/// `AddrInUse` if somebody has this name; what socket(2), bind(2) and listen(2) say.
+/// `AddrInUse` if the name is taken; the errors of socket(2), bind(2) and listen(2).
 pub fn listen_as(name: &str) -> io::Result<OwnedFd> {
     let socket = socket()?;
     bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
@@ -40,10 +40,11 @@ pub fn listen_as(name: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Takes a name for a stream of bytes (SOCK_STREAM), which has names of its own. Nobody can connect before [`listen_on`].
+/// Takes a name for a stream socket (SOCK_STREAM; stream names are separate from others).
+/// Connections are refused until [`listen_on`].
 ///
 /// # Errors
-/// `AddrInUse` if somebody has this name; what socket(2) and bind(2) say.
+/// `AddrInUse` if the name is taken; the errors of socket(2) and bind(2).
 pub fn bind_stream(name: &str) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -51,38 +52,33 @@ pub fn bind_stream(name: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Listens on a socket that has a name; [`peer`] tells others that it was this process.
-///
-/// # Errors
-/// What listen(2) says.
+/// Listens on a socket that has a name. For the connecting side, [`peer`] returns the process that
+/// calls this.
 pub fn listen_on(socket: impl AsFd) -> io::Result<()> {
     Ok(listen(socket, BACKLOG)?)
 }
 
-/// Connects to who listens under the name of a stream. Does not wait, but what comes after may: the socket is blocking.
+/// Connects to the stream socket of this name. Does not wait; the returned socket is blocking.
 ///
 /// # Errors
-/// `ConnectionRefused` if nobody has this name or listens; what connect(2) says.
+/// `ConnectionRefused` if no process listens under this name; the errors of connect(2).
 pub fn connect_stream(name: &str) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     connect_to(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
     Ok(socket)
 }
 
-/// Connects to who listens under a name. Does not wait.
+/// Connects to the socket of this name. Does not wait.
 ///
 /// # Errors
-/// `ConnectionRefused` if nobody has this name, `WouldBlock` if too many have connected and were not accepted.
+/// `ConnectionRefused` if no process has this name, `WouldBlock` if the listener's backlog is full.
 pub fn connect(name: &str) -> io::Result<OwnedFd> {
     let socket = socket()?;
     connect_to(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
     Ok(socket)
 }
 
-/// The next connection; `None` if there is none.
-///
-/// # Errors
-/// What accept4(2) says.
+/// Accepts the next connection; `None` if there is none.
 pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
     loop {
         match accept_with(&listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
@@ -94,18 +90,16 @@ pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Who is at the other end.
+/// The process at the other end (SO_PEERCRED).
 ///
 /// # Errors
-/// What getsockopt(2) says of SO_PEERCRED, and if the process has no number here, being of another PID namespace.
+/// The error of getsockopt(2), or an error if that process is in another PID namespace and so has
+/// no number here.
 pub fn peer(socket: impl AsFd) -> io::Result<PeerCredentials> {
     known(credentials(socket)?)
 }
 
-/// The user at the other end, whatever PID namespace its process is in.
-///
-/// # Errors
-/// What getsockopt(2) says of SO_PEERCRED.
+/// The user at the other end, in any PID namespace.
 pub fn peer_user(socket: impl AsFd) -> io::Result<u32> {
     Ok(credentials(socket)?.uid)
 }
@@ -113,8 +107,8 @@ pub fn peer_user(socket: impl AsFd) -> io::Result<u32> {
 fn credentials(socket: impl AsFd) -> io::Result<libc::ucred> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut size = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `size` bytes, which `credentials` has, and any bytes are a ucred; the descriptor is
-    // open during the call. rustix's own call would make a number out of 0, which its type cannot hold.
+    // SAFETY: the kernel writes at most `size` bytes, which `credentials` has, and any bytes are a
+    // valid ucred; the descriptor is open during the call. rustix's wrapper cannot represent pid 0.
     let done = unsafe {
         let to = (&raw mut credentials).cast();
         let fd = socket.as_fd().as_raw_fd();
@@ -126,7 +120,6 @@ fn credentials(socket: impl AsFd) -> io::Result<libc::ucred> {
     Ok(credentials)
 }
 
-/// Who it is, if the process has a number here.
 fn known(credentials: libc::ucred) -> io::Result<PeerCredentials> {
     match credentials.pid {
         1.. => Ok(PeerCredentials { pid: credentials.pid, user: credentials.uid }),

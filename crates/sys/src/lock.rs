@@ -1,17 +1,19 @@
 //! The lane lock: it costs almost nothing while the process is single-threaded.
 //!
-//! A program that does not ask for threads shall not pay for them. Until [`LaneLock::set_threaded`] a lock belongs to
-//! the thread that takes it first (its *home*), and taking it is a comparison, a predictable branch and a plain
-//! store. That this is sound does not hang on promises: another thread is recognised and refused, and so is a thread
-//! that has the lock already (a callback that calls back in), with or without threads.
+//! Until [`LaneLock::set_threaded`] a lock belongs to the thread that takes it first (its *home*),
+//! and taking it is a comparison, a predictable branch and a plain store. Another thread is
+//! recognised and refused, and so is a thread that holds the lock already (in a callback), with or
+//! without threads.
 //!
 //! Rules
-//! 1. `home` is 0, the token of the home thread, or `THREADED`. It goes from 0 to a token once (compare-exchange)
-//!    and from a token to `THREADED` once, by the home thread, when nobody holds the lock.
-//! 2. While `home` is a token, `open` is that token if the lock is free and 0 if it is held; only the home thread stores
-//!    these. Otherwise it is 0. When `home` is `THREADED` the lock is `mutex`, and `holder` is 0 or the token of the thread that
-//!    holds it, which alone stores it.
-//! 3. A token is the address of a thread's control block: not 0, not `THREADED`, and no two living threads share one.
+//! 1. `home` is 0, the token of the home thread, or `THREADED`. It goes from 0 to a token once
+//!    (compare-exchange) and from a token to `THREADED` once, by the home thread, when nobody holds
+//!    the lock.
+//! 2. While `home` is a token, `open` is that token if the lock is free and 0 if it is held; only
+//!    the home thread stores these. Otherwise it is 0. When `home` is `THREADED` the lock is
+//!    `mutex`, and `holder` is 0 or the token of the thread that holds it, which alone stores it.
+//! 3. A token is the address of a thread's control block: not 0, not `THREADED`, and no two living
+//!    threads share one.
 
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use std::{
@@ -21,7 +23,7 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
-/// No token: control blocks are aligned.
+/// Differs from every token, as control blocks are aligned.
 const THREADED: usize = 1;
 
 /// A mutex around `T` whose locking is skipped in a single-threaded process.
@@ -31,23 +33,20 @@ pub struct LaneLock<T> {
     holder: AtomicUsize,
     mutex: Mutex<()>,
     value: UnsafeCell<T>,
-    /// Lets loom see who has the value.
     #[cfg(loom)]
     tracked: crate::sync::UnsafeCell<()>,
 }
 
-// SAFETY: the lock gives out the value to one thread at a time (rules 1 and 2), as a mutex does.
+// SAFETY: the lock gives the value to one thread at a time (rules 1 and 2), as a mutex does.
 unsafe impl<T: Send> Sync for LaneLock<T> {}
 
-/// Why a lock was not taken.
+/// The reason why a lock was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LockError {
-    /// The calling thread holds it.
     #[error(
         "this thread is inside the library already: a handler of a signal that came meanwhile, or a callback, has called a function that it may not call"
     )]
     Reentered,
-    /// Another thread has used it, and nobody has asked for threads.
     #[error(
         "a second thread calls the library, which was initialised for one thread: ask for MPI_THREAD_MULTIPLE or MPI_THREAD_SERIALIZED with MPI_Init_thread"
     )]
@@ -55,7 +54,7 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// All.
+    /// All variants.
     pub const ALL: [LockError; 2] = [LockError::Reentered, LockError::OtherThread];
 }
 
@@ -76,7 +75,7 @@ impl<T> LaneLock<T> {
     /// Takes the lock.
     ///
     /// # Panics
-    /// With the text of [`LockError`].
+    /// With the text of the [`LockError`].
     #[inline]
     pub fn lock(&self) -> LaneGuard<'_, T> {
         match self.try_enter() {
@@ -85,7 +84,7 @@ impl<T> LaneLock<T> {
         }
     }
 
-    /// Takes the lock; waits for other threads if there are any.
+    /// Takes the lock, and waits for other threads if the process has any.
     ///
     /// # Errors
     /// See [`LockError`].
@@ -98,8 +97,8 @@ impl<T> LaneLock<T> {
         self.enter_slowly(me)
     }
 
-    /// Takes the lock if that needs no thought: the process is single-threaded, this is its thread, and it does not
-    /// have the lock already. Else use [`LaneLock::lock`]. Its guard knows of no mutex.
+    /// Takes the lock on the fast path: the process is single-threaded, this is its home thread,
+    /// and the thread does not hold the lock. `None`: use [`LaneLock::lock`].
     #[inline(always)]
     pub fn home(&self) -> Option<HomeGuard<'_, T>> {
         let me = token();
@@ -110,17 +109,15 @@ impl<T> LaneLock<T> {
         Some(HomeGuard { lock: self, me, _here: PhantomData })
     }
 
-    /// From now on any thread may take the lock. Call it before a second thread does.
-    ///
-    /// # Errors
-    /// As for taking the lock.
+    /// Allows any thread to take the lock from now on. Call it before a second thread takes the
+    /// lock.
     pub fn set_threaded(&self) -> Result<(), LockError> {
         let guard = self.try_enter()?;
         if guard.held.is_none() {
             self.touch();
-            // It stays shut as a home's (rule 2).
+            // `open` stays 0 (rule 2).
             std::mem::forget(guard);
-            // Release: who sees it sees what the home thread did with the value.
+            // Release: a thread that sees THREADED also sees the home thread's writes to the value.
             self.home.store(THREADED, Ordering::Release);
         }
         Ok(())
@@ -138,7 +135,7 @@ impl<T> LaneLock<T> {
         match self.home.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Ok(self.enter_home(me)),
             Err(THREADED) => {
-                // Only this thread stores its own token, so if it is there we have put it there.
+                // Only this thread stores its own token.
                 if self.holder.load(Ordering::Relaxed) == me {
                     return Err(LockError::Reentered);
                 }
@@ -147,13 +144,13 @@ impl<T> LaneLock<T> {
                 self.touch();
                 Ok(LaneGuard { lock: self, me, held: Some(held), _here: PhantomData })
             }
-            // At home, and not open.
+            // This is the home thread, and `open` is 0.
             Err(home) if home == me => Err(LockError::Reentered),
             Err(_) => Err(LockError::OtherThread),
         }
     }
 
-    /// Tells loom that the value is this thread's, from the first call of a guard to the last. Nothing outside of loom.
+    /// Tells loom that this thread owns the value now. Does nothing outside of loom.
     #[inline(always)]
     fn touch(&self) {
         #[cfg(loom)]
@@ -177,11 +174,10 @@ impl<T: fmt::Debug> fmt::Debug for LaneLock<T> {
 /// The value, while the lock is held.
 pub struct LaneGuard<'a, T> {
     lock: &'a LaneLock<T>,
-    /// The holding thread.
     me: usize,
-    /// With threads: the mutex.
+    /// `Some` with threads.
     held: Option<MutexGuard<'a, ()>>,
-    /// The guard stays in its thread, so that it does not lend a `T` that is not `Sync` to others.
+    /// Makes the guard `!Send`, so that a `T` that is not `Sync` stays in its thread.
     _here: PhantomData<*const T>,
 }
 
@@ -197,7 +193,7 @@ impl<T> Deref for LaneGuard<'_, T> {
 impl<T> DerefMut for LaneGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above.
+        // SAFETY: this guard is the only one (rules 1 and 2).
         unsafe { &mut *self.lock.value.get() }
     }
 }
@@ -208,18 +204,16 @@ impl<T> Drop for LaneGuard<'_, T> {
         self.lock.touch();
         match self.held {
             None => self.lock.open.store(self.me, Ordering::Relaxed),
-            // Before the mutex, which is dropped after this.
+            // `holder` is cleared before the mutex is released, which happens after this function.
             Some(_) => self.lock.holder.store(0, Ordering::Relaxed),
         }
     }
 }
 
-/// The value, while the home thread of a single-threaded process holds the lock ([`LaneLock::home`]).
+/// The value, while the home thread holds the lock ([`LaneLock::home`]).
 pub struct HomeGuard<'a, T> {
     lock: &'a LaneLock<T>,
-    /// The holding thread.
     me: usize,
-    /// As in [`LaneGuard`].
     _here: PhantomData<*const T>,
 }
 
@@ -235,7 +229,7 @@ impl<T> Deref for HomeGuard<'_, T> {
 impl<T> DerefMut for HomeGuard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above.
+        // SAFETY: this guard is the only one (rules 1 and 2).
         unsafe { &mut *self.lock.value.get() }
     }
 }
@@ -259,17 +253,19 @@ impl<T: fmt::Debug> fmt::Debug for LaneGuard<'_, T> {
     }
 }
 
-/// The calling thread's token (rule 3). One load, where a `thread_local!` in a shared library would be a call.
+/// The calling thread's token (rule 3): one load, where a `thread_local!` in a shared library would
+/// be a call.
 #[inline(always)]
 fn token() -> usize {
     let token: usize;
     #[cfg(all(not(loom), target_os = "linux", target_arch = "x86_64"))]
-    // SAFETY: the ABI of Linux on x86-64 has the address of the thread's control block at offset 0 of the block.
+    // SAFETY: the ABI of Linux on x86-64 stores the address of the thread's control block at its
+    // offset 0.
     unsafe {
         std::arch::asm!("mov {0}, fs:[0]", out(reg) token, options(nostack, preserves_flags, readonly, pure));
     }
     #[cfg(all(not(loom), target_os = "linux", target_arch = "aarch64"))]
-    // SAFETY: reads the thread pointer.
+    // SAFETY: reads the thread pointer register.
     unsafe {
         std::arch::asm!("mrs {0}, tpidr_el0", out(reg) token, options(nostack, nomem, preserves_flags, pure));
     }
@@ -281,8 +277,8 @@ fn token() -> usize {
         thread_local!(static BLOCK: u64 = const { 0 });
         token = BLOCK.with(|block| std::ptr::from_ref(block) as usize);
     }
-    // Loom's threads share a control block, and what they have of their own begins with its first use. So its address might be that of
-    // a thread that has ended meanwhile, of which the new one has heard nothing (rule 3); these numbers are used once.
+    // Loom's threads share a control block, and a thread-local is created at its first use, so its
+    // address may be that of a thread that has ended (rule 3). These numbers are used once.
     #[cfg(loom)]
     {
         static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(THREADED + 1);
@@ -318,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_thread_is_refused_until_threads_are_asked_for() {
+    fn a_second_thread_is_refused_until_threads_are_requested() {
         let lock = Arc::new(LaneLock::new(0));
         *lock.lock() += 1;
         let other = lock.clone();

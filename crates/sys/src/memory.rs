@@ -1,7 +1,9 @@
-//! Memory that several processes, or several threads, read and write at the same time: what windows are made of.
+//! Memory that several processes or threads read and write at the same time, such as that of
+//! windows.
 //!
-//! A [`Memory`] promises only that its bytes are mapped while it or a clone lives. They are copied ([`Memory::bytes`]), or
-//! used as atomic words ([`Memory::word`]); nobody makes a Rust reference to bytes of it.
+//! A [`Memory`] promises only that its bytes are mapped while it or a clone lives. They are copied
+//! ([`Memory::bytes`]) or used as atomic words ([`Memory::word`]); no code makes a Rust reference
+//! to them.
 
 use crate::bytes::BytesMut;
 use crate::line::Keep;
@@ -14,7 +16,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Mapped bytes that may change at any time. Cheap to clone; all clones name the same bytes.
+/// Mapped bytes that may change at any time. Cheap to clone; all clones refer to the same bytes.
 #[derive(Clone)]
 pub struct Memory {
     at: NonNull<u8>,
@@ -22,9 +24,9 @@ pub struct Memory {
     keep: Keep,
 }
 
-// SAFETY: an address and what keeps it mapped; accesses are copies and atomics, on whatever thread.
+// SAFETY: an address and the owner of its mapping; accesses are copies and atomics, on any thread.
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: an address and the owner of its mapping; accesses are copies and atomics, on any thread.
 unsafe impl Sync for Memory {}
 
 impl fmt::Debug for Memory {
@@ -33,14 +35,14 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// Asks for the pages of `len` bytes at `at`, so that nobody waits for them one by one. A kernel that cannot (before Linux 5.14)
-/// makes them when they are used, as ever.
+/// Creates the pages of `len` bytes at `at` in one call, which is faster than one page fault for
+/// each page. Kernels before Linux 5.14 cannot do so, and create each page at its first use.
 ///
 /// # Safety
-/// The bytes must be mapped and writable; so is then all of each page that they touch.
+/// The bytes must be mapped and writable, and so all of each page that they touch.
 pub unsafe fn populate(at: NonNull<u8>, len: usize) {
     let before = at.addr().get() % rustix::param::page_size();
-    // SAFETY: mapped and writable, says the caller; what the pages hold stays.
+    // SAFETY: the caller guarantees mapped and writable pages; their content stays.
     let _ = unsafe {
         rustix::mm::madvise(
             at.as_ptr().wrapping_sub(before).cast(),
@@ -50,65 +52,67 @@ pub unsafe fn populate(at: NonNull<u8>, len: usize) {
     };
 }
 
-/// Bytes of a file that are mapped here.
 struct Mapped {
     at: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the value only unmaps what it has mapped.
+// SAFETY: the value only unmaps its own mapping.
 unsafe impl Send for Mapped {}
-// SAFETY: as above.
+// SAFETY: the value only unmaps its own mapping.
 unsafe impl Sync for Mapped {}
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: mapped with this length by `Memory::of_file`, and unmapped here alone, when no `Memory` is left.
+        // SAFETY: `Memory::of_file` has mapped this length, and only this line unmaps it, when no
+        // `Memory` is left.
         let unmapped = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok(), "munmap(2): {unmapped:?}");
     }
 }
 
-/// Memory of this process alone, as the allocator gave it.
 struct Private {
     given: NonNull<u8>,
     layout: Layout,
 }
 
-// SAFETY: the value only frees what it was given.
+// SAFETY: the value only frees its own allocation.
 unsafe impl Send for Private {}
-// SAFETY: as above.
+// SAFETY: the value only frees its own allocation.
 unsafe impl Sync for Private {}
 
 impl Drop for Private {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout by `Memory::zeroed`, and freed here alone, when no `Memory` is left.
+        // SAFETY: `Memory::zeroed` has allocated this layout, and only this line frees it, when no
+        // `Memory` is left.
         unsafe { dealloc(self.given.as_ptr(), self.layout) };
     }
 }
 
 impl Memory {
-    /// `len` zeroes of this process alone at a multiple of `align`. `None`: there is no such memory, or `align` is no power
-    /// of two.
+    /// Allocates `len` zeroed bytes at a multiple of `align` for this process alone. `None` without
+    /// enough memory, or if `align` is no power of two.
     pub fn zeroed(len: usize, align: usize) -> Option<Memory> {
         if !align.is_power_of_two() {
             return None;
         }
         let align = align.max(64);
-        // For a small alignment the allocator takes zeroed pages from the system; for a greater one it writes to all of them.
+        // For a small alignment the allocator takes zeroed pages from the kernel; for a greater one
+        // it writes to all of them. So `align` bytes more are allocated, at a small alignment.
         let layout = Layout::from_size_align(len.checked_add(align)?, 8).ok()?;
         // SAFETY: the size is not zero.
         let given = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        // SAFETY: less than `align` bytes are left out, which were asked for in addition.
+        // SAFETY: fewer than `align` bytes are skipped, and the allocation has `align` extra bytes.
         let at = unsafe { given.add(given.align_offset(align)) };
         Some(Memory { at, len, keep: Arc::new(Private { given, layout }) })
     }
 
-    /// The first `len` bytes of a file, shared with all who have mapped them. The file may be closed meanwhile. It should be one
-    /// that no other process makes shorter ([`crate::nameless::seal`]): the access to what is gone ends this process with SIGBUS.
+    /// Maps the first `len` bytes of a file, shared with all other mappings of it. The file may be
+    /// closed afterwards. No other process should be able to truncate it
+    /// ([`crate::nameless::seal`]): an access behind the end kills this process by SIGBUS.
     ///
     /// # Errors
-    /// `InvalidInput` if `len` is 0 or the file is shorter; what fstat(2) and mmap(2) say.
+    /// `InvalidInput` if `len` is 0 or the file is shorter; the errors of fstat(2) and mmap(2).
     pub fn of_file(file: impl AsFd, len: usize) -> io::Result<Memory> {
         let there = rustix::fs::fstat(&file)?.st_size;
         if len == 0 || usize::try_from(there).is_ok_and(|there| there < len) {
@@ -122,7 +126,7 @@ impl Memory {
         Ok(Memory { at, len, keep: Arc::new(Mapped { at, len }) })
     }
 
-    /// `len` bytes at `at`, which `keep` keeps mapped.
+    /// `len` bytes at `at`, whose owner is `keep`.
     ///
     /// # Safety
     /// The bytes must be mapped, readable and writable as long as `keep` or a clone of it exists.
@@ -130,48 +134,48 @@ impl Memory {
         Memory { at, len, keep }
     }
 
-    /// Where it begins in this process.
+    /// The address in this process.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
         self.at
     }
 
-    /// The number of bytes.
+    /// The length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The `len` bytes from `offset` on as a value of their own, if they lie inside.
+    /// The `len` bytes from `offset` on as a `Memory`; `None` if they do not lie inside.
     pub fn part(&self, offset: usize, len: usize) -> Option<Memory> {
         let inside = offset <= self.len && len <= self.len - offset;
-        // SAFETY: inside of the mapped bytes.
+        // SAFETY: `inside` says that `offset` lies inside the mapped bytes.
         inside.then(|| Memory { at: unsafe { self.at.add(offset) }, len, keep: self.keep.clone() })
     }
 
-    /// The `len` bytes from `offset` on, to read and write, if they lie inside.
+    /// The `len` bytes from `offset` on as a view; `None` if they do not lie inside.
     #[inline(always)]
     pub fn bytes(&self, offset: usize, len: usize) -> Option<BytesMut<'_>> {
         let inside = offset <= self.len && len <= self.len - offset;
-        // SAFETY: inside of the bytes, which are mapped while `self` lives.
+        // SAFETY: the range lies inside the bytes, which are mapped while `self` lives.
         inside.then(|| unsafe { BytesMut::from_raw(self.at.as_ptr().add(offset), len) })
     }
 
-    /// Word `index`, 8 bytes each.
+    /// Word `index` of 8 bytes.
     ///
     /// # Panics
     /// If there are fewer words, or the memory does not begin at a multiple of 8.
     #[inline(always)]
     pub fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.len / 8 && self.at.addr().get().is_multiple_of(8), "word {index} of {self:?}");
-        // SAFETY: the word lies inside, is aligned and mapped while `self` lives; all bit patterns are valid. Words that are
-        // used as atomics are used as nothing else, as far as this process can know; a peer may write anything at any time,
-        // and a value is all that it can spoil.
+        // SAFETY: the word lies inside, is aligned and mapped while `self` lives; all bit patterns
+        // are valid. This process uses atomic words only as atomics; a peer may write anything at
+        // any time, but can spoil only the value.
         unsafe { self.at.cast::<AtomicU64>().add(index).as_ref() }
     }
 
@@ -189,7 +193,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn only_what_lies_inside_is_given_out() {
+    fn only_ranges_inside_are_given_out() {
         let memory = Memory::zeroed(100, 4096).unwrap();
         assert!(memory.start().addr().get().is_multiple_of(4096));
         assert!(memory.bytes(0, 100).is_some() && memory.bytes(100, 0).is_some());
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_the_same_memory_for_all_who_map_it() {
+    fn all_mappings_of_a_file_are_the_same_memory() {
         let file = crate::nameless::create("test").unwrap();
         crate::nameless::set_length(&file, 16).unwrap();
         let one = Memory::of_file(&file, 16).unwrap();

@@ -1,8 +1,11 @@
-//! Files without a name: what processes share lies in them, and nothing is left when all have ended.
+//! Files without a name: processes share memory through them, and nothing is left when all of these
+//! processes have ended.
 //!
-//! They are memfds. Where memfd_create(2) is denied or missing (a seccomp profile, another kernel) a file of a directory that never
-//! had a name there (O_TMPFILE) does as well, in memory or, at worst, on a disk. Such a directory may be small, as /dev/shm of a
-//! container is, and who writes more than it holds dies of SIGBUS: one with `ROOM` is preferred.
+//! They are memfds. Where memfd_create(2) is denied or missing (by a seccomp profile, in another
+//! kernel), a file in a directory that never had a name there (O_TMPFILE) serves as well, in memory
+//! or, at worst, on a disk. Such a directory may be small, as /dev/shm of a container is, and a
+//! process that writes more than it holds is killed by SIGBUS. So a directory with
+//! [`PREFERRED_FREE_BYTES`] is preferred.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,17 +17,13 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-/// Bytes that a directory should have free.
-const ROOM: u64 = 256 << 20;
+const PREFERRED_FREE_BYTES: u64 = 256 << 20;
 
-/// A new empty file, close-on-exec; `label` is what /proc shows.
-///
-/// # Errors
-/// What memfd_create(2) says; if that is denied, what each directory says as well.
+/// Creates an empty file, close-on-exec; /proc shows it as `label`.
 pub fn create(label: &str) -> io::Result<OwnedFd> {
     match memfd_create(label, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING) {
         Ok(fd) => Ok(fd),
-        // What a kernel says that has not got it, and what profiles have it say.
+        // ENOSYS comes from a kernel without the call; seccomp profiles return any of these.
         Err(error @ (Errno::PERM | Errno::ACCESS | Errno::NOSYS | Errno::OPNOTSUPP)) => {
             create_in(&directories()).map_err(|others| {
                 io::Error::new(io::Error::from(error).kind(), format!("memfd_create: {error}; {others}"))
@@ -34,24 +33,25 @@ pub fn create(label: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// Whether memfd_create(2) is denied, and why: files lie in directories then.
+/// The error of memfd_create(2) if the call is denied. Files then lie in directories.
 pub fn denied() -> Option<io::Error> {
     memfd_create("oxmpi-test", MemfdFlags::CLOEXEC).err().map(io::Error::from)
 }
 
-/// Where such files can lie, the best first.
+/// The directories for such files, the best first.
 fn directories() -> Vec<PathBuf> {
     let temporary = std::env::var_os("TMPDIR").filter(|path| !path.is_empty()).map(PathBuf::from);
     let known = ["/tmp", "/var/tmp"].map(PathBuf::from);
     [PathBuf::from("/dev/shm")].into_iter().chain(temporary).chain(known).collect()
 }
 
-/// A file in the first directory that has room, or in the first that takes one; else what they say.
+/// Creates a file in the first directory with enough free bytes, or else in the first that takes
+/// one.
 fn create_in(directories: &[PathBuf]) -> Result<OwnedFd, String> {
     let (mut narrow, mut refusals) = (None, Vec::new());
     for directory in directories {
         match create_at(directory) {
-            Ok((fd, room)) if room >= ROOM => return Ok(fd),
+            Ok((fd, room)) if room >= PREFERRED_FREE_BYTES => return Ok(fd),
             Ok((fd, _)) => narrow = narrow.or(Some(fd)),
             Err(error) => refusals.push(format!("a file without a name in {}: {error}", directory.display())),
         }
@@ -59,29 +59,29 @@ fn create_in(directories: &[PathBuf]) -> Result<OwnedFd, String> {
     narrow.ok_or_else(|| refusals.join("; "))
 }
 
-/// A file in a directory, and the bytes that are free there.
+/// Creates a file in a directory; returns the free bytes of its file system, too.
 fn create_at(directory: &Path) -> rustix::io::Result<(OwnedFd, u64)> {
-    // EXCL: nobody can give it a name later.
+    // EXCL: the file can never be given a name.
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::EXCL | OFlags::CLOEXEC;
     let fd = open(directory, flags, Mode::RUSR | Mode::WUSR)?;
     let free = fstatvfs(&fd)?;
     Ok((fd, free.f_bavail.saturating_mul(free.f_frsize)))
 }
 
-/// Makes a file that many bytes long. Beyond the limit on the size of files the kernel would send a signal that ends the program:
-/// this fails before.
+/// Sets the length of a file. Fails for a length above the limit on file sizes, where the kernel
+/// would kill the program by SIGXFSZ.
 ///
 /// # Errors
-/// The limit (RLIMIT_FSIZE), and what ftruncate(2) says.
+/// The limit (RLIMIT_FSIZE), or the error of ftruncate(2).
 pub fn set_length(file: impl AsFd, bytes: u64) -> io::Result<()> {
     check_length(bytes)?;
     Ok(ftruncate(file, bytes)?)
 }
 
-/// Whether a file may be that many bytes long.
+/// Checks a length against the limit on file sizes.
 ///
 /// # Errors
-/// It may not (RLIMIT_FSIZE).
+/// The length is above RLIMIT_FSIZE.
 pub fn check_length(bytes: u64) -> io::Result<()> {
     match getrlimit(Resource::Fsize).current {
         Some(limit) if bytes > limit => Err(io::Error::new(
@@ -95,14 +95,11 @@ pub fn check_length(bytes: u64) -> io::Result<()> {
     }
 }
 
-/// From now on nobody can change the length of a file, so that whoever has mapped it would die of SIGBUS. Only a memfd can be
-/// sealed; the others lie where only processes of this user can open them.
-///
-/// # Errors
-/// What fcntl(2) says of a memfd.
+/// Fixes the length of a memfd, so that no process can truncate it under a mapping (SIGBUS). Other
+/// files cannot be sealed; only processes of this user can open them.
 pub fn seal(file: impl AsFd) -> io::Result<()> {
     match fcntl_add_seals(file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL) {
-        // No memfd.
+        // The file is no memfd.
         Err(Errno::PERM | Errno::INVAL) => Ok(()),
         other => Ok(other?),
     }

@@ -13,71 +13,71 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Pieces of memory that one call of the kernel takes at most here. Its own limit is 1024 (IOV_MAX), and that on the bytes
-/// of a call 0x7ffff000, beyond which it takes a part.
+/// The most pieces of memory that one send passes to the kernel. The kernel's own limits are 1024
+/// pieces (IOV_MAX) and 0x7ffff000 bytes; beyond it transfers a part.
 pub const MAX_PIECES: usize = 16;
 
-/// Bytes that are sent from one place, wherever they lie.
+/// Up to this many bytes are copied to one buffer before a send.
 const GATHERED: usize = 512;
 
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
-/// One end of a connection, or of one that is being made.
+/// One end of a TCP connection, established or not.
 #[derive(Debug)]
 pub struct Socket(Descriptor);
 
-/// Why a socket did not take what was to be sent.
+/// The reason why a socket did not send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no room; an event tells when there is.
+    /// The send buffer is full; the socket becomes writable later.
     Full,
-    /// The bytes are not where they should be: the program's memory is not mapped.
+    /// The program's memory at the given address is not mapped.
     BadAddress,
-    /// The kernel has no memory; no event tells when it has.
+    /// The kernel has no memory; the poller does not report the end of this state.
     NoMemory,
-    /// The connection is over; what came before can still be received, and then its end.
+    /// The connection is over; earlier data can still be received, and then its end.
     Ended,
-    /// Anything else.
     Other,
 }
 
 impl Socket {
-    /// Begins to connect. The socket becomes writable when that is over, one way or the other: see
-    /// [`Socket::outcome`]. `buffers` is how many bytes the kernel shall buffer in each direction, if not as many as it
-    /// likes.
+    /// Begins to connect. The socket becomes writable when the attempt has ended: see
+    /// [`Socket::outcome`]. `buffers` is the size of the kernel's buffer for each direction in
+    /// bytes; `None` leaves it to the kernel.
     ///
     /// # Errors
-    /// What socket(2) or connect(2) says at once.
+    /// The immediate error of socket(2) or connect(2).
     pub fn connect(to: SocketAddr, buffers: Option<usize>) -> io::Result<Socket> {
         let fd = socket_with(family(to), SocketType::STREAM, FLAGS, Some(ipproto::TCP))?;
         set_buffers(fd.as_fd(), buffers)?;
         sockopt::set_tcp_nodelay(&fd, true)?;
         match connect(&fd, &to) {
-            // An interrupted connect goes on as if it had not been (connect(2)).
+            // An interrupted connect continues in the background (connect(2)).
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(Socket(Descriptor::new(fd)?)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The process was restored from an image, which keeps no connections: a socket without one is in place of this one. It is closed
-    /// with it from now on.
+    /// After a restore from an image, which keeps no connections, takes the unconnected socket that
+    /// is in place of this one.
     pub fn adopt(&mut self) {
         self.0.adopt(is_left_behind);
     }
 
-    /// How the attempt to connect has ended, asked once when the socket is writable.
+    /// The result of the attempt to connect. Call it once, when the socket is writable.
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// The reason why there is no connection.
     pub fn outcome(&self) -> io::Result<()> {
         Ok(sockopt::socket_error(&*self.0)??)
     }
 
-    /// Sends as much of the pieces, one after the other, as there is room for, and returns how much that was. Only the
-    /// first [`MAX_PIECES`] that are not empty are looked at.
+    /// Sends the pieces, one after the other, as far as the send buffer has room. Returns the
+    /// number of bytes. Only the first [`MAX_PIECES`] non-empty pieces are taken.
     ///
     /// # Errors
-    /// `WouldBlock` if there is no room at all; else what sendmsg(2) says, such as `ConnectionReset`.
+    /// `WouldBlock` if there is no room at all; else the error of sendmsg(2), such as
+    /// `ConnectionReset`.
     pub fn send(&self, pieces: &[Bytes<'_>]) -> io::Result<usize> {
         let all: usize = pieces.iter().map(Bytes::len).sum();
         if all <= GATHERED {
@@ -94,8 +94,8 @@ impl Socket {
         message.msg_iov = vectors.as_mut_ptr();
         message.msg_iovlen = count;
         loop {
-            // SAFETY: the vectors live here, and the pieces that they name stay mapped during the call; the kernel only
-            // reads them.
+            // SAFETY: the vectors live here, and the pieces stay mapped during the call; the kernel
+            // only reads them.
             let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
             if sent >= 0 {
                 return Ok(sent.cast_unsigned());
@@ -107,7 +107,8 @@ impl Socket {
         }
     }
 
-    /// As [`Socket::send`], for at most [`GATHERED`] bytes: to copy them costs less than to describe the pieces to the kernel.
+    /// [`Socket::send`] for at most [`GATHERED`] bytes: one copy costs less than a list of pieces
+    /// for the kernel.
     fn send_gathered(&self, pieces: &[Bytes<'_>], all: usize) -> io::Result<usize> {
         let mut gathered = [0; GATHERED];
         let mut at = 0;
@@ -118,7 +119,7 @@ impl Socket {
         self.send_bytes(&gathered[..all])
     }
 
-    /// What follows from an error of [`Socket::send`].
+    /// Classifies an error of [`Socket::send`].
     pub fn refusal(error: &io::Error) -> Refusal {
         match error.raw_os_error() {
             Some(libc::EAGAIN) => Refusal::Full,
@@ -129,10 +130,10 @@ impl Socket {
         }
     }
 
-    /// Receives what is there, at most as much as fits; 0 at the end of the other side.
+    /// Receives the available bytes, as far as they fit; 0 at the end of the other side.
     ///
     /// # Errors
-    /// `WouldBlock` if there is nothing; else what recv(2) says.
+    /// `WouldBlock` if none are available; else the error of recv(2).
     pub fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             match recv(&*self.0, &mut *into, RecvFlags::empty()) {
@@ -143,10 +144,12 @@ impl Socket {
         }
     }
 
-    /// Receives into the memory of both, one after the other, what is there; the number of bytes, 0 at the end.
+    /// Receives the available bytes into both buffers, one after the other. Returns the number of
+    /// bytes; 0 at the end of the other side.
     ///
     /// # Errors
-    /// `WouldBlock` if nothing is there; `InvalidInput` (EFAULT) if the memory is not mapped; else what recvmsg(2) says.
+    /// `WouldBlock` if none are available; `InvalidInput` (EFAULT) if the memory is not mapped;
+    /// else the error of recvmsg(2).
     pub fn receive_two(&self, first: &mut BytesMut<'_>, second: &mut [u8]) -> io::Result<usize> {
         let mut vectors = [
             libc::iovec { iov_base: first.as_mut_ptr().cast(), iov_len: first.len() },
@@ -157,7 +160,8 @@ impl Socket {
         message.msg_iov = vectors.as_mut_ptr();
         message.msg_iovlen = vectors.len();
         loop {
-            // SAFETY: the vectors live here and name memory that the two arguments lend to be written, for as long as this call.
+            // SAFETY: the vectors live here and refer to memory that the two arguments lend for
+            // writing during this call.
             let got = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, 0) };
             if got >= 0 {
                 return Ok(got.cast_unsigned());
@@ -169,13 +173,10 @@ impl Socket {
         }
     }
 
-    /// Receives what is there, at most as much as fits, as [`Socket::receive`] into memory that others may use.
-    ///
-    /// # Errors
-    /// As [`Socket::receive_two`].
+    /// [`Socket::receive`] into memory that others may use at the same time.
     pub fn receive_into(&self, into: &mut BytesMut<'_>) -> io::Result<usize> {
         loop {
-            // SAFETY: the argument lends this memory to be written, for as long as this call.
+            // SAFETY: the argument lends this memory for writing during this call.
             let got = unsafe { libc::recv(self.0.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), 0) };
             if got >= 0 {
                 return Ok(got.cast_unsigned());
@@ -187,10 +188,7 @@ impl Socket {
         }
     }
 
-    /// Sends as much of the bytes as there is room for, and returns how much that was.
-    ///
-    /// # Errors
-    /// As [`Socket::send`].
+    /// Sends the bytes as far as the send buffer has room. Returns the number of bytes.
     pub fn send_bytes(&self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match send(&*self.0, bytes, SendFlags::NOSIGNAL) {
@@ -201,8 +199,8 @@ impl Socket {
         }
     }
 
-    /// Whether both ends of the connection are on this host, or at least in this network namespace: they have the same address, or
-    /// addresses of the loopback. `false` if there is no connection.
+    /// Whether both ends of the connection are on this host, or at least in this network namespace:
+    /// they have the same address, or loopback addresses. `false` without a connection.
     pub fn is_within_host(&self) -> bool {
         let ip = |address: rustix::net::SocketAddrAny| {
             SocketAddr::try_from(address).map(|at| at.ip().to_canonical())
@@ -213,30 +211,28 @@ impl Socket {
         }
     }
 
-    /// Chooses the plain congestion control (RFC 5681) if both ends of the connection are on this host: there is no network
-    /// between them that could be congested, and what the administrator has chosen for networks may pace what is sent (BBR does),
-    /// or take long for each acknowledgement.
+    /// Selects the plain congestion control (RFC 5681) if both ends of the connection are on this
+    /// host: nothing between them can be congested, and the administrator's choice for networks may
+    /// pace the data (BBR does) or wait long for each acknowledgement.
     pub fn tune_within_host(&self) {
         if self.is_within_host() {
-            // Every kernel has it, and lets everybody use it. If not, the connection works as it is.
+            // Every kernel has it and allows it. After a failure the connection works as it is.
             let _ = sockopt::set_tcp_congestion(&*self.0, "reno");
         }
     }
 
-    /// Bytes that the other side's kernel has not acknowledged yet.
-    ///
-    /// # Errors
-    /// What ioctl(2) says.
+    /// The bytes that the other side's kernel has not acknowledged yet.
     pub fn unsent(&self) -> io::Result<usize> {
         let mut bytes: libc::c_int = 0;
-        // SAFETY: SIOCOUTQ, which has the number of TIOCOUTQ (tcp(7)), stores an integer where its argument points.
+        // SAFETY: SIOCOUTQ, which has the number of TIOCOUTQ (tcp(7)), stores an integer in its
+        // argument.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(usize::try_from(bytes).unwrap_or(0)) }
     }
 
-    /// Says to the other side that nothing more comes.
+    /// Shuts down the sending direction: the other side sees the end of the data.
     pub fn finish(&self) {
-        // It fails if the connection is gone: then the other side knows.
+        // It fails only if the connection is gone.
         let _ = shutdown(&*self.0, Shutdown::Write);
     }
 }
@@ -247,45 +243,49 @@ impl AsFd for Socket {
     }
 }
 
-/// A socket that others connect to.
+/// A TCP socket that accepts connections.
 #[derive(Debug)]
 pub struct Listener(Descriptor);
 
-/// Has the kernel end a connection (ETIMEDOUT, or what it knows of why nothing gets through) when its other end's has not
-/// answered for such a time. It asks by itself when nothing is said, and the other kernel answers also for a process that is stopped.
+/// Has the kernel end a connection (by ETIMEDOUT, or by the network's error) after `time` without
+/// an answer of the other kernel. An idle connection is probed; the other kernel answers also for a
+/// stopped process.
 ///
-/// This is for connections over which little is sent: data for which a stopped process has no room for so long count as
+/// Use it for connections with little traffic: data that a stopped process has no room for count as
 /// unanswered, too (tcp(7), TCP_USER_TIMEOUT).
 ///
 /// # Errors
-/// If the kernel does not know one of these options.
+/// The kernel does not know one of the options.
 pub fn end_when_unanswered(fd: impl AsFd, time: Duration) -> io::Result<()> {
     let seconds = time.as_secs().clamp(1, MAX_UNANSWERED);
-    // It asks first when half of the time is over, then more often, so that one answer that is lost does no harm.
+    // The first probe comes after half of the time and the others more often, so that one lost
+    // answer does no harm.
     sockopt::set_tcp_keepidle(&fd, Duration::from_secs((seconds / 2).clamp(1, MAX_IDLE)))?;
     sockopt::set_tcp_keepintvl(&fd, Duration::from_secs((seconds / 10).clamp(1, MAX_IDLE)))?;
-    // With the time below only that decides.
+    // The highest count, so that only TCP_USER_TIMEOUT ends the connection.
     sockopt::set_tcp_keepcnt(&fd, MAX_PROBES)?;
     sockopt::set_tcp_user_timeout(&fd, (seconds * 1000) as u32)?;
     Ok(sockopt::set_socket_keepalive(&fd, true)?)
 }
 
-/// The longest time in seconds of [`end_when_unanswered`]: the kernel counts milliseconds in 31 bits.
+/// The longest time of [`end_when_unanswered`], in seconds: the kernel counts milliseconds in 31
+/// bits.
 const MAX_UNANSWERED: u64 = 2_000_000;
-/// What the kernel takes at most for the time before it asks, and between two questions, in seconds.
+/// The kernel's limit for the time before the first probe and between probes, in seconds.
 const MAX_IDLE: u64 = 32_767;
-/// The most questions that the kernel asks.
+/// The kernel's limit for the number of probes.
 const MAX_PROBES: u32 = 127;
 
-/// Whether an address is this host's: one can only bind a socket to an address of one's own.
+/// Whether an address is this host's: a socket can only be bound to a local address.
 pub fn is_own(address: IpAddr) -> bool {
     !address.is_unspecified() && std::net::UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// Whether this host's processes reach each other at one of its addresses, which they do over the loopback interface.
+/// Checks that processes of this host reach each other at one of its addresses, over the loopback
+/// interface.
 ///
 /// # Errors
-/// Why they do not; `TimedOut` if nothing is heard for a second.
+/// The error of the connection; `TimedOut` after a second without an answer.
 pub fn reach_own(address: IpAddr) -> io::Result<()> {
     let listener = Listener::bind(address, None)?;
     let socket = Socket::connect(listener.address()?, None)?;
@@ -297,32 +297,29 @@ pub fn reach_own(address: IpAddr) -> io::Result<()> {
     }
 }
 
-/// Connections that may wait to be accepted. The kernel takes less if net.core.somaxconn is less.
+/// The most connections that wait for accept(2). The kernel lowers it to net.core.somaxconn.
 const BACKLOG: i32 = 4096;
 
 impl Listener {
-    /// Listens at an address, at a port of the kernel's choice, with such `buffers` for what is accepted
+    /// Listens at an address, at a port of the kernel's choice. Accepted connections have `buffers`
     /// (see [`Socket::connect`]).
-    ///
-    /// # Errors
-    /// What socket(2), bind(2) or listen(2) says.
     pub fn bind(address: IpAddr, buffers: Option<usize>) -> io::Result<Listener> {
         let to = SocketAddr::new(address, 0);
         let fd = socket_with(family(to), SocketType::STREAM, FLAGS, Some(ipproto::TCP))?;
-        // Before listen(2), because that fixes how large a window can be announced.
+        // Before listen(2), which fixes the largest window that can be announced.
         set_buffers(fd.as_fd(), buffers)?;
-        // What is accepted inherits it: closed connections that are in TIME_WAIT do not keep the port from the listener that a
-        // restart from a checkpoint binds to it.
+        // Accepted sockets inherit this option: their connections in TIME_WAIT then do not keep the
+        // port from the listener of a restart from a checkpoint.
         sockopt::set_socket_reuseaddr(&fd, true)?;
         bind(&fd, &to)?;
         listen(&fd, BACKLOG)?;
         Ok(Listener(Descriptor::new(fd)?))
     }
 
-    /// A listening socket that somebody else has made, such as the launcher.
+    /// Takes a listening socket that another process, such as the launcher, has made.
     ///
     /// # Errors
-    /// If the descriptor is no listening socket.
+    /// The descriptor is no listening socket.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Listener> {
         if !sockopt::socket_acceptconn(&fd)? {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the socket does not listen"));
@@ -330,29 +327,23 @@ impl Listener {
         Ok(Listener(Descriptor::new(fd)?))
     }
 
-    /// As [`Socket::adopt`]; it does not listen any more.
+    /// [`Socket::adopt`] for a listener, which no longer listens afterwards.
     pub fn adopt(&mut self) {
         self.0.adopt(is_left_behind);
     }
 
-    /// Where it listens.
-    ///
-    /// # Errors
-    /// What getsockname(2) says.
+    /// The local address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         let any = getsockname(&*self.0)?;
         SocketAddr::try_from(any).map_err(|_| io::Error::other("the socket has no internet address"))
     }
 
-    /// The next connection, if there is one, and who made it.
-    ///
-    /// # Errors
-    /// What accept(2) says, such as that there are too many open files.
+    /// Accepts the next connection, with the address of its other end; `None` if there is none.
     pub fn accept(&self) -> io::Result<Option<(Socket, Option<SocketAddr>)>> {
         loop {
             match acceptfrom_with(&*self.0, FLAGS) {
                 Ok((fd, from)) => {
-                    // It fails if the connection is gone already, which its reader will see.
+                    // It fails if the connection is gone already; the next receive reports that.
                     let _ = sockopt::set_tcp_nodelay(&fd, true);
                     return Ok(Some((
                         Socket(Descriptor::new(fd)?),
@@ -360,7 +351,7 @@ impl Listener {
                     )));
                 }
                 Err(Errno::AGAIN) => return Ok(None),
-                // The connection was gone before it was accepted (accept(2) names these).
+                // The connection was gone before it was accepted (accept(2) lists these errors).
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -374,7 +365,8 @@ impl AsFd for Listener {
     }
 }
 
-/// Whether a socket is what a restored process has instead of a connection or a listener: one of TCP, bound to nothing.
+/// Whether a socket is one that a restore leaves in place of a connection or a listener: TCP, bound
+/// to no port.
 fn is_left_behind(fd: BorrowedFd<'_>) -> bool {
     let is_stream = sockopt::socket_type(fd) == Ok(SocketType::STREAM);
     let address = getsockname(fd).ok().and_then(|address| SocketAddr::try_from(address).ok());
@@ -393,26 +385,20 @@ fn set_buffers(fd: BorrowedFd<'_>, buffers: Option<usize>) -> io::Result<()> {
     Ok(())
 }
 
-/// An address of this host, and the network it is on.
+/// A network interface's address on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// The interface's name.
     pub name: String,
-    /// The host's address there.
     pub address: IpAddr,
-    /// How many bits of it name the network.
+    /// The length of the network part of `address`, in bits.
     pub prefix: u8,
-    /// Whether only this host is there.
     pub is_loopback: bool,
 }
 
-/// The addresses of the interfaces that are up.
-///
-/// # Errors
-/// What getifaddrs(3) says.
+/// The addresses of all interfaces that are up.
 pub fn interfaces() -> io::Result<Vec<Interface>> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: the call stores the head of a list where the argument points.
+    // SAFETY: the call stores the head of a list in its argument.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -426,7 +412,8 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
         if flags & libc::IFF_UP as u32 == 0 {
             continue;
         }
-        // SAFETY: each of the two is null or points to an address as long as its family says.
+        // SAFETY: each of the two is null or points to a socket address of the length that its
+        // family has.
         let (address, mask) = unsafe { (ip_at(entry.ifa_addr), ip_at(entry.ifa_netmask)) };
         let Some(address) = address else { continue };
         // SAFETY: every element has a name, a C string.
@@ -434,28 +421,29 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
         let is_loopback = flags & libc::IFF_LOOPBACK as u32 != 0;
         found.push(Interface { name, address, prefix: mask.map_or(0, prefix_of), is_loopback });
     }
-    // SAFETY: the list is getifaddrs's, and nothing of it is used any more.
+    // SAFETY: the list came from getifaddrs, and no element of it is used any more.
     unsafe { libc::freeifaddrs(list) };
     Ok(found)
 }
 
-/// The internet address at a place, if it is one.
+/// Reads an IP address; `None` for null and for other families.
 ///
 /// # Safety
-/// The place must be null or hold a socket address as long as its family says.
-unsafe fn ip_at(place: *const libc::sockaddr) -> Option<IpAddr> {
-    if place.is_null() {
+/// `address` must be null or point to a socket address of the length that its family has.
+unsafe fn ip_at(address: *const libc::sockaddr) -> Option<IpAddr> {
+    if address.is_null() {
         return None;
     }
-    // SAFETY: not null; every socket address begins with its family. The longer ones are read as their family says.
+    // SAFETY: not null; every socket address begins with its family, which decides the length that
+    // is read.
     unsafe {
-        match i32::from((*place).sa_family) {
+        match i32::from((*address).sa_family) {
             libc::AF_INET => {
-                let v4 = place.cast::<libc::sockaddr_in>().read_unaligned();
+                let v4 = address.cast::<libc::sockaddr_in>().read_unaligned();
                 Some(IpAddr::V4(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr))))
             }
             libc::AF_INET6 => {
-                let v6 = place.cast::<libc::sockaddr_in6>().read_unaligned();
+                let v6 = address.cast::<libc::sockaddr_in6>().read_unaligned();
                 Some(IpAddr::V6(Ipv6Addr::from(v6.sin6_addr.s6_addr)))
             }
             _ => None,
@@ -470,10 +458,7 @@ fn prefix_of(mask: IpAddr) -> u8 {
     }
 }
 
-/// Fills `bytes` with what nobody can guess.
-///
-/// # Errors
-/// What getrandom(2) says.
+/// Fills `bytes` with unpredictable numbers.
 pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
     let mut at = 0;
     while at < bytes.len() {
@@ -505,13 +490,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_in_parts_arrives_in_order() {
+    fn data_sent_in_parts_arrive_in_order() {
         let (a, b) = connected();
         let data: Vec<u8> = (0..20_000_000u32).map(|i| (i / 7) as u8).collect();
         let (mut sent, mut got) = (0, Vec::new());
         let mut buffer = vec![0; 1 << 20];
         while got.len() < data.len() {
-            // Until there is no room, and there is never room for all.
+            // Send until the buffer is full: it never holds all of the data.
             while sent < data.len() {
                 let middle = sent + (data.len() - sent) / 2;
                 match a.send(&[Bytes::from(&data[sent..middle]), Bytes::from(&data[middle..])]) {

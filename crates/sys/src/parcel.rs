@@ -1,7 +1,8 @@
-//! Parcels: packets of some kilobytes, perhaps with a file, over sockets that keep their boundaries (unix(7), SOCK_SEQPACKET).
-//! Nothing here waits, but [`wait_for_room`] and [`wait_for_packet`].
+//! Parcels: packets of some kilobytes, each with an optional file, over sockets that keep packet
+//! boundaries (unix(7), SOCK_SEQPACKET). Only [`wait_for_room`] and [`wait_for_packet`] wait.
 //!
-//! What is too long for a packet lies in a file without a name, of which the descriptor goes with the packet.
+//! Data that are too long for a packet lie in a file without a name, whose descriptor travels with
+//! the packet.
 
 use crate::bytes::Bytes;
 use crate::{fdpass, file, nameless};
@@ -12,35 +13,27 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Pieces of memory that make up a packet, at most.
 const MAX_PIECES: usize = 4;
-/// Bytes that the kernel shall keep for a socket until they are received; it takes less if net.core.wmem_max is less.
+/// The socket's buffer in bytes; the kernel lowers it to net.core.wmem_max.
 const BUFFER: usize = 1 << 20;
-/// Room for a descriptor beside a packet.
 const CONTROL: usize = 64;
 
-/// Memory for what goes beside a packet, aligned as the kernel wants it.
+/// Ancillary data, aligned for the kernel.
 #[repr(C, align(16))]
-struct Beside([u8; CONTROL]);
+struct AncillaryData([u8; CONTROL]);
 
-/// Two connected sockets, nonblocking and close-on-exec.
-///
-/// # Errors
-/// What socketpair(2) says.
+/// Creates two connected sockets, nonblocking and close-on-exec.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     for socket in [&a, &b] {
-        // What it has by default is enough, only slower.
+        // The default size works as well, only slower.
         let _ = sockopt::set_socket_send_buffer_size(socket, BUFFER);
     }
     Ok((a, b))
 }
 
-/// Makes a descriptor nonblocking that somebody else has made.
-///
-/// # Errors
-/// What fcntl(2) says.
+/// Makes a descriptor nonblocking.
 pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
     let flags = fcntl_getfl(&fd)?;
     Ok(fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
@@ -49,8 +42,9 @@ pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
 /// Sends the pieces as one packet, and a file with it: all or nothing.
 ///
 /// # Errors
-/// `WouldBlock` if there is no room, `InvalidInput` if there are more than four pieces; else what sendmsg(2) says, such as
-/// `BrokenPipe`, or `ConnectionReset` if the other side has ended with packets unread. [`is_full`] tells what passes.
+/// `WouldBlock` if there is no room, `InvalidInput` if there are more than four pieces; else the
+/// error of sendmsg(2), such as `BrokenPipe`, or `ConnectionReset` if the other side has ended with
+/// packets unread. [`is_full`] recognises the temporary errors.
 pub fn send(socket: impl AsFd, pieces: &[Bytes<'_>], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
     if pieces.len() > MAX_PIECES {
         let text = format!("a packet of {} pieces: it has at most {MAX_PIECES}", pieces.len());
@@ -60,17 +54,17 @@ pub fn send(socket: impl AsFd, pieces: &[Bytes<'_>], file: Option<BorrowedFd<'_>
     for (vector, piece) in vectors.iter_mut().zip(pieces) {
         *vector = libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() };
     }
-    let mut beside = Beside([0; CONTROL]);
+    let mut ancillary = AncillaryData([0; CONTROL]);
     // SAFETY: all zeros is a valid msghdr: no address, no vectors, no control data.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = vectors.as_mut_ptr();
     message.msg_iovlen = pieces.len();
     if let Some(file) = file {
-        message.msg_control = beside.0.as_mut_ptr().cast();
-        // SAFETY: arithmetic on sizes alone.
+        message.msg_control = ancillary.0.as_mut_ptr().cast();
+        // SAFETY: CMSG_SPACE only computes a size.
         message.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<libc::c_int>() as u32) } as usize;
-        // SAFETY: the control data are CONTROL aligned bytes, which have room for a header and one descriptor, so the first
-        // header is there, and the number is written behind it.
+        // SAFETY: the ancillary data are CONTROL aligned bytes, which have room for a header and
+        // one descriptor. So the first header exists, and the descriptor is written behind it.
         unsafe {
             let header = libc::CMSG_FIRSTHDR(&raw const message);
             (*header).cmsg_level = libc::SOL_SOCKET;
@@ -81,7 +75,8 @@ pub fn send(socket: impl AsFd, pieces: &[Bytes<'_>], file: Option<BorrowedFd<'_>
     }
     let number = socket.as_fd().as_raw_fd();
     loop {
-        // SAFETY: the vectors and the control data live here, and the pieces stay mapped during the call, which only reads.
+        // SAFETY: the vectors and the ancillary data live here, and the pieces stay mapped during
+        // the call, which only reads.
         let sent =
             unsafe { libc::sendmsg(number, &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
         if sent >= 0 {
@@ -94,7 +89,8 @@ pub fn send(socket: impl AsFd, pieces: &[Bytes<'_>], file: Option<BorrowedFd<'_>
     }
 }
 
-/// Whether a packet was not taken for the moment only. No event tells of the end of the other reasons than `WouldBlock`.
+/// Whether an error of [`send`] is temporary. Only after `WouldBlock` does the socket become
+/// writable when the state ends.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -102,47 +98,43 @@ pub fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// Whether the memory that was to be sent cannot be read.
+/// Whether the memory of the packet cannot be read.
 pub fn is_bad_address(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EFAULT)
 }
 
-/// Receives a packet: its length, 0 at the end of the other side, and the file that came with it.
+/// Receives a packet. Returns its length (0 if the other side has ended) and the file that came
+/// with it.
 ///
 /// # Errors
-/// `WouldBlock` if there is none, `InvalidData` if it is longer than `bytes`; else what recvmsg(2) says.
+/// `WouldBlock` if there is none, `InvalidData` if it is longer than `bytes`; else the error of
+/// recvmsg(2).
 pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     fdpass::receive(socket, bytes)
 }
 
-/// Waits until the socket takes a packet, or its other side has ended, or so much time is over.
+/// Waits until the socket has room for a packet, or the other side has ended, or `time` is over.
 pub fn wait_for_room(socket: impl AsFd, time: Duration) {
     wait_for(socket, PollFlags::OUT, time);
 }
 
-/// Waits until there is a packet, or the other side has ended, or so much time is over.
+/// Waits until a packet has come, or the other side has ended, or `time` is over.
 pub fn wait_for_packet(socket: impl AsFd, time: Duration) {
     wait_for(socket, PollFlags::IN, time);
 }
 
 fn wait_for(socket: impl AsFd, what: PollFlags, time: Duration) {
     let time = Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() };
-    // Interrupted is as good as any reason to try again.
+    // An interrupted wait ends early: the caller tries again.
     let _ = poll(&mut [PollFd::new(&socket, what)], Some(&time));
 }
 
-/// An empty file without a name.
-///
-/// # Errors
-/// As [`nameless::create`].
+/// Creates an empty file without a name.
 pub fn new_file() -> io::Result<OwnedFd> {
     nameless::create("oxmpi-message")
 }
 
-/// Writes all bytes at a place of a file.
-///
-/// # Errors
-/// What pwrite(2) says.
+/// Writes all bytes from `offset` of a file on.
 pub fn write_all(to: impl AsFd, bytes: Bytes<'_>, offset: u64) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {
@@ -154,10 +146,10 @@ pub fn write_all(to: impl AsFd, bytes: Bytes<'_>, offset: u64) -> io::Result<()>
     Ok(())
 }
 
-/// Reads as many bytes as fit, from a place of a file on, all of which must be there.
+/// Fills `to` from `offset` of a file on.
 ///
 /// # Errors
-/// `UnexpectedEof` if they are not; what pread(2) says.
+/// `UnexpectedEof` if the file is shorter; the error of pread(2).
 pub fn read_all(from: impl AsFd, to: &mut [u8], offset: u64) -> io::Result<()> {
     let mut done = 0;
     while done < to.len() {
@@ -169,7 +161,7 @@ pub fn read_all(from: impl AsFd, to: &mut [u8], offset: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a descriptor is a file of at least so many bytes.
+/// Whether a descriptor is a file of at least `length` bytes.
 pub fn has_length(file: impl AsFd, length: u64) -> bool {
     fstat(&file).is_ok_and(|stat| u64::try_from(stat.st_size).is_ok_and(|size| size >= length))
 }

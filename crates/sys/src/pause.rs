@@ -1,18 +1,17 @@
-//! How a process that waits in vain gives its processor to others for a moment.
+//! How a waiting process gives its processor to others for a moment.
 
 use std::time::Duration;
 
-/// How to pause.
+/// The kind of a pause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pause {
-    /// By a yield.
+    /// sched_yield(2).
     #[default]
     Yield,
-    /// By a wait for no descriptor at all (the guide: select() on null sets) of 10 microseconds.
+    /// A wait of 10 microseconds for no descriptor, as LAM/MPI's select() on null sets.
     Select,
 }
 
-/// How long a pause without yield takes at least.
 const SELECT: Duration = Duration::from_micros(10);
 
 impl Pause {
@@ -22,7 +21,7 @@ impl Pause {
             Pause::Yield => std::thread::yield_now(),
             Pause::Select => {
                 let timeout = rustix::time::Timespec::try_from(SELECT).ok();
-                // Interrupted or over: the caller looks again.
+                // An interrupted wait ends early: the caller polls again.
                 let _ = rustix::event::poll(&mut [], timeout.as_ref());
             }
         }

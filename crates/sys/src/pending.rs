@@ -1,4 +1,4 @@
-//! Signals that wait in processes which stand still.
+//! Pending signals of stopped processes.
 
 use std::ffi::{c_int, c_uint};
 use std::io;
@@ -7,16 +7,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-/// How long the kernel may take to hand over a thread that stands still.
+/// How long the kernel may take to stop a thread for the tracer.
 const LIMIT: Duration = Duration::from_secs(1);
-/// How often that is looked for.
-const LOOK: Duration = Duration::from_micros(200);
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// Takes a signal away from a process that is stopped, if it waits there to be delivered: it will have no effect when the process goes
-/// on. The process stays stopped. Whether there was one.
-///
-/// # Errors
-/// What ptrace(2) says, such as EPERM if somebody else traces the process; what reading /proc says.
+/// Discards a pending signal of a stopped process, which then has no effect when the process
+/// continues. The process stays stopped. Returns whether the signal was pending.
 pub fn discard_pending(process: u32, signal: Signal) -> io::Result<bool> {
     let mut found = false;
     for entry in std::fs::read_dir(format!("/proc/{process}/task"))? {
@@ -31,7 +27,8 @@ pub fn discard_pending(process: u32, signal: Signal) -> io::Result<bool> {
     Ok(found)
 }
 
-/// Whether a thread with this `/proc/PID/task/TID/status` (proc_pid_status(5)) gets a signal as soon as it runs.
+/// Whether a thread with this `/proc/PID/task/TID/status` (proc_pid_status(5)) gets a signal as
+/// soon as it runs.
 fn waits_in(status: &str, signal: i32) -> bool {
     let is_in = |name: &str| {
         let mask = status.lines().find_map(|line| line.strip_prefix(name));
@@ -41,14 +38,14 @@ fn waits_in(status: &str, signal: i32) -> bool {
     (is_in("SigPnd:") || is_in("ShdPnd:")) && !is_in("SigBlk:")
 }
 
-/// Has the thread come as far as the delivery of the signal, which is left out.
+/// Lets the traced thread run until the delivery of the signal, and suppresses it.
 fn discard_from(thread: i32, signal: i32) -> io::Result<()> {
     trace(libc::PTRACE_SEIZE, thread, 0)?;
     let end = Instant::now() + LIMIT;
     loop {
         let (stop, is_event) = await_stop(thread, end)?;
         if is_event {
-            // It is a stop of the whole process, or one that tracing brings.
+            // A stop of the whole process, or a stop that tracing causes.
             trace(libc::PTRACE_CONT, thread, 0)?;
             continue;
         }
@@ -58,14 +55,15 @@ fn discard_from(thread: i32, signal: i32) -> io::Result<()> {
     }
 }
 
-/// Waits until a thread that is traced is stopped. By which signal, and whether that is no signal that it gets.
+/// Waits until a traced thread has stopped. Returns the signal, and whether the stop is an event
+/// without a signal delivery.
 fn await_stop(thread: i32, end: Instant) -> io::Result<(c_int, bool)> {
     loop {
         let mut status = 0;
-        // SAFETY: waitpid(2) writes one word, which is ours.
+        // SAFETY: waitpid(2) writes one word, `status`.
         let found = unsafe { libc::waitpid(thread, &raw mut status, libc::__WALL | libc::WNOHANG) };
         match found {
-            0 if Instant::now() < end => std::thread::sleep(LOOK),
+            0 if Instant::now() < end => std::thread::sleep(POLL_INTERVAL),
             0 => return Err(io::ErrorKind::TimedOut.into()),
             1.. if libc::WIFSTOPPED(status) => return Ok((libc::WSTOPSIG(status), status >> 16 != 0)),
             1.. => return Err(io::ErrorKind::NotFound.into()),
@@ -75,7 +73,8 @@ fn await_stop(thread: i32, end: Instant) -> io::Result<(c_int, bool)> {
 }
 
 fn trace(request: c_uint, thread: i32, data: c_int) -> io::Result<()> {
-    // SAFETY: none of the requests SEIZE, CONT and DETACH reads or writes memory of this process; the fourth argument is a number.
+    // SAFETY: the requests SEIZE, CONT and DETACH access no memory of this process; the fourth
+    // argument is a number.
     let done = unsafe { libc::ptrace(request, thread, null_mut::<()>(), i64::from(data)) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -91,7 +90,7 @@ mod tests {
         let start = Instant::now();
         while !ProcessStat::of(child.id()).is_some_and(|stat| wanted.contains(stat.state)) {
             assert!(start.elapsed() < 30 * LIMIT, "{:?}", ProcessStat::of(child.id()));
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 

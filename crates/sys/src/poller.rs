@@ -1,4 +1,5 @@
-//! What a process with sockets sleeps on: all its descriptors, an alarm for its own threads, and a clock.
+//! The object on which a process with sockets sleeps: all its descriptors, an alarm by which its
+//! own threads wake it, and a clock.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, epoll, eventfd, poll};
 use rustix::io::Errno;
@@ -13,70 +14,62 @@ use std::time::Duration;
 
 use crate::descriptor::Closed;
 
-/// A set of descriptors (epoll(7)), which stay ready until somebody has seen to them.
+/// A set of descriptors (epoll(7)), level-triggered: a descriptor stays ready until it is read or
+/// written.
 #[derive(Debug)]
 pub struct Poller {
     set: OwnedFd,
     alarm: OwnedFd,
     clock: OwnedFd,
-    /// How often something was ready.
     wakes: AtomicU32,
     /// The callback for a descriptor that the program has closed; it is called once.
-    closed: OnceLock<Told>,
+    closed: OnceLock<ClosedCallback>,
 }
 
-/// The callback.
-struct Told(Box<dyn Fn(Closed) + Send + Sync>, AtomicBool);
+/// The callback, and whether it was called.
+struct ClosedCallback(Box<dyn Fn(Closed) + Send + Sync>, AtomicBool);
 
-impl std::fmt::Debug for Told {
+impl std::fmt::Debug for ClosedCallback {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Told").field(&self.1).finish_non_exhaustive()
+        f.debug_tuple("ClosedCallback").field(&self.1).finish_non_exhaustive()
     }
 }
 
 /// A descriptor that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// The name under which it was added.
+    /// The number given to [`Poller::add`].
     pub name: u64,
-    /// Something can be read, if only the end or an error.
+    /// Data, the end, or an error can be read.
     pub readable: bool,
-    /// There is room to write.
     pub writable: bool,
 }
 
-/// What a descriptor is waited for.
+/// The events of interest of a descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
-    /// Something to read.
     pub read: bool,
-    /// Room to write.
     pub write: bool,
 }
 
-/// The name of the clock among what is ready.
+/// The name of the clock in [`Ready`].
 pub const CLOCK: u64 = u64::MAX;
-/// The name of the alarm; never shown.
 const ALARM: u64 = u64::MAX - 1;
 
-/// Once in so many times that something is ready it is checked that the set is one.
-const CHECKED: u32 = 64;
-/// Descriptors shown in one look.
-const AT_ONCE: usize = 64;
+/// Every 64th wait with a ready descriptor checks that the set is still an epoll set.
+const CHECK_EVERY: u32 = 64;
+const MAX_EVENTS: usize = 64;
 
 impl Poller {
-    /// An empty set.
+    /// Creates an empty set.
     ///
     /// # Errors
-    /// If the kernel gives no more descriptors.
+    /// The process has too many open descriptors.
     pub fn new() -> io::Result<Poller> {
         Poller::with_alarm(new_alarm()?)
     }
 
-    /// An empty set with an alarm that others have, too ([`new_alarm`]).
-    ///
-    /// # Errors
-    /// As [`Poller::new`].
+    /// Creates an empty set with an alarm that other processes share ([`new_alarm`]).
     pub fn with_alarm(alarm: OwnedFd) -> io::Result<Poller> {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let clock =
@@ -87,52 +80,45 @@ impl Poller {
         Ok(poller)
     }
 
-    /// Tells `told` when it is found that the program has closed what the process sleeps on: nothing is ever ready any more.
-    pub fn when_closed(&self, told: Box<dyn Fn(Closed) + Send + Sync>) {
-        // The first one stays.
-        let _ = self.closed.set(Told(told, AtomicBool::new(false)));
+    /// Sets the callback that is called when the program has closed the set or the clock: nothing
+    /// becomes ready from then on.
+    pub fn when_closed(&self, callback: Box<dyn Fn(Closed) + Send + Sync>) {
+        // The first callback stays.
+        let _ = self.closed.set(ClosedCallback(callback, AtomicBool::new(false)));
     }
 
-    /// Tells of the end of the set if there is something else in its place, which may be ready at any time.
+    /// Reports the set as closed if another file has its number; that file may be ready at any
+    /// time.
     fn check(&self) {
         let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; 1];
-        // What is ready stays so.
-        let looked = epoll::wait(&self.set, &mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-        if looked.is_err_and(|error| error != Errno::INTR) {
-            self.tell_closed(&self.set);
+        // Level-triggered: a ready descriptor stays ready after this wait.
+        let polled = epoll::wait(&self.set, &mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        if polled.is_err_and(|error| error != Errno::INTR) {
+            self.report_closed(&self.set);
         }
     }
 
-    fn tell_closed(&self, fd: &OwnedFd) {
+    fn report_closed(&self, fd: &OwnedFd) {
         let what = "what OxMPI sleeps on until messages come";
-        if let Some(Told(told, has_told)) = self.closed.get()
-            && !has_told.swap(true, Ordering::Relaxed)
+        if let Some(ClosedCallback(callback, was_called)) = self.closed.get()
+            && !was_called.swap(true, Ordering::Relaxed)
         {
-            told(Closed { number: fd.as_raw_fd(), what });
+            callback(Closed { number: fd.as_raw_fd(), what });
         }
     }
 
-    /// Adds a descriptor under a name; with `writable` it is ready when there is room to write, too.
-    ///
-    /// # Errors
-    /// What epoll_ctl(2) says.
+    /// Adds a descriptor under a name. With `writable`, room to write makes it ready, too.
     pub fn add(&self, fd: impl AsFd, name: u64, writable: bool) -> io::Result<()> {
         Ok(epoll::add(&self.set, fd, epoll::EventData::new_u64(name), flags(writable))?)
     }
 
-    /// Changes what is known of a descriptor.
-    ///
-    /// # Errors
-    /// What epoll_ctl(2) says.
+    /// Changes the name and `writable` of a descriptor.
     pub fn change(&self, fd: impl AsFd, name: u64, writable: bool) -> io::Result<()> {
         Ok(epoll::modify(&self.set, fd, epoll::EventData::new_u64(name), flags(writable))?)
     }
 
-    /// Has a descriptor told of that was waited for what `old` says, and is to be for what `new` says. One for which nothing is
-    /// waited is not in the set: there the kernel would go on to tell of its errors and its end.
-    ///
-    /// # Errors
-    /// What epoll_ctl(2) says.
+    /// Changes the events of interest of a descriptor from `old` to `new`. A descriptor without
+    /// interest is not in the set, as the kernel would still report its errors and its end.
     pub fn set_interest(&self, fd: impl AsFd, name: u64, old: Interest, new: Interest) -> io::Result<()> {
         let flags = match (new.read, new.write) {
             (true, true) => epoll::EventFlags::IN | epoll::EventFlags::OUT,
@@ -150,31 +136,33 @@ impl Poller {
         Ok(())
     }
 
-    /// Takes a descriptor out, before it is closed: a forked child may have it still, and then it would stay.
+    /// Removes a descriptor. Call it before closing the descriptor: a forked child may have a copy,
+    /// which would stay in the set.
     pub fn remove(&self, fd: impl AsFd) {
-        // It fails if it was never there.
+        // It fails if the descriptor was never added.
         let _ = epoll::delete(&self.set, fd);
     }
 
-    /// What is ready now, into `ready`. The alarm is not shown, and the clock only once each time.
+    /// Polls: stores the ready descriptors in `ready`. The alarm is not reported, and each expiry
+    /// of the clock only once.
     pub fn look(&self, ready: &mut Vec<Ready>) {
         self.collect(ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
     }
 
-    /// As [`Poller::look`], but sleeps until something is ready.
+    /// [`Poller::look`] that sleeps until a descriptor is ready.
     pub fn await_any(&self, ready: &mut Vec<Ready>) {
         self.collect(ready, None);
     }
 
     fn collect(&self, ready: &mut Vec<Ready>, time: Option<&Timespec>) {
         ready.clear();
-        let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; AT_ONCE];
+        let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; MAX_EVENTS];
         let events = match epoll::wait(&self.set, &mut events, time) {
             Ok((events, _)) => events,
-            // The caller polls again anyway.
+            // The caller polls again.
             Err(Errno::INTR) => return,
-            // It is no set, or nothing at all, any more.
-            Err(_) => return self.tell_closed(&self.set),
+            // The number is closed, or refers to another file.
+            Err(_) => return self.report_closed(&self.set),
         };
         for event in events {
             let (name, flags) = (event.data.u64(), event.flags);
@@ -183,7 +171,7 @@ impl Poller {
                 CLOCK => _ = rustix::io::read(&self.clock, &mut [0; 8]),
                 _ => {}
             }
-            // An error or hang-up is found by reading, after what came before it.
+            // An error or hang-up is found by a read, after the data that came before it.
             let readable = flags.intersects(
                 epoll::EventFlags::IN
                     | epoll::EventFlags::HUP
@@ -194,65 +182,70 @@ impl Poller {
         }
     }
 
-    /// Sleeps until something is ready, the alarm is raised, `timeout` is over, or for no reason.
+    /// Sleeps until a descriptor is ready, the alarm is raised, or `timeout` is over. It may return
+    /// early.
     pub fn wait(&self, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
         let mut set = [PollFd::new(&self.set, PollFlags::IN)];
-        // Interrupted is as good as any reason to look again.
+        // An interrupted wait ends early: the caller polls again.
         let _ = poll(&mut set, timeout.as_ref());
         let ready = set[0].revents();
         if ready.contains(PollFlags::NVAL) {
-            self.tell_closed(&self.set);
-        } else if !ready.is_empty() && self.wakes.fetch_add(1, Ordering::Relaxed) % CHECKED == CHECKED - 1 {
+            self.report_closed(&self.set);
+        } else if !ready.is_empty()
+            && self.wakes.fetch_add(1, Ordering::Relaxed) % CHECK_EVERY == CHECK_EVERY - 1
+        {
             self.check();
         }
     }
 
-    /// Wakes whoever waits, and all who will until the alarm is lowered.
+    /// Wakes every thread in [`Poller::wait`], now and until the alarm is lowered.
     pub fn raise_alarm(&self) {
         raise_alarm(&self.alarm);
     }
 
     /// Ends the alarm.
     pub fn lower_alarm(&self) {
-        // It fails if it is not raised.
+        // It fails if the alarm is not raised.
         let _ = rustix::io::read(&self.alarm, &mut [0; 8]);
     }
 
-    /// Makes the clock ready after `time` from now; `None`: never.
+    /// Makes the clock ready after `time` from now; `None` stops the clock.
     pub fn set_clock(&self, time: Option<Duration>) {
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let value = match time {
-            // Zero would stop it.
+            // A zero would stop the clock.
             Some(time) => Timespec::try_from(time.max(Duration::from_nanos(1))).unwrap_or(zero),
             None => zero,
         };
         let times = Itimerspec { it_interval: zero, it_value: value };
         if timerfd_settime(&self.clock, TimerfdTimerFlags::empty(), &times).is_err() {
-            self.tell_closed(&self.clock);
+            self.report_closed(&self.clock);
         }
     }
 }
 
 impl AsFd for Poller {
-    /// Readable when something is ready.
+    /// Readable when a descriptor is ready.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
     }
 }
 
-/// An alarm (eventfd(2)) to be handed over to the process whose alarm it is, and to those who may raise it.
+/// Creates an alarm (eventfd(2)), to be passed to its process and to the processes that may raise
+/// it.
 ///
 /// # Errors
-/// If the kernel gives no more descriptors.
+/// The process has too many open descriptors.
 pub fn new_alarm() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
-/// Raises an alarm, of this process or of another.
+/// Raises an alarm of this or of another process.
 pub fn raise_alarm(alarm: impl AsFd) {
     match rustix::io::write(alarm, &1u64.to_ne_bytes()) {
-        // The counter is full: it is raised. Or the program has closed it, and then what its process sleeps on as well.
+        // EAGAIN: the counter is full, so the alarm is raised. EBADF: the program has closed the
+        // alarm, and the poll set with it.
         Ok(_) | Err(Errno::AGAIN | Errno::BADF) => {}
         Err(error) => debug_assert!(false, "eventfd: {error}"),
     }
@@ -269,7 +262,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn a_program_that_closes_it_is_told_of_once() {
+    fn closing_the_set_is_reported_once() {
         use std::sync::Arc;
 
         let poller = std::mem::ManuallyDrop::new(Poller::new().unwrap());
@@ -281,7 +274,7 @@ mod tests {
         }));
         poller.wait(Some(Duration::from_millis(1)));
         assert_eq!(count.load(Ordering::Relaxed), 0);
-        // SAFETY: as a program does it; the poller is not dropped.
+        // SAFETY: closes the number as a program would; the poller is not dropped.
         unsafe { libc::close(number) };
         poller.wait(None);
         poller.look(&mut Vec::new());
@@ -293,16 +286,17 @@ mod tests {
         use std::sync::Arc;
 
         let poller = std::mem::ManuallyDrop::new(Poller::new().unwrap());
-        let told = Arc::new(AtomicU32::new(0));
-        let counted = told.clone();
+        let reported = Arc::new(AtomicU32::new(0));
+        let counted = reported.clone();
         poller.when_closed(Box::new(move |_| _ = counted.fetch_add(1, Ordering::Relaxed)));
         let file = std::fs::File::open("/dev/zero").unwrap();
-        // SAFETY: both are open; the number of the set is a file's from now on, and the poller is not dropped.
+        // SAFETY: both are open; the number of the set becomes a file's, and the poller is not
+        // dropped.
         unsafe { libc::dup2(file.as_raw_fd(), poller.set.as_raw_fd()) };
-        for _ in 0..CHECKED {
+        for _ in 0..CHECK_EVERY {
             poller.wait(None);
         }
-        assert_eq!(told.load(Ordering::Relaxed), 1);
+        assert_eq!(reported.load(Ordering::Relaxed), 1);
     }
 
     #[test]
@@ -343,21 +337,21 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_is_not_told() {
+    fn descriptors_without_interest_are_not_reported() {
         let poller = Poller::new().unwrap();
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let mut ready = Vec::new();
         let mut old = Interest::default();
-        let mut told = |read, write| {
+        let mut reported = |read, write| {
             let new = Interest { read, write };
             poller.set_interest(&ours, 3, old, new).unwrap();
             old = new;
             poller.look(&mut ready);
             ready.iter().map(|ready| (ready.readable, ready.writable)).collect::<Vec<_>>()
         };
-        assert_eq!((told(true, false), told(true, true)), (vec![], vec![(false, true)]));
+        assert_eq!((reported(true, false), reported(true, true)), (vec![], vec![(false, true)]));
         drop(theirs);
-        assert_eq!((told(true, false), told(false, false)), (vec![(true, false)], vec![]));
-        assert_eq!(told(false, true), [(true, true)]);
+        assert_eq!((reported(true, false), reported(false, false)), (vec![(true, false)], vec![]));
+        assert_eq!(reported(false, true), [(true, true)]);
     }
 }

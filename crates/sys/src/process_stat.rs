@@ -1,33 +1,33 @@
-//! What the kernel says of a process in /proc (proc_pid_stat(5)).
+//! The state of a process in /proc (proc_pid_stat(5)).
 
-/// A process that is there, or that has ended and was not reaped yet.
+/// A process that exists, or has ended and was not reaped yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessStat {
-    /// What it does: `R` runs, `S`, `D` and `I` sleep, `T` and `t` are stopped, `Z` and `X` have ended.
+    /// `R` runs; `S`, `D` and `I` sleep; `T` and `t` are stopped; `Z` and `X` have ended.
     pub state: char,
-    /// Its parent; 0: none of this PID namespace.
+    /// The parent's number; 0 if the parent is outside this PID namespace.
     pub parent: u32,
-    /// Its process group; 0: one whose leader is outside this PID namespace.
+    /// The process group; 0 if its leader is outside this PID namespace.
     pub group: u32,
-    /// Its session; 0: one whose leader is outside this PID namespace.
+    /// The session; 0 if its leader is outside this PID namespace.
     pub session: u32,
-    /// Its threads; 0: not known.
+    /// The number of threads; 0 if unknown.
     pub threads: u32,
 }
 
 impl ProcessStat {
-    /// Of a process; `None`, if there is none of this number, or /proc cannot be read.
+    /// Reads the state of a process; `None` if there is no such process, or /proc cannot be read.
     pub fn of(pid: u32) -> Option<ProcessStat> {
         ProcessStat::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Whether it has ended. Its first thread may have, while others run.
+    /// Whether its first thread has ended; others may still run.
     pub const fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
 
     fn parse(stat: &str) -> Option<ProcessStat> {
-        // The second field is a name in parentheses that may have anything in it, parentheses too.
+        // The second field is a name in parentheses, which may contain parentheses itself.
         let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
         let state = fields.next()?.chars().next()?;
         let mut number = |skipped: usize| fields.nth(skipped)?.parse::<u32>().ok();

@@ -1,85 +1,86 @@
-//! System V semaphores: what the processes of a node sleep on, and lock the pool with, in the manner of the guide's module sysv.
+//! System V semaphores: the processes of a node sleep on them and lock the pool with them, as the
+//! module sysv of LAM/MPI does.
 //!
-//! Each pair of processes has a set of six, three for each of the two, and all have one more set, for the pool.
+//! Each pair of processes has a set of six, three for each of the two. All processes together have
+//! one more set, for the pool.
 //!
 //! ```text
-//! set of a pair     0, 1, 2: of the process with the lower place    3, 4, 5: of the other one
-//!                   0, 3     it sleeps until the other one sends it something
-//!                   1, 4     it sleeps until the other one takes something
-//!                   2, 5     it sleeps until anybody does something
-//! set of the pool   0: 1 if the lock is free    1: never used
+//! set of a pair  0, 1, 2: of the process with the lower place 3, 4, 5: of the other one
+//!       0, 3  it sleeps until the other one sends it something
+//!       1, 4  it sleeps until the other one takes something
+//!       2, 5  it sleeps until anybody does something
+//! set of the pool   0: 1 if the lock is free 1: never used
 //! ```
 //!
 //! Rules
-//! 1. *Sleep.* One thread of a process at a time sleeps on one semaphore ([`Semaphore::wait`]). Before it announces that at its
-//!    door it says in its segment on which, and sets that to 0 (rule 6 of the door).
-//! 2. *Wake.* Who rings and finds it asleep adds 1 to the semaphore that the segment names then. One that comes late wakes a
-//!    sleep for nothing, never one too few: whoever has announced anew has looked at everything since.
+//! 1. *Sleep.* One thread of a process at a time sleeps on one semaphore ([`Semaphore::wait`]).
+//!    Before the thread announces its sleep at its door it stores the semaphore in its segment and
+//!    sets the semaphore to 0 (rule 6 of the door).
+//! 2. *Wake.* A process that rings and finds the sleeper asleep adds 1 to the semaphore that the
+//!    segment names then. A late wake-up ends a later sleep early, but no wake-up is lost: a
+//!    process that announces a sleep again has polled everything since.
 //! 3. *Lock.* The lock is taken and opened with SEM_UNDO: the kernel opens it when its holder dies.
-//! 4. *End.* The launcher makes the sets and removes them. If it is killed its guard does so ([`remove_abandoned`]), and else
-//!    the next launcher: a set is abandoned when no process lives that has been the last to use any semaphore
-//!    of it. The launcher is the first to use each, and nobody else uses the second one of the set of the pool. A set that nobody has
-//!    used is abandoned when it is older than [`MAKING_S`]: its launcher was killed while it made the set.
+//! 4. *End.* The launcher makes the sets and removes them. If the launcher is killed, its guard
+//!    removes them ([`remove_abandoned`]), or else the next launcher. A set is abandoned when no
+//!    process lives that was the last to use any semaphore of it. The launcher is the first to use
+//!    each semaphore, and the only user of the second one of the pool's set. A set that nobody has
+//!    used is abandoned when it is older than [`MAKING_S`]: its launcher was killed while making
+//!    it.
 
 use crate::process_stat::ProcessStat;
 use std::ffi::c_int;
 use std::io;
 use std::time::Duration;
 
-/// Semaphores of a pair.
 const OF_PAIR: usize = 6;
-/// Semaphores of the set for the pool.
 const OF_POOL: usize = 2;
-/// The most processes of a node that can have sets: the kernel has at most 32768.
+/// The most processes of a node that can have sets: the kernel has at most 32768 sets.
 pub const MOST_RANKS: u32 = 256;
-/// How long it takes at most to make a set, seconds.
+/// The longest time to make a set, in seconds.
 const MAKING_S: i64 = 10;
-/// The upper half of the key of each set of ours.
+/// The upper half of the key of each set of OxMPI.
 const MARK: i32 = 0x6f58;
 
-/// A semaphore.
+/// A System V semaphore: its set and its number in the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Semaphore {
     set: i32,
     number: u16,
 }
 
-/// What a process sleeps for.
+/// The event that a process sleeps for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaits {
-    /// Something that this process sends, by its number.
     Message(u32),
-    /// That this process takes something.
+    /// This process takes something.
     Room(u32),
-    /// Whatever anybody does.
     Anything,
 }
 
-/// How a sleep on a semaphore has ended.
+/// The end of a sleep on a semaphore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SemaphoreWait {
-    /// It was raised, and is one less again.
     Raised,
     /// The time is over, or a signal came.
     Interrupted,
-    /// There is no such semaphore any more.
+    /// The set was removed.
     Gone,
 }
 
 impl Semaphore {
-    /// As a word that is not 0.
+    /// Encodes the semaphore in a word that is not 0.
     pub const fn to_word(self) -> u64 {
         (self.set as u32 as u64) << 32 | (self.number as u64 + 1)
     }
 
-    /// Reads [`Semaphore::to_word`]; `None`: it is no semaphore of ours.
+    /// Decodes [`Semaphore::to_word`]; `None` for any other word.
     pub fn from_word(word: u64) -> Option<Semaphore> {
         let number = u16::try_from(word as u32).ok()?.checked_sub(1)?;
         let set = i32::try_from(word >> 32).ok()?;
         (usize::from(number) < OF_PAIR).then_some(Semaphore { set, number })
     }
 
-    /// Sleeps until it is at least 1, and takes 1 off, but not longer than `timeout`.
+    /// Sleeps until the semaphore is at least 1, at most for `timeout`, and subtracts 1.
     pub fn wait(self, timeout: Option<Duration>) -> SemaphoreWait {
         match self.change(-1, 0, timeout) {
             Ok(()) => SemaphoreWait::Raised,
@@ -90,25 +91,27 @@ impl Semaphore {
 
     /// Adds 1.
     pub fn raise(self) {
-        // It fails if the set is gone, and so is whoever made it; or at 32767, which wakes as well.
+        // It fails if the set was removed with its launcher, or at 32767, which wakes the sleeper
+        // as well.
         let _ = self.change(1, 0, None);
     }
 
-    /// Sets it to 0.
+    /// Sets the semaphore to 0.
     pub fn lower(self) {
-        // SAFETY: semctl(2) with SETVAL takes an int, and touches no memory of ours.
-        // It fails if the set is gone, which the sleep notices.
+        // SAFETY: semctl(2) with SETVAL takes an int, and accesses no memory.
+        // It fails if the set was removed, which the sleep reports.
         let _ = unsafe { libc::semctl(self.set, self.number.into(), libc::SETVAL, 0 as c_int) };
     }
 
-    /// Takes it as a lock, asleep while others have it, but not longer than `limit` (rule 3).
+    /// Takes the semaphore as a lock, and waits at most `limit` for other holders (rule 3). Returns
+    /// whether the lock was taken.
     pub fn lock(self, limit: Duration) -> bool {
         self.change(-1, libc::SEM_UNDO, Some(limit)).is_ok()
     }
 
-    /// Opens the lock.
+    /// Releases the lock.
     pub fn unlock(self) {
-        // It fails if the set is gone: then nobody gets the lock.
+        // It fails if the set was removed: no process gets the lock then.
         let _ = self.change(1, libc::SEM_UNDO, None);
     }
 
@@ -119,7 +122,7 @@ impl Semaphore {
             tv_nsec: timeout.subsec_nanos().into(),
         });
         let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: one operation, and a time or none, which the kernel reads.
+        // SAFETY: the kernel reads one operation, and a time unless the pointer is null.
         let done = unsafe {
             libc::syscall(libc::SYS_semtimedop, self.set, &raw mut change, 1 as libc::size_t, limit)
         };
@@ -136,20 +139,18 @@ fn is_gone(error: &io::Error) -> bool {
 pub struct OwnSemaphores {
     /// The numbers of the processes that share the sets, in the order of their places.
     members: Vec<u32>,
-    /// The own place.
     place: usize,
-    /// The set with each other process, by place without the own.
+    /// The set with each other process, in the order of places.
     pairs: Vec<i32>,
-    /// The set of the pool.
     pool: i32,
 }
 
 impl OwnSemaphores {
-    /// Those of process `me` among `members`, whose numbers rise, by the numbers of their sets as [`SemaphoreSets::of`] tells
-    /// them.
+    /// The semaphores of process `me` among `members`, whose numbers ascend. `sets` comes from
+    /// [`SemaphoreSets::of`].
     ///
     /// # Errors
-    /// A text for a person, if there are not as many as two or more processes have.
+    /// A text for users if `sets` does not fit `members`.
     pub fn new(me: u32, members: Vec<u32>, sets: &[i32]) -> Result<OwnSemaphores, String> {
         let place = members.iter().position(|member| *member == me);
         match (place, sets) {
@@ -165,8 +166,8 @@ impl OwnSemaphores {
         Semaphore { set: self.pool, number: 0 }
     }
 
-    /// The semaphore to sleep on. For anything, and for processes that have no set with this one, that is in the set with
-    /// the next process.
+    /// The semaphore for a sleep. [`Awaits::Anything`], and processes that have no set with this
+    /// one, use a semaphore in the set with the next process.
     pub fn to_sleep_on(&self, awaits: Awaits) -> Semaphore {
         let (peer, kind) = match awaits {
             Awaits::Message(peer) => (Some(peer), 0),
@@ -184,20 +185,16 @@ impl OwnSemaphores {
     }
 }
 
-/// Why there are no sets.
+/// The reason why there are no sets.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SemaphoreError {
-    /// More processes of a node than can have sets.
     #[error(
         "{ranks} ranks of a node and System V semaphores (rpi_sysv_semaphores 1): at most {MOST_RANKS} can have a set for \
          each pair; start fewer of them on a node, or leave rpi_sysv_semaphores at 0"
     )]
-    Ranks {
-        /// The processes.
-        ranks: u32,
-    },
-    /// The kernel gives no more.
+    Ranks { ranks: u32 },
+    /// The kernel's limits are reached.
     #[error(
         "{ranks} ranks of a node need {needed} System V semaphore sets, six semaphores for each pair of them \
          (rpi_sysv_semaphores 1), and the kernel gave {made}: {error}. Its limits (/proc/sys/kernel/sem) are {limits}, and \
@@ -205,45 +202,34 @@ pub enum SemaphoreError {
          uses (ipcs -s, ipcrm -s ID), start fewer ranks, or leave rpi_sysv_semaphores at 0"
     )]
     Limit {
-        /// The processes.
         ranks: u32,
-        /// Sets that they need.
         needed: usize,
-        /// Sets that could be made.
         made: usize,
-        /// The limits in words.
         limits: String,
-        /// Sets of all users after that.
+        /// The number of sets of all users after that.
         used: usize,
-        /// What semget(2) said.
         error: io::Error,
     },
-    /// Something else that the kernel said.
     #[error(
         "cannot {what} a System V semaphore set (rpi_sysv_semaphores 1): {error}; with rpi_sysv_semaphores 0 none are needed"
     )]
-    Kernel {
-        /// What was tried.
-        what: &'static str,
-        /// The answer.
-        error: io::Error,
-    },
+    Kernel { what: &'static str, error: io::Error },
 }
 
-/// The sets of the processes of a job on a node, as the launcher holds them. Dropping it removes them.
+/// The sets of a job's processes on one node, in the launcher. Dropping it removes them.
 #[derive(Debug)]
 pub struct SemaphoreSets {
     ranks: u32,
-    /// That of the pool, and one for each pair: (0, 1), (0, 2), (1, 2), (0, 3) and so on.
+    /// The pool's set, and one for each pair: (0, 1), (0, 2), (1, 2), (0, 3) and so on.
     sets: Vec<i32>,
 }
 
 impl SemaphoreSets {
-    /// Makes the sets for so many processes, all at 0, with the lock free. Abandoned sets of the same user are removed before
-    /// (rule 4).
+    /// Makes the sets for `ranks` processes, all semaphores at 0 and the lock free. Removes
+    /// abandoned sets of this user first (rule 4).
     ///
     /// # Errors
-    /// See [`SemaphoreError`]; then none are left.
+    /// See [`SemaphoreError`]; no set is left then.
     pub fn create(ranks: u32) -> Result<SemaphoreSets, SemaphoreError> {
         if ranks > MOST_RANKS {
             return Err(SemaphoreError::Ranks { ranks });
@@ -268,8 +254,8 @@ impl SemaphoreSets {
         Ok(made)
     }
 
-    /// The sets that the process at a place has: that of the pool, then those with the others by place. Nothing if there is no
-    /// such place, or only one.
+    /// The sets of the process at a place: the pool's, then those with the other processes by
+    /// place. Empty if there is no such place, or only one.
     pub fn of(&self, place: u32) -> Vec<i32> {
         if place >= self.ranks || self.ranks < 2 {
             return Vec::new();
@@ -289,23 +275,24 @@ impl Drop for SemaphoreSets {
     }
 }
 
-/// Makes a set with these values, with the next free key of ours.
+/// Makes a set with these values, at the next free key.
 fn make(lower: &mut u16, values: &[u16]) -> Result<i32, SemaphoreError> {
     let refused = |what| SemaphoreError::Kernel { what, error: io::Error::last_os_error() };
     for _ in 0..=u16::MAX {
         let key = MARK << 16 | i32::from(*lower);
         *lower = lower.wrapping_add(1);
         let flags = libc::IPC_CREAT | libc::IPC_EXCL | 0o600;
-        // SAFETY: plain system call.
+        // SAFETY: semget(2) takes numbers only.
         let set = unsafe { libc::semget(key, values.len() as c_int, flags) };
         if set >= 0 {
-            // SAFETY: SETALL reads as many values as the set has semaphores.
+            // SAFETY: SETALL reads one value for each semaphore of the set.
             if unsafe { libc::semctl(set, 0, libc::SETALL, values.as_ptr()) } < 0 {
                 let error = refused("set the values of");
                 remove(set);
                 return Err(error);
             }
-            // The kernel notes when a set was first used. The last semaphore is 0, so this waits for nothing.
+            // The kernel records the first use of a set. The last semaphore is 0, so this wait
+            // returns at once.
             let last = Semaphore { set, number: values.len() as u16 - 1 };
             let _ = last.change(0, 0, None);
             return Ok(set);
@@ -317,10 +304,10 @@ fn make(lower: &mut u16, values: &[u16]) -> Result<i32, SemaphoreError> {
     Err(refused("make"))
 }
 
-/// What there is to say when the kernel gives no set.
+/// Adds the kernel's limits to an error of semget(2).
 fn refused(ranks: u32, needed: usize, made: usize, error: SemaphoreError) -> SemaphoreError {
     match error {
-        // EINVAL: six are more than a set may have.
+        // EINVAL: the limit for one set is below six semaphores.
         SemaphoreError::Kernel { what: "make", error }
             if matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EINVAL | libc::EEXIST)) =>
         {
@@ -339,12 +326,13 @@ fn refused(ranks: u32, needed: usize, made: usize, error: SemaphoreError) -> Sem
 }
 
 fn remove(set: i32) {
-    // SAFETY: plain system call. It fails if somebody else has removed it.
+    // SAFETY: semctl(2) with IPC_RMID takes numbers only. It fails if another process has removed
+    // the set.
     let _ = unsafe { libc::semctl(set, 0, libc::IPC_RMID) };
 }
 
-/// Removes the sets of this user that nobody alive has used last (rule 4). `also_dead` counts as dead: a launcher that is just
-/// ending. Returns how many sets of launchers were found and are still there.
+/// Removes the abandoned sets of this user (rule 4). `also_dead`, a launcher that is just ending,
+/// counts as dead. Returns the number of OxMPI's sets that are left.
 pub fn remove_abandoned(also_dead: Option<i32>) -> usize {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     remove_abandoned_at(now.map_or(0, |now| now.as_secs() as i64), also_dead)
@@ -362,11 +350,12 @@ fn remove_abandoned_at(now_s: i64, also_dead: Option<i32>) -> usize {
             continue;
         }
         let last = |number: u16| {
-            // SAFETY: plain system call, which tells the process that has used a semaphore last.
+            // SAFETY: GETPID takes numbers only and returns the process that has used the semaphore
+            // last.
             unsafe { libc::semctl(set, number.into(), libc::GETPID) }
         };
         let is_unfinished = used_s == 0 && now_s - made_s > MAKING_S;
-        // 0: one of another PID namespace, or there was none yet.
+        // 0: a process of another PID namespace, or the semaphore was never used.
         if is_unfinished || (0..count).all(|number| matches!(last(number), pid if pid > 0 && is_dead(pid))) {
             remove(set);
         } else {
@@ -376,8 +365,8 @@ fn remove_abandoned_at(now_s: i64, also_dead: Option<i32>) -> usize {
     left
 }
 
-/// The numbers that the kernel tells of each set: key, number, mode, semaphores, user, group, creator, the creator's group, when it was
-/// used last (0: never) and changed last.
+/// The numbers in the kernel's list of sets: key, identifier, mode, semaphores, user, group,
+/// creator, the creator's group, time of the last use (0: never), time of the last change.
 fn listed() -> impl Iterator<Item = [i64; 10]> {
     let text = std::fs::read_to_string("/proc/sysvipc/sem").unwrap_or_default();
     let rows: Vec<[i64; 10]> = text.lines().filter_map(row).collect();
@@ -393,9 +382,9 @@ fn row(line: &str) -> Option<[i64; 10]> {
     Some(row)
 }
 
-/// Whether a process runs: one that has ended and is not reaped does not.
+/// Whether a process runs; one that has ended and is not reaped does not.
 fn lives(pid: i32) -> bool {
-    // SAFETY: signal 0 is sent to nobody.
+    // SAFETY: signal 0 only checks that the process exists.
     let is_there =
         unsafe { libc::kill(pid, 0) } == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
     let has_ended = || ProcessStat::of(pid.cast_unsigned()).is_some_and(|stat| stat.has_ended());

@@ -1,7 +1,8 @@
 //! Single copy: one process reads or writes the memory of another (process_vm_readv(2)).
 //!
-//! Allowed between processes of one user, unless a security module or a container forbids it. Only a real transfer
-//! tells, so each pair tries one: [`RemoteProcess::probe`].
+//! The kernel allows it between processes of one user, unless a security module or a container
+//! forbids it. Only a real transfer shows whether it works, so each pair tries one:
+//! [`RemoteProcess::probe`].
 
 use crate::bytes::{Bytes, BytesMut};
 use std::io;
@@ -9,64 +10,59 @@ use std::io;
 /// The most pieces in one call, on either side (the kernel's UIO_MAXIOV).
 pub const PIECES_MAX: usize = 1024;
 
-/// Bytes in the memory of another process.
+/// A range of another process's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemotePiece {
-    /// Where they begin, in the address space of that process.
+    /// In the address space of that process.
     pub address: u64,
-    /// How many.
+    /// In bytes.
     pub len: usize,
 }
 
-/// Another process of this node. The addresses come from that process, which vouches for them.
+/// Another process of this node. Its addresses come from the process itself, which guarantees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteProcess {
-    /// Its process number.
     pub pid: u32,
 }
 
 impl RemoteProcess {
-    /// Whether we may read there: the word at `address` must turn out to be `expected`.
+    /// Whether this process can read that process's memory: the word at `address` must be
+    /// `expected`.
     pub fn probe(&self, address: u64, expected: u64) -> bool {
         let mut word = [0; 8];
         self.read(address, BytesMut::from(&mut word[..])).is_ok() && u64::from_ne_bytes(word) == expected
     }
 
-    /// Copies `to.len()` bytes from `address` there to `to` here.
+    /// Copies `to.len()` bytes from the remote `address` to `to`.
     ///
     /// # Errors
-    /// What the kernel says: `PermissionDenied`, EFAULT for an address that is not mapped, ESRCH if the process is gone.
+    /// `PermissionDenied`, EFAULT for an address that is not mapped, ESRCH if the process is gone.
     pub fn read(&self, address: u64, mut to: BytesMut<'_>) -> io::Result<()> {
         let remote = iovec(address, to.len());
         let local = iovec(to.as_mut_ptr() as u64, to.len());
         self.transfer(libc::SYS_process_vm_readv, &mut [local], &mut [remote])
     }
 
-    /// Copies `from` here to `address` there.
-    ///
-    /// # Errors
-    /// As [`RemoteProcess::read`].
+    /// Copies `from` to the remote `address`.
     pub fn write(&self, address: u64, from: Bytes<'_>) -> io::Result<()> {
         let remote = iovec(address, from.len());
         let local = iovec(from.as_ptr() as u64, from.len());
         self.transfer(libc::SYS_process_vm_writev, &mut [local], &mut [remote])
     }
 
-    /// Copies the pieces `from` there, one after the other, to the pieces `to` here. Cuts need not coincide.
+    /// Copies the remote pieces `from`, one after the other, to the local pieces `to`. The lengths
+    /// of single pieces may differ.
     ///
     /// # Errors
-    /// `InvalidInput` if the sums of the lengths differ or there are more than [`PIECES_MAX`] on a side; else as
-    /// [`RemoteProcess::read`], and an unknown part has then been copied.
+    /// `InvalidInput` if the sums of the lengths differ or a side has more than [`PIECES_MAX`]
+    /// pieces; else as [`RemoteProcess::read`], after an unknown part was copied.
     pub fn read_pieces(&self, from: &[RemotePiece], to: &mut [BytesMut<'_>]) -> io::Result<()> {
         let mut local: Vec<_> =
             to.iter_mut().map(|piece| iovec(piece.as_mut_ptr() as u64, piece.len())).collect();
         self.transfer_pieces(libc::SYS_process_vm_readv, &mut local, from)
     }
 
-    /// Copies the pieces `from` here, one after the other, to the pieces `to` there.
-    ///
-    /// # Errors
-    /// As [`RemoteProcess::read_pieces`].
+    /// Copies the local pieces `from`, one after the other, to the remote pieces `to`.
     pub fn write_pieces(&self, to: &[RemotePiece], from: &[Bytes<'_>]) -> io::Result<()> {
         let mut local: Vec<_> = from.iter().map(|piece| iovec(piece.as_ptr() as u64, piece.len())).collect();
         self.transfer_pieces(libc::SYS_process_vm_writev, &mut local, to)
@@ -92,7 +88,8 @@ impl RemoteProcess {
         self.transfer(call, local, &mut remote)
     }
 
-    /// Repeats the call until all is copied: the kernel stops at 0x7ffff000 bytes and at a page that is not there.
+    /// Repeats the call until all is copied: the kernel stops at 0x7ffff000 bytes and at an
+    /// unmapped page.
     fn transfer(
         &self,
         call: libc::c_long,
@@ -105,8 +102,9 @@ impl RemoteProcess {
             if local.is_empty() {
                 return Ok(());
             }
-            // SAFETY: `local` lists memory that the caller's views say is mapped (and writable, for a read); the
-            // kernel checks `remote`. Both arrays live during the call.
+            // SAFETY: `local` lists memory that is mapped (and writable, for a read) as the
+            // caller's views guarantee; the kernel checks `remote`. Both arrays live during the
+            // call.
             let done = unsafe {
                 libc::syscall(
                     call,
@@ -138,7 +136,7 @@ fn iovec(address: u64, len: usize) -> libc::iovec {
     libc::iovec { iov_base: address as *mut libc::c_void, iov_len: len }
 }
 
-/// What is left of `pieces` after their first `bytes` bytes, without empty pieces in front.
+/// The rest of `pieces` after their first `bytes` bytes, without empty pieces in front.
 fn advance(pieces: &mut [libc::iovec], mut bytes: usize) -> &mut [libc::iovec] {
     let mut done = 0;
     for piece in pieces.iter_mut() {
@@ -197,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_is_left_out() {
+    fn copied_pieces_are_left_out() {
         let mut pieces = [iovec(100, 0), iovec(100, 10), iovec(200, 5), iovec(300, 0)];
         let left = advance(&mut pieces, 12);
         assert_eq!(left.len(), 2);

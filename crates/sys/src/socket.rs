@@ -1,4 +1,4 @@
-//! A socket of the program's, over which the library says a few bytes.
+//! A short exchange over a socket that the user's program owns.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -6,18 +6,18 @@ use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// Sends `mine` over a connected stream socket and receives as many bytes as `other` has room for, whether the socket is
-/// blocking or not. Nothing more is taken from it than that.
+/// Sends `mine` over a connected stream socket and receives `other.len()` bytes, whether the socket
+/// is blocking or not. Takes no further byte from it.
 ///
 /// # Errors
-/// `TimedOut` if the other side says nothing for so long; `UnexpectedEof` if it ends; `InvalidInput` if the number is no
-/// descriptor; else what the kernel says.
+/// `TimedOut` if the other side sends nothing for `patience`; `UnexpectedEof` if it ends;
+/// `InvalidInput` if `number` is no descriptor; else the kernel's error.
 pub fn exchange(number: RawFd, mine: &[u8], other: &mut [u8], patience: Duration) -> io::Result<()> {
-    // SAFETY: fcntl(2) on a number that is no descriptor fails and does nothing else.
+    // SAFETY: fcntl(2) fails on a number that is no descriptor.
     if number < 0 || unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no open descriptor"));
     }
-    // SAFETY: it is open, and the program leaves it alone during the call.
+    // SAFETY: the descriptor is open, and the program does not close it during the call.
     let socket = unsafe { BorrowedFd::borrow_raw(number) };
     let limit = Instant::now() + patience;
     let (mut sent, mut received) = (0, 0);
@@ -63,24 +63,24 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn both_sides_hear_each_other_and_no_byte_more_is_taken() {
+    fn both_sides_receive_exactly_the_bytes_sent() {
         use std::io::{Read as _, Write as _};
         let (mut a, b) = UnixStream::pair().unwrap();
         let other = std::thread::spawn(move || {
-            let mut heard = [0; 3];
-            exchange(a.as_raw_fd(), b"aaa", &mut heard, Duration::from_secs(10)).unwrap();
+            let mut received_bytes = [0; 3];
+            exchange(a.as_raw_fd(), b"aaa", &mut received_bytes, Duration::from_secs(10)).unwrap();
             a.write_all(b"rest").unwrap();
-            heard
+            received_bytes
         });
-        let (mut heard, mut rest) = ([0; 3], String::new());
-        exchange(b.as_raw_fd(), b"bbb", &mut heard, Duration::from_secs(10)).unwrap();
-        assert_eq!((&heard, &other.join().unwrap()), (b"aaa", b"bbb"));
+        let (mut received_bytes, mut rest) = ([0; 3], String::new());
+        exchange(b.as_raw_fd(), b"bbb", &mut received_bytes, Duration::from_secs(10)).unwrap();
+        assert_eq!((&received_bytes, &other.join().unwrap()), (b"aaa", b"bbb"));
         (&b).read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "rest");
     }
 
     #[test]
-    fn silence_an_end_and_no_descriptor_are_told() {
+    fn silence_an_end_and_no_descriptor_are_errors() {
         let (a, b) = UnixStream::pair().unwrap();
         let say = |fd| exchange(fd, b"x", &mut [0], Duration::from_millis(20)).unwrap_err().kind();
         assert_eq!(say(a.as_raw_fd()), io::ErrorKind::TimedOut);

@@ -1,12 +1,14 @@
-//! Starting processes, and seeing that they end: what a launcher needs of the kernel.
+//! Starting processes, and making sure that they end: the launcher's interface to the kernel.
 //!
-//! - [`spawn`] starts a program. The child borrows the launcher's memory until it calls execve(2) (as vfork(2) does),
-//!   so the cost does not depend on the launcher's size; a failed execve comes back as an ordinary error.
-//! - [`Signals`] turns signals into something to poll, so that a launcher needs no handler.
-//! - [`relay`] passes signals on to a child that gets the same from elsewhere.
-//! - [`Guard`] is a tiny process that kills the ranks when the launcher itself is killed and cannot.
-//! - [`PidNamespace`] has numbers of processes apart from those of this host.
-//! - [`take_inherited`] is the other end: a started program takes the descriptors that were put there for it.
+//! - [`spawn`] starts a program. The child borrows the launcher's memory until it calls execve(2)
+//!   (as vfork(2) does), so the cost does not depend on the launcher's size; a failed execve comes
+//!   back as an ordinary error.
+//! - [`Signals`] makes signals pollable, so that a launcher needs no handler.
+//! - [`relay`] passes signals on to a child that gets the same signals from elsewhere.
+//! - [`Guard`] is a small process that kills the ranks when the launcher is killed.
+//! - [`PidNamespace`] has process numbers that are independent of this host's.
+//! - [`take_inherited`] is for the started program: it takes the descriptors that the launcher has
+//!   passed.
 
 mod guard;
 mod inherited;
@@ -21,7 +23,7 @@ pub use self::inherited::{
 };
 pub use self::namespace::{PidNamespace, identity_of, init, may_make_namespaces};
 pub use self::relayed::{RELAYED, relay, stand_ins, stands_for};
-pub use self::signals::{HEEDED, SignalMask, Signals, heed_children, without_signals};
+pub use self::signals::{IGNORABLE, SignalMask, Signals, unignore_children, without_signals};
 
 use self::signals::{full_mask, set_mask};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -31,59 +33,57 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 /// A program to start.
 #[derive(Debug)]
 pub struct Program<'a> {
-    /// The file to execute.
     pub path: &'a CStr,
-    /// Its arguments, its own name first.
+    /// The program's own name first.
     pub args: &'a [CString],
-    /// Its environment, `NAME=value` each.
+    /// `NAME=value` each.
     pub env: &'a [CString],
-    /// The directory to start in, if not the launcher's.
+    /// The working directory; `None`: the launcher's.
     pub directory: Option<&'a CStr>,
-    /// Descriptors of the launcher, and the numbers that they get in the program. All others that are not
-    /// close-on-exec stay as they are.
+    /// Descriptors of the launcher, each with its number in the program. Other descriptors without
+    /// close-on-exec are inherited as they are.
     pub fds: &'a [(BorrowedFd<'a>, RawFd)],
-    /// The signal mask to start with.
     pub mask: &'a SignalMask,
-    /// Whether it starts with no signal ignored. Otherwise it ignores what the launcher was started to ignore, which leaves out
-    /// SIGPIPE and SIGCHLD ([`heed_children`]).
+    /// Whether no signal is ignored at the start. Otherwise the program ignores the signals that
+    /// the launcher was started to ignore, except SIGPIPE and SIGCHLD ([`unignore_children`]).
     pub ignores_none: bool,
-    /// The limit on open files to start with (soft, hard), if not the launcher's.
+    /// The limit on open files (soft, hard); `None`: the launcher's.
     pub open_files: Option<(u64, u64)>,
-    /// The processors to run on, if not the launcher's: bit `n % 64` of word `n / 64` is processor `n`.
+    /// The processors to run on: bit `n % 64` of word `n / 64` is processor `n`; `None`: the
+    /// launcher's.
     pub cpus: Option<&'a [u64]>,
-    /// Whether the kernel kills it when the thread that started it ends.
+    /// Whether the kernel kills the program when the thread that started it ends.
     pub is_tied: bool,
 }
 
-/// A started process. It is the leader of a process group of its own.
+/// A started process, the leader of its own process group.
 #[derive(Debug)]
 pub struct Process {
-    /// Its process id, which is also the id of its group.
+    /// The process id, which is also the id of the process group.
     pub pid: i32,
-    /// Becomes readable when it ends (pidfd_open(2)).
+    /// Becomes readable when the process ends (pidfd_open(2)).
     pub pidfd: OwnedFd,
 }
 
-/// The last signal of Linux.
 const LAST_SIGNAL: c_int = 64;
-/// Descriptors that a program can be given at most.
+/// The most descriptors that a program can be given.
 pub const MAX_FDS: usize = 8;
 
-/// What the child needs between clone and execve. It lies in memory that both share.
+/// The data that the child needs between clone and execve, in memory that it shares with the
+/// launcher.
 struct Child<'a> {
     program: &'a Program<'a>,
     argv: *const *const c_char,
     envp: *const *const c_char,
     parent: libc::pid_t,
-    /// Set if execve, or something before it, failed.
     error: c_int,
 }
 
 /// Starts a program.
 ///
 /// # Errors
-/// What clone(2) or execve(2) say, such as `NotFound`, `PermissionDenied`, or ENOEXEC for a script without "#!";
-/// also what stops the descriptors from being put in their places.
+/// The error of clone(2), of placing the descriptors, or of execve(2), such as `NotFound`,
+/// `PermissionDenied`, or ENOEXEC for a script without "#!".
 pub fn spawn(program: &Program<'_>) -> io::Result<Process> {
     const STACK: usize = 64 << 10;
     if program.fds.len() > MAX_FDS || program.fds.iter().any(|&(_, to)| to < 0) {
@@ -98,12 +98,12 @@ pub fn spawn(program: &Program<'_>) -> io::Result<Process> {
     let mut stack: Vec<u128> = Vec::with_capacity(STACK / size_of::<u128>());
     let mut pidfd: c_int = -1;
 
-    // No signal may run a handler in the child while it shares our memory.
+    // No signal may run a handler in the child while it shares the launcher's memory.
     let old = set_mask(libc::SIG_BLOCK, &full_mask())?;
-    // SAFETY: `stack` has STACK bytes, aligned to 16, and grows down from its end; `child` and all that it points to
-    // live until clone returns, which is not before the child has called execve or _exit (CLONE_VFORK). The child
-    // runs `run_child` alone, which keeps to system calls. With CLONE_PIDFD the kernel stores through the fifth
-    // argument, which points to a c_int.
+    // SAFETY: `stack` has STACK bytes, aligned to 16, and grows down from its end; `child` and all
+    // that it points to live until clone returns, which is not before the child has called execve
+    // or _exit (CLONE_VFORK). The child runs only `run_child`, which keeps to system calls. With
+    // CLONE_PIDFD the kernel stores through the fifth argument, which points to a c_int.
     let pid = unsafe {
         let top = stack.as_mut_ptr().cast::<u8>().add(STACK).cast::<c_void>();
         libc::clone(
@@ -114,34 +114,35 @@ pub fn spawn(program: &Program<'_>) -> io::Result<Process> {
             &raw mut pidfd,
         )
     };
-    let cloned = io::Error::last_os_error();
+    let clone_error = io::Error::last_os_error();
     set_mask(libc::SIG_SETMASK, &old.0)?;
     if pid < 0 {
-        return Err(cloned);
+        return Err(clone_error);
     }
-    // SAFETY: the kernel has just made this descriptor for us; it is close-on-exec.
+    // SAFETY: the kernel has just created this descriptor, close-on-exec.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     if child.error != 0 {
-        // SAFETY: waits for our own child, which has called _exit; no status is wanted.
+        // SAFETY: waits for a child of this process, which has called _exit; no status is stored.
         unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
         return Err(io::Error::from_raw_os_error(child.error));
     }
     Ok(Process { pid, pidfd })
 }
 
-/// The child: on a stack of its own in the launcher's memory.
+/// The code of the child, on its own stack in the launcher's memory.
 extern "C" fn run_child(arg: *mut c_void) -> c_int {
-    // SAFETY: `spawn` passes a pointer to its `Child`, and sleeps until we are done with it.
+    // SAFETY: `spawn` passes a pointer to its `Child`, and sleeps until the child has called execve
+    // or _exit.
     let child = unsafe { &mut *arg.cast::<Child<'_>>() };
     child.error = prepare_and_exec(child);
-    // SAFETY: ends the child without running anything of the launcher's.
+    // SAFETY: ends the child without running any exit handler of the launcher.
     unsafe { libc::_exit(127) }
 }
 
-/// Returns the error number if something failed. System calls only: no allocation, no lock.
+/// Returns the errno of the failed call. Makes system calls only: no allocation, no lock.
 fn prepare_and_exec(child: &Child<'_>) -> c_int {
     let program = child.program;
-    // SAFETY: plain system calls of one process on itself; pointers are to values that live here or in `child`.
+    // SAFETY: system calls of a process on itself; pointers refer to values here or in `child`.
     unsafe {
         if libc::setpgid(0, 0) != 0 {
             return errno();
@@ -150,16 +151,17 @@ fn prepare_and_exec(child: &Child<'_>) -> c_int {
             return errno();
         }
         if program.is_tied && libc::getppid() != child.parent {
-            return libc::ESRCH; // the launcher died before prctl: nobody would kill us
+            return libc::ESRCH; // the launcher died before prctl, so its death would not kill this process
         }
-        // First all out of the way, then each into its place, so that none is overwritten before its turn. What is in the way
-        // goes to the lowest number that is free: the limit on open files may leave no higher ones.
-        let is_a_place = |number| program.fds.iter().any(|&(_, to)| to == number);
+        // First all descriptors move out of the way, then each goes to its place, so that none is
+        // overwritten too early. They move to the lowest free numbers, as the limit on open files
+        // may allow no higher ones.
+        let is_target = |number| program.fds.iter().any(|&(_, to)| to == number);
         let mut moved = [-1; MAX_FDS];
         for (moved, &(from, _)) in moved.iter_mut().zip(program.fds) {
             *moved = from.as_raw_fd();
             let mut lowest = 0;
-            while is_a_place(*moved) {
+            while is_target(*moved) {
                 *moved = libc::fcntl(from.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest);
                 if *moved < 0 {
                     return errno();
@@ -188,11 +190,12 @@ fn prepare_and_exec(child: &Child<'_>) -> c_int {
         {
             return errno();
         }
-        // Rust programs ignore SIGPIPE, and execve would hand that on.
+        // Rust programs ignore SIGPIPE, and execve would pass that on.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         if program.ignores_none {
             for signal in 1..=LAST_SIGNAL {
-                // It fails for SIGKILL, SIGSTOP and those that the C library keeps for itself, which nobody ignores.
+                // It fails for SIGKILL, SIGSTOP and the signals of the C library, which cannot be
+                // ignored.
                 libc::signal(signal, libc::SIG_DFL);
             }
         }
@@ -210,19 +213,13 @@ fn null_terminated(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// Lets this process go on as a child of nobody who knows it: a fork, of which the parent ends at once with code 0. The
-/// child leads a process group of its own.
-///
-/// # Errors
-/// What fork(2) says; `Unsupported` if this process has threads.
+/// Continues this process as a child that no other process waits for: forks, and the parent exits
+/// at once with code 0. The child leads its own process group.
 pub fn detach() -> io::Result<()> {
     detach_with(|| rustix::process::setpgid(None, None))
 }
 
-/// As [`detach`], and the child leads a session of its own: no terminal has a say in its life.
-///
-/// # Errors
-/// As there.
+/// [`detach`] with a new session for the child, so that no terminal sends signals to it.
 pub fn detach_session() -> io::Result<()> {
     detach_with(|| rustix::process::setsid().map(drop))
 }
@@ -230,15 +227,13 @@ pub fn detach_session() -> io::Result<()> {
 fn detach_with(lead: impl FnOnce() -> rustix::io::Result<()>) -> io::Result<()> {
     match fork()? {
         None => Ok(lead()?),
-        // SAFETY: ends the parent without running anything more of it.
+        // SAFETY: ends the parent without running any exit handler.
         Some(_) => unsafe { libc::_exit(0) },
     }
 }
 
-/// Goes on as two processes. The parent gets the number of the child, the child `None`; the kernel kills it when the parent ends.
-///
-/// # Errors
-/// As [`detach`].
+/// Forks. The parent gets the number of the child, the child `None`; the kernel kills the child
+/// when the parent ends.
 pub fn split() -> io::Result<Option<rustix::process::Pid>> {
     use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
     let parent = getpid();
@@ -246,7 +241,8 @@ pub fn split() -> io::Result<Option<rustix::process::Pid>> {
     if child.is_none() {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid() != Some(parent) {
-            // SAFETY: the parent is gone already, and the kernel has missed it; this ends the child without running anything more.
+            // SAFETY: the parent ended before prctl took effect; this ends the child without
+            // running any exit handler.
             unsafe { libc::_exit(0) };
         }
     }

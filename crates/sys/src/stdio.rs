@@ -1,9 +1,9 @@
-//! What a command says on its standard output and error: without a panic where that is full or where nobody reads it, and without
-//! silence about it.
+//! A command's standard output and error: no panic if a write fails, and no silence about lost
+//! output.
 //!
-//! Rust ignores SIGPIPE and its macros panic when they cannot print. What is said here is written, or noted as lost; [`end`] reports
-//! that, and gives the exit code: as other commands have it, 1 for a full disk, and for a pipe that nobody reads that of
-//! SIGPIPE and no word.
+//! Rust ignores SIGPIPE, and its macros panic when they cannot print. The functions here write, or
+//! record the loss; [`end`] reports it and returns the exit code that other commands have: 1 for a
+//! full disk, and for a pipe without a reader that of SIGPIPE, without a message.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -13,35 +13,36 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 
-/// The exit code for output that nobody reads: what a shell has for a program that SIGPIPE has killed.
+/// The exit code for output without a reader: the one that shells report for a program killed by
+/// SIGPIPE.
 pub const UNREAD_CODE: i32 = 128 + libc::SIGPIPE;
 
-/// The first error, and of which output.
+/// The first error, with the name of its output.
 static LOST: Mutex<Option<(&str, io::Error)>> = Mutex::new(None);
 
-/// Whether the standard output and error were closed when the program was loaded: Rust puts /dev/null there before main, and what goes
-/// there would be lost without a word.
+/// Whether standard output and error were closed when the program was loaded: Rust opens /dev/null
+/// in their place before main, where output would be lost silently.
 static CLOSED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
 #[used]
-// SAFETY: the loader calls the functions of this section, of which this is one, once, before main.
+// SAFETY: the loader calls each function of this section once, before main.
 #[unsafe(link_section = ".init_array")]
 static NOTE_CLOSED: extern "C" fn() = note_closed;
 
 extern "C" fn note_closed() {
     for (closed, fd) in CLOSED.iter().zip([libc::STDOUT_FILENO, libc::STDERR_FILENO]) {
-        // SAFETY: it only asks for the flags of a number that may be a descriptor.
+        // SAFETY: F_GETFD only reads the flags of a number that may be a descriptor.
         closed.store(unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0, Ordering::Relaxed);
     }
 }
 
-/// Lets writing to an output fail that was closed when the program was started.
+/// Makes writes fail to an output that was closed when the program was started.
 pub fn begin() {
     let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
         return;
     };
     let [out, err] = CLOSED.each_ref().map(|closed| closed.load(Ordering::Relaxed));
-    // What is read-only is as bad to write to as what is closed.
+    // A write to a read-only descriptor fails as a write to a closed one.
     if out {
         let _ = rustix::stdio::dup2_stdout(&null);
     }
@@ -50,7 +51,7 @@ pub fn begin() {
     }
 }
 
-/// Writes all of it. Rust's own takes what a closed output refuses for written.
+/// Writes all bytes. Rust's own function counts bytes that a closed output refuses as written.
 pub fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(fd, bytes) {
@@ -62,17 +63,18 @@ pub fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether an error of an output means that nobody reads it any more.
+/// Whether an error of an output means that its reader is gone.
 pub fn is_unread(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
-/// Writes to the standard output, now. Whether that may go on: not if nobody reads it any more.
+/// Writes to standard output, unbuffered. Returns `false` if its reader is gone.
 pub fn say(bytes: &[u8]) -> bool {
     note("standard output", write_all(rustix::stdio::stdout(), bytes))
 }
 
-/// The same on the standard error, of what others have said; for one's own words there is [`complain`](crate::complain!).
+/// Writes output of other programs to standard error, as [`say`]; for the command's own messages
+/// use [`complain`](crate::complain!).
 pub fn pass_error(bytes: &[u8]) -> bool {
     note("standard error", write_all(rustix::stdio::stderr(), bytes))
 }
@@ -84,13 +86,13 @@ fn note(output: &'static str, written: io::Result<()>) -> bool {
     goes_on
 }
 
-/// Writes to the standard error. If that fails there is nobody to tell.
+/// Writes to standard error. An error is ignored, as nobody could be notified.
 pub fn complain(text: fmt::Arguments<'_>) {
-    // In one piece, so that what others write does not get between.
+    // In one write, so that the output of other processes does not get between.
     let _ = io::stderr().write_all(text.to_string().as_bytes());
 }
 
-/// A line on the standard error, as `eprintln!` writes it; but it never panics.
+/// `eprintln!` that never panics.
 #[macro_export]
 macro_rules! complain {
     ($($words:tt)*) => {
@@ -98,7 +100,7 @@ macro_rules! complain {
     };
 }
 
-/// The exit code of a command that would end with `code`, when what it has said is counted: it has not ended well if that is lost.
+/// The exit code of a command that would end with `code`, after a check for lost output.
 pub fn end(name: &str, code: i32) -> i32 {
     let lost = LOST.lock().unwrap_or_else(PoisonError::into_inner).take();
     match lost {

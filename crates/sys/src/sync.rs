@@ -1,5 +1,5 @@
-//! Atomics: the standard ones, or loom's under `cfg(loom)`. The algorithms that loom checks, in this crate and in `oxmpi_shm`, have
-//! theirs from here.
+//! Atomics: the standard ones, or loom's under `cfg(loom)`. The algorithms that loom checks, in
+//! this crate and in `oxmpi_shm`, use these.
 
 #[cfg(not(loom))]
 pub use std::sync::{

@@ -1,16 +1,19 @@
-//! Who may read this process's memory where Yama guards it.
+//! Permission for other processes to read this process's memory under Yama.
 //!
-//! Yama, a security module that most distributions switch on (`/proc/sys/kernel/yama/ptrace_scope` is 1), lets a process read the
-//! memory of its descendants alone (process_vm_readv(2) needs the rights of ptrace(2)). Ranks are siblings, so they might not
-//! read each other's. With PR_SET_PTRACER a process names one other that may, and with it all descendants of that one: the one that
-//! has started all ranks of a node, so that each of them may read each other, and nobody else who might not before.
+//! Yama, a security module that most distributions enable (`/proc/sys/kernel/yama/ptrace_scope` is
+//! 1), lets a process read only the memory of its descendants (process_vm_readv(2) needs the rights
+//! of ptrace(2)). Ranks are siblings, so they could not read each other's memory. PR_SET_PTRACER
+//! permits one other process and all its descendants: the ranks name the process that has started
+//! all ranks of the node.
 
-/// Lets the process of this number, and its descendants, read the memory of the caller. It comes in place of an earlier one.
+/// Permits a process and its descendants to read the memory of the caller; replaces an earlier
+/// permission.
 ///
-/// A kernel without Yama refuses, and needs none of it; so does one for which there is no such process. Either way, whether
-/// one process may read another is found out by a read ([`crate::single_copy::RemoteProcess::probe`]), not by what this has done.
+/// The call fails without effect on a kernel without Yama, which needs no permission, and if there
+/// is no such process. Whether one process can read another is decided by a read
+/// ([`crate::single_copy::RemoteProcess::probe`]).
 pub fn let_descendants_read(pid: u32) {
-    // SAFETY: the call takes numbers alone, and changes who may trace this process.
+    // SAFETY: the call takes only numbers, and changes which processes may trace this one.
     let _ = unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(pid), 0, 0, 0) };
 }
 

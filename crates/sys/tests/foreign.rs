@@ -1,5 +1,4 @@
-//! What a library that is opened or started at run time takes over of the process, and what is put
-//! back.
+//! The process state that a library opened or started at run time changes, and its restoration.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
@@ -17,7 +16,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The library in `tests/foreign`, compiled under this name.
+/// Compiles the library in `tests/foreign` under this name.
 fn compiled(name: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/foreign/library.c");
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.so", std::process::id()));
@@ -33,21 +32,21 @@ const SA_RESTORER: c_int = 0x0400_0000;
 
 extern "C" fn own_handler(_: c_int) {}
 
-/// Handlers, flags and masks of all signals; the thread's mask; its stack for handlers.
+/// Handlers, flags and masks of all signals; the thread's mask; its signal stack.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct ProcessSignals {
     handlers: Vec<(usize, c_int, [u8; 8])>,
     mask: [u8; 8],
     stack: (usize, usize, c_int),
 }
 
 fn mask_bytes(mask: &libc::sigset_t) -> [u8; 8] {
-    // SAFETY: a mask has more bytes than these.
+    // SAFETY: a mask has at least 8 bytes.
     unsafe { std::ptr::from_ref(mask).cast::<[u8; 8]>().read() }
 }
 
-fn seen() -> Seen {
-    // SAFETY: the calls fill structures for which zeros are values, and change nothing.
+fn process_signals() -> ProcessSignals {
+    // SAFETY: the calls only fill structures for which zeros are valid.
     unsafe {
         let handlers = (1..=64).map(|signal| {
             let mut now: libc::sigaction = zeroed();
@@ -59,11 +58,11 @@ fn seen() -> Seen {
         libc::pthread_sigmask(libc::SIG_SETMASK, null(), &mut mask);
         libc::sigaltstack(null(), &mut stack);
         let stack = (stack.ss_sp.addr(), stack.ss_size, stack.ss_flags);
-        Seen { handlers, mask: mask_bytes(&mask), stack }
+        ProcessSignals { handlers, mask: mask_bytes(&mask), stack }
     }
 }
 
-/// A program with a handler of its own, one signal ignored, another blocked.
+/// Installs a handler, ignores one signal and blocks another, as a program might.
 fn set_own() {
     // SAFETY: the handler does nothing; only this thread's mask is changed.
     unsafe {
@@ -92,20 +91,19 @@ fn the_programs_signals_stay_when_a_library_takes_them() {
     let _alone = alone();
     let library = compiled("takes");
     set_own();
-    let (before, environment_before) = (seen(), environment());
+    let (before, environment_before) = (process_signals(), environment());
     let opened = ForeignLibrary::open(&library).unwrap();
-    assert_eq!(seen(), before);
-    // SAFETY: the library's variable and function of these names are a number and a function
-    // without arguments.
+    assert_eq!(process_signals(), before);
+    // SAFETY: the library's symbols of these names are a number and a function without arguments.
     let (requests, take) = unsafe {
         let take = opened.symbol(c"take_signals").unwrap();
         let requests = opened.symbol(c"requests").unwrap().cast::<c_int>();
         (requests, transmute::<*mut std::ffi::c_void, extern "C" fn() -> c_int>(take))
     };
-    assert_eq!(number_at(requests), 7, "it was asked not to take signals");
-    // Now its variable is in the environment, so it changes it in place.
+    assert_eq!(number_at(requests), 7, "a variable requested it not to take signals");
+    // The variable is in the environment now, so the library changes it in place.
     keep_signals(|| take());
-    assert_eq!((seen(), value("OXMPI_TEST_TAKEN").as_deref()), (before, Some("2")));
+    assert_eq!((process_signals(), value("OXMPI_TEST_TAKEN").as_deref()), (before, Some("2")));
     assert_eq!(environment(), environment_before);
     take();
     assert_eq!(number_at(requests), 0, "the requests are gone");
@@ -120,7 +118,7 @@ fn number_at(variable: *const c_int) -> c_int {
 #[test]
 fn two_threads_within_do_not_take_each_others_library_for_the_program() {
     let _alone = alone();
-    let before = seen().handlers;
+    let before = process_signals().handlers;
     let (first_is_in, first_may_go) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
     let take = |signal| {
         // SAFETY: the handler does nothing.
@@ -140,7 +138,7 @@ fn two_threads_within_do_not_take_each_others_library_for_the_program() {
             first_may_go.wait();
         });
     });
-    assert_eq!(seen().handlers, before);
+    assert_eq!(process_signals().handlers, before);
 }
 
 #[test]
@@ -159,11 +157,11 @@ fn the_environment_is_the_programs_where_nobody_sets_a_variable() {
     keep_signals(|| assert_eq!(value(user).as_deref(), Some("0")));
     assert_eq!(value(user).as_deref(), Some("0"));
     // A variable that is set meanwhile stays, as a library may read it later.
-    // SAFETY: as above.
+    // SAFETY: no other thread of this test reads or changes the environment.
     keep_signals(|| unsafe { std::env::set_var("OXMPI_TEST_STAYS", "1") });
     assert_eq!(value("OXMPI_TEST_STAYS").as_deref(), Some("1"));
     assert_eq!(value("IPATH_NO_BACKTRACE"), None);
-    // SAFETY: as above.
+    // SAFETY: no other thread of this test reads or changes the environment.
     unsafe {
         std::env::remove_var(user);
         std::env::remove_var("OXMPI_TEST_STAYS");
@@ -173,10 +171,10 @@ fn the_environment_is_the_programs_where_nobody_sets_a_variable() {
 #[test]
 fn the_error_number_of_a_start_is_the_callers() {
     let _alone = alone();
-    // SAFETY: the place of this thread's errno.
+    // SAFETY: returns the address of this thread's errno.
     let errno = || unsafe { libc::__errno_location() };
-    // SAFETY: as above.
+    // SAFETY: this thread's errno.
     keep_signals(|| unsafe { *errno() = libc::ENOSYS });
-    // SAFETY: as above.
+    // SAFETY: this thread's errno.
     assert_eq!(unsafe { *errno() }, libc::ENOSYS);
 }

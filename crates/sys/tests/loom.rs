@@ -6,7 +6,7 @@
 use loom::{sync::Arc, thread};
 use oxmpi_sys::lock::{LaneLock, LockError};
 
-/// Checks a model with at most so many preemptions, or fewer if LOOM_MAX_PREEMPTIONS says so.
+/// Checks a model with at most `preemptions` preemptions, or fewer if LOOM_MAX_PREEMPTIONS says so.
 fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     let most = model.preemption_bound.unwrap_or(preemptions);
@@ -36,7 +36,7 @@ fn lock_rule_1_one_of_two_threads_is_at_home() {
     });
 }
 
-/// Takes the lock as soon as it is given.
+/// Takes the lock as soon as the owner allows it.
 fn add_one(lock: &LaneLock<u32>) {
     loop {
         match lock.try_enter() {
@@ -57,7 +57,8 @@ fn lock_rules_1_and_2_a_second_thread_is_refused_until_set_threaded() {
         *lock.lock() = 10;
         let other = lock.clone();
         let thread = thread::spawn(move || add_one(&other));
-        // With the other thread at the door: it must see the 20, and be seen.
+        // While the other thread waits for the lock: it must read 20, and its own increment must be
+        // read here.
         {
             let mut value = lock.lock();
             assert_eq!(*value, 10);
@@ -81,7 +82,8 @@ fn lock_rule_2_threads_exclude_each_other() {
                 thread::spawn(move || {
                     for _ in 0..2 {
                         let mut value = lock.lock();
-                        // A callback that calls back in is refused, whoever waits for the lock.
+                        // A callback that calls back is refused while the other thread waits for
+                        // the lock.
                         assert_eq!(lock.try_enter().unwrap_err(), LockError::Reentered);
                         *value += 1;
                     }

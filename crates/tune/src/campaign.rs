@@ -1,58 +1,57 @@
-//! All comparisons, one after the other. Pure: what it asks next follows from its settings and the answers so far, so the
-//! answers written down are all that is needed to go on later.
+//! All comparisons, one after another. The next round follows from the settings and the times so
+//! far, so a file with the times is enough to resume a campaign.
 
-use crate::bout::{Ask, Bout, Outcome};
-use crate::question::{Cell, MOST_BYTES, cells, variants};
+use crate::calls::{Cell, MAX_BUFFER_BYTES, cells, variants};
+use crate::comparison::{Outcome, Round, VariantComparison};
 use oxmpi_plan::Collective;
 use std::collections::VecDeque;
 
-/// What is to be compared, and for how long.
+/// The calls to compare, and the time limit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// The collectives.
+pub struct CampaignSettings {
     pub collectives: Vec<Collective>,
-    /// Numbers of ranks, ascending.
+    /// Ascending.
     pub ranks: Vec<u32>,
-    /// Sizes in bytes, ascending.
+    /// In bytes, ascending.
     pub sizes: Vec<usize>,
-    /// How long all may take, in minutes.
+    /// The time limit of the whole campaign, in minutes.
     pub minutes: f64,
-    /// Parameters of the jobs that measure: names and values.
+    /// Names and values of parameters of the measuring jobs.
     pub mca: Vec<(String, String)>,
 }
 
-impl Settings {
+impl CampaignSettings {
     /// The calls to compare.
     #[must_use]
     pub fn cells(&self) -> Vec<Cell> {
-        cells(&self.collectives, &self.ranks, &self.sizes, MOST_BYTES)
+        cells(&self.collectives, &self.ranks, &self.sizes, MAX_BUFFER_BYTES)
     }
 }
 
-/// The comparisons.
+/// The state of all comparisons.
 #[derive(Clone, Debug)]
 pub struct Campaign {
     left: VecDeque<Cell>,
-    now: Option<Bout>,
-    /// What may be spent yet, in nanoseconds.
+    now: Option<VariantComparison>,
+    /// The remaining time.
     left_ns: f64,
     cells: usize,
     outcomes: Vec<Outcome>,
 }
 
-/// The answer to an [`Ask`].
+/// The times of an [`Round`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// What each of the runs took for a call, in their order, in nanoseconds.
+    /// The time of one call of each run, in nanoseconds.
     pub times_ns: Vec<f64>,
-    /// What all of it took, in nanoseconds.
+    /// The time of the whole round, in nanoseconds.
     pub all_ns: f64,
 }
 
 impl Campaign {
-    /// Before the first comparison.
+    /// The campaign before its first round.
     #[must_use]
-    pub fn new(settings: &Settings) -> Campaign {
+    pub fn new(settings: &CampaignSettings) -> Campaign {
         let left: VecDeque<Cell> = settings.cells().into();
         let cells = left.len();
         let left_ns = settings.minutes * 60e9;
@@ -61,46 +60,46 @@ impl Campaign {
         campaign
     }
 
-    /// The next thing to measure; none at the end.
+    /// The next round to measure; `None` at the end.
     #[must_use]
-    pub fn ask(&self) -> Option<Ask> {
-        self.now.as_ref()?.ask()
+    pub fn next_round(&self) -> Option<Round> {
+        self.now.as_ref()?.next_round()
     }
 
-    /// Takes the answer to [`Campaign::ask`]. Returns whether it is one.
+    /// Takes the times of [`Campaign::next_round`]. Returns false if they do not fit the round.
     #[must_use]
     pub fn take(&mut self, answer: &Answer) -> bool {
-        let Some((ask, bout)) = self.ask().zip(self.now.as_mut()) else { return false };
-        if !bout.take(&ask, &answer.times_ns, answer.all_ns) {
+        let Some((round, comparison)) = self.next_round().zip(self.now.as_mut()) else { return false };
+        if !comparison.take(&round, &answer.times_ns, answer.all_ns) {
             return false;
         }
         self.left_ns -= answer.all_ns;
-        if bout.ask().is_none() {
-            self.outcomes.push(bout.outcome());
+        if comparison.next_round().is_none() {
+            self.outcomes.push(comparison.outcome());
             self.go_on();
         }
         true
     }
 
     fn go_on(&mut self) {
-        // What one comparison does not need is for those to come.
+        // Timing that a comparison leaves is shared by the remaining comparisons.
         let share_ns = self.left_ns.max(0.0) / self.left.len().max(1) as f64;
-        self.now = self.left.pop_front().map(|cell| Bout::new(cell, variants(&cell), share_ns));
+        self.now = self.left.pop_front().map(|cell| VariantComparison::new(cell, variants(&cell), share_ns));
     }
 
-    /// What was found out so far.
+    /// The results of the completed comparisons.
     #[must_use]
     pub fn outcomes(&self) -> &[Outcome] {
         &self.outcomes
     }
 
-    /// Comparisons that are over, and all of them.
+    /// The numbers of completed comparisons and of all comparisons.
     #[must_use]
     pub fn progress(&self) -> (usize, usize) {
         (self.outcomes.len(), self.cells)
     }
 
-    /// What may be spent yet, in seconds.
+    /// The remaining time in seconds.
     #[must_use]
     pub fn left_seconds(&self) -> f64 {
         self.left_ns.max(0.0) / 1e9
@@ -111,8 +110,8 @@ impl Campaign {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn settings() -> Settings {
-        Settings {
+    pub(crate) fn settings() -> CampaignSettings {
+        CampaignSettings {
             collectives: vec![Collective::Barrier, Collective::Bcast],
             ranks: vec![2, 4],
             sizes: vec![8, 32],
@@ -121,19 +120,20 @@ pub(crate) mod tests {
         }
     }
 
-    /// A time that depends on the way and the call alone.
-    pub(crate) fn answer(ask: &Ask) -> Answer {
-        let time = |(at, _): (usize, &(_, u32))| 1000.0 + 700.0 * at as f64 + ask.cell.bytes as f64;
-        let times_ns: Vec<f64> = ask.runs.iter().enumerate().map(time).collect();
-        let all_ns = ask.runs.iter().zip(&times_ns).map(|((_, calls), time)| f64::from(*calls) * time).sum();
+    /// Times that depend only on the variant and the call.
+    pub(crate) fn answer(round: &Round) -> Answer {
+        let time = |(at, _): (usize, &(_, u32))| 1000.0 + 700.0 * at as f64 + round.cell.bytes as f64;
+        let times_ns: Vec<f64> = round.runs.iter().enumerate().map(time).collect();
+        let all_ns =
+            round.runs.iter().zip(&times_ns).map(|((_, calls), time)| f64::from(*calls) * time).sum();
         Answer { times_ns, all_ns }
     }
 
     #[test]
-    fn every_call_gets_its_comparison_within_the_time() {
+    fn every_call_is_compared() {
         let mut campaign = Campaign::new(&settings());
-        while let Some(ask) = campaign.ask() {
-            assert!(campaign.take(&answer(&ask)));
+        while let Some(round) = campaign.next_round() {
+            assert!(campaign.take(&answer(&round)));
         }
         assert_eq!(campaign.progress(), (6, 6));
         let compared: Vec<Cell> = campaign.outcomes().iter().map(|outcome| outcome.cell).collect();
@@ -142,11 +142,11 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_not_needed_is_left_for_the_others() {
-        let mut campaign = Campaign::new(&Settings { minutes: 1.0, ..settings() });
+    fn a_comparison_uses_up_only_its_own_time() {
+        let mut campaign = Campaign::new(&CampaignSettings { minutes: 1.0, ..settings() });
         let before = campaign.left_seconds();
-        let ask = campaign.ask().unwrap();
-        assert!(campaign.take(&Answer { all_ns: 5e9, ..answer(&ask) }));
+        let round = campaign.next_round().unwrap();
+        assert!(campaign.take(&Answer { all_ns: 5e9, ..answer(&round) }));
         assert!((before - campaign.left_seconds() - 5.0).abs() < 1e-6);
     }
 }

@@ -1,14 +1,14 @@
-//! `oxmpi tune`: the command.
+//! The command `oxmpi tune`.
 
-use crate::bout::Outcome;
-use crate::campaign::{Campaign, Settings};
-use crate::job::Job;
-use crate::options::{HELP, Options, Simulated, parse};
+use crate::calls::{Cell, Variant};
+use crate::campaign::{Campaign, CampaignSettings};
+use crate::comparison::Outcome;
+use crate::job::MeasuringJob;
+use crate::options::{HELP, Simulation, TuneOptions, parse};
 use crate::picture::{bytes_text, draw};
-use crate::question::{Cell, Variant};
 use crate::simulate::outcome;
 use crate::state::{self, Resumed};
-use crate::verdict::{Verdict, rules, verdict};
+use crate::winner::{Winner, rules, winner};
 use oxmpi_param::file::read_at_most;
 use oxmpi_tuned::Rules;
 use oxmpi_tuned::write::Version;
@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 
 use oxmpi_sys::stdio;
 
-/// Does what the words behind `oxmpi tune` say and returns the exit code: 1 if it has failed, 2 if the words are wrong.
+/// Runs `oxmpi tune` with these arguments and returns its exit code: 1 after a failure, 2 for wrong
+/// arguments.
 #[must_use]
 pub fn main(words: &[String]) -> i32 {
     if words.iter().any(|word| word == "--help" || word == "-h") {
@@ -46,14 +47,14 @@ pub fn main(words: &[String]) -> i32 {
     }
 }
 
-fn tune(options: &Options) -> Result<String, String> {
-    // Better now than after minutes.
+fn tune(options: &TuneOptions) -> Result<String, String> {
+    // Check the output files first: measuring takes minutes.
     let mut written: Vec<&Path> = Vec::new();
     let state = (options.simulated.is_none()).then(|| state_of(options));
     let all = [Some(&options.out), options.svg.as_ref(), state.as_ref()];
     for file in all.into_iter().flatten() {
         if written.iter().any(|other| is_same(other, file)) {
-            return Err(format!("{}: two different things cannot go to one file", file.display()));
+            return Err(format!("{}: two outputs have the same file name", file.display()));
         }
         written.push(file);
     }
@@ -68,20 +69,20 @@ fn tune(options: &Options) -> Result<String, String> {
         }
     };
     let rules = rules(&options.out.display().to_string(), &outcomes);
-    let verdicts: Vec<Verdict> = outcomes.iter().filter_map(|outcome| verdict(outcome, |_| true)).collect();
+    let winners: Vec<Winner> = outcomes.iter().filter_map(|outcome| winner(outcome, |_| true)).collect();
     write_file(&options.out, &text_of(&rules, &options.out)?)?;
     if let Some(svg) = &options.svg {
-        write_file(svg, &draw(&heading, &verdicts))?;
+        write_file(svg, &draw(&heading, &winners))?;
     }
-    // Not before: whatever fails above can be made good from it.
-    if let Some(state) = state.filter(|state| state.is_own) {
+    // The state is removed last: after a failure above, '--resume' uses it.
+    if let Some(state) = state.filter(|state| state.is_default) {
         fs::remove_file(&state.path).map_err(|error| format!("{}: {error}", state.path.display()))?;
     }
-    Ok(summary(options, &rules, &verdicts))
+    Ok(summary(options, &rules, &winners))
 }
 
-fn simulated_heading(simulated: &Simulated) -> String {
-    let Simulated { nodes, machine, .. } = simulated;
+fn simulated_heading(simulated: &Simulation) -> String {
+    let Simulation { nodes, machine, .. } = simulated;
     format!("fastest algorithms by the model, {nodes} nodes of {} ranks", machine.ranks_per_node)
 }
 
@@ -92,13 +93,13 @@ fn text_of(rules: &Rules, file: &Path) -> Result<String, String> {
     }
 }
 
-/// Says now what would fail in the end.
+/// Reports an output file that cannot be written before the campaign starts.
 fn check_writable(file: &Path, force: bool) -> Result<(), String> {
     if file.is_dir() {
         return Err(format!("{}: it is a directory", file.display()));
     }
     if file.exists() && !force {
-        return Err(format!("{}: it is there already (--force overwrites it)", file.display()));
+        return Err(format!("{}: the file exists (--force overwrites it)", file.display()));
     }
     let partial = partial_of(file);
     let made = File::create(&partial);
@@ -106,7 +107,7 @@ fn check_writable(file: &Path, force: bool) -> Result<(), String> {
     fs::remove_file(&partial).map_err(|error| format!("{}: {error}", partial.display()))
 }
 
-/// Whether two names are of one file, as far as can be told before they are there.
+/// Whether two names denote the same file; neither file has to exist.
 fn is_same(one: &Path, other: &Path) -> bool {
     let whole = |file: &Path| {
         let directory =
@@ -128,20 +129,20 @@ fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Either all of it is there afterwards or what was there before.
+/// Replaces a file atomically.
 fn write_file(file: &Path, text: &str) -> Result<(), String> {
     let partial = partial_of(file);
     let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, file));
     written.map_err(|error| {
-        // It may not be there at all.
+        // The partial file does not exist if fs::write failed to create it.
         let _ = fs::remove_file(&partial);
         format!("{}: cannot be written: {error}", file.display())
     })
 }
 
-fn simulate(options: &Options, simulated: &Simulated) -> Vec<Outcome> {
+fn simulate(options: &TuneOptions, simulated: &Simulation) -> Vec<Outcome> {
     let cells = options.settings.cells();
-    let mut progress = Progress::new(cells.len());
+    let mut progress = ProgressDisplay::new(cells.len());
     let one = |(at, cell): (usize, &Cell)| {
         progress.show(at, cell, None);
         outcome(&simulated.machine, cell, simulated.walked_ranks)
@@ -149,15 +150,15 @@ fn simulate(options: &Options, simulated: &Simulated) -> Vec<Outcome> {
     cells.iter().enumerate().map(one).collect()
 }
 
-/// A state file that is being written, and is locked as long as that lasts.
-struct State {
+/// The state file of a running campaign, with a lock on it.
+struct StateFile {
     path: PathBuf,
     file: File,
-    /// Whether it goes when all is done: nobody has asked for it.
-    is_own: bool,
+    /// Whether the file is removed at the end: the user has not named it.
+    is_default: bool,
 }
 
-fn measure(options: &Options) -> Result<(Vec<Outcome>, State), String> {
+fn measure(options: &TuneOptions) -> Result<(Vec<Outcome>, StateFile), String> {
     let oxmpi =
         oxmpi_sys::library::program().map_err(|error| format!("cannot find this program: {error}"))?;
     let (settings, mut campaign, mut state) = match &options.resume {
@@ -165,23 +166,23 @@ fn measure(options: &Options) -> Result<(Vec<Outcome>, State), String> {
         None => (options.settings.clone(), Campaign::new(&options.settings), begin(options)?),
     };
     oxmpi_sys::complain!(
-        "oxmpi tune: all measurements go to {0}; after Ctrl-C, '--resume {0}' goes on",
+        "oxmpi tune: all measurements go to {0}; after Ctrl-C, '--resume {0}' continues",
         state.path.display()
     );
     let measured = measure_all(&settings, &oxmpi, &mut campaign, &mut state);
     measured.map_err(|text| {
-        format!("{text}; what was measured is in {0}, '--resume {0}' goes on", state.path.display())
+        format!("{text}; the measurements are in {0}, '--resume {0}' continues", state.path.display())
     })?;
     Ok((campaign.outcomes().to_vec(), state))
 }
 
-/// Where the state is, or will be.
-fn state_of(options: &Options) -> PathBuf {
-    options.resume.as_ref().or(options.state.as_ref()).cloned().unwrap_or_else(|| own_state(options))
+/// The path of the state file.
+fn state_of(options: &TuneOptions) -> PathBuf {
+    options.resume.as_ref().or(options.state.as_ref()).cloned().unwrap_or_else(|| default_state(options))
 }
 
-/// Where the state goes if nothing is said.
-fn own_state(options: &Options) -> PathBuf {
+/// The path of the state file that the user does not name.
+fn default_state(options: &TuneOptions) -> PathBuf {
     with_suffix(&options.out, ".state")
 }
 
@@ -194,12 +195,15 @@ fn lock(file: &File, path: &Path) -> Result<(), String> {
     })
 }
 
-fn begin(options: &Options) -> Result<State, String> {
+fn begin(options: &TuneOptions) -> Result<StateFile, String> {
     let path = state_of(options);
     let file = OpenOptions::new().write(true).create_new(true).open(&path);
     let mut file = file.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            format!("{0}: a run has left this: go on with '--resume {0}', or remove it", path.display())
+            format!(
+                "{0}: an interrupted run left this file: continue it with '--resume {0}', or remove it",
+                path.display()
+            )
         }
         _ => format!("{}: cannot be written: {error}", path.display()),
     })?;
@@ -207,46 +211,46 @@ fn begin(options: &Options) -> Result<State, String> {
     let head = state::head(&options.settings);
     file.write_all(head.as_bytes())
         .map_err(|error| format!("{}: cannot be written: {error}", path.display()))?;
-    Ok(State { path, file, is_own: options.state.is_none() })
+    Ok(StateFile { path, file, is_default: options.state.is_none() })
 }
 
-fn resume(path: &Path, options: &Options) -> Result<(Settings, Campaign, State), String> {
+fn resume(path: &Path, options: &TuneOptions) -> Result<(CampaignSettings, Campaign, StateFile), String> {
     let named = |error: std::io::Error| format!("{}: {error}", path.display());
     let file = OpenOptions::new().read(true).append(true).open(path).map_err(named)?;
     lock(&file, path)?;
-    let bytes = read_at_most(&file, MOST_STATE_BYTES).map_err(named)?;
+    let bytes = read_at_most(&file, MAX_STATE_BYTES).map_err(named)?;
     let Resumed { settings, campaign, answers, good_bytes } =
         state::resume(&path.display().to_string(), &bytes).map_err(|error| error.to_string())?;
     file.set_len(good_bytes).map_err(named)?;
     let (done, all) = campaign.progress();
     oxmpi_sys::complain!(
-        "oxmpi tune: going on after {answers} measurements, {done} of {all} comparisons are over"
+        "oxmpi tune: resuming after {answers} measurements; {done} of {all} comparisons are complete"
     );
-    let is_own = is_same(path, &own_state(options));
-    Ok((settings, campaign, State { path: path.to_path_buf(), file, is_own }))
+    let is_default = is_same(path, &default_state(options));
+    Ok((settings, campaign, StateFile { path: path.to_path_buf(), file, is_default }))
 }
 
 fn measure_all(
-    settings: &Settings,
+    settings: &CampaignSettings,
     oxmpi: &Path,
     campaign: &mut Campaign,
-    state: &mut State,
+    state: &mut StateFile,
 ) -> Result<(), String> {
-    let mut job: Option<Job> = None;
-    let mut progress = Progress::new(campaign.progress().1);
-    while let Some(ask) = campaign.ask() {
-        progress.show(campaign.progress().0, &ask.cell, Some(campaign.left_seconds()));
-        if job.as_ref().is_none_or(|job| job.ranks() != ask.cell.ranks) {
-            // The one before ends first: they would disturb each other.
+    let mut job: Option<MeasuringJob> = None;
+    let mut progress = ProgressDisplay::new(campaign.progress().1);
+    while let Some(round) = campaign.next_round() {
+        progress.show(campaign.progress().0, &round.cell, Some(campaign.left_seconds()));
+        if job.as_ref().is_none_or(|job| job.ranks() != round.cell.ranks) {
+            // The previous job ends first: both would share the processors.
             drop(job.take());
             let timeout_seconds = 120 + (campaign.left_seconds() * 4.0) as u64;
-            job = Some(Job::start(oxmpi, ask.cell.ranks, &settings.mca, timeout_seconds)?);
+            job = Some(MeasuringJob::start(oxmpi, round.cell.ranks, &settings.mca, timeout_seconds)?);
         }
         let Some(job) = &mut job else { break };
-        let answer = job.answer(&ask)?;
-        let line = state::answered(&ask, &answer);
+        let answer = job.answer(&round)?;
+        let line = state::answered(&round, &answer);
         if !campaign.take(&answer) {
-            return Err(format!("the job has answered something else: {answer:?}"));
+            return Err(format!("the answer of the job does not fit the request: {answer:?}"));
         }
         let written = state.file.write_all(line.as_bytes());
         written.map_err(|error| format!("{}: cannot be written: {error}", state.path.display()))?;
@@ -254,16 +258,16 @@ fn measure_all(
     Ok(())
 }
 
-/// A bar on a terminal, a line for each comparison elsewhere; both to the standard error output.
-struct Progress {
+/// A bar on a terminal, otherwise a line for each comparison; both on the standard error output.
+struct ProgressDisplay {
     all: usize,
     last: Option<Cell>,
     is_terminal: bool,
 }
 
-impl Progress {
-    fn new(all: usize) -> Progress {
-        Progress { all, last: None, is_terminal: std::io::stderr().is_terminal() }
+impl ProgressDisplay {
+    fn new(all: usize) -> ProgressDisplay {
+        ProgressDisplay { all, last: None, is_terminal: std::io::stderr().is_terminal() }
     }
 
     fn show(&mut self, done: usize, cell: &Cell, left_seconds: Option<f64>) {
@@ -274,18 +278,18 @@ impl Progress {
             .map(|seconds| format!(", at most {:.0} s to go", seconds.ceil()))
             .unwrap_or_default();
         let text = format!("{done}/{}: {cell}{left}", self.all);
-        // Nobody may be reading.
+        // Standard error may be closed.
         let _ = match self.is_terminal {
             true => write!(std::io::stderr(), "\r\x1b[K[{}] {text}", bar(done, self.all)),
-            // A simulation says nothing between: it takes seconds.
+            // A simulation takes seconds and prints no lines.
             false if left_seconds.is_none() => Ok(()),
             false => writeln!(std::io::stderr(), "{text}"),
         };
     }
 }
 
-impl Drop for Progress {
-    /// Makes room for what is said next, be it an error.
+impl Drop for ProgressDisplay {
+    /// Clears the line for the next output.
     fn drop(&mut self) {
         if self.is_terminal {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -298,22 +302,21 @@ fn bar(done: usize, all: usize) -> String {
     format!("{}{}", "#".repeat(full), ".".repeat(24 - full.min(24)))
 }
 
-/// What was found out, for a person.
-fn summary(options: &Options, rules: &Rules, verdicts: &[Verdict]) -> String {
+/// The result for the user.
+fn summary(options: &TuneOptions, rules: &Rules, winners: &[Winner]) -> String {
     let mut out = String::new();
-    let winners: Vec<&Verdict> =
-        verdicts.iter().filter(|verdict| verdict.variant != Variant::FIXED).collect();
-    for verdict in &winners {
-        let row = verdict.algorithm().algorithm();
-        let gain = verdict.fixed_ns / verdict.best_ns.max(1e-3);
-        let said = said(&verdict.variant);
-        // A String takes everything.
+    let faster: Vec<&Winner> = winners.iter().filter(|winner| winner.variant != Variant::FIXED).collect();
+    for winner in &faster {
+        let row = winner.algorithm().algorithm();
+        let gain = winner.fixed_ns / winner.best_ns.max(1e-3);
+        let tuning = tuning_text(&winner.variant);
+        // Writing to a String cannot fail.
         let _ = writeln!(
             out,
-            "{:<22} {:>8} ranks {:>10}: {} {}{said}, {gain:.2} times as fast",
-            verdict.cell.collective.name(),
-            verdict.cell.ranks,
-            bytes_text(verdict.cell.bytes),
+            "{:<22} {:>8} ranks {:>10}: {} {}{tuning}, {gain:.2} times as fast",
+            winner.cell.collective.name(),
+            winner.cell.ranks,
+            bytes_text(winner.cell.bytes),
             row.number,
             row.name,
         );
@@ -322,8 +325,8 @@ fn summary(options: &Options, rules: &Rules, verdicts: &[Verdict]) -> String {
     let _ = writeln!(
         out,
         "{} of {} calls have a better algorithm than the fixed choice: {how_many} rules in {}",
+        faster.len(),
         winners.len(),
-        verdicts.len(),
         options.out.display()
     );
     if how_many > 0 {
@@ -336,10 +339,10 @@ fn summary(options: &Options, rules: &Rules, verdicts: &[Verdict]) -> String {
     out
 }
 
-/// What a file of measurements has at most, bytes: many times what the longest campaign writes.
-const MOST_STATE_BYTES: u64 = 256 << 20;
+/// The longest state file, in bytes: many times the length of the longest campaign.
+const MAX_STATE_BYTES: u64 = 256 << 20;
 
-fn said(variant: &Variant) -> String {
+fn tuning_text(variant: &Variant) -> String {
     let tuning = variant.tuning;
     let parts = [
         ("segments of", tuning.segment_bytes),

@@ -1,11 +1,11 @@
-//! What is made of the tables for the chapter on collectives (`docs/collectives.md`): its table of algorithms and its pictures.
+//! The tables and pictures of the chapter on collectives (`docs/collectives.md`).
 
-use crate::bout::Outcome;
+use crate::calls::{Cell, ELEMENT_BYTES, MAX_BUFFER_BYTES, Variant, cells, sizes};
+use crate::comparison::Outcome;
 use crate::formula::formula;
 use crate::picture::draw;
-use crate::question::{Cell, ELEMENT_BYTES, MOST_BYTES, Variant, cells, sizes};
 use crate::simulate::{MACHINE, WALKED_RANKS, outcome};
-use crate::verdict::{Verdict, verdict};
+use crate::winner::{Winner, winner};
 use oxmpi_plan::cost::Machine;
 use oxmpi_plan::table::settled;
 use oxmpi_plan::{Action, AlgorithmId, Collective, Generator as _, Member, Parameters, make};
@@ -15,10 +15,9 @@ use std::fmt::Write as _;
 const BEGIN: &str = "<!-- the tables: made by `cargo xtask docs` -->\n";
 const END: &str = "<!-- the end of the tables -->\n";
 
-/// Ranks of the nodes in the pictures.
+/// Ranks of each node in the pictures.
 const RANKS_PER_NODE: u32 = 64;
 const RANKS: [u32; 9] = [2, 8, 64, 128, 512, 2048, 8192, 65_536, 1 << 20];
-/// The collectives with a picture.
 const PICTURES: [Collective; 5] = [
     Collective::Allgather,
     Collective::Allreduce,
@@ -28,13 +27,13 @@ const PICTURES: [Collective; 5] = [
 ];
 /// Ranks of the figures in the tables.
 const COUNTED_RANKS: u32 = 64;
-/// Bytes of a call in the tables: long enough for 32 segments, and for a part for each rank.
+/// Bytes of a call in the tables: enough for 32 segments, and for a part for each rank.
 const COUNTED_BYTES: usize = 1 << 20;
 
-/// The chapter with its tables made new.
+/// Replaces the tables in the text of the chapter.
 ///
 /// # Errors
-/// The place for them is not there.
+/// The chapter has no marks around the tables.
 pub fn refreshed(chapter: &str) -> Result<String, String> {
     let parts = chapter.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
     let (before, after) =
@@ -42,12 +41,12 @@ pub fn refreshed(chapter: &str) -> Result<String, String> {
     Ok(format!("{before}{BEGIN}\n{}{END}{after}", tables()))
 }
 
-/// The pictures: names of files in `docs/img`, and what is in them.
+/// The pictures: file names in `docs/img` and their contents.
 #[must_use]
 pub fn pictures() -> Vec<(String, String)> {
     let machine = Machine { ranks_per_node: RANKS_PER_NODE, ..MACHINE };
     let picture = |collective: &Collective| {
-        let all = cells(&[*collective], &RANKS, &sizes(8, 1 << 20), MOST_BYTES);
+        let all = cells(&[*collective], &RANKS, &sizes(8, 1 << 20), MAX_BUFFER_BYTES);
         let is_settled =
             |variant: &Variant| !variant.algorithm.is_some_and(|id| id.algorithm().is_experiment());
         let settled = |mut outcome: Outcome| {
@@ -56,10 +55,9 @@ pub fn pictures() -> Vec<(String, String)> {
         };
         let outcomes: Vec<Outcome> =
             all.iter().map(|cell| settled(outcome(&machine, cell, WALKED_RANKS))).collect();
-        let verdicts: Vec<Verdict> =
-            outcomes.iter().filter_map(|outcome| verdict(outcome, |_| true)).collect();
+        let winners: Vec<Winner> = outcomes.iter().filter_map(|outcome| winner(outcome, |_| true)).collect();
         let heading = format!("fastest algorithms by the model, nodes of {RANKS_PER_NODE} ranks");
-        (format!("collectives-{collective}.svg"), draw(&heading, &verdicts))
+        (format!("collectives-{collective}.svg"), draw(&heading, &winners))
     };
     PICTURES.iter().map(picture).collect()
 }
@@ -69,7 +67,7 @@ fn tables() -> String {
     let mut out = String::new();
     for row in TUNABLE {
         let Tunable { collective, id, measure, .. } = row;
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = writeln!(out, "### {collective}\n");
         let unit = match collective {
             Collective::Barrier => "no bytes",
@@ -113,7 +111,8 @@ fn line(id: AlgorithmId) -> String {
     )
 }
 
-/// The most messages and bytes that any of so many ranks sends; of two where it serves two.
+/// The most messages and bytes that any of [`COUNTED_RANKS`] ranks sends; of 2 ranks for an
+/// algorithm that serves only two.
 fn sent(id: AlgorithmId) -> Option<String> {
     let row = id.algorithm();
     let ranks = [COUNTED_RANKS, 2].into_iter().find(|ranks| row.refusal(*ranks, true).is_none())?;
@@ -147,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chapter_without_the_place_is_an_error() {
+    fn a_chapter_without_marks_is_an_error() {
         assert!(refreshed("no place").is_err());
     }
 

@@ -1,39 +1,38 @@
-//! What each algorithm costs, as a formula: for people, in the signs of LogGP, and as a number by [`Model`].
+//! The cost of each algorithm as a formula: as text in the terms of LogGP, and as a number by
+//! [`CostModel`].
 //!
-//! The formulas of people are for one level and numbers of ranks that are powers of two: `p` ranks, `m` bytes as the
-//! collective counts them, `lg` = log2 p, `s` segments, `f` the fan-out, `k` the requests at a time.
+//! The texts are for one level of the network and for powers of two: `p` ranks, `m` bytes as the
+//! collective counts them, `lg` = log2 p, `s` segments, `f` the fan-out, `k` outstanding requests.
 
-use crate::model::Model;
+use crate::model::CostModel;
 use oxmpi_plan::table::settled;
 use oxmpi_plan::{AlgorithmId, Collective};
 use oxmpi_tuned::collectives::TUNABLE;
 
-/// What an algorithm costs.
+/// The cost of an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct Formula {
-    /// The algorithm's collective and name.
     pub collective: Collective,
-    /// See `collective`.
     pub name: &'static str,
-    /// How many messages follow each other on the longest way: each costs `L + 2o`.
+    /// The messages on the longest path: each costs `L + 2o`.
     pub rounds: &'static str,
-    /// The bytes on the longest way: each costs `G`.
+    /// The bytes on the longest path: each costs `G`.
     pub bytes: &'static str,
-    /// The bytes that are combined one after the other, if any are.
+    /// The bytes combined one after another; empty if there are none.
     pub combined: &'static str,
-    /// When it wins.
+    /// The calls for which the algorithm is the fastest.
     pub wins: &'static str,
-    cost: fn(&Model) -> f64,
+    cost: fn(&CostModel) -> f64,
 }
 
 impl Formula {
     /// The cost in nanoseconds.
     #[must_use]
-    pub fn cost_ns(&self, model: &Model) -> f64 {
+    pub fn cost_ns(&self, model: &CostModel) -> f64 {
         (self.cost)(model)
     }
 
-    /// The cost in the signs of LogGP.
+    /// The cost in the terms of LogGP.
     #[must_use]
     pub fn text(&self) -> String {
         let term = |factor: &str, unit: &str| match factor {
@@ -47,7 +46,7 @@ impl Formula {
     }
 }
 
-/// Whether a plus stands outside of all parentheses.
+/// Whether a plus is outside of all parentheses.
 fn is_sum(text: &str) -> bool {
     let mut depth = 0;
     text.chars().any(|sign| {
@@ -63,8 +62,9 @@ pub fn formula(algorithm: AlgorithmId) -> Option<&'static Formula> {
     FORMULAS.iter().find(|formula| formula.collective == row.collective && formula.name == row.name)
 }
 
-/// All algorithms that can be chosen and are no experiments, by the numbers of their collectives in rules files. What needs
-/// nodes is chosen by the component smp alone.
+/// All algorithms that parameters can select, except experimental ones, by the numbers of their
+/// collectives in rules files. Algorithms for several nodes are not among them: only the component
+/// smp uses those.
 pub fn tunable() -> impl Iterator<Item = AlgorithmId> {
     let is_one = |id: &AlgorithmId| !id.algorithm().needs_nodes();
     TUNABLE.iter().flat_map(|row| settled(row.collective)).filter(is_one)
@@ -72,7 +72,7 @@ pub fn tunable() -> impl Iterator<Item = AlgorithmId> {
 
 macro_rules! formulas {
     ($($collective:ident $name:literal: $rounds:literal, $bytes:literal, $combined:literal, $wins:literal => $cost:expr;)*) => {
-        /// A formula for each algorithm of the table whose collective can be tuned.
+        /// A formula for each algorithm of [`tunable`].
         const FORMULAS: &[Formula] = &[$(Formula {
             collective: Collective::$collective,
             name: $name,
@@ -90,31 +90,32 @@ fn nothing(_: f64) -> f64 {
 }
 
 /// Recursive doubling of a whole vector.
-fn doubling_whole(c: &Model) -> f64 {
+fn doubling_whole(c: &CostModel) -> f64 {
     let round = |distance| c.exchange(distance, c.m) + c.combine(c.m);
     c.fold(c.m, c.m) + c.doublings().filter(|d| 2.0 * d <= c.p).map(round).sum::<f64>()
 }
 
-/// Bits of halving for all ranks' blocks, and bringing the results home.
-fn reduce_scatter_halving(c: &Model, far_first: bool) -> f64 {
+/// Recursive halving of all ranks' blocks; near partners first leave the results at other ranks,
+/// which adds a shift.
+fn reduce_scatter_halving(c: &CostModel, far_first: bool) -> f64 {
     let all = c.p * c.m;
     let home = if far_first { 0.0 } else { c.shift(c.p / 2.0, c.m) };
     let folded = if c.is_folded() { c.combine(all) } else { 0.0 };
     c.fold(all, c.m) + folded + c.halving_blocks(c.m, far_first) + home
 }
 
-/// A binomial reduction of all blocks, then each to its rank.
-fn reduce_and_scatter(c: &Model) -> f64 {
+/// A binomial reduction of all blocks, then each block to its rank.
+fn reduce_and_scatter(c: &CostModel) -> f64 {
     let all = c.untuned(c.p * c.m);
     all.nomial(2.0, |bytes| c.combine(bytes)) + c.flat(c.m)
 }
 
-/// Recursive doubling of what the partner still needs.
-fn reduce_scatter_pairwise(c: &Model) -> f64 {
+fn reduce_scatter_pairwise(c: &CostModel) -> f64 {
     c.pairwise(c.m) + (c.p - 1.0) * c.combine(c.m)
 }
 
-fn reduce_scatter_doubling(c: &Model) -> f64 {
+/// Recursive doubling of the blocks that the partner still needs.
+fn reduce_scatter_doubling(c: &CostModel) -> f64 {
     let all = c.p * c.m;
     let round = |distance: f64| {
         let bytes = all - distance * c.m;
@@ -123,27 +124,27 @@ fn reduce_scatter_doubling(c: &Model) -> f64 {
     c.fold(all, c.m) + c.doublings().filter(|d| 2.0 * d <= c.p).map(round).sum::<f64>()
 }
 
-/// A linear reduction of all blocks at one rank, then each to its rank.
-fn reduce_and_scatter_linear(c: &Model) -> f64 {
+/// A linear reduction of all blocks at one rank, then each block to its rank.
+fn reduce_and_scatter_linear(c: &CostModel) -> f64 {
     c.flat_combined(c.p * c.m) + c.flat(c.m)
 }
 
-fn gather_and_broadcast(c: &Model) -> f64 {
+fn gather_and_broadcast(c: &CostModel) -> f64 {
     c.flat_in_order(c.m) + c.flat(c.p * c.m)
 }
 
-fn sparbit(c: &Model) -> f64 {
+fn sparbit(c: &CostModel) -> f64 {
     c.sparbit()
 }
 
-fn neighbor(c: &Model) -> f64 {
+fn neighbor(c: &CostModel) -> f64 {
     c.neighbours(1.0, c.m) + c.neighbours((c.p / 2.0 - 1.0).max(0.0), 2.0 * c.m)
 }
 
-/// One rank after the other is called and sends the first part of its block.
-fn called(c: &Model) -> f64 {
+/// The root calls one rank after another, which sends the first part of its block.
+fn called(c: &CostModel) -> f64 {
     let first = if c.tuning.segment_bytes == 0 { 1024.0 } else { c.tuning.segment_bytes as f64 };
-    // A call and the first part: there and back past all. The rest is on its way meanwhile.
+    // A round trip of a call and the first part for each rank; the other parts overlap with it.
     ((c.p - 1.0) * (c.hop(0.0) + c.hop(first.min(c.m)))).max(c.flat_in(c.m))
 }
 
@@ -207,7 +208,8 @@ formulas! {
         c.ring((c.p - 1.0) * segments, bytes, c.combine(bytes)) + c.ring(c.p - 1.0, part, 0.0)
     };
     Allreduce "rabenseifner": "2 lg", "2 m", "m", "long vectors" => |c| {
-        // Each of a pair combines a half for both, and gets the result in halves while others exchange them.
+        // Each rank of a folded pair combines half of the vector, and receives the result in halves
+        // while other ranks exchange them.
         let folded = if c.is_folded() { c.combine(c.m / 2.0) + c.hop(c.m / 2.0) } else { 0.0 };
         c.fold(c.m / 2.0, c.m / 2.0) + folded + c.halving(c.m, true) + c.doubling(c.m)
     };
@@ -263,7 +265,7 @@ formulas! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::question::{Cell, cells};
+    use crate::calls::{Cell, cells};
     use crate::simulate::MACHINE;
     use oxmpi_plan::cost::{Machine, estimate};
     use oxmpi_plan::{ALGORITHMS, Parameters};
@@ -272,17 +274,17 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn every_algorithm_that_can_be_chosen_has_one_formula() {
+    fn every_selectable_algorithm_has_one_formula() {
         for id in tunable() {
             assert!(formula(id).is_some(), "{id}");
         }
         assert_eq!(FORMULAS.len(), tunable().count());
-        // Those that the table has beside them cannot be chosen.
+        // Experimental algorithms have no formula.
         assert!(ALGORITHMS.len() > FORMULAS.len());
     }
 
     #[test]
-    fn formulas_are_texts() {
+    fn formulas_have_texts() {
         let text = |collective, name| {
             let id = oxmpi_plan::table::by_name(collective, name).unwrap();
             formula(id).unwrap().text()
@@ -293,7 +295,7 @@ mod tests {
         assert_eq!(text(Collective::Allreduce, "ring"), "2p (L + 2o) + 2 m G + m γ");
     }
 
-    /// Nodes and ranks on each, small enough to walk all plans.
+    /// Nodes, and ranks on each: few enough to walk all plans.
     const SHAPES: [(u32, u32); 6] = [(1, 16), (16, 1), (4, 8), (5, 6), (8, 16), (32, 4)];
 
     fn compare(shapes: &[(u32, u32)], check: impl Fn(&Cell, &Machine, AlgorithmId, f64, f64)) {
@@ -311,7 +313,7 @@ mod tests {
                             estimate(&machine, id, ranks, &call, cell.element(), &Parameters::default())
                                 .unwrap();
                         let said =
-                            formula(id).unwrap().cost_ns(&Model::new(&machine, &cell, Tuning::default()));
+                            formula(id).unwrap().cost_ns(&CostModel::new(&machine, &cell, Tuning::default()));
                         check(&cell, &machine, id, said, walked);
                     }
                 }
@@ -319,9 +321,9 @@ mod tests {
         }
     }
 
-    /// The formulas are no walk of the plans, but near to it.
+    /// The formulas approximate the walks of the plans.
     #[test]
-    fn formulas_are_near_to_what_the_plans_cost() {
+    fn formulas_approximate_the_cost_of_the_plans() {
         let far = RefCell::new((0, 0));
         compare(&SHAPES, |cell, machine, id, said, walked| {
             let ratio = said / walked;
@@ -333,13 +335,13 @@ mod tests {
             far.1 += 1;
         });
         let (far, all) = far.into_inner();
-        assert!(far * 10 < all, "{far} of {all} are off by more than a third");
+        assert!(far * 10 < all, "{far} of {all} differ by more than a third");
     }
 
-    /// Numbers of ranks above which nobody walks, on one node and on several.
+    /// Nodes, and ranks on each: more than `oxmpi tune` walks by default.
     const LARGE: [(u32, u32); 8] = [(1, 48), (1, 64), (1, 100), (1, 256), (6, 8), (8, 8), (25, 4), (16, 16)];
 
-    /// What they say is the best is, by the walk, nearly so.
+    /// The best algorithm by the formulas is nearly the best by the walks.
     #[test]
     fn winners_by_formula_lose_little() {
         let found = RefCell::new(BTreeMap::<(Cell, u32), Vec<(f64, f64)>>::new());
@@ -356,10 +358,10 @@ mod tests {
     mod night {
         use super::*;
 
-        /// Each of them, for each of the numbers of ranks for which only formulas say what a call takes.
+        /// Each formula for numbers of ranks that are not walked.
         #[test]
         #[ignore = "cargo xtask nightly"]
-        fn formulas_of_many_ranks_are_near_to_what_the_plans_cost() {
+        fn formulas_approximate_the_cost_of_the_plans_of_many_ranks() {
             compare(&LARGE, |cell, machine, id, said, walked| {
                 let off = (said / walked).max(walked / said);
                 let q = machine.ranks_per_node;

@@ -1,36 +1,36 @@
-//! The job that measures: `mpirun` of this installation, asked and answered through pipes.
+//! The job that measures: `mpirun` of this installation, connected by pipes.
 
-use crate::bout::Ask;
 use crate::campaign::Answer;
-use crate::rank::{parse_answer, question_line};
+use crate::comparison::Round;
+use crate::rank::{parse_answer, request_line};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// A job of ranks that measure. It ends when this is dropped.
+/// A job of measuring ranks. Dropping it ends the job.
 #[derive(Debug)]
-pub struct Job {
+pub struct MeasuringJob {
     ranks: u32,
     child: Child,
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
-impl Job {
-    /// Starts one by `oxmpi`, the program that has `mpirun` and `tune-rank` in it. It is ended after `timeout_seconds` if
-    /// it hangs.
+impl MeasuringJob {
+    /// Starts a job by `oxmpi`, the program with the commands `mpirun` and `tune-rank`. `mpirun`
+    /// ends the job after `timeout_seconds`.
     ///
     /// # Errors
-    /// If `mpirun` cannot be started.
+    /// `mpirun` cannot be started.
     pub fn start(
         oxmpi: &Path,
         ranks: u32,
         mca: &[(String, String)],
         timeout_seconds: u64,
-    ) -> Result<Job, String> {
+    ) -> Result<MeasuringJob, String> {
         let mut command = Command::new(oxmpi);
         command.args(["mpirun", "-n", &ranks.to_string(), "--timeout", &timeout_seconds.to_string()]);
-        // What is tuned already must not be measured as the fixed choice.
+        // Dynamic rules would change the fixed choice, which is measured too.
         command.args(["--mca", "coll_tuned_use_dynamic_rules", "0"]);
         for (name, value) in mca {
             command.args(["--mca", name, value]);
@@ -39,25 +39,28 @@ impl Job {
         let failed = |error: std::io::Error| format!("cannot start {} mpirun: {error}", oxmpi.display());
         let mut child = command.spawn().map_err(failed)?;
         match (child.stdin.take(), child.stdout.take()) {
-            (Some(questions), Some(answers)) => {
-                Ok(Job { ranks, child, questions: Some(questions), answers: BufReader::new(answers) })
-            }
+            (Some(questions), Some(answers)) => Ok(MeasuringJob {
+                ranks,
+                child,
+                questions: Some(questions),
+                answers: BufReader::new(answers),
+            }),
             _ => Err("mpirun has no pipes".to_string()),
         }
     }
 
-    /// How many ranks it has.
+    /// The number of its ranks.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.ranks
     }
 
-    /// Asks, and waits for the answer.
+    /// Measures a round.
     ///
     /// # Errors
     /// The job has ended.
-    pub fn answer(&mut self, ask: &Ask) -> Result<Answer, String> {
-        let line = question_line(ask);
+    pub fn answer(&mut self, round: &Round) -> Result<Answer, String> {
+        let line = request_line(round);
         let sent =
             self.questions.as_mut().map(|pipe| pipe.write_all(line.as_bytes()).and_then(|()| pipe.flush()));
         if !matches!(sent, Some(Ok(()))) {
@@ -68,7 +71,10 @@ impl Job {
             match self.answers.read_line(&mut line) {
                 Ok(0) => return Err(self.ended()),
                 Err(error) => {
-                    return Err(format!("cannot read what the job of {} ranks says: {error}", self.ranks));
+                    return Err(format!(
+                        "cannot read the output of the job of {} ranks: {error}",
+                        self.ranks
+                    ));
                 }
                 Ok(_) => {}
             }
@@ -92,9 +98,9 @@ impl Job {
     }
 }
 
-impl Drop for Job {
+impl Drop for MeasuringJob {
     fn drop(&mut self) {
-        // The ranks end with their questions.
+        // The ranks end at the end of their input.
         self.questions = None;
         let _ = self.child.wait();
     }

@@ -1,35 +1,35 @@
-//! Pieces of cost formulas on a machine of two levels: what patterns of messages cost whose plans nobody walks.
+//! Terms of cost formulas on a machine with two levels: the cost of patterns of messages.
 //!
-//! The parameters are those of [`oxmpi_plan::cost`]: LogGP inside a node and between nodes, where all ranks of a node share a
-//! way out and a way in. Ranks are dealt to nodes in order. All times are in nanoseconds.
+//! The parameters are those of [`oxmpi_plan::cost`]: LogGP within a node and between nodes, where
+//! all ranks of a node share one link out and one link in. Nodes have consecutive ranks. All times
+//! are in nanoseconds.
 
-use crate::question::Cell;
+use crate::calls::Cell;
 use oxmpi_plan::Parameters;
 use oxmpi_plan::cost::{LogGp, Machine};
 use oxmpi_tuned::Tuning;
 
 /// A call on a machine.
 #[derive(Clone, Copy, Debug)]
-pub struct Model {
+pub struct CostModel {
     machine: Machine,
     /// Ranks.
     pub p: f64,
-    /// Ranks on each node that has some.
+    /// Ranks on each full node.
     q: f64,
     /// Bytes of the whole vector, or of a block.
     pub m: f64,
-    /// Bytes of an element.
     element: f64,
-    /// What is said to the algorithm.
+    /// The parameters of the algorithm.
     pub tuning: Tuning,
 }
 
-impl Model {
-    /// A call on a machine, with what is said to its algorithm.
+impl CostModel {
+    /// A call on a machine, with the parameters of its algorithm.
     #[must_use]
-    pub fn new(machine: &Machine, cell: &Cell, tuning: Tuning) -> Model {
+    pub fn new(machine: &Machine, cell: &Cell, tuning: Tuning) -> CostModel {
         let ranks = f64::from(cell.ranks);
-        Model {
+        CostModel {
             machine: *machine,
             p: ranks,
             q: f64::from(machine.ranks_per_node.max(1)).min(ranks),
@@ -39,10 +39,10 @@ impl Model {
         }
     }
 
-    /// The same for a vector of another length, with nothing said to the algorithm.
+    /// The same call with a vector of `bytes` bytes and the algorithm's default parameters.
     #[must_use]
-    pub fn untuned(&self, bytes: f64) -> Model {
-        Model { m: bytes, tuning: Tuning::default(), ..*self }
+    pub fn untuned(&self, bytes: f64) -> CostModel {
+        CostModel { m: bytes, tuning: Tuning::default(), ..*self }
     }
 
     fn is_one_node(&self) -> bool {
@@ -53,18 +53,18 @@ impl Model {
         (self.p / self.q).ceil()
     }
 
-    /// The level of what goes far.
+    /// The level of the longest distance.
     fn far(&self) -> LogGp {
         if self.is_one_node() { self.machine.inside } else { self.machine.between }
     }
 
-    /// What combining so many bytes costs.
+    /// Combining `bytes` bytes.
     #[must_use]
     pub fn combine(&self, bytes: f64) -> f64 {
         self.machine.reduce_byte_ns * bytes
     }
 
-    /// What copying so many bytes costs.
+    /// Copying `bytes` bytes.
     #[must_use]
     pub fn copy(&self, bytes: f64) -> f64 {
         self.machine.copy_byte_ns * bytes
@@ -76,13 +76,13 @@ impl Model {
         self.p.log2().ceil()
     }
 
-    /// Whether the ranks have to be folded to a power of two.
+    /// Whether the number of ranks is no power of two, so that some ranks are folded.
     #[must_use]
     pub fn is_folded(&self) -> bool {
         self.p.log2().fract() != 0.0
     }
 
-    /// Two messages of so many bytes, if the ranks have to be folded to a power of two.
+    /// A message to and a message from a folded rank; 0 for powers of two.
     #[must_use]
     pub fn fold(&self, there: f64, back: f64) -> f64 {
         if !self.is_folded() {
@@ -103,10 +103,11 @@ impl Model {
         hop(self.far(), bytes)
     }
 
-    /// One of several rounds in which all ranks send to the rank a distance above, each round further.
+    /// One of several rounds in which each rank sends to the rank `distance` above, in ascending
+    /// order of the distance.
     ///
-    /// As long as the distances together are less than a node, what comes late from another node is late once: it counts in
-    /// the last such round.
+    /// Only the last of the rounds with a total distance of less than a node counts a message from
+    /// another node: the delays of such rounds overlap.
     #[must_use]
     pub fn shift(&self, distance: f64, bytes: f64) -> f64 {
         let distance = distance.min(self.p - distance).max(1.0);
@@ -114,13 +115,13 @@ impl Model {
             return hop(self.machine.inside, bytes).max(if self.is_one_node() {
                 0.0
             } else {
-                distance * way(self.far(), bytes)
+                distance * occupancy(self.far(), bytes)
             });
         }
         self.crossing(distance.min(self.q), distance < self.q || (self.q < 2.0 && distance < 2.0), bytes)
     }
 
-    /// Partners whose numbers differ in one bit exchange.
+    /// An exchange of partners whose numbers differ in one bit.
     #[must_use]
     pub fn exchange(&self, distance: f64, bytes: f64) -> f64 {
         if self.is_one_node() || self.q % (2.0 * distance) == 0.0 {
@@ -129,14 +130,14 @@ impl Model {
         self.crossing(distance.min(self.q), distance < 2.0 * self.q, bytes)
     }
 
-    /// A round in which so many ranks of each node send to others: in the first they wait for each other, from then on they
-    /// come one after the other anyway.
+    /// A round in which `ranks` ranks of each node send to other nodes. In the first such round the
+    /// messages queue at the link; in later rounds they arrive one after another.
     fn crossing(&self, ranks: f64, is_first: bool, bytes: f64) -> f64 {
-        let (hop, way) = (hop(self.far(), bytes), way(self.far(), bytes));
-        if is_first { hop + (ranks - 1.0) * way } else { hop.max(ranks * way) }
+        let (hop, occupancy) = (hop(self.far(), bytes), occupancy(self.far(), bytes));
+        if is_first { hop + (ranks - 1.0) * occupancy } else { hop.max(ranks * occupancy) }
     }
 
-    /// One rank of each pair of groups sends to the first of the next, as the ranks of a tree do that leads ranges.
+    /// A message between the first ranks of two ranges of ranks, as in a tree.
     fn descend(&self, distance: f64, bytes: f64) -> f64 {
         let level = if distance < self.q { self.machine.inside } else { self.far() };
         hop(level, bytes)
@@ -148,12 +149,12 @@ impl Model {
         self.hop(bytes) + self.flat_rest(bytes)
     }
 
-    /// Each rank's busy time in [`Model::flat`].
+    /// The time in which the links and the root are busy in [`CostModel::flat`].
     fn flat_rest(&self, bytes: f64) -> f64 {
         let (inside, between) = (self.machine.inside, self.machine.between);
         let (near, apart) = (self.q - 1.0, self.p - self.q);
         let busy = near * inside.overhead_ns + apart * between.overhead_ns;
-        busy.max(near * way(inside, bytes)).max(apart * way(between, bytes))
+        busy.max(near * occupancy(inside, bytes)).max(apart * occupancy(between, bytes))
     }
 
     /// One rank receives from all others, which are ready.
@@ -161,12 +162,12 @@ impl Model {
     pub fn flat_in(&self, bytes: f64) -> f64 {
         let (inside, between) = (self.machine.inside, self.machine.between);
         let (near, apart) = (self.q - 1.0, self.p - self.q);
-        self.hop(bytes) + (near * way(inside, bytes)).max(apart * way(between, bytes))
+        self.hop(bytes) + (near * occupancy(inside, bytes)).max(apart * occupancy(between, bytes))
     }
 
-    /// As [`Model::flat_in`], in the order of the ranks, as many at a time as the window of a plan has room for. What comes
-    /// from the nodes is mixed: most of the window waits for ranks that come late, and the rest is soon asked for one after the
-    /// other.
+    /// As [`CostModel::flat_in`], in the order of the ranks, within the window of a plan. With
+    /// ranks on the root's node and on others, most of the window waits for late ranks, and the
+    /// other receives are posted one after another.
     #[must_use]
     pub fn flat_in_order(&self, bytes: f64) -> f64 {
         let is_mixed = !self.is_one_node() && self.q > 1.0;
@@ -175,7 +176,7 @@ impl Model {
         self.flat_in(bytes).max(one_by_one)
     }
 
-    /// One rank receives from all others and combines what comes, beginning with what comes last.
+    /// One rank receives from all others and combines the vectors, beginning with the last rank.
     #[must_use]
     pub fn flat_combined(&self, bytes: f64) -> f64 {
         let (near, apart) = (self.q - 1.0, self.p - self.q);
@@ -184,7 +185,7 @@ impl Model {
         work + self.flat_in(bytes).max(self.hop(bytes) + overheads)
     }
 
-    /// What travels from rank to rank, each adding `work`, once past all.
+    /// A message through all ranks, each of which adds `work`.
     #[must_use]
     pub fn chain(&self, bytes: f64, work: f64) -> f64 {
         let crossings = self.nodes() - 1.0;
@@ -194,36 +195,37 @@ impl Model {
             + (self.p - 1.0) * work
     }
 
-    /// A ring: in each of so many rounds all pass something on to the next.
+    /// A ring: in each of `rounds` rounds all ranks send to the next rank.
     #[must_use]
     pub fn ring(&self, rounds: f64, bytes: f64, work: f64) -> f64 {
         let part = rounds / (self.p - 1.0).max(1.0);
         let far = self.far();
-        // Either what travels is late, or the way out of a node is busy.
-        (part * self.chain(bytes, work)).max(rounds * (far.overhead_ns + way(far, bytes) + work))
+        // Either the longest path or the link out of a node limits the ring.
+        (part * self.chain(bytes, work)).max(rounds * (far.overhead_ns + occupancy(far, bytes) + work))
     }
 
-    /// Each rank sends a block to each other, all at once.
+    /// Each rank sends a block to each other rank, all at once.
     #[must_use]
     pub fn direct(&self, bytes: f64) -> f64 {
         let (inside, between) = (self.machine.inside, self.machine.between);
         let (near, apart) = (self.q - 1.0, self.p - self.q);
         let busy = near * inside.overhead_ns + apart * between.overhead_ns;
-        self.hop(bytes) + busy.max(near * way(inside, bytes)).max(self.q * apart * way(between, bytes))
+        self.hop(bytes)
+            + busy.max(near * occupancy(inside, bytes)).max(self.q * apart * occupancy(between, bytes))
     }
 
-    /// Each rank exchanges a block with each other, one after the other.
+    /// Each rank exchanges a block with each other rank, one after another.
     #[must_use]
     pub fn pairwise(&self, bytes: f64) -> f64 {
         if self.is_one_node() {
             return (self.p - 1.0) * self.hop(bytes);
         }
         let far = self.far();
-        // The ranks of a node come one after the other: each finds the way free, or all wait for it.
-        hop(far, bytes) + (self.p - 2.0) * hop(far, bytes).max(self.q * way(far, bytes))
+        // The ranks of a node take turns: either the link is free for each, or all queue at it.
+        hop(far, bytes) + (self.p - 2.0) * hop(far, bytes).max(self.q * occupancy(far, bytes))
     }
 
-    /// Segments of a buffer, where the algorithm's own choice is one: how many, and their bytes.
+    /// The number of segments and the bytes of each; the default is one segment.
     #[must_use]
     pub fn segments(&self) -> (f64, f64) {
         let length = match self.tuning.segment_bytes {
@@ -233,7 +235,7 @@ impl Model {
         ((self.m / length.max(1.0)).ceil().max(1.0), length.min(self.m))
     }
 
-    /// As [`Model::segments`], where the algorithm's own choice is up to 32 of at least 4096 units.
+    /// As [`CostModel::segments`]; the default is up to 32 segments of at least 4096 units.
     #[must_use]
     pub fn pipeline_segments(&self, bytes: f64) -> (f64, f64) {
         let length = match self.tuning.segment_bytes {
@@ -247,7 +249,7 @@ impl Model {
         ((bytes / self.element).floor() * self.element).max(self.element)
     }
 
-    /// The fan-out, or the algorithm's own.
+    /// The fan-out of the call's parameters, or the algorithm's `own`.
     #[must_use]
     pub fn fan_out(&self, own: f64) -> f64 {
         if self.tuning.fan_out == 0 { own } else { f64::from(self.tuning.fan_out) }
@@ -260,7 +262,7 @@ impl Model {
         self.hop(bytes) + segments * self.flat_rest(bytes)
     }
 
-    /// Segments down several chains; `work` is what a rank does with a byte on the way.
+    /// Segments down several chains; `work` is the cost of a number of bytes at each rank.
     #[must_use]
     pub fn chains(&self, chains: f64, work: impl Fn(f64) -> f64) -> f64 {
         let (segments, bytes) = self.pipeline_segments(self.m);
@@ -268,16 +270,16 @@ impl Model {
         let length = ((self.p - 1.0) / chains).ceil();
         let far = self.far();
         let first = match chains > 1.0 {
-            // The far chains begin on other nodes.
+            // Chains other than the first begin on other nodes.
             true => {
                 self.chain(bytes, work(bytes)) * length / (self.p - 1.0) + hop(far, bytes)
                     - far.latency_ns * 0.5
             }
             false => self.chain(bytes, work(bytes)),
         };
-        // Those that begin on other nodes share the way out.
+        // The chains to other nodes share the link out.
         let apart = if self.is_one_node() { chains } else { (chains * (1.0 - self.q / self.p)).max(1.0) };
-        let pace = (apart * way(far, bytes)).max(chains * far.overhead_ns);
+        let pace = (apart * occupancy(far, bytes)).max(chains * far.overhead_ns);
         first + (segments - 1.0) * pace.max(chains * work(bytes))
     }
 
@@ -291,15 +293,16 @@ impl Model {
             let (cost, busy) = if 4.0 * senders <= self.q {
                 let near = self.machine.inside;
                 (
-                    hop(near, bytes) + way(near, bytes).max(near.overhead_ns),
-                    2.0 * way(near, bytes).max(near.overhead_ns),
+                    hop(near, bytes) + occupancy(near, bytes).max(near.overhead_ns),
+                    2.0 * occupancy(near, bytes).max(near.overhead_ns),
                 )
             } else {
                 let crossing = if self.is_one_node() { 2.0 } else { 2.0 * senders.min(self.q) };
-                let busy = crossing * way(far, bytes);
+                let busy = crossing * occupancy(far, bytes);
                 let is_first = 2.0 * senders <= self.q;
-                // The levels are on different nodes: while one queues at its way the next has begun.
-                queue = queue.max(busy - 2.0 * way(far, bytes));
+                // The levels are on different nodes: while one queues at its link, the next has
+                // begun.
+                queue = queue.max(busy - 2.0 * occupancy(far, bytes));
                 (self.crossing(2.0, is_first, bytes), busy.max(2.0 * far.overhead_ns))
             };
             first += cost + 2.0 * work(bytes);
@@ -314,11 +317,11 @@ impl Model {
         let (segments, bytes) = self.pipeline_segments(self.m);
         let cost = |distance: f64| self.descend(distance, bytes) + 2.0 * work(bytes);
         let far = self.far();
-        let pace = (2.0 * way(far, bytes)).max(2.0 * far.overhead_ns) + 2.0 * work(bytes);
+        let pace = (2.0 * occupancy(far, bytes)).max(2.0 * far.overhead_ns) + 2.0 * work(bytes);
         self.doublings().map(cost).sum::<f64>() + (segments - 1.0) * pace
     }
 
-    /// Segments down a k-nomial tree; `work` is what a rank does with what comes from a child.
+    /// Segments down a k-nomial tree; `work` is the cost of a number of bytes from a child.
     #[must_use]
     pub fn nomial(&self, radix: f64, work: impl Fn(f64) -> f64) -> f64 {
         let (segments, bytes) = self.segments();
@@ -327,20 +330,21 @@ impl Model {
             let is_near = place * (radix - 1.0) < self.q;
             let level = if is_near { self.machine.inside } else { self.far() };
             let children = (radix - 1.0).min(((self.p - 1.0) / place).floor());
-            let each = way(level, bytes).max(level.overhead_ns);
+            let each = occupancy(level, bytes).max(level.overhead_ns);
             first += hop(level, bytes) + (children - 1.0) * each.max(work(bytes)) + work(bytes);
             pace += children * each.max(work(bytes));
         }
         first + (segments - 1.0) * pace
     }
 
-    /// Blocks of subtrees up or down a binomial tree: twice as much at each level.
+    /// Blocks of subtrees up or down a binomial tree: twice as many at each level.
     #[must_use]
     pub fn binomial_blocks(&self, block: f64) -> f64 {
         self.doublings().map(|far| self.descend(far, block * far.min(self.p - far))).sum()
     }
 
-    /// The parts of a vector up or down a binomial tree; where it has less elements than there are ranks, the last have none.
+    /// The parts of a vector up or down a binomial tree; with fewer elements than ranks, the last
+    /// ranks have none.
     #[must_use]
     pub fn binomial_parts(&self) -> f64 {
         let parts = self.m / self.element;
@@ -348,7 +352,8 @@ impl Model {
         self.doublings().take_while(|far| *far < parts).map(cost).sum()
     }
 
-    /// Blocks go to ranks half of all away, then a quarter, and so on; each is a message of its own.
+    /// Blocks go to ranks at a distance of half the ranks, then a quarter, and so on, each in its
+    /// own message.
     #[must_use]
     pub fn sparbit(&self) -> f64 {
         let far = self.far();
@@ -357,20 +362,20 @@ impl Model {
             let distance = (self.p / (2.0 * blocks)).ceil();
             let more = blocks - 1.0;
             let crossing = if self.is_one_node() { 1.0 } else { distance.min(self.q) };
-            // However near they are, the last rank of a node sends to another one.
-            self.shift(distance, self.m) + more * far.overhead_ns.max(crossing * way(far, self.m))
+            // At any distance, the last rank of a node sends to another node.
+            self.shift(distance, self.m) + more * far.overhead_ns.max(crossing * occupancy(far, self.m))
         };
         self.doublings().map(round).sum()
     }
 
-    /// Neighbours on either side exchange in turn, in so many rounds.
+    /// Neighbours on both sides alternate for `rounds` rounds.
     #[must_use]
     pub fn neighbours(&self, rounds: f64, bytes: f64) -> f64 {
         let near = if self.q > 1.0 { self.machine.inside } else { self.far() };
         rounds * (hop(self.far(), bytes) + hop(near, bytes)) / 2.0
     }
 
-    /// An allgather in rounds of distance 1, k, k^2..., of blocks of so many bytes.
+    /// An allgather of blocks of `block` bytes in rounds of distance 1, k, k^2...
     #[must_use]
     pub fn bruck(&self, radix: f64, block: f64) -> f64 {
         if radix <= 2.0 {
@@ -382,14 +387,14 @@ impl Model {
             let crossing = (1..=messages as u32).map(|j| (f64::from(j) * place).min(self.q)).sum::<f64>();
             let far = self.far();
             match self.is_one_node() {
-                true => self.hop(bytes) + (messages - 1.0) * way(far, bytes).max(far.overhead_ns),
-                false => self.hop(bytes) + (crossing - 1.0) * way(far, bytes),
+                true => self.hop(bytes) + (messages - 1.0) * occupancy(far, bytes).max(far.overhead_ns),
+                false => self.hop(bytes) + (crossing - 1.0) * occupancy(far, bytes),
             }
         };
         powers(radix, self.p).map(round).sum()
     }
 
-    /// Partners at distances p/2, p/4... 1 exchange halves of so many bytes, and combine them.
+    /// Partners at distances p/2, p/4... 1 exchange halves of `bytes` bytes, and combine them.
     #[must_use]
     pub fn halving(&self, bytes: f64, far_first: bool) -> f64 {
         let rounds: Vec<f64> = self.doublings().filter(|distance| 2.0 * distance <= self.p).collect();
@@ -402,9 +407,9 @@ impl Model {
         (0..all).map(cost).sum::<f64>()
     }
 
-    /// As [`Model::halving`], of a block of so many bytes for each rank. Of ranks that are folded the first act for two each,
-    /// so that the first half of what is halved is the longer one; where they share the way out of a node, as many fewer of
-    /// them are on it.
+    /// As [`CostModel::halving`], with `block` bytes for each rank. After folding, the first ranks
+    /// act for two ranks each, so the first half of the blocks is the longer one; the link of a
+    /// node then has fewer active ranks.
     #[must_use]
     pub fn halving_blocks(&self, block: f64, far_first: bool) -> f64 {
         let active = 2.0_f64.powf(self.p.log2().floor());
@@ -418,7 +423,7 @@ impl Model {
         powers(2.0, active).map(cost).sum()
     }
 
-    /// Partners at distances 1, 2... exchange all they have, which grows from `bytes / p`.
+    /// Partners at distances 1, 2... exchange all their data, which grow from `bytes / p`.
     #[must_use]
     pub fn doubling(&self, bytes: f64) -> f64 {
         self.doublings()
@@ -433,12 +438,11 @@ fn hop(level: LogGp, bytes: f64) -> f64 {
     2.0 * level.overhead_ns + level.latency_ns + level.byte_ns * bytes
 }
 
-/// How long a message occupies a way out or in.
-fn way(level: LogGp, bytes: f64) -> f64 {
+/// The time in which a message occupies a link.
+fn occupancy(level: LogGp, bytes: f64) -> f64 {
     level.gap_ns.max(level.byte_ns * bytes)
 }
 
-/// 1, k, k^2... below a bound.
 fn powers(radix: f64, bound: f64) -> impl Iterator<Item = f64> {
     std::iter::successors(Some(1.0), move |power: &f64| Some(power * radix))
         .take_while(move |power| *power < bound)

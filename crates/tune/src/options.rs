@@ -1,74 +1,71 @@
-//! The words of the command.
+//! The arguments of the command.
 
-use crate::campaign::Settings;
-use crate::question::sizes;
-use crate::simulate::{MACHINE, MOST_RANKS, MOST_WALKED_RANKS, WALKED_RANKS, ranks};
+use crate::calls::sizes;
+use crate::campaign::CampaignSettings;
+use crate::simulate::{MACHINE, MAX_RANKS, MAX_WALKED_RANKS, WALKED_RANKS, ranks};
 use oxmpi_param::nearest::nearest;
 use oxmpi_plan::Collective;
 use oxmpi_plan::cost::{LogGp, Machine};
 use oxmpi_tuned::collectives::TUNABLE;
 use std::path::PathBuf;
 
-/// The help text.
+/// The text of `oxmpi tune --help`.
 pub const HELP: &str = "\
-oxmpi tune: finds the fastest algorithm of each collective, and writes rules for it
+oxmpi tune: finds the fastest algorithm of each collective, and writes a rules file
 
   --collectives A,B,...  the collectives (all that can be tuned)
   --ranks N,N,...        numbers of ranks (powers of two up to the processors, at least 2 and 4)
   --sizes MIN:MAX        bytes, as of 'oxmpi explain coll --bytes', in steps of four; suffixes k, m (8:1m)
-  --time MINUTES         how long it may take in all (10)
-  --out FILE             where the rules go: JSON if it ends in .json, version 2 otherwise (oxmpi-tune.conf; beside
+  --time MINUTES         the time limit of the whole run (10)
+  --out FILE             the rules file: JSON if it ends in .json, version 2 otherwise (oxmpi-tune.conf; with
                          --resume FILE.state it is FILE)
   --svg FILE             a picture of the winners over sizes and ranks
-  --force                overwrite what is there
-  --state FILE           where all measurements go as they are made (the name of --out and '.state'; removed at the end)
-  --resume STATE         go on where the run ended that has written this state, with its collectives, ranks, sizes, time and
+  --force                overwrite existing files
+  --state FILE           the file of all measurements (the name of --out and '.state'; removed at the end)
+  --resume STATE         continue the run that has written this state, with its collectives, ranks, sizes, time and
                          parameters
   --mca NAME VALUE       a parameter of the measured jobs, such as 'rpi tcp'
   --simulate NODES:PPN   do not measure: compare by a model of NODES nodes with PPN ranks each, up to 1048576 in all
   --network L,o,g,G      the model's network, in nanoseconds: latency, overhead of a call, gap between messages, time of a
                          byte (1000,200,50,0.08)
-  --node L,o,g,G         the same within a node (150,60,30,0.1)
-  --compute COPY,REDUCE  nanoseconds for copying a byte, and for combining two (0.1,0.15)
-  --walk RANKS           up to so many ranks the plans themselves are walked, above formulas count: 0 to 4096 (32)
+  --node L,o,g,G         the same parameters within a node (150,60,30,0.1)
+  --compute COPY,REDUCE  nanoseconds for copying a byte, and for combining two bytes (0.1,0.15)
+  --walk RANKS           the model walks the plans up to this number of ranks, and uses formulas above: 0 to 4096 (32)
 
-The rules name an algorithm only where it beats what the library chooses by itself by more than the noise, and nothing beyond
-the most ranks that were looked at. Use them with
+The rules name an algorithm only if it is faster than the library's own choice by more than the noise. They end at the
+largest number of ranks that was compared. Use them with
   mpirun --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_dynamic_rules_filename FILE ...
 ";
 
-/// What is asked for.
+/// The arguments of the command.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Options {
-    /// What to compare.
-    pub settings: Settings,
-    /// Where the rules go.
+pub struct TuneOptions {
+    pub settings: CampaignSettings,
+    /// The rules file.
     pub out: PathBuf,
-    /// Where the picture goes.
+    /// The file of the picture.
     pub svg: Option<PathBuf>,
     /// Whether files may be overwritten.
     pub force: bool,
-    /// Where measurements go, if it is said.
+    /// The state file, if the user names it.
     pub state: Option<PathBuf>,
-    /// A state to go on from.
+    /// The state file to resume from.
     pub resume: Option<PathBuf>,
-    /// What to compute instead of measuring.
-    pub simulated: Option<Simulated>,
+    /// A simulation in place of measurements.
+    pub simulated: Option<Simulation>,
 }
 
-/// A simulation.
+/// The parameters of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Simulated {
-    /// How many nodes.
+pub struct Simulation {
     pub nodes: u32,
-    /// The machine.
     pub machine: Machine,
-    /// Up to so many ranks plans are walked.
+    /// The plans are walked up to this number of ranks.
     pub walked_ranks: u32,
 }
 
-/// The words of the command.
-const WORDS: [&str; 16] = [
+/// All options.
+const OPTIONS: [&str; 16] = [
     "--collectives",
     "--ranks",
     "--sizes",
@@ -87,18 +84,18 @@ const WORDS: [&str; 16] = [
     "--help",
 ];
 
-/// What cannot be said beside `--resume`: the state says it.
-const OF_STATE: [&str; 5] = ["--collectives", "--ranks", "--sizes", "--time", "--mca"];
-/// What only a measurement takes.
-const MEASURED: [&str; 4] = ["--time", "--state", "--resume", "--mca"];
-/// What only a simulation takes.
-const SIMULATED: [&str; 4] = ["--network", "--node", "--compute", "--walk"];
+/// TuneOptions that the state file sets, not allowed with `--resume`.
+const STATE_OPTIONS: [&str; 5] = ["--collectives", "--ranks", "--sizes", "--time", "--mca"];
+/// TuneOptions of measurements only.
+const MEASURE_OPTIONS: [&str; 4] = ["--time", "--state", "--resume", "--mca"];
+/// TuneOptions of simulations only.
+const SIMULATION_OPTIONS: [&str; 4] = ["--network", "--node", "--compute", "--walk"];
 
-/// Understands the words behind `oxmpi tune`, on a machine with so many processors.
+/// Parses the arguments of `oxmpi tune`, on a machine with `processors` processors.
 ///
 /// # Errors
-/// What is wrong, and what was probably meant.
-pub fn parse(words: &[String], processors: u32) -> Result<Options, String> {
+/// The message names the wrong argument, and suggests the most similar option.
+pub fn parse(words: &[String], processors: u32) -> Result<TuneOptions, String> {
     let mut given: Vec<&str> = Vec::new();
     let mut collectives: Vec<Collective> = TUNABLE.map(|row| row.collective).to_vec();
     let mut numbers = None;
@@ -123,7 +120,7 @@ pub fn parse(words: &[String], processors: u32) -> Result<Options, String> {
             "--mca" => {
                 let name = value()?;
                 let value = words.next().ok_or("--mca needs a name and a value behind it")?;
-                // The state has a line for each.
+                // A parameter takes one line of the state file.
                 if name.contains(char::is_whitespace) || value.contains('\n') {
                     return Err(format!("--mca '{name}' '{value}': expected a name and a value in one line"));
                 }
@@ -140,13 +137,13 @@ pub fn parse(words: &[String], processors: u32) -> Result<Options, String> {
             "--walk" => {
                 let text = value()?;
                 walked_ranks =
-                    text.parse().ok().filter(|ranks| *ranks <= MOST_WALKED_RANKS).ok_or_else(|| {
-                        format!("--walk {text}: expected a number of ranks from 0 to {MOST_WALKED_RANKS}")
+                    text.parse().ok().filter(|ranks| *ranks <= MAX_WALKED_RANKS).ok_or_else(|| {
+                        format!("--walk {text}: expected a number of ranks from 0 to {MAX_WALKED_RANKS}")
                     })?;
             }
             other => {
                 let hint =
-                    nearest(other, WORDS).map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+                    nearest(other, OPTIONS).map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
                 return Err(format!("unknown word '{other}'{hint} ('oxmpi tune --help' lists all)"));
             }
         }
@@ -155,10 +152,10 @@ pub fn parse(words: &[String], processors: u32) -> Result<Options, String> {
         Some(other) if given.contains(&one) => Err(format!("{other} has no meaning beside {one}")),
         _ => Ok(()),
     };
-    both("--simulate", &MEASURED)?;
-    both("--resume", &OF_STATE)?;
+    both("--simulate", &MEASURE_OPTIONS)?;
+    both("--resume", &STATE_OPTIONS)?;
     both("--resume", &["--state"])?;
-    if let Some(word) = given.iter().find(|word| SIMULATED.contains(word) && shape.is_none()) {
+    if let Some(word) = given.iter().find(|word| SIMULATION_OPTIONS.contains(word) && shape.is_none()) {
         return Err(format!("{word} has no meaning without --simulate"));
     }
     let numbers = match (numbers, shape) {
@@ -172,10 +169,10 @@ pub fn parse(words: &[String], processors: u32) -> Result<Options, String> {
                 None => numbers,
             }
         }
-        (Some(numbers), None) => match numbers.iter().find(|ranks| **ranks > MOST_MEASURED_RANKS) {
+        (Some(numbers), None) => match numbers.iter().find(|ranks| **ranks > MAX_MEASURED_RANKS) {
             Some(ranks) => {
                 return Err(format!(
-                    "--ranks {ranks}: no more than {MOST_MEASURED_RANKS} are measured (--simulate)"
+                    "--ranks {ranks}: no more than {MAX_MEASURED_RANKS} are measured (--simulate)"
                 ));
             }
             None => numbers,
@@ -185,20 +182,21 @@ pub fn parse(words: &[String], processors: u32) -> Result<Options, String> {
         let of_resumed = resume.as_ref().filter(|state| state.extension().is_some_and(|end| end == "state"));
         of_resumed.map_or_else(|| "oxmpi-tune.conf".into(), |state| state.with_extension(""))
     });
-    let simulated = shape.map(|(nodes, ranks_per_node)| Simulated {
+    let simulated = shape.map(|(nodes, ranks_per_node)| Simulation {
         nodes,
         machine: Machine { ranks_per_node, ..machine },
         walked_ranks,
     });
-    let settings = Settings { collectives, ranks: numbers, sizes: sizes(span.0, span.1), minutes, mca };
+    let settings =
+        CampaignSettings { collectives, ranks: numbers, sizes: sizes(span.0, span.1), minutes, mca };
     if settings.cells().is_empty() {
         return Err("there is nothing to compare: all buffers would be longer than 256 MiB".to_string());
     }
-    Ok(Options { settings, out, svg, force: given.contains(&"--force"), state, resume, simulated })
+    Ok(TuneOptions { settings, out, svg, force: given.contains(&"--force"), state, resume, simulated })
 }
 
-/// More than anybody wants on a machine.
-const MOST_MEASURED_RANKS: u32 = 4096;
+/// More ranks than any machine has processors.
+const MAX_MEASURED_RANKS: u32 = 4096;
 
 fn named(text: &str) -> Result<Vec<Collective>, String> {
     let known = TUNABLE.map(|row| row.collective);
@@ -218,17 +216,15 @@ fn named(text: &str) -> Result<Vec<Collective>, String> {
             all.push(found);
         }
     }
-    // In the order of rules files, whatever the order here.
+    // In the order of rules files.
     all.sort_by_key(|collective| known.iter().position(|other| other == collective));
     Ok(all)
 }
 
 fn list(word: &str, text: &str, least: u32) -> Result<Vec<u32>, String> {
-    let number = |part: &str| part.trim().parse().ok().filter(|n| (least..=MOST_RANKS).contains(n));
+    let number = |part: &str| part.trim().parse().ok().filter(|n| (least..=MAX_RANKS).contains(n));
     let mut all: Vec<u32> = text.split(',').map(number).collect::<Option<_>>().ok_or_else(|| {
-        format!(
-            "{word} {text}: expected whole numbers from {least} to {MOST_RANKS}, with commas between them"
-        )
+        format!("{word} {text}: expected whole numbers from {least} to {MAX_RANKS}, with commas between them")
     })?;
     all.sort_unstable();
     all.dedup();
@@ -259,10 +255,10 @@ fn shape_of(text: &str) -> Result<(u32, u32), String> {
     let number = |text: &str| text.parse::<u32>().ok().filter(|n| *n >= 1);
     let both = text.split_once(':').and_then(|(nodes, each)| number(nodes).zip(number(each)));
     let fits = |(nodes, each): &(u32, u32)| {
-        nodes.checked_mul(*each).is_some_and(|all| (2..=MOST_RANKS).contains(&all))
+        nodes.checked_mul(*each).is_some_and(|all| (2..=MAX_RANKS).contains(&all))
     };
     both.filter(fits).ok_or_else(|| {
-        format!("--simulate {text}: expected NODES:PPN, such as 64:32, with 2 to {MOST_RANKS} ranks in all")
+        format!("--simulate {text}: expected NODES:PPN, such as 64:32, with 2 to {MAX_RANKS} ranks in all")
     })
 }
 
@@ -282,32 +278,33 @@ fn times<const N: usize>(word: &str, text: &str, what: &str) -> Result<[f64; N],
 mod tests {
     use super::*;
 
-    fn asked(line: &str) -> Result<Options, String> {
+    fn parse_line(line: &str) -> Result<TuneOptions, String> {
         parse(&line.split_whitespace().map(String::from).collect::<Vec<_>>(), 8)
     }
 
     #[test]
-    fn everything_has_a_default() {
-        let options = asked("").unwrap();
+    fn every_option_has_a_default() {
+        let options = parse_line("").unwrap();
         assert_eq!(options.settings.ranks, [2, 4, 8]);
         assert_eq!((options.settings.sizes[0], options.settings.sizes.last()), (8, Some(&(1 << 20))));
         assert_eq!((options.settings.collectives.len(), options.settings.minutes), (14, 10.0));
         assert_eq!(options.out, PathBuf::from("oxmpi-tune.conf"));
         assert_eq!(options.simulated, None);
-        for word in WORDS {
+        for word in OPTIONS {
             assert!(HELP.contains(word) || word == "--help", "{word}");
         }
     }
 
     #[test]
-    fn words_are_understood() {
-        let options =
-            asked("--collectives MPI_Bcast,barrier --ranks 4,2,4 --sizes 1k:2m --time 0.5 --mca rpi tcp")
-                .unwrap();
+    fn options_are_parsed() {
+        let options = parse_line(
+            "--collectives MPI_Bcast,barrier --ranks 4,2,4 --sizes 1k:2m --time 0.5 --mca rpi tcp",
+        )
+        .unwrap();
         assert_eq!(options.settings.collectives, [Collective::Barrier, Collective::Bcast]);
         assert_eq!((&options.settings.ranks[..], options.settings.sizes[0]), (&[2, 4][..], 1024));
         assert_eq!(options.settings.mca, [("rpi".to_string(), "tcp".to_string())]);
-        let options = asked("--simulate 64:32 --network 500,100,20,.04 --compute 0,1 --walk 0").unwrap();
+        let options = parse_line("--simulate 64:32 --network 500,100,20,.04 --compute 0,1 --walk 0").unwrap();
         let simulated = options.simulated.unwrap();
         assert_eq!((simulated.nodes, simulated.machine.ranks_per_node, simulated.walked_ranks), (64, 32, 0));
         assert_eq!(
@@ -319,15 +316,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_resumed_goes_where_it_would_have_gone() {
-        let out = |line: &str| asked(line).unwrap().out.display().to_string();
+    fn a_resumed_run_writes_to_the_file_of_its_first_run() {
+        let out = |line: &str| parse_line(line).unwrap().out.display().to_string();
         assert_eq!(out("--resume a/my.json.state"), "a/my.json");
         assert_eq!(out("--resume my.json.state --out other"), "other");
         assert_eq!(out("--resume mine"), "oxmpi-tune.conf");
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_name_the_wrong_option() {
         for (line, wanted) in [
             (
                 "--collectives bcats",
@@ -360,7 +357,7 @@ mod tests {
             ("--resume f --mca rpi tcp", "--mca has no meaning beside --resume"),
             ("--collectives alltoall --ranks 4096 --sizes 1m:1m", "there is nothing to compare"),
         ] {
-            let error = asked(line).unwrap_err();
+            let error = parse_line(line).unwrap_err();
             assert!(error.contains(wanted), "{line}: {error}");
         }
     }

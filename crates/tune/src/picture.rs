@@ -1,7 +1,8 @@
-//! The winners over sizes and ranks, as SVG: a panel for each collective, a field for each call, with the number of the
-//! algorithm in it, so that it can be read without colours. Neighbouring fields of one winner are one.
+//! A picture of the winners over sizes and ranks, as SVG: a panel for each collective, a field for
+//! each call. The number of the algorithm is in the field, so that the picture is readable without
+//! colours. Neighbouring fields with the same winner are merged.
 
-use crate::verdict::Verdict;
+use crate::winner::Winner;
 use oxmpi_plan::Collective;
 use oxmpi_plan::table::by_number;
 use std::collections::BTreeSet;
@@ -13,23 +14,23 @@ const TOP: usize = 34;
 const LEGEND: usize = 250;
 const BOTTOM: usize = 44;
 
-/// By number of the algorithm: light enough for black figures, and of different lightness.
+/// Indexed by the number of the algorithm: light enough for black text, and of different lightness.
 const COLOURS: [&str; 9] =
     ["#f4d58d", "#8fbfe0", "#b8e0a8", "#e8a598", "#c9b3e6", "#f7efc0", "#7fc8b8", "#f2b5d4", "#b9c0c9"];
 
-/// Draws the winners of all calls. `heading` stands above.
+/// Draws the winners of all calls below a `heading`.
 #[must_use]
-pub fn draw(heading: &str, verdicts: &[Verdict]) -> String {
+pub fn draw(heading: &str, winners: &[Winner]) -> String {
     let mut collectives: Vec<Collective> = Vec::new();
-    for verdict in verdicts {
-        if !collectives.contains(&verdict.cell.collective) {
-            collectives.push(verdict.cell.collective);
+    for winner in winners {
+        if !collectives.contains(&winner.cell.collective) {
+            collectives.push(winner.cell.collective);
         }
     }
     let (mut body, mut y, mut width) = (String::new(), 30, 400);
     for collective in collectives {
-        let mine: Vec<&Verdict> =
-            verdicts.iter().filter(|verdict| verdict.cell.collective == collective).collect();
+        let mine: Vec<&Winner> =
+            winners.iter().filter(|winner| winner.cell.collective == collective).collect();
         let (panel_width, height) = panel(&mut body, collective, &mine, y);
         y += height;
         width = width.max(panel_width);
@@ -45,28 +46,27 @@ pub fn draw(heading: &str, verdicts: &[Verdict]) -> String {
     )
 }
 
-/// Draws a panel from `top` on; returns how wide and how high it is.
-fn panel(body: &mut String, collective: Collective, verdicts: &[&Verdict], top: usize) -> (usize, usize) {
+/// Draws a panel below `top`; returns its width and height.
+fn panel(body: &mut String, collective: Collective, winners: &[&Winner], top: usize) -> (usize, usize) {
     let sizes: Vec<usize> =
-        verdicts.iter().map(|v| v.cell.bytes).collect::<BTreeSet<_>>().into_iter().collect();
-    let ranks: Vec<u32> =
-        verdicts.iter().map(|v| v.cell.ranks).collect::<BTreeSet<_>>().into_iter().collect();
+        winners.iter().map(|v| v.cell.bytes).collect::<BTreeSet<_>>().into_iter().collect();
+    let ranks: Vec<u32> = winners.iter().map(|v| v.cell.ranks).collect::<BTreeSet<_>>().into_iter().collect();
     let (x0, y0) = (LEFT, top + TOP);
     let (right, bottom) = (x0 + sizes.len() * FIELD.0, y0 + ranks.len() * FIELD.1);
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = writeln!(body, "<text class=\"h\" x=\"12\" y=\"{}\">{collective}</text>", top + 20);
     for (row, of) in ranks.iter().rev().enumerate() {
         let y = y0 + row * FIELD.1;
         let label = if *of == 1 { "1 rank".to_string() } else { format!("{of} ranks") };
         let _ = writeln!(body, "<text class=\"r\" x=\"{}\" y=\"{}\">{label}</text>", x0 - 6, y + 16);
-        let at = |size: &usize| verdicts.iter().find(|v| v.cell.ranks == *of && v.cell.bytes == *size);
+        let at = |size: &usize| winners.iter().find(|v| v.cell.ranks == *of && v.cell.bytes == *size);
         let mut column = 0;
         while column < sizes.len() {
             let Some(first) = at(&sizes[column]) else {
                 column += 1;
                 continue;
             };
-            let what = |verdict: &Verdict| (verdict.algorithm(), verdict.variant.algorithm.is_some());
+            let what = |winner: &Winner| (winner.algorithm(), winner.variant.algorithm.is_some());
             let same = sizes[column..]
                 .iter()
                 .take_while(|size| at(size).is_some_and(|v| what(v) == what(first)))
@@ -92,7 +92,7 @@ fn panel(body: &mut String, collective: Collective, verdicts: &[&Verdict], top: 
         let _ =
             writeln!(body, "<text class=\"n\" x=\"{x}\" y=\"{}\">{}</text>", bottom + 15, bytes_text(*size));
     }
-    let numbers: BTreeSet<u8> = verdicts.iter().map(|v| v.algorithm().algorithm().number).collect();
+    let numbers: BTreeSet<u8> = winners.iter().map(|v| v.algorithm().algorithm().number).collect();
     for (line, number) in numbers.iter().enumerate() {
         let y = y0 + line * 18;
         let name = by_number(collective, *number).map_or("", |id| id.algorithm().name);
@@ -114,7 +114,7 @@ fn colour(number: u8) -> &'static str {
     COLOURS[(usize::from(number) + COLOURS.len() - 1) % COLOURS.len()]
 }
 
-/// Bytes as people write them.
+/// Bytes with a unit.
 pub(crate) fn bytes_text(bytes: usize) -> String {
     match bytes {
         0 => "-".to_string(),
@@ -131,22 +131,22 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::question::{Cell, Variant};
+    use crate::calls::{Cell, Variant};
     use oxmpi_plan::table::by_name;
 
-    fn verdict(ranks: u32, bytes: usize, name: Option<&str>) -> Verdict {
+    fn winner(ranks: u32, bytes: usize, name: Option<&str>) -> Winner {
         let algorithm = name.map(|name| by_name(Collective::Bcast, name).unwrap());
         let cell = Cell { ranks, collective: Collective::Bcast, bytes };
-        Verdict { cell, variant: Variant { algorithm, ..Variant::FIXED }, best_ns: 1.0, fixed_ns: 2.0 }
+        Winner { cell, variant: Variant { algorithm, ..Variant::FIXED }, best_ns: 1.0, fixed_ns: 2.0 }
     }
 
     #[test]
-    fn fields_have_numbers_and_neighbours_are_one() {
+    fn fields_have_numbers_and_equal_neighbours_are_merged() {
         let all = [
-            verdict(4, 8, Some("chain")),
-            verdict(4, 32, Some("chain")),
-            verdict(4, 1024, Some("pipeline")),
-            verdict(8, 8, None),
+            winner(4, 8, Some("chain")),
+            winner(4, 32, Some("chain")),
+            winner(4, 1024, Some("pipeline")),
+            winner(8, 8, None),
         ];
         let svg = draw("a < b", &all);
         assert!(svg.contains("a &lt; b") && svg.contains("1 KiB") && svg.contains("8 ranks"), "{svg}");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_picture_too() {
+    fn a_picture_without_calls_is_valid() {
         assert!(draw("nothing", &[]).contains("</svg>"));
     }
 }

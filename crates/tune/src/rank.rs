@@ -1,11 +1,12 @@
-//! The program that measures, as a rank of a job: `oxmpi tune-rank`, started by `oxmpi tune` through `mpirun`.
+//! A measuring rank of a job: the program `oxmpi tune-rank`, which `oxmpi tune` starts by `mpirun`.
 //!
-//! Rank 0 reads a question a line from its input ([`question_line`]) and prints the answer in a line ([`parse_answer`]). All
-//! ranks measure: a barrier, then one call, again and again. The time of a call is that of the slowest rank.
+//! MeasuringRank 0 reads a request from each line of its input ([`request_line`]) and prints the
+//! times in a line ([`parse_answer`]). All ranks measure: a barrier, then one call, repeatedly. The
+//! time of a call is that of the slowest rank.
 
-use crate::bout::Ask;
+use crate::calls::{Cell, ELEMENT_BYTES, Variant};
 use crate::campaign::Answer;
-use crate::question::{Cell, ELEMENT_BYTES, Variant};
+use crate::comparison::Round;
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_core::Process;
 use oxmpi_core::start::{self, Started};
@@ -19,22 +20,22 @@ use oxmpi_shm::segment::RankState;
 use std::io::{BufRead as _, Write as _};
 use std::time::Instant;
 
-/// The first word of an answer; whatever else is printed is none.
+/// The first word of a line with times; other lines are printed.
 const ANSWER: &str = "oxmpi-tune-answer";
 
-/// The longest question, in bytes: some dozens of ways of 30 letters.
-const LONGEST: usize = 1 << 16;
+/// The longest request, in bytes: dozens of variants of 30 letters.
+const MAX_REQUEST_BYTES: usize = 1 << 16;
 
-/// A question in a line.
+/// A request as a line.
 #[must_use]
-pub fn question_line(ask: &Ask) -> String {
+pub fn request_line(round: &Round) -> String {
     let runs: Vec<_> =
-        ask.runs.iter().map(|(variant, calls)| format!("{}:{calls}", variant.word())).collect();
-    format!("{} {} {}\n", ask.cell.collective, ask.cell.bytes, runs.join(" "))
+        round.runs.iter().map(|(variant, calls)| format!("{}:{calls}", variant.word())).collect();
+    format!("{} {} {}\n", round.cell.collective, round.cell.bytes, runs.join(" "))
 }
 
-/// What [`question_line`] has written, to so many ranks.
-fn parse_question(line: &str, ranks: u32) -> Option<Ask> {
+/// Parses [`request_line`] on a job of `ranks` ranks.
+fn parse_request(line: &str, ranks: u32) -> Option<Round> {
     let mut words = line.split_whitespace();
     let name = words.next()?;
     let collective = Collective::ALL.into_iter().find(|collective| collective.name() == name)?;
@@ -43,17 +44,17 @@ fn parse_question(line: &str, ranks: u32) -> Option<Ask> {
         let (variant, calls) = word.split_once(':')?;
         Some((Variant::of_word(collective, variant)?, calls.parse().ok()?))
     };
-    Some(Ask { cell, runs: words.map(run).collect::<Option<_>>()? })
+    Some(Round { cell, runs: words.map(run).collect::<Option<_>>()? })
 }
 
-/// An answer in a line.
+/// Times as a line.
 #[must_use]
 fn answer_line(answer: &Answer) -> String {
     let times: Vec<_> = answer.times_ns.iter().map(|time| format!(" {time:.0}")).collect();
     format!("{ANSWER} {:.0}{}\n", answer.all_ns, times.concat())
 }
 
-/// The answer in a line of the job's output, if it is one.
+/// The times in a line of the job's output; `None` for other lines.
 #[must_use]
 pub fn parse_answer(line: &str) -> Option<Answer> {
     let mut numbers = line.trim_end().strip_prefix(ANSWER)?.split_whitespace().map(str::parse::<f64>);
@@ -61,14 +62,14 @@ pub fn parse_answer(line: &str) -> Option<Answer> {
     Some(Answer { times_ns: numbers.collect::<Result<_, _>>().ok()?, all_ns })
 }
 
-/// Runs this process as a rank that measures, until rank 0's input ends.
+/// Measures as a rank of the job until the input of rank 0 ends.
 ///
 /// # Errors
-/// What went wrong, for a person.
+/// The message for the user.
 pub fn main() -> Result<(), String> {
     let Started { process, client, .. } = start::start().map_err(|error| error.to_string())?;
     client.segment().status().set_state(RankState::Initialized);
-    let done = Rank::new(process).and_then(|rank| {
+    let done = MeasuringRank::new(process).and_then(|rank| {
         rank.answer_all()?;
         rank.process.drain();
         Ok(())
@@ -77,16 +78,16 @@ pub fn main() -> Result<(), String> {
     done
 }
 
-struct Rank {
+struct MeasuringRank {
     process: Process<Routes>,
     sum: Kernel,
     longest: Kernel,
 }
 
-impl Rank {
-    fn new(process: Process<Routes>) -> Result<Rank, String> {
+impl MeasuringRank {
+    fn new(process: Process<Routes>) -> Result<MeasuringRank, String> {
         let kernel = |op| kernel(op, Scalar::F64).ok_or("there is no sum of doubles");
-        Ok(Rank { process, sum: kernel(Op::Sum)?, longest: kernel(Op::Max)? })
+        Ok(MeasuringRank { process, sum: kernel(Op::Sum)?, longest: kernel(Op::Max)? })
     }
 
     fn answer_all(&self) -> Result<(), String> {
@@ -96,13 +97,13 @@ impl Rank {
             if self.process.rank() == 0 {
                 input.read_line(&mut line).map_err(|error| format!("cannot read a question: {error}"))?;
             }
-            let line = self.told_by_first(line)?;
+            let line = self.broadcast_line(line)?;
             if line.trim().is_empty() {
                 return Ok(());
             }
-            let ask = parse_question(&line, self.process.size())
-                .ok_or_else(|| format!("this is no question: '{}'", line.trim_end()))?;
-            let answer = self.answer(&ask)?;
+            let round = parse_request(&line, self.process.size())
+                .ok_or_else(|| format!("not a measurement request: '{}'", line.trim_end()))?;
+            let answer = self.answer(&round)?;
             if self.process.rank() == 0 {
                 let mut out = std::io::stdout().lock();
                 let written = out.write_all(answer_line(&answer).as_bytes()).and_then(|()| out.flush());
@@ -111,11 +112,11 @@ impl Rank {
         }
     }
 
-    /// A line of rank 0 at all ranks.
-    fn told_by_first(&self, line: String) -> Result<String, String> {
+    /// Broadcasts a line of rank 0.
+    fn broadcast_line(&self, line: String) -> Result<String, String> {
         let mut bytes = line.into_bytes();
-        if bytes.len() > LONGEST {
-            return Err("a question is too long".to_string());
+        if bytes.len() > MAX_REQUEST_BYTES {
+            return Err("a measurement request is too long".to_string());
         }
         let length = self.broadcast((bytes.len() as u64).to_ne_bytes().to_vec())?;
         let length = length.try_into().map(u64::from_ne_bytes).unwrap_or(0);
@@ -131,17 +132,17 @@ impl Rank {
         data.into_vec().map_err(|_| "a broadcast has not ended".to_string())
     }
 
-    fn answer(&self, ask: &Ask) -> Result<Answer, String> {
+    fn answer(&self, round: &Round) -> Result<Answer, String> {
         let begin = Instant::now();
-        let call = ask.cell.call().ok_or_else(|| format!("{} cannot be measured", ask.cell))?;
-        let [input, output] = buffers_of(&ask.cell);
+        let call = round.cell.call().ok_or_else(|| format!("{} cannot be measured", round.cell))?;
+        let [input, output] = buffers_of(&round.cell);
         let mut times = Vec::new();
-        for (variant, calls) in &ask.runs {
+        for (variant, calls) in &round.runs {
             let mut spent_ns = 0.0;
             for _ in 0..*calls {
                 self.barrier()?;
                 let begin = Instant::now();
-                self.call(&ask.cell, &call, variant, (&input, &output))?;
+                self.call(&round.cell, &call, variant, (&input, &output))?;
                 spent_ns += begin.elapsed().as_nanos() as f64;
             }
             times.push(spent_ns / f64::from((*calls).max(1)));
@@ -192,7 +193,7 @@ impl Rank {
     }
 }
 
-/// Input and output, each as long as the longer of a call.
+/// Input and output, both with the length of the longer buffer.
 fn buffers_of(cell: &Cell) -> [Owned<f64>; 2] {
     let doubles = cell.buffer_bytes().div_ceil(ELEMENT_BYTES).max(1);
     [0.0, 0.0].map(|value| Owned::new(vec![value; doubles]))
@@ -201,17 +202,17 @@ fn buffers_of(cell: &Cell) -> [Owned<f64>; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::question::variants;
+    use crate::calls::variants;
 
     #[test]
-    fn questions_and_answers_come_back() {
+    fn requests_and_times_parse_back() {
         let cell = Cell { ranks: 4, collective: Collective::Bcast, bytes: 1 << 20 };
         let runs = variants(&cell).into_iter().zip(1..).collect();
-        let ask = Ask { cell, runs };
-        assert!(question_line(&ask).len() < LONGEST / 8);
-        assert_eq!(parse_question(&question_line(&ask), 4), Some(ask));
+        let round = Round { cell, runs };
+        assert!(request_line(&round).len() < MAX_REQUEST_BYTES / 8);
+        assert_eq!(parse_request(&request_line(&round), 4), Some(round));
         for line in ["", "bcast", "bcats 8 1/0/0/0:1", "bcast 8 1/0/0/0", "bcast 8 1/0/0/0:x"] {
-            assert!(parse_question(line, 4).is_none_or(|ask| ask.runs.is_empty()), "{line}");
+            assert!(parse_request(line, 4).is_none_or(|round| round.runs.is_empty()), "{line}");
         }
         let answer = Answer { times_ns: vec![1.0, 20.0], all_ns: 300.0 };
         assert_eq!(parse_answer(&answer_line(&answer)), Some(answer));

@@ -1,18 +1,19 @@
-//! What the ways to serve a call cost by the model of a machine.
+//! The costs of the variants of a call, by the model of a machine.
 //!
-//! Up to some number of ranks the plans of all ranks are walked ([`oxmpi_plan::cost`]): that takes time and memory as the
-//! number of all messages does, which is the square of the ranks for some algorithms. Above, the formulas count
-//! ([`crate::formula`]), which take the same at any number. A test compares both.
+//! Up to some number of ranks, the plans of all ranks are walked ([`oxmpi_plan::cost`]): the time
+//! and memory grow with the number of messages, which is the square of the ranks for some
+//! algorithms. Above, the formulas ([`crate::formula`]) take the same time for any number of ranks.
+//! A test compares both.
 
-use crate::bout::{Outcome, Time};
+use crate::calls::{Cell, Variant, variants};
+use crate::comparison::{Outcome, Timing};
 use crate::formula::formula;
-use crate::model::Model;
-use crate::question::{Cell, Variant, variants};
+use crate::model::CostModel;
 use oxmpi_plan::AlgorithmId;
 use oxmpi_plan::cost::{LogGp, Machine, estimate};
 use oxmpi_tuned::Tuning;
 
-/// The machine that is assumed where nothing is said: nodes on a network of 100 Gbit/s.
+/// The default machine: nodes on a network of 100 Gbit/s.
 pub const MACHINE: Machine = Machine {
     ranks_per_node: 1,
     inside: LogGp { latency_ns: 150.0, overhead_ns: 60.0, gap_ns: 30.0, byte_ns: 0.1 },
@@ -21,26 +22,26 @@ pub const MACHINE: Machine = Machine {
     reduce_byte_ns: 0.15,
 };
 
-/// Up to so many ranks plans are walked if nothing is said.
+/// The default of the largest number of ranks whose plans are walked.
 pub const WALKED_RANKS: u32 = 32;
 
-/// The most ranks that can be simulated.
-pub const MOST_RANKS: u32 = 1 << 20;
+/// The largest number of simulated ranks.
+pub const MAX_RANKS: u32 = 1 << 20;
 
-/// The most that may be walked: 4096 ranks are 16 million messages of the algorithms that have most.
-pub const MOST_WALKED_RANKS: u32 = 4096;
+/// The largest number of walked ranks: with 4096 ranks, some algorithms have 16 million messages.
+pub const MAX_WALKED_RANKS: u32 = 4096;
 
-/// What all ways to serve a call cost. Plans are walked up to so many ranks.
+/// The costs of all variants of a call. Plans are walked up to `walked_ranks` ranks.
 #[must_use]
 pub fn outcome(machine: &Machine, cell: &Cell, walked_ranks: u32) -> Outcome {
     let time = |variant: Variant| {
         let algorithm = variant.algorithm.unwrap_or_else(|| cell.fixed());
-        Some((variant, Time::exact(cost_ns(machine, cell, algorithm, variant.tuning, walked_ranks)?)))
+        Some((variant, Timing::exact(cost_ns(machine, cell, algorithm, variant.tuning, walked_ranks)?)))
     };
     Outcome { cell: *cell, times: variants(cell).into_iter().filter_map(time).collect() }
 }
 
-/// None if the algorithm cannot serve the call.
+/// `None` if the algorithm cannot serve the call.
 fn cost_ns(
     machine: &Machine,
     cell: &Cell,
@@ -49,13 +50,14 @@ fn cost_ns(
     walked_ranks: u32,
 ) -> Option<f64> {
     if cell.ranks > walked_ranks {
-        return Some(formula(algorithm)?.cost_ns(&Model::new(machine, cell, tuning)));
+        return Some(formula(algorithm)?.cost_ns(&CostModel::new(machine, cell, tuning)));
     }
     let parameters = tuning.parameters(cell.element());
     estimate(machine, algorithm, cell.ranks, &cell.call()?, cell.element(), &parameters).ok()
 }
 
-/// Numbers of ranks worth looking at: powers of two within a node, then of nodes, and all.
+/// The numbers of ranks to compare: powers of two within a node, then of nodes, and the largest of
+/// both.
 #[must_use]
 pub fn ranks(nodes: u32, ranks_per_node: u32) -> Vec<u32> {
     let doublings =
@@ -71,8 +73,8 @@ pub fn ranks(nodes: u32, ranks_per_node: u32) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::question::{cells, sizes};
-    use crate::verdict::rules;
+    use crate::calls::{cells, sizes};
+    use crate::winner::rules;
     use oxmpi_plan::Collective;
     use oxmpi_tuned::Rules;
     use oxmpi_tuned::collectives::TUNABLE;
@@ -85,12 +87,13 @@ mod tests {
         assert_eq!(ranks(1, 1), [0; 0]);
     }
 
-    /// All collectives to a million ranks: rules come out that can be read.
+    /// All collectives with up to a million ranks give valid rules.
     #[test]
     fn a_million_ranks_are_within_reach() {
         let machine = Machine { ranks_per_node: 64, ..MACHINE };
         let collectives = TUNABLE.map(|row| row.collective);
-        let all = cells(&collectives, &ranks(1 << 14, 64), &sizes(8, 1 << 20), crate::question::MOST_BYTES);
+        let all =
+            cells(&collectives, &ranks(1 << 14, 64), &sizes(8, 1 << 20), crate::calls::MAX_BUFFER_BYTES);
         assert_eq!(all.iter().map(|cell| cell.ranks).max(), Some(1 << 20));
         let outcomes: Vec<Outcome> = all.iter().map(|cell| outcome(&machine, cell, 8)).collect();
         for outcome in &outcomes {
@@ -101,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_and_a_formula_agree_on_the_plainest() {
+    fn a_walk_and_a_formula_agree_on_a_simple_call() {
         let machine = Machine { ranks_per_node: 1, ..MACHINE };
         let cell = Cell { ranks: 16, collective: Collective::Bcast, bytes: 64 };
         let of = |walked| {

@@ -1,44 +1,42 @@
-//! The file in which a campaign is kept as it goes: a line that says what it is, one for each parameter of the jobs, a line
-//! of settings, and a line for each answer, each with a check sum. The campaign follows from it ([`crate::campaign`]).
+//! The state file of a campaign: a line with the title, a line for each parameter of the jobs, a
+//! line of settings, and a line for each measured round, each with a check sum. The state of the
+//! campaign follows from them ([`crate::campaign`]).
 //!
-//! A line that was being written when the program ended is missing its end: it is dropped, and measured again. Any other
-//! damage is an error that says where.
+//! An incomplete last line was interrupted; it is dropped, and the round measured again. Any other
+//! damage is an error with its position.
 
-use crate::bout::Ask;
-use crate::campaign::{Answer, Campaign, Settings};
+use crate::campaign::{Answer, Campaign, CampaignSettings};
+use crate::comparison::Round;
 use oxmpi_plan::Collective;
 use std::fmt::Write as _;
 
 const TITLE: &str = "state of oxmpi tune, version 1";
 
-/// Why a state cannot be gone on with.
+/// Why a campaign cannot be resumed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {text}")]
 pub struct StateError {
-    /// The file.
     pub file: String,
-    /// The line, from 1.
+    /// From 1.
     pub line: usize,
-    /// What is wrong.
     pub text: String,
 }
 
-/// A state that was read.
+/// A parsed state file.
 #[derive(Clone, Debug)]
 pub struct Resumed {
-    /// The settings of the campaign.
-    pub settings: Settings,
-    /// The campaign, with all answers taken.
+    pub settings: CampaignSettings,
+    /// The campaign with all times taken.
     pub campaign: Campaign,
-    /// How many answers there were.
+    /// The number of measured rounds.
     pub answers: usize,
-    /// How long the file is without a torn last line, in bytes: what follows is to be cut off.
+    /// The length of the file without an incomplete last line, in bytes.
     pub good_bytes: u64,
 }
 
 /// The first lines of a file.
 #[must_use]
-pub fn head(settings: &Settings) -> String {
+pub fn head(settings: &CampaignSettings) -> String {
     let list = |words: Vec<String>| words.join(",");
     let parameters = settings.mca.iter().map(|(name, value)| line(&format!("mca {name} {value}")));
     let head = line(TITLE) + &parameters.collect::<String>();
@@ -52,13 +50,15 @@ pub fn head(settings: &Settings) -> String {
     head + &line(&settings)
 }
 
-/// The line of an answer.
+/// The line of a round.
 #[must_use]
-pub fn answered(ask: &Ask, answer: &Answer) -> String {
-    let mut text =
-        format!("answer {} {} {} {}", ask.cell.collective, ask.cell.bytes, ask.cell.ranks, answer.all_ns);
-    for ((variant, calls), time) in ask.runs.iter().zip(&answer.times_ns) {
-        // A String takes everything.
+pub fn answered(round: &Round, answer: &Answer) -> String {
+    let mut text = format!(
+        "answer {} {} {} {}",
+        round.cell.collective, round.cell.bytes, round.cell.ranks, answer.all_ns
+    );
+    for ((variant, calls), time) in round.runs.iter().zip(&answer.times_ns) {
+        // Writing to a String cannot fail.
         let _ = write!(text, " {}:{calls}={time}", variant.word());
     }
     line(&text)
@@ -68,18 +68,18 @@ fn line(text: &str) -> String {
     format!("{text} #{:08x}\n", check(text))
 }
 
-/// A check sum against torn and edited lines (FNV-1a).
+/// A check sum that detects edited lines (FNV-1a).
 fn check(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Reads a state.
+/// Parses a state file.
 ///
 /// # Errors
-/// Where it is damaged, or does not go on as its settings want.
+/// The first damaged line, or the first that does not fit the settings.
 pub fn resume(file: &str, bytes: &[u8]) -> Result<Resumed, StateError> {
     let error = |line: usize, text: String| StateError { file: file.to_string(), line, text };
-    // Whatever is no text has no check sum that fits.
+    // Bytes that are no UTF-8 fail the check sum.
     let text = String::from_utf8_lossy(bytes);
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
     let mut lines = whole.lines().zip(1..).map(|(text, number)| match text.rsplit_once(" #") {
@@ -101,19 +101,20 @@ pub fn resume(file: &str, bytes: &[u8]) -> Result<Resumed, StateError> {
             None => break (text, number),
         }
     };
-    let settings = Settings { mca, ..parse_settings(settings).map_err(|text| error(number, text))? };
+    let settings = CampaignSettings { mca, ..parse_settings(settings).map_err(|text| error(number, text))? };
     let mut campaign = Campaign::new(&settings);
     let mut answers = 0;
     for entry in lines {
         let (text, number) = entry?;
-        let Some(ask) = campaign.ask() else {
-            return Err(error(number, "there is an answer behind the end".to_string()));
+        let Some(round) = campaign.next_round() else {
+            return Err(error(number, "there is an answer after the end of the campaign".to_string()));
         };
         let strange = || {
-            let text = "the answer is not one to what was asked next: the file is of another version, or was put together";
+            let text =
+                "the answer does not fit the next measurement: the file is of another version, or was edited";
             error(number, text.to_string())
         };
-        let answer = parse_answer(&ask, text).ok_or_else(strange)?;
+        let answer = parse_answer(&round, text).ok_or_else(strange)?;
         if !campaign.take(&answer) {
             return Err(strange());
         }
@@ -122,13 +123,13 @@ pub fn resume(file: &str, bytes: &[u8]) -> Result<Resumed, StateError> {
     Ok(Resumed { settings, campaign, answers, good_bytes: whole.len() as u64 })
 }
 
-fn parse_settings(text: &str) -> Result<Settings, String> {
+fn parse_settings(text: &str) -> Result<CampaignSettings, String> {
     let wrong = || format!("expected the settings, found '{text}'");
     let mut words = text.strip_prefix("settings ").ok_or_else(wrong)?.split(' ');
     let mut value = |name: &str| words.next()?.strip_prefix(name)?.strip_prefix('=');
-    let mut read = || -> Option<Settings> {
+    let mut read = || -> Option<CampaignSettings> {
         let collective = |name: &str| Collective::ALL.into_iter().find(|c| c.name() == name);
-        Some(Settings {
+        Some(CampaignSettings {
             collectives: value("collectives")?.split(',').map(collective).collect::<Option<_>>()?,
             ranks: value("ranks")?.split(',').map(|n| n.parse().ok()).collect::<Option<_>>()?,
             sizes: value("sizes")?.split(',').map(|n| n.parse().ok()).collect::<Option<_>>()?,
@@ -139,13 +140,13 @@ fn parse_settings(text: &str) -> Result<Settings, String> {
     read().ok_or_else(wrong)
 }
 
-fn parse_answer(ask: &Ask, text: &str) -> Option<Answer> {
-    let cell = ask.cell;
+fn parse_answer(round: &Round, text: &str) -> Option<Answer> {
+    let cell = round.cell;
     let head = format!("answer {} {} {} ", cell.collective, cell.bytes, cell.ranks);
     let mut words = text.strip_prefix(&head)?.split(' ');
     let all_ns = time(words.next()?)?;
     let mut times_ns = Vec::new();
-    for (variant, calls) in &ask.runs {
+    for (variant, calls) in &round.runs {
         let run = format!("{}:{calls}=", variant.word());
         times_ns.push(time(words.next()?.strip_prefix(&run)?)?);
     }
@@ -162,23 +163,23 @@ mod tests {
     use crate::campaign::tests::{answer, settings};
     use proptest::prelude::*;
 
-    /// A whole campaign as a file.
+    /// The file of a whole campaign.
     fn file() -> String {
         let mut text = head(&settings());
         let mut campaign = Campaign::new(&settings());
-        while let Some(ask) = campaign.ask() {
-            let answer = answer(&ask);
-            text += &answered(&ask, &answer);
+        while let Some(round) = campaign.next_round() {
+            let answer = answer(&round);
+            text += &answered(&round, &answer);
             assert!(campaign.take(&answer));
         }
         text
     }
 
     #[test]
-    fn a_campaign_goes_on_wherever_it_was_cut() {
+    fn a_campaign_resumes_from_any_cut_of_its_file() {
         let text = file();
         let whole = resume("f", text.as_bytes()).unwrap();
-        assert_eq!((whole.settings.clone(), whole.campaign.ask()), (settings(), None));
+        assert_eq!((whole.settings.clone(), whole.campaign.next_round()), (settings(), None));
         let first = head(&settings()).len();
         for cut in first..text.len() {
             let mut resumed = resume("f", &text.as_bytes()[..cut]).unwrap();
@@ -186,15 +187,15 @@ mod tests {
                 resumed.good_bytes as usize <= cut
                     && text.as_bytes()[resumed.good_bytes as usize - 1] == b'\n'
             );
-            while let Some(ask) = resumed.campaign.ask() {
-                assert!(resumed.campaign.take(&answer(&ask)));
+            while let Some(round) = resumed.campaign.next_round() {
+                assert!(resumed.campaign.take(&answer(&round)));
             }
             assert_eq!(resumed.campaign.outcomes(), whole.campaign.outcomes(), "cut at {cut}");
         }
     }
 
     #[test]
-    fn damage_is_told_with_its_line() {
+    fn damage_is_reported_with_its_line() {
         let text = file();
         let error = |text: &str| resume("f", text.as_bytes()).unwrap_err().to_string();
         assert_eq!(error(""), "f:1: this is no state of oxmpi tune: it is empty");
@@ -210,10 +211,10 @@ mod tests {
                 lines.iter().enumerate().filter(|(at, _)| *at != n).map(|(_, line)| format!("{line}\n"));
             kept.collect::<String>()
         };
-        assert!(error(&without(4)).starts_with("f:5: the answer is not one to what was asked next"));
+        assert!(error(&without(4)).starts_with("f:5: the answer does not fit the next measurement"));
         assert_eq!(
             error(&(text.clone() + &line("answer x"))).split(": ").nth(1),
-            Some("there is an answer behind the end")
+            Some("there is an answer after the end of the campaign")
         );
         let edited = text.replacen("=1008", "=1009", 1);
         assert_ne!(edited, text);
@@ -224,16 +225,16 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
         #[test]
-        fn no_byte_that_changes_goes_unnoticed(at in 0..4000_usize, flip in 1..=255_u8) {
+        fn any_changed_byte_is_detected(at in 0..4000_usize, flip in 1..=255_u8) {
             let mut bytes = file().into_bytes();
             let at = at % bytes.len();
             bytes[at] ^= flip;
-            // Only the end of the last line may be taken for torn.
+            // A changed last byte makes the last line incomplete, which is no error.
             prop_assert!(at + 1 == bytes.len() || resume("f", &bytes).is_err());
         }
 
         #[test]
-        fn anything_is_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_are_parsed_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = resume("f", &bytes);
         }
     }

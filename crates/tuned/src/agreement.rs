@@ -1,6 +1,6 @@
-//! How processes agree: what parameters say about the component ftagree.
+//! The parameters of the component ftagree, by which the processes of a communicator agree.
 //!
-//! The algorithms themselves are state machines of the crate `oxmpi_core` (`failure/agreement`).
+//! `failure/agreement` of the crate `oxmpi_core` implements the algorithms.
 
 use oxmpi_param::Params;
 use std::fmt;
@@ -8,40 +8,41 @@ use std::fmt;
 /// The algorithm of an agreement; the parameter `coll_ftagree_agreement` has its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AgreementAlgorithm {
-    /// A reduction to rank 0 and a broadcast over a binomial tree. A failure of any rank makes it fail.
+    /// A reduction to rank 0 and a broadcast over a binomial tree. The failure of any rank fails
+    /// the agreement.
     Allreduce,
-    /// Over a tree that is mended around failed ranks. A rank returns as soon as it knows the decision.
+    /// Over a tree that is mended around failed ranks. A rank returns as soon as it knows the
+    /// decision.
     EarlyReturning,
-    /// Rounds in which every rank sends to all others, until one passes without a change.
+    /// Rounds in which every rank sends to all others, until a round passes without a change.
     EarlyTerminating,
 }
 
-/// The shape of the tree of an early returning agreement; the parameter `coll_ftagree_era_topology` has its number.
+/// The shape of the tree of an early returning agreement; the parameter `coll_ftagree_era_topology`
+/// has its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TreeShape {
-    /// Two children each.
+    /// Two children for each rank.
     Binary,
-    /// All are children of the root.
+    /// All ranks are children of the root.
     Star,
-    /// One child each.
+    /// One child for each rank.
     String,
-    /// As many children of the root as the highest rank has binary digits.
+    /// The root has as many children as the highest rank has binary digits.
     Binomial,
 }
 
-/// How the processes of a communicator agree; the same at all of them.
+/// How the processes of a communicator agree; the same on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AgreementSettings {
-    /// The algorithm.
     pub algorithm: AgreementAlgorithm,
-    /// The tree of early returning agreements.
     pub shape: TreeShape,
-    /// Whether each tree is one of the ranks that the agreement before has left.
+    /// Whether each tree has only the ranks that survived the previous agreement.
     pub rebuild: bool,
 }
 
 impl AgreementAlgorithm {
-    /// All of them, each at the place of its number.
+    /// Each algorithm at the index of its number.
     pub const ALL: [AgreementAlgorithm; 3] = [
         AgreementAlgorithm::Allreduce,
         AgreementAlgorithm::EarlyReturning,
@@ -50,11 +51,11 @@ impl AgreementAlgorithm {
 }
 
 impl TreeShape {
-    /// All of them, each at the place of its number less one.
+    /// Each shape at the index of its number less one.
     pub const ALL: [TreeShape; 4] =
         [TreeShape::Binary, TreeShape::Star, TreeShape::String, TreeShape::Binomial];
 
-    /// In a word.
+    /// The name in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -67,7 +68,8 @@ impl TreeShape {
 }
 
 impl Default for AgreementSettings {
-    /// As Open MPI does without a parameter. Processes of several jobs agree so, whatever parameters say.
+    /// The values of Open MPI without parameters. Processes of several jobs use them whatever the
+    /// parameters say.
     fn default() -> AgreementSettings {
         AgreementSettings {
             algorithm: AgreementAlgorithm::EarlyReturning,
@@ -78,16 +80,16 @@ impl Default for AgreementSettings {
 }
 
 impl AgreementSettings {
-    /// The agreement of other components: by a reduction and a broadcast.
+    /// The agreement of the component basic: a reduction and a broadcast.
     #[must_use]
     pub fn plain() -> AgreementSettings {
         AgreementSettings { algorithm: AgreementAlgorithm::Allreduce, ..AgreementSettings::default() }
     }
 
-    /// What the parameters say.
+    /// The settings of the parameters.
     #[must_use]
     pub fn new(params: &Params) -> AgreementSettings {
-        // The limits of the parameters are those of the tables.
+        // The parameters accept only numbers that the tables have.
         let algorithm = AgreementAlgorithm::ALL.get(params.coll_ftagree_agreement() as usize);
         let shape = TreeShape::ALL.get((params.coll_ftagree_era_topology() as usize).saturating_sub(1));
         let default = AgreementSettings::default();

@@ -1,35 +1,36 @@
-//! Rules files of versions 1 and 2: numbers with blanks and comments between them.
+//! Rules files of versions 1 and 2: numbers, separated by blanks and comments.
 //!
 //! ```text
-//! rule-file-version-2        first of all; without it the version is 1
-//! collectives                and for each of them:
-//!   id comm-sizes              and for each of these:
-//!     ranks rules                and for each of these:
+//! rule-file-version-2        the first word of the file; without it the version is 1
+//! collectives                and for each collective:
+//!   id comm-sizes              and for each communicator size:
+//!     ranks rules                and for each rule:
 //!       bytes algorithm fan-out segment-size [max-requests]
 //! ```
 //!
-//! Ends of lines mean nothing but for the last number, which version 2 alone has and which may be missing: it is there if
-//! it stands in the line of the number before it. What follows `#` in a line is a comment.
+//! Line ends count as blanks, except before the optional last number of version 2: that number
+//! belongs to the rule if it is in the line of the number before it. A comment goes from `#` to the
+//! end of the line.
 
 use crate::collectives::{TUNABLE, UNTUNED, index_of};
-use crate::position::{Cursor, Position, Problem};
+use crate::position::{Position, Problem, TextCursor};
 use crate::rules::{
-    CommRules, Distribution, Matching, MessageRule, Range, Rules, algorithm_of, tunable_of_id,
+    CommRules, Distribution, Matching, MessageRule, Rules, SizeRange, algorithm_of, tunable_of_id,
 };
 
 const VERSION: &str = "rule-file-version-";
 
-/// Reads a file. What is strange is noted.
+/// Parses a file and adds warnings to `notes`.
 pub(crate) fn parse(file: &str, text: &str, notes: &mut Vec<Problem>) -> Result<Rules, Problem> {
-    let mut words = Words { cursor: Cursor::new(text), last_line: 0 };
+    let mut words = RuleWords { cursor: TextCursor::new(text), last_line: 0 };
     let version = version(&mut words, notes)?;
-    let mut reader = Reader { words, version, notes, rules: Rules::new(file, Matching::NearestLower) };
-    reader.collectives()?;
-    Ok(reader.rules)
+    let mut parser = ClassicParser { words, version, notes, rules: Rules::new(file, Matching::NearestLower) };
+    parser.collectives()?;
+    Ok(parser.rules)
 }
 
-/// The version that the first word says.
-fn version(words: &mut Words<'_>, notes: &mut Vec<Problem>) -> Result<u64, Problem> {
+/// The version in the first word of the file; 1 if the word is no version.
+fn version(words: &mut RuleWords<'_>, notes: &mut Vec<Problem>) -> Result<u64, Problem> {
     let mut ahead = *words;
     let Some((at, number)) = ahead.next().and_then(|word| Some((word.at, word.text.strip_prefix(VERSION)?)))
     else {
@@ -46,26 +47,26 @@ fn version(words: &mut Words<'_>, notes: &mut Vec<Problem>) -> Result<u64, Probl
     Ok(version)
 }
 
-struct Reader<'a, 'n> {
-    words: Words<'a>,
+struct ClassicParser<'a, 'n> {
+    words: RuleWords<'a>,
     version: u64,
     notes: &'n mut Vec<Problem>,
     rules: Rules,
 }
 
-impl Reader<'_, '_> {
+impl ClassicParser<'_, '_> {
     fn note(&mut self, at: Position, text: String) {
         self.notes.push(Problem::new(at, text));
     }
 
     fn collectives(&mut self) -> Result<(), Problem> {
-        let (_, how_many) = self.words.number("the number of collectives")?;
-        for _ in 0..how_many {
+        let (_, count) = self.words.number("the number of collectives")?;
+        for _ in 0..count {
             self.collective()?;
         }
         if let Some(word) = self.words.next() {
             let text = format!(
-                "expected the end of the file behind {how_many} collectives, found '{}'; the rest is ignored",
+                "expected the end of the file behind {count} collectives, found '{}'; the rest is ignored",
                 word.text
             );
             self.note(word.at, text);
@@ -75,7 +76,7 @@ impl Reader<'_, '_> {
 
     fn collective(&mut self) -> Result<(), Problem> {
         let (at, id) = self.words.number("the number of a collective")?;
-        let place = match tunable_of_id(id).and_then(|row| index_of(row.collective)) {
+        let index = match tunable_of_id(id).and_then(|row| index_of(row.collective)) {
             Some(index) => Some(index),
             None => match UNTUNED.iter().find(|(other, _)| u64::from(*other) == id) {
                 Some((_, name)) => {
@@ -96,7 +97,7 @@ impl Reader<'_, '_> {
                 }
             },
         };
-        if let Some(index) = place
+        if let Some(index) = index
             && !self.rules.collectives[index].is_empty()
         {
             let name = TUNABLE[index].collective;
@@ -105,27 +106,27 @@ impl Reader<'_, '_> {
         let (_, sizes) = self.words.number("the number of communicator sizes")?;
         let mut before = None;
         for _ in 0..sizes {
-            let rules = self.comm_size(place, &mut before)?;
-            if let Some(index) = place {
+            let rules = self.comm_size(index, &mut before)?;
+            if let Some(index) = index {
                 self.rules.collectives[index].push(rules);
             }
         }
         Ok(())
     }
 
-    fn comm_size(&mut self, place: Option<usize>, before: &mut Option<u64>) -> Result<CommRules, Problem> {
+    fn comm_size(&mut self, index: Option<usize>, before: &mut Option<u64>) -> Result<CommRules, Problem> {
         let (at, ranks) = self.words.number("a communicator size")?;
         if let Some(last) = before.filter(|last| *last >= ranks) {
             self.note(at, format!("communicator sizes should ascend: {ranks} is behind {last}"));
         }
         *before = Some(ranks);
-        let (at, how_many) = self.words.number("the number of message sizes")?;
-        if how_many == 0 {
+        let (at, count) = self.words.number("the number of message sizes")?;
+        if count == 0 {
             self.note(at, format!("there is no rule for {ranks} ranks: the fixed rules choose"));
         }
         let mut messages: Vec<MessageRule> = Vec::new();
-        for _ in 0..how_many {
-            let rule = self.message_size(place)?;
+        for _ in 0..count {
+            let rule = self.message_size(index)?;
             let size = rule.sizes.min;
             match messages.last().map(|last| last.sizes.min) {
                 None if size > 0 => {
@@ -141,14 +142,14 @@ impl Reader<'_, '_> {
             }
             messages.push(rule);
         }
-        Ok(CommRules { ranks: Range::from(ranks), distribution: Distribution::Any, messages })
+        Ok(CommRules { ranks: SizeRange::from(ranks), distribution: Distribution::Any, messages })
     }
 
-    fn message_size(&mut self, place: Option<usize>) -> Result<MessageRule, Problem> {
+    fn message_size(&mut self, index: Option<usize>) -> Result<MessageRule, Problem> {
         let before = self.words.last_line;
         let (at, bytes) = self.words.number("a message size")?;
         let is_first = before < at.line;
-        let (where_algorithm, algorithm) = self.words.number("the number of an algorithm")?;
+        let (algorithm_at, algorithm) = self.words.number("the number of an algorithm")?;
         let fan_out = self.words.small("a fan-out (topology)")?;
         let (last, segment_bytes) = self.words.number("a segment size")?;
         let mut max_requests = None;
@@ -157,7 +158,8 @@ impl Reader<'_, '_> {
                 max_requests = Some(self.words.small("a maximal number of requests")?);
                 self.end_of_rule(last.line, "expected the end of the line behind five numbers")?;
             } else if at.line == last.line && is_first {
-                // In version 1 a line may have anything in it, but hardly one rule and one number more.
+                // Version 1 allows several rules in a line, but one rule and one more number is
+                // most likely a mistake.
                 if self.words.numbers_in_line(last.line) == 1 {
                     let text = "expected the end of the line behind four numbers (a maximal number of requests needs \
                                 'rule-file-version-2' in the first line)";
@@ -166,17 +168,17 @@ impl Reader<'_, '_> {
             }
         }
         let algorithm =
-            match place.map(|index| algorithm_of(TUNABLE[index].collective, &algorithm.to_string())) {
+            match index.map(|index| algorithm_of(TUNABLE[index].collective, &algorithm.to_string())) {
                 Some(Err(text)) => {
-                    self.note(where_algorithm, format!("{text}; the fixed rules choose instead"));
+                    self.note(algorithm_at, format!("{text}; the fixed rules choose instead"));
                     None
                 }
                 found => found.and_then(Result::ok).flatten(),
             };
-        Ok(MessageRule { sizes: Range::from(bytes), algorithm, fan_out, segment_bytes, max_requests, at })
+        Ok(MessageRule { sizes: SizeRange::from(bytes), algorithm, fan_out, segment_bytes, max_requests, at })
     }
 
-    /// No more words in this line.
+    /// An error if the line has more words.
     fn end_of_rule(&self, line: usize, expected: &str) -> Result<(), Problem> {
         let mut ahead = self.words;
         match ahead.next().filter(|word| word.at.line == line) {
@@ -186,23 +188,21 @@ impl Reader<'_, '_> {
     }
 }
 
-/// A word of the file.
 #[derive(Clone, Copy)]
-struct Word<'a> {
+struct RuleWord<'a> {
     text: &'a str,
     at: Position,
 }
 
-/// The words of a file that are left.
+/// The words of a file that are not yet parsed.
 #[derive(Clone, Copy)]
-struct Words<'a> {
-    cursor: Cursor<'a>,
-    /// The line of the last word.
+struct RuleWords<'a> {
+    cursor: TextCursor<'a>,
     last_line: usize,
 }
 
-impl<'a> Words<'a> {
-    fn next(&mut self) -> Option<Word<'a>> {
+impl<'a> RuleWords<'a> {
+    fn next(&mut self) -> Option<RuleWord<'a>> {
         loop {
             self.cursor.take_while(char::is_whitespace);
             let at = self.cursor.at();
@@ -211,18 +211,17 @@ impl<'a> Words<'a> {
                 _ => {
                     let text = self.cursor.take_while(|c| !c.is_whitespace() && c != '#');
                     self.last_line = at.line;
-                    return Some(Word { text, at });
+                    return Some(RuleWord { text, at });
                 }
             }
         }
     }
 
-    /// Whether the next word is in this line.
     fn is_in_line(mut self, line: usize) -> bool {
         self.next().is_some_and(|word| word.at.line == line)
     }
 
-    /// How many words are left in this line.
+    /// The number of words left in this line.
     fn numbers_in_line(mut self, line: usize) -> usize {
         std::iter::from_fn(|| self.next()).take_while(|word| word.at.line == line).count()
     }

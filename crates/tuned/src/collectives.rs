@@ -1,25 +1,24 @@
-//! The collectives that may be tuned: their numbers in rules files, their names, and what their message size is.
+//! The collectives that may be tuned: their numbers in rules files, their names, and the definition
+//! of their message size.
 
 use oxmpi_plan::{Call, Collective, Setup};
 
-/// What "message size" means for a collective, in bytes ("Collectives and their Algorithms" of Open MPI's guide to
-/// tuning collectives).
+/// The definition of "message size" for a collective, in bytes ("Collectives and their Algorithms"
+/// of Open MPI's guide to tuning collectives).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Datatype size x number of elements of the buffer; of a scatter, those for one rank.
+    /// Datatype size x number of elements of the buffer; for a scatter, of the block of one rank.
     Buffer,
-    /// Datatype size x number of ranks x number of elements of one block.
     AllBlocks,
-    /// Datatype size x the sum of all counts.
     Sum,
-    /// Datatype size x number of ranks, whatever the count.
+    /// Datatype size x number of ranks; the count does not matter.
     TypeByRanks,
-    /// Not used: always 0.
+    /// Always 0.
     Unused,
 }
 
 impl Measure {
-    /// The definition as a phrase.
+    /// The definition in words.
     #[must_use]
     pub const fn phrase(self) -> &'static str {
         match self {
@@ -35,13 +34,12 @@ impl Measure {
 /// A collective that may be tuned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunable {
-    /// The collective. Its name is the one in parameters.
+    /// Parameters use its name.
     pub collective: Collective,
-    /// Its number in rules files of versions 1 and 2.
+    /// The number in rules files of versions 1 and 2.
     pub id: u8,
-    /// Its name in rules files in JSON.
+    /// The name in rules files in JSON.
     pub json: &'static str,
-    /// What its message size is.
     pub measure: Measure,
 }
 
@@ -49,7 +47,7 @@ const fn tunable(id: u8, collective: Collective, json: &'static str, measure: Me
     Tunable { collective, id, json, measure }
 }
 
-/// All of them, by number.
+/// All tunable collectives, in the order of their numbers.
 pub const TUNABLE: [Tunable; 14] = [
     tunable(0, Collective::Allgather, "allgather", Measure::AllBlocks),
     tunable(1, Collective::Allgatherv, "allgatherv", Measure::Sum),
@@ -67,7 +65,7 @@ pub const TUNABLE: [Tunable; 14] = [
     tunable(15, Collective::Scatter, "scatter", Measure::Buffer),
 ];
 
-/// Collectives that Open MPI numbers but has no algorithms for to choose from.
+/// Collectives that Open MPI numbers but has no algorithms for.
 pub(crate) const UNTUNED: [(u8, &str); 8] = [
     (5, "alltoallw"),
     (10, "gatherv"),
@@ -79,7 +77,7 @@ pub(crate) const UNTUNED: [(u8, &str); 8] = [
     (21, "neighbor_alltoallw"),
 ];
 
-/// The place in [`TUNABLE`] of a collective, if it may be tuned.
+/// The index of a collective in [`TUNABLE`], if it may be tuned.
 #[must_use]
 pub const fn index_of(collective: Collective) -> Option<usize> {
     match collective {
@@ -101,29 +99,27 @@ pub const fn index_of(collective: Collective) -> Option<usize> {
     }
 }
 
-/// What all ranks of a call know alike, as far as a choice depends on it.
+/// The properties of a call on which the choice of an algorithm depends; the same on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
-    /// The collective.
+pub struct CollectiveFacts {
     pub collective: Collective,
-    /// Ranks of the communicator.
     pub ranks: u32,
-    /// Bytes of what [`Call::count`] counts: the whole vector of a broadcast, reduction or scan, one block of the other
-    /// collectives.
+    /// Bytes of the elements that [`Call::count`] counts: the whole vector of a broadcast,
+    /// reduction or scan, one block of the other collectives.
     pub bytes: usize,
-    /// The message size of rules files.
+    /// The message size of rules files, see [`Measure`].
     pub message_size: u64,
-    /// Bytes of one element of a reduction; 1 where the plan counts bytes.
+    /// Bytes of one element of a reduction; 1 for a plan that counts bytes.
     pub unit: usize,
     /// Whether contributions may be combined in any order.
     pub commutative: bool,
-    /// What is known of the processors of the ranks.
+    /// Whether the ranks share processors.
     pub setup: Setup,
 }
 
-impl Facts {
-    /// Those of a call with blocks of one length, said in numbers: `bytes` as in [`Facts::bytes`], of elements of
-    /// `type_size` bytes.
+impl CollectiveFacts {
+    /// The properties of a call with blocks of equal length: `bytes` as in
+    /// [`CollectiveFacts::bytes`], of elements of `type_size` bytes.
     #[must_use]
     pub fn new(
         collective: Collective,
@@ -131,24 +127,24 @@ impl Facts {
         bytes: usize,
         type_size: usize,
         commutative: bool,
-    ) -> Facts {
+    ) -> CollectiveFacts {
         let all = (bytes as u64).saturating_mul(u64::from(ranks));
         let message_size = message_size(collective, bytes as u64, all, type_size, ranks);
         let unit = match oxmpi_plan::table::unit(collective) {
             oxmpi_plan::Unit::Bytes => 1,
             oxmpi_plan::Unit::Elements => type_size.max(1),
         };
-        let setup = Setup::Roomy;
-        Facts { collective, ranks, bytes, message_size, unit, commutative, setup }
+        let setup = Setup::Dedicated;
+        CollectiveFacts { collective, ranks, bytes, message_size, unit, commutative, setup }
     }
 
-    /// The same on these processors.
+    /// These properties with another `setup`.
     #[must_use]
-    pub const fn on(self, setup: Setup) -> Facts {
-        Facts { setup, ..self }
+    pub const fn on(self, setup: Setup) -> CollectiveFacts {
+        CollectiveFacts { setup, ..self }
     }
 
-    /// Whether the bytes of such a call are known to all its ranks; if not, they are 0.
+    /// Whether all ranks know the bytes of such a call; if not, `bytes` is 0.
     #[must_use]
     pub const fn knows_bytes(&self) -> bool {
         use Collective as C;
@@ -165,9 +161,10 @@ impl Facts {
         !unknown
     }
 
-    /// Those of a call of `ranks` ranks. `unit` is the size of an element of a reduction; 1 for the others.
+    /// The properties of `call` on `ranks` ranks. `unit`: bytes of an element of a reduction; 1 for
+    /// other collectives.
     #[must_use]
-    pub fn of_call(call: &Call, ranks: u32, unit: usize) -> Facts {
+    pub fn of_call(call: &Call, ranks: u32, unit: usize) -> CollectiveFacts {
         let collective = call.collective();
         let bytes = call.count().0.saturating_mul(unit);
         let all = match call {
@@ -177,8 +174,8 @@ impl Facts {
             _ => (bytes as u64).saturating_mul(u64::from(ranks)),
         };
         let message_size = message_size(collective, bytes as u64, all, unit, ranks);
-        let (commutative, setup) = (call.commutative(), Setup::Roomy);
-        Facts { collective, ranks, bytes, message_size, unit, commutative, setup }
+        let (commutative, setup) = (call.commutative(), Setup::Dedicated);
+        CollectiveFacts { collective, ranks, bytes, message_size, unit, commutative, setup }
     }
 }
 
@@ -212,10 +209,10 @@ mod tests {
         assert_eq!(names, oxmpi_param::tuned::COLLECTIVES);
     }
 
-    /// Each row of the guide's table: 8 ranks, 3 elements of 16 bytes.
+    /// Each row of the guide's table, with 8 ranks and 3 elements of 16 bytes.
     #[test]
     fn message_sizes_are_those_of_the_guide() {
-        let size = |collective| Facts::new(collective, 8, 48, 16, true).message_size;
+        let size = |collective| CollectiveFacts::new(collective, 8, 48, 16, true).message_size;
         for (collective, wanted) in [
             (Collective::Allgather, 8 * 48),
             (Collective::Allgatherv, 8 * 48),
@@ -240,11 +237,17 @@ mod tests {
     fn a_call_has_the_message_size_of_its_numbers() {
         let count = Shared(3);
         let scan = Call::Scan { count, commutative: false, in_place: false };
-        assert_eq!(Facts::of_call(&scan, 8, 16), Facts::new(Collective::Scan, 8, 48, 16, false));
+        assert_eq!(
+            CollectiveFacts::of_call(&scan, 8, 16),
+            CollectiveFacts::new(Collective::Scan, 8, 48, 16, false)
+        );
         let allgather = Call::Allgather { block: Shared(48), in_place: true };
-        assert_eq!(Facts::of_call(&allgather, 8, 1), Facts::new(Collective::Allgather, 8, 48, 16, true));
+        assert_eq!(
+            CollectiveFacts::of_call(&allgather, 8, 1),
+            CollectiveFacts::new(Collective::Allgather, 8, 48, 16, true)
+        );
         let blocks = Shared(Blocks::new([1, 2, 9]).unwrap());
         let vector = Call::ReduceScatter { blocks, commutative: true, in_place: false };
-        assert_eq!(Facts::of_call(&vector, 3, 4).message_size, 48);
+        assert_eq!(CollectiveFacts::of_call(&vector, 3, 4).message_size, 48);
     }
 }

@@ -1,4 +1,4 @@
-//! The components of collectives: what each serves, and what parameters say about them.
+//! The components of collectives: the calls that each serves, and their parameters.
 
 use oxmpi_param::Params;
 use oxmpi_plan::{Collective, Nodes};
@@ -10,22 +10,20 @@ use crate::handed::HandedOver;
 
 pub use oxmpi_param::components::{Asked, BadName, Component};
 
-/// How a collective is called.
+/// The form of a collective call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// The call returns when it is over.
+    /// The call returns when the collective is complete.
     Blocking,
-    /// The call returns a request.
     Nonblocking,
-    /// The call returns a request that is started again and again.
+    /// The call returns a request that can be started repeatedly.
     Persistent,
 }
 
 impl Form {
-    /// All of them.
     pub const ALL: [Form; 3] = [Form::Blocking, Form::Nonblocking, Form::Persistent];
 
-    /// In a word.
+    /// The name in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -36,19 +34,19 @@ impl Form {
     }
 }
 
-/// Whether a component has such a function at all.
+/// Whether a component implements this collective in this form.
 #[must_use]
 pub fn serves(component: Component, collective: Collective, form: Form) -> bool {
     use Collective::*;
     let is_inter = matches!(collective, InterMove | InterReduce);
     match component {
         Component::Own => !is_inter,
-        // What has no data is nothing to it.
+        // A barrier has no data.
         Component::Accelerator => collective != Barrier,
         Component::Basic | Component::Base => true,
-        // Agreements are no collective of the table.
+        // Agreements are not in the table of collectives.
         Component::Ftagree => false,
-        // The barrier of an intercommunicator is one of the whole.
+        // The barrier of an intercommunicator has one plan for both groups together.
         Component::Inter => is_inter || collective == Barrier,
         Component::Libnbc => form != Form::Blocking,
         Component::Ucc => form != Form::Persistent && crate::handed::ucc_has(collective),
@@ -85,7 +83,7 @@ pub fn serves(component: Component, collective: Collective, form: Form) -> bool 
                             | Exscan
                     )
         }
-        // Those in which a rank may run ahead of others.
+        // Collectives in which a rank may return before others have begun.
         Component::Sync => {
             form == Form::Blocking
                 && matches!(
@@ -105,20 +103,20 @@ pub fn serves(component: Component, collective: Collective, form: Form) -> bool 
     }
 }
 
-/// Nodes that ranks are taken to be on.
+/// Nodes that the parameters assign to ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VirtualNodes {
-    /// So many, of neighbouring ranks.
+    /// This number of nodes, each with a block of consecutive ranks.
     Many(u32),
-    /// The node of each rank, over and over.
+    /// The node of each rank; the list repeats.
     Of(Vec<u32>),
 }
 
 impl VirtualNodes {
-    /// Reads the parameter `coll_smp_virtual_nodes`; `None` if it is empty.
+    /// Parses the parameter `coll_smp_virtual_nodes`; `None` if it is empty.
     ///
     /// # Errors
-    /// It is neither a number of nodes nor a list. The text is for a person.
+    /// The value is neither a number of nodes nor a list. The message is for the user.
     pub fn parse(text: &str) -> Result<Option<VirtualNodes>, String> {
         let wrong = || {
             format!(
@@ -137,7 +135,7 @@ impl VirtualNodes {
         }
     }
 
-    /// The node of a rank of a job of `size`.
+    /// The node of a rank in a job of `size` ranks.
     #[must_use]
     pub fn node(&self, rank: u32, size: u32) -> u32 {
         match self {
@@ -149,8 +147,8 @@ impl VirtualNodes {
         }
     }
 
-    /// The nodes of some processes of a job of the processes `job`. `None` if others are among them: of those is not
-    /// known alike everywhere where they are.
+    /// The nodes of `processes`, which are of the job with the processes `job`. `None` if processes
+    /// of other jobs are among them: not every rank knows the nodes of another job.
     #[must_use]
     pub fn nodes(&self, processes: impl Iterator<Item = u32>, job: &Range<u32>) -> Option<Nodes> {
         let size = job.end.saturating_sub(job.start);
@@ -159,43 +157,36 @@ impl VirtualNodes {
     }
 }
 
-/// What parameters say about components; the same on all ranks.
+/// The parameters of all components; the same on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Components {
-    /// Which are asked.
-    pub asked: Asked,
-    /// The priority of each, in their order.
+    pub selected: Asked,
+    /// Indexed by [`Component`].
     pub priorities: [u32; Component::COUNT],
-    /// The most ranks for which basic is linear.
+    /// The component basic uses linear algorithms up to this number of ranks.
     pub crossover: u32,
-    /// The most bytes that basic reduces by linear algorithms.
+    /// The component basic reduces by linear algorithms up to this number of bytes.
     pub reduce_crossover: u64,
-    /// The barriers of sync.
     pub barriers: Barriers,
-    /// Bytes of the segments of smp; 0: its own choice.
+    /// Bytes of the segments of smp; 0: smp chooses.
     pub smp_segment: usize,
-    /// Where ranks are taken to be.
     pub virtual_nodes: Option<VirtualNodes>,
-    /// What is handed to UCC.
     pub ucc: HandedOver,
-    /// What is handed to HCOLL.
     pub hcoll: HandedOver,
-    /// How the component ftagree has processes agree.
     pub agreement: AgreementSettings,
-    /// Whether the job goes on after failures (`mpi_ft_enable`): without that there is no ftagree.
+    /// The parameter `mpi_ft_enable`; without it, ftagree serves nothing.
     pub tolerates_failures: bool,
 }
 
-/// After how many operations sync puts a barrier; 0: never.
+/// After how many operations the component sync adds a barrier; 0: never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Barriers {
-    /// Before one.
+    /// Operations between barriers before a collective.
     pub before: u32,
-    /// Behind one.
+    /// Operations between barriers after a collective.
     pub after: u32,
 }
 
-/// The priority of each component, in their order.
 fn priorities(params: &Params) -> [u32; Component::COUNT] {
     let mut all = [0; Component::COUNT];
     Component::all().for_each(|component| all[component as usize] = component.priority(params));
@@ -206,7 +197,7 @@ impl Default for Components {
     fn default() -> Components {
         let params = Params::default();
         Components {
-            asked: Asked::ALL,
+            selected: Asked::ALL,
             priorities: priorities(&params),
             crossover: params.coll_crossover(),
             reduce_crossover: params.coll_reduce_crossover(),
@@ -222,13 +213,13 @@ impl Default for Components {
 }
 
 impl Components {
-    /// What the parameters say.
+    /// The settings of the parameters.
     ///
     /// # Errors
-    /// The parameter that is wrong, and why.
+    /// The name of the invalid parameter, and why its value is invalid.
     pub fn new(params: &Params) -> Result<Components, (&'static str, String)> {
         Ok(Components {
-            asked: Asked::parse(params.coll()).map_err(|bad| ("coll", bad.to_string()))?,
+            selected: Asked::parse(params.coll()).map_err(|bad| ("coll", bad.to_string()))?,
             priorities: priorities(params),
             crossover: params.coll_crossover(),
             reduce_crossover: params.coll_reduce_crossover(),

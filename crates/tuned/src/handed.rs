@@ -1,7 +1,8 @@
-//! What is handed to another library: the components ucc and hcoll.
+//! The components ucc and hcoll, which hand collectives over to another library.
 //!
-//! All that is decided here depends on parameters and on what all ranks of a call know alike. Whether the library is there, and supports a
-//! call, the ranks agree on when they first need it; what they cannot hand over is then served by a plan, at all of them.
+//! Every decision of this module depends on parameters and on values that are the same on all ranks
+//! of a call. Whether the library is installed and supports a call is agreed by the ranks at the
+//! first call that needs the library; if it does not, a plan serves the call on all ranks.
 
 use crate::components::Form;
 use crate::stack::CallFacts;
@@ -26,7 +27,8 @@ const TYPES: [Collective; 14] = [
     Collective::Scatterv,
 ];
 
-/// The collectives of which HCOLL has nonblocking functions, which alone can be called without waiting.
+/// The collectives of which HCOLL has nonblocking functions: only these can be called without
+/// blocking progress.
 const HCOLL_TYPES: [Collective; 8] = [
     Collective::Barrier,
     Collective::Bcast,
@@ -38,35 +40,35 @@ const HCOLL_TYPES: [Collective; 8] = [
     Collective::Alltoallv,
 ];
 
-/// Whether UCC has such a collective.
+/// Whether UCC has this collective.
 #[must_use]
 pub(crate) fn ucc_has(collective: Collective) -> bool {
     TYPES.contains(&collective)
 }
 
-/// Whether HCOLL has such a collective.
+/// Whether HCOLL has this collective.
 #[must_use]
 pub(crate) fn hcoll_has(collective: Collective) -> bool {
     HCOLL_TYPES.contains(&collective)
 }
 
-/// What parameters say about a component that hands collectives over.
+/// The parameters of a component that hands collectives over to another library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandedOver {
-    words: &'static Words,
-    /// Why it serves nothing.
+    texts: &'static RefusalTexts,
+    /// Why the component serves nothing.
     refusal: Option<&'static str>,
-    /// The fewest ranks of a communicator.
+    /// The smallest number of ranks of a communicator that the component serves.
     fewest: u32,
-    /// The blocking and the nonblocking collectives, a bit for each of [`TYPES`].
+    /// The collectives served by blocking and by nonblocking calls, a bit for each of [`TYPES`].
     types: [u32; 2],
 }
 
 const ALL: u32 = (1 << TYPES.len()) - 1;
 
-/// Why a component serves nothing, in its words.
+/// The reasons why a component serves nothing, as text.
 #[derive(Debug, PartialEq, Eq)]
-struct Words {
+struct RefusalTexts {
     disabled: &'static str,
     checkpoints: &'static str,
     failures: &'static str,
@@ -74,7 +76,7 @@ struct Words {
     operation: &'static str,
 }
 
-const UCC: &Words = &Words {
+const UCC: &RefusalTexts = &RefusalTexts {
     disabled: "coll_ucc_enable is 0",
     checkpoints: "the parameter cr is set, and UCC's connections cannot be part of a checkpoint",
     failures: "mpi_ft_enable is 1, and UCC cannot give up collectives of processes that have failed",
@@ -82,7 +84,7 @@ const UCC: &Words = &Words {
     operation: "UCC has no such operation on such elements",
 };
 
-const HCOLL: &Words = &Words {
+const HCOLL: &RefusalTexts = &RefusalTexts {
     disabled: "coll_hcoll_enable is 0",
     checkpoints: "the parameter cr is set, and HCOLL's connections cannot be part of a checkpoint",
     failures: "mpi_ft_enable is 1, and HCOLL cannot give up collectives of processes that have failed",
@@ -91,56 +93,55 @@ const HCOLL: &Words = &Words {
 };
 
 impl HandedOver {
-    /// One that serves nothing.
-    fn disabled(words: &'static Words) -> HandedOver {
-        HandedOver { words, refusal: Some(words.disabled), fewest: 2, types: [ALL; 2] }
+    fn disabled(texts: &'static RefusalTexts) -> HandedOver {
+        HandedOver { texts, refusal: Some(texts.disabled), fewest: 2, types: [ALL; 2] }
     }
 
-    /// The component ucc of a job that does not ask for it.
+    /// The component ucc of a job that does not enable it.
     #[must_use]
     pub fn without_ucc() -> HandedOver {
         HandedOver::disabled(UCC)
     }
 
-    /// The component hcoll of a job that does not ask for it.
+    /// The component hcoll of a job that does not enable it.
     #[must_use]
     pub fn without_hcoll() -> HandedOver {
         HandedOver::disabled(HCOLL)
     }
 
-    /// What the parameters say about the component ucc.
+    /// The component ucc as the parameters set it.
     ///
     /// # Errors
-    /// `coll_ucc_cts` names something that is no type of collective. The text is for a person.
+    /// `coll_ucc_cts` has a name that is no type of collective. The message is for the user.
     pub fn ucc(params: &Params) -> Result<HandedOver, String> {
         let refusal = refusal(params, params.coll_ucc_enable(), UCC);
         let types = types(params.coll_ucc_cts())?;
         Ok(HandedOver { refusal, fewest: params.coll_ucc_np(), types, ..HandedOver::without_ucc() })
     }
 
-    /// What the parameters say about the component hcoll.
+    /// The component hcoll as the parameters set it.
     #[must_use]
     pub fn hcoll(params: &Params) -> HandedOver {
         let refusal = refusal(params, params.coll_hcoll_enable(), HCOLL);
         HandedOver { refusal, fewest: params.coll_hcoll_np(), ..HandedOver::without_hcoll() }
     }
 
-    /// Whether it may serve anything.
+    /// Whether the component may serve any collective.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.refusal.is_none()
     }
 
-    /// Why it is not for a communicator of so many ranks.
+    /// Why the component does not serve a communicator of `ranks` ranks.
     pub(crate) fn refusal(&self, ranks: u32) -> Option<&'static str> {
         match self.refusal {
             None if ranks < 2 => Some("there is one rank"),
-            None if ranks < self.fewest => Some(self.words.fewer),
+            None if ranks < self.fewest => Some(self.texts.fewer),
             refusal => refusal,
         }
     }
 
-    /// Why it does not serve a call of a communicator that it is for.
+    /// Why the component does not serve this call of a communicator that it serves.
     pub(crate) fn refusal_of(&self, call: &CallFacts<'_>) -> Option<&'static str> {
         let at = TYPES.iter().position(|collective| *collective == call.facts.collective)?;
         let types = match call.form {
@@ -151,7 +152,7 @@ impl HandedOver {
         if types & 1 << at == 0 {
             Some("coll_ucc_cts leaves it out")
         } else if !call.can_hand_over {
-            Some(self.words.operation)
+            Some(self.texts.operation)
         } else {
             None
         }
@@ -159,19 +160,19 @@ impl HandedOver {
 }
 
 /// Why a component serves nothing in a job.
-fn refusal(params: &Params, is_enabled: bool, words: &Words) -> Option<&'static str> {
+fn refusal(params: &Params, is_enabled: bool, texts: &RefusalTexts) -> Option<&'static str> {
     if !is_enabled {
-        Some(words.disabled)
+        Some(texts.disabled)
     } else if params.cr().is_some() {
-        Some(words.checkpoints)
+        Some(texts.checkpoints)
     } else if params.mpi_ft_enable() {
-        Some(words.failures)
+        Some(texts.failures)
     } else {
         None
     }
 }
 
-/// The blocking and nonblocking types that a list names.
+/// The blocking and the nonblocking types in the value of `coll_ucc_cts`.
 fn types(text: &str) -> Result<[u32; 2], String> {
     let text = text.trim();
     if text.is_empty() {
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn it_serves_only_what_was_enabled() {
+    fn a_component_serves_only_if_it_is_enabled() {
         let on = Params::default().with("coll_ucc_enable", "1").unwrap();
         let refusal = |params: Params, ranks| HandedOver::ucc(&params).unwrap().refusal(ranks);
         assert_eq!(refusal(Params::default(), 4), Some(UCC.disabled));

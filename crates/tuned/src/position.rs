@@ -1,13 +1,11 @@
-//! Places in a rules file, and what is said about them.
+//! Positions in a rules file, and the errors and warnings at them.
 
 use std::fmt;
 
-/// A place in a file. Lines and columns (characters) count from 1.
+/// A position in a file. Lines and columns (in characters) count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Position {
-    /// The line.
     pub line: usize,
-    /// The column.
     pub column: usize,
 }
 
@@ -17,26 +15,22 @@ impl fmt::Display for Position {
     }
 }
 
-/// Why a rules file cannot be used.
+/// The first error of a rules file, which makes the file unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{at}: {problem}")]
 pub struct RulesError {
-    /// The name of the file.
     pub file: String,
-    /// Where it stands.
     pub at: Position,
-    /// What was expected and what is there.
+    /// The expected and the found text.
     pub problem: String,
 }
 
-/// Something in a rules file that can hardly be meant.
+/// A probable mistake in a rules file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// The name of the file.
     pub file: String,
-    /// Where it stands.
     pub at: Position,
-    /// What is strange, and what is made of it.
+    /// The mistake, and how it is read.
     pub text: String,
 }
 
@@ -46,7 +40,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What goes wrong inside a parser, which does not know the name of the file.
+/// An error or warning of a parser, which does not know the name of the file.
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub(crate) at: Position,
@@ -59,17 +53,17 @@ impl Problem {
     }
 }
 
-/// A walk through the characters of a text that counts lines and columns.
+/// A position in a text that counts lines and columns as it moves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cursor<'a> {
+pub(crate) struct TextCursor<'a> {
     rest: &'a str,
     at: Position,
 }
 
-impl<'a> Cursor<'a> {
-    pub(crate) fn new(text: &'a str) -> Cursor<'a> {
-        // An editor's mark of the encoding is no character of the text.
-        Cursor { rest: text.trim_start_matches('\u{feff}'), at: Position { line: 1, column: 1 } }
+impl<'a> TextCursor<'a> {
+    pub(crate) fn new(text: &'a str) -> TextCursor<'a> {
+        // A byte order mark at the start is no character of the text.
+        TextCursor { rest: text.trim_start_matches('\u{feff}'), at: Position { line: 1, column: 1 } }
     }
 
     pub(crate) fn at(&self) -> Position {
@@ -95,7 +89,7 @@ impl<'a> Cursor<'a> {
         Some(c)
     }
 
-    /// Takes characters as long as they are wanted.
+    /// Takes characters while `wanted` accepts them.
     pub(crate) fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
         let start = self.rest;
         while self.peek().is_some_and(&wanted) {

@@ -1,4 +1,4 @@
-//! Rules as a value, and how they are searched.
+//! The rules of a file, and the search for the rule of a call.
 
 use crate::collectives::{TUNABLE, Tunable, index_of};
 use crate::position::{Position, Problem, RulesError, Warning};
@@ -7,29 +7,28 @@ use oxmpi_param::nearest::nearest;
 use oxmpi_plan::table::{algorithms, by_name, by_number};
 use oxmpi_plan::{AlgorithmId, Collective};
 
-/// Which of several rules counts.
+/// Which of several matching rules applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matching {
-    /// The one with the greatest lower bound: versions 1 and 2.
+    /// The rule with the greatest lower bound (versions 1 and 2).
     NearestLower,
-    /// The first in whose range the size lies: JSON.
+    /// The first rule in the file (JSON).
     First,
 }
 
 /// How the ranks of a communicator are spread over nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Distribution {
-    /// In any way.
     #[default]
     Any,
-    /// No two on one node.
+    /// No two ranks on one node.
     OnePerNode,
-    /// All on one node.
+    /// All ranks on one node.
     SingleNode,
 }
 
 impl Distribution {
-    /// The words of rules files in JSON.
+    /// The values of `comm_rank_distribution`.
     pub(crate) const WORDS: [(&'static str, Distribution); 3] = [
         ("any", Distribution::Any),
         ("one-per-node", Distribution::OnePerNode),
@@ -39,41 +38,41 @@ impl Distribution {
 
 /// A range of sizes, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
-    /// The smallest.
+pub struct SizeRange {
     pub min: u64,
-    /// The largest; `u64::MAX` is without end.
+    /// `u64::MAX`: no upper end.
     pub max: u64,
 }
 
-impl Range {
-    /// From here on without end.
+impl SizeRange {
+    /// All sizes from `min` on.
     #[must_use]
-    pub const fn from(min: u64) -> Range {
-        Range { min, max: u64::MAX }
+    pub const fn from(min: u64) -> SizeRange {
+        SizeRange { min, max: u64::MAX }
     }
 
-    /// Whether a size lies in it.
+    /// Whether a size lies in the range.
     #[must_use]
     pub const fn contains(self, size: u64) -> bool {
         self.min <= size && size <= self.max
     }
 }
 
-/// What to do for messages of a range of sizes.
+/// The algorithm for messages of a range of sizes, and its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageRule {
-    /// The message sizes, in bytes.
-    pub sizes: Range,
-    /// The algorithm; `None` leaves it to the fixed decisions.
+    /// In bytes.
+    pub sizes: SizeRange,
+    /// `None`: the fixed decisions choose.
     pub algorithm: Option<AlgorithmId>,
-    /// Fan-out of trees and chains; 0: the algorithm's own.
+    /// Fan-out of trees and chains; 0: the algorithm's default.
     pub fan_out: u32,
-    /// Bytes of a segment; 0: the algorithm's own.
+    /// Bytes of a segment; 0: the algorithm's default.
     pub segment_bytes: u64,
-    /// Requests that are outstanding at most, if the rule says so; 0: the algorithm's own.
+    /// The largest number of outstanding requests; 0: the algorithm's default; `None`: the rule
+    /// does not set it.
     pub max_requests: Option<u32>,
-    /// Where it stands in the file.
+    /// The position of the rule in the file.
     pub at: Position,
 }
 
@@ -81,44 +80,42 @@ pub struct MessageRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommRules {
     /// The numbers of ranks.
-    pub ranks: Range,
-    /// How the ranks must be spread.
+    pub ranks: SizeRange,
+    /// The distribution of ranks that the rules require.
     pub distribution: Distribution,
-    /// For messages, in the order of the file.
+    /// In the order of the file.
     pub messages: Vec<MessageRule>,
 }
 
 /// The rules of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The name of the file, for texts.
+    /// The name of the file in messages.
     pub file: String,
-    /// Which of several rules counts.
     pub matching: Matching,
-    /// Those of each collective, in the order of [`TUNABLE`].
+    /// The rules of each collective, in the order of [`TUNABLE`].
     pub collectives: [Vec<CommRules>; TUNABLE.len()],
 }
 
-/// A file that was read.
+/// A parsed file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Read {
-    /// The rules.
+pub struct ParsedRules {
     pub rules: Rules,
-    /// What can hardly be meant.
     pub warnings: Vec<Warning>,
 }
 
 impl Rules {
-    /// None.
+    /// A file without rules.
     pub fn new(file: impl Into<String>, matching: Matching) -> Rules {
         Rules { file: file.into(), matching, collectives: Default::default() }
     }
 
-    /// Reads a file: JSON if it begins with a brace, version 1 or 2 otherwise. `file` is its name in texts.
+    /// Parses a file: JSON if it begins with a brace, version 1 or 2 otherwise. `file` is its name
+    /// in messages.
     ///
     /// # Errors
-    /// The first place where something else was expected.
-    pub fn parse(file: &str, bytes: &[u8]) -> Result<Read, RulesError> {
+    /// The first syntax error.
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<ParsedRules, RulesError> {
         let named = |Problem { at, text }| RulesError { file: file.to_string(), at, problem: text };
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text,
@@ -137,17 +134,17 @@ impl Rules {
             false => classic::parse(file, text, &mut notes),
         };
         let warn = |Problem { at, text }| Warning { file: file.to_string(), at, text };
-        Ok(Read { rules: rules.map_err(named)?, warnings: notes.into_iter().map(warn).collect() })
+        Ok(ParsedRules { rules: rules.map_err(named)?, warnings: notes.into_iter().map(warn).collect() })
     }
 
-    /// Whether it says anything about a collective.
+    /// Whether the file has rules for a collective.
     #[must_use]
     pub fn mentions(&self, collective: Collective) -> bool {
         index_of(collective).is_some_and(|index| !self.collectives[index].is_empty())
     }
 
-    /// The rule that counts for a communicator and a message size: first the rules for the communicator are found, then
-    /// among them that for the message.
+    /// The rule for a communicator and a message size: the search first selects the rules of the
+    /// communicator, and then the rule of the message size among them.
     #[must_use]
     pub fn find(
         &self,
@@ -169,20 +166,21 @@ impl Rules {
     pub(crate) fn pick<'a, T>(
         &self,
         mut fitting: impl Iterator<Item = &'a T>,
-        range: impl Fn(&T) -> Range,
+        range: impl Fn(&T) -> SizeRange,
     ) -> Option<&'a T> {
         match self.matching {
             Matching::First => fitting.next(),
-            // Of equals the last one.
+            // If several have the same bound, the last in the file applies.
             Matching::NearestLower => fitting.max_by_key(|item| range(item).min),
         }
     }
 }
 
-/// An algorithm as parameters and files name it: by number or by name; 0 and "ignore" are the fixed decisions.
+/// An algorithm by its number or name; `None` for 0 and "ignore", which stand for the fixed
+/// decisions.
 ///
 /// # Errors
-/// What is expected, and the name that was probably meant.
+/// The message lists the known algorithms, and suggests the most similar name.
 pub fn algorithm_of(collective: Collective, text: &str) -> Result<Option<AlgorithmId>, String> {
     let text = text.trim();
     if text == "0" || text == "ignore" {
@@ -203,7 +201,7 @@ pub fn algorithm_of(collective: Collective, text: &str) -> Result<Option<Algorit
     ))
 }
 
-/// The row with this number in files of versions 1 and 2.
+/// The collective with this number in files of versions 1 and 2.
 pub(crate) fn tunable_of_id(id: u64) -> Option<&'static Tunable> {
     TUNABLE.iter().find(|row| u64::from(row.id) == id)
 }

@@ -1,24 +1,23 @@
 //! The choice of an algorithm for a call: forced, by a rule, or fixed.
 
-use crate::collectives::{Facts, TUNABLE, index_of};
+use crate::collectives::{CollectiveFacts, TUNABLE, index_of};
 use crate::position::Position;
 use crate::rules::{CommRules, Distribution, MessageRule, Rules};
 use oxmpi_plan::{AlgorithmId, Chosen, Collective, Parameters, Restriction, Setup, Shared, choose_on};
 use std::fmt;
 
-/// What may be said to an algorithm; 0 is its own choice.
+/// The parameters of an algorithm; 0 is the algorithm's default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tuning {
-    /// Bytes of a segment.
     pub segment_bytes: u64,
     /// Fan-out of trees and chains.
     pub fan_out: u32,
-    /// Requests outstanding at most.
+    /// The largest number of outstanding requests.
     pub max_requests: u32,
 }
 
 impl Tuning {
-    /// As a plan takes it, whose unit has so many bytes.
+    /// These parameters for a plan whose unit has `unit` bytes.
     #[must_use]
     pub fn parameters(&self, unit: usize) -> Parameters {
         let mut parameters = Parameters::default();
@@ -35,66 +34,52 @@ impl Tuning {
 /// An algorithm that a parameter forces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forced {
-    /// The algorithm.
     pub algorithm: AlgorithmId,
-    /// What is said to it.
     pub tuning: Tuning,
     /// The name of the parameter.
     pub parameter: String,
-    /// Where it was set.
+    /// Where the parameter was set.
     pub source: String,
 }
 
-/// Which algorithm serves which calls.
+/// The algorithms of all collectives: forced, by rules of a file, or fixed.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     forced: [Option<Forced>; TUNABLE.len()],
-    /// What the parameters say about requests, for rules that do not.
+    /// The parameters `*_max_requests`, for rules that do not set it.
     max_requests: [u32; TUNABLE.len()],
     rules: Option<Rules>,
 }
 
-/// A choice.
+/// The algorithm of a call, and why it was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decision<'a> {
-    /// The algorithm.
+pub struct AlgorithmDecision<'a> {
     pub algorithm: AlgorithmId,
-    /// What is said to it.
     pub tuning: Tuning,
-    /// Who chose.
     pub reason: Reason<'a>,
-    /// The rule that asked for another algorithm, which cannot serve the call.
+    /// The rule of the call, if its algorithm cannot serve the call.
     pub refused: Option<RefusedRule<'a>>,
 }
 
-/// Who chose.
+/// What determined the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason<'a> {
-    /// A parameter.
     Forced(&'a Forced),
-    /// A rule of a file.
     Rule {
-        /// The name of the file.
         file: &'a str,
-        /// The rules for such communicators.
         comm: &'a CommRules,
-        /// The rule among them.
         rule: &'a MessageRule,
     },
-    /// The fixed cut-offs.
+    /// The cut-offs of [`oxmpi_plan::choose`].
     Fixed(Chosen),
 }
 
-/// A rule that cannot be followed.
+/// A rule whose algorithm cannot serve a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusedRule<'a> {
-    /// The name of the file.
     pub file: &'a str,
-    /// Where it stands.
     pub at: Position,
-    /// What it asks for.
     pub algorithm: AlgorithmId,
-    /// Why the algorithm cannot serve the call.
     pub restriction: Restriction,
 }
 
@@ -105,16 +90,13 @@ pub struct RefusedRule<'a> {
     forced.parameter, forced.algorithm.algorithm().number, forced.algorithm.algorithm().name, forced.source
 )]
 pub struct IllegalForced {
-    /// What is forced, and where.
     pub forced: Forced,
-    /// Ranks of the call.
     pub ranks: u32,
-    /// What the algorithm cannot do.
     pub restriction: Restriction,
 }
 
 impl Selection {
-    /// With this algorithm forced for its collective.
+    /// Forces an algorithm for its collective.
     #[must_use]
     pub fn with_forced(mut self, forced: Forced) -> Selection {
         if let Some(index) = index_of(forced.algorithm.algorithm().collective) {
@@ -123,21 +105,22 @@ impl Selection {
         self
     }
 
-    /// With rules of a file, instead of those before.
+    /// Replaces the rules of the file.
     #[must_use]
     pub fn with_rules(mut self, rules: Rules) -> Selection {
         self.rules = Some(rules);
         self
     }
 
-    /// With a number of requests for rules that have none, by the place of the collective in [`TUNABLE`].
+    /// Sets the number of requests for rules without one, by the index of the collective in
+    /// [`TUNABLE`].
     #[must_use]
     pub(crate) fn with_max_requests(mut self, index: usize, max_requests: u32) -> Selection {
         self.max_requests[index] = max_requests;
         self
     }
 
-    /// What is forced for a collective.
+    /// The algorithm that a parameter forces for a collective.
     #[must_use]
     pub fn forced(&self, collective: Collective) -> Option<&Forced> {
         self.forced[index_of(collective)?].as_ref()
@@ -149,37 +132,40 @@ impl Selection {
         self.rules.as_ref()
     }
 
-    /// Whether a parameter or a rule says anything about a collective, so that the fixed cut-offs may not count.
+    /// Whether a parameter or the rules file mentions a collective. If not, the fixed cut-offs
+    /// apply.
     #[must_use]
     pub fn is_tuned(&self, collective: Collective) -> bool {
         self.forced(collective).is_some()
             || self.rules.as_ref().is_some_and(|rules| rules.mentions(collective))
     }
 
-    /// Chooses for a call on a communicator with all ranks on one node.
+    /// The algorithm for a call on a communicator with all ranks on one node.
     ///
     /// # Errors
-    /// A parameter forces an algorithm that cannot serve the call. A rule that does so is left, which the decision says.
-    pub fn decide(&self, facts: &Facts) -> Result<Decision<'_>, IllegalForced> {
+    /// A parameter forces an algorithm that cannot serve the call. A rule with such an algorithm is
+    /// no error: the fixed cut-offs apply, and the decision names the rule.
+    pub fn decide(&self, facts: &CollectiveFacts) -> Result<AlgorithmDecision<'_>, IllegalForced> {
         self.decide_on(facts, Distribution::SingleNode)
     }
 
-    /// As [`Selection::decide`], for ranks that are spread over nodes in a certain way.
+    /// The algorithm for a call on a communicator with this distribution of ranks.
     ///
     /// # Errors
-    /// As [`Selection::decide`].
+    /// The errors of [`Selection::decide`].
     pub fn decide_on(
         &self,
-        facts: &Facts,
+        facts: &CollectiveFacts,
         distribution: Distribution,
-    ) -> Result<Decision<'_>, IllegalForced> {
-        // One rank has nothing to choose: whatever is forced for the others must not fail here.
+    ) -> Result<AlgorithmDecision<'_>, IllegalForced> {
+        // With one rank every algorithm does the same: an algorithm forced for larger communicators
+        // must not fail here.
         if facts.ranks < 2 {
             return Ok(fixed(facts, None));
         }
         if let Some(forced) = self.forced(facts.collective) {
             return match refusal(forced.algorithm, facts) {
-                None => Ok(Decision {
+                None => Ok(AlgorithmDecision {
                     algorithm: forced.algorithm,
                     tuning: forced.tuning,
                     reason: Reason::Forced(forced),
@@ -204,7 +190,7 @@ impl Selection {
             fan_out: rule.fan_out,
             max_requests: rule.max_requests.unwrap_or(default),
         };
-        Ok(Decision {
+        Ok(AlgorithmDecision {
             algorithm,
             tuning,
             reason: Reason::Rule { file: &rules.file, comm, rule },
@@ -215,15 +201,15 @@ impl Selection {
 
 /// Why an algorithm cannot serve a call.
 #[must_use]
-pub fn refusal(algorithm: AlgorithmId, facts: &Facts) -> Option<Restriction> {
+pub fn refusal(algorithm: AlgorithmId, facts: &CollectiveFacts) -> Option<Restriction> {
     algorithm.algorithm().refusal(facts.ranks, facts.commutative)
 }
 
-fn fixed<'a>(facts: &Facts, refused: Option<RefusedRule<'a>>) -> Decision<'a> {
-    let Facts { collective, ranks, bytes, commutative, setup, .. } = *facts;
+fn fixed<'a>(facts: &CollectiveFacts, refused: Option<RefusedRule<'a>>) -> AlgorithmDecision<'a> {
+    let CollectiveFacts { collective, ranks, bytes, commutative, setup, .. } = *facts;
     let chosen = choose_on(Shared(setup), collective, ranks, Shared(bytes), commutative);
     let segment_bytes = chosen.segment_bytes as u64;
-    Decision {
+    AlgorithmDecision {
         algorithm: chosen.algorithm,
         tuning: Tuning { segment_bytes, fan_out: chosen.fan_out, max_requests: 0 },
         reason: Reason::Fixed(chosen),
@@ -253,7 +239,7 @@ impl fmt::Display for Reason<'_> {
                     Some(false) => f.write_str(", no powers of two")?,
                     None => {}
                 }
-                if chosen.setup == Setup::Crowded {
+                if chosen.setup == Setup::Oversubscribed {
                     write!(f, ", {}", chosen.setup)?;
                 }
                 f.write_str(")")
@@ -267,8 +253,8 @@ impl fmt::Display for RefusedRule<'_> {
         let row = self.algorithm.algorithm();
         write!(
             f,
-            "{}:{}: the rule asks for {} algorithm {} {}, which cannot serve every call of this size: {}; the fixed \
-             rules choose for those",
+            "{}:{}: the rule selects {} algorithm {} {}, which cannot serve every call of this size: {}; the fixed \
+             rules choose for the calls that it cannot serve",
             self.file, self.at, row.collective, row.number, row.name, self.restriction
         )
     }

@@ -8,50 +8,44 @@ use crate::selection::{Forced, Selection, Tuning};
 use oxmpi_param::{Params, Source};
 use oxmpi_plan::table::Parameter;
 
-/// Why parameters make no selection.
+/// Why the parameters give no selection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// A parameter names an algorithm or a component that is none, or makes no sense.
+    /// A parameter names an unknown algorithm or component, or has an invalid value.
     #[error("{origin}: parameter '{parameter}': {text}")]
     Algorithm {
-        /// Where it was set.
+        /// Where the parameter was set.
         origin: String,
-        /// The parameter.
         parameter: &'static str,
-        /// What is wrong, and what was expected.
+        /// The error, and the expected values.
         text: String,
     },
-    /// The rules file cannot be read.
     #[error("{origin}: coll_tuned_dynamic_rules_filename: {file}: {error}")]
     File {
-        /// Where the file was named.
+        /// Where the parameter was set.
         origin: String,
-        /// The file.
         file: String,
-        /// Why.
         error: String,
     },
-    /// The rules file is wrong.
+    /// The rules file has an error.
     #[error(transparent)]
     Rules(#[from] RulesError),
 }
 
-/// A selection, and what should be said about the way to it.
+/// A selection, and the warnings of its parameters.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The selection.
     pub selection: Selection,
-    /// Which components are asked.
     pub components: Components,
-    /// Each once for the job.
+    /// To be printed once for each job.
     pub warnings: Vec<String>,
 }
 
 impl Settings {
-    /// What the parameters say. `read` reads a file, if they name one.
+    /// The settings of the parameters. `read` reads the rules file if a parameter names one.
     ///
     /// # Errors
-    /// A parameter names no algorithm; the rules file cannot be read, or is wrong.
+    /// A parameter names an unknown algorithm; the rules file cannot be read, or has an error.
     pub fn new(
         params: &Params,
         read: impl FnOnce(&str) -> Result<Vec<u8>, String>,
@@ -65,7 +59,7 @@ impl Settings {
         let is_on = params.coll_tuned_use_dynamic_rules();
         let file = params.coll_tuned_dynamic_rules_filename();
         for (index, row) in TUNABLE.iter().enumerate() {
-            settings.take(index, params, is_on, !file.is_empty()).map_err(|(tuned, text)| {
+            settings.apply_collective(index, params, is_on, !file.is_empty()).map_err(|(tuned, text)| {
                 SettingsError::Algorithm {
                     origin: tuned.source.to_string(),
                     parameter: tuned.parameter,
@@ -92,8 +86,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Takes the parameters of one collective.
-    fn take<'a>(
+    /// Applies the parameters of one collective.
+    fn apply_collective<'a>(
         &mut self,
         index: usize,
         params: &'a Params,
@@ -124,7 +118,7 @@ impl Settings {
         for name in &tuned.said {
             if !row.parameters.iter().any(|parameter| name.ends_with(parameter.name())) {
                 let text = format!(
-                    "{name} has no effect: the algorithm {} {} does not look at it",
+                    "{name} has no effect: the algorithm {} {} does not use it",
                     row.number, row.name
                 );
                 self.warnings.push(text);
@@ -157,7 +151,7 @@ fn origin(params: &Params, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Facts;
+    use crate::CollectiveFacts;
     use oxmpi_plan::Collective;
 
     fn settings(vars: &[(&str, &str)], file: &str) -> Result<Settings, SettingsError> {
@@ -175,16 +169,16 @@ mod tests {
             let vars =
                 [("use_dynamic_rules", "yes"), ("allreduce_algorithm", name), ("allreduce_tree_fanout", "3")];
             let settings = settings(&vars, "").unwrap();
-            let text = "coll_tuned_allreduce_algorithm_tree_fanout has no effect: the algorithm 4 ring does not look at it";
+            let text = "coll_tuned_allreduce_algorithm_tree_fanout has no effect: the algorithm 4 ring does not use it";
             assert_eq!(settings.warnings, [text]);
-            let facts = Facts::new(Collective::Allreduce, 4, 8, 8, true);
+            let facts = CollectiveFacts::new(Collective::Allreduce, 4, 8, 8, true);
             let decision = settings.selection.decide(&facts).unwrap();
             assert_eq!((decision.algorithm.algorithm().name, decision.tuning.fan_out), ("ring", 3));
             assert_eq!(
                 decision.reason.to_string(),
                 "coll_tuned_allreduce_algorithm (environment variable OXMPI_MCA_coll_tuned_allreduce_algorithm)"
             );
-            let facts = Facts { commutative: false, ..facts };
+            let facts = CollectiveFacts { commutative: false, ..facts };
             let error = settings.selection.decide(&facts).unwrap_err().to_string();
             assert_eq!(
                 error,
@@ -192,26 +186,27 @@ mod tests {
                  OXMPI_MCA_coll_tuned_allreduce_algorithm), which cannot serve this call of 4 ranks: it needs a \
                  commutative operation"
             );
-            // One rank has nothing to choose.
-            assert!(settings.selection.decide(&Facts { ranks: 1, ..facts }).is_ok());
+            // With one rank the forced algorithm is ignored.
+            assert!(settings.selection.decide(&CollectiveFacts { ranks: 1, ..facts }).is_ok());
         }
     }
 
     #[test]
-    fn a_chain_and_a_tree_have_each_their_fan_out() {
+    fn chains_and_trees_have_separate_fan_outs() {
         let fan_out = |name| {
             let vars = [("use_dynamic_rules", "1"), ("bcast_algorithm", name)];
             let both = [("bcast_algorithm_tree_fanout", "3"), ("bcast_algorithm_chain_fanout", "5")];
             let settings = settings(&[vars, both].concat(), "").unwrap();
             assert_eq!(settings.warnings.len(), 1);
-            let decision = settings.selection.decide(&Facts::new(Collective::Bcast, 9, 8, 1, true)).unwrap();
+            let decision =
+                settings.selection.decide(&CollectiveFacts::new(Collective::Bcast, 9, 8, 1, true)).unwrap();
             decision.tuning.parameters(1).fanout
         };
         assert_eq!((fan_out("knomial"), fan_out("chain")), (3, 5));
     }
 
     #[test]
-    fn what_has_no_effect_is_said() {
+    fn parameters_without_effect_give_a_warning() {
         let off =
             settings(&[("bcast_algorithm", "binomial"), ("dynamic_rules_filename", "there")], "nonsense")
                 .unwrap();
@@ -232,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where_and_what_was_meant() {
+    fn errors_name_the_source_and_suggest_a_value() {
         let error = |vars: &[(&str, &str)], file| settings(vars, file).unwrap_err().to_string();
         let text = error(&[("bcast_algorithm", "binomal")], "");
         assert!(
@@ -255,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn the_parameter_says_the_requests_of_rules_that_do_not() {
+    fn a_parameter_sets_the_requests_of_rules_without_them() {
         let file = "rule-file-version-2 1 3 1 2 2\n0 1 0 0\n100 1 0 0 5\n";
         let vars =
             [("use_dynamic_rules", "1"), ("dynamic_rules_filename", "there"), ("alltoall_max_requests", "9")];
         let settings = settings(&vars, file).unwrap();
         assert_eq!(settings.warnings, [""; 0]);
         let requests = |bytes| {
-            let facts = Facts::new(Collective::Alltoall, 2, bytes, 1, true);
+            let facts = CollectiveFacts::new(Collective::Alltoall, 2, bytes, 1, true);
             settings.selection.decide(&facts).unwrap().tuning.max_requests
         };
         assert_eq!((requests(10), requests(50)), (9, 5));

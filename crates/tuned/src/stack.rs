@@ -1,48 +1,46 @@
 //! The components of one communicator, and which of them serves a call.
 //!
-//! When a communicator is made each component is asked whether it is for such ones. Those that are stand in the order of
-//! their priorities, and a call is served by the first that has the function and can serve these arguments; the others
-//! fill what it leaves, and base what all of them leave. Everything looked at is the same on all ranks, and so is the answer.
+//! A new communicator checks for each component whether it is available. The available components
+//! are ordered by priority. The first of them that has the function and can serve the arguments
+//! serves a call; the component base serves the calls that no other component serves. The choice
+//! depends only on values that are the same on all ranks.
 
 use crate::agreement::AgreementSettings;
-use crate::collectives::Facts;
+use crate::collectives::CollectiveFacts;
 use crate::components::{Asked, Barriers, Component, Components, Form, serves};
 use crate::handed::HandedOver;
 use oxmpi_plan::table::{Parameter, by_name};
 use oxmpi_plan::{AlgorithmId, Collective, Nodes, Setup, segment_bytes};
 use std::fmt;
 
-/// What all ranks of a communicator know of it.
+/// The properties of a communicator that all its ranks know.
 #[derive(Clone, Copy, Debug)]
 pub struct CommFacts<'a> {
-    /// Ranks that take part in its collectives: of both groups of an intercommunicator.
+    /// Ranks that take part in its collectives: of an intercommunicator, those of both groups.
     pub ranks: u32,
-    /// Whether it has two groups.
     pub is_inter: bool,
-    /// How its ranks are spread over nodes; `None`: all are on one as far as is known.
+    /// How its ranks are spread over nodes; `None`: as far as is known, all are on one node.
     pub nodes: Option<&'a Nodes>,
-    /// Whether it was given a control section in shared memory.
     pub has_control_section: bool,
 }
 
-/// One call, as far as a component looks at it.
+/// The properties of one call that decide which component serves it.
 #[derive(Clone, Copy, Debug)]
 pub struct CallFacts<'a> {
-    /// The collective and its arguments.
-    pub facts: &'a Facts,
-    /// How it is called.
+    pub facts: &'a CollectiveFacts,
     pub form: Form,
-    /// Whether shared memory past the plans can serve it.
+    /// Whether the collectives in shared memory can serve the call without a plan.
     pub is_small: bool,
     /// Whether a parameter or a rule names the algorithm.
     pub is_named: bool,
-    /// Of a reduction: what grouping does to the result.
+    /// `None` if the collective is no reduction.
     pub reduction: Option<Reduction>,
-    /// Whether it may be handed to another library: of a reduction, whether that has the operation on such elements.
+    /// Whether the call may be handed to another library: for a reduction, whether the library has
+    /// the operation on such elements.
     pub can_hand_over: bool,
 }
 
-/// What is known of the operation of a reduction.
+/// How the operation of a reduction may be grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reduction {
     /// Whether any grouping gives the same result.
@@ -58,7 +56,7 @@ impl Reduction {
         self.associative == Some(false)
     }
 
-    /// Whether they may be grouped by where the ranks are.
+    /// Whether contributions may be grouped by the nodes of their ranks.
     #[must_use]
     pub fn may_group(self) -> bool {
         self.associative.unwrap_or(self.is_exact)
@@ -68,29 +66,28 @@ impl Reduction {
 /// The components of one communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
-    /// Those that are for it, with their priorities, the first to serve at the front.
+    /// The available components with their priorities, in the order in which they serve.
     members: Vec<(Component, u32)>,
-    /// What is handed to UCC.
     ucc: HandedOver,
-    /// What is handed to HCOLL.
     hcoll: HandedOver,
-    /// How ftagree has the ranks agree.
     agreement: AgreementSettings,
-    /// Whether base was asked for, and does not only take over.
-    asks_base: bool,
-    /// What serves agreements where a component is named for the communicator that has none.
+    /// Whether the user selected base, which otherwise only fills gaps.
+    selects_base: bool,
+    /// The component that serves agreements if the communicator names a component without
+    /// agreements.
     unnamed: Option<Component>,
-    /// Those that are not, and why.
+    /// The components that do not serve the communicator, and why.
     left_out: Vec<(Component, &'static str)>,
-    /// The barriers around what serves, and the priority up to which it gets them.
+    /// The barriers of the component sync, and its priority: components up to this priority get
+    /// barriers.
     sync: Option<(Barriers, u32)>,
 }
 
-const NOT_ASKED: &str = "it is not asked (parameter coll)";
-const NOT_NAMED: &str = "another one is named for this communicator";
+const NOT_SELECTED: &str = "not selected (parameter coll)";
+const NOT_NAMED: &str = "this communicator names another component";
 
 impl Stack {
-    /// Asks all components; `only` is the one that was named for this communicator.
+    /// The components for a communicator; `only` is the component that the communicator names.
     #[must_use]
     pub fn new(components: &Components, facts: &CommFacts<'_>, only: Option<Component>) -> Stack {
         let Components { ucc, hcoll, agreement, .. } = *components;
@@ -101,48 +98,48 @@ impl Stack {
         });
         let (members, left_out) = (Vec::new(), Vec::new());
         let mut stack =
-            Stack { members, ucc, hcoll, agreement, asks_base: false, unnamed, left_out, sync: None };
+            Stack { members, ucc, hcoll, agreement, selects_base: false, unnamed, left_out, sync: None };
         for component in Component::all() {
             let refusal = match only {
                 Some(only) if only != component && component != Component::Accelerator => Some(NOT_NAMED),
-                None if !components.asked.has(component) => Some(NOT_ASKED),
+                None if !components.selected.has(component) => Some(NOT_SELECTED),
                 _ => unavailable(component, components, facts),
             };
             let priority = components.priority(component);
             match refusal {
                 Some(why) => stack.left_out.push((component, why)),
-                // It serves nothing by itself.
                 None if component == Component::Accelerator => {}
                 None if component == Component::Sync => stack.sync = Some((components.barriers, priority)),
                 None => stack.members.push((component, priority)),
             }
         }
-        // Of one priority, those that stand first in the table.
+        // The sort is stable: components of equal priority keep the order of the table.
         stack.members.sort_by_key(|(_, priority)| std::cmp::Reverse(*priority));
         if only.is_none() && !stack.has(Component::Basic) {
             stack.members.push((Component::Base, components.priority(Component::Base)));
         }
-        stack.asks_base = components.asked.has(Component::Base);
+        stack.selects_base = components.selected.has(Component::Base);
         stack
     }
 
-    /// Those that are for it, the first to serve at the front.
+    /// The components that serve the communicator with their priorities, in the order in which they
+    /// serve.
     pub fn members(&self) -> impl Iterator<Item = (Component, u32)> {
         self.members.iter().copied()
     }
 
-    /// Those that are not for it, and why.
+    /// The components that do not serve the communicator, and why.
     pub fn left_out(&self) -> impl Iterator<Item = (Component, &'static str)> {
         self.left_out.iter().copied()
     }
 
-    /// Whether the component sync is for it, and puts barriers around what serves.
+    /// Whether the component sync puts barriers around the collectives of the communicator.
     #[must_use]
     pub fn has_sync(&self) -> bool {
         self.sync.is_some()
     }
 
-    /// Whether a component is for it.
+    /// Whether a component serves the communicator.
     #[must_use]
     pub fn has(&self, component: Component) -> bool {
         self.members.iter().any(|(member, _)| *member == component)
@@ -151,7 +148,7 @@ impl Stack {
     /// The component that serves a call.
     ///
     /// # Errors
-    /// There is none.
+    /// No component serves the call.
     pub fn pick(&self, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Result<Component, Unserved> {
         let fits = |component: &Component| self.refusal(*component, call, nodes).is_none();
         let mut members = self.members.iter().map(|(component, _)| *component);
@@ -161,22 +158,23 @@ impl Stack {
         members.find(fits).ok_or_else(|| self.unserved(call, nodes))
     }
 
-    /// Whether a component is for it that serves collectives: ftagree serves agreements alone, and base, unless it is asked for, takes
-    /// over what another component leaves.
+    /// Whether any component serves collectives. The component ftagree serves agreements only; base
+    /// counts only if the user selected it.
     #[must_use]
     pub fn serves_collectives(&self) -> bool {
         self.members.iter().any(|(member, _)| match member {
             Component::Ftagree => false,
-            Component::Base => self.asks_base,
+            Component::Base => self.selects_base,
             _ => true,
         })
     }
 
-    /// The component that serves its agreements, and how: of ftagree, and of basic, which tolerates no failures, the first. Who names another
-    /// component for the communicator means its collectives, so agreements are served as if none were named.
+    /// The component that serves agreements: of ftagree and basic (which tolerates no failures),
+    /// the first. A component that the communicator names serves its collectives only: agreements
+    /// are served as if no component were named.
     ///
     /// # Errors
-    /// There is none. The text says why, for a person.
+    /// No component serves agreements. The message for the user names the reasons.
     pub fn agreement(&self) -> Result<(Component, AgreementSettings), String> {
         let members = self.members.iter().map(|(component, _)| component);
         let mut servers = members.chain(&self.unnamed).filter_map(|component| match component {
@@ -201,7 +199,7 @@ impl Stack {
         (of <= priority && serves(Component::Sync, collective, Form::Blocking)).then_some(barriers)
     }
 
-    /// Why a component of it does not serve a call.
+    /// Why a component of the communicator does not serve a call.
     fn refusal(&self, component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Option<String> {
         let why = match component {
             Component::Ucc => self.ucc.refusal_of(call),
@@ -227,7 +225,7 @@ impl Stack {
     }
 }
 
-/// Why a component is not for a communicator.
+/// Why a component does not serve a communicator.
 fn unavailable(component: Component, components: &Components, facts: &CommFacts<'_>) -> Option<&'static str> {
     let on_one_node = facts.nodes.is_none_or(|nodes| nodes.how_many() < 2);
     let is_hierarchy = facts.nodes.is_some_and(Nodes::is_hierarchy);
@@ -252,9 +250,9 @@ fn unavailable(component: Component, components: &Components, facts: &CommFacts<
     }
 }
 
-/// Why a component of a communicator does not serve a call.
+/// Why a component does not serve a call, whatever the parameters of ucc and hcoll.
 fn refusal(component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) -> Option<String> {
-    let Facts { collective, ranks, commutative, .. } = *call.facts;
+    let CollectiveFacts { collective, ranks, commutative, .. } = *call.facts;
     if !serves(component, collective, call.form) {
         return Some("it has no such function".to_string());
     }
@@ -268,9 +266,9 @@ fn refusal(component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) ->
         | Component::Hcoll
             if strict =>
         {
-            Some("coll_base_associative is 0, and it takes operations to be associative".to_string())
+            Some("coll_base_associative is 0, and it needs associative operations".to_string())
         }
-        Component::Shmem => (!call.is_small).then(|| "the call is not one for shared memory".to_string()),
+        Component::Shmem => (!call.is_small).then(|| "the call is not for shared memory".to_string()),
         Component::Smp if !call.reduction.is_none_or(Reduction::may_group) => {
             let text = "the operation is not known to be exactly associative (coll_base_associative 1 takes it to be)";
             Some(text.to_string())
@@ -285,17 +283,15 @@ fn refusal(component: Component, call: &CallFacts<'_>, nodes: Option<&Nodes>) ->
 /// No component serves a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unserved {
-    /// The collective.
     pub collective: Collective,
-    /// How it was called.
     pub form: Form,
-    /// Each component, and why it does not.
+    /// Each component, and why it does not serve the call.
     pub why: Vec<(Component, String)>,
 }
 
 impl fmt::Display for Unserved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Who asks may have called any of those that are served as one kind.
+        // Several MPI functions share one collective: the message names all of them.
         let kind = match self.collective {
             Collective::Alltoallv => "alltoallv or alltoallw",
             Collective::Neighbor => "neighborhood collective",
@@ -307,7 +303,8 @@ impl fmt::Display for Unserved {
     }
 }
 
-/// Components and why they do not serve, as text. A reason that several share stands once: the text of an error has limited room in MPI.
+/// Components and why they do not serve, as text. Components with the same reason share one entry:
+/// the text of an MPI error has limited room.
 #[must_use]
 pub fn reasons<W: AsRef<str>>(why: &[(Component, W)]) -> String {
     let mut all: Vec<(&str, String)> = Vec::new();
@@ -321,25 +318,28 @@ pub fn reasons<W: AsRef<str>>(why: &[(Component, W)]) -> String {
     each.join("; ")
 }
 
-/// Bytes of the segments into which the component smp cuts a call that this algorithm serves; `None`: it does not.
+/// The bytes of the segments into which the component smp cuts a call of this algorithm; `None`:
+/// the call is not cut.
 #[must_use]
 pub fn smp_segment(
     components: &Components,
-    facts: &Facts,
+    facts: &CollectiveFacts,
     nodes: &Nodes,
     algorithm: AlgorithmId,
 ) -> Option<usize> {
     let segment = match (components.smp_segment, facts.setup) {
-        (0, Setup::Roomy) => segment_bytes(facts.collective, nodes, facts.bytes, facts.commutative),
-        // Where processors are shared each rank would have its turn for hardly more than a segment.
-        (0, Setup::Crowded) => 0,
+        (0, Setup::Dedicated) => segment_bytes(facts.collective, nodes, facts.bytes, facts.commutative),
+        // With more ranks than processors, a rank would be scheduled for little more than one
+        // segment.
+        (0, Setup::Oversubscribed) => 0,
         (said, _) => said,
     };
     let can_cut = algorithm.algorithm().parameters.contains(&Parameter::Segment);
     (segment > 0 && facts.bytes > segment && can_cut).then_some(segment)
 }
 
-/// What chose the algorithm of the component smp, which cuts the call into segments of so many bytes, if at all.
+/// Why the component smp chose its algorithm; `segment`: the bytes of a segment, if the call is
+/// cut.
 #[must_use]
 pub fn smp_reason(nodes: &Nodes, segment: Option<usize>) -> String {
     match segment {
@@ -348,14 +348,18 @@ pub fn smp_reason(nodes: &Nodes, segment: Option<usize>) -> String {
     }
 }
 
-/// The algorithm that the components basic and base take, whose call keeps rank order
+/// The algorithm of the components basic and base, whose call keeps rank order
 /// ([`Call::in_rank_order`](oxmpi_plan::Call::in_rank_order)).
 #[must_use]
-pub fn basic(components: &Components, facts: &Facts, reduction: Option<Reduction>) -> Option<AlgorithmId> {
+pub fn basic(
+    components: &Components,
+    facts: &CollectiveFacts,
+    reduction: Option<Reduction>,
+) -> Option<AlgorithmId> {
     use Collective::*;
     let collective = facts.collective;
     let is_few = facts.ranks <= components.crossover;
-    // Reduce-scatters are told by one of their blocks.
+    // The bytes of a reduce-scatter are those of one block.
     let blocks =
         if matches!(collective, ReduceScatter | ReduceScatterBlock) { facts.ranks as usize } else { 1 };
     let bytes = facts.bytes.saturating_mul(blocks) as u64;
@@ -403,14 +407,14 @@ pub fn basic(components: &Components, facts: &Facts, reduction: Option<Reduction
 }
 
 impl Components {
-    /// Whether everything is as it is when nobody says anything: then shared memory serves what it can and the fixed rules
-    /// the rest, and no stack need be looked at.
+    /// Whether the parameters leave the choice of components at its default: shared memory then
+    /// serves the calls that it can and the fixed rules the others, and no stack is searched.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        // ftagree serves none.
+        // The priority of ftagree does not count: it serves no collectives.
         let mut priorities = Components::default().priorities;
         priorities[Component::Ftagree as usize] = self.priority(Component::Ftagree);
-        self.asked.with(Component::Ftagree) == Asked::ALL
+        self.selected.with(Component::Ftagree) == Asked::ALL
             && self.priorities == priorities
             && self.barriers == Barriers::default()
             && self.virtual_nodes.is_none()

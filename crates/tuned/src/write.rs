@@ -1,45 +1,39 @@
-//! Rules as a file, for tuners and converters.
+//! Writes rules as a file, for tuners and converters.
 
 use crate::collectives::TUNABLE;
 use crate::json::VERSION;
-use crate::rules::{CommRules, Distribution, Matching, MessageRule, Range, Rules};
+use crate::rules::{CommRules, Distribution, Matching, MessageRule, Rules, SizeRange};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// Why rules cannot be written in a form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CannotWrite {
-    /// Versions 1 and 2 know no distribution of ranks.
-    #[error("{collective}: rules for ranks that are spread in a certain way can be written in JSON only")]
-    Distribution {
-        /// The collective.
-        collective: &'static str,
-    },
-    /// Version 1 knows no maximal number of requests.
-    #[error("{collective}: a maximal number of requests can be written from version 2 on only")]
-    MaxRequests {
-        /// The collective.
-        collective: &'static str,
-    },
+    /// Versions 1 and 2 have no distribution of ranks.
+    #[error("{collective}: only a rules file in JSON can require a distribution of ranks")]
+    Distribution { collective: &'static str },
+    /// Version 1 has no maximal number of requests.
+    #[error("{collective}: a rules file of version 1 cannot set a maximal number of requests")]
+    MaxRequests { collective: &'static str },
 }
 
-/// A version of the numbers-only form.
+/// A version of the form with numbers only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// All releases of Open MPI read it.
+    /// All releases of Open MPI read version 1.
     One,
-    /// With a maximal number of requests; Open MPI reads it from 5.0.7 on.
+    /// Has a maximal number of requests; Open MPI reads version 2 from 5.0.7 on.
     Two,
 }
 
-/// A rule from a message size on; `None`: the fixed decisions.
-type Step = (u64, Option<MessageRule>);
+/// A rule from a message size in bytes on; `None`: the fixed decisions.
+type MessageStep = (u64, Option<MessageRule>);
 
 impl Rules {
     /// The rules as a file of version 1 or 2. Rules with an upper end are written as steps.
     ///
     /// # Errors
-    /// If they say what the version cannot.
+    /// The rules have a property that the version cannot express.
     pub fn to_classic(&self, version: Version) -> Result<String, CannotWrite> {
         let written = self.collectives.iter().filter(|rules| !rules.is_empty()).count();
         let mut out = String::new();
@@ -61,7 +55,7 @@ impl Rules {
                     let algorithm = rule.and_then(|rule| rule.algorithm);
                     let number = algorithm.map_or(0, |id| id.algorithm().number);
                     let (fan_out, segment) = rule.map_or((0, 0), |rule| (rule.fan_out, rule.segment_bytes));
-                    // A String takes everything.
+                    // Writing to a String cannot fail.
                     let _ = write!(out, "{bytes} {number} {fan_out} {segment}");
                     match (version, rule.and_then(|rule| rule.max_requests)) {
                         (Version::One, Some(_)) => return Err(CannotWrite::MaxRequests { collective }),
@@ -98,8 +92,8 @@ impl Rules {
         )
     }
 
-    /// The rules as steps: from so many ranks on, from so many bytes on.
-    fn comm_steps(&self, rules: &[CommRules]) -> Vec<(u64, Vec<Step>)> {
+    /// The rules as steps: from a number of ranks on, from a number of bytes on.
+    fn comm_steps(&self, rules: &[CommRules]) -> Vec<(u64, Vec<MessageStep>)> {
         let edges = edges(rules.iter().map(|rules| rules.ranks));
         let step = |ranks| {
             let comm =
@@ -109,7 +103,7 @@ impl Rules {
         edges.into_iter().map(step).collect()
     }
 
-    fn message_steps(&self, comm: &CommRules) -> Vec<Step> {
+    fn message_steps(&self, comm: &CommRules) -> Vec<MessageStep> {
         let fitting = |bytes| comm.messages.iter().filter(move |rule| rule.sizes.contains(bytes));
         let edges = edges(comm.messages.iter().map(|rule| rule.sizes));
         edges
@@ -118,18 +112,18 @@ impl Rules {
             .collect()
     }
 
-    /// The steps as ranges of which one fits at most.
+    /// The steps as ranges that do not overlap.
     fn comm_ranges(&self, rules: &[CommRules]) -> Vec<CommRules> {
         let steps = self.comm_steps(rules);
         let end = |next: Option<u64>| next.map_or(u64::MAX, |next| next - 1);
-        let comm = |(at, (ranks, messages)): (usize, &(u64, Vec<Step>))| CommRules {
-            ranks: Range { min: *ranks, max: end(steps.get(at + 1).map(|step| step.0)) },
+        let comm = |(at, (ranks, messages)): (usize, &(u64, Vec<MessageStep>))| CommRules {
+            ranks: SizeRange { min: *ranks, max: end(steps.get(at + 1).map(|step| step.0)) },
             distribution: Distribution::Any,
             messages: messages
                 .iter()
                 .enumerate()
                 .filter_map(|(at, (bytes, rule))| {
-                    let sizes = Range { min: *bytes, max: end(messages.get(at + 1).map(|step| step.0)) };
+                    let sizes = SizeRange { min: *bytes, max: end(messages.get(at + 1).map(|step| step.0)) };
                     Some(MessageRule { sizes, ..(*rule)? })
                 })
                 .collect(),
@@ -138,8 +132,8 @@ impl Rules {
     }
 }
 
-/// Where ranges begin and end, and 0.
-fn edges(ranges: impl Iterator<Item = Range>) -> BTreeSet<u64> {
+/// The bounds of all ranges, and 0.
+fn edges(ranges: impl Iterator<Item = SizeRange>) -> BTreeSet<u64> {
     let both = ranges.flat_map(|range| [Some(range.min), range.max.checked_add(1)]);
     both.flatten().chain([0]).collect()
 }
@@ -177,7 +171,7 @@ fn json_message(rule: &MessageRule) -> String {
     format!("{{ {} }}", members.join(", "))
 }
 
-fn json_range(name: &str, range: Range) -> Vec<String> {
+fn json_range(name: &str, range: SizeRange) -> Vec<String> {
     let end = |size: u64| if size == u64::MAX { "\"inf\"".to_string() } else { size.to_string() };
     vec![format!("\"{name}_min\": {}", end(range.min)), format!("\"{name}_max\": {}", end(range.max))]
 }

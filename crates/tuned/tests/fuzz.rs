@@ -1,5 +1,6 @@
-//! Rules files that nobody has written. OXMPI_FUZZ_SECONDS (1) says how long, OXMPI_FUZZ_SEED replays one case.
-#![allow(clippy::unwrap_used)] // a failure is the test's
+//! Fuzz tests of the parsers of rules files. OXMPI_FUZZ_SECONDS (default 1): the duration;
+//! OXMPI_FUZZ_SEED: replays one case.
+#![allow(clippy::unwrap_used)] // a panic fails the test
 
 #[path = "../../wire/tests/support/random.rs"]
 mod random;
@@ -8,7 +9,7 @@ mod seeds;
 
 use oxmpi_plan::Collective;
 use oxmpi_tuned::write::Version;
-use oxmpi_tuned::{Facts, Rules, RulesError, Selection};
+use oxmpi_tuned::{CollectiveFacts, Rules, RulesError, Selection};
 use random::Random;
 
 impl Random {
@@ -21,7 +22,7 @@ fn fuzz(case: impl Fn(&mut Random)) {
     seeds::each_seed(|seed| case(&mut Random(seed)));
 }
 
-/// An error is at a place that the file has, and rules can be asked, written and read back.
+/// An error has a position inside the file; rules can be searched, written, and parsed again.
 fn check(bytes: &[u8]) {
     let read = match Rules::parse("f", bytes) {
         Ok(read) => read,
@@ -37,7 +38,7 @@ fn check(bytes: &[u8]) {
     for collective in [Collective::Allreduce, Collective::Bcast, Collective::Alltoall] {
         let selection = Selection::default().with_rules(read.rules.clone());
         for bytes in [0, 8, 1 << 20] {
-            let facts = Facts::new(collective, 6, bytes, 8, false);
+            let facts = CollectiveFacts::new(collective, 6, bytes, 8, false);
             let algorithm = selection.decide(&facts).unwrap().algorithm.algorithm();
             assert!(algorithm.collective == collective && algorithm.refusal(6, false).is_none());
         }
@@ -51,7 +52,7 @@ fn check(bytes: &[u8]) {
     }
 }
 
-/// Some bytes changed, taken out or doubled.
+/// Changes, removes or duplicates some bytes.
 fn spoil(random: &mut Random, bytes: &mut Vec<u8>) {
     for _ in 0..random.below(4) {
         if bytes.is_empty() {

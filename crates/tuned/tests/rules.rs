@@ -1,10 +1,10 @@
-//! Rules files: what is read, what is said about wrong ones, and that what is written is read back.
-#![allow(clippy::unwrap_used)] // a failure is the test's
+//! Rules files: parsing, errors and warnings, and that written rules parse to the same rules.
+#![allow(clippy::unwrap_used)] // a panic fails the test
 
 use oxmpi_plan::Collective;
 use oxmpi_plan::table::{algorithms, by_name};
 use oxmpi_tuned::collectives::TUNABLE;
-use oxmpi_tuned::rules::{CommRules, Matching, MessageRule, Range};
+use oxmpi_tuned::rules::{CommRules, Matching, MessageRule, SizeRange};
 use oxmpi_tuned::write::{CannotWrite, Version};
 use oxmpi_tuned::{Distribution, Position, Rules};
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ const GUIDE: &str = "rule-file-version-2
 2621440000   0 0 0 0
 ";
 
-/// Its example in JSON, with the comma that should not be there.
+/// The guide's example in JSON, with its comma after the last member.
 const GUIDE_JSON: &str = r#"{
     "$schema": "tuned_schema.json",
     "rule_file_version" : 3,
@@ -64,10 +64,10 @@ const GUIDE_JSON: &str = r#"{
     }
 }"#;
 
-/// (algorithm, fan-out, segment, requests) of the rule that counts.
-type Found = Option<(&'static str, u32, u64, Option<u32>)>;
+/// (algorithm, fan-out, segment, requests) of the rule that applies.
+type FoundRule = Option<(&'static str, u32, u64, Option<u32>)>;
 
-fn find(rules: &Rules, collective: Collective, ranks: u32, bytes: u64) -> Found {
+fn find(rules: &Rules, collective: Collective, ranks: u32, bytes: u64) -> FoundRule {
     let (_, rule) = rules.find(collective, ranks, Distribution::SingleNode, bytes)?;
     let name = rule.algorithm?.algorithm().name;
     Some((name, rule.fan_out, rule.segment_bytes, rule.max_requests))
@@ -83,7 +83,7 @@ fn error(text: &str) -> String {
 }
 
 #[test]
-fn the_example_of_the_guide_is_read() {
+fn the_example_of_the_guide_parses() {
     let read = Rules::parse("guide.conf", GUIDE.as_bytes()).unwrap();
     assert_eq!(read.warnings, []);
     let alltoall = |ranks, bytes| find(&read.rules, Collective::Alltoall, ranks, bytes);
@@ -99,7 +99,7 @@ fn the_example_of_the_guide_is_read() {
 }
 
 #[test]
-fn version_1_is_numbers_with_anything_between() {
+fn version_1_allows_any_blanks_and_comments_between_numbers() {
     let lines = "2\n2 1 4 2\n0 3 0 0\n1024 4 2 512\n7 1 2 1 0 6 0 0\n";
     let spread = "\n# a file\n2 2#allreduce\n1\t4\r\n2 0 3 0 0 1024 4 2 512 7 1 2 1\n0\n6\n0\n0";
     for text in [lines, spread] {
@@ -114,7 +114,7 @@ fn version_1_is_numbers_with_anything_between() {
 }
 
 #[test]
-fn the_last_number_of_version_2_may_be_missing() {
+fn the_last_number_of_version_2_is_optional() {
     let read = Rules::parse("f", b"rule-file-version-2\n1 3 1 2 2\n0 1 0 0 # none\n9 2 0 0 5\n").unwrap();
     assert_eq!(read.warnings, []);
     assert_eq!(find(&read.rules, Collective::Alltoall, 2, 0), Some(("linear", 0, 0, None)));
@@ -122,7 +122,7 @@ fn the_last_number_of_version_2_may_be_missing() {
 }
 
 #[test]
-fn wrong_files_are_told_place_and_expectation() {
+fn errors_name_the_position_and_the_expected_value() {
     for (text, wanted) in [
         ("", "f:1:1: expected the number of collectives, found the end of the file"),
         ("one\n", "f:1:1: expected the number of collectives, a number from 0 on, found 'one'"),
@@ -159,7 +159,7 @@ fn wrong_files_are_told_place_and_expectation() {
 }
 
 #[test]
-fn strange_files_are_warned_about() {
+fn probable_mistakes_give_warnings() {
     assert_eq!(
         warnings("1\n2 2\n8 1\n4 3 0 0\n4 3\n0 3 0 0\n9 99 0 0\n9 4 0 0\n7\n"),
         [
@@ -192,7 +192,7 @@ fn warned_algorithm() -> String {
 }
 
 #[test]
-fn the_example_in_json_is_read_and_the_first_rule_that_fits_counts() {
+fn the_example_in_json_parses_and_the_first_matching_rule_applies() {
     let read = Rules::parse("guide.json", GUIDE_JSON.as_bytes()).unwrap();
     assert_eq!(read.warnings, []);
     let allreduce = |ranks, bytes| find(&read.rules, Collective::Allreduce, ranks, bytes);
@@ -203,7 +203,7 @@ fn the_example_in_json_is_read_and_the_first_rule_that_fits_counts() {
 }
 
 #[test]
-fn ranks_may_have_to_be_spread_in_a_certain_way() {
+fn rules_may_require_a_distribution_of_ranks() {
     let rule = |word, alg| {
         format!(
             r#"{{"comm_rank_distribution": "{word}", "rules": [{{"alg": {alg}, "faninout": 4, "seg_size": 9}}]}}"#
@@ -227,7 +227,7 @@ fn ranks_may_have_to_be_spread_in_a_certain_way() {
 }
 
 #[test]
-fn wrong_json_is_told_place_and_expectation() {
+fn json_errors_name_the_position_and_the_expected_value() {
     let whole = |collectives: &str| {
         format!("{{\"rule_file_version\": 3, \"module\": \"tuned\",\n\"collectives\": {collectives}}}")
     };
@@ -277,18 +277,18 @@ fn wrong_json_is_told_place_and_expectation() {
 }
 
 #[test]
-fn version_1_cannot_say_requests() {
+fn version_1_has_no_max_requests() {
     let rules = Rules::parse("f", GUIDE.as_bytes()).unwrap().rules;
     assert_eq!(rules.to_classic(Version::One), Err(CannotWrite::MaxRequests { collective: "alltoall" }));
     assert!(rules.to_classic(Version::Two).unwrap().contains("\n512000 2 0 0 64  # pairwise\n"));
     assert!(by_name(Collective::Alltoall, "pairwise").is_some());
 }
 
-fn range(matching: Matching) -> BoxedStrategy<Range> {
+fn range(matching: Matching) -> BoxedStrategy<SizeRange> {
     let size = || prop_oneof![0..40_u64, Just(u64::MAX), any::<u64>()];
     match matching {
-        Matching::NearestLower => size().prop_map(Range::from).boxed(),
-        Matching::First => (size(), size()).prop_map(|(min, max)| Range { min, max }).boxed(),
+        Matching::NearestLower => size().prop_map(SizeRange::from).boxed(),
+        Matching::First => (size(), size()).prop_map(|(min, max)| SizeRange { min, max }).boxed(),
     }
 }
 
@@ -325,7 +325,7 @@ fn some_rules(matching: Matching, with_requests: bool) -> impl Strategy<Value = 
     })
 }
 
-/// Both find the same rules for all sizes.
+/// Checks that both find the same rules for all sizes.
 fn check_alike(one: &Rules, other: &Rules) {
     let sizes = |collective: usize| {
         let comms = &one.collectives[collective];
@@ -364,7 +364,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_written_in_version_1_is_read_back(rules in some_rules(Matching::NearestLower, false)) {
+    fn rules_written_in_version_1_parse_the_same(rules in some_rules(Matching::NearestLower, false)) {
         let text = rules.to_classic(Version::One).unwrap();
         let back = read_back(&text);
         check_alike(&rules, &back);
@@ -372,7 +372,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_in_version_2_is_read_back(
+    fn rules_written_in_version_2_parse_the_same(
         rules in prop_oneof![some_rules(Matching::NearestLower, true), some_rules(Matching::First, true)]
     ) {
         let text = rules.to_classic(Version::Two).unwrap();
@@ -382,7 +382,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_in_json_is_read_back(
+    fn rules_written_in_json_parse_the_same(
         rules in prop_oneof![some_rules(Matching::NearestLower, true), some_rules(Matching::First, true)]
     ) {
         let text = rules.to_json();

@@ -1,5 +1,6 @@
-//! The interface of UCC as far as it is used here: structures and functions as the header `ucc/api/ucc.h` of UCC 1.x describes them. What
-//! later versions have appended is behind what is declared here, and announced by bits of a mask that are never set.
+//! The interface of UCC as far as OxMPI uses it: structures and functions of the header
+//! `ucc/api/ucc.h` of UCC 1.x. Fields that later versions append are announced by bits of a mask,
+//! which are never set here.
 
 use libc::{c_char, c_int, c_uint, c_void, size_t};
 
@@ -141,8 +142,8 @@ pub(crate) struct CollReq {
     pub status: Status,
 }
 
-/// The functions that are used.
-pub(crate) struct Symbols {
+/// The functions of the library.
+pub(crate) struct UccSymbols {
     pub get_version: unsafe extern "C" fn(*mut c_uint, *mut c_uint, *mut c_uint),
     pub status_string: unsafe extern "C" fn(Status) -> *const c_char,
     pub lib_config_read: unsafe extern "C" fn(*const c_char, *const c_char, *mut *mut c_void) -> Status,
@@ -171,9 +172,9 @@ mod tests {
     use super::*;
     use std::mem::{offset_of, size_of};
 
-    /// As a C compiler lays the structures of ucc.h (1.9) out on 64-bit Linux.
+    /// The layout of a C compiler for ucc.h (1.9) on 64-bit Linux.
     #[test]
-    fn structures_lie_as_the_header_has_them() {
+    fn structures_have_the_layout_of_the_header() {
         assert_eq!(size_of::<LibParams>(), 40);
         assert_eq!((offset_of!(LibParams, coll_types), offset_of!(LibParams, sync_type)), (16, 32));
         assert_eq!(size_of::<OobColl>(), 40);

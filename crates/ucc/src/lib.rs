@@ -1,27 +1,31 @@
-//! UCC (Unified Collective Communication), opened when a program runs, and its collectives behind safe functions.
+//! UCC (Unified Collective Communication), loaded at run time, and its collectives behind safe
+//! functions.
 //!
-//! Nothing of UCC is needed to build OxMPI, nor to run it where no collective goes over it. A [`Library`] is opened by name; a
-//! [`Context`] holds what a process needs once; a [`Team`] of processes is made by a [`TeamCreation`], step by step without waiting; and
-//! a [`Request`] is one collective of a team: initialised, posted, and tested until it is over.
+//! OxMPI is built without UCC, and needs it only at run time for collectives of the component ucc.
+//! A [`UccLibrary`] is opened by name; a [`UccContext`] has a process's resources; a [`UccTeam`] of
+//! processes is made by a [`UccTeamCreation`], step by step without waiting; and a [`UccRequest`]
+//! is one collective of a team: initialised, posted, and tested until it is complete.
 //!
-//! Making a team takes exchanges among its processes before UCC can communicate by itself. These are the caller's: an [`OutOfBand`] starts
-//! an allgather of bytes, and is polled for its result. It must not wait.
+//! The creation of a team needs exchanges among its processes before UCC can communicate by itself.
+//! The caller implements these as an [`OutOfBand`], which starts an allgather of bytes and is
+//! polled for the result. It must not wait.
 //!
-//! Memory belongs to a request from the first moment to the last: a [`Request`] holds the buffers ([`UserBuf`]). One that is dropped
-//! while UCC still works on it leaves them, and what describes them, to UCC for good, as UCC cannot take a collective back.
+//! A [`UccRequest`] holds its buffers ([`UserBuf`]) until it is complete. UCC cannot cancel a
+//! collective: dropping an incomplete request leaks its buffers and their description.
 //!
-//! A context, its teams and their requests are used by one thread at a time: the caller's lock sees to it (all of them are `Send` and
-//! none is `Sync`).
+//! One thread at a time uses a context, its teams and their requests, which the caller's lock
+//! ensures (the types are `Send` and not `Sync`).
 //!
-//! `declarations` has what the public header of UCC 1.x says; it is the only unsafe foreign interface here.
+//! `declarations` has the public header of UCC 1.x; it is the only unsafe foreign interface of this
+//! crate.
 
 mod declarations;
 mod library;
 mod request;
 mod team;
 
-pub use library::{Context, Library, LibraryError};
+pub use library::{UccContext, UccError, UccLibrary};
 #[cfg(doc)]
 use oxmpi_mem::buffer::UserBuf;
-pub use request::{Arguments, Datatype, Kind, Operation, Request, Side, State};
-pub use team::{Creation, OutOfBand, Team, TeamCreation};
+pub use request::{UccArguments, UccCollective, UccDatatype, UccOperand, UccOperation, UccRequest, UccState};
+pub use team::{OutOfBand, UccCreation, UccTeam, UccTeamCreation};

@@ -1,8 +1,8 @@
-//! The library, and what a process has of it once.
+//! The library, and the context of a process.
 
 use crate::declarations::{
-    ContextParams, LibParams, OobColl, Status, Symbols, UCC_LIB_ATTR_FIELD_COLL_TYPES,
-    UCC_LIB_PARAM_FIELD_THREAD_MODE, UCC_THREAD_MULTIPLE, UCC_THREAD_SINGLE,
+    ContextParams, LibParams, OobColl, Status, UCC_LIB_ATTR_FIELD_COLL_TYPES,
+    UCC_LIB_PARAM_FIELD_THREAD_MODE, UCC_THREAD_MULTIPLE, UCC_THREAD_SINGLE, UccSymbols,
 };
 use libc::c_void;
 use oxmpi_sys::foreign::{ForeignLibrary, keep_signals, text};
@@ -12,86 +12,74 @@ use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 /// UCC, loaded into this program. It stays loaded: its components start threads of their own.
-pub struct Library {
-    pub(crate) symbols: Symbols,
+pub struct UccLibrary {
+    pub(crate) symbols: UccSymbols,
     name: String,
 }
 
-impl fmt::Display for Library {
+impl fmt::Display for UccLibrary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (major, minor, release) = self.version();
         write!(f, "UCC {major}.{minor}.{release} ({})", self.name)
     }
 }
 
-impl fmt::Debug for Library {
+impl fmt::Debug for UccLibrary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Library({self})")
+        write!(f, "UccLibrary({self})")
     }
 }
 
 /// Why UCC cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LibraryError {
-    /// It is not there.
+pub enum UccError {
+    /// The library cannot be loaded.
     #[error(
-        "UCC cannot be loaded as '{library}' ({why}): install it (Debian: libucc-dev, which has the names by which it finds its modules), or name its file by the parameter coll_ucc_library"
+        "UCC cannot be loaded as '{library}' ({why}): install it (Debian: libucc-dev, which has the file names of its modules), or name its file by the parameter coll_ucc_library"
     )]
     Missing {
         /// The name that was tried.
         library: String,
-        /// What the loader said.
+        /// The message of the loader.
         why: String,
     },
-    /// Its modules are not there.
+    /// The library finds no modules.
     #[error(
-        "UCC ('{library}') finds none of its modules: install the package that has their names (Debian: libucc-dev, beside libucc1)"
+        "UCC ('{library}') finds none of its modules: install the package with their file names (Debian: libucc-dev, beside libucc1)"
     )]
-    Modules {
-        /// The file.
-        library: String,
-    },
-    /// It is something else.
+    Modules { library: String },
+    /// The library is not UCC 1.
     #[error("'{library}' has no function {symbol}: it is no UCC of version 1")]
     Symbol {
-        /// The file.
         library: String,
-        /// What it lacks.
+        /// The missing function.
         symbol: &'static str,
     },
-    /// It has another interface.
+    /// The library has another major version.
     #[error("'{library}' is UCC {major}.{minor}: a version 1 is needed")]
-    Version {
-        /// The file.
-        library: String,
-        /// Its version.
-        major: u32,
-        /// Its version.
-        minor: u32,
-    },
-    /// It has refused a call.
-    #[error("UCC's {call} says: {why}")]
+    Version { library: String, major: u32, minor: u32 },
+    /// A call failed.
+    #[error("UCC's {call} fails: {why}")]
     Call {
-        /// The call.
         call: &'static str,
-        /// What it said.
+        /// The library's text for the status.
         why: String,
     },
 }
 
-/// UCC_ERR_NOT_FOUND.
+/// `UCC_ERR_NOT_FOUND`.
 const NOT_FOUND: Status = -7;
 
-impl Library {
-    /// Loads the library `name`: a file name as the loader takes it.
+impl UccLibrary {
+    /// Loads the library `name`: a file name for the dynamic loader.
     ///
     /// # Errors
-    /// See [`LibraryError`].
-    pub fn open(name: &str) -> Result<Arc<Library>, LibraryError> {
-        let missing = |why: String| LibraryError::Missing { library: name.to_string(), why };
+    /// The library cannot be loaded, or is not UCC 1.
+    pub fn open(name: &str) -> Result<Arc<UccLibrary>, UccError> {
+        let missing = |why: String| UccError::Missing { library: name.to_string(), why };
         let opened = ForeignLibrary::open(name).map_err(missing)?;
         let symbol = |symbol: &'static CStr| {
-            let missing = || LibraryError::Symbol {
+            let missing = || UccError::Symbol {
                 library: name.to_string(),
                 symbol: symbol.to_str().unwrap_or_default(),
             };
@@ -100,11 +88,12 @@ impl Library {
         macro_rules! function {
             ($name:literal) => {{
                 let found: *mut c_void = symbol($name)?;
-                // SAFETY: the field that this initialises has the type of UCC's function of this name.
+                // SAFETY: the field that this initialises has the type of UCC's function of this
+                // name.
                 unsafe { std::mem::transmute_copy::<*mut c_void, _>(&found) }
             }};
         }
-        let symbols = Symbols {
+        let symbols = UccSymbols {
             get_version: function!(c"ucc_get_version"),
             status_string: function!(c"ucc_status_string"),
             lib_config_read: function!(c"ucc_lib_config_read"),
@@ -124,83 +113,85 @@ impl Library {
             collective_post: function!(c"ucc_collective_post"),
             collective_finalize: function!(c"ucc_collective_finalize"),
         };
-        let library = Library { symbols, name: name.to_string() };
+        let library = UccLibrary { symbols, name: name.to_string() };
         match library.version() {
             (1, ..) => Ok(Arc::new(library)),
-            (major, minor, _) => Err(LibraryError::Version { library: name.to_string(), major, minor }),
+            (major, minor, _) => Err(UccError::Version { library: name.to_string(), major, minor }),
         }
     }
 
-    /// Its version: major, minor, release.
+    /// Major, minor, release.
     pub fn version(&self) -> (u32, u32, u32) {
         let (mut major, mut minor, mut release) = (0, 0, 0);
-        // SAFETY: it writes three numbers.
+        // SAFETY: the function writes three numbers.
         unsafe { (self.symbols.get_version)(&mut major, &mut minor, &mut release) };
         (major, minor, release)
     }
 
-    /// Whether it finds its modules, without which it can do nothing.
+    /// Checks that UCC finds its modules, without which it has no collectives.
     ///
     /// # Errors
-    /// What it lacks.
-    pub fn find_modules(&self) -> Result<(), LibraryError> {
+    /// [`UccError::Modules`], or the error of the call.
+    pub fn find_modules(&self) -> Result<(), UccError> {
         let config = self.read_config()?;
-        // SAFETY: it was made above, and is released once.
+        // SAFETY: the configuration was read above, and is released once.
         unsafe { (self.symbols.lib_config_release)(config) };
         Ok(())
     }
 
     /// UCC's settings, for the caller to release.
-    fn read_config(&self) -> Result<*mut c_void, LibraryError> {
+    fn read_config(&self) -> Result<*mut c_void, UccError> {
         let mut config = null_mut();
-        // SAFETY: neither prefix nor file is given; the place is one for a pointer.
+        // SAFETY: prefix and file are null, which UCC allows; `config` is writable.
         let status = keep_signals(|| unsafe { (self.symbols.lib_config_read)(null(), null(), &mut config) });
         if status == NOT_FOUND {
-            return Err(LibraryError::Modules { library: self.name.clone() });
+            return Err(UccError::Modules { library: self.name.clone() });
         }
         self.check("ucc_lib_config_read", status).map(|()| config)
     }
 
-    /// What a call has answered, as a result. Numbers above 0 say that something goes on, and are no errors.
-    pub(crate) fn check(&self, call: &'static str, status: Status) -> Result<(), LibraryError> {
+    /// The status of a call as a result. Positive numbers stand for operations in progress, and are
+    /// no errors.
+    pub(crate) fn check(&self, call: &'static str, status: Status) -> Result<(), UccError> {
         if status >= 0 {
             return Ok(());
         }
-        // SAFETY: it gives a constant string.
+        // SAFETY: the function returns a constant string.
         let why = unsafe { text((self.symbols.status_string)(status)) };
-        Err(LibraryError::Call { call, why: format!("{why} ({status})") })
+        Err(UccError::Call { call, why: format!("{why} ({status})") })
     }
 }
 
-/// What a process has of UCC once: its own resources, by which it is a member of any number of teams. It lasts as long as the process, as
-/// others may still speak to it when this one has no use for it.
-pub struct Context {
-    pub(crate) library: Arc<Library>,
+/// UCC's resources of a process, by which it is a member of any number of teams. The context exists
+/// as long as the process, as other processes may still send to it after its last use here.
+pub struct UccContext {
+    pub(crate) library: Arc<UccLibrary>,
     pub(crate) handle: *mut c_void,
     coll_types: u64,
 }
 
 // SAFETY: UCC binds a context to no thread, and only one thread at a time has this value.
-unsafe impl Send for Context {}
+unsafe impl Send for UccContext {}
 
-impl fmt::Debug for Context {
+impl fmt::Debug for UccContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Context({})", self.library)
+        write!(f, "UccContext({})", self.library)
     }
 }
 
-impl Context {
-    /// Makes the context of this process, without a word to any other. `cls` names the collective layers that UCC may use, with commas between
-    /// them; empty: as UCC is configured.
+impl UccContext {
+    /// Makes the context of this process, without communication. `cls`: the collective layers that
+    /// UCC may use, separated by commas; empty: UCC's configuration.
     ///
     /// # Errors
+    /// UCC's error.
     /// What UCC says.
-    pub fn new(library: &Arc<Library>, is_threaded: bool, cls: &str) -> Result<Context, LibraryError> {
+    pub fn new(library: &Arc<UccLibrary>, is_threaded: bool, cls: &str) -> Result<UccContext, UccError> {
         // UCC opens its components and UCX only here.
-        keep_signals(|| Context::start(library, is_threaded, cls))
+        keep_signals(|| UccContext::start(library, is_threaded, cls))
     }
 
-    fn start(library: &Arc<Library>, is_threaded: bool, cls: &str) -> Result<Context, LibraryError> {
+    fn start(library: &Arc<UccLibrary>, is_threaded: bool, cls: &str) -> Result<UccContext, UccError> {
         let symbols = &library.symbols;
         let config = library.read_config()?;
         let params = LibParams {
@@ -212,7 +203,7 @@ impl Context {
         };
         let mut lib = null_mut();
         let layers = CString::new(cls).unwrap_or_default();
-        // SAFETY: the configuration was made above and is released once; strings end with a zero.
+        // SAFETY: the configuration was read above and is released once; strings end with a zero.
         unsafe {
             let named = match cls.is_empty() {
                 true => Ok(()),
@@ -222,22 +213,23 @@ impl Context {
                 }
             };
             let made = named.and_then(|()| {
-                // Structures announce what they have by masks, so the oldest version of the interface will do.
+                // The fields of structures are announced by masks, so the oldest version of the
+                // interface is enough.
                 let status = (symbols.init_version)(1, 0, &params, config, &mut lib);
                 library.check("ucc_init", status)
             });
             (symbols.lib_config_release)(config);
             made?;
         }
-        let made = Context::of_lib(library, lib);
+        let made = UccContext::of_lib(library, lib);
         if made.is_err() {
-            // SAFETY: it was made above, and nothing uses it.
+            // SAFETY: the library handle was made above, and is not used any more.
             unsafe { (symbols.finalize)(lib) };
         }
         made
     }
 
-    fn of_lib(library: &Arc<Library>, lib: *mut c_void) -> Result<Context, LibraryError> {
+    fn of_lib(library: &Arc<UccLibrary>, lib: *mut c_void) -> Result<UccContext, UccError> {
         let symbols = &library.symbols;
         let mut attr = LibParams {
             mask: UCC_LIB_ATTR_FIELD_COLL_TYPES,
@@ -246,13 +238,13 @@ impl Context {
             reduction_types: 0,
             sync_type: 0,
         };
-        // SAFETY: the library lives; it writes the fields of the mask.
+        // SAFETY: the library handle lives; the call writes the fields of the mask.
         library.check("ucc_lib_get_attr", unsafe { (symbols.lib_get_attr)(lib, &mut attr) })?;
         let mut config = null_mut();
-        // SAFETY: the library lives; no file is given.
+        // SAFETY: the library handle lives; no file is given.
         let status = unsafe { (symbols.context_config_read)(lib, null(), &mut config) };
         library.check("ucc_context_config_read", status)?;
-        // Without an exchange of all processes here each team makes its own, so this call concerns this process alone.
+        // Without an exchange here, the call is local, and each team makes its own exchange.
         let oob = OobColl {
             allgather: None,
             req_test: None,
@@ -263,29 +255,30 @@ impl Context {
         };
         let params = ContextParams { mask: 0, kind: 0, sync_type: 0, oob, ctx_id: 0, mem_params: [0; 2] };
         let mut handle = null_mut();
-        // SAFETY: all of them live until the call returns; the configuration is released once.
+        // SAFETY: the arguments live until the call returns; the configuration is released once.
         let status = unsafe {
             let status = (symbols.context_create)(lib, &params, config, &mut handle);
             (symbols.context_config_release)(config);
             status
         };
         library.check("ucc_context_create", status)?;
-        Ok(Context { library: library.clone(), handle, coll_types: attr.coll_types })
+        Ok(UccContext { library: library.clone(), handle, coll_types: attr.coll_types })
     }
 
-    /// Lets everything under way in it go on, without waiting.
+    /// Advances all requests and teams without waiting.
     pub fn progress(&self) {
-        // SAFETY: it lives as long as the process. Errors are those of a request, which says so itself.
+        // SAFETY: the context lives as long as the process. Errors are read from the request that
+        // has failed.
         unsafe { (self.library.symbols.context_progress)(self.handle) };
     }
 
-    /// Whether UCC has collectives of this kind at all, with the layers that it uses.
-    pub fn has(&self, kind: crate::Kind) -> bool {
+    /// Whether UCC has this collective in the layers that it uses.
+    pub fn has(&self, kind: crate::UccCollective) -> bool {
         self.coll_types & u64::from(kind.bit()) != 0
     }
 
-    /// The library that it is of.
-    pub fn library(&self) -> &Arc<Library> {
+    /// The library of the context.
+    pub fn library(&self) -> &Arc<UccLibrary> {
         &self.library
     }
 }

@@ -5,8 +5,8 @@ use crate::declarations::{
     UCC_COLL_ARGS_FLAG_COUNT_64BIT, UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT, UCC_COLL_ARGS_FLAG_IN_PLACE,
     UCC_INPROGRESS, UCC_MEMORY_TYPE_HOST, UCC_OK, UCC_OPERATION_INITIALIZED,
 };
-use crate::library::{Library, LibraryError};
-use crate::team::Team;
+use crate::library::{UccError, UccLibrary};
+use crate::team::UccTeam;
 use libc::{c_int, c_uint};
 use oxmpi_mem::buffer::UserBuf;
 use std::fmt;
@@ -14,9 +14,9 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The collectives of UCC that MPI has, too (`ucc_coll_type_t`).
+/// The collectives that UCC and MPI have (`ucc_coll_type_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum UccCollective {
     Allgather = 0,
     Allgatherv = 1,
     Allreduce = 2,
@@ -33,7 +33,7 @@ pub enum Kind {
     Scatterv = 15,
 }
 
-impl Kind {
+impl UccCollective {
     pub(crate) fn bit(self) -> c_uint {
         1 << self as u32
     }
@@ -41,7 +41,7 @@ impl Kind {
 
 /// Operations of reductions (`ucc_reduction_op_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Operation {
+pub enum UccOperation {
     Sum = 0,
     Prod = 1,
     Max = 2,
@@ -56,7 +56,7 @@ pub enum Operation {
 
 /// Predefined datatypes (`ucc_datatype_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Datatype {
+pub enum UccDatatype {
     Int8 = 0,
     Int16 = 1,
     Int32 = 2,
@@ -73,102 +73,98 @@ pub enum Datatype {
     Float128Complex = 17,
 }
 
-impl Datatype {
+impl UccDatatype {
     /// Bytes of an element.
     pub fn size(self) -> usize {
         match self {
-            Datatype::Int8 | Datatype::Uint8 => 1,
-            Datatype::Int16 | Datatype::Uint16 => 2,
-            Datatype::Int32 | Datatype::Uint32 | Datatype::Float32 => 4,
-            Datatype::Int64 | Datatype::Uint64 | Datatype::Float64 | Datatype::Float32Complex => 8,
-            Datatype::Float128 | Datatype::Float64Complex => 16,
-            Datatype::Float128Complex => 32,
+            UccDatatype::Int8 | UccDatatype::Uint8 => 1,
+            UccDatatype::Int16 | UccDatatype::Uint16 => 2,
+            UccDatatype::Int32 | UccDatatype::Uint32 | UccDatatype::Float32 => 4,
+            UccDatatype::Int64 | UccDatatype::Uint64 | UccDatatype::Float64 | UccDatatype::Float32Complex => {
+                8
+            }
+            UccDatatype::Float128 | UccDatatype::Float64Complex => 16,
+            UccDatatype::Float128Complex => 32,
         }
     }
 
-    /// As `UCC_PREDEFINED_DT` has it: the number is behind three bits that say that it is predefined.
+    /// `UCC_PREDEFINED_DT`: the number is above three bits that mark it as predefined.
     fn code(self) -> u64 {
         (self as u64) << 3
     }
 }
 
-/// What one side of a collective is.
+/// The source or the target of a collective.
 #[derive(Clone, Debug)]
-pub enum Side {
-    /// There is none at this rank.
+pub enum UccOperand {
+    /// This rank has none.
     Nothing,
-    /// One buffer, of as many elements as it has room for.
+    /// One buffer of equal elements.
     Whole(UserBuf),
-    /// A block for each rank, anywhere.
+    /// A block for each rank, anywhere in memory.
     Blocks(Vec<UserBuf>),
-    /// One buffer, and how many elements each rank has of the whole.
+    /// One buffer, and the number of elements of each rank in it.
     Counted(UserBuf, Vec<u64>),
 }
 
-/// The arguments of a collective. All buffers lie in one piece each.
+/// The arguments of a collective. Each buffer is contiguous.
 #[derive(Clone, Debug)]
-pub struct Arguments {
-    /// Which it is.
-    pub kind: Kind,
-    /// What this rank gives; of a broadcast the only buffer.
-    pub source: Side,
-    /// What it gets.
-    pub target: Side,
-    /// The elements.
-    pub datatype: Datatype,
-    /// What a reduction does.
-    pub operation: Operation,
-    /// The root, if there is one.
+pub struct UccArguments {
+    pub kind: UccCollective,
+    /// This rank's contribution; for a broadcast the only buffer.
+    pub source: UccOperand,
+    /// The buffer of the result.
+    pub target: UccOperand,
+    pub datatype: UccDatatype,
+    pub operation: UccOperation,
+    /// Ignored by collectives without a root.
     pub root: u32,
-    /// What this rank gives is in the target already.
+    /// This rank's contribution is already in the target.
     pub in_place: bool,
 }
 
-/// How a request stands.
+/// The state of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It goes on.
+pub enum UccState {
     Going,
-    /// It is over.
     Done,
-    /// It has failed.
-    Failed(LibraryError),
+    Failed(UccError),
 }
 
-/// What UCC may read until a request is over. It is not moved.
-struct Kept {
+/// The memory that UCC may read until a request is complete. It is not moved.
+struct RequestMemory {
     args: CollArgs,
-    _sides: [Side; 2],
+    _sides: [UccOperand; 2],
     _counts: [Vec<u64>; 4],
 }
 
 /// A collective of a team.
-pub struct Request {
-    library: Arc<Library>,
+pub struct UccRequest {
+    library: Arc<UccLibrary>,
     handle: *mut CollReq,
-    kept: *mut Kept,
-    /// UCC was called to start it.
+    memory: *mut RequestMemory,
+    /// Whether the request was posted.
     is_posted: bool,
-    /// The requests of its team that UCC has, of which this is one.
+    /// The number of live requests of the team, this one included.
     live: Arc<AtomicUsize>,
 }
 
 // SAFETY: UCC binds a request to no thread, and only one thread at a time has this value.
-unsafe impl Send for Request {}
+unsafe impl Send for UccRequest {}
 
-impl fmt::Debug for Request {
+impl fmt::Debug for UccRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request").field("is_posted", &self.is_posted).finish_non_exhaustive()
+        f.debug_struct("UccRequest").field("is_posted", &self.is_posted).finish_non_exhaustive()
     }
 }
 
-/// A buffer in several pieces is refused.
-fn in_pieces() -> LibraryError {
-    LibraryError::Call { call: "ucc_collective_init", why: "a buffer does not lie in one piece".to_string() }
+/// The error for a buffer that is not contiguous.
+fn in_pieces() -> UccError {
+    UccError::Call { call: "ucc_collective_init", why: "a buffer does not lie in one piece".to_string() }
 }
 
-/// The address of a buffer in one piece.
-fn address(buffer: &UserBuf, is_written: bool) -> Result<*mut u8, LibraryError> {
+/// The address of a contiguous buffer.
+fn address(buffer: &UserBuf, is_written: bool) -> Result<*mut u8, UccError> {
     if is_written {
         buffer.as_contiguous_mut().map(|mut bytes| bytes.as_mut_ptr()).ok_or_else(in_pieces)
     } else {
@@ -178,11 +174,11 @@ fn address(buffer: &UserBuf, is_written: bool) -> Result<*mut u8, LibraryError> 
 
 /// A side as UCC reads it; counts and displacements go into `counts`.
 fn describe(
-    side: &Side,
+    side: &UccOperand,
     is_written: bool,
-    datatype: Datatype,
+    datatype: UccDatatype,
     counts: &mut [Vec<u64>],
-) -> Result<AnyInfo, LibraryError> {
+) -> Result<AnyInfo, UccError> {
     let [lengths, places] = counts else { return Err(in_pieces()) };
     let whole = |buffer: *mut u8, count: u64| AnyInfo {
         info: BufferInfo {
@@ -194,9 +190,9 @@ fn describe(
     };
     let elements = |buffer: &UserBuf| (buffer.packed_len() / datatype.size()) as u64;
     let base = match side {
-        Side::Nothing => return Ok(whole(null_mut(), 0)),
-        Side::Whole(buffer) => return Ok(whole(address(buffer, is_written)?, elements(buffer))),
-        Side::Counted(buffer, each) => {
+        UccOperand::Nothing => return Ok(whole(null_mut(), 0)),
+        UccOperand::Whole(buffer) => return Ok(whole(address(buffer, is_written)?, elements(buffer))),
+        UccOperand::Counted(buffer, each) => {
             lengths.clone_from(each);
             let starts = each.iter().scan(0, |at, count| {
                 *at += count;
@@ -205,14 +201,15 @@ fn describe(
             *places = starts.collect();
             address(buffer, is_written)?
         }
-        Side::Blocks(blocks) => {
+        UccOperand::Blocks(blocks) => {
             *lengths = blocks.iter().map(elements).collect();
             let mut addresses = Vec::with_capacity(blocks.len());
             for block in blocks {
                 addresses.push(if block.is_empty() { null_mut() } else { address(block, is_written)? });
             }
             let base = addresses.iter().copied().filter(|start| !start.is_null()).min().unwrap_or(null_mut());
-            // Displacements count elements, so the blocks of anything longer than a byte would have to lie in steps of its size.
+            // Displacements count elements: blocks of elements longer than a byte would have to be
+            // a multiple of the element apart.
             let place = |start: &*mut u8| start.addr().saturating_sub(base.addr()) / datatype.size();
             *places = addresses.iter().map(|start| place(start) as u64).collect();
             base
@@ -228,17 +225,17 @@ fn describe(
     Ok(AnyInfo { info_v })
 }
 
-impl Request {
-    /// Describes a collective to UCC. All ranks of the team initialise their collectives in the same order; nothing moves before
-    /// [`Request::post`].
+impl UccRequest {
+    /// Initialises a collective. All ranks of the team initialise their collectives in the same
+    /// order; no data move before [`UccRequest::post`].
     ///
     /// # Errors
-    /// UCC does not support it; a buffer lies in several pieces.
-    pub fn new(team: &Team, arguments: Arguments) -> Result<Request, LibraryError> {
-        let Arguments { kind, source, target, datatype, operation, root, in_place } = arguments;
+    /// UCC does not support the collective; a buffer is not contiguous.
+    pub fn new(team: &UccTeam, arguments: UccArguments) -> Result<UccRequest, UccError> {
+        let UccArguments { kind, source, target, datatype, operation, root, in_place } = arguments;
         let mut counts = [const { Vec::new() }; 4];
         let (first, second) = counts.split_at_mut(2);
-        let src = describe(&source, kind == Kind::Bcast, datatype, first)?;
+        let src = describe(&source, kind == UccCollective::Bcast, datatype, first)?;
         let dst = describe(&target, true, datatype, second)?;
         let in_place = if in_place { UCC_COLL_ARGS_FLAG_IN_PLACE } else { 0 };
         let args = CollArgs {
@@ -258,44 +255,46 @@ impl Request {
             src_memh: null_mut(),
             dst_memh: null_mut(),
         };
-        let kept = Box::into_raw(Box::new(Kept { args, _sides: [source, target], _counts: counts }));
+        let memory =
+            Box::into_raw(Box::new(RequestMemory { args, _sides: [source, target], _counts: counts }));
         let library = team.library.clone();
         let mut handle = null_mut();
-        // SAFETY: the arguments and all that they name stay where they are until the request is over (`kept`), the team lives.
+        // SAFETY: the arguments and all their buffers stay in place until the request is complete
+        // (`memory`); the team lives.
         let status =
-            unsafe { (library.symbols.collective_init)(&raw mut (*kept).args, &mut handle, team.handle) };
+            unsafe { (library.symbols.collective_init)(&raw mut (*memory).args, &mut handle, team.handle) };
         match library.check("ucc_collective_init", status) {
             Ok(()) => {
                 team.live.fetch_add(1, Ordering::Relaxed);
-                Ok(Request { library, handle, kept, is_posted: false, live: team.live.clone() })
+                Ok(UccRequest { library, handle, memory, is_posted: false, live: team.live.clone() })
             }
             Err(error) => {
                 // SAFETY: UCC has no request that could use it.
-                drop(unsafe { Box::from_raw(kept) });
+                drop(unsafe { Box::from_raw(memory) });
                 Err(error)
             }
         }
     }
 
-    /// Starts it.
+    /// Posts the collective.
     ///
     /// # Errors
-    /// What UCC says. Parts of it may have been started all the same.
-    pub fn post(&mut self) -> Result<(), LibraryError> {
+    /// UCC's error. Parts of the collective may have been started.
+    pub fn post(&mut self) -> Result<(), UccError> {
         self.is_posted = true;
-        // SAFETY: it is initialised and not posted.
+        // SAFETY: the request is initialised and not posted.
         let status = unsafe { (self.library.symbols.collective_post)(self.handle) };
         self.library.check("ucc_collective_post", status)
     }
 
-    /// How it stands. [`Context::progress`](crate::Context::progress) carries it on.
-    pub fn state(&self) -> State {
+    /// The state, which [`UccContext::progress`](crate::UccContext::progress) advances.
+    pub fn state(&self) -> UccState {
         let status = self.status();
         match self.library.check("a collective", status) {
-            Err(error) => State::Failed(error),
-            Ok(()) if status == UCC_OK => State::Done,
-            Ok(()) if status == UCC_INPROGRESS || !self.is_posted => State::Going,
-            Ok(()) => State::Failed(LibraryError::Call {
+            Err(error) => UccState::Failed(error),
+            Ok(()) if status == UCC_OK => UccState::Done,
+            Ok(()) if status == UCC_INPROGRESS || !self.is_posted => UccState::Going,
+            Ok(()) => UccState::Failed(UccError::Call {
                 call: "a collective",
                 why: format!("it was posted, and its status is neither done nor in progress ({status})"),
             }),
@@ -303,22 +302,25 @@ impl Request {
     }
 
     fn status(&self) -> Status {
-        // SAFETY: the handle lives; its first field is the status, which UCC changes in `progress` alone.
+        // SAFETY: the handle lives; its first field is the status, which UCC changes only in
+        // `progress`.
         unsafe { (&raw const (*self.handle).status).read_volatile() }
     }
 }
 
-impl Drop for Request {
+impl Drop for UccRequest {
     fn drop(&mut self) {
-        if self.is_posted && self.state() != State::Done {
-            // UCC works on it, or has failed in the middle of it, and cannot take it back: all of it stays, and with it the team.
+        if self.is_posted && self.state() != UccState::Done {
+            // UCC works on the request, or has failed in the middle of it, and cannot cancel it:
+            // the request and its team leak.
             return;
         }
-        // SAFETY: it is over or was never started, and the handle is not used behind this.
+        // SAFETY: the request is complete or was never started, and the handle is not used any
+        // more.
         let status = unsafe { (self.library.symbols.collective_finalize)(self.handle) };
         if (0..=UCC_OPERATION_INITIALIZED).contains(&status) {
-            // SAFETY: UCC has given up the request, and with it what describes it.
-            drop(unsafe { Box::from_raw(self.kept) });
+            // SAFETY: UCC has released the request, and with it the arguments.
+            drop(unsafe { Box::from_raw(self.memory) });
             self.live.fetch_sub(1, Ordering::Relaxed);
         }
     }

@@ -5,7 +5,7 @@ use crate::declarations::{
     UCC_TEAM_PARAM_FIELD_EP, UCC_TEAM_PARAM_FIELD_EP_RANGE, UCC_TEAM_PARAM_FIELD_ID,
     UCC_TEAM_PARAM_FIELD_OOB,
 };
-use crate::library::{Context, Library, LibraryError};
+use crate::library::{UccContext, UccError, UccLibrary};
 use libc::{c_void, size_t};
 use std::fmt;
 use std::ptr::null_mut;
@@ -13,32 +13,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
-/// An allgather of bytes among the processes of a team that is being made. UCC has one of them under way at a time.
+/// An allgather of bytes among the processes of a team in creation. UCC has one in progress at a
+/// time.
 pub trait OutOfBand: Send + Sync {
-    /// Starts one, to which this process contributes `mine`; all processes contribute as many bytes. It must not wait.
+    /// Starts an allgather of `mine`, which has the same length on all processes. It must not wait.
     fn start(&self, mine: Vec<u8>);
 
-    /// The contributions of all, in the order of their ranks, when they are there; `None` for an exchange that has failed.
+    /// The contributions of all processes in rank order, once complete; `None` if the exchange
+    /// failed.
     fn poll(&self) -> Poll<Option<Vec<u8>>>;
 }
 
-/// What the callbacks of a team find behind their pointer.
+/// The argument of the callbacks of a team.
 struct Bridge {
     oob: Arc<dyn OutOfBand>,
-    /// The processes of the team.
+    /// The number of processes of the team.
     size: usize,
 }
 
-/// An exchange under way.
-struct Exchange {
+/// An exchange in progress.
+struct OobExchange {
     bridge: *const Bridge,
     into: *mut u8,
     len: usize,
 }
 
 /// # Safety
-/// UCC calls it with `mine` readable for `len` bytes, `all` writable for that times the size of the team until the request is freed, and
-/// the bridge of the team.
+/// `mine` is readable for `len` bytes, `all` is writable for `len` bytes of each process until the
+/// request is freed, and `bridge` is that of the team.
 unsafe extern "C" fn allgather(
     mine: *mut c_void,
     all: *mut c_void,
@@ -47,20 +49,20 @@ unsafe extern "C" fn allgather(
     request: *mut *mut c_void,
 ) -> Status {
     let bridge = bridge.cast::<Bridge>().cast_const();
-    // SAFETY: as the caller says; the bridge lives as long as the team.
+    // SAFETY: the caller's promise; the bridge lives as long as the team.
     let (bytes, team) = unsafe { (std::slice::from_raw_parts(mine.cast::<u8>(), len), &*bridge) };
     team.oob.start(bytes.to_vec());
-    let exchange = Box::new(Exchange { bridge, into: all.cast(), len });
-    // SAFETY: the place is one for a pointer.
+    let exchange = Box::new(OobExchange { bridge, into: all.cast(), len });
+    // SAFETY: the caller's promise: `request` is writable.
     unsafe { *request = Box::into_raw(exchange).cast() };
     UCC_OK
 }
 
 /// # Safety
-/// UCC calls it with a request of [`allgather`] that is not freed.
+/// `request` is a request of [`allgather`] that is not freed.
 unsafe extern "C" fn test(request: *mut c_void) -> Status {
-    // SAFETY: as the caller says.
-    let exchange = unsafe { &mut *request.cast::<Exchange>() };
+    // SAFETY: the caller's promise.
+    let exchange = unsafe { &mut *request.cast::<OobExchange>() };
     if exchange.into.is_null() {
         return UCC_OK;
     }
@@ -69,7 +71,8 @@ unsafe extern "C" fn test(request: *mut c_void) -> Status {
     match bridge.oob.poll() {
         Poll::Pending => UCC_INPROGRESS,
         Poll::Ready(Some(all)) if Some(all.len()) == exchange.len.checked_mul(bridge.size) => {
-            // SAFETY: UCC gave room for the contributions of all, and this is as much.
+            // SAFETY: the buffer has room for the contributions of all processes, which is the
+            // length that was checked.
             unsafe { std::ptr::copy_nonoverlapping(all.as_ptr(), exchange.into, all.len()) };
             exchange.into = null_mut();
             UCC_OK
@@ -79,63 +82,65 @@ unsafe extern "C" fn test(request: *mut c_void) -> Status {
 }
 
 /// # Safety
-/// UCC calls it once with a request of [`allgather`].
+/// `request` is a request of [`allgather`], which is freed once.
 unsafe extern "C" fn free(request: *mut c_void) -> Status {
-    // SAFETY: as the caller says.
-    drop(unsafe { Box::from_raw(request.cast::<Exchange>()) });
+    // SAFETY: the caller's promise.
+    drop(unsafe { Box::from_raw(request.cast::<OobExchange>()) });
     UCC_OK
 }
 
-/// How the making of a team stands.
+/// The progress of the creation of a team.
 #[derive(Debug)]
-pub enum Creation {
-    /// It goes on; [`Context::progress`] and the exchanges of the [`OutOfBand`] carry it.
-    Going(TeamCreation),
-    /// It is over.
-    Made(Team),
+pub enum UccCreation {
+    /// In progress: [`UccContext::progress`] and the exchanges of the [`OutOfBand`] advance it.
+    Going(UccTeamCreation),
+    /// Complete.
+    Made(UccTeam),
 }
 
-/// A team that is being made.
+/// A team in creation.
 #[derive(Debug)]
-pub struct TeamCreation(Team);
+pub struct UccTeamCreation(UccTeam);
 
-/// Processes that take part in collectives together. When it is dropped UCC gives it back, which takes no other process. A team that
-/// is not made yet, or of which UCC still has a [`Request`](crate::Request), is left to UCC for good.
-pub struct Team {
-    pub(crate) library: Arc<Library>,
+/// Processes that take part in collectives together. Dropping it destroys the team, which needs no
+/// other process. A team in creation, and a team with live [`UccRequest`](crate::UccRequest)s,
+/// leaks.
+pub struct UccTeam {
+    pub(crate) library: Arc<UccLibrary>,
     pub(crate) handle: *mut c_void,
     pub(crate) size: u32,
-    /// It lives as long as the team; UCC has a pointer to it.
+    /// UCC has a pointer to it; it lives as long as the team.
     bridge: *mut Bridge,
     is_made: bool,
-    /// Its requests that UCC has.
+    /// The number of its live requests.
     pub(crate) live: Arc<AtomicUsize>,
 }
 
 // SAFETY: UCC binds a team to no thread, and only one thread at a time has this value.
-unsafe impl Send for Team {}
+unsafe impl Send for UccTeam {}
 
-impl fmt::Debug for Team {
+impl fmt::Debug for UccTeam {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Team").field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("UccTeam").field("size", &self.size).finish_non_exhaustive()
     }
 }
 
-impl TeamCreation {
-    /// The largest number of a team.
+impl UccTeamCreation {
+    /// The upper bound of the numbers of teams.
     pub const LAST_ID: u64 = (1 << 15) - 2;
 
-    /// Begins to make a team of `size` processes, of which this one has the rank `rank`. All of them call. `id` is below
-    /// [`TeamCreation::LAST_ID`], the same at all, and at none of them that of another team.
+    /// Starts the creation of a team of `size` processes, in which this process has rank `rank`.
+    /// All its processes call. `id` is below [`UccTeamCreation::LAST_ID`], the same on all
+    /// processes, and different from that of all other teams of each process.
     ///
     /// # Errors
-    /// What UCC says.
+    /// UCC's error.
     pub fn begin(
-        context: &Context,
+        context: &UccContext,
         (rank, size): (u32, u32),
         id: u64,
         oob: Arc<dyn OutOfBand>,
-    ) -> Result<TeamCreation, LibraryError> {
+    ) -> Result<UccTeamCreation, UccError> {
         let bridge = Box::into_raw(Box::new(Bridge { oob, size: size as usize }));
         let params = TeamParams {
             mask: UCC_TEAM_PARAM_FIELD_OOB
@@ -165,7 +170,7 @@ impl TeamCreation {
         };
         let library = context.library.clone();
         let (mut contexts, mut handle) = ([context.handle], null_mut());
-        // SAFETY: one context, which lives as long as the process; UCC copies the parameters.
+        // SAFETY: the context lives as long as the process; UCC copies the parameters.
         let status =
             unsafe { (library.symbols.team_create_post)(contexts.as_mut_ptr(), 1, &params, &mut handle) };
         if let Err(error) = library.check("ucc_team_create_post", status) {
@@ -173,46 +178,47 @@ impl TeamCreation {
             drop(unsafe { Box::from_raw(bridge) });
             return Err(error);
         }
-        let team = Team { library, handle, size, bridge, is_made: false, live: Arc::default() };
-        Ok(TeamCreation(team))
+        let team = UccTeam { library, handle, size, bridge, is_made: false, live: Arc::default() };
+        Ok(UccTeamCreation(team))
     }
 
-    /// Goes on without waiting.
+    /// Advances the creation without waiting.
     ///
     /// # Errors
-    /// What UCC says, after which there is no team. UCC keeps what it has of one that failed.
-    pub fn poll(self) -> Result<Creation, LibraryError> {
-        let TeamCreation(mut team) = self;
-        // SAFETY: the team is being made, and UCC has not said that it is over.
+    /// UCC's error: there is no team. UCC's memory of it leaks.
+    pub fn poll(self) -> Result<UccCreation, UccError> {
+        let UccTeamCreation(mut team) = self;
+        // SAFETY: the team is in creation, and UCC has not completed it.
         let status = unsafe { (team.library.symbols.team_create_test)(team.handle) };
         if status == UCC_OK {
             team.is_made = true;
-            return Ok(Creation::Made(team));
+            return Ok(UccCreation::Made(team));
         }
         match team.library.check("ucc_team_create_test", status) {
-            Ok(()) => Ok(Creation::Going(TeamCreation(team))),
-            // What was begun and failed is not destroyed: UCC would wait for what never comes.
+            Ok(()) => Ok(UccCreation::Going(UccTeamCreation(team))),
+            // A failed team is not destroyed: UCC would wait for messages that never come.
             Err(error) => Err(error),
         }
     }
 }
 
-impl Team {
-    /// Leaves it to UCC for good, whatever is under way in it.
+impl UccTeam {
+    /// Leaks the team with all its collectives.
     pub fn abandon(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Team {
+impl Drop for UccTeam {
     fn drop(&mut self) {
         if !self.is_made || self.live.load(Ordering::Relaxed) > 0 {
             return;
         }
-        // SAFETY: it is made, and UCC has given up all its requests; the handle is not used behind this.
+        // SAFETY: the team is complete, and UCC has released all its requests; the handle is not
+        // used any more.
         let status = unsafe { (self.library.symbols.team_destroy)(self.handle) };
         if status == UCC_OK {
-            // SAFETY: the team is gone, and with it all exchanges.
+            // SAFETY: the team is destroyed, and with it all exchanges.
             drop(unsafe { Box::from_raw(self.bridge) });
         }
     }

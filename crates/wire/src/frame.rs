@@ -1,27 +1,27 @@
-//! The frames of the point-to-point protocols and of the paths between two processes.
+//! The frames of the point-to-point protocols and of the routes between two processes.
 
 use std::fmt;
 
-/// Length of the fixed part of every frame, bytes.
+/// In bytes.
 pub const HEADER_LEN: usize = 16;
 
-/// Length of the longest frame without its body, bytes: it fits the payload of one 64-byte ring slot.
+/// In bytes, without the body: a frame fits the payload of one 64-byte ring slot.
 pub const MAX_FRAME_LEN: usize = 56;
 
-/// A communicator context's name in the whole job: 32 bits creator, 31 bits of its counter, 1 bit which of the pair
-/// (0 point-to-point, 1 collective).
+/// The name of a communicator context in the whole job: 32 bits creator, 30 bits of its counter, 2
+/// bits kind (0 point-to-point, 1 collective, 2 partitioned, 3 handed over).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ContextId(pub u64);
 
 impl ContextId {
     /// The point-to-point context number `counter` of process `creator`.
     ///
-    /// The counter has 30 bits: the communicators that one process can create in its life.
+    /// The counter has 30 bits: a process can create this number of communicators.
     pub const fn new(creator: u32, counter: u32) -> Self {
         ContextId(((creator as u64) << 32) | ((counter as u64) << 2))
     }
 
-    /// The point-to-point context that its creator named `later` names after this one.
+    /// The point-to-point context that its creator makes `later` contexts after this one.
     pub const fn later(self, later: u32) -> Self {
         ContextId(self.0 + ((later as u64) << 2))
     }
@@ -31,7 +31,7 @@ impl ContextId {
         ContextId(self.0 | 1)
     }
 
-    /// Whether it is the collective context of a pair.
+    /// Whether this is the collective context of a pair.
     pub const fn is_collective(self) -> bool {
         self.0 & 1 == 1
     }
@@ -41,7 +41,8 @@ impl ContextId {
         ContextId(self.0 | 2)
     }
 
-    /// The context of the messages that another library, to which collectives are handed, sends for this point-to-point context.
+    /// The context for the messages of a library that collectives are handed to (UCC, HCOLL), for
+    /// this point-to-point context.
     pub const fn handed(self) -> Self {
         ContextId(self.0 | 3)
     }
@@ -53,45 +54,43 @@ impl fmt::Debug for ContextId {
     }
 }
 
-/// How a message names the context it belongs to.
+/// The form in which a message names its context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Context {
-    /// By the receiver's own index.
+    /// The receiver's own index.
     Local(u32),
-    /// By its global name, because the sender has not learnt the receiver's index yet.
+    /// The global name, as long as the sender does not know the receiver's index.
     Global(ContextId),
 }
 
-/// What a message is matched by, besides its source.
+/// The matching criteria of a message, besides its source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope {
-    /// The communicator context.
     pub context: Context,
-    /// The tag.
     pub tag: i32,
 }
 
-/// The tags that a receive wants: one, or any. A comparison without a branch.
+/// The tags that a receive accepts: one, or any. The comparison has no branch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tags {
-    /// The tag, or 0 for any.
+    /// 0 for any tag.
     pub tag: i32,
-    /// Which bits of it count: all, or the sign alone.
+    /// The bits of `tag` that are compared: all, or the sign only.
     pub mask: i32,
 }
 
 impl Tags {
-    /// Any tag of the program's. Those are not negative; the library's own messages have negative ones, so that no
-    /// wildcard takes them.
+    /// Any tag of the program. The library's own messages have negative tags, so that no wildcard
+    /// accepts them.
     pub const ANY: Tags = Tags { tag: 0, mask: i32::MIN };
 
-    /// This tag alone.
+    /// This tag only.
     #[inline(always)]
     pub const fn one(tag: i32) -> Tags {
         Tags { tag, mask: !0 }
     }
 
-    /// Whether `tag` is wanted.
+    /// Whether `tag` is accepted.
     #[inline(always)]
     pub const fn fit(self, tag: i32) -> bool {
         (self.tag ^ tag) & self.mask == 0
@@ -101,222 +100,212 @@ impl Tags {
 /// A message that stays with its sender until it is matched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Announced {
-    /// The sender's request, to be named in the answer.
+    /// The sender's request, named in the answer.
     pub request: u64,
-    /// Length of the message in bytes.
+    /// In bytes.
     pub length: u64,
-    /// Where the data lie in the sender's memory if they are contiguous and may be read there, else 0.
+    /// The address of the data in the sender's memory if they are contiguous and may be read there,
+    /// else 0.
     pub address: u64,
-    /// What the receiver claims before it reads, as the sender may take the message back; 0: it does not.
+    /// The announcement that the receiver claims before it reads, since the sender may take the
+    /// message back; 0: none.
     pub announcement: u64,
 }
 
 /// A frame without its body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame {
-    /// A message whose data follow at once.
-    Eager {
-        /// What it is matched by.
-        envelope: Envelope,
-    },
-    /// As `Eager`, but the sender waits until it is matched (synchronous mode).
+    /// A message; its data are the body.
+    Eager { envelope: Envelope },
+    /// As `Eager`; the sender waits for the match (synchronous mode).
     EagerSync {
-        /// What it is matched by.
         envelope: Envelope,
-        /// The sender's request, to be named in `SyncAck`.
+        /// The sender's request, named in `SyncAck`.
         request: u64,
     },
-    /// A long message is announced; its data stay with the sender until it is matched.
-    Rendezvous {
-        /// What it is matched by.
-        envelope: Envelope,
-        /// Where it is.
-        announced: Announced,
-    },
-    /// The message of this request of yours was matched.
+    /// Announces a long message, whose data stay with the sender until it is matched.
+    Rendezvous { envelope: Envelope, announced: Announced },
+    /// The receiver of this frame may complete its request: the message was matched.
     SyncAck {
         /// The request named in `EagerSync`.
         request: u64,
     },
-    /// Send the data of the announced message.
+    /// Requests the data of an announced message.
     Pull {
         /// The request named in `Rendezvous`.
         request: u64,
-        /// The receive that waits for the data, to be named in `Data`.
+        /// The receive that waits for the data, named in `Data`.
         receiver: u64,
-        /// How many bytes are wanted (less than announced if the receive buffer is shorter).
+        /// In bytes; less than announced if the receive buffer is shorter.
         length: u64,
-        /// Whether the receiver has claimed the message; else the sender claims it before it sends, if there is something to claim.
+        /// Whether the receiver has claimed the message; if not, the sender claims an announcement
+        /// before it sends.
         claimed: bool,
     },
-    /// The data of the announced message have been read; the buffer is free.
+    /// The data of the announced message have been read; the sender may reuse its buffer.
     Fin {
         /// The request named in `Rendezvous`.
         request: u64,
     },
-    /// If the message of this request of mine was not matched yet, drop it and say so ([`Frame::Withdrawn`]); else nothing needs to
-    /// be said, as its match is answered.
+    /// Cancels a message of the sender of this frame: an unmatched message is dropped, and
+    /// [`Frame::Withdrawn`] answers. A matched message needs no answer, since its match is
+    /// answered.
     Withdraw {
         /// The request named in `EagerSync` or `Rendezvous`.
         request: u64,
-        /// How many messages that match I had sent you before that one, modulo 2^32.
+        /// The number of matching messages to this receiver before that one, modulo 2^32.
         number: u64,
     },
-    /// The message of this request of yours was dropped: nobody has matched it, and nobody will. The answer to `Withdraw`; also
-    /// unasked, when its communicator is gone.
+    /// A message of the receiver of this frame was dropped unmatched: the answer to `Withdraw`, or
+    /// a notification that its communicator is gone.
     Withdrawn {
         /// The request named in the message.
         request: u64,
     },
-    /// I finalise, and receives of mine go on in this context that may take messages of yours. Say when you send nothing more in it
-    /// ([`Frame::Last`]).
-    AskLast {
-        /// The context's global name.
-        id: ContextId,
-    },
-    /// I send nothing more in this context: my part of it is finalised. The answer to `AskLast`.
+    /// The sender of this frame finalizes while receives in this context may still match messages
+    /// of the receiver, which answers with [`Frame::Last`] after its last message.
+    AskLast { id: ContextId },
+    /// The sender of this frame sends no more messages in this context. The answer to `AskLast`.
     Last {
-        /// The context's global name.
         id: ContextId,
-        /// How many messages that match I had sent you by then, in all contexts.
+        /// The number of matching messages to this receiver so far, in all contexts.
         number: u64,
     },
-    /// A piece of an announced message.
+    /// A fragment of an announced message.
     Data {
         /// The receive named in `Pull`.
         receiver: u64,
-        /// Where the piece begins in the message, bytes.
+        /// The position of the fragment in the message, in bytes.
         offset: u64,
     },
-    /// From now on call this context by this index when you send to me.
+    /// The index by which the receiver of this frame shall name the context in messages to its
+    /// sender.
     Learn {
-        /// The context's global name.
         id: ContextId,
-        /// The index at the process that sends this frame.
+        /// The index at the sender of this frame.
         index: u32,
     },
-    /// Say by which index you call this context ([`Frame::Learn`]): a network that matches by itself knows no other name.
-    AskIndex {
-        /// The context's global name.
-        id: ContextId,
-    },
-    /// The body is my address in a network of which both of us have an endpoint.
+    /// Requests the index of a context ([`Frame::Learn`]), for networks that match messages
+    /// themselves and know no global names.
+    AskIndex { id: ContextId },
+    /// The body is the sender's address in a network in which both processes have an endpoint.
     Meet {
-        /// Whether the receiver shall answer with its own.
-        asks: bool,
+        /// Whether the receiver shall answer with its own address.
+        wants_answer: bool,
     },
-    /// Say when all that I have sent you before this frame has arrived ([`Frame::Arrived`]).
+    /// Requests [`Frame::Arrived`] when all earlier messages of the sender of this frame have
+    /// arrived.
     AskArrived {
-        /// How many messages that is since we have met.
+        /// The number of these messages since `Meet`.
         number: u64,
     },
-    /// So many messages of yours have arrived, at least.
+    /// At least `number` messages of the receiver of this frame have arrived.
     Arrived {
-        /// How many since we have met.
+        /// Since `Meet`.
         number: u64,
     },
-    /// The oldest message of yours with this label whose match you wait for was matched.
+    /// The oldest synchronous message with this label was matched.
     Matched {
-        /// How the network calls it: its context, its tag and perhaps its sender.
+        /// The network's name of the message: its context, its tag and perhaps its sender.
         label: u64,
     },
-    /// A message that is too long for the network by which it goes: that has its first part, and the others follow on
-    /// request ([`Frame::AskParts`]). Those with one label are announced in their order.
+    /// Announces a message that is too long for the network: the network carries its first part,
+    /// and the other parts follow on request ([`Frame::AskParts`]). Messages with one label are
+    /// announced in their order.
     InParts {
-        /// How the network calls it.
+        /// The network's name of the message.
         label: u64,
-        /// By which number its parts are named.
+        /// The number by which its parts are named.
         number: u64,
-        /// Length of the whole message, bytes.
+        /// Of the whole message, in bytes.
         length: u64,
-        /// Length of each part but the last, bytes.
+        /// The length of each part but the last, in bytes.
         part: u64,
     },
-    /// Send the next bytes of the message with this number of yours: receives for them are posted.
+    /// Requests the next bytes of a message in parts: receives for them are posted.
     AskParts {
         /// The number named in `InParts`.
         number: u64,
-        /// How many bytes of it are wanted behind the first part; 0: none.
+        /// The number of bytes after the first part; 0: none.
         length: u64,
     },
-    /// A piece of an announced message ([`Frame::Data`]) lies in memory of mine that your adapter may read; the body says where. Answer with
-    /// [`Frame::DataRead`].
+    /// A fragment of an announced message ([`Frame::Data`]) is in memory of the sender that the
+    /// receiver's adapter may read; the body has its address. [`Frame::DataRead`] answers.
     DataAt {
         /// The receive named in `Pull`.
         receiver: u64,
-        /// Where the piece begins in the message, bytes.
+        /// The position of the fragment in the message, in bytes.
         offset: u64,
-        /// Its length, bytes.
+        /// In bytes.
         length: u64,
-        /// By which number I call it.
+        /// The sender's number of the fragment.
         number: u64,
     },
-    /// The piece with this number of yours need not stay where it is.
+    /// The memory of the fragment with this number may be reused.
     DataRead {
         /// The number named in `DataAt`.
         number: u64,
-        /// Whether it was read, or is to be sent ([`Frame::Data`]) as it cannot be.
+        /// Whether the fragment was read; if not, it is to be sent by [`Frame::Data`].
         whole: bool,
     },
-    /// You may use this ring of my segment instead of my inbox.
+    /// The receiver of this frame may use a ring of the sender's segment in place of the sender's
+    /// inbox.
     RingGrant {
-        /// Index of the ring in the segment of the process that sends this frame.
+        /// The index of the ring in the segment of the sender of this frame.
         ring: u32,
     },
-    /// First frame in a granted ring: what follows comes after this many inbox cells of mine.
+    /// The first frame in a granted ring.
     RingOpen {
-        /// Cells the sender has put into the receiver's inbox before.
+        /// The number of inbox cells of the sender, which precede the ring's frames.
         cells: u64,
     },
-    /// The body of the frame that follows lies in my pool, in one piece or in two.
+    /// The body of the next frame is in the sender's pool, in one or two pieces.
     Pooled {
-        /// Where each piece begins, as a position of the pool, and its bytes; a second piece of no bytes is none.
+        /// The position in the pool and the bytes of each piece; a second piece of 0 bytes is
+        /// absent.
         pieces: [(u32, u32); 2],
     },
 }
 
-/// A decoded frame and what came with it.
+/// A decoded frame with its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// The sequence number modulo 256 (0 for frames that do not match).
+    /// Modulo 256; 0 for frames that are not matched.
     pub sequence: u8,
-    /// Process index of the sender.
+    /// The process index of the sender.
     pub source: u32,
-    /// The frame.
     pub frame: Frame,
-    /// Where the body begins.
+    /// The offset of the body.
     pub body_at: usize,
 }
 
-/// Bytes that are no frame.
+/// Why bytes are no frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WireError {
-    /// Fewer bytes than the frame needs.
+    /// There are fewer bytes than the frame needs.
     #[error("a frame of kind {kind:#04x} needs {needed} bytes, {got} came")]
     Short {
-        /// The kind byte, 0xff when not even the header is complete.
+        /// 0xff if the header is incomplete.
         kind: u8,
-        /// Bytes needed.
         needed: usize,
-        /// Bytes there.
         got: usize,
     },
-    /// The kind byte names no frame.
+    /// The kind byte is unknown.
     #[error("{0:#04x} is no kind of frame")]
     Kind(u8),
-    /// The header's extension length does not fit its kind.
+    /// The header's extension length is wrong for the kind.
     #[error("a frame of kind {kind:#04x} has an extension of {needed} bytes, the header says {got}")]
     Extension {
-        /// The kind byte.
         kind: u8,
-        /// The extension that this kind has.
+        /// The length of the extension of this kind.
         needed: usize,
-        /// What the header says.
+        /// The length in the header.
         got: usize,
     },
 }
 
-// Kind bytes: high four bits the protocol, low four the message. Bit 3 of a matching kind: global context id.
+// Kind bytes: high four bits the protocol, low four the message. Bit 3 of a matching kind: global
+// context id.
 const EAGER: u8 = 0x00;
 const EAGER_SYNC: u8 = 0x01;
 const RENDEZVOUS: u8 = 0x02;
@@ -344,25 +333,26 @@ const RING_OPEN: u8 = 0x31;
 const POOLED: u8 = 0x32;
 
 impl Frame {
-    /// Whether this frame takes part in matching, and therefore carries a sequence number.
+    /// Whether this frame is matched, and therefore has a sequence number.
     #[inline]
     pub const fn matches(&self) -> bool {
         matches!(self, Frame::Eager { .. } | Frame::EagerSync { .. } | Frame::Rendezvous { .. })
     }
 
-    /// Whether it only helps its receiver: the sender goes on, and finalises, whether it arrives or not.
+    /// Whether the frame is a hint: its sender continues, and finalizes, whether it arrives or not.
     pub const fn is_hint(&self) -> bool {
         matches!(self, Frame::Learn { .. } | Frame::AskLast { .. } | Frame::Last { .. })
     }
 
-    /// Whether it speaks of the segments of the two processes, and so comes over shared memory alone.
+    /// Whether the frame refers to segments of the two processes, and so goes over shared memory
+    /// only.
     pub const fn is_of_segments(&self) -> bool {
         matches!(self, Frame::RingGrant { .. } | Frame::RingOpen { .. } | Frame::Pooled { .. })
     }
 
     /// Writes the frame and returns its length.
     pub fn encode(&self, sequence: u8, source: u32, out: &mut [u8; MAX_FRAME_LEN]) -> usize {
-        let mut w = Writer { out, at: HEADER_LEN };
+        let mut w = FrameWriter { out, at: HEADER_LEN };
         let (kind, tag, context) = match *self {
             Frame::Eager { envelope } => w.envelope(EAGER, envelope),
             Frame::EagerSync { envelope, request } => {
@@ -391,7 +381,7 @@ impl Frame {
                 (LEARN, 0, index)
             }
             Frame::AskIndex { id } => w.plain(ASK_INDEX, &[id.0]),
-            Frame::Meet { asks } => (MEET, 0, u32::from(asks)),
+            Frame::Meet { wants_answer } => (MEET, 0, u32::from(wants_answer)),
             Frame::AskArrived { number } => w.plain(ASK_ARRIVED, &[number]),
             Frame::Arrived { number } => w.plain(ARRIVED, &[number]),
             Frame::Matched { label } => w.plain(MATCHED, &[label]),
@@ -417,10 +407,10 @@ impl Frame {
         len
     }
 
-    /// Reads a frame from the beginning of `bytes`.
+    /// Decodes a frame at the start of `bytes`.
     ///
     /// # Errors
-    /// If the bytes are too few or name no frame.
+    /// There are too few bytes, or they are no frame.
     pub fn decode(bytes: &[u8]) -> Result<Received, WireError> {
         let Some(head) = bytes.first_chunk::<HEADER_LEN>() else {
             return Err(WireError::Short { kind: 0xff, needed: HEADER_LEN, got: bytes.len() });
@@ -471,7 +461,7 @@ impl Frame {
             DATA => Frame::Data { receiver: word(), offset: word() },
             LEARN => Frame::Learn { id: ContextId(word()), index: context },
             ASK_INDEX => Frame::AskIndex { id: ContextId(word()) },
-            MEET => Frame::Meet { asks: context != 0 },
+            MEET => Frame::Meet { wants_answer: context != 0 },
             ASK_ARRIVED => Frame::AskArrived { number: word() },
             ARRIVED => Frame::Arrived { number: word() },
             MATCHED => Frame::Matched { label: word() },
@@ -488,7 +478,7 @@ impl Frame {
     }
 }
 
-/// Length of the extension of a kind, or `None` if there is no such kind.
+/// The length of the extension of a kind; `None` for an unknown kind.
 const fn extension_len(kind: u8) -> Option<usize> {
     let long = if kind & 0xf0 == 0 && kind & GLOBAL != 0 { 8 } else { 0 };
     Some(match if kind & 0xf0 == 0 { kind & !GLOBAL } else { kind } {
@@ -513,12 +503,12 @@ const fn halves(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-struct Writer<'a> {
+struct FrameWriter<'a> {
     out: &'a mut [u8; MAX_FRAME_LEN],
     at: usize,
 }
 
-impl Writer<'_> {
+impl FrameWriter<'_> {
     fn u64(&mut self, v: u64) {
         self.out[self.at..self.at + 8].copy_from_slice(&v.to_le_bytes());
         self.at += 8;
@@ -575,7 +565,7 @@ mod tests {
             any::<[u64; 2]>().prop_map(|[receiver, offset]| Frame::Data { receiver, offset }),
             any::<(u64, u32)>().prop_map(|(id, index)| Frame::Learn { id: ContextId(id), index }),
             any::<u64>().prop_map(|id| Frame::AskIndex { id: ContextId(id) }),
-            any::<bool>().prop_map(|asks| Frame::Meet { asks }),
+            any::<bool>().prop_map(|wants_answer| Frame::Meet { wants_answer }),
             any::<u64>().prop_map(|number| Frame::AskArrived { number }),
             any::<u64>().prop_map(|number| Frame::Arrived { number }),
             any::<u64>().prop_map(|label| Frame::Matched { label }),
@@ -594,7 +584,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_frame_survives_the_wire(frame in any_frame(), sequence: u8, source: u32) {
+        fn a_frame_decodes_as_encoded(frame in any_frame(), sequence: u8, source: u32) {
             let mut bytes = [0; MAX_FRAME_LEN];
             let len = frame.encode(sequence, source, &mut bytes);
             let got = Frame::decode(&bytes[..len]).unwrap();
@@ -611,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_named() {
+    fn errors_name_the_kind_and_the_length() {
         let mut bytes = [0; MAX_FRAME_LEN];
         let len = Frame::Fin { request: 7 }.encode(0, 0, &mut bytes);
         bytes[1] = 0x77;

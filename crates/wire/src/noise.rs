@@ -1,9 +1,11 @@
-//! Encryption of what two processes that share a secret say to each other over a network.
+//! Encryption of the connections between processes that share a secret.
 //!
-//! The handshake is Noise `NNpsk0` (The Noise Protocol Framework, revision 34, sections 7 and 9): one message each way, with
-//! fresh keys on both sides. Who does not have the secret can read nothing and say nothing, who records a connection and learns
-//! the secret later can still not read it, and a recorded connection is worth nothing when it is played again. Its *prologue*
-//! is what both sides must agree on beforehand, such as the protocol's name: with another one nothing is understood.
+//! The handshake is Noise `NNpsk0` (The Noise Protocol Framework, revision 34, sections 7 and 9):
+//! one message in each direction, with fresh keys on both sides. A process without the secret can
+//! neither read nor send records. A recorded connection cannot be read later by a process that
+//! learns the secret, and cannot be replayed. The *prologue* has everything on which both sides
+//! must agree beforehand, such as the protocol's name: with different prologues the handshake
+//! fails.
 //!
 //! ```text
 //! initiator                         acceptor
@@ -12,77 +14,79 @@
 //!   records                     <-> records
 //! ```
 //!
-//! The first message can be a recording: an acceptor may do nothing on its account. The first record that it can open is new.
-//! A record is its head and a Noise message: up to [`MAX_RECORD`] bytes and a tag of 16. Records are numbered by both sides, so none
-//! can be left out, repeated, changed or moved.
+//! The first message may be a replay, so an acceptor must not act on it. The first record that it
+//! can open is fresh. A record is a head and a Noise message: up to [`MAX_RECORD`] bytes and a tag
+//! of 16. Both sides number the records, so none can be left out, repeated, changed or moved.
 //!
-//! The head is the length of the Noise message (two bytes, little endian) and the first six bytes of a MAC, keyed BLAKE3 over the
-//! sender's side, the number of the record and that length. Its key is the MAC, by the secret, of the hash of the handshake, so that
-//! each connection has another one. A receiver that believed a changed length would wait for bytes that nobody sends.
+//! The head is the length of the Noise message (two bytes, little endian) and the first six bytes
+//! of a MAC: keyed BLAKE3 over the sender's side, the number of the record and the length. Its key
+//! is the MAC, by the secret, of the hash of the handshake, so it differs for each connection.
+//! Without this MAC, a receiver would wait for bytes that never come if the length was changed.
 //!
-//! AES-GCM is the cipher, as processors have instructions for it; where one has none, the same is computed without them, slower.
+//! The cipher is AES-GCM, for which processors have instructions; without them it is computed in
+//! software.
 
 use snow::{Builder, HandshakeState, TransportState};
 
 use crate::Secret;
 
-/// Noise's name of handshake and ciphers (revision 34, section 8).
+/// Noise's name of the handshake and the ciphers (revision 34, section 8).
 const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_BLAKE2s";
 /// Bytes of a handshake message: a public key and a tag.
 pub const HANDSHAKE: usize = 32 + TAG;
-/// Bytes that a cipher adds to what it seals.
+/// Bytes that the cipher adds to a sealed message.
 pub const TAG: usize = 16;
 /// Bytes of a record's head.
 pub const RECORD_HEAD: usize = LENGTH + CHECK;
-/// Bytes of a length, and of the MAC behind it.
+/// Bytes of a length, and of the MAC after it.
 const LENGTH: usize = 2;
 const CHECK: usize = 6;
-/// The most bytes that one record carries.
+/// The most bytes of data in one record.
 pub const MAX_RECORD: usize = u16::MAX as usize - TAG;
 
-/// Which connections one side wants to be encrypted. They are if either side wants it.
+/// The connections that one side wants encrypted. A connection is encrypted if either side wants
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encryption {
-    /// None.
     Never,
-    /// Those that lead to another host.
+    /// Connections to other hosts.
     #[default]
     BetweenHosts,
-    /// All.
     Always,
 }
 
 impl Encryption {
     const ALL: [Encryption; 3] = [Encryption::Never, Encryption::BetweenHosts, Encryption::Always];
 
-    /// Its number in messages.
+    /// The number in messages.
     pub fn number(self) -> u32 {
         self as u32
     }
 
-    /// That of this number.
+    /// The value with this number.
     pub fn of(number: u32) -> Option<Encryption> {
         Encryption::ALL.into_iter().find(|one| one.number() == number)
     }
 }
 
-/// What came is not from a process that has the secret and runs this protocol, or was changed on its way.
+/// Why a connection cannot be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoiseError {
-    /// A handshake message or record cannot be opened.
+    /// A handshake message or record cannot be opened: its sender does not have the secret, or it
+    /// was changed on the way.
     #[error("it does not know the secret, or what it said was changed on the way")]
     Forged,
     /// A record is shorter than its tag.
     #[error("a record of {0} bytes is shorter than the {TAG} of its tag")]
     Short(usize),
-    /// There is no randomness for a key, or a cipher is used up (2^64 records).
+    /// There is no randomness for a key, or the cipher has sealed 2^64 records.
     #[error("no key can be made: {0}")]
     Keys(&'static str),
 }
 
-/// Which side of a connection has sent a record.
+/// The side of a connection that sent a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum NoiseSide {
     Initiator,
     Acceptor,
 }
@@ -101,7 +105,7 @@ fn builder<'a>(secret: &'a Secret, prologue: &'a [u8]) -> Result<Builder<'a>, sn
 }
 
 impl Handshake {
-    /// The side that has connected, with what it says first.
+    /// The connecting side, and its message.
     ///
     /// # Errors
     /// [`NoiseError::Keys`] if the kernel gives no random bytes.
@@ -113,19 +117,20 @@ impl Handshake {
         Ok((Handshake(state, secret.clone()), message))
     }
 
-    /// Takes the acceptor's answer: from now on records travel.
+    /// Takes the acceptor's answer, after which records are exchanged.
     ///
     /// # Errors
-    /// [`NoiseError::Forged`] if it does not have the secret, or the prologue is another one.
+    /// [`NoiseError::Forged`] if the acceptor does not have the secret, or has another prologue.
     pub fn answered(mut self, answer: &[u8; HANDSHAKE]) -> Result<Cipher, NoiseError> {
         self.0.read_message(answer, &mut []).map_err(|_| NoiseError::Forged)?;
-        Cipher::after(self.0, &self.1, Side::Initiator)
+        Cipher::after(self.0, &self.1, NoiseSide::Initiator)
     }
 
-    /// The side that was connected to: opens the initiator's message, and answers it.
+    /// The accepting side: opens the initiator's message, and returns the answer.
     ///
     /// # Errors
-    /// As [`Handshake::initiator`] and [`Handshake::answered`].
+    /// [`NoiseError::Forged`] if the initiator does not have the secret, or has another prologue;
+    /// [`NoiseError::Keys`] if the kernel gives no random bytes.
     pub fn accept(
         secret: &Secret,
         prologue: &[u8],
@@ -136,16 +141,16 @@ impl Handshake {
         state.read_message(message, &mut []).map_err(|_| NoiseError::Forged)?;
         let mut answer = [0; HANDSHAKE];
         state.write_message(&[], &mut answer).map_err(keys)?;
-        Ok((Cipher::after(state, secret, Side::Acceptor)?, answer))
+        Ok((Cipher::after(state, secret, NoiseSide::Acceptor)?, answer))
     }
 }
 
 /// Seals the records of one direction and opens those of the other.
 pub struct Cipher {
     state: TransportState,
-    /// By which heads are authenticated.
+    /// The key of the MAC in the heads.
     heads: [u8; 32],
-    side: Side,
+    side: NoiseSide,
 }
 
 impl std::fmt::Debug for Cipher {
@@ -156,25 +161,25 @@ impl std::fmt::Debug for Cipher {
 }
 
 impl Cipher {
-    fn after(state: HandshakeState, secret: &Secret, side: Side) -> Result<Cipher, NoiseError> {
+    fn after(state: HandshakeState, secret: &Secret, side: NoiseSide) -> Result<Cipher, NoiseError> {
         let heads = *blake3::keyed_hash(&secret.0, state.get_handshake_hash()).as_bytes();
         let state = state.into_transport_mode().map_err(|_| NoiseError::Keys("the handshake is not over"))?;
         Ok(Cipher { state, heads, side })
     }
 
-    /// The head of record `number` of a side, with so many bytes behind it.
-    fn head(&self, side: Side, number: u64, length: u16) -> [u8; RECORD_HEAD] {
-        let mut said = [0; 1 + 8 + LENGTH];
-        said[0] = side as u8;
-        said[1..9].copy_from_slice(&number.to_le_bytes());
-        said[9..].copy_from_slice(&length.to_le_bytes());
+    /// The head of record `number` of a side; `length`: the bytes after the head.
+    fn head(&self, side: NoiseSide, number: u64, length: u16) -> [u8; RECORD_HEAD] {
+        let mut input = [0; 1 + 8 + LENGTH];
+        input[0] = side as u8;
+        input[1..9].copy_from_slice(&number.to_le_bytes());
+        input[9..].copy_from_slice(&length.to_le_bytes());
         let mut head = [0; RECORD_HEAD];
         head[..LENGTH].copy_from_slice(&length.to_le_bytes());
-        head[LENGTH..].copy_from_slice(&blake3::keyed_hash(&self.heads, &said).as_bytes()[..CHECK]);
+        head[LENGTH..].copy_from_slice(&blake3::keyed_hash(&self.heads, &input).as_bytes()[..CHECK]);
         head
     }
 
-    /// Appends as many records to `out` as `plain` needs: none if it is empty.
+    /// Appends `plain` as records to `out`; no record if it is empty.
     ///
     /// # Errors
     /// [`NoiseError::Keys`] after 2^64 records.
@@ -192,30 +197,31 @@ impl Cipher {
         Ok(())
     }
 
-    /// Bytes of the record with which `bytes` begin, which [`Cipher::open`] has seen; those of its head if that has not come whole.
+    /// The length of the record at the start of `bytes`, whose head [`Cipher::open`] has checked;
+    /// the length of a head while the head is incomplete.
     pub fn record_length(bytes: &[u8]) -> usize {
         let head = bytes.first_chunk::<RECORD_HEAD>();
         RECORD_HEAD + head.map_or(0, |head| usize::from(u16::from_le_bytes([head[0], head[1]])))
     }
 
-    /// Opens the record with which `bytes` begin and appends what it carries to `plain`. Returns how many bytes of `bytes` it
-    /// took; `None`, if it has not come whole.
+    /// Opens the record at the start of `bytes` and appends its data to `plain`. Returns the bytes
+    /// of the record; `None` while it is incomplete.
     ///
     /// # Errors
-    /// If it was not sealed by the other side as its next record: that is said as soon as its head is here. Nothing that comes later
-    /// can be believed then.
+    /// The record is not the next record that the other side sealed; this is detected as soon as
+    /// the head is complete. All later bytes of the connection are untrusted.
     pub fn open(&mut self, bytes: &[u8], plain: &mut Vec<u8>) -> Result<Option<usize>, NoiseError> {
         let Some((head, rest)) = bytes.split_first_chunk::<RECORD_HEAD>() else { return Ok(None) };
         let length = u16::from_le_bytes([head[0], head[1]]);
         let other = match self.side {
-            Side::Initiator => Side::Acceptor,
-            Side::Acceptor => Side::Initiator,
+            NoiseSide::Initiator => NoiseSide::Acceptor,
+            NoiseSide::Acceptor => NoiseSide::Initiator,
         };
         if *head != self.head(other, self.state.receiving_nonce(), length) {
             return Err(NoiseError::Forged);
         }
         let length = usize::from(length);
-        // Only a side that does not keep to this has sealed less than a tag.
+        // Only a faulty peer seals less than a tag.
         let Some(carried) = length.checked_sub(TAG) else { return Err(NoiseError::Short(length)) };
         let Some(sealed) = rest.get(..length) else { return Ok(None) };
         let at = plain.len();
@@ -243,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_is_opened_in_its_order_and_cannot_be_read() {
+    fn sealed_records_open_in_order_and_are_unreadable() {
         let (mut a, mut b) = pair();
         let long: Vec<u8> = (0..3 * MAX_RECORD + 7).map(|i| i as u8).collect();
         let mut sealed = Vec::new();
@@ -256,11 +262,11 @@ mod tests {
             at += b.open(&sealed[at..], &mut plain).unwrap().unwrap();
         }
         assert_eq!(plain, [&b"a secret word"[..], &long].concat());
-        assert_eq!(b.open(&sealed, &mut plain), Err(NoiseError::Forged), "the same again");
+        assert_eq!(b.open(&sealed, &mut plain), Err(NoiseError::Forged), "a replay");
     }
 
     #[test]
-    fn a_head_holds_for_its_side_its_place_and_its_connection() {
+    fn a_head_is_valid_for_its_side_number_and_connection_only() {
         let (mut a, mut b) = pair();
         let mut sealed = Vec::new();
         a.seal(b"word", &mut sealed).unwrap();
@@ -270,7 +276,11 @@ mod tests {
         }
         assert_eq!(b.open(head, &mut Vec::new()), Ok(None));
         assert_eq!(b.open(&sealed, &mut Vec::new()), Ok(Some(sealed.len())));
-        assert_eq!(b.open(head, &mut Vec::new()), Err(NoiseError::Forged), "the next record has another one");
+        assert_eq!(
+            b.open(head, &mut Vec::new()),
+            Err(NoiseError::Forged),
+            "the next record has another head"
+        );
     }
 
     #[test]
@@ -279,7 +289,7 @@ mod tests {
         let (initiator, message) = Handshake::initiator(&secret, b"test").unwrap();
         assert_eq!(Handshake::accept(&Secret([6; 32]), b"test", &message).err(), Some(NoiseError::Forged));
         assert_eq!(Handshake::accept(&secret, b"tess", &message).err(), Some(NoiseError::Forged));
-        // A changed key gives another one in common, which the tag does not fit.
+        // A changed public key changes the shared key, for which the tag is wrong.
         for bit in 0..HANDSHAKE * 8 {
             let mut other = message;
             other[bit / 8] ^= 1 << (bit % 8);
@@ -297,14 +307,14 @@ mod tests {
             a.seal(b"word", &mut sealed).unwrap();
             sealed[bit / 8] ^= 1 << (bit % 8);
             let mut plain = Vec::new();
-            // A longer length would wait for bytes that do not come.
+            // With a larger length, the receiver would wait for bytes that never come.
             assert_eq!(b.open(&sealed, &mut plain), Err(NoiseError::Forged), "bit {bit}");
             assert!(plain.is_empty());
         }
     }
 
     #[test]
-    fn a_recorded_connection_is_worth_nothing_to_a_new_acceptor() {
+    fn a_recorded_connection_cannot_be_replayed() {
         let secret = Secret([5; 32]);
         let (initiator, message) = Handshake::initiator(&secret, b"test").unwrap();
         let (_, answer) = Handshake::accept(&secret, b"test", &message).unwrap();
@@ -316,7 +326,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_are_taken_for_a_record(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn random_bytes_are_no_record(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let (mut a, _) = pair();
             let mut plain = Vec::new();
             prop_assert!(!matches!(a.open(&bytes, &mut plain), Ok(Some(_))));

@@ -1,101 +1,100 @@
-//! What goes between a process and the *relay* of its node, a daemon through which all messages of a job go, and between the
-//! relay and the launcher.
+//! The protocols between a process and the *relay* of its node (a daemon that forwards all messages
+//! of a job), and between the relay and the launcher.
 //!
-//! Both travel over sockets that keep boundaries (`SOCK_SEQPACKET`), one *packet* or *order* each. Integers are little endian.
+//! Both use sockets that keep boundaries (`SOCK_SEQPACKET`), with one *packet* or *order* each.
+//! Integers are little endian.
 //!
 //! A packet is a header, a frame, and a body:
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
-//! | 0 | mark | 0x6c: who has lost the thread finds out soon |
-//! | 1 | kind | 1 a message with its body, 2 a message whose body lies in the file beside the packet, 3 question, 4 answer |
+//! | 0 | mark | 0x6c: detects a reader that is out of step |
+//! | 1 | kind | 1 a message with its body, 2 a message whose body is in the file sent with the
+//! packet, 3 question, 4 answer |
 //! | 2 | frame | length of the frame in bytes (kinds 1 and 2) |
 //! | 3 | | zero |
-//! | 4..8 | peer | on the way to the relay the receiver, on the way from it the sender; of a question the process asked about |
+//! | 4..8 | peer | to the relay: the receiver; from the relay: the sender; of a question: the
+//! process in question |
 //! | 8..16 | length | of the body in bytes |
 //!
-//! The question is whether everything has been passed on that a process has sent before its end; the answer comes behind all of
-//! that, once that process has ended.
+//! The question is whether all messages that a process sent before its end have been forwarded. The
+//! answer follows these messages, after the process has ended.
 
 use crate::noise::Encryption;
 use crate::{Frame, HEADER_LEN, MAX_FRAME_LEN, Received, WireError};
 
 /// Bytes of a packet's header.
 pub const PACKET_HEADER: usize = 16;
-/// The longest body that lies in its packet; a longer one lies in a file beside it.
+/// The longest body in a packet, in bytes; a longer body is in a file sent with the packet.
 pub const INLINE: usize = 64 << 10;
-/// The longest packet.
+/// In bytes.
 pub const MAX_PACKET: usize = PACKET_HEADER + MAX_FRAME_LEN + INLINE;
-/// The longest order or notice.
+/// In bytes, of an order or a notice.
 pub const MAX_ORDER: usize = 4096;
 
 const MARK: u8 = 0x6c;
 
-/// What a packet is.
+/// The kind of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PacketKind {
-    /// A message with its body.
     Message,
-    /// A message whose body lies in a file.
+    /// A message whose body is in a file.
     File,
-    /// Tell me when everything has come that the process has sent before its end.
+    /// Requests an `Answer` when all messages that the process sent before its end have been
+    /// forwarded.
     Question,
-    /// It has.
+    /// The messages have been forwarded.
     Answer,
 }
 
 /// The header of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketHeader {
-    /// What it is.
     pub kind: PacketKind,
     /// Bytes of the frame.
     pub frame: u8,
-    /// The other process.
+    /// The process at the other end.
     pub peer: u32,
     /// Bytes of the body.
     pub length: u64,
 }
 
-/// A packet that makes sense.
+/// A decoded packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet<'a> {
-    /// What it is.
     pub kind: PacketKind,
-    /// The other process.
+    /// The process at the other end.
     pub peer: u32,
-    /// The frame, if it is a message.
+    /// `None` for questions and answers.
     pub got: Option<Received>,
     /// Bytes of the whole body.
     pub length: u64,
-    /// The body, if it lies in the packet.
+    /// Empty if the body is in a file.
     pub body: &'a [u8],
 }
 
-/// Bytes that are no packet.
+/// Why bytes are no packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PacketError {
-    /// The header is not one, or the rest does not fit it.
+    /// The header is wrong, or the rest does not fit it.
     #[error("{bytes} bytes beginning with {start:#018x} are no packet")]
     Shape {
-        /// How many came.
         bytes: usize,
         /// The first eight.
         start: u64,
     },
-    /// The frame is none.
+    /// The frame is invalid.
     #[error("{0}")]
     Frame(#[from] WireError),
-    /// The frame belongs to another path, or names another sender.
+    /// The frame belongs to another route, or names another sender.
     #[error(
-        "a frame of process {source_named} came from process {from}, or it belongs to another way: {frame:?}"
+        "a frame of process {source_named} came from process {from}, or it belongs to another route: {frame:?}"
     )]
     Foreign {
-        /// Who has sent it.
+        /// The process that sent the packet.
         from: u32,
-        /// Whom it names.
+        /// The sender named in the frame.
         source_named: u32,
-        /// The frame.
         frame: Frame,
     },
 }
@@ -118,7 +117,7 @@ impl PacketHeader {
     }
 }
 
-/// A packet that goes on names the sender instead of the receiver.
+/// Replaces the receiver by the sender in a packet that the relay forwards.
 pub fn readdress(packet: &mut [u8], peer: u32) {
     if let Some(place) = packet.get_mut(4..8) {
         place.copy_from_slice(&peer.to_le_bytes());
@@ -126,10 +125,10 @@ pub fn readdress(packet: &mut [u8], peer: u32) {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet. `from` is the process that must have made its frame; `None`: it names that itself.
+    /// Decodes a packet. `from`: the process that must be the frame's source; `None`: any.
     ///
     /// # Errors
-    /// Anything that no process of the job sends.
+    /// The bytes are no packet that a process of the job sends.
     pub fn read(bytes: &'a [u8], from: Option<u32>) -> Result<Packet<'a>, PacketError> {
         let start = bytes.iter().take(8).rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         let wrong = PacketError::Shape { bytes: bytes.len(), start };
@@ -180,88 +179,64 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// What the launcher says to a relay.
+/// A message from the launcher to a relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The first: who you are. If there are several nodes, the descriptor beside it is the socket to listen on.
+    /// The first order. With several nodes, the descriptor sent with it is the socket to listen on.
     Begin {
-        /// Names the job.
+        /// The number of the job.
         job: u64,
-        /// The node.
         node: u32,
-        /// How many nodes there are.
+        /// The number of nodes.
         nodes: u32,
-        /// What only relays and processes of this launcher know.
+        /// The secret of the launcher's relays and processes.
         secret: [u8; 32],
-        /// Which connections to other relays are to be encrypted.
+        /// The connections to other relays to encrypt.
         encrypt: Encryption,
     },
-    /// The descriptor beside this is the socket of a process of your node.
-    Process {
-        /// Its number.
-        number: u32,
-    },
-    /// A process of your node has ended.
-    Ended {
-        /// Its number.
-        number: u32,
-    },
-    /// Where the relay of another node can be reached.
+    /// The descriptor sent with it is the socket of a process of the node.
+    Process { number: u32 },
+    /// A process of the node has ended.
+    Ended { number: u32 },
+    /// The addresses of the relay of another node.
     Relay {
-        /// The node.
         node: u32,
-        /// What a person is told that it is called, as "node 1" or "host a"; one line.
+        /// The name in messages, such as "node 1" or "host a"; one line.
         name: String,
-        /// Addresses, separated by blanks.
+        /// Separated by blanks.
         addresses: String,
     },
-    /// This node is gone, with its relay and its processes.
-    Lost {
-        /// The node.
-        node: u32,
-    },
-    /// These processes are on this node.
-    Places {
-        /// The number of the first.
-        first: u32,
-        /// How many there are.
-        count: u32,
-        /// The node.
-        node: u32,
-    },
+    /// A node is lost, with its relay and its processes.
+    Lost { node: u32 },
+    /// The processes `first .. first + count` are on this node.
+    Places { first: u32, count: u32, node: u32 },
 }
 
-/// What a relay says to the launcher.
+/// A message from a relay to the launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A process has sent what makes no sense: it can take no part any more.
+    /// A process sent an invalid packet: it can take no part any more.
     Wrong {
-        /// Its number.
         number: u32,
-        /// What is wrong, for a person.
+        /// The error, for the user.
         text: String,
     },
-    /// Something that the user should know.
-    Said {
-        /// What, for a person.
-        text: String,
-    },
-    /// The relay cannot go on, and ends.
+    /// A message for the user.
+    Said { text: String },
+    /// The relay has failed, and ends.
     Lost {
-        /// Why, for a person.
+        /// The reason, for the user.
         text: String,
     },
 }
 
-/// An order or notice that is none.
+/// Bytes that are no order or notice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{length} bytes of kind {kind} are nothing that a launcher and a relay of this version say to each other"
-)]
+#[error("{length} bytes of kind {kind} are no message between a launcher and a relay of this version")]
 pub struct OrderError {
-    /// The kind that it claims to be.
+    /// The kind byte.
     pub kind: u8,
-    /// How many bytes came.
+    /// The number of bytes.
     pub length: usize,
 }
 
@@ -278,22 +253,22 @@ mod kind {
 }
 
 /// Version 1, the kind, three numbers, a text or bytes.
-fn said(kind: u8, numbers: [u32; 3], rest: &[u8]) -> Vec<u8> {
+fn message(kind: u8, numbers: [u32; 3], rest: &[u8]) -> Vec<u8> {
     let mut out = vec![1, kind];
     numbers.iter().for_each(|number| out.extend(number.to_le_bytes()));
     out.extend(rest);
     out
 }
 
-/// What [`said`] has made.
-fn heard(bytes: &[u8]) -> Option<(u8, [u32; 3], &[u8])> {
+/// Parses the bytes of [`message`].
+fn parse_message(bytes: &[u8]) -> Option<(u8, [u32; 3], &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<14>()?;
     let mut numbers = head[2..].as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
     let mut next = || numbers.next().unwrap_or_default();
     (head[0] == 1 && bytes.len() <= MAX_ORDER).then(|| (head[1], [next(), next(), next()], rest))
 }
 
-/// As much of a text as fits.
+/// As much of a text as fits into a message.
 fn cut(text: &str) -> &[u8] {
     let mut end = text.len().min(MAX_ORDER - 64);
     while !text.is_char_boundary(end) {
@@ -316,24 +291,24 @@ impl Order {
         match self {
             Order::Begin { job, node, nodes, secret, encrypt } => {
                 let rest = [&job.to_le_bytes()[..], secret].concat();
-                said(kind::BEGIN, [*node, *nodes, encrypt.number()], &rest)
+                message(kind::BEGIN, [*node, *nodes, encrypt.number()], &rest)
             }
-            Order::Process { number } => said(kind::PROCESS, [*number, 0, 0], &[]),
-            Order::Ended { number } => said(kind::ENDED, [*number, 0, 0], &[]),
+            Order::Process { number } => message(kind::PROCESS, [*number, 0, 0], &[]),
+            Order::Ended { number } => message(kind::ENDED, [*number, 0, 0], &[]),
             Order::Relay { node, name, addresses } => {
-                said(kind::RELAY, [*node, 0, 0], cut(&format!("{name}\n{addresses}")))
+                message(kind::RELAY, [*node, 0, 0], cut(&format!("{name}\n{addresses}")))
             }
-            Order::Lost { node } => said(kind::GONE, [*node, 0, 0], &[]),
-            Order::Places { first, count, node } => said(kind::PLACES, [*first, *count, *node], &[]),
+            Order::Lost { node } => message(kind::GONE, [*node, 0, 0], &[]),
+            Order::Places { first, count, node } => message(kind::PLACES, [*first, *count, *node], &[]),
         }
     }
 
-    /// Reads an order.
+    /// Decodes an order.
     ///
     /// # Errors
-    /// Anything that [`Order::encode`] cannot have made.
+    /// The bytes are no order.
     pub fn decode(bytes: &[u8]) -> Result<Order, OrderError> {
-        let order = heard(bytes).and_then(|(kind, numbers, rest)| match (kind, numbers) {
+        let order = parse_message(bytes).and_then(|(kind, numbers, rest)| match (kind, numbers) {
             (kind::BEGIN, [node, nodes, encrypt]) => {
                 let (job, secret) = rest.split_first_chunk::<8>()?;
                 let job = u64::from_le_bytes(*job);
@@ -361,18 +336,18 @@ impl Notice {
     /// The notice as bytes, at most [`MAX_ORDER`]; a longer text is cut.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Notice::Wrong { number, text } => said(kind::WRONG, [*number, 0, 0], cut(text)),
-            Notice::Said { text } => said(kind::SAID, [0; 3], cut(text)),
-            Notice::Lost { text } => said(kind::LOST, [0; 3], cut(text)),
+            Notice::Wrong { number, text } => message(kind::WRONG, [*number, 0, 0], cut(text)),
+            Notice::Said { text } => message(kind::SAID, [0; 3], cut(text)),
+            Notice::Lost { text } => message(kind::LOST, [0; 3], cut(text)),
         }
     }
 
-    /// Reads a notice.
+    /// Decodes a notice.
     ///
     /// # Errors
-    /// Anything that [`Notice::encode`] cannot have made.
+    /// The bytes are no notice.
     pub fn decode(bytes: &[u8]) -> Result<Notice, OrderError> {
-        let notice = heard(bytes).and_then(|(kind, numbers, rest)| match (kind, numbers) {
+        let notice = parse_message(bytes).and_then(|(kind, numbers, rest)| match (kind, numbers) {
             (kind::WRONG, [number, 0, 0]) => Some(Notice::Wrong { number, text: text_of(rest)? }),
             (kind::SAID, [0, 0, 0]) => Some(Notice::Said { text: text_of(rest)? }),
             (kind::LOST, [0, 0, 0]) => Some(Notice::Lost { text: text_of(rest)? }),
@@ -397,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_read_as_it_was_made() {
+    fn a_packet_decodes_as_encoded() {
         let bytes = packet(PacketKind::Message, 7, 2, b"body", 4);
         let got = Packet::read(&bytes, Some(2)).unwrap();
         assert_eq!((got.kind, got.peer, got.length, got.body), (PacketKind::Message, 7, 4, &b"body"[..]));
@@ -409,10 +384,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_refused() {
+    fn invalid_packets_are_refused() {
         let is_shape = |bytes: &[u8]| matches!(Packet::read(bytes, Some(2)), Err(PacketError::Shape { .. }));
         assert!(is_shape(b"") && is_shape(&[0; 40]));
-        assert!(is_shape(&packet(PacketKind::Message, 7, 2, b"body", 5)), "the length is wrong");
+        assert!(is_shape(&packet(PacketKind::Message, 7, 2, b"body", 5)), "a wrong length");
         assert!(is_shape(&packet(PacketKind::File, 7, 2, b"", 0)), "an empty file");
         assert!(is_shape(&packet(PacketKind::Question, 7, 2, b"", 0)), "a question with a frame");
         let foreign = packet(PacketKind::Message, 7, 3, b"", 0);
@@ -420,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_and_notices_survive_their_bytes() {
+    fn orders_and_notices_decode_as_encoded() {
         for order in [
             Order::Begin { job: 1 << 60, node: 1, nodes: 2, secret: [7; 32], encrypt: Encryption::Always },
             Order::Begin { job: 1, node: 0, nodes: 1, secret: [8; 32], encrypt: Encryption::Never },
@@ -445,7 +420,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_a_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), start in 0u8..6) {
+        fn random_bytes_cause_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), start in 0u8..6) {
             let mut bytes = bytes;
             if bytes.len() > 3 {
                 (bytes[0], bytes[1], bytes[3]) = (MARK, start, 0);

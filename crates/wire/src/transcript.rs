@@ -1,10 +1,11 @@
-//! How two processes that share a secret prove it to each other: MACs over everything that was said.
+//! Mutual proof of a shared secret by MACs over all messages of a greeting.
 //!
-//! A *transcript* is what both sides have said on one connection so far. Each message of a greeting ends with a MAC, keyed
-//! BLAKE3 over a label that names the message, all before it on this connection, and itself; so with a nonce of each side in
-//! it, a message of one role or connection is worth nothing in another.
+//! A *transcript* has all messages of both sides on one connection. Each message of a greeting ends
+//! with a MAC: keyed BLAKE3 over a label that names the message, the transcript so far, and the
+//! message. With a nonce of each side in the transcript, a message is invalid in any other role or
+//! connection.
 
-/// A secret that the processes of a job, or the daemons of a user, have in common.
+/// A secret shared by the processes of a job, or by the daemons of a user.
 #[derive(Clone)]
 pub struct Secret(pub [u8; 32]);
 
@@ -20,72 +21,72 @@ pub type Nonce = [u8; 32];
 /// Bytes of a MAC.
 pub const MAC: usize = 32;
 
-/// A MAC is wrong: who sent it does not have the secret.
+/// A MAC is wrong: its sender does not have the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it does not know the secret")]
 pub struct WrongMac;
 
-/// What was said on one connection so far, on either side.
+/// All messages of both sides on one connection so far.
 #[derive(Clone, Debug)]
 pub struct Transcript {
     secret: Secret,
-    said: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Transcript {
-    /// Nothing yet, with room for so many bytes.
+    /// An empty transcript with room for `capacity` bytes.
     pub fn new(secret: &Secret, capacity: usize) -> Transcript {
-        Transcript { secret: secret.clone(), said: Vec::with_capacity(capacity) }
+        Transcript { secret: secret.clone(), bytes: Vec::with_capacity(capacity) }
     }
 
     fn mac(&self, label: u8, more: &[u8]) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new_keyed(&self.secret.0);
         hasher.update(&[label]);
-        hasher.update(&self.said);
+        hasher.update(&self.bytes);
         hasher.update(more);
         hasher.finalize()
     }
 
-    /// The MAC of a message of any length that follows what was said so far, and is no part of it: what is said next follows
-    /// the same.
+    /// The MAC of a message of any length after the transcript so far. The message does not become
+    /// a part of the transcript.
     pub fn mac_of(&self, label: u8, message: &[u8]) -> [u8; MAC] {
         *self.mac(label, message).as_bytes()
     }
 
-    /// Checks such a MAC.
+    /// Checks a MAC of [`Transcript::mac_of`].
     ///
     /// # Errors
-    /// If it is wrong.
+    /// The MAC is wrong.
     pub fn check(&self, label: u8, message: &[u8], mac: &[u8; MAC]) -> Result<(), WrongMac> {
         // `Hash` compares in constant time.
         if self.mac(label, message) == blake3::Hash::from_bytes(*mac) { Ok(()) } else { Err(WrongMac) }
     }
 
-    /// Ends a message of our own with its MAC. `N` is the length of both.
+    /// Appends a MAC to an own message. `N` is the length of both.
     pub fn seal<const N: usize>(&mut self, label: u8, message: &[u8]) -> [u8; N] {
-        let at = self.said.len();
-        self.said.extend_from_slice(message);
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(message);
         let mac = self.mac(label, &[]);
-        self.said.extend_from_slice(mac.as_bytes());
+        self.bytes.extend_from_slice(mac.as_bytes());
         let mut out = [0; N];
-        out.copy_from_slice(&self.said[at..]);
+        out.copy_from_slice(&self.bytes[at..]);
         out
     }
 
-    /// Checks a message of the other side's, which ends with its MAC.
+    /// Checks a message of the other side, which ends with its MAC.
     ///
     /// # Errors
-    /// If the MAC is wrong.
+    /// The MAC is wrong.
     pub fn open<const N: usize>(&mut self, label: u8, message: &[u8; N]) -> Result<(), WrongMac> {
         let (body, mac) = message.split_at(N - MAC);
-        self.said.extend_from_slice(body);
+        self.bytes.extend_from_slice(body);
         let mut wanted = [0; MAC];
         wanted.copy_from_slice(mac);
         // `Hash` compares in constant time.
         if self.mac(label, &[]) != blake3::Hash::from_bytes(wanted) {
             return Err(WrongMac);
         }
-        self.said.extend_from_slice(mac);
+        self.bytes.extend_from_slice(mac);
         Ok(())
     }
 }
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mac_holds_for_its_secret_its_label_its_place_and_its_message() {
+    fn a_mac_is_valid_for_its_secret_label_position_and_message_only() {
         let secret = Secret([7; 32]);
         let sealed: [u8; 5 + MAC] = Transcript::new(&secret, 64).seal(1, b"hello");
         assert_eq!(Transcript::new(&secret, 0).open(1, &sealed), Ok(()));
@@ -108,11 +109,11 @@ mod tests {
         }
         let mut later = Transcript::new(&secret, 0);
         later.open(1, &sealed).unwrap();
-        assert_eq!(later.open(1, &sealed), Err(WrongMac), "a repetition");
+        assert_eq!(later.open(1, &sealed), Err(WrongMac), "a replay");
     }
 
     #[test]
-    fn a_mac_of_what_is_no_part_of_the_transcript_holds_for_its_beginning() {
+    fn a_mac_outside_the_transcript_is_valid_after_its_beginning() {
         let secret = Secret([7; 32]);
         let mut transcript = Transcript::new(&secret, 64);
         let hello: [u8; 5 + MAC] = transcript.seal(1, b"hello");

@@ -1,5 +1,6 @@
-//! Frames from bytes that nobody has encoded. OXMPI_FUZZ_SECONDS (1) says how long, OXMPI_FUZZ_SEED replays one case.
-#![allow(clippy::unwrap_used)] // a failure is the test's
+//! Fuzz tests of frames. OXMPI_FUZZ_SECONDS (default 1): the duration; OXMPI_FUZZ_SEED: replays one
+//! case.
+#![allow(clippy::unwrap_used)] // a panic fails the test
 
 #[path = "support/random.rs"]
 mod random;
@@ -13,7 +14,7 @@ fn fuzz(case: impl Fn(&mut Random)) {
     seeds::each_seed(|seed| case(&mut Random(seed)));
 }
 
-/// Bytes of any length, of which the kind and the length of the extension are often right.
+/// Bytes of any length, often with a valid kind and length of the extension.
 fn bytes(random: &mut Random) -> Vec<u8> {
     const KINDS: [u8; 13] = [0, 1, 2, 8, 9, 10, 0x10, 0x11, 0x12, 0x13, 0x20, 0x30, 0x31];
     let len = random.below(2 * MAX_FRAME_LEN);
@@ -31,7 +32,7 @@ fn bytes(random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
-fn any_bytes_are_a_frame_or_an_error_and_a_frame_says_the_same_again() {
+fn any_bytes_are_a_frame_that_encodes_the_same_or_an_error() {
     fuzz(|random| {
         let bytes = bytes(random);
         match Frame::decode(&bytes) {
@@ -41,7 +42,7 @@ fn any_bytes_are_a_frame_or_an_error_and_a_frame_says_the_same_again() {
                 let len = got.frame.encode(got.sequence, got.source, &mut again);
                 assert_eq!(len, got.body_at);
                 assert_eq!(Frame::decode(&again[..len]), Ok(got));
-                // One byte less is none.
+                // A frame cut by one byte is an error.
                 let cut = Frame::decode(&bytes[..got.body_at - 1]);
                 assert!(matches!(cut, Err(WireError::Short { .. })), "{cut:?}");
             }

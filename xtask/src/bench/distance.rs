@@ -1,17 +1,19 @@
 //! How far from each other the two cores of a figure were. Pure.
 //!
-//! The host of a virtual machine may move its cores every few seconds: now they share a cache, now they do not. What two
-//! ranks say to each other then costs three times as much or more, and a median over both says nothing.
+//! The host of a virtual machine may move its cores every few seconds: now they share a cache, now
+//! they do not. Messages between two ranks then cost three times as much or more, and a
+//! median over both is meaningless.
 
 use serde::{Deserialize, Serialize};
 
-/// Us that a line of the cache takes from one core to the other. Between cores that share a cache it was 0.03 to 0.08 on all
-/// machines that were measured, and 0.2 to 0.3 between others; the limits leave room on either side. What lies between
-/// them has been moved while the line was timed.
+/// Us that a line of the cache takes from one core to the other. Between cores that share a cache
+/// it was 0.03 to 0.08 on all machines that were measured, and 0.2 to 0.3 between others; the
+/// limits leave room on either side. Between them the cores were moved while the line was
+/// timed.
 const NEAR_BELOW: f64 = 0.12;
 const FAR_ABOVE: f64 = 0.15;
-/// Of the samples that are near or far, one in so many must be the one or the other before the machine counts as one that has
-/// both: fewer are disturbances.
+/// Of the samples that are near or far, one in this number must be of the rarer kind before the
+/// machine counts as one that has both: fewer are disturbances.
 const FEWEST: usize = 20;
 
 /// Where the cores were while a figure was taken.
@@ -45,8 +47,9 @@ impl Distance {
     }
 }
 
-/// By which distances samples are told apart: near and far if the machine has both, else none, for then all samples are alike.
-pub(crate) fn told_apart(samples: impl Iterator<Item = Distance>) -> &'static [Distance] {
+/// The distances by which samples are distinguished: near and far if the machine has both, else
+/// none.
+pub(crate) fn distinguished(samples: impl Iterator<Item = Distance>) -> &'static [Distance] {
     let (mut near, mut far) = (0, 0);
     for distance in samples {
         match distance {
@@ -79,11 +82,11 @@ mod tests {
 
     #[test]
     fn a_machine_of_one_distance_tells_nothing_apart() {
-        assert!(told_apart([].into_iter()).is_empty());
-        assert!(told_apart([Far; 9].into_iter()).is_empty());
-        assert!(told_apart([Between; 9].into_iter()).is_empty());
+        assert!(distinguished([].into_iter()).is_empty());
+        assert!(distinguished([Far; 9].into_iter()).is_empty());
+        assert!(distinguished([Between; 9].into_iter()).is_empty());
         // A disturbance.
-        assert!(told_apart([Near; 40].into_iter().chain([Far])).is_empty());
-        assert_eq!(told_apart([Near, Near, Between, Far].into_iter()), [Near, Far]);
+        assert!(distinguished([Near; 40].into_iter().chain([Far])).is_empty());
+        assert_eq!(distinguished([Near, Near, Between, Far].into_iter()), [Near, Far]);
     }
 }

@@ -1,10 +1,11 @@
-//! One figure: the line that a benchmark program prints, its unit, and how figures are compared. Pure.
+//! One figure: the line that a benchmark program prints, its unit, and how figures are compared.
+//! Pure.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unit {
     #[serde(rename = "us")]
@@ -56,7 +57,7 @@ impl Unit {
     }
 }
 
-/// What a figure is of.
+/// The subject of a figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Subject {
     pub(crate) test: String,
@@ -71,13 +72,15 @@ pub(crate) struct Point {
     pub(crate) subject: Subject,
     /// The median over the run's batches.
     pub(crate) median: f64,
-    /// The way to a limit.
+    /// The program that reaches a limit.
     pub(crate) by: Option<String>,
-    /// How long a line of the cache took between the cores before and after, where that was measured.
+    /// How long a line of the cache took between the cores before and after, where that was
+    /// measured.
     pub(crate) line: Option<[f64; 2]>,
 }
 
-/// The figures in a program's output; all other lines are passed over. An error names the line that is broken.
+/// The figures in a program's output; other lines are ignored. An error names the line that
+/// is broken.
 pub(crate) fn points(output: &str) -> Result<Vec<Point>, String> {
     let lines = output.lines().filter_map(|line| line.strip_prefix("point "));
     lines.map(|line| point(line).ok_or_else(|| format!("'point {line}' is no figure"))).collect()
@@ -100,7 +103,7 @@ fn point(line: &str) -> Option<Point> {
         Some(times) => Some(line_times(times)?),
         None => None,
     };
-    // A figure of nothing would be divided by later.
+    // Figures are divisors later.
     is_positive(median).then_some(Point { subject, median, by, line })
 }
 
@@ -115,7 +118,7 @@ fn is_positive(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }
 
-/// The value in the middle, or the mean of the two there. None of no values.
+/// The value in the middle, or the mean of the two there. None for no values.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);

@@ -1,15 +1,15 @@
-//! What is measured: the one table of groups.
+//! The table of the groups that are measured.
 
 use std::time::Duration;
 
 /// Launches that belong together: one table of the report.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// As in `--groups`.
+    /// The name in `--groups`.
     pub(crate) name: &'static str,
     /// The heading of its table.
     pub(crate) title: &'static str,
-    /// What the figures are of.
+    /// The subject of the figures.
     pub(crate) subject: &'static str,
     pub(crate) launches: &'static [Launch],
     /// Whether the machine's limit, that of two processes, stands beside it.
@@ -26,7 +26,8 @@ pub(crate) struct Launch {
     pub(crate) limit: Duration,
 }
 
-/// A benchmark program that is compiled with each library's mpicc. Its tests `check` and `version` serve to admit a library.
+/// A benchmark program that is compiled with each library's mpicc. Its tests `check` and `version`
+/// serve to admit a library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Program {
     P2p,
@@ -36,7 +37,7 @@ pub(crate) enum Program {
 impl Program {
     pub(crate) const ALL: [Program; 2] = [Program::P2p, Program::Patterns];
 
-    /// That of its source in `bench/`.
+    /// The name of its source in `bench/`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Program::P2p => "p2p",
@@ -45,7 +46,7 @@ impl Program {
     }
 }
 
-/// Where the figures of a launch come from.
+/// The source of the figures of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gives {
     /// From the lines that the program prints.
@@ -71,7 +72,7 @@ const fn patterns(ranks: u32, args: &'static [&'static str]) -> Launch {
     Launch { program: Program::Patterns, ranks, args, gives: Gives::Points, limit }
 }
 
-/// How a program is asked to have the kernel refuse single copy.
+/// The option by which a program makes the kernel refuse single copy.
 const DENIED: &str = "-D";
 
 impl Launch {
@@ -116,7 +117,7 @@ pub(crate) const GROUPS: [Group; 14] = [
     Group {
         name: "collectives",
         title: "Collectives of 2 ranks",
-        subject: "a call back to back with the next, other roots in turn",
+        subject: "calls back to back, with alternating roots",
         launches: &[launch(2, &["-p", "-t", "10", "-s", COLLECTIVE_SIZES, "collectives"], Gives::Points, 90)],
         has_limit: false,
     },
@@ -202,7 +203,7 @@ pub(crate) const GROUPS: [Group; 14] = [
     Group {
         name: "patterns-threads",
         title: "Patterns with MPI_THREAD_MULTIPLE",
-        subject: "the same of 2 ranks that have asked for all threads",
+        subject: "the same of 2 ranks that request all threads",
         launches: &[
             patterns(2, &["-p", "-t", "10", "-M", "p2p"]),
             patterns(2, &["-p", "-t", "10", "-M", "coll"]),

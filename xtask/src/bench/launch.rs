@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-/// How long a launcher has to end its ranks when it is told to.
+/// The time in which a launcher ends its ranks after a signal.
 const GRACE: Duration = Duration::from_secs(5);
-/// As much of a command's errors as a report needs.
+/// Bytes of a command's errors in a report.
 const MOST_ERROR_TEXT: usize = 400;
 
-/// What a command that succeeded left.
+/// The output of a command that succeeded.
 pub(crate) struct Ended {
     pub(crate) output: String,
     /// From its start to its end.
@@ -26,7 +26,7 @@ pub(crate) struct Ended {
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) why: String,
-    /// It was ended at its time limit; there is no point in waiting for that again.
+    /// It was ended at its time limit, and is not tried again.
     pub(crate) timed_out: bool,
 }
 
@@ -36,8 +36,8 @@ impl Failed {
     }
 }
 
-/// Runs `command` for at most `limit`. Its output goes through files in `directory`, not through pipes: a process that
-/// outlives it could hold a pipe open for ever.
+/// Runs `command` for at most `limit`. Its output goes through files in `directory`, not through
+/// pipes: a process that outlives it could hold a pipe open for ever.
 pub(crate) fn launch(mut command: Command, limit: Duration, directory: &Path) -> Result<Ended, Failed> {
     let (output, errors) = (directory.join("launch.out"), directory.join("launch.err"));
     let program = command.get_program().to_string_lossy().into_owned();
@@ -62,7 +62,8 @@ pub(crate) fn launch(mut command: Command, limit: Duration, directory: &Path) ->
 /// The status of a child that ended in time. Its group is gone in any case.
 fn wait_or_end(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let group = Pid::from_child(child);
-    // The group exists at least until its leader is waited for; that there is nobody left in it is no error.
+    // The group exists at least until its leader is waited for; an empty group is
+    // no error.
     let signal = |signal| {
         let _ = kill_process_group(group, signal);
     };
@@ -93,7 +94,7 @@ fn ends_within(child: &Child, limit: Duration) -> io::Result<bool> {
     }
 }
 
-/// What a command wrote, as far as it is text.
+/// The text that a command wrote.
 fn read(path: &Path) -> String {
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
@@ -146,7 +147,7 @@ mod tests {
         assert!(ended.err().unwrap().timed_out);
         let child = fs::read_to_string(directory.join("child")).unwrap();
         fs::remove_dir_all(directory).unwrap();
-        // It dies in its own time, and may have nobody who waits for it.
+        // It may end later, as a zombie without a parent that waits.
         let status = format!("/proc/{}/stat", child.trim());
         while fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z ")) {
             std::thread::sleep(Duration::from_millis(1));

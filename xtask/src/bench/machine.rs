@@ -1,4 +1,4 @@
-//! What a reader of the figures has to know of the machine.
+//! The facts about the machine in a report.
 
 use std::fs;
 
@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) processor: String,
-    /// Those that this process may use.
+    /// The processors that this process may use.
     pub(crate) cores: u32,
     pub(crate) kernel: String,
-    /// The load average over the last minute at the beginning of each round: our own launches count from the second on.
+    /// The load average over the last minute at the beginning of each round: our own launches count
+    /// from the second on.
     pub(crate) loads: Vec<f64>,
 }
 

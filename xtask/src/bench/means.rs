@@ -1,4 +1,5 @@
-//! How we stand on the whole: by group, and by kind of row within it, the geometric mean of the ratios to the best other. Pure.
+//! The summary: by group, and by kind of row within it, the geometric mean of the
+//! ratios to the best other. Pure.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +14,17 @@ pub(crate) const BEHIND: f64 = 1.2;
 pub(crate) struct Mean<'a> {
     pub(crate) group: &'static str,
     pub(crate) at: At,
-    /// What stands before the slash in the tests' names; `None` for all rows.
+    /// The part of the tests' names before the slash; `None` for all rows.
     pub(crate) kind: Option<&'a str>,
     pub(crate) rows: usize,
-    /// Geometric mean of what ours costs beside the best other.
+    /// Geometric mean of our time divided by that of the best other.
     pub(crate) ratio: f64,
     /// Rows above [`BEHIND`].
     pub(crate) behind: usize,
 }
 
-/// The means of all groups that have rows with a ratio: first of each kind, if tests have kinds, then of all.
+/// The means of all groups that have rows with a ratio: first of each kind, if tests have kinds,
+/// then of all.
 pub(crate) fn means(results: &Results) -> Vec<Mean<'_>> {
     let mut means = Vec::new();
     for group in &GROUPS {

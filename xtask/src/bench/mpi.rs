@@ -1,4 +1,5 @@
-//! The MPI libraries that are measured: where they are, what each needs to be started, and how the others are installed.
+//! The MPI libraries that are measured: their places, their options at the start, and how the
+//! others are installed.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,9 +10,10 @@ use super::groups::Program;
 use super::launch::{Ended, Failed, launch};
 use crate::run::{Failure, Run};
 
-/// What is known of a library before one looks whether it is there. `{prefix}` stands for its prefix.
+/// The facts about a library that do not depend on its installation. `{prefix}` stands for its
+/// prefix.
 pub(crate) struct Kind {
-    /// As in the directory of the peers, in figures and tables.
+    /// The name in the directory of the peers, in figures and tables.
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     /// Python packages by name, from which `--install-peers` makes a prefix.
@@ -21,11 +23,11 @@ pub(crate) struct Kind {
     flags: &'static [&'static str],
     /// More options where there are more ranks than cores.
     oversubscribed: &'static [&'static str],
-    /// More of the environment where the kernel refuses single copy.
+    /// More variables where the kernel refuses single copy.
     denied: &'static [(&'static str, &'static str)],
 }
 
-/// Our own.
+/// OxMPI.
 pub(crate) const OURS: Kind = Kind {
     name: "oxmpi",
     title: "OxMPI",
@@ -36,7 +38,7 @@ pub(crate) const OURS: Kind = Kind {
     denied: &[],
 };
 
-/// The others.
+/// The other libraries.
 pub(crate) const PEERS: [Kind; 3] = [
     Kind {
         name: "openmpi",
@@ -76,11 +78,11 @@ pub(crate) fn title(name: &str) -> &str {
     kinds.into_iter().find(|kind| kind.name == name).map_or(name, |kind| kind.title)
 }
 
-/// A library that is there.
+/// An installed library.
 pub(crate) struct Mpi {
     pub(crate) kind: &'static Kind,
     prefix: PathBuf,
-    /// Where the benchmark programs are that its mpicc compiled.
+    /// The directory of the benchmark programs that its mpicc compiled.
     out: PathBuf,
 }
 
@@ -109,7 +111,8 @@ impl Mpi {
         if execution.denies_single_copy {
             command.envs(self.kind.denied.iter().copied());
         }
-        // Whatever a launcher does when it is killed, its ranks end by themselves soon after the limit.
+        // Whatever a launcher does when it is killed, its ranks end by themselves soon after the
+        // limit.
         let alarm = (execution.limit + Duration::from_secs(10)).as_secs().to_string();
         command.args(["-n", &execution.ranks.to_string()]).arg(self.program(execution.program));
         command.args(["-a", &alarm]).args(&execution.args);
@@ -120,7 +123,7 @@ impl Mpi {
         self.out.join(format!("{}-{}", program.name(), self.kind.name))
     }
 
-    /// What stands before the program, for the report.
+    /// The command line before the program, for the report.
     pub(crate) fn settings(&self) -> String {
         let text = |(key, value): &(&str, &str)| format!("{key}={value}");
         let shown = self.kind.environment.iter().filter(|(_, value)| !value.contains("{prefix}"));
@@ -156,7 +159,8 @@ pub(crate) struct Execution {
     pub(crate) limit: Duration,
 }
 
-/// Makes a prefix of each peer in `directory`, by pip in a virtual environment. What is there stays.
+/// Makes a prefix of each peer in `directory`, by pip in a virtual environment. Existing
+/// prefixes stay.
 pub(crate) fn install_peers(directory: &Path) -> Result<(), Failure> {
     let directory = std::path::absolute(directory)
         .map_err(Failure::io(format!("cannot find {}", directory.display())))?;

@@ -14,7 +14,7 @@ cargo xtask bench [options]        measure OxMPI beside other MPI libraries and 
   --peers DIR           the other libraries: prefixes DIR/openmpi, DIR/mpich, DIR/impi, as far as they are there
   --rounds N            how often everything is measured, 5 if not given, with near cores and with far ones where the
                         machine has both; figures are medians
-  --minutes M           measure no longer than about so many minutes, 30 if not given
+  --minutes M           measure no longer than about M minutes, 30 if not given
   --groups A,B          what is measured, everything if not given:
                         latency bandwidth rate derived collectives over4 over8 start memory
                         patterns-2 patterns-4 patterns-8 patterns-threads patterns-denied; patterns stands for these five
@@ -24,9 +24,9 @@ cargo xtask bench --install-peers DIR   make these prefixes with pip (a Python 3
 cargo xtask bench --report FILE         write report and pictures again from a results.json
 ";
 
-/// What is asked for.
+/// The action that the words after `bench` request.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum BenchAction {
     Help,
     InstallPeers(PathBuf),
     Report { results: PathBuf, out: PathBuf },
@@ -37,7 +37,7 @@ pub(crate) enum Asked {
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) peers: Option<PathBuf>,
-    /// How many samples each figure is to have, of each distance of the cores that there is.
+    /// Samples of each figure, for each distance of the cores.
     pub(crate) rounds: u32,
     /// After this time nothing more is launched.
     pub(crate) time: Duration,
@@ -46,14 +46,14 @@ pub(crate) struct Options {
 }
 
 /// Reads the words after `bench`. An error names the word.
-pub(crate) fn read(words: &[&str]) -> Result<Asked, Failure> {
+pub(crate) fn read(words: &[&str]) -> Result<BenchAction, Failure> {
     let (mut peers, mut rounds, mut out) = (None, 5, root().join("target/bench"));
     let mut time = minutes("30")?;
     let (mut results, mut groups) = (None, GROUPS.iter().collect());
     let mut words = words.iter().copied();
     while let Some(word) = words.next() {
         if matches!(word, "help" | "-h" | "--help") {
-            return Ok(Asked::Help);
+            return Ok(BenchAction::Help);
         }
         // Both forms, --rounds 2 and --rounds=2.
         let (option, attached) = match word.split_once('=') {
@@ -70,14 +70,14 @@ pub(crate) fn read(words: &[&str]) -> Result<Asked, Failure> {
             "--rounds" => rounds = count(value()?)?,
             "--minutes" => time = minutes(value()?)?,
             "--groups" => groups = read_groups(value()?)?,
-            "--install-peers" => return Ok(Asked::InstallPeers(PathBuf::from(value()?))),
+            "--install-peers" => return Ok(BenchAction::InstallPeers(PathBuf::from(value()?))),
             "--report" => results = Some(PathBuf::from(value()?)),
             _ => return Err(Failure::new(format!("bench has no option '{word}'\n\n{HELP}"))),
         }
     }
     Ok(match results {
-        Some(results) => Asked::Report { results, out },
-        None => Asked::Measure(Options { peers, rounds, time, groups, out }),
+        Some(results) => BenchAction::Report { results, out },
+        None => BenchAction::Measure(Options { peers, rounds, time, groups, out }),
     })
 }
 
@@ -86,7 +86,7 @@ fn count(text: &str) -> Result<u32, Failure> {
     count.ok_or_else(|| Failure::new(format!("--rounds '{text}' is not a number of rounds from 1 on")))
 }
 
-/// Parts of a minute too: `0.5`.
+/// Minutes, also fractions: `0.5`.
 fn minutes(text: &str) -> Result<Duration, Failure> {
     let seconds = text.parse().ok().map(|minutes: f64| minutes * 60.0);
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -94,7 +94,7 @@ fn minutes(text: &str) -> Result<Duration, Failure> {
     time.ok_or_else(|| Failure::new(format!("--minutes '{text}' is not a number of minutes above 0")))
 }
 
-/// Groups by their names, or by what stands before the hyphen in all of their names.
+/// Groups by their names, or by the common part before the hyphen.
 fn read_groups(text: &str) -> Result<Vec<&'static Group>, Failure> {
     let mut groups: Vec<&Group> = Vec::new();
     for name in text.split(',') {
@@ -123,8 +123,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_asks_for_everything() {
-        let Ok(Asked::Measure(options)) = read(&[]) else { panic!() };
+    fn without_options_everything_is_measured() {
+        let Ok(BenchAction::Measure(options)) = read(&[]) else { panic!() };
         assert_eq!((options.rounds, options.groups.len(), options.peers), (5, GROUPS.len(), None));
     }
 
@@ -132,7 +132,7 @@ mod tests {
     fn options_are_read_in_both_forms() {
         let words =
             ["--rounds=2", "--minutes", "0.5", "--groups", "latency,start", "--peers", "p", "--out=o"];
-        let Ok(Asked::Measure(options)) = read(&words) else { panic!() };
+        let Ok(BenchAction::Measure(options)) = read(&words) else { panic!() };
         let names: Vec<_> = options.groups.iter().map(|group| group.name).collect();
         assert_eq!((options.rounds, names), (2, vec!["latency", "start"]));
         assert_eq!(options.time, Duration::from_secs(30));
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_name_before_the_hyphen_stands_for_all_such_groups() {
-        let Ok(Asked::Measure(options)) = read(&["--groups", "patterns,rate"]) else { panic!() };
+        let Ok(BenchAction::Measure(options)) = read(&["--groups", "patterns,rate"]) else { panic!() };
         let names: Vec<_> = options.groups.iter().map(|group| group.name).collect();
         let patterns = ["patterns-2", "patterns-4", "patterns-8", "patterns-threads", "patterns-denied"];
         assert_eq!(names, [&patterns[..], &["rate"]].concat());
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_program_that_no_group_needs_is_not_among_them() {
-        let Ok(Asked::Measure(options)) = read(&["--groups", "patterns-2"]) else { panic!() };
+        let Ok(BenchAction::Measure(options)) = read(&["--groups", "patterns-2"]) else { panic!() };
         assert_eq!(options.programs(), [Program::Patterns].into());
     }
 

@@ -1,4 +1,5 @@
-//! The pictures: figures over the size of the message, one curve for each library and one for the limit, as SVG. Pure.
+//! The pictures: figures over the size of the message, one curve for each library and one for the
+//! limit, as SVG. Pure.
 
 use plotters::prelude::*;
 
@@ -8,14 +9,16 @@ use super::results::{At, LIMIT, Results};
 
 const SIZE: (u32, u32) = (900, 560);
 
-// The light colours are in the SVG itself; a reader in the dark gets others by the style sheet below.
+// The light colours are in the SVG itself; a system that is set to dark gets others by the style
+// sheet below.
 const PAPER: RGBColor = RGBColor(0xff, 0xff, 0xff);
 const INK: RGBColor = RGBColor(0x1f, 0x23, 0x28);
 const GRID: RGBColor = RGBColor(0xd8, 0xde, 0xe4);
 /// What replaces the light colours where the reader's system is set to dark.
 const DARK: [(RGBColor, &str); 3] = [(PAPER, "#0d1117"), (INK, "#e6edf3"), (GRID, "#30363d")];
 
-/// Of middling lightness, so that they stand out from both papers, and apart for the colour-blind, who have the marks too.
+/// Of middling lightness, so that they differ from both backgrounds. Colour-blind readers have
+/// the marks.
 const COLOURS: [(&str, RGBColor); 5] = [
     ("oxmpi", RGBColor(0xe8, 0x59, 0x0c)),
     ("openmpi", RGBColor(0x2f, 0x80, 0xd0)),
@@ -30,7 +33,8 @@ pub(crate) struct Curve<'a> {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// The curves of a test in its group, of the samples of one part, the limit last. Size 0 has no place on a logarithmic axis.
+/// The curves of a test in its group, of the samples of one part, the limit last. Size 0 has no
+/// place on a logarithmic axis.
 pub(crate) fn curves<'a>(results: &'a Results, group: &str, test: &str, at: At) -> Vec<Curve<'a>> {
     let rows = || results.rows.iter().filter(move |row| row.group == group && row.subject.test == test);
     let names = results.libraries.iter().map(|library| library.name.as_str()).chain([LIMIT]);
@@ -44,7 +48,8 @@ pub(crate) fn curves<'a>(results: &'a Results, group: &str, test: &str, at: At) 
     names.map(curve).filter(|curve| !curve.points.is_empty()).collect()
 }
 
-/// Draws curves over the size of the message, both axes logarithmic. None of no curves. An error is of the drawing.
+/// Draws curves over the size of the message, both axes logarithmic. None without curves. The error
+/// is one of the drawing.
 pub(crate) fn draw(heading: &str, vertical: &str, curves: &[Curve<'_>]) -> Result<Option<String>, String> {
     let all = || curves.iter().flat_map(|curve| &curve.points);
     let Some((sizes, values)) = range(all().map(|p| p.0)).zip(range(all().map(|p| p.1))) else {
@@ -129,7 +134,7 @@ fn draw_into(
     Ok(())
 }
 
-/// A mark of its own for each curve, around its point, in pixels.
+/// A distinct mark for each curve, around its point, in pixels.
 fn mark(at: usize, colour: RGBColor) -> Polygon<(i32, i32)> {
     let corners: &[(i32, i32)] = match at {
         0 => &[(-2, -4), (2, -4), (4, -2), (4, 2), (2, 4), (-2, 4), (-4, 2), (-4, -2)],
@@ -144,7 +149,8 @@ fn axis_bytes(size: f64) -> String {
     bytes_text(size.round() as u64)
 }
 
-/// Puts the style sheet for dark surroundings behind the opening tag. It goes by colour: each of the three has one use.
+/// Puts the style sheet for dark surroundings behind the opening tag. It goes by colour: each of
+/// the three has one use.
 fn with_dark_style(svg: &str) -> String {
     let mut rules = String::new();
     for (light, dark) in DARK {

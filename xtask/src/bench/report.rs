@@ -9,11 +9,12 @@ use super::means;
 use super::mpi::title;
 use super::results::{At, Results, Row};
 
-/// Of the rows in which others are ahead, how many are named at the top.
+/// The number of rows at the top in which others are ahead.
 const MOST_BEHIND: usize = 12;
 /// A ratio below this is a tie: rounds differ by more.
 const TIE: f64 = 1.1;
-/// A load at the beginning of more than this part of the cores comes from other programs that disturb.
+/// A load at the beginning of more than this part of the cores comes from other programs that
+/// disturb.
 const BUSY: f64 = 0.25;
 const NONE: &str = "-";
 
@@ -46,7 +47,7 @@ fn suffix(at: At) -> String {
     at.map_or(String::new(), |distance| format!(", {}", distance.text()))
 }
 
-// Writing to a String cannot fail; hence `let _` in all of these.
+// Writing to a String cannot fail; hence `let _` below.
 
 fn head(report: &mut String, results: &Results) {
     let machine = &results.machine;
@@ -78,7 +79,7 @@ fn distances(results: &Results) -> String {
         let part = |distance| results.line(Some(distance)).map_or(NONE.to_owned(), text);
         format!(
             "\n\nThe two cores of 2 ranks were near each other in {near} samples (a line of the cache went from one to the \
-             other in {} us) and far in {far} ({} us), which are told apart; in {between} they were moved meanwhile, and \
+             other in {} us) and far in {far} ({} us), which have tables of their own; in {between} they were moved meanwhile, and \
              these are left out.",
             part(Distance::Near),
             part(Distance::Far)
@@ -95,7 +96,8 @@ fn distances(results: &Results) -> String {
     }
 }
 
-/// Names libraries whose samples are in no table because nothing is known of the cores, while it is known of others'.
+/// Names libraries whose samples are in no table because the distance of the cores is unknown,
+/// while it is known for others.
 fn without_distance(report: &mut String, results: &Results) {
     let apart = GROUPS.iter().filter(|group| parts(results, group).len() > 1);
     let rows: Vec<&Row> = apart.flat_map(|group| results.rows_of(group.name, None)).collect();
@@ -113,7 +115,7 @@ fn without_distance(report: &mut String, results: &Results) {
     }
 }
 
-/// In how many rows we are ahead, and where we are behind most.
+/// The number of rows in which OxMPI is ahead, and the rows in which it is furthest behind.
 fn summary(report: &mut String, results: &Results) {
     let mut rows: Vec<(f64, &Row, At)> = Vec::new();
     for group in &GROUPS {
@@ -157,7 +159,7 @@ fn summary(report: &mut String, results: &Results) {
     }
 }
 
-/// By group how we stand on the whole.
+/// The summary by group.
 fn mean_table(report: &mut String, results: &Results) {
     let _ = writeln!(
         report,
@@ -171,7 +173,7 @@ fn mean_table(report: &mut String, results: &Results) {
     }
 }
 
-/// How many samples figures of a table are of: `3`, or `3 to 5`.
+/// The number of samples of the figures of a table: `3`, or `3 to 5`.
 fn samples(rows: &[&Row], at: At) -> String {
     let of_figures = rows.iter().flat_map(|row| row.figures.values());
     let counts = of_figures.map(|samples| samples.iter().filter(|sample| sample.is_in(at)).count());
@@ -219,7 +221,7 @@ fn table(report: &mut String, results: &Results, group: &Group, at: At) {
     }
 }
 
-/// `latency, 8 B, 2 ranks`. What has no size has none in its name.
+/// `latency, 8 B, 2 ranks`. Without a size the name has none.
 fn what(row: &Row) -> String {
     let subject = &row.subject;
     let bytes = match (subject.bytes, subject.test.as_str()) {
@@ -230,7 +232,7 @@ fn what(row: &Row) -> String {
     format!("{}{bytes}, {} ranks", subject.test, subject.ranks)
 }
 
-/// The figure of one library. One that has failed in this group says so.
+/// The figure of one library. `failed` if it has failed in this group.
 fn cell(results: &Results, row: &Row, name: &str, at: At) -> String {
     let of_group = |launch: &str| launch.split(':').next() == Some(&row.group);
     match row.median(name, at) {

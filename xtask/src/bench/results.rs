@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::distance::{Distance, told_apart};
+use super::distance::{Distance, distinguished};
 use super::figures::{Point, Subject, Unit, median};
 use super::machine::Machine;
 
@@ -17,7 +17,7 @@ pub(crate) struct Results {
     /// In the order of the tables: ours is the first.
     pub(crate) libraries: Vec<Library>,
     pub(crate) rows: Vec<Row>,
-    /// What processes reach without MPI, by the way to it.
+    /// The figures of processes without MPI, by program.
     pub(crate) limits: Vec<Row>,
     pub(crate) failures: Vec<Failure>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Results {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Library {
     pub(crate) name: String,
-    /// What it says of itself.
+    /// Its name and version.
     pub(crate) version: String,
     /// Environment and options.
     pub(crate) settings: String,
@@ -46,7 +46,7 @@ pub(crate) struct Row {
 pub(crate) struct Sample {
     pub(crate) round: u32,
     pub(crate) value: f64,
-    /// Us of a line before and after, and what that makes of the cores, where it was measured.
+    /// Us of a line before and after, and the distance of the cores, where they were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) line: Option<[f64; 2]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,7 @@ pub(crate) struct Failure {
 /// The name under which limits are kept.
 pub(crate) const LIMIT: &str = "limit";
 
-/// Which samples a figure is of: those of one distance of the cores, or all.
+/// The samples of a figure: those of one distance of the cores, or all.
 pub(crate) type At = Option<Distance>;
 
 /// The best of the others in a row.
@@ -81,13 +81,14 @@ impl Results {
         row(&mut self.rows, group, &point.subject).add(library, round, &point);
     }
 
-    /// Adds a limit. The ways to it are kept apart, since cores may be near for one and far for the next.
+    /// Adds a limit. Each program that reaches it has samples of its own: cores may be near for one
+    /// and far for the next.
     pub(crate) fn add_limit(&mut self, round: u32, point: Point) {
         let way = point.by.as_deref().unwrap_or(LIMIT);
         row(&mut self.limits, LIMIT, &point.subject).add(way, round, &point);
     }
 
-    /// Notes a failure, once however often it happens.
+    /// Records a failure once, even if it is repeated.
     pub(crate) fn fail(&mut self, library: &str, launch: &str, why: &str) {
         let failure = Failure { library: library.into(), launch: launch.into(), why: why.into() };
         let known = |other: &Failure| other.library == failure.library && other.launch == failure.launch;
@@ -96,7 +97,7 @@ impl Results {
         }
     }
 
-    /// Our name: that of the first library.
+    /// The name of OxMPI: that of the first library.
     pub(crate) fn ours(&self) -> &str {
         self.libraries.first().map_or("", |library| &library.name)
     }
@@ -121,7 +122,7 @@ impl Results {
     /// The parts into which the samples of `rows` fall, each of which has a table of its own.
     pub(crate) fn parts<'a>(&self, mut rows: impl Iterator<Item = &'a Row>) -> Vec<At> {
         let known = rows.any(|row| row.figures.values().flatten().any(|sample| sample.distance.is_some()));
-        match told_apart(self.distances()) {
+        match distinguished(self.distances()) {
             distances if known && !distances.is_empty() => distances.iter().copied().map(Some).collect(),
             _ => vec![None],
         }
@@ -138,7 +139,8 @@ impl Results {
         rows.filter(move |row| row.figures.keys().any(|name| row.median(name, at).is_some()))
     }
 
-    /// The samples of a library, or of the limit by any way, that `subject` has in a group; by way.
+    /// The samples of a library, or of the limit by any program, that `subject` has in a group; by
+    /// program.
     pub(crate) fn samples(&self, group: &str, library: &str, subject: &Subject) -> Vec<&[Sample]> {
         let (rows, group) = if library == LIMIT { (&self.limits, LIMIT) } else { (&self.rows, group) };
         let row = rows.iter().find(|row| row.group == group && row.subject == *subject);
@@ -147,7 +149,7 @@ impl Results {
         mine.map(|(_, samples)| samples.as_slice()).collect()
     }
 
-    /// The limit of a row's subject: that of the best way.
+    /// The limit of a row's subject: that of the best program.
     pub(crate) fn limit(&self, row: &Row, at: At) -> Option<f64> {
         let limit = self.limits.iter().find(|limit| limit.subject == row.subject)?;
         limit.best(limit.figures.keys(), at).map(|(_, value)| value)
@@ -192,13 +194,14 @@ impl Row {
 }
 
 impl Sample {
-    /// Whether it is in the part `at`.
+    /// Whether the sample is in the part `at`.
     pub(crate) fn is_in(&self, at: At) -> bool {
         at.is_none() || self.distance == at
     }
 }
 
-/// Whether there are `wanted` samples of each of these distances; or of any, if no distance is known.
+/// Whether there are `wanted` samples of each of these distances; or of any, if no distance is
+/// known.
 pub(crate) fn are_enough(samples: &[Sample], distances: &[Distance], wanted: usize) -> bool {
     if distances.is_empty() || samples.iter().all(|sample| sample.distance.is_none()) {
         return samples.len() >= wanted;
@@ -229,7 +232,7 @@ pub(crate) mod tests {
         sample_at(&[None])
     }
 
-    /// The same with each of these lines; what is far costs ten times as much, but for the limit.
+    /// The same with each of these lines; far samples cost ten times as much, except the limit.
     pub(crate) fn sample_at(lines: &[Option<[f64; 2]>]) -> Results {
         let mut results = Results { rounds: 2, ..Results::default() };
         for name in ["oxmpi", "openmpi", "mpich"] {
@@ -308,7 +311,7 @@ pub(crate) mod tests {
         assert!(!are_enough(&samples(&[Some(NEAR), Some(FAR)]), &both, 3));
         assert!(!are_enough(&samples(&[Some(NEAR), Some([0.06, 0.24])]), &both, 1));
         assert!(are_enough(&samples(&[Some(NEAR)]), &[], 2));
-        // Nothing more will be known of these.
+        // These get no more samples.
         assert!(are_enough(&samples(&[None]), &both, 2));
     }
 
@@ -321,9 +324,9 @@ pub(crate) mod tests {
             results.add_limit(0, Point { subject, median, by, line: None });
         }
         assert_eq!(results.limit(&results.rows[0], None), Some(0.6));
-        let ways: Vec<usize> =
+        let counts: Vec<usize> =
             results.samples("latency", LIMIT, &subject).iter().map(|samples| samples.len()).collect();
-        assert_eq!(ways, [2, 2, 1]);
+        assert_eq!(counts, [2, 2, 1]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Measuring: rounds in which every launch goes through all libraries, each round beginning with another one, so that
-//! what else the machine does meets all alike. A round measures what has not yet all its samples, of near cores and of far
-//! ones where the machine has both.
+//! Measuring: rounds in which every launch goes through all libraries, each round beginning with
+//! another one, so that other load affects all alike. A round measures the figures that lack
+//! samples, of near cores and of far ones where the machine has both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::distance::{Distance, told_apart};
+use super::distance::{Distance, distinguished};
 use super::figures::{Point, Subject, Unit, points};
 use super::groups::{Gives, Group, Launch, Program};
 use super::launch::{Ended, Failed, launch};
@@ -17,12 +17,12 @@ use super::options::Options;
 use super::results::{LIMIT, Library, Results, are_enough};
 use crate::run::Failure;
 
-/// The time of a point in `bench/limit.c`, in ms: it tries several ways to each.
+/// The time of a point in `bench/limit.c`, in ms: it tries several copies for each.
 const LIMIT_POINT: &str = "5";
 
 pub(crate) struct Measurement<'a> {
     pub(crate) options: &'a Options,
-    /// Those whose programs are compiled; ours is the first.
+    /// The libraries with compiled programs; ours is the first.
     pub(crate) mpis: Vec<Mpi>,
     /// The compiled `bench/limit.c`.
     pub(crate) limit: &'a Path,
@@ -31,18 +31,18 @@ pub(crate) struct Measurement<'a> {
     courses: BTreeMap<(String, &'static str), Course>,
 }
 
-/// What has become so far of one launch with one library.
+/// The state of one launch with one library.
 #[derive(Default)]
 struct Course {
     runs: u32,
     failures: u32,
     /// It did not end, and is not tried again.
     hangs: bool,
-    /// What it gives figures of.
+    /// The subjects of its figures.
     subjects: Vec<Subject>,
 }
 
-/// What is to be measured of a launch.
+/// The rest of a launch to be measured.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
     Nothing,
@@ -51,7 +51,7 @@ enum Wanted {
 }
 
 impl Course {
-    /// `is_enough` says whether a subject has all its samples; `rounds` is how many that are.
+    /// `is_enough` says whether a subject has all its samples; `rounds` is their number.
     fn wanted(&self, rounds: u32, is_enough: impl Fn(&Subject) -> bool) -> Wanted {
         if self.hangs || self.failures >= rounds {
             return Wanted::Nothing;
@@ -73,8 +73,8 @@ impl<'a> Measurement<'a> {
         Measurement { options, mpis: Vec::new(), limit, results, courses: BTreeMap::new() }
     }
 
-    /// Takes in a library if messages arrive whole with it in all programs that are needed; otherwise says why not. `source` is
-    /// where the source of a program is.
+    /// Takes in a library if messages arrive whole with it in all programs that are needed;
+    /// otherwise says why not. `source` is where the source of a program is.
     pub(crate) fn admit(&mut self, mpi: Mpi, source: impl Fn(Program) -> PathBuf) {
         let admitted = self.options.programs().into_iter().try_fold(None, |_, program| {
             mpi.compile(program, &source(program))?;
@@ -104,15 +104,15 @@ impl<'a> Measurement<'a> {
         }
     }
 
-    /// Runs rounds until each figure has its samples or the time is over. Calls `save` after each, so that one who
-    /// interrupts the run loses little.
+    /// Runs rounds until each figure has its samples or the time is over. Calls `save` after each,
+    /// so that an interrupted run loses little.
     pub(crate) fn run_all(&mut self, save: impl Fn(&Results) -> Result<(), Failure>) -> Result<(), Failure> {
         let end = Instant::now() + self.options.time;
         for round in 0.. {
             let mut nothing_to_do = true;
             for group in &self.options.groups {
                 for launch in group.launches {
-                    let distances = told_apart(self.results.distances());
+                    let distances = distinguished(self.results.distances());
                     let wanted = self.wanted(group, launch, distances);
                     if wanted.iter().all(|(_, wanted)| *wanted == Wanted::Nothing) {
                         continue;
@@ -143,14 +143,14 @@ impl<'a> Measurement<'a> {
         save(&self.results)
     }
 
-    /// What is to be measured of a launch with each library, and of the limit if it has one.
+    /// The rest of a launch to be measured with each library, and of the limit if it has one.
     fn wanted(&self, group: &Group, launch: &Launch, distances: &[Distance]) -> Vec<(&'static str, Wanted)> {
         let libraries = self.mpis.iter().map(|mpi| mpi.kind.name).chain(group.has_limit.then_some(LIMIT));
         let rounds = self.options.rounds;
         let wanted = |library| {
             let is_enough = |subject: &Subject| {
-                let ways = self.results.samples(group.name, library, subject);
-                ways.iter().all(|samples| are_enough(samples, distances, rounds as usize))
+                let by_way = self.results.samples(group.name, library, subject);
+                by_way.iter().all(|samples| are_enough(samples, distances, rounds as usize))
             };
             let course = self.courses.get(&(name_of(group, launch), library));
             course.map_or(Wanted::All, |course| course.wanted(rounds, is_enough))
@@ -249,18 +249,19 @@ impl<'a> Measurement<'a> {
     }
 }
 
-/// As failures name it.
+/// The name of a launch in failures.
 fn name_of(group: &Group, launch: &Launch) -> String {
     format!("{}: {} ranks, {}", group.name, launch.ranks, launch.args.join(" "))
 }
 
-/// What a library says of itself up to the first detail: `Open MPI v5.0.11, package: ...`, `OxMPI 0.1.0 (MPI 5.0, ...)`.
+/// The name and version of a library up to the first detail: `Open MPI v5.0.11, package: ...`,
+/// `OxMPI 0.1.0 (MPI 5.0, ...)`.
 fn shortened(version: &str) -> String {
     let end = version.find(',').into_iter().chain(version.find(" (")).min().unwrap_or(version.len());
     version[..end].split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// In which order `count` libraries have their turn in a round: A B C, then B C A.
+/// The order of `count` libraries in a round: A B C, then B C A.
 fn order(count: usize, round: u32) -> impl Iterator<Item = usize> {
     let first = round as usize;
     (0..count).map(move |at| (at + first) % count)
@@ -290,7 +291,7 @@ mod tests {
         assert_eq!(course(4, 4, false).wanted(5, |_| false), Wanted::All);
         assert_eq!(course(5, 5, false).wanted(5, |_| false), Wanted::Nothing);
         assert_eq!(course(1, 1, true).wanted(5, |_| false), Wanted::Nothing);
-        // It ends well and gives no figure.
+        // It succeeds without figures.
         assert_eq!(course(5, 0, false).wanted(5, |_| false), Wanted::Nothing);
     }
 

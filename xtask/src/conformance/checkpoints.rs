@@ -1,4 +1,5 @@
-//! Programs of mpi4py that are killed and brought back from checkpoints again and again (`tests/conformance/checkpoints.py`).
+//! Programs of mpi4py that are killed and restarted from checkpoints many times
+//! (`tests/conformance/checkpoints.py`).
 
 use std::path::Path;
 use std::process::Command;
@@ -24,9 +25,9 @@ pub(super) const NUMPY: Program = Program {
 pub(super) const POOL: Program =
     Program { name: "checkpoint_pool", start: |python, _, _, _| start(python, ["pool.py", "60"]), ..NUMPY };
 
-/// How often a job is brought back.
+/// Restarts of a job.
 const CYCLES: u32 = 10;
-/// Of the moments.
+/// The seed of the times of checkpoints.
 const SEED: u32 = 1;
 
 fn start(python: &mut Command, [program, argument]: [&str; 2]) -> Result<(), Failure> {

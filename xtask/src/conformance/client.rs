@@ -1,4 +1,5 @@
-//! mpi4py, built from its source distribution against our `mpi.h`, in a virtual environment of its own.
+//! mpi4py, built from its source distribution against our `mpi.h`, in a virtual environment of its
+//! own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +8,13 @@ use std::process::Command;
 use crate::run::{Failure, Run};
 
 pub(super) const MPI4PY: &str = "4.1.2";
-/// What mpi4py's build and its tests want besides.
+/// Further packages for mpi4py's build and tests.
 const PACKAGES: [&str; 6] = ["setuptools>=77", "build", "cython>=3.0.1", "numpy", "cffi", "pyyaml"];
 
 /// A wheel, also one from a cache, was made for another MPI.
 const FROM_SOURCE: [&str; 4] = ["--no-cache-dir", "--no-deps", "--no-binary", "mpi4py"];
 
-/// What of `mpi-ext.h` it can use, but looks for only in Open MPI.
+/// The part of `mpi-ext.h` that mpi4py can use, but searches for only in Open MPI.
 const FAULT_TOLERANCE: [&str; 11] = [
     "ERR_REVOKED",
     "ERR_PROC_FAILED",
@@ -28,7 +29,7 @@ const FAULT_TOLERANCE: [&str; 11] = [
     "Comm_ishrink",
 ];
 
-/// How it is compiled. Nothing here is about the speed of the client.
+/// The compiler's options: the speed of the client does not matter.
 fn compiler_flags() -> String {
     let have = FAULT_TOLERANCE.map(|name| format!(" -DPyMPI_HAVE_MPIX_{name}=1")).concat();
     format!("-O0 -include mpi-ext.h{have}")
@@ -46,13 +47,14 @@ pub(super) struct Client {
     environment: PathBuf,
     /// The tests of the source distribution.
     pub(super) suite: PathBuf,
-    /// For all that programs leave behind.
+    /// The directory for files of programs.
     scratch: PathBuf,
 }
 
 impl Client {
-    /// Builds the client in `directory` unless it is there. It is built again when mpi4py's version, `mpi.h` or Python
-    /// changes, not when the library does: that is found when a program starts.
+    /// Builds the client in `directory` unless it is there. It is built again when mpi4py's
+    /// version, `mpi.h` or Python changes, not when the library does, which is loaded when a
+    /// program starts.
     pub(super) fn prepare(prefix: &Path, directory: &Path) -> Result<Client, Failure> {
         let client = Client::download(prefix, directory)?;
         let mark = client.environment.join("built-for");
@@ -64,7 +66,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Unpacks the source distribution in `directory` unless it is there: for what brings an mpi4py of its own.
+    /// Unpacks the source distribution in `directory` unless it is there: for programs that build
+    /// their own mpi4py.
     pub(super) fn download(prefix: &Path, directory: &Path) -> Result<Client, Failure> {
         let client = Client {
             prefix: prefix.to_owned(),
@@ -82,7 +85,7 @@ impl Client {
         Ok(client)
     }
 
-    /// What the build depends on.
+    /// The inputs of the build.
     fn mark(&self) -> Result<String, Failure> {
         let header = self.prefix.join("include/mpi.h");
         let header =
@@ -106,8 +109,9 @@ impl Client {
             .show()
     }
 
-    /// `mpirun` with what all jobs have in common: it ends when we do, the environment has our directories in front,
-    /// nothing of the caller's Python, and one thread for each rank's linear algebra.
+    /// `mpirun` with the options of all jobs: it ends with this process, the environment has our
+    /// directories in front, nothing of the caller's Python, and one thread for each rank's linear
+    /// algebra.
     pub(super) fn mpirun(&self) -> Command {
         self.command(&self.installed("mpirun"))
     }
@@ -117,7 +121,7 @@ impl Client {
         self.prefix.join("bin").join(program)
     }
 
-    /// A program with the environment that all jobs have in common, and that ends when we do.
+    /// A program with the environment of all jobs, which ends with this process.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "TERM"]).arg(program);

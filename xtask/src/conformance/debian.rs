@@ -1,4 +1,5 @@
-//! Source packages and libraries of Debian, fetched by `apt` into a directory of ours: nothing of the system changes.
+//! Source packages and libraries of Debian, fetched by `apt` into a private directory: the
+//! system does not change.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::{make_directory, write};
 use crate::run::{Failure, Run};
 
-/// Where the system says from where packages come. Its mirrors, keys and options serve us as well.
+/// The system's list of package sources: its mirrors, keys and options are used.
 const SYSTEM: &str = "/etc/apt";
 
 /// `apt-get` with lists and caches of its own below `directory`.
@@ -22,11 +23,11 @@ fn apt_get(directory: &Path) -> Run {
         .args(option("Dir::Etc::sourceparts", &apt.join("sources.list.d")))
         .args(option("Dir::State::lists", &apt.join("lists")))
         .args(option("Dir::Cache", &apt.join("cache")))
-        // Whoever runs us may write there; apt's own user may not.
+        // The caller may write there; apt's own user may not.
         .args(["-o", "APT::Sandbox::User="])
 }
 
-/// Makes the lists, once for what the system has as its sources.
+/// Makes the lists, once for the system's sources.
 fn lists(directory: &Path) -> Result<(), Failure> {
     let apt = directory.join("apt");
     let files = sources(Path::new(SYSTEM))?;
@@ -50,7 +51,8 @@ fn lists(directory: &Path) -> Result<(), Failure> {
     write(&mark, &all)
 }
 
-/// The files below `etc` that name sources, with source packages switched on: their names from there, and their texts.
+/// The files below `etc` that name sources, with source packages switched on: their names from
+/// there, and their texts.
 fn sources(etc: &Path) -> Result<BTreeMap<String, String>, Failure> {
     let parts = fs::read_dir(etc.join("sources.list.d")).into_iter().flatten().flatten();
     let parts = parts.map(|entry| format!("sources.list.d/{}", entry.file_name().to_string_lossy()));
@@ -59,7 +61,7 @@ fn sources(etc: &Path) -> Result<BTreeMap<String, String>, Failure> {
         let change: fn(&str) -> String = match Path::new(&name).extension().and_then(OsStr::to_str) {
             Some("list") => with_source_lines,
             Some("sources") => with_source_types,
-            // apt itself passes over all others.
+            // apt ignores all others.
             _ => continue,
         };
         let path = etc.join(&name);
@@ -104,7 +106,7 @@ fn with_source_types(text: &str) -> String {
     changed
 }
 
-/// The source of a package, freshly unpacked, as its authors made it.
+/// The source of a package, freshly unpacked.
 pub(super) fn source(package: &str, directory: &Path) -> Result<PathBuf, Failure> {
     let place = directory.join(format!("{package}-source"));
     // However the release compresses it.
@@ -126,7 +128,7 @@ pub(super) fn source(package: &str, directory: &Path) -> Result<PathBuf, Failure
     unpacked(package, directory)
 }
 
-/// Where [`source`] has put a package.
+/// The directory in which [`source`] has unpacked a package.
 pub(super) fn unpacked(package: &str, directory: &Path) -> Result<PathBuf, Failure> {
     let place = directory.join(format!("{package}-source"));
     let entries = fs::read_dir(&place).into_iter().flatten().flatten();
@@ -153,7 +155,7 @@ pub(super) fn find(directory: &Path, ending: &str) -> Result<PathBuf, Failure> {
     find_by(directory, ending, |name| name.ends_with(ending))
 }
 
-/// The file below `directory` whose name is one; `what` says for an error which.
+/// The file below `directory` with one of the names; `what` is its description in an error.
 fn find_by(directory: &Path, what: &str, is_one: impl Fn(&str) -> bool) -> Result<PathBuf, Failure> {
     let mut places = vec![directory.to_owned()];
     while let Some(place) = places.pop() {

@@ -1,5 +1,5 @@
-//! mpi4py's demos that judge an MPI library: pools of processes, `mpi4py.run`, starting and ending in all ways, and what
-//! mpi4py makes of the launcher. And its suite as its users run it.
+//! mpi4py's demos that judge an MPI library: pools of processes, `mpi4py.run`, all kinds of start
+//! and end, and how mpi4py recognises the launcher. And its suite as its users run it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use super::client::MPI4PY;
 use super::programs::{Launch, Program};
 use crate::run::{Failure, Run};
 
-/// They take seconds; a pool whose workers cannot be started waits for ever.
+/// They take seconds; a pool whose workers do not start waits for ever.
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// Pools: with one rank workers are spawned, with more the others serve.
@@ -68,7 +68,7 @@ pub(super) const CHECK_MPIEXEC: Program = Program {
     ranks: &[2],
     launch: Launch::ByItself("sh"),
     start: |shell, client, _, _| {
-        // The script takes whoever has an `ompi_info` in its path for Open MPI.
+        // The script takes a library with an `ompi_info` in PATH for Open MPI.
         shell.env("MPIEXEC", client.installed("mpiexec"));
         shell.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         start_script(shell, &client.demo("check-mpiexec/run.sh"))
@@ -77,8 +77,9 @@ pub(super) const CHECK_MPIEXEC: Program = Program {
     ..FUTURES
 };
 
-/// The suite by its own runner, one job for all modules, with an mpi4py that was built as users build it: a plain `pip install`,
-/// which does not know `mpi-ext.h` and makes other calls for what is there. Only the compiler's optimizations are left out.
+/// The suite by its own runner, one job for all modules, with an mpi4py that was built as users
+/// build it: a plain `pip install`, which does not know `mpi-ext.h` and makes other calls in its
+/// place. Only the compiler's optimizations are left out.
 pub(super) const RUNNER: Program = Program {
     name: "mpi4py_runner",
     ranks: &[2],
@@ -94,14 +95,14 @@ pub(super) const RUNNER: Program = Program {
     ..FUTURES
 };
 
-/// Where the plain mpi4py is.
+/// The directory of the plain mpi4py.
 fn plain(made: &Path) -> PathBuf {
     made.join("mpi4py-plain")
 }
 
 fn build_plain(prefix: &Path, made: &Path) -> Result<(), Failure> {
     let environment = plain(made);
-    // Against this header.
+    // The header that the build depends on.
     let (mark, header) = (environment.join("built-for"), prefix.join("include/mpi.h"));
     let header =
         std::fs::read_to_string(&header).map_err(Failure::io(format!("cannot read {}", header.display())))?;
@@ -142,7 +143,8 @@ fn check_init_fini(output: &str, _: &Path, _: u32) -> Result<(), String> {
     if jobs >= 24 { Ok(()) } else { Err(format!("only {jobs} jobs:\n{output}")) }
 }
 
-/// The shell ends with the first command that fails. Those in pipelines are shown to their readers, not to us.
+/// The shell ends with the first command that fails. Commands in pipelines are shown to their
+/// readers only.
 fn check_mpiexec(output: &str, _: &Path, _: u32) -> Result<(), String> {
     let shown = output.lines().any(|line| line.starts_with("+ ") && line.contains("mpiexec -n 2"));
     if shown { Ok(()) } else { Err(format!("it has not found mpiexec:\n{output}")) }

@@ -1,35 +1,36 @@
 //! The failures that are expected: a list that may only shrink.
 //!
-//! A line is `TEST RANKS WAYS REASON`, such as `test_pack.TestPack.testPack 1,2,3 shm,tcp missing MPI_Pack`: the test fails
-//! with each of these numbers of ranks over each of these ways. Where it does not, that is an error as well.
+//! A line is `TEST RANKS ROUTES REASON`, such as
+//! `test_pack.TestPack.testPack 1,2,3 shm,tcp missing MPI_Pack`: the test fails with each of these
+//! numbers of ranks over each of these routes. Where it does not, that is an error as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::options::Rpi;
-use super::results::{Part, Place};
+use super::results::{JobSetting, Part};
 use crate::run::Failure;
 
 const HEAD: &str = "\
-# What is known to fail in 'cargo xtask conformance', one test a line: test, ranks, ways, reason.
+# What is known to fail in 'cargo xtask conformance', one test a line: test, ranks, routes, reason.
 # This list may only shrink ('cargo xtask conformance --shrink'). A test in it that does not fail is an error as well.
 ";
 
-/// A test at a place.
-type Key = (String, Place);
+/// A test with its number of ranks and its route.
+type Key = (String, JobSetting);
 
-/// The list.
+/// The list of expected failures.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Expected(BTreeMap<Key, String>);
 
-/// How a run and the list differ.
+/// The differences between a run and the list.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
-    /// They fail and are not in the list.
+    /// Failures that are not in the list.
     pub(super) surprises: BTreeSet<Key>,
-    /// They are in the list and do not fail.
+    /// Tests in the list that do not fail.
     pub(super) mended: BTreeSet<Key>,
-    /// They fail as expected.
+    /// Failures that are in the list.
     pub(super) known: usize,
 }
 
@@ -46,13 +47,13 @@ impl Expected {
             let (Some(test), Some(ranks), Some(rpis), Some(reason)) =
                 (words.next(), words.next(), words.next(), words.next())
             else {
-                return Err(wrong("not test, ranks, ways and reason"));
+                return Err(wrong("not test, ranks, routes and reason"));
             };
             for ranks in ranks.split(',') {
                 let ranks: u32 = ranks.parse().map_err(|_| wrong("not a number of ranks"))?;
                 for rpi in rpis.split(',') {
                     let rpi = Rpi::from_name(rpi).ok_or_else(|| wrong("neither shm, tcp nor ofi"))?;
-                    let key = (test.to_owned(), Place { ranks, rpi });
+                    let key = (test.to_owned(), JobSetting { ranks, rpi });
                     if list.insert(key, reason.to_owned()).is_some() {
                         return Err(wrong("a second time"));
                     }
@@ -62,10 +63,10 @@ impl Expected {
         Ok(Expected(list))
     }
 
-    /// A list that expects all that has failed.
+    /// A list of all failures of a run.
     pub(super) fn from_run(parts: &[Part]) -> Expected {
         let bad = parts.iter().flat_map(|part| part.bad().map(move |test| (part, test)));
-        let key = |part: &Part, name: &str| Some((name.to_owned(), place(part)?));
+        let key = |part: &Part, name: &str| Some((name.to_owned(), setting(part)?));
         Expected(
             bad.filter_map(|(part, test)| Some((key(part, &test.name)?, one_line(&test.reason())))).collect(),
         )
@@ -74,19 +75,19 @@ impl Expected {
     pub(super) fn compare(&self, parts: &[Part]) -> Comparison {
         let mut comparison = Comparison::default();
         for part in parts {
-            let Some(place) = place(part) else { continue };
+            let Some(setting) = setting(part) else { continue };
             for test in part.bad() {
-                let key = (test.name.clone(), place);
+                let key = (test.name.clone(), setting);
                 if self.0.contains_key(&key) {
                     comparison.known += 1;
                 } else {
                     comparison.surprises.insert(key);
                 }
             }
-            // What belongs to this part and has not failed in it, or has not even been there.
+            // Tests of this part that have not failed, or do not exist any more.
             let bad: BTreeSet<&str> = part.bad().map(|test| test.name.as_str()).collect();
             let ours =
-                |key: &&Key| key.1 == place && belongs(&key.0, &part.name) && !bad.contains(key.0.as_str());
+                |key: &&Key| key.1 == setting && belongs(&key.0, &part.name) && !bad.contains(key.0.as_str());
             comparison.mended.extend(self.0.keys().filter(ours).cloned());
         }
         comparison
@@ -97,12 +98,12 @@ impl Expected {
         Expected(left.map(|(key, reason)| (key.clone(), reason.clone())).collect())
     }
 
-    /// The list as it is read, each test with as few lines as possible.
+    /// The text of the list, each test with as few lines as possible.
     pub(super) fn text(&self) -> String {
-        // The ranks of a test at which it fails for the same reason, for each way.
+        // The ranks of a test at which it fails for the same reason, for each route.
         let mut ranks: BTreeMap<(&str, &str, Rpi), Vec<String>> = BTreeMap::new();
-        for ((test, place), reason) in &self.0 {
-            ranks.entry((test, reason, place.rpi)).or_default().push(place.ranks.to_string());
+        for ((test, setting), reason) in &self.0 {
+            ranks.entry((test, reason, setting.rpi)).or_default().push(setting.ranks.to_string());
         }
         let mut rpis: BTreeMap<(&str, &str, String), Vec<&str>> = BTreeMap::new();
         for ((test, reason, rpi), ranks) in ranks {
@@ -116,11 +117,12 @@ impl Expected {
     }
 }
 
-fn place(part: &Part) -> Option<Place> {
-    Some(Place { ranks: part.ranks, rpi: Rpi::from_name(part.rpi)? })
+fn setting(part: &Part) -> Option<JobSetting> {
+    Some(JobSetting { ranks: part.ranks, rpi: Rpi::from_name(part.rpi)? })
 }
 
-/// Whether a test is one of a part: `test_comm.TestComm.test` of `test_comm`, `hpcc` of `hpcc`, and what could not be loaded.
+/// Whether a test is one of a part: `test_comm.TestComm.test` of `test_comm`, `hpcc` of `hpcc`, and
+/// tests that could not be loaded.
 fn belongs(test: &str, part: &str) -> bool {
     test.strip_prefix("unittest.loader._FailedTest.")
         .unwrap_or(test)
@@ -145,7 +147,7 @@ test_pack.TestPack.testSize 2 shm missing MPI_Pack_size
 ";
 
     fn part(ranks: u32, verdicts: &[(&str, Verdict)]) -> Part {
-        let mut part = Part::new("test_pack", Place { ranks, rpi: Rpi::Shm });
+        let mut part = Part::new("test_pack", JobSetting { ranks, rpi: Rpi::Shm });
         part.tests = verdicts.iter().map(|(name, verdict)| Test::new(*name, *verdict, "why")).collect();
         part
     }
@@ -155,7 +157,7 @@ test_pack.TestPack.testSize 2 shm missing MPI_Pack_size
         let list = Expected::parse(LIST).unwrap();
         assert_eq!(list.text(), format!("{HEAD}{LIST}"));
         assert_eq!(Expected::parse(&list.text()).unwrap(), list);
-        let mended = [("test_pack.TestPack.testPack".to_owned(), Place { ranks: 2, rpi: Rpi::Tcp })];
+        let mended = [("test_pack.TestPack.testPack".to_owned(), JobSetting { ranks: 2, rpi: Rpi::Tcp })];
         let fewer = list.without(&mended.into()).text();
         assert!(
             fewer.contains("testPack 1,2 shm missing") && fewer.contains("testPack 1 tcp missing"),
@@ -193,7 +195,7 @@ test_pack.TestPack.testSize 2 shm missing MPI_Pack_size
         assert_eq!(names(&comparison.surprises), ["test_pack.TestPack.testOther"]);
         assert_eq!(names(&comparison.mended), ["test_pack.TestPack.testSize"]);
         assert_eq!(comparison.known, 1);
-        // A test that is gone is mended too; other places and other parts say nothing about it.
+        // A test that is gone is mended too; other settings and other parts say nothing about it.
         assert_eq!(list.compare(&[part(1, &[])]).mended.len(), 1);
         assert!(list.compare(&[part(3, &[])]).mended.is_empty());
         let none = Expected::from_run(&run).compare(&run);

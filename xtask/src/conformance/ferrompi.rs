@@ -1,5 +1,5 @@
-//! ferrompi, a Rust binding to a C MPI: its examples of one-sided communication and of shared memory, built against our
-//! `mpicc` from crates.io.
+//! ferrompi, a Rust binding to a C MPI: its examples of one-sided communication and of shared
+//! memory, built against our `mpicc` from crates.io.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::run::{Failure, Run};
 const VERSION: &str = "0.7.0";
 const NAMES: [&str; 5] = ["rma_put", "rma_get", "rma_accumulate", "rma_get_accumulate", "shared_memory"];
 
-/// All its examples, one after the other. They say by their exit codes whether they are content.
+/// All its examples, one after the other. Their exit codes say whether they succeed.
 pub(super) const EXAMPLES: Program = Program {
     name: "ferrompi",
     ranks: &[2],
@@ -43,7 +43,7 @@ fn check(output: &str, _: &Path, _: u32) -> Result<(), String> {
     }
 }
 
-/// The examples as the programs of a crate of their own, which has ferrompi alone to wait for.
+/// The examples as the programs of a crate of their own, which depends on ferrompi alone.
 fn build(prefix: &Path, directory: &Path) -> Result<(), Failure> {
     let own = directory.join("ferrompi");
     let _ = fs::remove_dir_all(&own);
@@ -55,7 +55,7 @@ fn build(prefix: &Path, directory: &Path) -> Result<(), Failure> {
          ferrompi = {{ version = \"={VERSION}\", features = [\"rma\"] }}\n"
     );
     super::write(&manifest, &text)?;
-    // Cargo wants a program before it tells where the sources are.
+    // Cargo needs a program before it prints the place of the sources.
     super::write(&programs.join("rma_put.rs"), "fn main() {}\n")?;
     let source = source(&manifest)?;
     for name in NAMES {
@@ -72,7 +72,7 @@ fn build(prefix: &Path, directory: &Path) -> Result<(), Failure> {
         .show()
 }
 
-/// Where cargo keeps its sources.
+/// Cargo's directory of sources.
 fn source(manifest: &Path) -> Result<PathBuf, Failure> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);

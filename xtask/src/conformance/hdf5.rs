@@ -1,5 +1,5 @@
-//! Parallel HDF5 of Debian's archive: its test program `testphdf5`, which shows files through derived datatypes of many kinds, by
-//! all ranks together and by each alone.
+//! Parallel HDF5 of Debian's archive: its test program `testphdf5`, which accesses files with
+//! many kinds of derived datatypes, collectively and by each rank alone.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(super) const TESTPHDF5: Program = Program {
     check,
 };
 
-/// Each rank counts its own errors, and the first one says in the end that nobody has any.
+/// Each rank counts its own errors, and the first one prints at the end that no rank has any.
 fn check(output: &str, _: &Path, ranks: u32) -> Result<(), String> {
     let content = output.lines().filter(|line| line.starts_with("All tests were successful")).count();
     let together = output.lines().any(|line| line == "PHDF5 tests finished with no errors");
@@ -33,7 +33,7 @@ fn check(output: &str, _: &Path, ranks: u32) -> Result<(), String> {
     Err(format!("{content} of {ranks} ranks have no errors; all together: {together}\n{output}"))
 }
 
-/// The library, and of its tests that one program.
+/// The library, and one of its test programs.
 fn build(prefix: &Path, directory: &Path) -> Result<(), Failure> {
     let source = debian::source("hdf5", directory)?;
     let place = directory.join("hdf5");

@@ -1,5 +1,6 @@
-//! `cargo xtask conformance --ib`: jobs over `ib` in an emulated machine with soft RoCE devices, which needs no hardware. It shows right
-//! results, never speed. Each part is a machine of its own, so that one that stops ends no other.
+//! `cargo xtask conformance --ib`: jobs over `ib` in an emulated machine with soft RoCE devices,
+//! which needs no hardware. It shows right results, never speed. Each part has its own machine,
+//! so that a part that hangs ends no other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,11 @@ use crate::packages;
 use crate::root;
 use crate::run::{Failure, Run};
 
-/// What makes the machine, and what runs in it.
+/// The scripts that make the machine, and that run in it.
 const GUEST: &str = include_str!("guest.sh");
 const SCRIPT: &str = include_str!("ib-script.sh");
 
-/// Programs and files that it takes, and the package of Debian that has each.
+/// Programs and files that the machine needs, each with its Debian package.
 const NEEDED: [(&str, &str); 8] = [
     ("/usr/bin/qemu-system-x86_64", "qemu-system-x86"),
     ("/bin/busybox", "busybox-static"),
@@ -44,8 +45,8 @@ const TESTS: [&str; 14] = [
     "win_pscw",
     "win_put_get",
 ];
-/// Those with long messages and with windows, where the adapter has to do the work, and the one whose port is taken down: they run in ways of
-/// their own.
+/// The tests with long messages and with windows, which the adapter serves, and the one whose port
+/// is taken down: they have their own options.
 const OTHERS: [&str; 5] = ["p2p_remapped", "win_far", "win_words", "win_atomics", "jobs/ib_down"];
 
 /// mpi4py's modules that run there: point-to-point and collective communication.
@@ -70,7 +71,7 @@ const MODULES: [&str; 18] = [
     "test_cco_vec_inter",
 ];
 
-/// A part of all that is run.
+/// A part of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IbPart {
     /// Some of each kind, for every change.
@@ -102,7 +103,7 @@ impl IbPart {
         IbPart::Mpi4py4,
     ];
 
-    /// How it is selected, and the function of the script that runs it.
+    /// Its name in `--ib`, and the function of the script that runs it.
     pub(super) fn name(self) -> &'static str {
         match self {
             IbPart::Short => "short",
@@ -124,7 +125,7 @@ impl IbPart {
         matches!(self, IbPart::Mpi4py2 | IbPart::Mpi4py4)
     }
 
-    /// The longest that its machine runs, seconds.
+    /// The time limit of its machine, in seconds.
     fn limit(self) -> u32 {
         match self {
             IbPart::Short => 900,
@@ -134,21 +135,21 @@ impl IbPart {
     }
 }
 
-/// How the jobs of a part have ended.
+/// The result of the jobs of a part.
 enum PartEnd {
     Well,
     /// Some have failed.
     Badly(String),
-    /// The machine has not come to an end, so nothing is known of them.
+    /// The machine did not end, so the results are unknown.
     Unknown(String),
 }
 
-/// The packages that are missing here.
+/// The missing packages.
 fn missing() -> Vec<&'static str> {
     NEEDED.iter().filter(|(file, _)| !Path::new(file).exists()).map(|(_, package)| *package).collect()
 }
 
-/// The short part, of the installation in `prefix`; what it takes is installed.
+/// The short part, of the installation in `prefix`; missing packages are installed.
 pub(crate) fn short(prefix: &Path) -> Result<(), Failure> {
     let needed = missing();
     if !needed.is_empty() {
@@ -189,7 +190,8 @@ pub(super) fn run(prefix: Option<&Path>, parts: &[IbPart]) -> Result<(), Failure
     if failed.is_empty() { Ok(()) } else { Err(Failure::new(failed.join("\n"))) }
 }
 
-/// Compiles what these parts run. The directory of the machine, and the variables of its script.
+/// Compiles the programs of these parts. Returns the directory of the machine, and the variables of
+/// its script.
 fn prepare(prefix: &Path, parts: &[IbPart]) -> Result<(PathBuf, String), Failure> {
     let directory = target_directory().join("conformance/ib");
     let programs = directory.join("programs");
@@ -230,7 +232,7 @@ fn run_part(part: IbPart, directory: &Path, head: &str) -> Result<PartEnd, Failu
     let script: PathBuf = directory.join(format!("{name}.sh"));
     super::write(&script, &format!("{head}PART={name}\n{SCRIPT}"))?;
     let report = directory.join("machine/out/report");
-    // What another part has left.
+    // Files of another part.
     let _ = fs::remove_file(&report);
     let mut machine = Command::new("bash");
     machine.arg(directory.join("guest.sh")).arg(directory.join("machine")).arg(&script);

@@ -1,4 +1,5 @@
-//! One job: a command in a process group of its own, which is ended when it takes too long or does nothing any more.
+//! One job: a command in a process group of its own, which is ended when it takes too long or
+//! makes no progress.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,19 +12,19 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::run::Failure;
 
-/// How long `mpirun` has to end its ranks when it is told to.
+/// The time in which `mpirun` ends its ranks after a signal.
 const GRACE: Duration = Duration::from_secs(5);
-/// The time between two looks.
+/// The time between two checks.
 const TICK: Duration = Duration::from_millis(20);
 /// Files with this ending are written when nothing else is.
 const SLOWNESS: &str = "stacks";
 
-/// How a job came to its end.
+/// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// By itself, with an exit code (128 + signal if one killed it).
     Exit(i32),
-    /// It was ended, as nothing had happened in its directory for as long as one may wait.
+    /// It was ended, because its directory did not change for the time limit.
     Stalled,
     /// It was ended at its time limit.
     TimedOut,
@@ -38,7 +39,7 @@ pub(super) struct Limits {
     pub(super) total: Duration,
 }
 
-/// Runs `command` with its output in `log`. What it writes into `directory` shows that it lives.
+/// Runs `command` with its output in `log`. Its writes into `directory` are its progress.
 pub(super) fn run(
     mut command: Command,
     directory: &Path,
@@ -57,7 +58,8 @@ pub(super) fn run(
 /// Waits for the child or ends it. Its group is gone in any case.
 fn watch(child: &mut Child, directory: &Path, limits: Limits) -> io::Result<Ending> {
     let group = Pid::from_child(child);
-    // That there is nobody left in the group is no error. It keeps its number until its leader is waited for.
+    // An empty group is no error. It keeps its number until its leader is
+    // waited for.
     let signal = |signal| {
         let _ = kill_process_group(group, signal);
     };
@@ -95,21 +97,22 @@ fn watch(child: &mut Child, directory: &Path, limits: Limits) -> io::Result<Endi
     }))
 }
 
-/// Whether the child has ended. It is not waited for: until then its group's number belongs to nobody else.
+/// Whether the child has ended. It is not waited for: until then no other group gets its
+/// number.
 fn has_ended(child: Pid) -> io::Result<bool> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     Ok(waitid(WaitId::Pid(child), options)?.is_some())
 }
 
-/// What has been written, the complaints about slowness aside.
+/// The bytes written, without the records of slowness.
 fn bytes_in(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let told = entries.filter(|entry| entry.path().extension() != Some(SLOWNESS.as_ref()));
-    told.filter_map(|entry| entry.metadata().ok()).map(|data| data.len()).sum()
+    let records = entries.filter(|entry| entry.path().extension() != Some(SLOWNESS.as_ref()));
+    records.filter_map(|entry| entry.metadata().ok()).map(|data| data.len()).sum()
 }
 
-/// The last `lines` of a file, as far as they are text.
+/// The last `lines` of a file.
 pub(super) fn tail(path: &Path, lines: usize) -> String {
     let bytes = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
@@ -125,7 +128,8 @@ mod tests {
     const SOON: Duration = Duration::from_millis(300);
     const LATE: Duration = Duration::from_secs(60);
 
-    /// Runs a script whose directory is `records` in a directory of its own, which the caller removes.
+    /// Runs a script whose directory is `records` in a directory of its own, which the caller
+    /// removes.
     fn shell(name: &str, script: &str, limits: Limits) -> (Ending, PathBuf) {
         let directory = std::env::temp_dir().join(format!("xtask-job-{name}-{}", std::process::id()));
         let records = directory.join("records");
@@ -154,7 +158,7 @@ mod tests {
         assert_eq!(ending, Ending::Stalled);
         let child = fs::read_to_string(directory.join("records/child")).unwrap();
         fs::remove_dir_all(directory).unwrap();
-        // It dies in its own time, and may have nobody who waits for it.
+        // It may end later, as a zombie without a parent that waits.
         let status = format!("/proc/{}/stat", child.trim());
         while fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z ")) {
             std::thread::sleep(Duration::from_millis(1));

@@ -12,7 +12,7 @@ cargo xtask conformance [options]   run foreign programs on OxMPI: mpi4py's test
 
   --ranks 1,2,3         numbers of ranks for the modules of the suite; the other programs have their own
   --five                5 ranks as well: an odd number with more than one level of a tree
-  --rpi shm,tcp,ofi     the ways messages take; ofi, libfabric, only if it is asked for
+  --rpi shm,tcp,ofi     the routes of messages; ofi, libfabric, only on request
   --module REGEX        only what has such a name: test_comm, bench_ringtest, netpipe, hpcc
   --prefix DIR          judge this installation; otherwise one is built and put into target/conformance/oxmpi
   --patience SECONDS    how long a test may do nothing, 30 if not given
@@ -24,10 +24,10 @@ cargo xtask conformance [options]   run foreign programs on OxMPI: mpi4py's test
 Exit code 0 if nothing fails but what is expected to, and all of that does.
 ";
 
-/// How the ranks of a job talk to each other.
+/// The route of messages between the ranks of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rpi {
-    /// What OxMPI does by itself on one host.
+    /// The default on one host.
     Shm,
     /// Sockets, also between neighbours.
     Tcp,
@@ -50,7 +50,7 @@ impl Rpi {
         Rpi::ALL.into_iter().find(|rpi| rpi.name() == name)
     }
 
-    /// What `mpirun` is told.
+    /// The value of `--mca rpi` for `mpirun`.
     pub(super) fn arguments(self) -> &'static [&'static str] {
         match self {
             Rpi::Shm => &[],
@@ -60,7 +60,7 @@ impl Rpi {
     }
 }
 
-/// What is asked for.
+/// The options after `conformance`.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub(super) ranks: Vec<u32>,
@@ -70,7 +70,8 @@ pub(super) struct Options {
     pub(super) prefix: Option<PathBuf>,
     pub(super) patience: Duration,
     pub(super) shrink: bool,
-    /// Jobs over InfiniBand in an emulated machine, and nothing else: which parts; none if it is empty.
+    /// Jobs over InfiniBand in an emulated machine, and nothing else: which parts; none if it is
+    /// empty.
     pub(super) ib: Vec<IbPart>,
 }
 
@@ -88,7 +89,7 @@ impl Default for Options {
     }
 }
 
-/// Reads the words after `conformance`; nothing if help is asked for. An error names the word.
+/// Reads the words after `conformance`; nothing for `--help`. An error names the word.
 pub(super) fn read(words: &[&str]) -> Result<Option<Options>, Failure> {
     let mut options = Options::default();
     let mut five = false;

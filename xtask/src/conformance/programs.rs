@@ -1,4 +1,5 @@
-//! The other programs: mpi4py's benchmarks and demos, NetPIPE, HPCC, ferrompi and HDF5, each with a check of what it prints.
+//! The other programs: mpi4py's benchmarks and demos, NetPIPE, HPCC, ferrompi and HDF5, each with a
+//! check of its output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,36 +8,37 @@ use std::time::{Duration, Instant};
 
 use super::client::Client;
 use super::job::{self, Ending, Limits};
-use super::results::{Part, Place, Test, Verdict};
+use super::results::{JobSetting, Part, Test, Verdict};
 use super::{checkpoints, debian, demos, ferrompi, hdf5};
 use crate::run::{Failure, Run};
 
 /// The longest time for one of them, unless it says so itself.
 pub(super) const LIMIT: Duration = Duration::from_secs(300);
 
-/// A program, with the numbers of ranks that it is run with.
+/// A program, with its numbers of ranks.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) name: &'static str,
     pub(super) ranks: &'static [u32],
     /// The longest time for it.
     pub(super) limit: Duration,
-    /// What is started.
+    /// The command that starts it.
     pub(super) launch: Launch,
-    /// Makes it in a directory, if it must be made. An error is a verdict on us: it does not compile.
+    /// Builds it in a directory, if needed. An error is a failure of OxMPI: it does not compile.
     pub(super) build: fn(&Path, &Path) -> Result<(), Failure>,
-    /// Adds the program and its arguments to what is started, and makes the files that it reads in its directory.
+    /// Adds the program and its arguments to the command, and makes its input files in its
+    /// directory.
     pub(super) start: Start,
-    /// Says what is wrong with what it wrote: its output, and its directory.
+    /// Checks its output and its directory.
     pub(super) check: fn(&str, &Path, u32) -> Result<(), String>,
 }
 
-/// What is started.
+/// The command that starts it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Launch {
-    /// `mpirun`, with the number of ranks and the way.
+    /// `mpirun`, with the number of ranks and the route.
     Mpirun,
-    /// A program that starts `mpirun` by itself. The environment says the way.
+    /// A program that starts `mpirun` by itself. The environment has the route.
     ByItself(&'static str),
 }
 
@@ -65,9 +67,10 @@ pub(super) const PROGRAMS: [Program; 16] = [
         },
         check: check_ringtest,
     },
-    // It has no more than two ranks: others leave its loop after the first size, and the two wait for them for ever.
+    // It has no more than two ranks: others leave its loop after the first size, and the two wait
+    // for them for ever.
     netpipe("netpipe", |mpirun, _, made, _| start_netpipe(mpirun, made, &[])),
-    // Receives are posted in advance and from anybody.
+    // Receives are posted in advance and from MPI_ANY_SOURCE.
     netpipe("netpipe_any", |mpirun, _, made, _| start_netpipe(mpirun, made, &["-a", "-z"])),
     netpipe("netpipe_sync", |mpirun, _, made, _| start_netpipe(mpirun, made, &["-S"])),
     Program {
@@ -91,7 +94,7 @@ pub(super) const PROGRAMS: [Program; 16] = [
     hdf5::TESTPHDF5,
 ];
 
-pub(super) type Start = fn(&mut Command, &Client, &Path, Place) -> Result<(), Failure>;
+pub(super) type Start = fn(&mut Command, &Client, &Path, JobSetting) -> Result<(), Failure>;
 
 const fn netpipe(name: &'static str, start: Start) -> Program {
     let launch = Launch::Mpirun;
@@ -105,10 +108,10 @@ impl Program {
         client: &Client,
         made: &Path,
         directory: &Path,
-        place: Place,
+        setting: JobSetting,
     ) -> Result<Part, Failure> {
         let begin = Instant::now();
-        let name = format!("{}.{}.{}", self.name, place.ranks, place.rpi.name());
+        let name = format!("{}.{}.{}", self.name, setting.ranks, setting.rpi.name());
         let own = directory.join("records").join(&name);
         let _ = fs::remove_dir_all(&own);
         super::make_directory(&own)?;
@@ -116,29 +119,29 @@ impl Program {
         let mut command = match self.launch {
             Launch::Mpirun => {
                 let mut command = client.mpirun();
-                command.args(["-n", &place.ranks.to_string()]).args(place.rpi.arguments());
+                command.args(["-n", &setting.ranks.to_string()]).args(setting.rpi.arguments());
                 command
             }
             Launch::ByItself(program) => {
                 let mut command = client.command(Path::new(program));
-                command.env("OXMPI_MCA_rpi", place.rpi.name()).env("PYTHON", client.python());
-                command.env("NP", place.ranks.to_string());
+                command.env("OXMPI_MCA_rpi", setting.rpi.name()).env("PYTHON", client.python());
+                command.env("NP", setting.ranks.to_string());
                 command
             }
         };
         command.current_dir(&own);
-        (self.start)(&mut command, client, made, place)?;
+        (self.start)(&mut command, client, made, setting)?;
         let ending = job::run(command, &own, &log, Limits { patience: self.limit, total: self.limit })?;
         let output = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
         let (verdict, text) = match ending {
-            Ending::Exit(0) => match (self.check)(&output, &own, place.ranks) {
+            Ending::Exit(0) => match (self.check)(&output, &own, setting.ranks) {
                 Ok(()) => (Verdict::Passed, String::new()),
                 Err(text) => (Verdict::Failed, text),
             },
             Ending::Exit(code) => (Verdict::Crashed, format!("exit code {code}\n{}", job::tail(&log, 12))),
             _ => (Verdict::Hung, format!("no end after {} s\n{}", self.limit.as_secs(), job::tail(&log, 12))),
         };
-        let mut part = Part::new(self.name, place);
+        let mut part = Part::new(self.name, setting);
         part.tests.push(Test::new(self.name, verdict, text));
         part.seconds = begin.elapsed().as_secs_f64();
         Ok(part)
@@ -157,9 +160,9 @@ impl Program {
         super::write(&mark, &header)
     }
 
-    /// The verdict when it cannot be made.
-    pub(super) fn not_made(&self, failure: &Failure, place: Place) -> Part {
-        let mut part = Part::new(self.name, place);
+    /// The result when it cannot be built.
+    pub(super) fn not_made(&self, failure: &Failure, setting: JobSetting) -> Part {
+        let mut part = Part::new(self.name, setting);
         part.tests.push(Test::new(self.name, Verdict::Error, format!("cannot be built: {failure}")));
         part
     }
@@ -179,7 +182,8 @@ fn check_ringtest(output: &str, _: &Path, ranks: u32) -> Result<(), String> {
     if right { Ok(()) } else { Err(format!("not one line about {ranks} processes:\n{output}")) }
 }
 
-/// Sizes from 4 bytes to 4 MiB, each with its neighbours: a line for each, all of which say that the data were right.
+/// Sizes from 4 bytes to 4 MiB, each with its neighbours: a line for each, all of which say that
+/// the data were right.
 fn check_netpipe(output: &str, _: &Path, _: u32) -> Result<(), String> {
     let sizes: Vec<&str> =
         output.lines().filter(|line| line.contains(" bytes ") && line.contains("-->")).collect();
@@ -210,7 +214,8 @@ fn start_netpipe(mpirun: &mut Command, made: &Path, mode: &[&str]) -> Result<(),
     Ok(())
 }
 
-/// How HPCC is compiled. It asks for two functions that MPI-3 removed: MPI_Address and MPI_Type_struct.
+/// How HPCC is compiled. It calls two functions that MPI-3 removed: MPI_Address and
+/// MPI_Type_struct.
 const HPCC_MAKE: &str = "\
 SHELL = /bin/sh
 CD = cd
@@ -253,11 +258,11 @@ fn build_hpcc(prefix: &Path, directory: &Path) -> Result<(), Failure> {
 }
 
 /// The example's input with a smaller matrix, and a grid for all ranks.
-fn start_hpcc(mpirun: &mut Command, _: &Client, made: &Path, place: Place) -> Result<(), Failure> {
+fn start_hpcc(mpirun: &mut Command, _: &Client, made: &Path, setting: JobSetting) -> Result<(), Failure> {
     let example = debian::unpacked("hpcc", made)?.join("_hpccinf.txt");
     let text =
         fs::read_to_string(&example).map_err(Failure::io(format!("cannot read {}", example.display())))?;
-    let rows = place.ranks / 2;
+    let rows = setting.ranks / 2;
     let text: String = text
         .lines()
         .map(|line| match line.split_whitespace().last() {
@@ -272,7 +277,8 @@ fn start_hpcc(mpirun: &mut Command, _: &Client, made: &Path, place: Place) -> Re
     Ok(())
 }
 
-/// All parts succeeded: the summary says so, no residual is too large, no update of the tables was lost.
+/// All parts succeeded: the summary says so, no residual is too large, no update of the tables was
+/// lost.
 fn check_hpcc(_: &str, directory: &Path, ranks: u32) -> Result<(), String> {
     let text =
         fs::read_to_string(directory.join("hpccoutf.txt")).map_err(|error| format!("no output: {error}"))?;
@@ -283,7 +289,8 @@ fn check_hpcc(_: &str, directory: &Path, ranks: u32) -> Result<(), String> {
     if value("Success")? != "1" || value("CommWorldProcs")? != ranks.to_string() {
         return Err(format!("no success with {ranks} ranks:\n{text}"));
     }
-    // Five transpositions (those by another clock may be too short to be told of), and the solved equations.
+    // Five transpositions (those by another clock may be too short to be printed), and the solved
+    // equations.
     let passed =
         |start: &str| text.lines().filter(|line| line.starts_with(start) && line.contains(" PASSED")).count();
     let (transposed, solved) = (passed("WALL"), passed("||Ax-b||"));

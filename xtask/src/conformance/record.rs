@@ -1,4 +1,5 @@
-//! What the ranks of a job of the suite have written down, and which test is to blame when the job did not end well.
+//! The records of the ranks of a job of the suite, and the test that has failed when the job did
+//! not succeed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -32,7 +33,7 @@ struct End {
 /// The record of one rank.
 #[derive(Debug, Default)]
 pub(super) struct Rank {
-    /// The tests that were to be run, once the rank had come so far.
+    /// The tests that were to be run, once the rank knew them.
     plan: Option<Vec<String>>,
     ends: BTreeMap<String, End>,
     out_of_step: Option<String>,
@@ -44,11 +45,11 @@ pub(super) struct Rank {
 /// Where a job stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Nowhere: all ranks have finished.
+    /// All ranks have finished.
     Finished,
     /// In this test.
     In(String),
-    /// After this test, which ended in all ranks, though not alike.
+    /// After this test, which ended in all ranks, with different results.
     After(String),
     /// Before a rank knew its tests.
     Start,
@@ -57,7 +58,7 @@ pub(super) enum Stop {
 }
 
 impl Rank {
-    /// Reads the record of `rank`. What is not there is nothing.
+    /// Reads the record of `rank`. A missing record is empty.
     pub(super) fn read(directory: &Path, rank: u32) -> Rank {
         let text = |kind: &str| {
             let bytes = fs::read(directory.join(format!("{rank}.{kind}"))).unwrap_or_default();
@@ -98,7 +99,8 @@ impl Rank {
     }
 }
 
-/// Where the job stopped. A rank that crashed says where; otherwise it is the test in which the rank is that is least far.
+/// Where the job stopped. It is the test of the rank that crashed; otherwise that of the
+/// rank with the least progress.
 pub(super) fn stop(ranks: &[Rank]) -> Stop {
     if ranks.iter().all(|rank| rank.finished) {
         return Stop::Finished;
@@ -118,7 +120,8 @@ pub(super) fn stop(ranks: &[Rank]) -> Stop {
     }
 }
 
-/// The tests that have ended in all ranks, and those of the import; for a test to blame, whatever has been said about it.
+/// The tests that have ended in all ranks, and those of the import; for the failed test, all its
+/// records.
 pub(super) fn merge(ranks: &[Rank], blamed: Option<&str>) -> Vec<Test> {
     let names: BTreeSet<&String> = ranks.iter().flat_map(|rank| rank.ends.keys()).collect();
     let mut tests = Vec::new();
@@ -140,7 +143,7 @@ pub(super) fn merge(ranks: &[Rank], blamed: Option<&str>) -> Vec<Test> {
     tests
 }
 
-/// Where the ranks were in Python when they stopped: the innermost lines of each.
+/// The Python stacks of the ranks when they stopped: the innermost lines of each.
 pub(super) fn stacks(ranks: &[Rank]) -> String {
     let mut text = String::new();
     for (number, rank) in ranks.iter().enumerate() {

@@ -1,13 +1,13 @@
-//! What a person reads: the table, and why things fail.
+//! The report: the table, and the reasons of failures.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::results::{Part, Verdict};
 
-/// Lines of a story that are shown.
+/// Lines of a traceback that are printed.
 const MOST_LINES: usize = 6;
-/// Tests that fail for one reason and are named.
+/// Tests with the same reason that are named.
 const MOST_NAMES: usize = 4;
 
 /// The columns of the table, behind the name.
@@ -22,7 +22,7 @@ pub(super) fn line(part: &Part) -> String {
     row(&part.name, &part.ranks.to_string(), part.rpi, &[part], part.seconds)
 }
 
-/// The line below.
+/// The sum below the table.
 pub(super) fn totals(parts: &[Part]) -> String {
     let all: Vec<&Part> = parts.iter().collect();
     row("total", "", "", &all, parts.iter().map(|part| part.seconds).sum())
@@ -40,7 +40,7 @@ fn row(name: &str, ranks: &str, rpi: &str, parts: &[&Part], seconds: f64) -> Str
     )
 }
 
-/// Why tests of a part fail, those alike together; only those that `shown` wants.
+/// Why tests of a part fail, with equal reasons together; only the tests that `shown` selects.
 pub(super) fn reasons(part: &Part, shown: impl Fn(&str) -> bool) -> String {
     let mut alike: BTreeMap<String, Vec<_>> = BTreeMap::new();
     for test in part.bad().filter(|test| shown(&test.name)) {
@@ -52,7 +52,7 @@ pub(super) fn reasons(part: &Part, shown: impl Fn(&str) -> bool) -> String {
         let more = tests.len().saturating_sub(MOST_NAMES);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let _ = writeln!(text, "    {reason}\n      in {}{more}", names.join(", "));
-        // What is missing needs no story.
+        // A missing function needs no traceback.
         if tests[0].missing.is_empty() {
             for line in story(&tests[0].text) {
                 let _ = writeln!(text, "        {line}");
@@ -80,12 +80,12 @@ fn story(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::super::options::Rpi;
-    use super::super::results::{Place, Test};
+    use super::super::results::{JobSetting, Test};
     use super::*;
 
     #[test]
     fn a_table_counts_each_verdict_once() {
-        let mut part = Part::new("test_x", Place { ranks: 2, rpi: Rpi::Shm });
+        let mut part = Part::new("test_x", JobSetting { ranks: 2, rpi: Rpi::Shm });
         use Verdict::*;
         for verdict in [Skipped, Passed, Passed, Unsupported, Failed, Error, Hung, Crashed] {
             part.tests.push(Test::new(format!("test_x.T.{verdict:?}"), verdict, "AssertionError: no"));

@@ -1,4 +1,4 @@
-//! What a run finds out: tests, and the parts they belong to.
+//! The results of a run: tests, and their parts.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ impl Verdict {
     }
 }
 
-/// A test, with what all ranks said.
+/// A test, with the results of all ranks.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Test {
     pub(super) name: String,
@@ -37,7 +37,7 @@ pub(super) struct Test {
     pub(super) ranks: BTreeSet<u32>,
     /// The MPI functions that answered that OxMPI does not have them.
     pub(super) missing: BTreeSet<String>,
-    /// What the first such rank said, or why it was skipped.
+    /// The text of the first such rank, or the reason of a skip.
     pub(super) text: String,
 }
 
@@ -48,7 +48,7 @@ impl Test {
         Test { name: name.into(), verdict, ranks, missing, text: text.into() }
     }
 
-    /// Adds what one more rank says.
+    /// Adds the result of one more rank.
     pub(super) fn add(&mut self, rank: u32, verdict: Verdict, text: &str) {
         if verdict.is_bad() {
             self.ranks.insert(rank);
@@ -65,7 +65,7 @@ impl Test {
             let names: Vec<&str> = self.missing.iter().map(String::as_str).collect();
             return format!("missing {}", names.join(", "));
         }
-        // A Python story ends with the exception. All others begin with what matters.
+        // A Python traceback ends with the exception. Other texts begin with the reason.
         let line = if self.text.starts_with("Traceback") {
             self.text.lines().rev().find(|line| !line.trim().is_empty() && !line.starts_with(' '))
         } else {
@@ -75,7 +75,7 @@ impl Test {
     }
 }
 
-/// One module of the suite or one program, with so many ranks, over one way.
+/// One module of the suite or one program, with one number of ranks, over one route.
 #[derive(Debug, Serialize)]
 pub(super) struct Part {
     pub(super) name: String,
@@ -86,8 +86,14 @@ pub(super) struct Part {
 }
 
 impl Part {
-    pub(super) fn new(name: impl Into<String>, place: Place) -> Part {
-        Part { name: name.into(), ranks: place.ranks, rpi: place.rpi.name(), seconds: 0.0, tests: Vec::new() }
+    pub(super) fn new(name: impl Into<String>, setting: JobSetting) -> Part {
+        Part {
+            name: name.into(),
+            ranks: setting.ranks,
+            rpi: setting.rpi.name(),
+            seconds: 0.0,
+            tests: Vec::new(),
+        }
     }
 
     pub(super) fn count(&self, verdicts: &[Verdict]) -> usize {
@@ -101,7 +107,7 @@ impl Part {
 
 /// Where a part runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct JobSetting {
     pub(super) ranks: u32,
     pub(super) rpi: Rpi,
 }

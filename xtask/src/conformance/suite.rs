@@ -1,4 +1,5 @@
-//! A module of mpi4py's suite: its tests in one job, and in another one behind each test that breaks the job.
+//! A module of mpi4py's suite: its tests in one job, and in another one behind each test that
+//! breaks the job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,15 +9,15 @@ use std::time::{Duration, Instant};
 use super::client::Client;
 use super::job::{self, Ending, Limits};
 use super::record::{self, Rank, Stop};
-use super::results::{Part, Place, Test, Verdict};
+use super::results::{JobSetting, Part, Test, Verdict};
 use crate::root;
 use crate::run::Failure;
 
 /// The longest time for one module.
 const MODULE_LIMIT: Duration = Duration::from_secs(900);
-/// How often one waits in vain for one module.
+/// Hangs of one module at most.
 const MOST_HANGS: usize = 10;
-/// How often its job may break.
+/// Breaks of its job at most.
 const MOST_JOBS: usize = 200;
 
 /// Runs modules.
@@ -31,18 +32,18 @@ pub(super) struct Suite<'a> {
 /// A module under way.
 struct Progress {
     tests: BTreeMap<String, Test>,
-    /// Those that are not to be run again.
+    /// The tests that do not run again.
     done: BTreeSet<String>,
     hangs: usize,
 }
 
 impl Suite<'_> {
-    pub(super) fn run(&self, module: &str, place: Place) -> Result<Part, Failure> {
+    pub(super) fn run(&self, module: &str, setting: JobSetting) -> Result<Part, Failure> {
         let begin = Instant::now();
         let mut progress = Progress { tests: BTreeMap::new(), done: BTreeSet::new(), hangs: 0 };
         for jobs in 1.. {
             let left = MODULE_LIMIT.saturating_sub(begin.elapsed());
-            if !self.job(module, place, left, &mut progress)? {
+            if !self.job(module, setting, left, &mut progress)? {
                 break;
             }
             if progress.hangs >= MOST_HANGS || jobs >= MOST_JOBS || left.is_zero() {
@@ -51,21 +52,21 @@ impl Suite<'_> {
                 break;
             }
         }
-        let mut part = Part::new(module, place);
+        let mut part = Part::new(module, setting);
         part.tests = progress.tests.into_values().collect();
         part.seconds = begin.elapsed().as_secs_f64();
         Ok(part)
     }
 
-    /// Runs what is left to do. Whether something is left after that.
+    /// Runs the remaining tests in one job. Returns whether tests remain after that.
     fn job(
         &self,
         module: &str,
-        place: Place,
+        setting: JobSetting,
         left: Duration,
         progress: &mut Progress,
     ) -> Result<bool, Failure> {
-        let name = format!("{module}.{}.{}", place.ranks, place.rpi.name());
+        let name = format!("{module}.{}.{}", setting.ranks, setting.rpi.name());
         let (records, log) =
             (self.directory.join("records").join(&name), self.directory.join(format!("{name}.log")));
         // Of the last run, or of the last job.
@@ -76,7 +77,7 @@ impl Suite<'_> {
         super::write(&done, &names.join("\n"))?;
 
         let mut command = self.client.mpirun();
-        command.args(["-n", &place.ranks.to_string()]).args(place.rpi.arguments());
+        command.args(["-n", &setting.ranks.to_string()]).args(setting.rpi.arguments());
         command.arg(self.client.python()).arg(root().join("xtask/src/conformance/recorder.py"));
         command.arg(&self.client.suite).arg(&records).arg(&self.witness).arg(&done).arg(module);
         // A rank says where it is shortly before it is ended.
@@ -86,13 +87,13 @@ impl Suite<'_> {
         command.env("CONFORMANCE_SUITE", &self.client.suite);
         let ending = job::run(command, &records, &log, Limits { patience: self.patience, total: left })?;
 
-        let ranks: Vec<Rank> = (0..place.ranks).map(|rank| Rank::read(&records, rank)).collect();
+        let ranks: Vec<Rank> = (0..setting.ranks).map(|rank| Rank::read(&records, rank)).collect();
         Ok(progress.learn(module, &ranks, ending, || job::tail(&log, 12)))
     }
 }
 
 impl Progress {
-    /// Takes over what a job has found out. Whether tests are left.
+    /// Adds the results of a job. Returns whether tests remain.
     fn learn(&mut self, module: &str, ranks: &[Rank], ending: Ending, log: impl Fn() -> String) -> bool {
         let stop = record::stop(ranks);
         let blamed = match &stop {
@@ -108,17 +109,17 @@ impl Progress {
             Ending::Exit(code) => (Verdict::Crashed, format!("the job ended with exit code {code}")),
         };
         self.hangs += usize::from(verdict == Verdict::Hung);
-        let place = match stop {
+        let setting = match stop {
             Stop::Finished if ending == Ending::Exit(0) => return false,
             Stop::After(_) => return true,
             Stop::In(test) => test,
             Stop::Start => format!("{module}.(start)"),
             Stop::Finished | Stop::Exit => format!("{module}.(exit)"),
         };
-        let goes_on = !place.ends_with(')') && ending != Ending::TimedOut;
-        let mut test = Test::new(place, verdict, format!("{what}\n{}{}", record::stacks(ranks), log()));
+        let goes_on = !setting.ends_with(')') && ending != Ending::TimedOut;
+        let mut test = Test::new(setting, verdict, format!("{what}\n{}{}", record::stacks(ranks), log()));
         if let Some(known) = self.tests.get(&test.name) {
-            // What a rank had to say before explains the rest.
+            // Earlier records of a rank explain the rest.
             if known.verdict.is_bad() {
                 test.text = format!("{what} after: {}\n{}\n{}", known.reason(), known.text, test.text);
             }

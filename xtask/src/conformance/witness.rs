@@ -1,8 +1,9 @@
-//! The witness: a library between a client and OxMPI that knows which functions are not there.
+//! The witness: a library between a client and OxMPI that records missing functions.
 //!
-//! Clients swallow `MPI_ERR_UNSUPPORTED_OPERATION`: mpi4py's tests are skipped or content with less when they get it. The
-//! witness defines each `MPI_X` as a call of `PMPI_X`, as a tool of the profiling interface does, and remembers which
-//! ones gave that answer. It is loaded before the client's own library and made from the table of `oxmpi-abi`.
+//! Clients swallow `MPI_ERR_UNSUPPORTED_OPERATION`: mpi4py's tests skip or pass
+//! when they get it. The witness defines each `MPI_X` as a call of `PMPI_X`, as a tool of the
+//! profiling interface does, and records the functions that returned it. It is loaded before the
+//! client's own library and made from the table of `oxmpi-abi`.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,7 +14,7 @@ use oxmpi_abi::prototype::params;
 
 use crate::run::{Failure, Run};
 
-/// How an answer is remembered and asked for. `witness_take` writes the names and forgets them.
+/// How an answer is recorded and read. `witness_take` writes the names and forgets them.
 const BODY: &str = r#"
 static _Atomic unsigned char answered[COUNT];
 
@@ -49,8 +50,8 @@ pub(super) fn build(prefix: &Path, directory: &Path) -> Result<PathBuf, Failure>
     Ok(library)
 }
 
-/// The functions that can answer: not those whose result is no error code, and not the one with arguments that nobody
-/// can pass on.
+/// The functions that can return the error: not functions whose result is no error code, and not
+/// the one with arguments that cannot be passed on.
 fn functions() -> Vec<FuncId> {
     let answers = |id: &FuncId| {
         let function = id.function();
@@ -92,7 +93,8 @@ mod tests {
         ));
         assert!(text.contains("return heard(PMPI_Finalize(), "));
         let without = FuncId::all().filter(|id| !text.contains(&format!("heard(P{id}("))).count();
-        // Times, address arithmetic, MPI_Pcontrol, MPI_Error_class, and what turns handles into numbers and back.
+        // Times, address arithmetic, MPI_Pcontrol, MPI_Error_class, and what turns handles into
+        // numbers and back.
         assert_eq!(without, FuncId::all().count() - functions().len());
         assert!((600..FuncId::all().count()).contains(&functions().len()), "{}", functions().len());
     }

@@ -1,7 +1,8 @@
-//! The list of what an installation consists of, by which `oxmpi uninstall` removes just that.
+//! The list of the files of an installation, which `oxmpi uninstall` removes.
 //!
-//! Lines of a word and a path below the prefix: `file` and `link`, `config` for a file that stays if somebody has changed it (its
-//! length and a number of its content stand before the path), `directory` for one that was made for the installation.
+//! Lines of a word and a path below the prefix: `file` and `link`, `config` for a file that stays
+//! if it was changed (its length and a number of its content stand before the path),
+//! `directory` for one that was made for the installation.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,14 +13,14 @@ use crate::run::Failure;
 /// Where the list is, below the prefix.
 const FILE: &str = "share/oxmpi/installed";
 
-/// The list, and where it is for.
+/// The list, and its prefix.
 pub(super) struct Manifest {
     prefix: PathBuf,
     lines: BTreeSet<String>,
 }
 
 impl Manifest {
-    /// That of an installation which is there already, or an empty one.
+    /// The list of an existing installation, or an empty one.
     pub(super) fn open(prefix: &Path) -> Manifest {
         let old = fs::read_to_string(prefix.join(FILE)).unwrap_or_default();
         Manifest { prefix: prefix.to_owned(), lines: old.lines().map(str::to_owned).collect() }
@@ -42,12 +43,12 @@ impl Manifest {
         Ok(())
     }
 
-    /// Notes a file or a link.
+    /// Adds a file or a link.
     pub(super) fn file(&mut self, name: &str) {
         self.lines.insert(format!("file {name}"));
     }
 
-    /// Notes a file of this content that its owner may change.
+    /// Adds a file of this content that its owner may change.
     pub(super) fn config(&mut self, name: &str, content: &str) {
         self.lines.insert(format!("config {} {:016x} {name}", content.len(), hash(content.as_bytes())));
     }

@@ -1,20 +1,22 @@
-//! What a header declares, in one form for all headers: names of parameters, spaces and the order of declarations do not count.
+//! The declarations of a header in a normal form: names of parameters, spaces and the order of
+//! declarations do not count.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// The declarations whose names begin with `MPI_` or `PMPI_`, each as a text in the common form.
+/// The declarations whose names begin with `MPI_` or `PMPI_`, each as a text in normal form.
 pub(crate) type Declarations = BTreeMap<String, String>;
 
-/// Words that begin or end the name of a C type; every other word is a name of its own.
+/// Keywords of C types; every other word is a name.
 const TYPE_WORDS: [&str; 8] = ["char", "double", "int", "long", "short", "signed", "unsigned", "void"];
 
-/// Reads a header by the C preprocessor: functions, types and constants. A mistake in it is a panic, which is a failure of the test.
+/// Reads the functions, types and constants of a header by the C preprocessor. Panics if the header
+/// is wrong.
 pub(crate) fn declarations(header: &Path) -> Declarations {
     let preprocess = |options: &[&str]| {
         let mut command = Command::new("cc");
-        // Our inline functions for Fortran's handles are no part of the interface.
+        // The inline functions for Fortran handles are not part of the interface.
         let output =
             command.args(["-E", "-DOXMPI_MPI_ABI_STRICT"]).args(options).arg(header).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
@@ -28,7 +30,7 @@ pub(crate) fn declarations(header: &Path) -> Declarations {
     found
 }
 
-/// Whether a name belongs to the interface, not to what a library has beside it (`MPIX_`) or to the header's own needs.
+/// Whether a name belongs to the interface: extensions (`MPIX_`) and the header's own names do not.
 fn is_of_interface(name: &str) -> bool {
     ["MPI_", "PMPI_"].iter().any(|prefix| name.starts_with(prefix)) && name != "MPI_H_ABI"
 }
@@ -66,7 +68,7 @@ fn declared(text: &str) -> Declarations {
             }
         }
     }
-    // A name for another type is the same as that type.
+    // A name for another type is replaced by that type.
     for is in found.values_mut() {
         while let Some(other) = aliases.get(is.as_str()).filter(|_| is_of_interface(is)) {
             is.clone_from(other);
@@ -91,7 +93,8 @@ fn enumerators(words: &[&str], note: &mut impl FnMut(&str, String)) {
     }
 }
 
-/// A function or the type of one, `int MPI_X(...)` or `int (MPI_X)(...)`: its name, and the types of its result and parameters.
+/// A function or a function type, `int MPI_X(...)` or `int (MPI_X)(...)`: its name, and the types
+/// of its result and parameters.
 fn function<'a>(words: &[&'a str]) -> Option<(&'a str, String)> {
     let open = words.iter().position(|word| *word == "(")?;
     let (result, name, params) = match words[open..] {
@@ -108,7 +111,7 @@ fn function<'a>(words: &[&'a str]) -> Option<(&'a str, String)> {
     Some((name, format!("{result} ({})", params.join(", "))))
 }
 
-/// The parameters, which commas separate that are in no parentheses.
+/// The parameters, separated by commas outside of parentheses.
 fn split_words<'a, 'w>(words: &'a [&'w str]) -> impl Iterator<Item = &'a [&'w str]> {
     let mut depth = 0;
     words.split(move |word| {
@@ -117,8 +120,8 @@ fn split_words<'a, 'w>(words: &'a [&'w str]) -> impl Iterator<Item = &'a [&'w st
     })
 }
 
-/// The type of a parameter: an array is the pointer that it is to C anyway, and whether an argument may be changed that is passed by
-/// value is nothing to the caller.
+/// The type of a parameter: an array is a pointer, and `const` of an argument passed by value does
+/// not count.
 fn parameter(words: &[&str]) -> String {
     let mut base: Vec<&str> = Vec::new();
     let (mut is_constant, mut stars, mut lengths) = (false, 0, Vec::new());
@@ -130,7 +133,7 @@ fn parameter(words: &[&str]) -> String {
             "(" | ")" | "]" => {}
             word => match lengths.last_mut() {
                 Some(length) => length.push_str(word),
-                // Behind the type comes the name of the parameter.
+                // The name of the parameter follows the type.
                 None if base.is_empty() || TYPE_WORDS.contains(&word) => base.push(word),
                 None => {}
             },
@@ -147,7 +150,7 @@ fn parameter(words: &[&str]) -> String {
     format!("{constant}{}{}{rows}", base.join(" "), " *".repeat(stars))
 }
 
-/// The macros of a list of definitions that are constants: types and values.
+/// The constants among the macros of a list of definitions: types and values.
 fn defined(text: &str) -> Declarations {
     let definitions = text.lines().filter_map(|line| line.strip_prefix("#define ")?.split_once(' '));
     let definitions: BTreeMap<&str, &str> = definitions
@@ -164,7 +167,7 @@ fn defined(text: &str) -> Declarations {
     definitions.keys().filter_map(|name| Some((name.to_string(), value_of(name)?))).collect()
 }
 
-/// The type and the value of `((TYPE) NUMBER)`, without parentheses around it or more of them.
+/// The type and the value of `((TYPE) NUMBER)`, with any number of parentheses.
 fn constant(text: &str) -> String {
     let mut words = words(text);
     while let ["(", inner @ .., ")"] = &words[..] {
@@ -188,7 +191,7 @@ fn integer(text: &str) -> Option<i64> {
     Some(sign * number.ok()?)
 }
 
-/// Identifiers and numbers, and all other signs one by one; `...` is one word.
+/// Identifiers and numbers as words, and all other characters one by one; `...` is one word.
 fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
@@ -206,7 +209,7 @@ fn words(text: &str) -> Vec<&str> {
     words
 }
 
-/// The parts of a text between marks that are in no braces.
+/// The parts of a text between marks outside of braces.
 fn split(text: &str, mark: char, [open, close]: [char; 2]) -> impl Iterator<Item = &str> {
     let mut depth = 0;
     text.split(move |c| {

@@ -1,9 +1,10 @@
-//! The generated `mpi.h` against that of another library with the MPI-5.0 ABI: all functions, types and constants.
+//! Compares the generated `mpi.h` with that of another library with the MPI-5.0 ABI: all functions,
+//! types and constants.
 //!
-//! The other header is MPICH's `mpi_abi.h`, which the package `mpich` of PyPI has. `cargo xtask test` installs that in `target/mpich` and
-//! names the header in OXMPI_TEST_MPICH_HEADER.
+//! The other header is MPICH's `mpi_abi.h` of the PyPI package `mpich`. `cargo xtask test` installs
+//! it in `target/mpich` and names the header in OXMPI_TEST_MPICH_HEADER.
 
-#![allow(clippy::unwrap_used)] // all of this is test code
+#![allow(clippy::unwrap_used)] // test code
 
 mod declarations;
 
@@ -11,9 +12,9 @@ use declarations::{Declarations, declarations};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One difference that is justified.
+/// A justified difference.
 struct Difference {
-    /// The name that differs; `PMPI_` names differ as their `MPI_` names do.
+    /// The name that differs; `PMPI_` names differ in the same way.
     name: &'static str,
     /// The declaration in our header, if it has one.
     ours: Option<&'static str>,
@@ -21,9 +22,10 @@ struct Difference {
     theirs: Option<&'static str>,
 }
 
-/// All differences, each with its reason. A difference that is gone must leave this list.
+/// All differences, each with its reason. An entry whose difference has gone must be removed.
 const JUSTIFIED: &[Difference] = &[
-    // The list of symbols in the ABI chapter of MPI-5.0 has these names; MPICH does not export them.
+    // The list of symbols in the ABI chapter of MPI-5.0 has these names; MPICH does not export
+    // them.
     Difference {
         name: "MPI_Precv_init_c",
         ours: Some("int (void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info, MPI_Request *)"),
@@ -36,8 +38,8 @@ const JUSTIFIED: &[Difference] = &[
         ),
         theirs: None,
     },
-    // The names of the structs behind the handles of the tool interface: ours are those of the MPI Forum's header. Only the
-    // C++ functions of a program that take such a handle have other symbols.
+    // The names of the structs behind the handles of the tool interface: ours are those of the MPI
+    // Forum's header. Only C++ functions of a program with such a parameter have other symbols.
     tag("MPI_T_cvar_handle", "struct MPI_ABI_T_cvar_handle *", "struct MPI_T_cvar_handle_t *"),
     tag("MPI_T_enum", "struct MPI_ABI_T_enum *", "struct MPI_T_enum_t *"),
     tag("MPI_T_event_instance", "struct MPI_ABI_T_event_instance *", "struct MPI_T_event_instance_t *"),
@@ -55,7 +57,7 @@ const fn tag(name: &'static str, ours: &'static str, theirs: &'static str) -> Di
     Difference { name, ours: Some(ours), theirs: Some(theirs) }
 }
 
-/// The other header. It is an error if there is none.
+/// The other header. A missing header fails the test.
 fn other_header() -> PathBuf {
     let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/mpich/include/mpi_abi.h");
     let header = std::env::var_os("OXMPI_TEST_MPICH_HEADER").map_or_else(own, PathBuf::from);
@@ -67,7 +69,7 @@ fn other_header() -> PathBuf {
     header
 }
 
-/// The declarations of a text of a header.
+/// The declarations of a header text.
 fn read(name: &str, text: &str) -> Declarations {
     let place = format!("{name}-{}.h", std::process::id());
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(place);
@@ -77,7 +79,7 @@ fn read(name: &str, text: &str) -> Declarations {
     found
 }
 
-/// What differs: names, and the declarations on both sides.
+/// The names that differ, with the declarations on both sides.
 fn differences<'a>(
     ours: &'a Declarations,
     theirs: &'a Declarations,
@@ -90,7 +92,7 @@ fn differences<'a>(
 }
 
 #[test]
-fn the_header_declares_the_same_as_that_of_another_library() {
+fn the_header_agrees_with_that_of_another_library() {
     let (ours, theirs) = (read("ours", &oxmpi_abi::header()), declarations(&other_header()));
     let found = differences(&ours, &theirs);
     let is_listed = |difference: &&(&str, Option<&str>, Option<&str>)| {
@@ -103,16 +105,17 @@ fn the_header_declares_the_same_as_that_of_another_library() {
         .filter(|difference| !is_listed(difference))
         .map(|(name, ours, theirs)| format!("{name}\n  ours:   {ours:?}\n  theirs: {theirs:?}"))
         .collect();
-    assert!(new.is_empty(), "{} differences that nobody has justified:\n{}", new.len(), new.join("\n"));
+    assert!(new.is_empty(), "{} differences without a reason:\n{}", new.len(), new.join("\n"));
     for known in JUSTIFIED {
         let is_there = found.contains(&(known.name, known.ours, known.theirs));
-        assert!(is_there, "{} does not differ any more as the list says: take it out", known.name);
+        assert!(is_there, "{} has no longer the listed difference: remove it from the list", known.name);
     }
 }
 
-/// Whatever differs is found, and nothing else: names of parameters, spaces, and arrays written as pointers do not.
+/// Every difference is found; names of parameters, spaces, and arrays written as pointers are no
+/// difference.
 #[test]
-fn a_wrong_declaration_is_found() {
+fn wrong_declarations_are_found() {
     let right = oxmpi_abi::header();
     let ours = read("right", &right);
     for (from, to, name) in [

@@ -1,12 +1,13 @@
-//! Collectives of intercommunicators (MPI-5.0 section 6.2.3): what one group gives comes out in the other.
+//! Collectives of intercommunicators (MPI-5.0 section 6.2.3): the data of one group go to the other
+//! one.
 //!
-//! Here arguments are read for the part that this rank has: with MPI_ROOT it is the root, with MPI_PROC_NULL it has nothing
-//! to do, and else it is in the other group than the root. What a part does not need is not looked at. MPI_IN_PLACE is
-//! not allowed.
+//! A rank's arguments are read according to its role: with MPI_ROOT it is the root, with
+//! MPI_PROC_NULL it has no data, and with another root it is in the group without the root.
+//! Arguments that a role does not need are not read. MPI_IN_PLACE is not allowed.
 
-use super::reductions::Reducing;
-use super::vector::{NamedBlocks, Side, lengths};
-use super::{End, Named, movement_of, run_plan};
+use super::reductions::ReductionArgs;
+use super::vector::{BlockArgs, BufferSide, lengths};
+use super::{BufferArgs, CallForm, movement_of, run_plan};
 use crate::library::{Running, check_count};
 use crate::operations::combining;
 use oxmpi_abi::constants as abi;
@@ -17,31 +18,30 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Between, Blocks, Call, Groups, Member, Paired, Part, RootOnly, Shared};
 use std::ffi::c_int;
 
-/// A call on an intercommunicator.
 #[derive(Clone, Copy)]
-pub(super) struct Across<'a> {
+pub(super) struct IntercommCall<'a> {
     pub(super) library: &'static Running,
     pub(super) comm: &'a Communicator,
     pub(super) groups: Groups,
-    pub(super) end: End,
+    pub(super) form: CallForm,
 }
 
-/// Where the blocks of the other group are: one after the other, or anywhere.
-pub(super) enum Remote {
-    Even(Named),
-    Uneven(NamedBlocks),
+/// The blocks of the remote group: consecutive and of one length, or a list.
+pub(super) enum RemoteBlocks {
+    Even(BufferArgs),
+    Uneven(BlockArgs),
 }
 
-impl Remote {
-    /// The memory of the blocks, and their lengths.
+impl RemoteBlocks {
+    /// The memory and the packed lengths of the blocks.
     fn place(&self, library: &Running, ranks: usize) -> Result<(Area, Blocks)> {
         match self {
-            Remote::Even(named) => {
+            RemoteBlocks::Even(named) => {
                 let buffer = named.blocks(library, ranks as i32)?;
                 let blocks = even(buffer.packed_len() / ranks.max(1), ranks)?;
                 Ok((buffer.into(), blocks))
             }
-            Remote::Uneven(named) => {
+            RemoteBlocks::Uneven(named) => {
                 let list = named.list(library, ranks, |_| true)?;
                 let blocks = lengths(&list, named.side)?;
                 Ok((Area::Blocks(list), blocks))
@@ -50,7 +50,6 @@ impl Remote {
     }
 }
 
-/// As many blocks of one length.
 fn even(length: usize, how_many: usize) -> Result<Blocks> {
     Blocks::new(std::iter::repeat_n(length, how_many)).ok_or_else(|| {
         let text = format!("{how_many} blocks of {length} are more than the address space has room for");
@@ -62,7 +61,7 @@ fn nothing() -> Area {
     UserBuf::empty().into()
 }
 
-impl Across<'_> {
+impl IntercommCall<'_> {
     fn me(&self) -> Member {
         Member { rank: self.comm.collective_team().rank, size: self.comm.collective_team().size() }
     }
@@ -71,7 +70,7 @@ impl Across<'_> {
         self.groups.remote(self.me()).len()
     }
 
-    /// What this rank is, by the root it gave.
+    /// The role of this rank, by its root argument.
     fn part(&self, root: c_int) -> Result<Part> {
         let remote = self.groups.remote(self.me());
         match root {
@@ -92,10 +91,10 @@ impl Across<'_> {
 
     fn moves(&self, what: Between, buffers: (Area, Area)) -> Result<()> {
         let call = Call::Inter { groups: self.groups, what };
-        movement_of(self.library, self.comm, call, buffers, self.end)
+        movement_of(self.library, self.comm, call, buffers, self.form)
     }
 
-    pub(super) fn bcast(&self, data: Named, root: c_int) -> Result<()> {
+    pub(super) fn bcast(&self, data: BufferArgs, root: c_int) -> Result<()> {
         let part = self.part(root)?;
         let data = if part == Part::Idle { UserBuf::empty() } else { data.buffer(self.library)? };
         let what = Between::Bcast { part, bytes: Paired(data.packed_len()) };
@@ -103,24 +102,25 @@ impl Across<'_> {
         self.moves(what, buffers)
     }
 
-    pub(super) fn gather(&self, send: Named, receive: &Remote, root: c_int) -> Result<()> {
+    pub(super) fn gather(&self, send: BufferArgs, receive: &RemoteBlocks, root: c_int) -> Result<()> {
         let part = self.part(root)?;
         let (input, output, mine, all) = self.rooted(part, send, receive)?;
         self.moves(Between::Gather { part, mine, all }, (input, output))
     }
 
-    pub(super) fn scatter(&self, send: &Remote, receive: Named, root: c_int) -> Result<()> {
+    pub(super) fn scatter(&self, send: &RemoteBlocks, receive: BufferArgs, root: c_int) -> Result<()> {
         let part = self.part(root)?;
         let (output, input, mine, all) = self.rooted(part, receive, send)?;
         self.moves(Between::Scatter { part, mine, all }, (input, output))
     }
 
-    /// The leaf's buffer, the root's, the length of the one, the blocks of the other.
+    /// Returns the leaf's buffer, the root's buffer, the length of the leaf's data, and the lengths
+    /// of the root's blocks.
     fn rooted(
         &self,
         part: Part,
-        leaf: Named,
-        root: &Remote,
+        leaf: BufferArgs,
+        root: &RemoteBlocks,
     ) -> Result<(Area, Area, Paired<usize>, RootOnly<Blocks>)> {
         match part {
             Part::Root => {
@@ -136,20 +136,20 @@ impl Across<'_> {
         }
     }
 
-    pub(super) fn allgather(&self, send: Named, receive: &Remote) -> Result<()> {
+    pub(super) fn allgather(&self, send: BufferArgs, receive: &RemoteBlocks) -> Result<()> {
         let input = send.buffer(self.library)?;
         let (output, remote) = receive.place(self.library, self.remote())?;
         let what = Between::Allgather { mine: Paired(input.packed_len()), remote: Paired(remote) };
         self.moves(what, (input.into(), output))
     }
 
-    pub(super) fn alltoall(&self, send: &Remote, receive: &Remote) -> Result<()> {
+    pub(super) fn alltoall(&self, send: &RemoteBlocks, receive: &RemoteBlocks) -> Result<()> {
         let (input, send) = send.place(self.library, self.remote())?;
         let (output, receive) = receive.place(self.library, self.remote())?;
         self.moves(Between::Alltoall { send: Paired(send), receive: Paired(receive) }, (input, output))
     }
 
-    pub(super) fn reduce(&self, r: Reducing, root: c_int) -> Result<()> {
+    pub(super) fn reduce(&self, r: ReductionArgs, root: c_int) -> Result<()> {
         let part = self.part(root)?;
         let (input, output) = match part {
             Part::Root => (nothing(), r.receive().buffer(self.library)?.into()),
@@ -157,14 +157,15 @@ impl Across<'_> {
             Part::Idle => (nothing(), nothing()),
         };
         if part == Part::Idle {
-            // It says nothing of the operation either.
+            // A rank with MPI_PROC_NULL has no valid operation argument either, so it takes part as
+            // in a bcast.
             return self.moves(Between::Bcast { part, bytes: Paired(0) }, (input, output));
         }
         let count = Paired(check_count(r.count)?);
         self.combines(r, (input, output), |commutative| Between::Reduce { part, count, commutative })
     }
 
-    pub(super) fn allreduce(&self, r: Reducing) -> Result<()> {
+    pub(super) fn allreduce(&self, r: ReductionArgs) -> Result<()> {
         let (input, output) = (r.send().buffer(self.library)?, r.receive().buffer(self.library)?);
         let count = Shared(check_count(r.count)?);
         self.combines(r, (input.into(), output.into()), |commutative| Between::Allreduce {
@@ -173,16 +174,16 @@ impl Across<'_> {
         })
     }
 
-    /// `counts` are the elements of each rank of the local group.
-    pub(super) fn reduce_scatter(&self, r: Reducing, counts: &[usize]) -> Result<()> {
+    /// `counts` are the elements for each rank of the local group.
+    pub(super) fn reduce_scatter(&self, r: ReductionArgs, counts: &[usize]) -> Result<()> {
         let blocks = Blocks::new(counts.iter().copied()).ok_or_else(|| {
-            let text = format!("the {} are together too many", Side::Receive.counts());
+            let text = format!("the {} are together too many", BufferSide::Receive.counts());
             MpiError::new(abi::MPI_ERR_COUNT, text)
         })?;
         let index = self.me().rank - self.groups.local(self.me()).start;
         let mine = blocks.length(index as usize) as i64;
-        let input = Reducing { count: blocks.total() as i64, ..r }.send().buffer(self.library)?;
-        let output = Reducing { count: mine, ..r }.receive().buffer(self.library)?;
+        let input = ReductionArgs { count: blocks.total() as i64, ..r }.send().buffer(self.library)?;
+        let output = ReductionArgs { count: mine, ..r }.receive().buffer(self.library)?;
         self.combines(r, (input.into(), output.into()), |commutative| Between::ReduceScatter {
             local: Paired(blocks),
             commutative,
@@ -191,13 +192,13 @@ impl Across<'_> {
 
     fn combines(
         &self,
-        r: Reducing,
+        r: ReductionArgs,
         (input, output): (Area, Area),
         what: impl FnOnce(bool) -> Between,
     ) -> Result<()> {
         let how = combining(self.library, r.op, r.datatype)?;
         let element = Some(self.library.datatype(r.datatype)?.layout().clone());
         let call = Call::Inter { groups: self.groups, what: what(how.commutative) };
-        run_plan(self.library, self.comm, call, Memory { input, output, element }, how, self.end)
+        run_plan(self.library, self.comm, call, Memory { input, output, element }, how, self.form)
     }
 }

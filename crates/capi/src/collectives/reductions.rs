@@ -1,9 +1,9 @@
-//! Collectives that combine what the ranks give (MPI-5.0 sections 6.9 to 6.11): reductions and prefixes.
+//! Collectives that combine data (MPI-5.0 sections 6.9 to 6.11): reductions and prefixes.
 //!
-//! They take one count and datatype for what is sent and received, and an operation ([`Reducing`]). The one whose ranks get
-//! blocks of different lengths is in `vector`.
+//! They have one count and datatype for sent and received data, and an operation
+//! ([`ReductionArgs`]). MPI_Reduce_scatter, whose blocks have different lengths, is in `vector`.
 
-use super::{End, Named, across, run_plan, short};
+use super::{BufferArgs, CallForm, across, run_plan, short};
 use crate::errors::{on_comm, outcome};
 use crate::library::{Running, check_count};
 use crate::on::On;
@@ -19,9 +19,8 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Shared};
 use std::ffi::{c_int, c_void};
 
-/// What all reductions are given.
 #[derive(Clone, Copy)]
-pub(super) struct Reducing {
+pub(super) struct ReductionArgs {
     pub(super) send: *const c_void,
     pub(super) receive: *mut c_void,
     pub(super) count: i64,
@@ -29,13 +28,13 @@ pub(super) struct Reducing {
     pub(super) op: Op,
 }
 
-impl Reducing {
-    pub(super) fn send(&self) -> Named {
-        Named { address: self.send, count: self.count, datatype: self.datatype }
+impl ReductionArgs {
+    pub(super) fn send(&self) -> BufferArgs {
+        BufferArgs { address: self.send, count: self.count, datatype: self.datatype }
     }
 
-    pub(super) fn receive(&self) -> Named {
-        Named { address: self.receive, count: self.count, datatype: self.datatype }
+    pub(super) fn receive(&self) -> BufferArgs {
+        BufferArgs { address: self.receive, count: self.count, datatype: self.datatype }
     }
 }
 
@@ -46,40 +45,40 @@ fn reduction(
     call: Call,
     datatype: Datatype,
     (input, output): (UserBuf, UserBuf),
-    end: End,
+    form: CallForm,
 ) -> Result<()> {
-    if matches!(end, End::Here) && (input.is_on_device() || output.is_on_device()) {
+    if matches!(form, CallForm::Blocking) && (input.is_on_device() || output.is_on_device()) {
         let buffers = Buffers { input, output, element: None };
         return library.process.execute_staged(buffers.into(), |memory| {
             match (memory.input, memory.output) {
                 (Area::Whole(input), Area::Whole(output)) => {
-                    reduction(library, comm, how, call, datatype, (input, output), end)
+                    reduction(library, comm, how, call, datatype, (input, output), form)
                 }
-                // What was whole stays so.
+                // Staging keeps the shape of an area.
                 _ => Ok(()),
             }
         });
     }
     let datatype = library.datatype(datatype)?;
     let mut buffers = Buffers { input, output, element: None };
-    // Short ones are over before a reference could be counted.
-    if matches!(end, End::Here)
+    // A short reduction is complete before the cost of a reference count would pay.
+    if matches!(form, CallForm::Blocking)
         && library.process.execute_past_plans(comm, &call, &buffers, &how.combine, Some(datatype.layout()))?
     {
         return Ok(());
     }
     buffers.element = Some(datatype.layout().clone());
-    run_plan(library, comm, call, buffers.into(), how, end)
+    run_plan(library, comm, call, buffers.into(), how, form)
 }
 
-pub(super) fn reduce(function: FuncId, r: Reducing, root: c_int, comm: Comm, end: End) -> c_int {
-    if matches!(end, End::Here)
+pub(super) fn reduce(function: FuncId, r: ReductionArgs, root: c_int, comm: Comm, form: CallForm) -> c_int {
+    if matches!(form, CallForm::Blocking)
         && let Some(done) = short::reduce(&r, root, comm)
     {
         return outcome(function, Some(On::Comm(comm)), done);
     }
     on_comm(function, comm, |library, communicator| {
-        if let Some(across) = across(library, communicator, end) {
+        if let Some(across) = across(library, communicator, form) {
             return across.reduce(r, root);
         }
         let root = communicator.root(root)?;
@@ -90,17 +89,18 @@ pub(super) fn reduce(function: FuncId, r: Reducing, root: c_int, comm: Comm, end
         let output = if at_root { r.receive().buffer(library)? } else { UserBuf::empty() };
         let count = Shared(check_count(r.count)?);
         let call = Call::Reduce { root, count, commutative: how.commutative, in_place };
-        reduction(library, communicator, how, call, r.datatype, (input, output), end)
+        reduction(library, communicator, how, call, r.datatype, (input, output), form)
     })
 }
 
-/// Reductions whose result every rank gets, by the call that `describe` makes of (count, commutative, in place).
+/// Runs a reduction whose result goes to every rank, by the call that `describe` makes of (count,
+/// commutative, in place).
 #[inline(always)]
 fn reduce_to_all(
     library: &'static Running,
     communicator: &Communicator,
-    r: Reducing,
-    end: End,
+    r: ReductionArgs,
+    form: CallForm,
     describe: impl FnOnce(Shared<usize>, bool, bool) -> Call,
 ) -> Result<()> {
     let in_place = r.send().is_in_place();
@@ -108,20 +108,20 @@ fn reduce_to_all(
     let input = if in_place { UserBuf::empty() } else { r.send().buffer(library)? };
     let output = r.receive().buffer(library)?;
     let call = describe(Shared(check_count(r.count)?), how.commutative, in_place);
-    reduction(library, communicator, how, call, r.datatype, (input, output), end)
+    reduction(library, communicator, how, call, r.datatype, (input, output), form)
 }
 
-pub(super) fn allreduce(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
-    if matches!(end, End::Here)
+pub(super) fn allreduce(function: FuncId, r: ReductionArgs, comm: Comm, form: CallForm) -> c_int {
+    if matches!(form, CallForm::Blocking)
         && let Some(done) = short::prefix(&r, Prefix::All, comm)
     {
         return outcome(function, Some(On::Comm(comm)), done);
     }
     on_comm(function, comm, |library, communicator| {
-        if let Some(across) = across(library, communicator, end) {
+        if let Some(across) = across(library, communicator, form) {
             return across.allreduce(r);
         }
-        reduce_to_all(library, communicator, r, end, |count, commutative, in_place| Call::Allreduce {
+        reduce_to_all(library, communicator, r, form, |count, commutative, in_place| Call::Allreduce {
             count,
             commutative,
             in_place,
@@ -129,7 +129,8 @@ pub(super) fn allreduce(function: FuncId, r: Reducing, comm: Comm, end: End) -> 
     })
 }
 
-/// Prefixes are of the ranks of one group (MPI-5.0 section 6.11).
+/// Checks for an intracommunicator, as prefixes are not defined for two groups (MPI-5.0 section
+/// 6.11).
 fn check_one_group(comm: &Communicator) -> Result<()> {
     match comm.groups() {
         None => Ok(()),
@@ -140,15 +141,15 @@ fn check_one_group(comm: &Communicator) -> Result<()> {
     }
 }
 
-pub(super) fn scan(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
-    if matches!(end, End::Here)
+pub(super) fn scan(function: FuncId, r: ReductionArgs, comm: Comm, form: CallForm) -> c_int {
+    if matches!(form, CallForm::Blocking)
         && let Some(done) = short::prefix(&r, Prefix::Inclusive, comm)
     {
         return outcome(function, Some(On::Comm(comm)), done);
     }
     on_comm(function, comm, |library, communicator| {
         check_one_group(communicator)?;
-        reduce_to_all(library, communicator, r, end, |count, commutative, in_place| Call::Scan {
+        reduce_to_all(library, communicator, r, form, |count, commutative, in_place| Call::Scan {
             count,
             commutative,
             in_place,
@@ -156,9 +157,10 @@ pub(super) fn scan(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int
     })
 }
 
-/// The receive buffer of rank 0 is not touched (MPI-5.0 section 6.11.2), so it need not be one.
-pub(super) fn exscan(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
-    if matches!(end, End::Here)
+/// Runs MPI_Exscan. The receive buffer of rank 0 is not significant (MPI-5.0 section 6.11.2), so it
+/// is not read.
+pub(super) fn exscan(function: FuncId, r: ReductionArgs, comm: Comm, form: CallForm) -> c_int {
+    if matches!(form, CallForm::Blocking)
         && let Some(done) = short::prefix(&r, Prefix::Exclusive, comm)
     {
         return outcome(function, Some(On::Comm(comm)), done);
@@ -172,18 +174,18 @@ pub(super) fn exscan(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_i
         let output = if needed { r.receive().buffer(library)? } else { UserBuf::empty() };
         let count = Shared(check_count(r.count)?);
         let call = Call::Exscan { count, commutative: how.commutative, in_place };
-        reduction(library, communicator, how, call, r.datatype, (input, output), end)
+        reduction(library, communicator, how, call, r.datatype, (input, output), form)
     })
 }
 
-pub(super) fn reduce_scatter_block(function: FuncId, r: Reducing, comm: Comm, end: End) -> c_int {
-    if matches!(end, End::Here)
+pub(super) fn reduce_scatter_block(function: FuncId, r: ReductionArgs, comm: Comm, form: CallForm) -> c_int {
+    if matches!(form, CallForm::Blocking)
         && let Some(done) = short::reduce_scatter_block(&r, comm)
     {
         return outcome(function, Some(On::Comm(comm)), done);
     }
     on_comm(function, comm, |library, communicator| {
-        if let Some(across) = across(library, communicator, end) {
+        if let Some(across) = across(library, communicator, form) {
             return across.reduce_scatter(r, &vec![check_count(r.count)?; communicator.size() as usize]);
         }
         let in_place = r.send().is_in_place();
@@ -194,129 +196,109 @@ pub(super) fn reduce_scatter_block(function: FuncId, r: Reducing, comm: Comm, en
             if in_place { r.receive().blocks(library, size)? } else { r.receive().buffer(library)? };
         let block = Shared(check_count(r.count)?);
         let call = Call::ReduceScatterBlock { block, commutative: how.commutative, in_place };
-        reduction(library, communicator, how, call, r.datatype, (input, output), end)
+        reduction(library, communicator, how, call, r.datatype, (input, output), form)
     })
 }
 
 mpi! {
-    /// MPI-5.0 section 6.9.1.
     fn MPI_Reduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, root: c_int, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        reduce(FuncId::MPI_Reduce, r, root, comm, End::Here)
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        reduce(FuncId::MPI_Reduce, r, root, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Ireduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        reduce(FuncId::MPI_Ireduce, r, root, comm, End::Later(request))
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        reduce(FuncId::MPI_Ireduce, r, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.9.6.
     fn MPI_Allreduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        allreduce(FuncId::MPI_Allreduce, r, comm, End::Here)
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        allreduce(FuncId::MPI_Allreduce, r, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Iallreduce(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        allreduce(FuncId::MPI_Iallreduce, r, comm, End::Later(request))
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        allreduce(FuncId::MPI_Iallreduce, r, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.11.1.
     fn MPI_Scan(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        scan(FuncId::MPI_Scan, r, comm, End::Here)
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        scan(FuncId::MPI_Scan, r, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Iscan(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        scan(FuncId::MPI_Iscan, r, comm, End::Later(request))
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        scan(FuncId::MPI_Iscan, r, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.11.2.
     fn MPI_Exscan(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        exscan(FuncId::MPI_Exscan, r, comm, End::Here)
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        exscan(FuncId::MPI_Exscan, r, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Iexscan(sendbuf: *const c_void, recvbuf: *mut c_void, count: c_int, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
-        exscan(FuncId::MPI_Iexscan, r, comm, End::Later(request))
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(count), datatype, op };
+        exscan(FuncId::MPI_Iexscan, r, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.10.1.
     fn MPI_Reduce_scatter_block(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(recvcount), datatype, op };
-        reduce_scatter_block(FuncId::MPI_Reduce_scatter_block, r, comm, End::Here)
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(recvcount), datatype, op };
+        reduce_scatter_block(FuncId::MPI_Reduce_scatter_block, r, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Ireduce_scatter_block(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: c_int, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: i64::from(recvcount), datatype, op };
-        reduce_scatter_block(FuncId::MPI_Ireduce_scatter_block, r, comm, End::Later(request))
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: i64::from(recvcount), datatype, op };
+        reduce_scatter_block(FuncId::MPI_Ireduce_scatter_block, r, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.9.1.
     fn MPI_Reduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, root: c_int, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
-        reduce(FuncId::MPI_Reduce_c, r, root, comm, End::Here)
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
+        reduce(FuncId::MPI_Reduce_c, r, root, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Ireduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
-        reduce(FuncId::MPI_Ireduce_c, r, root, comm, End::Later(request))
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
+        reduce(FuncId::MPI_Ireduce_c, r, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.9.6.
     fn MPI_Allreduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
-        allreduce(FuncId::MPI_Allreduce_c, r, comm, End::Here)
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
+        allreduce(FuncId::MPI_Allreduce_c, r, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Iallreduce_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
-        allreduce(FuncId::MPI_Iallreduce_c, r, comm, End::Later(request))
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
+        allreduce(FuncId::MPI_Iallreduce_c, r, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.11.1.
     fn MPI_Scan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
-        scan(FuncId::MPI_Scan_c, r, comm, End::Here)
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
+        scan(FuncId::MPI_Scan_c, r, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Iscan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
-        scan(FuncId::MPI_Iscan_c, r, comm, End::Later(request))
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
+        scan(FuncId::MPI_Iscan_c, r, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.11.2.
     fn MPI_Exscan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
-        exscan(FuncId::MPI_Exscan_c, r, comm, End::Here)
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
+        exscan(FuncId::MPI_Exscan_c, r, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Iexscan_c(sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count, datatype, op };
-        exscan(FuncId::MPI_Iexscan_c, r, comm, End::Later(request))
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count, datatype, op };
+        exscan(FuncId::MPI_Iexscan_c, r, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.10.1.
     fn MPI_Reduce_scatter_block_c(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: recvcount, datatype, op };
-        reduce_scatter_block(FuncId::MPI_Reduce_scatter_block_c, r, comm, End::Here)
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: recvcount, datatype, op };
+        reduce_scatter_block(FuncId::MPI_Reduce_scatter_block_c, r, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Ireduce_scatter_block_c(sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: recvcount, datatype, op };
-        reduce_scatter_block(FuncId::MPI_Ireduce_scatter_block_c, r, comm, End::Later(request))
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: recvcount, datatype, op };
+        reduce_scatter_block(FuncId::MPI_Ireduce_scatter_block_c, r, comm, CallForm::Nonblocking(request))
     }
 
 }

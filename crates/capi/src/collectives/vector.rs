@@ -1,11 +1,12 @@
-//! Collectives whose ranks give blocks of different lengths (MPI-5.0 sections 6.5 to 6.8 and 6.10.2): the v and w forms.
+//! Collectives with blocks of different lengths (MPI-5.0 sections 6.5 to 6.8 and 6.10.2): the v and
+//! w forms.
 //!
-//! A buffer is a list of blocks, each with its own place, count and perhaps datatype. As in the regular forms, arguments
-//! that matter at the root only are not looked at elsewhere.
+//! A buffer is a list of blocks, each with a displacement, a count and perhaps a datatype. As in
+//! the regular forms, arguments that are significant only at the root are not read at other ranks.
 
-use super::inter::Remote;
-use super::reductions::Reducing;
-use super::{End, Named, across, check_blocks, movement_of, run_plan, short};
+use super::inter::RemoteBlocks;
+use super::reductions::ReductionArgs;
+use super::{BufferArgs, CallForm, across, check_blocks, movement_of, run_plan, short};
 use crate::errors::{on_comm, outcome};
 use crate::library::{FIRST_PAGE, Running, array, check_count};
 use crate::on::On;
@@ -19,114 +20,111 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Blocks, Call, Paired, RootOnly, Shared};
 use std::ffi::{c_int, c_void};
 
-/// An array of numbers, of the width that the form of the function says.
+/// An array argument. The width of its numbers depends on the form of the function.
 #[derive(Clone, Copy)]
-pub(crate) enum Numbers {
+pub(crate) enum NumberArray {
     Int(*const c_int),
     Count(*const Count),
     Aint(*const Aint),
 }
 
-/// The numbers of an array, as they lie there.
-enum Listed<'a> {
+enum NumberSlice<'a> {
     Int(&'a [c_int]),
     Count(&'a [Count]),
     Aint(&'a [Aint]),
 }
 
-impl Listed<'_> {
+impl NumberSlice<'_> {
     #[inline(always)]
     fn at(&self, index: usize) -> i64 {
         match self {
-            Listed::Int(numbers) => i64::from(numbers[index]),
-            Listed::Count(numbers) => numbers[index],
-            Listed::Aint(numbers) => numbers[index] as i64,
+            NumberSlice::Int(numbers) => i64::from(numbers[index]),
+            NumberSlice::Count(numbers) => numbers[index],
+            NumberSlice::Aint(numbers) => numbers[index] as i64,
         }
     }
 }
 
-impl Numbers {
-    /// The first `how_many`; `what` names the argument.
-    fn listed<'a>(self, how_many: usize, what: &str) -> Result<Listed<'a>> {
+impl NumberArray {
+    /// The first `how_many` elements; `what` names the argument.
+    fn listed<'a>(self, how_many: usize, what: &str) -> Result<NumberSlice<'a>> {
         // SAFETY: the C program passes an array with a number for each rank or neighbour.
         unsafe {
             Ok(match self {
-                Numbers::Int(first) => Listed::Int(array(first, how_many, what)?),
-                Numbers::Count(first) => Listed::Count(array(first, how_many, what)?),
-                Numbers::Aint(first) => Listed::Aint(array(first, how_many, what)?),
+                NumberArray::Int(first) => NumberSlice::Int(array(first, how_many, what)?),
+                NumberArray::Count(first) => NumberSlice::Count(array(first, how_many, what)?),
+                NumberArray::Aint(first) => NumberSlice::Aint(array(first, how_many, what)?),
             })
         }
     }
 
-    /// The same as values.
+    /// The first `how_many` elements, widened to 64 bits.
     fn read(self, how_many: usize, what: &str) -> Result<Vec<i64>> {
         let listed = self.listed(how_many, what)?;
         Ok((0..how_many).map(|index| listed.at(index)).collect())
     }
 }
 
-/// The datatypes of blocks.
 #[derive(Clone, Copy)]
-pub(crate) enum Types {
-    /// All have the same; displacements count its extent.
+pub(crate) enum BlockTypes {
+    /// One datatype for all blocks; displacements count its extent.
     One(Datatype),
-    /// Each its own; displacements count bytes.
+    /// A datatype for each block; displacements count bytes.
     Each(*const Datatype),
 }
 
-/// Which of the two buffers of a call, for messages.
 #[derive(Clone, Copy)]
-pub(crate) enum Side {
+pub(crate) enum BufferSide {
     Send,
     Receive,
 }
 
-impl Side {
+impl BufferSide {
     pub(crate) fn counts(self) -> &'static str {
         match self {
-            Side::Send => "sendcounts",
-            Side::Receive => "recvcounts",
+            BufferSide::Send => "sendcounts",
+            BufferSide::Receive => "recvcounts",
         }
     }
 
     fn displacements(self) -> &'static str {
         match self {
-            Side::Send => "the array of displacements of the blocks to send",
-            Side::Receive => "the array of displacements of the blocks to receive",
+            BufferSide::Send => "the array of displacements of the blocks to send",
+            BufferSide::Receive => "the array of displacements of the blocks to receive",
         }
     }
 
     fn types(self) -> &'static str {
         match self {
-            Side::Send => "sendtypes",
-            Side::Receive => "recvtypes",
+            BufferSide::Send => "sendtypes",
+            BufferSide::Receive => "recvtypes",
         }
     }
 
     fn one_type(self) -> &'static str {
         match self {
-            Side::Send => "sendtype",
-            Side::Receive => "recvtype",
+            BufferSide::Send => "sendtype",
+            BufferSide::Receive => "recvtype",
         }
     }
 }
 
-/// Blocks that a call names.
 #[derive(Clone, Copy)]
-pub(crate) struct NamedBlocks {
-    pub(crate) side: Side,
+pub(crate) struct BlockArgs {
+    pub(crate) side: BufferSide,
     pub(crate) address: *const c_void,
-    pub(crate) counts: Numbers,
-    pub(crate) displacements: Numbers,
-    pub(crate) types: Types,
+    pub(crate) counts: NumberArray,
+    pub(crate) displacements: NumberArray,
+    pub(crate) types: BlockTypes,
 }
 
-impl NamedBlocks {
+impl BlockArgs {
     pub(crate) fn is_in_place(&self) -> bool {
         self.address as usize == abi::MPI_IN_PLACE
     }
 
-    /// The memory of `how_many` blocks. Those that `is_used` denies are empty, whatever the arguments say of them.
+    /// The memory of `how_many` blocks. Blocks that `is_used` denies are empty, and their arguments
+    /// are not read.
     pub(crate) fn list(
         &self,
         library: &Running,
@@ -136,9 +134,9 @@ impl NamedBlocks {
         let counts = self.counts.listed(how_many, self.side.counts())?;
         let displacements = self.displacements.listed(how_many, self.side.displacements())?;
         let types = match self.types {
-            Types::One(_) => &[],
+            BlockTypes::One(_) => &[],
             // SAFETY: the C program passes an array with a datatype for each rank or neighbour.
-            Types::Each(first) => unsafe { array(first, how_many, self.side.types()) }?,
+            BlockTypes::Each(first) => unsafe { array(first, how_many, self.side.types()) }?,
         };
         let block = |index: usize| {
             if !is_used(index) {
@@ -146,16 +144,16 @@ impl NamedBlocks {
             }
             let (count, displacement) = (counts.at(index), displacements.at(index));
             let (datatype, unit) = match self.types {
-                Types::One(datatype) => {
+                BlockTypes::One(datatype) => {
                     let found = library.datatype(datatype);
                     let found = found.map_err(|error| error.within(self.side.one_type().to_owned()))?;
                     (datatype, found.bounds().extent())
                 }
-                // Nobody asks what kind of nothing it is: programs leave the types of such blocks unset.
-                Types::Each(_) if count == 0 && types[index] == abi::MPI_DATATYPE_NULL => {
+                // Programs leave the datatypes of empty blocks unset.
+                BlockTypes::Each(_) if count == 0 && types[index] == abi::MPI_DATATYPE_NULL => {
                     return Ok(UserBuf::empty());
                 }
-                Types::Each(_) => (types[index], 1),
+                BlockTypes::Each(_) => (types[index], 1),
             };
             let offset = unit.wrapping_mul(displacement as isize);
             self.block(library, count, offset, datatype).map_err(|error| {
@@ -170,18 +168,19 @@ impl NamedBlocks {
         Ok(BlockList::new(blocks))
     }
 
-    /// What is wrong, by the class of the error, if something is wrong with a block.
+    /// The argument that caused an error of a block, by the class of the error.
     fn argument_of(&self, index: usize, class: c_int) -> String {
         match self.types {
             _ if class != abi::MPI_ERR_TYPE => format!("{}[{index}]", self.side.counts()),
-            Types::One(_) => self.side.one_type().to_owned(),
-            Types::Each(_) => format!("{}[{index}]", self.side.types()),
+            BlockTypes::One(_) => self.side.one_type().to_owned(),
+            BlockTypes::Each(_) => format!("{}[{index}]", self.side.types()),
         }
     }
 
     fn block(&self, library: &Running, count: i64, offset: isize, datatype: Datatype) -> Result<UserBuf> {
-        // These are no addresses to count from, but that a displacement in bytes from MPI_BOTTOM is an address.
-        let absolute = matches!(self.types, Types::Each(_)) && offset.unsigned_abs() >= FIRST_PAGE;
+        // A displacement from MPI_IN_PLACE or a null pointer is an error, except that a
+        // displacement in bytes from MPI_BOTTOM is an absolute address.
+        let absolute = matches!(self.types, BlockTypes::Each(_)) && offset.unsigned_abs() >= FIRST_PAGE;
         if self.is_in_place() || (self.address.is_null() && !absolute) {
             library.buffer(self.address, count, datatype)?;
         }
@@ -189,39 +188,38 @@ impl NamedBlocks {
     }
 }
 
-/// The packed lengths of a list's blocks.
-pub(crate) fn lengths(list: &BlockList, side: Side) -> Result<Blocks> {
+pub(crate) fn lengths(list: &BlockList, side: BufferSide) -> Result<Blocks> {
     together(list.lengths(), side)
 }
 
-fn together(lengths: impl Iterator<Item = usize>, side: Side) -> Result<Blocks> {
+fn together(lengths: impl Iterator<Item = usize>, side: BufferSide) -> Result<Blocks> {
     Blocks::new(lengths).ok_or_else(|| {
         let text = format!("the {} are together more than the address space has room for", side.counts());
         MpiError::new(abi::MPI_ERR_COUNT, text)
     })
 }
 
-/// No blocks: what is not significant at this rank.
+/// An empty area, for arguments that are not significant at this rank.
 fn no_blocks() -> Area {
     UserBuf::empty().into()
 }
 
 pub(super) fn gatherv(
     function: FuncId,
-    send: Named,
-    receive: NamedBlocks,
+    send: BufferArgs,
+    receive: BlockArgs,
     root: c_int,
     comm: Comm,
-    end: End,
+    form: CallForm,
 ) -> c_int {
-    if matches!(end, End::Here)
+    if matches!(form, CallForm::Blocking)
         && let Some(done) = short::gatherv(send, &receive, root, comm)
     {
         return outcome(function, Some(On::Comm(comm)), done);
     }
     on_comm(function, comm, |library, communicator| {
-        if let Some(across) = across(library, communicator, end) {
-            return across.gather(send, &Remote::Uneven(receive), root);
+        if let Some(across) = across(library, communicator, form) {
+            return across.gather(send, &RemoteBlocks::Uneven(receive), root);
         }
         let root = communicator.root(root)?;
         let at_root = root == communicator.team.rank;
@@ -229,27 +227,27 @@ pub(super) fn gatherv(
         let input = if in_place { UserBuf::empty() } else { send.buffer(library)? };
         let (output, all) = if at_root {
             let list = receive.list(library, communicator.size() as usize, |_| true)?;
-            let all = RootOnly::at_root(lengths(&list, Side::Receive)?);
+            let all = RootOnly::at_root(lengths(&list, BufferSide::Receive)?);
             (Area::Blocks(list), all)
         } else {
             (no_blocks(), RootOnly::elsewhere())
         };
         let call = Call::Gatherv { root, mine: Paired(input.packed_len()), all, in_place };
-        movement_of(library, communicator, call, (input.into(), output), end)
+        movement_of(library, communicator, call, (input.into(), output), form)
     })
 }
 
 pub(super) fn scatterv(
     function: FuncId,
-    send: NamedBlocks,
-    receive: Named,
+    send: BlockArgs,
+    receive: BufferArgs,
     root: c_int,
     comm: Comm,
-    end: End,
+    form: CallForm,
 ) -> c_int {
     on_comm(function, comm, |library, communicator| {
-        if let Some(across) = across(library, communicator, end) {
-            return across.scatter(&Remote::Uneven(send), receive, root);
+        if let Some(across) = across(library, communicator, form) {
+            return across.scatter(&RemoteBlocks::Uneven(send), receive, root);
         }
         let root = communicator.root(root)?;
         let at_root = root == communicator.team.rank;
@@ -257,258 +255,247 @@ pub(super) fn scatterv(
         let output = if in_place { UserBuf::empty() } else { receive.buffer(library)? };
         let (input, all) = if at_root {
             let list = send.list(library, communicator.size() as usize, |_| true)?;
-            let all = RootOnly::at_root(lengths(&list, Side::Send)?);
+            let all = RootOnly::at_root(lengths(&list, BufferSide::Send)?);
             (Area::Blocks(list), all)
         } else {
             (no_blocks(), RootOnly::elsewhere())
         };
         let call = Call::Scatterv { root, mine: Paired(output.packed_len()), all, in_place };
-        movement_of(library, communicator, call, (input, output.into()), end)
+        movement_of(library, communicator, call, (input, output.into()), form)
     })
 }
 
-pub(super) fn allgatherv(function: FuncId, send: Named, receive: NamedBlocks, comm: Comm, end: End) -> c_int {
-    if matches!(end, End::Here)
+pub(super) fn allgatherv(
+    function: FuncId,
+    send: BufferArgs,
+    receive: BlockArgs,
+    comm: Comm,
+    form: CallForm,
+) -> c_int {
+    if matches!(form, CallForm::Blocking)
         && let Some(done) = short::allgatherv(send, &receive, comm)
     {
         return outcome(function, Some(On::Comm(comm)), done);
     }
     on_comm(function, comm, |library, communicator| {
-        if let Some(across) = across(library, communicator, end) {
-            return across.allgather(send, &Remote::Uneven(receive));
+        if let Some(across) = across(library, communicator, form) {
+            return across.allgather(send, &RemoteBlocks::Uneven(receive));
         }
         let in_place = send.is_in_place();
         let list = receive.list(library, communicator.size() as usize, |_| true)?;
-        let blocks = lengths(&list, Side::Receive)?;
+        let blocks = lengths(&list, BufferSide::Receive)?;
         let input = if in_place { UserBuf::empty() } else { send.buffer(library)? };
         if !in_place {
             check_blocks(input.packed_len(), blocks.length(communicator.team.rank as usize))?;
         }
         let call = Call::Allgatherv { blocks: Shared(blocks), in_place };
-        movement_of(library, communicator, call, (input.into(), Area::Blocks(list)), end)
+        movement_of(library, communicator, call, (input.into(), Area::Blocks(list)), form)
     })
 }
 
-/// The v and the w form.
+/// Runs the v and the w form.
 pub(super) fn alltoallv(
     function: FuncId,
-    send: NamedBlocks,
-    receive: NamedBlocks,
+    send: BlockArgs,
+    receive: BlockArgs,
     comm: Comm,
-    end: End,
+    form: CallForm,
 ) -> c_int {
-    if matches!(end, End::Here)
+    if matches!(form, CallForm::Blocking)
         && let Some(done) = short::alltoallv(&send, &receive, comm)
     {
         return outcome(function, Some(On::Comm(comm)), done);
     }
     on_comm(function, comm, |library, communicator| {
-        if let Some(across) = across(library, communicator, end) {
-            return across.alltoall(&Remote::Uneven(send), &Remote::Uneven(receive));
+        if let Some(across) = across(library, communicator, form) {
+            return across.alltoall(&RemoteBlocks::Uneven(send), &RemoteBlocks::Uneven(receive));
         }
         let size = communicator.size() as usize;
         let in_place = send.is_in_place();
         let output = receive.list(library, size, |_| true)?;
-        let receive = lengths(&output, Side::Receive)?;
+        let receive = lengths(&output, BufferSide::Receive)?;
         let (input, send) = if in_place {
             (no_blocks(), receive.clone())
         } else {
             let input = send.list(library, size, |_| true)?;
-            let lengths = lengths(&input, Side::Send)?;
+            let lengths = lengths(&input, BufferSide::Send)?;
             (Area::Blocks(input), lengths)
         };
         let call = Call::Alltoallv { send: Paired(send), receive: Paired(receive), in_place };
-        movement_of(library, communicator, call, (input, Area::Blocks(output)), end)
+        movement_of(library, communicator, call, (input, Area::Blocks(output)), form)
     })
 }
 
-/// `r.count` is not used: `counts` are the elements of each rank's block.
-pub(super) fn reduce_scatter(function: FuncId, r: Reducing, counts: Numbers, comm: Comm, end: End) -> c_int {
+/// Runs MPI_Reduce_scatter. `counts` are the elements of each rank's block; `r.count` is not used.
+pub(super) fn reduce_scatter(
+    function: FuncId,
+    r: ReductionArgs,
+    counts: NumberArray,
+    comm: Comm,
+    form: CallForm,
+) -> c_int {
     on_comm(function, comm, |library, communicator| {
-        let counts = counts.read(communicator.size() as usize, Side::Receive.counts())?;
+        let counts = counts.read(communicator.size() as usize, BufferSide::Receive.counts())?;
         let element = |(index, count): (usize, &i64)| {
-            check_count(*count).map_err(|error| error.within(format!("{}[{index}]", Side::Receive.counts())))
+            check_count(*count)
+                .map_err(|error| error.within(format!("{}[{index}]", BufferSide::Receive.counts())))
         };
         let counts = counts.iter().enumerate().map(element).collect::<Result<Vec<_>>>()?;
-        if let Some(across) = across(library, communicator, end) {
+        if let Some(across) = across(library, communicator, form) {
             return across.reduce_scatter(r, &counts);
         }
         let in_place = r.send().is_in_place();
         let how = combining(library, r.op, r.datatype)?;
-        let blocks = together(counts.into_iter(), Side::Receive)?;
-        let all = Reducing { count: blocks.total() as i64, ..r };
-        let mine = Reducing { count: blocks.length(communicator.team.rank as usize) as i64, ..r };
+        let blocks = together(counts.into_iter(), BufferSide::Receive)?;
+        let all = ReductionArgs { count: blocks.total() as i64, ..r };
+        let mine = ReductionArgs { count: blocks.length(communicator.team.rank as usize) as i64, ..r };
         let input = if in_place { UserBuf::empty() } else { all.send().buffer(library)? };
         let output = if in_place { all.receive() } else { mine.receive() }.buffer(library)?;
         let element = Some(library.datatype(r.datatype)?.layout().clone());
         let memory = Memory { input: input.into(), output: output.into(), element };
         let call = Call::ReduceScatter { blocks: Shared(blocks), commutative: how.commutative, in_place };
-        run_plan(library, communicator, call, memory, how, end)
+        run_plan(library, communicator, call, memory, how, form)
     })
 }
 
 mpi! {
-    /// MPI-5.0 section 6.5.
     fn MPI_Gatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(displs), types: Types::One(recvtype) };
-        gatherv(FuncId::MPI_Gatherv, send, receive, root, comm, End::Here)
+        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) };
+        gatherv(FuncId::MPI_Gatherv, send, receive, root, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Igatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(displs), types: Types::One(recvtype) };
-        gatherv(FuncId::MPI_Igatherv, send, receive, root, comm, End::Later(request))
+        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) };
+        gatherv(FuncId::MPI_Igatherv, send, receive, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.5.
     fn MPI_Gatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(displs), types: Types::One(recvtype) };
-        gatherv(FuncId::MPI_Gatherv_c, send, receive, root, comm, End::Here)
+        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(recvtype) };
+        gatherv(FuncId::MPI_Gatherv_c, send, receive, root, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Igatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(displs), types: Types::One(recvtype) };
-        gatherv(FuncId::MPI_Igatherv_c, send, receive, root, comm, End::Later(request))
+        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(recvtype) };
+        gatherv(FuncId::MPI_Igatherv_c, send, receive, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.6.
     fn MPI_Scatterv(sendbuf: *const c_void, sendcounts: *const c_int, displs: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Int(displs), types: Types::One(sendtype) };
-        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        scatterv(FuncId::MPI_Scatterv, send, receive, root, comm, End::Here)
+        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(sendtype) };
+        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        scatterv(FuncId::MPI_Scatterv, send, receive, root, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Iscatterv(sendbuf: *const c_void, sendcounts: *const c_int, displs: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcount: c_int, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Int(displs), types: Types::One(sendtype) };
-        let receive = Named { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
-        scatterv(FuncId::MPI_Iscatterv, send, receive, root, comm, End::Later(request))
+        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(sendtype) };
+        let receive = BufferArgs { address: recvbuf, count: i64::from(recvcount), datatype: recvtype };
+        scatterv(FuncId::MPI_Iscatterv, send, receive, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.6.
     fn MPI_Scatterv_c(sendbuf: *const c_void, sendcounts: *const Count, displs: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm) -> c_int {
-        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(displs), types: Types::One(sendtype) };
-        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
-        scatterv(FuncId::MPI_Scatterv_c, send, receive, root, comm, End::Here)
+        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(sendtype) };
+        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
+        scatterv(FuncId::MPI_Scatterv_c, send, receive, root, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Iscatterv_c(sendbuf: *const c_void, sendcounts: *const Count, displs: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcount: Count, recvtype: Datatype, root: c_int, comm: Comm, request: *mut Request) -> c_int {
-        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(displs), types: Types::One(sendtype) };
-        let receive = Named { address: recvbuf, count: recvcount, datatype: recvtype };
-        scatterv(FuncId::MPI_Iscatterv_c, send, receive, root, comm, End::Later(request))
+        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(sendtype) };
+        let receive = BufferArgs { address: recvbuf, count: recvcount, datatype: recvtype };
+        scatterv(FuncId::MPI_Iscatterv_c, send, receive, root, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.7.
     fn MPI_Allgatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(displs), types: Types::One(recvtype) };
-        allgatherv(FuncId::MPI_Allgatherv, send, receive, comm, End::Here)
+        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) };
+        allgatherv(FuncId::MPI_Allgatherv, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Iallgatherv(sendbuf: *const c_void, sendcount: c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, displs: *const c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Named { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(displs), types: Types::One(recvtype) };
-        allgatherv(FuncId::MPI_Iallgatherv, send, receive, comm, End::Later(request))
+        let send = BufferArgs { address: sendbuf, count: i64::from(sendcount), datatype: sendtype };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(displs), types: BlockTypes::One(recvtype) };
+        allgatherv(FuncId::MPI_Iallgatherv, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.7.
     fn MPI_Allgatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(displs), types: Types::One(recvtype) };
-        allgatherv(FuncId::MPI_Allgatherv_c, send, receive, comm, End::Here)
+        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(recvtype) };
+        allgatherv(FuncId::MPI_Allgatherv_c, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Iallgatherv_c(sendbuf: *const c_void, sendcount: Count, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Aint, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = Named { address: sendbuf, count: sendcount, datatype: sendtype };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(displs), types: Types::One(recvtype) };
-        allgatherv(FuncId::MPI_Iallgatherv_c, send, receive, comm, End::Later(request))
+        let send = BufferArgs { address: sendbuf, count: sendcount, datatype: sendtype };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(displs), types: BlockTypes::One(recvtype) };
+        allgatherv(FuncId::MPI_Iallgatherv_c, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.8.
     fn MPI_Alltoallv(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Int(sdispls), types: Types::One(sendtype) };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(rdispls), types: Types::One(recvtype) };
-        alltoallv(FuncId::MPI_Alltoallv, send, receive, comm, End::Here)
+        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::One(sendtype) };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::One(recvtype) };
+        alltoallv(FuncId::MPI_Alltoallv, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Ialltoallv(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Int(sdispls), types: Types::One(sendtype) };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(rdispls), types: Types::One(recvtype) };
-        alltoallv(FuncId::MPI_Ialltoallv, send, receive, comm, End::Later(request))
+        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::One(sendtype) };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::One(recvtype) };
+        alltoallv(FuncId::MPI_Ialltoallv, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.8.
     fn MPI_Alltoallv_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtype: Datatype, comm: Comm) -> c_int {
-        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(sdispls), types: Types::One(sendtype) };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(rdispls), types: Types::One(recvtype) };
-        alltoallv(FuncId::MPI_Alltoallv_c, send, receive, comm, End::Here)
+        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::One(sendtype) };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::One(recvtype) };
+        alltoallv(FuncId::MPI_Alltoallv_c, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Ialltoallv_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtype: Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtype: Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(sdispls), types: Types::One(sendtype) };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(rdispls), types: Types::One(recvtype) };
-        alltoallv(FuncId::MPI_Ialltoallv_c, send, receive, comm, End::Later(request))
+        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::One(sendtype) };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::One(recvtype) };
+        alltoallv(FuncId::MPI_Ialltoallv_c, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.8.
     fn MPI_Alltoallw(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtypes: *const Datatype, comm: Comm) -> c_int {
-        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Int(sdispls), types: Types::Each(sendtypes) };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(rdispls), types: Types::Each(recvtypes) };
-        alltoallv(FuncId::MPI_Alltoallw, send, receive, comm, End::Here)
+        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::Each(sendtypes) };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::Each(recvtypes) };
+        alltoallv(FuncId::MPI_Alltoallw, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Ialltoallw(sendbuf: *const c_void, sendcounts: *const c_int, sdispls: *const c_int, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const c_int, rdispls: *const c_int, recvtypes: *const Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Int(sendcounts), displacements: Numbers::Int(sdispls), types: Types::Each(sendtypes) };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Int(recvcounts), displacements: Numbers::Int(rdispls), types: Types::Each(recvtypes) };
-        alltoallv(FuncId::MPI_Ialltoallw, send, receive, comm, End::Later(request))
+        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Int(sendcounts), displacements: NumberArray::Int(sdispls), types: BlockTypes::Each(sendtypes) };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Int(recvcounts), displacements: NumberArray::Int(rdispls), types: BlockTypes::Each(recvtypes) };
+        alltoallv(FuncId::MPI_Ialltoallw, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.8.
     fn MPI_Alltoallw_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtypes: *const Datatype, comm: Comm) -> c_int {
-        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(sdispls), types: Types::Each(sendtypes) };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(rdispls), types: Types::Each(recvtypes) };
-        alltoallv(FuncId::MPI_Alltoallw_c, send, receive, comm, End::Here)
+        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::Each(sendtypes) };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::Each(recvtypes) };
+        alltoallv(FuncId::MPI_Alltoallw_c, send, receive, comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Ialltoallw_c(sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Aint, sendtypes: *const Datatype, recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Aint, recvtypes: *const Datatype, comm: Comm, request: *mut Request) -> c_int {
-        let send = NamedBlocks { side: Side::Send, address: sendbuf, counts: Numbers::Count(sendcounts), displacements: Numbers::Aint(sdispls), types: Types::Each(sendtypes) };
-        let receive = NamedBlocks { side: Side::Receive, address: recvbuf, counts: Numbers::Count(recvcounts), displacements: Numbers::Aint(rdispls), types: Types::Each(recvtypes) };
-        alltoallv(FuncId::MPI_Ialltoallw_c, send, receive, comm, End::Later(request))
+        let send = BlockArgs { side: BufferSide::Send, address: sendbuf, counts: NumberArray::Count(sendcounts), displacements: NumberArray::Aint(sdispls), types: BlockTypes::Each(sendtypes) };
+        let receive = BlockArgs { side: BufferSide::Receive, address: recvbuf, counts: NumberArray::Count(recvcounts), displacements: NumberArray::Aint(rdispls), types: BlockTypes::Each(recvtypes) };
+        alltoallv(FuncId::MPI_Ialltoallw_c, send, receive, comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.10.2.
     fn MPI_Reduce_scatter(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const c_int, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
-        reduce_scatter(FuncId::MPI_Reduce_scatter, r, Numbers::Int(recvcounts), comm, End::Here)
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
+        reduce_scatter(FuncId::MPI_Reduce_scatter, r, NumberArray::Int(recvcounts), comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Ireduce_scatter(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const c_int, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
-        reduce_scatter(FuncId::MPI_Ireduce_scatter, r, Numbers::Int(recvcounts), comm, End::Later(request))
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
+        reduce_scatter(FuncId::MPI_Ireduce_scatter, r, NumberArray::Int(recvcounts), comm, CallForm::Nonblocking(request))
     }
 
-    /// MPI-5.0 section 6.10.2.
     fn MPI_Reduce_scatter_c(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const Count, datatype: Datatype, op: Op, comm: Comm) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
-        reduce_scatter(FuncId::MPI_Reduce_scatter_c, r, Numbers::Count(recvcounts), comm, End::Here)
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
+        reduce_scatter(FuncId::MPI_Reduce_scatter_c, r, NumberArray::Count(recvcounts), comm, CallForm::Blocking)
     }
 
-    /// MPI-5.0 section 6.14.
     fn MPI_Ireduce_scatter_c(sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const Count, datatype: Datatype, op: Op, comm: Comm, request: *mut Request) -> c_int {
-        let r = Reducing { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
-        reduce_scatter(FuncId::MPI_Ireduce_scatter_c, r, Numbers::Count(recvcounts), comm, End::Later(request))
+        let r = ReductionArgs { send: sendbuf, receive: recvbuf, count: 0, datatype, op };
+        reduce_scatter(FuncId::MPI_Ireduce_scatter_c, r, NumberArray::Count(recvcounts), comm, CallForm::Nonblocking(request))
     }
 }

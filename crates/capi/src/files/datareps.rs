@@ -1,4 +1,4 @@
-//! Data representations of the program's own (MPI-5.0, "User-Defined Data Representations").
+//! Data representations of the program (MPI-5.0, "User-Defined Data Representations").
 
 use crate::errors::on_none;
 use crate::fortran_types::handle_of;
@@ -18,14 +18,13 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex};
 
-/// The representations that the program has registered. They stay until the end.
+/// The registered representations. They stay until the process ends.
 #[derive(Default)]
-pub(crate) struct Registered(Mutex<Vec<Arc<dyn Conversion>>>);
+pub(crate) struct RegisteredDatareps(Mutex<Vec<Arc<dyn Conversion>>>);
 
-/// A function that converts.
 #[derive(Clone, Copy, Debug)]
 enum Converter {
-    /// MPI_CONVERSION_FN_NULL: the data are in the file as in memory.
+    /// MPI_CONVERSION_FN_NULL: file and memory have the same representation.
     None,
     Int(DatarepConversionFunction),
     Count(DatarepConversionFunctionC),
@@ -36,7 +35,6 @@ struct UserConversion {
     read: Converter,
     write: Converter,
     extent: DatarepExtentFunction,
-    /// The address that the program's functions get.
     extra_state: usize,
     library: &'static Running,
 }
@@ -55,12 +53,12 @@ impl UserConversion {
             "{what} of the data representation \"{}\" returned {code}",
             String::from_utf8_lossy(&self.name)
         );
-        // What the program returns may be an error code of its own.
+        // The function's result may be an error code of the program.
         let class = if crate::errors::check_code(code).is_ok() { code } else { abi::MPI_ERR_CONVERSION };
         MpiError::new(class, text)
     }
 
-    /// Calls a function of the program's for the first `items` basic elements.
+    /// Converts the first `items` basic elements by the program's function.
     fn convert(
         &self,
         converter: Converter,
@@ -75,27 +73,30 @@ impl UserConversion {
         match converter {
             Converter::None => {}
             Converter::Count(function) => {
-                // SAFETY: the program's function, with the program's buffer and one that holds so many elements of the file.
+                // SAFETY: the function of the program gets the program's buffer and one for `items`
+                // elements of the file.
                 code = unsafe { function(memory, handle, items as Count, file, 0, extra) };
             }
             Converter::Int(function) => {
-                // More than an int can tell come in parts, which go on in the same file buffer.
+                // An int cannot count more elements, so there are several calls with the same file
+                // buffer.
                 while done < items && code == abi::MPI_SUCCESS {
                     let n = (items - done).min(c_int::MAX as usize);
-                    // SAFETY: as above.
+                    // SAFETY: the function of the program gets the program's buffer and one for
+                    // `items` elements of the file.
                     code = unsafe { function(memory, handle, n as c_int, file, done as i64, extra) };
                     done += n;
                 }
             }
         }
         if !elements.datatype.is_predefined() {
-            // The handle was made for the function.
+            // `handle_of` has made this handle for the call.
             let _ = self.library.datatypes.free(Handle::from_raw(handle as u64));
         }
         if code == abi::MPI_SUCCESS { Ok(()) } else { Err(self.failed("the conversion function", code)) }
     }
 
-    /// Data that are in the file as in memory must have the same length there.
+    /// Checks that data without a conversion have the same length in file and memory.
     fn check_plain(&self, file: usize, memory: usize) -> Result<()> {
         if file == memory {
             return Ok(());
@@ -115,7 +116,7 @@ impl Conversion for UserConversion {
 
     fn size_of(&self, facts: &'static PredefinedType) -> Result<usize> {
         let mut extent: Aint = 0;
-        // SAFETY: the program's function, with a place for its result.
+        // SAFETY: the function of the program gets a place for its result.
         let code =
             unsafe { (self.extent)(facts.handle.into(), &mut extent, self.extra_state as *mut c_void) };
         if code != abi::MPI_SUCCESS {
@@ -144,12 +145,12 @@ impl Conversion for UserConversion {
             to.buffer.unpack(0, from.slice(0, bytes));
             return Ok(());
         }
-        // The function gets the address as one that may be written, but is not asked to.
+        // The type of the argument is a mutable pointer, but a read conversion does not write to
+        // the file buffer.
         self.convert(self.read, to, from.as_ptr().cast_mut().cast(), items)
     }
 }
 
-/// The representation of this name.
 pub(super) fn representation(library: &Running, name: &[u8]) -> Result<Representation> {
     if let Some(known) = Representation::predefined(name) {
         return Ok(known);
@@ -164,7 +165,6 @@ pub(super) fn representation(library: &Running, name: &[u8]) -> Result<Represent
     }
 }
 
-/// Registers a representation.
 ///
 /// # Safety
 /// `name` must be null or a string.
@@ -203,7 +203,7 @@ unsafe fn register(
 }
 
 mpi! {
-    /// MPI-5.0, "User-Defined Data Representations". Test: tests/c/file_datarep.c.
+    /// Test: tests/c/file_datarep.c.
     fn MPI_Register_datarep(datarep: *const c_char, read_conversion_fn: Option<DatarepConversionFunction>, write_conversion_fn: Option<DatarepConversionFunction>, dtype_file_extent_fn: Option<DatarepExtentFunction>, extra_state: *mut c_void) -> c_int {
         let converters = [read_conversion_fn, write_conversion_fn].map(|f| f.map_or(Converter::None, Converter::Int));
         on_none(FuncId::MPI_Register_datarep, |library| {
@@ -212,7 +212,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "User-Defined Data Representations".
     fn MPI_Register_datarep_c(datarep: *const c_char, read_conversion_fn: Option<DatarepConversionFunctionC>, write_conversion_fn: Option<DatarepConversionFunctionC>, dtype_file_extent_fn: Option<DatarepExtentFunction>, extra_state: *mut c_void) -> c_int {
         let converters = [read_conversion_fn, write_conversion_fn].map(|f| f.map_or(Converter::None, Converter::Count));
         on_none(FuncId::MPI_Register_datarep_c, |library| {

@@ -1,4 +1,5 @@
-//! How files begin and end, and what is set for them (MPI-5.0, "File Manipulation", "File Consistency").
+//! Opening and closing of files, and their settings (MPI-5.0, "File Manipulation", "File
+//! Consistency").
 
 use super::on_file;
 use crate::errors::outcome;
@@ -17,7 +18,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-/// The name of a file.
 ///
 /// # Safety
 /// `filename` must be null or a string that lives as long as the result.
@@ -29,7 +29,6 @@ unsafe fn name<'a>(filename: *const c_char) -> Result<&'a [u8]> {
     }
 }
 
-/// Opens a file and gives it its handle.
 fn open(comm: Comm, filename: *const c_char, amode: c_int, info: Info, fh: *mut File) -> Result<()> {
     let library = library()?;
     let communicator = Arc::clone(&*library.communicator(comm)?);
@@ -46,21 +45,22 @@ fn open(comm: Comm, filename: *const c_char, amode: c_int, info: Info, fh: *mut 
 }
 
 mpi! {
-    /// MPI-5.0, "Opening a File". Collective. Errors are those of MPI_FILE_NULL. Test: tests/c/file_basic.c,
+    /// Collective. Errors are raised on MPI_FILE_NULL. Tests: tests/c/file_basic.c,
     /// tests/c/file_errors.c.
     fn MPI_File_open(comm: Comm, filename: *const c_char, amode: c_int, info: Info, fh: *mut File) -> c_int {
         let result = open(comm, filename, amode, info, fh);
         outcome(FuncId::MPI_File_open, Some(On::File(abi::MPI_FILE_NULL)), result)
     }
 
-    /// MPI-5.0, "Closing a File". Collective.
+    /// Collective.
     fn MPI_File_close(fh: *mut File) -> c_int {
         // SAFETY: the C program passes a place with a handle.
         let handle = match unsafe { fetch(fh, "fh") } {
             Ok(handle) => handle,
             Err(error) => return outcome(FuncId::MPI_File_close, None, Err(error)),
         };
-        // The handler that counts for an error of closing is gone with the file, so it is looked for first.
+        // The file's handler is gone after a successful close, so later errors are raised on
+        // MPI_FILE_NULL.
         let mut on = On::File(handle);
         let result = (|| {
             let library = library()?;
@@ -69,14 +69,14 @@ mpi! {
             let freed = library.files.free(Handle::from_raw(handle as u64));
             freed.map_err(|bad| MpiError::new(abi::MPI_ERR_FILE, bad.to_string()))?;
             on = On::File(abi::MPI_FILE_NULL);
-            // SAFETY: as above.
+            // SAFETY: `fh` is not null, as `fetch` has checked, and holds a handle.
             unsafe { put(fh, abi::MPI_FILE_NULL, "fh") }?;
             closed
         })();
         outcome(FuncId::MPI_File_close, Some(on), result)
     }
 
-    /// MPI-5.0, "Deleting a File". Errors are those of MPI_FILE_NULL.
+    /// Errors are raised on MPI_FILE_NULL.
     fn MPI_File_delete(filename: *const c_char, info: Info) -> c_int {
         let result = (|| {
             library()?;
@@ -87,17 +87,16 @@ mpi! {
         outcome(FuncId::MPI_File_delete, Some(On::File(abi::MPI_FILE_NULL)), result)
     }
 
-    /// MPI-5.0, "Resizing a File". Collective.
+    /// Collective.
     fn MPI_File_set_size(fh: File, size: Offset) -> c_int {
         on_file(FuncId::MPI_File_set_size, fh, |library, file| library.process.set_file_size(file, size))
     }
 
-    /// MPI-5.0, "Preallocating Space for a File". Collective.
+    /// Collective.
     fn MPI_File_preallocate(fh: File, size: Offset) -> c_int {
         on_file(FuncId::MPI_File_preallocate, fh, |library, file| library.process.preallocate_file(file, size))
     }
 
-    /// MPI-5.0, "Querying the Size of a File".
     fn MPI_File_get_size(fh: File, size: *mut Offset) -> c_int {
         on_file(FuncId::MPI_File_get_size, fh, |_, file| {
             // SAFETY: the C program passes a place for a number.
@@ -105,14 +104,12 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "Querying File Parameters".
     fn MPI_File_get_group(fh: File, group: *mut Group) -> c_int {
         on_file(FuncId::MPI_File_get_group, fh, |library, file| {
             groups::give(library, group, "group", file.group()?)
         })
     }
 
-    /// MPI-5.0, "Querying File Parameters".
     fn MPI_File_get_amode(fh: File, amode: *mut c_int) -> c_int {
         on_file(FuncId::MPI_File_get_amode, fh, |_, file| {
             // SAFETY: the C program passes a place for an integer.
@@ -120,24 +117,23 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "File Info". Collective. Hints that are not known are ignored; those of the first rank count.
+    /// Collective. Unknown hints are ignored; the values of the first rank count.
     fn MPI_File_set_info(fh: File, info: Info) -> c_int {
         on_file(FuncId::MPI_File_set_info, fh, |library, file| {
             library.process.set_file_info(file, info::given(info))
         })
     }
 
-    /// MPI-5.0, "File Info". All known hints with the values that are in force.
+    /// Returns all known hints with their current values.
     fn MPI_File_get_info(fh: File, info_used: *mut Info) -> c_int {
         on_file(FuncId::MPI_File_get_info, fh, |_, file| info::give(file.hints().info(), info_used, "info_used"))
     }
 
-    /// MPI-5.0, "File Atomicity". Collective.
+    /// Collective.
     fn MPI_File_set_atomicity(fh: File, flag: c_int) -> c_int {
         on_file(FuncId::MPI_File_set_atomicity, fh, |library, file| library.process.set_atomicity(file, flag != 0))
     }
 
-    /// MPI-5.0, "File Atomicity".
     fn MPI_File_get_atomicity(fh: File, flag: *mut c_int) -> c_int {
         on_file(FuncId::MPI_File_get_atomicity, fh, |_, file| {
             // SAFETY: the C program passes a place for an integer.
@@ -145,7 +141,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "File Consistency". Collective.
+    /// Collective.
     fn MPI_File_sync(fh: File) -> c_int {
         on_file(FuncId::MPI_File_sync, fh, |library, file| library.process.sync_file(file))
     }

@@ -1,4 +1,4 @@
-//! File pointers (MPI-5.0, "Data Access", the functions that seek and tell).
+//! File pointers (MPI-5.0, "Data Access"): seek and position.
 
 use super::on_file;
 use crate::library::put;
@@ -7,8 +7,7 @@ use oxmpi_abi::types::{File, Offset};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 
-/// Writes an offset where the program wants it.
-///
+/// Stores an offset for the program.
 /// # Safety
 /// `place` must be null or writable.
 unsafe fn put_offset(place: *mut Offset, value: u64) -> Result<()> {
@@ -21,12 +20,11 @@ unsafe fn put_offset(place: *mut Offset, value: u64) -> Result<()> {
 }
 
 mpi! {
-    /// MPI-5.0, "Data Access with Individual File Pointers". Test: tests/c/file_seek.c.
+    /// Test: tests/c/file_seek.c.
     fn MPI_File_seek(fh: File, offset: Offset, whence: c_int) -> c_int {
         on_file(FuncId::MPI_File_seek, fh, |_, file| file.seek(offset, whence))
     }
 
-    /// MPI-5.0, "Data Access with Individual File Pointers".
     fn MPI_File_get_position(fh: File, offset: *mut Offset) -> c_int {
         on_file(FuncId::MPI_File_get_position, fh, |_, file| {
             // SAFETY: the C program passes a place for a number.
@@ -34,7 +32,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "Data Access with Individual File Pointers".
     fn MPI_File_get_byte_offset(fh: File, offset: Offset, disp: *mut Offset) -> c_int {
         on_file(FuncId::MPI_File_get_byte_offset, fh, |_, file| {
             // SAFETY: the C program passes a place for a number.
@@ -42,12 +39,11 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "Data Access with Shared File Pointers". Collective.
+    /// Collective.
     fn MPI_File_seek_shared(fh: File, offset: Offset, whence: c_int) -> c_int {
         on_file(FuncId::MPI_File_seek_shared, fh, |library, file| library.process.seek_shared(file, offset, whence))
     }
 
-    /// MPI-5.0, "Data Access with Shared File Pointers".
     fn MPI_File_get_position_shared(fh: File, offset: *mut Offset) -> c_int {
         on_file(FuncId::MPI_File_get_position_shared, fh, |library, file| {
             // SAFETY: the C program passes a place for a number.

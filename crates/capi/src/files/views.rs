@@ -1,4 +1,5 @@
-//! Views (MPI-5.0, "File Views"), and extents in them (MPI-5.0, "Datatypes for File Interoperability").
+//! Views (MPI-5.0, "File Views"), and extents in them (MPI-5.0, "Datatypes for File
+//! Interoperability").
 
 use super::datareps::representation;
 use super::on_file;
@@ -14,8 +15,7 @@ use oxmpi_objects::error::Result;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-/// The view that the program asks for.
-///
+/// The view of the arguments.
 /// # Safety
 /// `datarep` must be null or a string.
 unsafe fn new_view(
@@ -42,7 +42,7 @@ unsafe fn new_view(
 }
 
 mpi! {
-    /// MPI-5.0, "File Views". Collective. Test: tests/c/file_view.c.
+    /// Collective. Test: tests/c/file_view.c.
     fn MPI_File_set_view(fh: File, disp: Offset, etype: Datatype, filetype: Datatype, datarep: *const c_char, info: Info) -> c_int {
         on_file(FuncId::MPI_File_set_view, fh, |library, file| {
             // SAFETY: the C program passes a string.
@@ -51,7 +51,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "File Views". The types are new ones for the program to free, if they are not predefined.
+    /// Datatypes that are not predefined get new handles, which the program must free.
     fn MPI_File_get_view(fh: File, disp: *mut Offset, etype: *mut Datatype, filetype: *mut Datatype, datarep: *mut c_char) -> c_int {
         on_file(FuncId::MPI_File_get_view, fh, |library, file| {
             for (is_null, what) in
@@ -62,7 +62,8 @@ mpi! {
                 }
             }
             let shown = file.shown();
-            // SAFETY: the C program passes places for a number, two handles and MPI_MAX_DATAREP_STRING characters.
+            // SAFETY: the C program passes places for a number, two handles and
+            // MPI_MAX_DATAREP_STRING characters.
             unsafe {
                 put_text(shown.representation.name(), abi::MPI_MAX_DATAREP_STRING as usize, datarep, "datarep")?;
                 put(disp, shown.displacement as Offset, "disp")?;
@@ -72,7 +73,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "Datatypes for File Interoperability". Test: tests/c/file_datarep.c.
+    /// Test: tests/c/file_datarep.c.
     fn MPI_File_get_type_extent(fh: File, datatype: Datatype, extent: *mut Aint) -> c_int {
         on_file(FuncId::MPI_File_get_type_extent, fh, |library, file| {
             let found = file.type_extent(&*library.datatype(datatype)?)?;
@@ -81,7 +82,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0, "Datatypes for File Interoperability".
     fn MPI_File_get_type_extent_c(fh: File, datatype: Datatype, extent: *mut Count) -> c_int {
         on_file(FuncId::MPI_File_get_type_extent_c, fh, |library, file| {
             let found = file.type_extent(&*library.datatype(datatype)?)?;

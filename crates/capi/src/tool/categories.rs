@@ -6,17 +6,16 @@ use oxmpi_abi::constants as abi;
 use oxmpi_core::tool::categories::Category;
 use std::ffi::{c_char, c_int};
 
-/// The number of the state of all categories, which never changes.
+/// The number of changes of the categories, which is constant.
 const UPDATE_NUMBER: c_int = 1;
 
 mpi! {
-    /// MPI-5.0 section 15.3.9. Test: tests/c/mpit_categories.c, like all of this module.
+    /// Test: tests/c/mpit_categories.c, like all of this module.
     fn MPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         call(|| unsafe { put(num_cat, Category::ALL.len() as c_int) })
     }
 
-    /// MPI-5.0 section 15.3.9.
     fn MPI_T_category_get_info(
         cat_index: c_int,
         name: *mut c_char,
@@ -29,7 +28,7 @@ mpi! {
     ) -> c_int {
         call(|| {
             let category = at(&Category::ALL, cat_index)?;
-            // SAFETY: the C program passes places, or null where it wants nothing.
+            // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {
                 put_string(category.name(), name, name_len);
                 put_string(category.help(), desc, desc_len);
@@ -41,7 +40,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.9.
     fn MPI_T_category_get_num_events(cat_index: c_int, num_events: *mut c_int) -> c_int {
         call(|| {
             let events = at(&Category::ALL, cat_index)?.events();
@@ -50,7 +48,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.9.
     fn MPI_T_category_get_index(name: *const c_char, cat_index: *mut c_int) -> c_int {
         call(|| {
             // SAFETY: the C program passes a string.
@@ -61,35 +58,31 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.9.
     fn MPI_T_category_get_cvars(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
         // SAFETY: the C program passes room for `len` integers.
         call(|| unsafe { put_indices(&at(&Category::ALL, cat_index)?.params(), len, indices) })
     }
 
-    /// MPI-5.0 section 15.3.9.
     fn MPI_T_category_get_pvars(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
-        // SAFETY: as above.
+        // SAFETY: the C program passes room for `len` integers.
         call(|| unsafe { put_indices(&at(&Category::ALL, cat_index)?.pvars(), len, indices) })
     }
 
-    /// MPI-5.0 section 15.3.9.
     fn MPI_T_category_get_events(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
-        // SAFETY: as above.
+        // SAFETY: the C program passes room for `len` integers.
         call(|| unsafe { put_indices(&at(&Category::ALL, cat_index)?.events(), len, indices) })
     }
 
-    /// MPI-5.0 section 15.3.9.
     fn MPI_T_category_get_categories(cat_index: c_int, len: c_int, indices: *mut c_int) -> c_int {
         call(|| {
             let inside = at(&Category::ALL, cat_index)?.categories();
             let places: Vec<usize> = inside.iter().map(|category| *category as usize).collect();
-            // SAFETY: as above.
+            // SAFETY: the C program passes room for `len` integers.
             unsafe { put_indices(&places, len, indices) }
         })
     }
 
-    /// MPI-5.0 section 15.3.9. The categories never change, so the number is always the same.
+    /// The categories never change, so the number is constant.
     fn MPI_T_category_changed(update_number: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         call(|| unsafe { put(update_number, UPDATE_NUMBER) })

@@ -1,4 +1,4 @@
-//! Control variables (MPI-5.0 section 15.3.6): the parameters, of which some can be changed by the program.
+//! Control variables (MPI-5.0 section 15.3.6): the parameters. A program can change some of them.
 
 use super::handles::Handles;
 use super::outputs::{fetch, name, put, put_string, put_wanted, verbosity};
@@ -11,23 +11,21 @@ use oxmpi_param::{Change, Found, Param, Params, Unit, Value};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{LazyLock, Mutex};
 
-/// The most handles at a time.
 const MOST: usize = 1 << 20;
 
-/// Handles, each with the place of its parameter.
+/// Handles with the index of the parameter.
 static HANDLES: LazyLock<Handles<usize>> =
     LazyLock::new(|| Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES));
 
-/// The parameters as they are, and those that the program has changed.
-struct Current {
+struct CvarState {
     params: Params,
     changes: Vec<(&'static str, String)>,
 }
 
-/// What is wrong in the environment is reported by MPI_Init.
-static CURRENT: LazyLock<Mutex<Current>> = LazyLock::new(|| {
+/// MPI_Init reports errors in the environment.
+static CURRENT: LazyLock<Mutex<CvarState>> = LazyLock::new(|| {
     let found = Found::gather(std::env::vars_os(), oxmpi_sys::library::prefix().as_deref());
-    Mutex::new(Current { params: found.params, changes: Vec::new() })
+    Mutex::new(CvarState { params: found.params, changes: Vec::new() })
 });
 
 /// The parameters that the program has changed before MPI_Init, with their values.
@@ -35,40 +33,39 @@ pub(crate) fn changes() -> Vec<(&'static str, String)> {
     locked(&CURRENT).changes.clone()
 }
 
-/// Frees all handles.
 pub(super) fn free_all() {
     for handle in HANDLES.all() {
-        // Somebody else may be faster.
+        // Another thread may have freed the handle.
         let _ = HANDLES.free(handle);
     }
 }
 
 /// The type in which a parameter is read and written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CvarType {
     Int,
     Unsigned64,
     Count,
     Text,
 }
 
-impl Kind {
-    fn of(param: &Param) -> Kind {
+impl CvarType {
+    fn of(param: &Param) -> CvarType {
         const INT: std::ops::RangeInclusive<i64> = c_int::MIN as i64..=c_int::MAX as i64;
         match param.unit {
-            Unit::Text { .. } => Kind::Text,
-            _ if INT.contains(&param.min) && INT.contains(&param.max) => Kind::Int,
-            _ if param.min >= 0 => Kind::Unsigned64,
-            _ => Kind::Count,
+            Unit::Text { .. } => CvarType::Text,
+            _ if INT.contains(&param.min) && INT.contains(&param.max) => CvarType::Int,
+            _ if param.min >= 0 => CvarType::Unsigned64,
+            _ => CvarType::Count,
         }
     }
 
     const fn datatype(self) -> Datatype {
         match self {
-            Kind::Int => abi::MPI_INT,
-            Kind::Unsigned64 => abi::MPI_UNSIGNED_LONG_LONG,
-            Kind::Count => abi::MPI_COUNT,
-            Kind::Text => abi::MPI_CHAR,
+            CvarType::Int => abi::MPI_INT,
+            CvarType::Unsigned64 => abi::MPI_UNSIGNED_LONG_LONG,
+            CvarType::Count => abi::MPI_COUNT,
+            CvarType::Text => abi::MPI_CHAR,
         }
     }
 }
@@ -77,7 +74,6 @@ fn value_of(param: &Param) -> Value {
     locked(&CURRENT).params.value(param)
 }
 
-/// Whether a parameter can be changed now.
 fn check_change(param: &Param) -> Result<()> {
     let is_now = match param.change {
         Change::Never => return Err(abi::MPI_T_ERR_CVAR_SET_NEVER),
@@ -86,7 +82,7 @@ fn check_change(param: &Param) -> Result<()> {
     if is_now { Ok(()) } else { Err(abi::MPI_T_ERR_CVAR_SET_NOT_NOW) }
 }
 
-/// Changes a parameter, for good or not at all.
+/// Changes a parameter. On an error it keeps its value.
 fn change(param: &'static Param, text: String) -> Result<()> {
     check_change(param)?;
     let library = measured().map_err(|_| abi::MPI_T_ERR_CVAR_SET_NOT_NOW)?;
@@ -102,20 +98,18 @@ fn change(param: &'static Param, text: String) -> Result<()> {
     Ok(())
 }
 
-/// The parameter of a handle.
 fn param_of(handle: TCvarHandle) -> Result<&'static Param> {
     let place = *HANDLES.get(handle)?;
     Param::all().get(place).copied().ok_or(abi::MPI_T_ERR_INVALID_HANDLE)
 }
 
 mpi! {
-    /// MPI-5.0 section 15.3.6. Test: tests/c/mpit_cvars.c, like all of this module.
+    /// Test: tests/c/mpit_cvars.c, like all of this module.
     fn MPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         call(|| unsafe { put(num_cvar, Param::all().len() as c_int) })
     }
 
-    /// MPI-5.0 section 15.3.6.
     fn MPI_T_cvar_get_info(
         cvar_index: c_int,
         name: *mut c_char,
@@ -137,11 +131,11 @@ mpi! {
                 Change::Always => abi::MPI_T_SCOPE_LOCAL,
                 Change::Alike => abi::MPI_T_SCOPE_ALL_EQ,
             };
-            // SAFETY: the C program passes places, or null where it wants nothing.
+            // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {
                 put_string(param.name, name, name_len);
                 put_wanted(verbosity, self::verbosity(param.level));
-                put_wanted(datatype, Kind::of(param).datatype());
+                put_wanted(datatype, CvarType::of(param).datatype());
                 put_wanted(enumtype, enums::handle(items));
                 put_string(param.help, desc, desc_len);
                 put_wanted(bind, abi::MPI_T_BIND_NO_OBJECT);
@@ -151,7 +145,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.6. Older names of a parameter are understood.
+    /// Accepts older names of a parameter, too.
     fn MPI_T_cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
         call(|| {
             // SAFETY: the C program passes a string.
@@ -164,7 +158,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.6. No variable is bound to an object, so `obj_handle` is not looked at.
+    /// No variable is bound to an object, so `obj_handle` is not read.
     fn MPI_T_cvar_handle_alloc(
         cvar_index: c_int,
         _obj_handle: *mut c_void,
@@ -186,27 +180,25 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.6.
     fn MPI_T_cvar_handle_free(handle: *mut TCvarHandle) -> c_int {
         call(|| {
             // SAFETY: the C program passes a place with a handle.
             HANDLES.free(unsafe { fetch(handle) }?)?;
-            // SAFETY: as above.
+            // SAFETY: `handle` is not null, as `fetch` has checked, and holds a handle.
             unsafe { put(handle, abi::MPI_T_CVAR_HANDLE_NULL) }
         })
     }
 
-    /// MPI-5.0 section 15.3.6.
     fn MPI_T_cvar_read(handle: TCvarHandle, buf: *mut c_void) -> c_int {
         call(|| {
             let param = param_of(handle)?;
-            // SAFETY: the C program passes room for as many elements as MPI_T_cvar_handle_alloc said, of the type that
-            // MPI_T_cvar_get_info said.
+            // SAFETY: the C program passes room for the elements that MPI_T_cvar_handle_alloc has
+            // counted, of the type that MPI_T_cvar_get_info has returned.
             unsafe {
-                match (value_of(param), Kind::of(param)) {
-                    (Value::Number(n), Kind::Int) => put(buf.cast(), n as c_int),
+                match (value_of(param), CvarType::of(param)) {
+                    (Value::Number(n), CvarType::Int) => put(buf.cast(), n as c_int),
                     (Value::Number(n), _) => put(buf.cast(), n),
-                    // No text can be changed, so it is as long as it was.
+                    // A text cannot be changed, so its length is still the same.
                     (Value::Text(text), _) => {
                         put_string(&text, buf.cast(), &mut (text.len() as c_int + 1));
                         if buf.is_null() { Err(abi::MPI_T_ERR_INVALID) } else { Ok(()) }
@@ -216,21 +208,20 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.6.
     fn MPI_T_cvar_write(handle: TCvarHandle, buf: *const c_void) -> c_int {
         call(|| {
             let param = param_of(handle)?;
             check_change(param)?;
-            // SAFETY: as for MPI_T_cvar_read.
+            // SAFETY: the C program's value has the type that MPI_T_cvar_get_info has returned.
             let value = unsafe {
-                match Kind::of(param) {
-                    Kind::Int => Value::Number(fetch(buf.cast::<c_int>())?.into()),
-                    Kind::Unsigned64 => {
+                match CvarType::of(param) {
+                    CvarType::Int => Value::Number(fetch(buf.cast::<c_int>())?.into()),
+                    CvarType::Unsigned64 => {
                         let number = fetch(buf.cast::<u64>())?;
                         Value::Number(number.try_into().map_err(|_| abi::MPI_T_ERR_INVALID)?)
                     }
-                    Kind::Count => Value::Number(fetch(buf.cast::<i64>())?),
-                    Kind::Text => Value::Text(name(buf.cast())?.into()),
+                    CvarType::Count => Value::Number(fetch(buf.cast::<i64>())?),
+                    CvarType::Text => Value::Text(name(buf.cast())?.into()),
                 }
             };
             if let (Unit::Choice(words) | Unit::Set { words, .. }, Value::Number(n)) = (param.unit, &value)

@@ -7,10 +7,10 @@ use oxmpi_abi::types::TEnum;
 use oxmpi_core::tool::enums::{Enumeration, all};
 use std::ffi::{c_char, c_int};
 
-/// The number of the first handle: none is null, or small enough to be an index by mistake.
+/// The number of the first handle. It differs from null and from any index.
 const FIRST: usize = 4096;
 
-/// The handle of the enumeration with this place; MPI_T_ENUM_NULL of none.
+/// The handle of the enumeration with this index; MPI_T_ENUM_NULL for `None`.
 pub(super) fn handle(place: Option<usize>) -> TEnum {
     place.map_or(abi::MPI_T_ENUM_NULL, |place| FIRST + place)
 }
@@ -20,7 +20,7 @@ fn enumeration(handle: TEnum) -> Result<&'static Enumeration> {
 }
 
 mpi! {
-    /// MPI-5.0 section 15.3.5. Test: tests/c/mpit_cvars.c.
+    /// Test: tests/c/mpit_cvars.c.
     fn MPI_T_enum_get_info(
         enumtype: TEnum,
         num: *mut c_int,
@@ -29,7 +29,7 @@ mpi! {
     ) -> c_int {
         call(|| {
             let one = enumeration(enumtype)?;
-            // SAFETY: the C program passes places, or null where it wants nothing.
+            // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {
                 put_wanted(num, one.items.len() as c_int);
                 put_string(&one.name, name, name_len);
@@ -38,7 +38,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.5. Test: tests/c/mpit_cvars.c.
+    /// Test: tests/c/mpit_cvars.c.
     fn MPI_T_enum_get_item(
         enumtype: TEnum,
         indx: c_int,
@@ -48,7 +48,7 @@ mpi! {
     ) -> c_int {
         call(|| {
             let (number, text) = at(&enumeration(enumtype)?.items, indx)?;
-            // SAFETY: the C program passes places, or null where it wants nothing.
+            // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {
                 put_wanted(value, *number);
                 put_string(text, name, name_len);

@@ -1,7 +1,7 @@
 //! Event types and registrations (MPI-5.0 section 15.3.8).
 //!
-//! There are no hints for registrations and callbacks: infos that are passed are looked at for being infos, and those that
-//! are handed out say nothing.
+//! There are no hints for registrations and callbacks: info arguments are only checked for
+//! validity, and returned infos are empty.
 
 use super::outputs::{name, put, put_string, put_wanted, verbosity};
 use super::pvars::{binding, bound};
@@ -18,7 +18,6 @@ use oxmpi_core::tool::events::{ElementType, all};
 use oxmpi_param::Level;
 use std::ffi::{c_char, c_int, c_void};
 
-/// Whether this is an info or MPI_INFO_NULL.
 fn check_info(info: InfoHandle) -> Result<()> {
     info::given(info).map(drop).map_err(|_| abi::MPI_T_ERR_INVALID)
 }
@@ -30,10 +29,10 @@ const fn datatype(kind: ElementType) -> Datatype {
     }
 }
 
-/// Writes the datatypes and places of the elements of an event type, as many as there is room for, and how many there are.
-///
+/// Stores the datatypes and displacements of an event type's elements, up to the size of the
+/// arrays, and their number.
 /// # Safety
-/// The pointers must be null or valid, the arrays for as many elements as `num_elements` says.
+/// The pointers must be null or valid, the arrays for `num_elements` elements.
 unsafe fn put_elements(
     event: &oxmpi_core::tool::events::EventType,
     datatypes: *mut Datatype,
@@ -46,7 +45,7 @@ unsafe fn put_elements(
     // SAFETY: not null, and valid by the contract of this function.
     let room = usize::try_from(unsafe { num_elements.read() }).unwrap_or(0);
     for (at, (element, place)) in event.elements.iter().zip(event.layout().0).take(room).enumerate() {
-        // SAFETY: below the room that the caller answers for, if they are not null.
+        // SAFETY: not null, and below the size that the caller has passed.
         unsafe {
             if !datatypes.is_null() {
                 datatypes.add(at).write(datatype(element.kind));
@@ -56,18 +55,18 @@ unsafe fn put_elements(
             }
         }
     }
-    // SAFETY: as above.
+    // SAFETY: not null, and valid by the contract of this function.
     unsafe { num_elements.write(event.elements.len() as c_int) };
 }
 
 mpi! {
-    /// MPI-5.0 section 15.3.8. Test: tests/c/mpit_events.c, like all of this module.
+    /// Test: tests/c/mpit_events.c, like all of this module.
     fn MPI_T_event_get_num(num_events: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         call(|| unsafe { put(num_events, all().len() as c_int) })
     }
 
-    /// MPI-5.0 section 15.3.8. The enumeration names the elements.
+    /// The enumeration names the elements.
     fn MPI_T_event_get_info(
         event_index: c_int,
         name: *mut c_char,
@@ -84,7 +83,7 @@ mpi! {
     ) -> c_int {
         call(|| {
             let event = event_type(event_index)?;
-            // SAFETY: the C program passes places, or null where it wants nothing.
+            // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {
                 put_string(event.name, name, name_len);
                 put_wanted(verbosity, self::verbosity(Level::User));
@@ -97,7 +96,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.8.
     fn MPI_T_event_get_index(name: *const c_char, event_index: *mut c_int) -> c_int {
         call(|| {
             // SAFETY: the C program passes a string.
@@ -108,7 +106,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.8.
     fn MPI_T_event_handle_alloc(
         event_index: c_int,
         obj_handle: *mut c_void,
@@ -121,19 +118,17 @@ mpi! {
             if event_registration.is_null() {
                 return Err(abi::MPI_T_ERR_INVALID);
             }
-            // SAFETY: the C program passes the address of a handle, if the event is bound to something.
+            // SAFETY: the C program passes a handle's address, if the event is bound.
             let comm = unsafe { bound(event.bind, obj_handle) }?;
             // SAFETY: the C program passes a place for a handle.
             unsafe { put(event_registration, registrations::add(event, comm)?) }
         })
     }
 
-    /// MPI-5.0 section 15.3.8.
     fn MPI_T_event_handle_set_info(event_registration: TEventRegistration, info: InfoHandle) -> c_int {
         call(|| registrations::get(event_registration).and_then(|_| check_info(info)))
     }
 
-    /// MPI-5.0 section 15.3.8.
     fn MPI_T_event_handle_get_info(
         event_registration: TEventRegistration,
         info_used: *mut InfoHandle,
@@ -144,7 +139,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.8. A null pointer for the function removes the one before.
+    /// A null pointer removes the previous function.
     fn MPI_T_event_register_callback(
         event_registration: TEventRegistration,
         cb_safety: TCbSafety,
@@ -163,7 +158,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.8.
     fn MPI_T_event_callback_set_info(
         event_registration: TEventRegistration,
         cb_safety: TCbSafety,
@@ -172,7 +166,6 @@ mpi! {
         call(|| callback_of(event_registration, cb_safety).and_then(|()| check_info(info)))
     }
 
-    /// MPI-5.0 section 15.3.8.
     fn MPI_T_event_callback_get_info(
         event_registration: TEventRegistration,
         cb_safety: TCbSafety,
@@ -184,7 +177,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.8.
     fn MPI_T_event_set_dropped_handler(
         event_registration: TEventRegistration,
         dropped_cb_function: Option<TEventDroppedCbFunction>,
@@ -195,8 +187,8 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.8. The function, if there is one, is called when none of the registration's runs any more: at once,
-    /// or when the callback returns that calls this.
+    /// The function is called when no function of the registration runs any more: at once, or after
+    /// the callback that has made this call.
     fn MPI_T_event_handle_free(
         event_registration: TEventRegistration,
         user_data: *mut c_void,
@@ -209,7 +201,6 @@ mpi! {
     }
 }
 
-/// Whether there is such a callback.
 fn callback_of(registration: TEventRegistration, safety: TCbSafety) -> Result<()> {
     let (registration, level) = (registrations::get(registration)?, level(safety)?);
     if registration.has_callback(level) { Ok(()) } else { Err(abi::MPI_T_ERR_INVALID) }

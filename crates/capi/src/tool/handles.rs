@@ -1,28 +1,26 @@
-//! Handles of the tool interface: like those of MPI, but there are only so many.
+//! Handles of the tool interface, whose number is limited.
 
 use super::Result;
 use oxmpi_mem::table::{Handle, Ref, Table};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Objects with handles, at most `limit` of them.
+/// Objects with handles, at most `limit` at a time.
 pub(super) struct Handles<T> {
     table: Table<T>,
     count: AtomicUsize,
     limit: usize,
-    /// The error of a handle that names nothing.
+    /// The error code of an invalid handle.
     invalid: c_int,
-    /// The error when there are too many.
+    /// The error code above the limit.
     out: c_int,
 }
 
 impl<T> Handles<T> {
-    /// No objects yet.
     pub(super) fn new(limit: usize, invalid: c_int, out: c_int) -> Handles<T> {
         Handles { table: Table::new(), count: AtomicUsize::new(0), limit, invalid, out }
     }
 
-    /// Adds an object and tells its handle.
     pub(super) fn insert(&self, value: T) -> Result<usize> {
         if self.count.fetch_add(1, Ordering::Relaxed) >= self.limit {
             self.count.fetch_sub(1, Ordering::Relaxed);
@@ -31,19 +29,17 @@ impl<T> Handles<T> {
         Ok(self.table.insert(value).raw() as usize)
     }
 
-    /// The object with this handle.
     pub(super) fn get(&self, handle: usize) -> Result<Ref<'_, T>> {
         self.table.get(Handle::from_raw(handle as u64)).map_err(|_| self.invalid)
     }
 
-    /// Frees the object with this handle, which goes when nobody uses it any more.
+    /// Frees a handle. The object is dropped when no call uses it any more.
     pub(super) fn free(&self, handle: usize) -> Result<()> {
         self.table.free(Handle::from_raw(handle as u64)).map_err(|_| self.invalid)?;
         self.count.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
 
-    /// All handles.
     pub(super) fn all(&self) -> impl Iterator<Item = usize> {
         self.table.handles().into_iter().map(|handle| handle.raw() as usize)
     }

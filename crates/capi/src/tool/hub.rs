@@ -1,8 +1,9 @@
-//! From the process to the callbacks: events wait in one queue and are told one after the other, with nothing locked.
+//! The queue from the process to the callbacks. Events are delivered one after another, without
+//! locks.
 //!
-//! One thread tells at a time, so that those of a source are told in their order. A callback that calls MPI may make new
-//! events; they are told when it has returned. What finds the queue full is dropped, and the dropped handlers are told how
-//! much that was.
+//! Only one thread delivers at a time, so that the events of a source stay in order. A callback
+//! that calls MPI may cause new events, which are delivered after its return. Events that find the
+//! queue full are dropped, and the dropped handlers get their number.
 
 use super::registrations::{Registration, registered};
 use crate::library::{Running, latest, running_unless_closed};
@@ -13,40 +14,40 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The most events that wait at a time.
+/// The capacity of the queue.
 const MOST: usize = 4096;
 
 static WAITING: Mutex<VecDeque<Event>> = Mutex::new(VecDeque::new());
-/// A thread tells.
-static IS_TELLING: AtomicBool = AtomicBool::new(false);
+/// Whether a thread delivers events.
+static IS_DELIVERING: AtomicBool = AtomicBool::new(false);
 
-/// Hears of events from now on, if MPI is initialised.
+/// Starts to observe events, if MPI is initialised.
 pub(super) fn observe() -> Result<(), MpiError> {
     running_unless_closed().map_or(Ok(()), observe_all)
 }
 
-/// Hears of events from now on, if anybody has registered for some.
+/// Starts to observe events, if there are registrations.
 pub(super) fn observe_if_wanted(library: &'static Running) -> Result<(), MpiError> {
     if registered().is_empty() { Ok(()) } else { observe_all(library) }
 }
 
-/// An observed process is one with threads: its lane, and so the tables of objects, too.
+/// Observing requires thread support: of the lane, and so of the tables of objects.
 fn observe_all(library: &'static Running) -> Result<(), MpiError> {
     library.set_threaded()?;
-    library.process.observe(Box::new(hear))
+    library.process.observe(Box::new(receive))
 }
 
-/// Nobody has registered for any event any more.
 pub(super) fn unobserve() {
     if let Some(library) = latest() {
-        // If that is not possible now, what comes is heard and told to nobody.
+        // On an error the process continues to observe, and the events are delivered to no
+        // registration.
         let _ = library.process.unobserve();
     }
     locked(&WAITING).clear();
 }
 
-/// The process tells what it has seen. Whether something still waits.
-fn hear(seen: Seen) -> bool {
+/// Receives observed events from the process. Returns whether events are still waiting.
+fn receive(seen: Seen) -> bool {
     let all = registered();
     for (kind, count) in seen.dropped {
         drop_of(&all, kind, None, count);
@@ -60,22 +61,23 @@ fn hear(seen: Seen) -> bool {
         }
     }
     drop(waiting);
-    tell()
+    deliver()
 }
 
-/// Some events of a kind were dropped, of a context if that is known; whose they were otherwise, nobody can say.
+/// Counts dropped events of a kind. Without a context the registrations of all contexts count them.
 fn drop_of(all: &[Arc<Registration>], kind: EventKind, context: Option<Option<u32>>, count: u64) {
     let concerned =
-        |one: &&Arc<Registration>| one.kind() == kind && context.is_none_or(|context| one.hears_of(context));
+        |one: &&Arc<Registration>| one.kind() == kind && context.is_none_or(|context| one.receives(context));
     all.iter().filter(concerned).for_each(|one| one.note_dropped(count));
 }
 
-/// Tells what waits, unless another thread does already, or this one further up. At most so many: what callbacks cause is
-/// for the next time. Whether something still waits that no other thread tells.
-fn tell() -> bool {
+/// Delivers waiting events, unless another thread or a caller of this function does. The number is
+/// limited; events that callbacks cause wait for the next call. Returns whether events are waiting
+/// that no other thread delivers.
+fn deliver() -> bool {
     let mut left = MOST;
     loop {
-        if IS_TELLING.swap(true, Ordering::Acquire) {
+        if IS_DELIVERING.swap(true, Ordering::Acquire) {
             return false;
         }
         while left > 0
@@ -83,11 +85,11 @@ fn tell() -> bool {
         {
             left -= 1;
             for registration in registered() {
-                registration.tell(&event);
+                registration.deliver(&event);
             }
         }
-        IS_TELLING.store(false, Ordering::Release);
-        // Who has brought something meanwhile has relied on this thread.
+        IS_DELIVERING.store(false, Ordering::Release);
+        // Another thread may have added events and relied on this one.
         let is_over = locked(&WAITING).is_empty();
         if left == 0 || is_over {
             return !is_over;

@@ -1,4 +1,4 @@
-//! The event that a callback is told of (MPI-5.0 section 15.3.8). It can be read as long as the callback runs, in its
+//! The event of a callback (MPI-5.0 section 15.3.8). It can be read while the callback runs, in its
 //! thread.
 
 use super::outputs::put;
@@ -13,33 +13,32 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 thread_local! {
-    /// The event that this thread tells now. A callback is never called inside another one.
-    static TOLD: Cell<Option<(TEventInstance, Event)>> = const { Cell::new(None) };
+    /// The event that this thread delivers. A callback is never called inside another one.
+    static CURRENT_EVENT: Cell<Option<(TEventInstance, Event)>> = const { Cell::new(None) };
 }
 
-/// Tells an event: `tell` is given its handle, which is good until it returns.
+/// Runs a callback. `tell` gets the handle of the event, which is valid until it returns.
 pub(super) fn during(event: Event, tell: impl FnOnce(TEventInstance)) {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
     let instance = NEXT.fetch_add(1, Ordering::Relaxed);
-    // A thread that is ending calls nothing of the program's any more.
-    let _ = TOLD.try_with(|told| {
-        told.set(Some((instance, event)));
+    // A thread without this variable is about to end, and calls no function of the program.
+    let _ = CURRENT_EVENT.try_with(|current| {
+        current.set(Some((instance, event)));
         tell(instance);
-        told.set(None);
+        current.set(None);
     });
 }
 
-fn told(instance: TEventInstance) -> Result<Event> {
-    match TOLD.try_with(Cell::get) {
+fn current_event(instance: TEventInstance) -> Result<Event> {
+    match CURRENT_EVENT.try_with(Cell::get) {
         Ok(Some((current, event))) if current == instance => Ok(event),
         _ => Err(abi::MPI_T_ERR_INVALID_HANDLE),
     }
 }
 
-/// Writes an element of an event.
-///
+/// Stores an element of an event.
 /// # Safety
-/// `place` must be null or have room for it, at any alignment.
+/// `place` must be null or have room for the element, at any alignment.
 unsafe fn put_element(place: *mut c_void, kind: ElementType, value: i64) -> Result<()> {
     if place.is_null() {
         return Err(abi::MPI_T_ERR_INVALID);
@@ -55,24 +54,24 @@ unsafe fn put_element(place: *mut c_void, kind: ElementType, value: i64) -> Resu
 }
 
 mpi! {
-    /// MPI-5.0 section 15.3.8. Test: tests/c/mpit_events.c, like all of this module.
+    /// Test: tests/c/mpit_events.c, like all of this module.
     fn MPI_T_event_read(
         event_instance: TEventInstance,
         element_index: c_int,
         buffer: *mut c_void,
     ) -> c_int {
         call(|| {
-            let event = told(event_instance)?;
+            let event = current_event(event_instance)?;
             let element = super::at(events::of(event.kind).elements, element_index)?;
             // SAFETY: the C program passes room for the element.
             unsafe { put_element(buffer, element.kind, event.elements[element_index as usize]) }
         })
     }
 
-    /// MPI-5.0 section 15.3.8. The elements lie where MPI_T_event_get_info has said.
+    /// The elements have the displacements that MPI_T_event_get_info returns.
     fn MPI_T_event_copy(event_instance: TEventInstance, buffer: *mut c_void) -> c_int {
         call(|| {
-            let event = told(event_instance)?;
+            let event = current_event(event_instance)?;
             if buffer.is_null() {
                 return Err(abi::MPI_T_ERR_INVALID);
             }
@@ -85,19 +84,17 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.8.
     fn MPI_T_event_get_timestamp(event_instance: TEventInstance, event_timestamp: *mut Count) -> c_int {
         call(|| {
-            let event = told(event_instance)?;
+            let event = current_event(event_instance)?;
             // SAFETY: the C program passes a place for a count.
             unsafe { put(event_timestamp, timestamp(event.time_ns)) }
         })
     }
 
-    /// MPI-5.0 section 15.3.8.
     fn MPI_T_event_get_source(event_instance: TEventInstance, source_index: *mut c_int) -> c_int {
         call(|| {
-            let event = told(event_instance)?;
+            let event = current_event(event_instance)?;
             // SAFETY: the C program passes a place for an integer.
             unsafe { put(source_index, events::of(event.kind).source as c_int) }
         })

@@ -1,14 +1,13 @@
-//! What the functions of the tool interface hand out.
+//! Outputs and inputs of the tool interface's functions.
 
 use super::Result;
 use oxmpi_abi::constants as abi;
 use oxmpi_param::Level;
 use std::ffi::{CStr, c_char, c_int};
 
-/// Writes a result that the program must want.
-///
+/// Stores a mandatory result.
 /// # Safety
-/// A place that is not null must be valid for writing.
+/// A non-null `place` must be valid for writing.
 pub(super) unsafe fn put<T>(place: *mut T, value: T) -> Result<()> {
     if place.is_null() {
         return Err(abi::MPI_T_ERR_INVALID);
@@ -18,10 +17,9 @@ pub(super) unsafe fn put<T>(place: *mut T, value: T) -> Result<()> {
     Ok(())
 }
 
-/// Writes a result that the program may not want: then the place is null.
-///
+/// Stores an optional result, unless `place` is null.
 /// # Safety
-/// As [`put`].
+/// A non-null `place` must be valid for writing.
 pub(super) unsafe fn put_wanted<T>(place: *mut T, value: T) {
     if !place.is_null() {
         // SAFETY: not null, and valid by the contract of this function.
@@ -29,10 +27,9 @@ pub(super) unsafe fn put_wanted<T>(place: *mut T, value: T) {
     }
 }
 
-/// Reads a place that the program must give.
-///
+/// Reads a mandatory argument.
 /// # Safety
-/// A place that is not null must be valid for reading.
+/// A non-null `place` must be valid for reading.
 pub(super) unsafe fn fetch<T: Copy>(place: *const T) -> Result<T> {
     if place.is_null() {
         return Err(abi::MPI_T_ERR_INVALID);
@@ -41,12 +38,12 @@ pub(super) unsafe fn fetch<T: Copy>(place: *const T) -> Result<T> {
     Ok(unsafe { place.read() })
 }
 
-/// Writes a string as MPI-5.0 section 15.3.3 says: at most as many characters as there is room for, with the closing zero;
-/// the room that it needs as a whole goes to the length. Without a length there is nothing to do; without a buffer, or room, only
-/// the length is told.
-///
+/// Stores a string by the rules of MPI-5.0 section 15.3.3. The string is cut to the size of the
+/// buffer, with a closing zero; `length` becomes the size of the whole string with its zero.
+/// Without a length nothing is stored. Without a buffer, or with a size of 0, only the length is
+/// stored.
 /// # Safety
-/// `length` must be null or valid, `buffer` null or valid for so many characters.
+/// `length` must be null or valid, `buffer` null or valid for `*length` characters.
 pub(super) unsafe fn put_string(text: &str, buffer: *mut c_char, length: *mut c_int) {
     if length.is_null() {
         return;
@@ -61,12 +58,11 @@ pub(super) unsafe fn put_string(text: &str, buffer: *mut c_char, length: *mut c_
             buffer.add(len).write(0);
         }
     }
-    // SAFETY: as above.
+    // SAFETY: not null, and valid by the contract of this function.
     unsafe { length.write(text.len() as c_int + 1) };
 }
 
-/// Writes as many indices as there is room for.
-///
+/// Stores indices, up to the size of the array.
 /// # Safety
 /// `places` must be null or valid for `len` integers.
 pub(super) unsafe fn put_indices(all: &[usize], len: c_int, places: *mut c_int) -> Result<()> {
@@ -82,8 +78,7 @@ pub(super) unsafe fn put_indices(all: &[usize], len: c_int, places: *mut c_int) 
     Ok(())
 }
 
-/// A name that the program passes.
-///
+/// A name argument.
 /// # Safety
 /// `name` must be null or a string.
 pub(super) unsafe fn name<'a>(name: *const c_char) -> Result<&'a str> {
@@ -96,7 +91,7 @@ pub(super) unsafe fn name<'a>(name: *const c_char) -> Result<&'a str> {
     name.to_str().map_err(|_| abi::MPI_T_ERR_INVALID_NAME)
 }
 
-/// The verbosity level of something for these people. What helps them first and what helps only some is not told apart.
+/// The verbosity of a level. Basic and detailed verbosity are not distinguished.
 pub(super) const fn verbosity(level: Level) -> c_int {
     match level {
         Level::User => abi::MPI_T_VERBOSITY_USER_BASIC,

@@ -1,6 +1,6 @@
 //! Performance variables (MPI-5.0 section 15.3.7).
 //!
-//! All handles of all variables but those that are a level, a size or a state can be started, stopped, written and reset.
+//! Handles can be started, stopped, written and reset, except those of a level, a size or a state.
 
 use super::handles::Handles;
 use super::outputs::{fetch, name, put, put_string, put_wanted, verbosity};
@@ -13,43 +13,40 @@ use oxmpi_core::tool::{Bind, Class, Gauge, Pvar, Value};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{LazyLock, Mutex};
 
-/// The most sessions and handles at a time.
+/// The limits of sessions and handles at a time.
 const MOST_SESSIONS: usize = 1 << 12;
 const MOST: usize = 1 << 20;
 
-/// A session: its handles.
+/// A session is the list of its handles.
 static SESSIONS: LazyLock<Handles<Mutex<Vec<usize>>>> = LazyLock::new(|| {
     Handles::new(MOST_SESSIONS, abi::MPI_T_ERR_INVALID_SESSION, abi::MPI_T_ERR_OUT_OF_SESSIONS)
 });
-static HANDLES: LazyLock<Handles<Meter>> =
+static HANDLES: LazyLock<Handles<PvarHandle>> =
     LazyLock::new(|| Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES));
 
-/// A handle.
-struct Meter {
+struct PvarHandle {
     session: TPvarSession,
     pvar: &'static Pvar,
-    /// What it is bound to.
     comm: Option<Comm>,
-    gauge: Mutex<Marked>,
+    gauge: Mutex<MarkedGauge>,
 }
 
-/// What a handle shows, and the interval of its high-water mark.
-struct Marked {
+/// The value of a handle, and the interval of its high-water mark.
+struct MarkedGauge {
     gauge: Gauge,
     mark: u64,
 }
 
-/// Frees everything.
 pub(super) fn free_all() {
-    // Somebody else may be faster.
+    // Another thread may have freed the handle.
     HANDLES.all().for_each(|handle| _ = HANDLES.free(handle));
     SESSIONS.all().for_each(|session| _ = SESSIONS.free(session));
 }
 
-/// What a variable says now, counted from the start.
+/// The value of a variable since the start of MPI.
 fn measure(pvar: &Pvar, comm: Option<Comm>, mark: u64) -> Result<Value> {
     let Some(library) = measured()? else {
-        // MPI is not initialised, and nothing has happened.
+        // MPI is not initialised, so all values are zero.
         return if comm.is_none() { Ok(pvar.class.zero()) } else { Err(abi::MPI_T_ERR_INVALID_HANDLE) };
     };
     let Some(comm) = comm else {
@@ -59,7 +56,7 @@ fn measure(pvar: &Pvar, comm: Option<Comm>, mark: u64) -> Result<Value> {
     library.process.measure(pvar, Some(&comm), mark).ok_or(abi::MPI_T_ERR_NOT_ACCESSIBLE)
 }
 
-/// Begins a new interval for a high-water mark; 0 of other variables, which have none.
+/// Begins a new interval of a high-water mark. Returns 0 for other variables.
 fn begin_mark(pvar: &Pvar, comm: Option<Comm>) -> Result<u64> {
     let (Class::HighWatermark, Some(comm)) = (pvar.class, comm) else { return Ok(0) };
     let library = measured()?.ok_or(abi::MPI_T_ERR_INVALID_HANDLE)?;
@@ -67,11 +64,11 @@ fn begin_mark(pvar: &Pvar, comm: Option<Comm>) -> Result<u64> {
     library.process.begin_mark(&comm).ok_or(abi::MPI_T_ERR_NOT_ACCESSIBLE)
 }
 
-impl Meter {
-    fn new(session: TPvarSession, pvar: &'static Pvar, comm: Option<Comm>) -> Result<Meter> {
+impl PvarHandle {
+    fn new(session: TPvarSession, pvar: &'static Pvar, comm: Option<Comm>) -> Result<PvarHandle> {
         let mark = begin_mark(pvar, comm)?;
         let gauge = Gauge::new(pvar.class, measure(pvar, comm, mark)?);
-        Ok(Meter { session, pvar, comm, gauge: Mutex::new(Marked { gauge, mark }) })
+        Ok(PvarHandle { session, pvar, comm, gauge: Mutex::new(MarkedGauge { gauge, mark }) })
     }
 
     fn is_continuous(&self) -> bool {
@@ -112,7 +109,8 @@ impl Meter {
         Ok(marked.gauge.value(self.now(marked.mark)?))
     }
 
-    /// Reads and resets, in one step: what happens meanwhile counts before or after it. A mark is read last.
+    /// Reads and resets in one step, so that concurrent changes count before or after it. A mark is
+    /// read last.
     fn reset(&self) -> Result<Value> {
         if self.is_continuous() {
             return Err(abi::MPI_T_ERR_PVAR_NO_WRITE);
@@ -135,8 +133,11 @@ impl Meter {
     }
 }
 
-/// Does something with one handle of a session.
-fn with<R>(session: TPvarSession, handle: TPvarHandle, act: impl FnOnce(&Meter) -> Result<R>) -> Result<R> {
+fn with<R>(
+    session: TPvarSession,
+    handle: TPvarHandle,
+    act: impl FnOnce(&PvarHandle) -> Result<R>,
+) -> Result<R> {
     drop(SESSIONS.get(session)?);
     let meter = HANDLES.get(handle)?;
     if meter.session != session {
@@ -145,8 +146,13 @@ fn with<R>(session: TPvarSession, handle: TPvarHandle, act: impl FnOnce(&Meter) 
     act(&meter)
 }
 
-/// Does something with one handle of a session, or with all that are not continuous. Of errors the last one is returned.
-fn with_all(session: TPvarSession, handle: TPvarHandle, act: impl Fn(&Meter) -> Result<()>) -> Result<()> {
+/// Runs a call on one handle of a session, or on all that are not continuous. Returns the last
+/// error.
+fn with_all(
+    session: TPvarSession,
+    handle: TPvarHandle,
+    act: impl Fn(&PvarHandle) -> Result<()>,
+) -> Result<()> {
     if handle != abi::MPI_T_PVAR_ALL_HANDLES {
         return with(session, handle, act);
     }
@@ -162,8 +168,7 @@ fn with_all(session: TPvarSession, handle: TPvarHandle, act: impl Fn(&Meter) -> 
     result
 }
 
-/// Writes a value where the program wants it.
-///
+/// Stores a value for the program.
 /// # Safety
 /// `buf` must be null or have room for a value of the variable's type.
 unsafe fn hand_out(value: Value, buf: *mut c_void) -> Result<()> {
@@ -190,7 +195,7 @@ const fn class(class: Class) -> c_int {
     }
 }
 
-/// What a handle is bound to, as the interface says it.
+/// The constant for a binding.
 pub(super) const fn binding(bind: Bind) -> c_int {
     match bind {
         Bind::Nothing => abi::MPI_T_BIND_NO_OBJECT,
@@ -198,10 +203,9 @@ pub(super) const fn binding(bind: Bind) -> c_int {
     }
 }
 
-/// The communicator to which a handle shall be bound, if it shall be to one.
-///
+/// The communicator for a handle whose variable or event is bound to one.
 /// # Safety
-/// `object` must be null or point to a handle of the type that is bound to.
+/// `object` must be null or point to a handle of the bound type.
 pub(super) unsafe fn bound(bind: Bind, object: *const c_void) -> Result<Option<Comm>> {
     match bind {
         Bind::Nothing => Ok(None),
@@ -219,13 +223,12 @@ const fn datatype(class: Class) -> Datatype {
 }
 
 mpi! {
-    /// MPI-5.0 section 15.3.7. Test: tests/c/mpit_pvars.c, like all of this module.
+    /// Test: tests/c/mpit_pvars.c, like all of this module.
     fn MPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         call(|| unsafe { put(num_pvar, all().len() as c_int) })
     }
 
-    /// MPI-5.0 section 15.3.7.
     fn MPI_T_pvar_get_info(
         pvar_index: c_int,
         name: *mut c_char,
@@ -244,7 +247,7 @@ mpi! {
         call(|| {
             let pvar = at(all(), pvar_index)?;
             let is_continuous = pvar.class.is_continuous();
-            // SAFETY: the C program passes places, or null where it wants nothing.
+            // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {
                 put_string(&pvar.name, name, name_len);
                 put_wanted(verbosity, self::verbosity(pvar.level));
@@ -261,7 +264,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.7.
     fn MPI_T_pvar_get_index(name: *const c_char, var_class: c_int, pvar_index: *mut c_int) -> c_int {
         call(|| {
             // SAFETY: the C program passes a string.
@@ -272,7 +274,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.7.
     fn MPI_T_pvar_session_create(session: *mut TPvarSession) -> c_int {
         call(|| {
             if session.is_null() {
@@ -283,7 +284,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.7. Its handles are freed with it.
+    /// Its handles are freed with it.
     fn MPI_T_pvar_session_free(session: *mut TPvarSession) -> c_int {
         call(|| {
             // SAFETY: the C program passes a place with a handle.
@@ -291,12 +292,11 @@ mpi! {
             let handles = std::mem::take(&mut *locked(&*SESSIONS.get(one)?));
             SESSIONS.free(one)?;
             handles.into_iter().for_each(|handle| _ = HANDLES.free(handle));
-            // SAFETY: as above.
+            // SAFETY: `session` is not null, as `fetch` has checked, and holds a handle.
             unsafe { put(session, abi::MPI_T_PVAR_SESSION_NULL) }
         })
     }
 
-    /// MPI-5.0 section 15.3.7.
     fn MPI_T_pvar_handle_alloc(
         session: TPvarSession,
         pvar_index: c_int,
@@ -310,16 +310,15 @@ mpi! {
             if handle.is_null() || count.is_null() {
                 return Err(abi::MPI_T_ERR_INVALID);
             }
-            // SAFETY: the C program passes the address of a handle, if the variable is bound to something.
+            // SAFETY: the C program passes a handle's address, if the variable is bound.
             let comm = unsafe { bound(pvar.bind, obj_handle) }?;
-            let made = HANDLES.insert(Meter::new(session, pvar, comm)?)?;
+            let made = HANDLES.insert(PvarHandle::new(session, pvar, comm)?)?;
             locked(&*owner).push(made);
             // SAFETY: the C program passes places for both.
             unsafe { put(count, 1).and_then(|()| put(handle, made)) }
         })
     }
 
-    /// MPI-5.0 section 15.3.7.
     fn MPI_T_pvar_handle_free(session: TPvarSession, handle: *mut TPvarHandle) -> c_int {
         call(|| {
             // SAFETY: the C program passes a place with a handle.
@@ -327,35 +326,31 @@ mpi! {
             with(session, one, |_| Ok(()))?;
             HANDLES.free(one)?;
             locked(&*SESSIONS.get(session)?).retain(|other| *other != one);
-            // SAFETY: as above.
+            // SAFETY: `handle` is not null, as `fetch` has checked, and holds a handle.
             unsafe { put(handle, abi::MPI_T_PVAR_HANDLE_NULL) }
         })
     }
 
-    /// MPI-5.0 section 15.3.7.
     fn MPI_T_pvar_start(session: TPvarSession, handle: TPvarHandle) -> c_int {
-        call(|| with_all(session, handle, Meter::start))
+        call(|| with_all(session, handle, PvarHandle::start))
     }
 
-    /// MPI-5.0 section 15.3.7.
     fn MPI_T_pvar_stop(session: TPvarSession, handle: TPvarHandle) -> c_int {
-        call(|| with_all(session, handle, Meter::stop))
+        call(|| with_all(session, handle, PvarHandle::stop))
     }
 
-    /// MPI-5.0 section 15.3.7.
     fn MPI_T_pvar_read(session: TPvarSession, handle: TPvarHandle, buf: *mut c_void) -> c_int {
-        // SAFETY: the C program passes room for a value of the type that MPI_T_pvar_get_info said.
-        call(|| with(session, handle, Meter::read).and_then(|value| unsafe { hand_out(value, buf) }))
+        // SAFETY: the C program passes room for the type that MPI_T_pvar_get_info has returned.
+        call(|| with(session, handle, PvarHandle::read).and_then(|value| unsafe { hand_out(value, buf) }))
     }
 
-    /// MPI-5.0 section 15.3.7.
     fn MPI_T_pvar_write(session: TPvarSession, handle: TPvarHandle, buf: *const c_void) -> c_int {
         call(|| {
             with(session, handle, |meter| {
                 if meter.is_continuous() {
                     return Err(abi::MPI_T_ERR_PVAR_NO_WRITE);
                 }
-                // SAFETY: as for MPI_T_pvar_read.
+                // SAFETY: the C program's value has the type that MPI_T_pvar_get_info has returned.
                 let value = unsafe {
                     match meter.pvar.class.zero() {
                         Value::Count(_) => Value::Count(fetch(buf.cast())?),
@@ -368,21 +363,19 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.7.
     fn MPI_T_pvar_reset(session: TPvarSession, handle: TPvarHandle) -> c_int {
         call(|| with_all(session, handle, |meter| meter.reset().map(drop)))
     }
 
-    /// MPI-5.0 section 15.3.7.
     fn MPI_T_pvar_readreset(session: TPvarSession, handle: TPvarHandle, buf: *mut c_void) -> c_int {
         call(|| {
             let value = with(session, handle, |meter| match meter.is_continuous() {
                 true => Err(abi::MPI_T_ERR_PVAR_NO_ATOMIC),
-                // The value must not be lost.
+                // The value would be lost.
                 false if buf.is_null() => Err(abi::MPI_T_ERR_INVALID),
                 false => meter.reset(),
             })?;
-            // SAFETY: as for MPI_T_pvar_read.
+            // SAFETY: the C program passes room for the type that MPI_T_pvar_get_info has returned.
             unsafe { hand_out(value, buf) }
         })
     }

@@ -1,7 +1,8 @@
-//! Event registrations: who wants to hear of what, and how (MPI-5.0 section 15.3.8).
+//! Event registrations (MPI-5.0 section 15.3.8).
 //!
-//! A callback runs where its thread may call MPI, so the safety level of the situation is always MPI_T_CB_REQUIRE_NONE,
-//! which a callback of any level meets; of several that one is called which promises least.
+//! A callback runs where its thread may call MPI, so the situation always has the safety level
+//! MPI_T_CB_REQUIRE_NONE, which allows callbacks of any level. Among several callbacks the one that
+//! guarantees least is called.
 
 use super::handles::Handles;
 use super::{Result, hub, instances};
@@ -17,17 +18,15 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
-/// The most registrations at a time.
 const MOST: usize = 1 << 12;
 
 static HANDLES: LazyLock<Handles<Arc<Registration>>> =
     LazyLock::new(|| Handles::new(MOST, abi::MPI_T_ERR_INVALID_HANDLE, abi::MPI_T_ERR_OUT_OF_HANDLES));
-/// Those that hear of events.
 static ALL: Mutex<Vec<Arc<Registration>>> = Mutex::new(Vec::new());
 
-/// The safety level of the situations in which callbacks are called.
+/// The safety level of callback situations.
 const SITUATION: TCbSafety = abi::MPI_T_CB_REQUIRE_NONE;
-/// The safety levels that a callback may have, the one that promises least first.
+/// The safety levels of callbacks, the one that guarantees least first.
 const LEVELS: [TCbSafety; 4] = [
     abi::MPI_T_CB_REQUIRE_NONE,
     abi::MPI_T_CB_REQUIRE_MPI_RESTRICTED,
@@ -35,7 +34,6 @@ const LEVELS: [TCbSafety; 4] = [
     abi::MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE,
 ];
 
-/// A callback with the address that it is given.
 #[derive(Clone, Copy)]
 pub(super) struct Callback {
     pub(super) function: TEventCbFunction,
@@ -46,35 +44,31 @@ fn address(user_data: usize) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(user_data)
 }
 
-/// A registration.
 pub(super) struct Registration {
     handle: AtomicUsize,
     kind: &'static EventType,
-    /// The context whose events it hears of; of all if there is none.
+    /// The context whose events the registration receives; `None` for all contexts.
     context: Option<u32>,
-    told: Mutex<Told>,
+    functions: Mutex<RegistrationFunctions>,
     dropped: AtomicU64,
 }
 
-/// How a registration is told.
 #[derive(Default)]
-struct Told {
-    /// By safety level.
+struct RegistrationFunctions {
     callbacks: [Option<Callback>; LEVELS.len()],
     on_drop: Option<TEventDroppedCbFunction>,
-    /// Its functions are being called.
     is_called: bool,
-    /// It was freed: what is to be called when its other functions have returned.
+    /// The registration was freed. `on_free` is called when its other functions have returned.
     is_freed: bool,
     on_free: Option<(TEventFreeCbFunction, usize)>,
 }
 
-/// The place of a safety level.
+/// The index of a safety level.
 pub(super) fn level(safety: TCbSafety) -> Result<usize> {
     LEVELS.iter().position(|level| *level == safety).ok_or(abi::MPI_T_ERR_INVALID)
 }
 
-/// Registers for an event; the handle. The first one lets MPI keep events.
+/// Adds a registration and returns its handle. The first one starts the observation of events.
 pub(super) fn add(kind: &'static EventType, comm: Option<Comm>) -> Result<TEventRegistration> {
     let context = match comm {
         None => None,
@@ -84,13 +78,13 @@ pub(super) fn add(kind: &'static EventType, comm: Option<Comm>) -> Result<TEvent
             Some(comm.team.point_to_point)
         }
     };
-    // Not from a thread that may not call MPI.
+    // A thread that may not call MPI must not register.
     super::measured()?;
     let one = Arc::new(Registration {
         handle: AtomicUsize::new(0),
         kind,
         context,
-        told: Mutex::default(),
+        functions: Mutex::default(),
         dropped: AtomicU64::new(0),
     });
     let handle = HANDLES.insert(one.clone())?;
@@ -103,12 +97,10 @@ pub(super) fn add(kind: &'static EventType, comm: Option<Comm>) -> Result<TEvent
     Ok(handle)
 }
 
-/// The registration of a handle.
 pub(super) fn get(handle: TEventRegistration) -> Result<Arc<Registration>> {
     Ok((*HANDLES.get(handle)?).clone())
 }
 
-/// All that hear of events.
 pub(super) fn registered() -> Vec<Arc<Registration>> {
     locked(&ALL).clone()
 }
@@ -132,39 +124,32 @@ pub(super) fn remove(
     Ok(())
 }
 
-/// Frees all of them.
 pub(super) fn free_all() {
-    // Somebody else may be faster.
+    // Another thread may have freed the handle.
     HANDLES.all().for_each(|handle| _ = remove(handle, None));
 }
 
 impl Registration {
-    /// What it hears of.
     pub(super) fn kind(&self) -> EventKind {
         self.kind.kind
     }
 
-    /// Whether it hears of events of this context.
-    pub(super) fn hears_of(&self, context: Option<u32>) -> bool {
+    pub(super) fn receives(&self, context: Option<u32>) -> bool {
         self.context.is_none() || self.context == context
     }
 
-    /// Sets or removes the callback of a safety level.
     pub(super) fn set_callback(&self, level: usize, callback: Option<Callback>) {
-        locked(&self.told).callbacks[level] = callback;
+        locked(&self.functions).callbacks[level] = callback;
     }
 
-    /// Whether there is a callback of a safety level.
     pub(super) fn has_callback(&self, level: usize) -> bool {
-        locked(&self.told).callbacks[level].is_some()
+        locked(&self.functions).callbacks[level].is_some()
     }
 
-    /// Sets or removes the function that is told of dropped events.
     pub(super) fn set_on_drop(&self, on_drop: Option<TEventDroppedCbFunction>) {
-        locked(&self.told).on_drop = on_drop;
+        locked(&self.functions).on_drop = on_drop;
     }
 
-    /// Some events were dropped.
     pub(super) fn note_dropped(&self, count: u64) {
         self.dropped.fetch_add(count, Ordering::Relaxed);
     }
@@ -173,50 +158,53 @@ impl Registration {
         self.handle.load(Ordering::Relaxed)
     }
 
-    /// Tells an event, if it is one of those that are wanted, and before it how many were dropped. Nothing is locked.
-    pub(super) fn tell(&self, event: &Event) {
+    /// Delivers an event, if the registration receives it, and before it the number of dropped
+    /// events. The caller holds no lock.
+    pub(super) fn deliver(&self, event: &Event) {
         let (callback, on_drop) = {
-            let mut told = locked(&self.told);
-            if told.is_freed {
+            let mut functions = locked(&self.functions);
+            if functions.is_freed {
                 return;
             }
-            told.is_called = true;
-            (told.callbacks.iter().flatten().next().copied(), told.on_drop)
+            functions.is_called = true;
+            (functions.callbacks.iter().flatten().next().copied(), functions.on_drop)
         };
         let user_data = callback.map_or(0, |callback| callback.user_data);
         if let Some(on_drop) = on_drop {
             let dropped = self.dropped.swap(0, Ordering::Relaxed);
             if dropped > 0 {
                 let (count, source) = (i64::try_from(dropped).unwrap_or(i64::MAX), self.kind.source as c_int);
-                // SAFETY: it is what MPI_T_event_set_dropped_handler was given, and gets what the standard says.
+                // SAFETY: the function is the argument of MPI_T_event_set_dropped_handler, and gets
+                // the arguments of the standard.
                 unsafe { on_drop(count, self.handle(), source, SITUATION, address(user_data)) };
             }
         }
-        let is_meant = event.kind == self.kind() && self.hears_of(event.context);
-        // A function that was told of dropped events may have freed the registration.
+        let is_meant = event.kind == self.kind() && self.receives(event.context);
+        // The function for dropped events may have freed the registration.
         if is_meant
             && let Some(callback) = callback
-            && !locked(&self.told).is_freed
+            && !locked(&self.functions).is_freed
         {
             instances::during(*event, |instance| {
-                // SAFETY: it is what MPI_T_event_register_callback was given, and gets what the standard says.
+                // SAFETY: the function is the argument of MPI_T_event_register_callback, and gets
+                // the arguments of the standard.
                 unsafe { (callback.function)(instance, self.handle(), SITUATION, address(user_data)) };
             });
         }
         let on_free = {
-            let mut told = locked(&self.told);
-            told.is_called = false;
-            told.on_free.take()
+            let mut functions = locked(&self.functions);
+            functions.is_called = false;
+            functions.on_free.take()
         };
         self.call_on_free(on_free);
     }
 
     fn free(&self, on_free: Option<(TEventFreeCbFunction, usize)>) {
         let now = {
-            let mut told = locked(&self.told);
-            told.is_freed = true;
-            if told.is_called {
-                told.on_free = on_free;
+            let mut functions = locked(&self.functions);
+            functions.is_freed = true;
+            if functions.is_called {
+                functions.on_free = on_free;
                 None
             } else {
                 on_free
@@ -227,13 +215,13 @@ impl Registration {
 
     fn call_on_free(&self, on_free: Option<(TEventFreeCbFunction, usize)>) {
         if let Some((function, user_data)) = on_free {
-            // SAFETY: it is what MPI_T_event_handle_free was given, and gets what the standard says.
+            // SAFETY: the function is the argument of MPI_T_event_handle_free, and gets the
+            // arguments of the standard.
             unsafe { function(self.handle(), SITUATION, address(user_data)) };
         }
     }
 }
 
-/// The type of event with this index.
 pub(super) fn event_type(index: c_int) -> Result<&'static EventType> {
     super::at(events::all(), index)
 }

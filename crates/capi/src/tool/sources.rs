@@ -13,12 +13,12 @@ use std::ffi::{c_char, c_int};
 /// Times are in nanoseconds.
 const TICKS_PER_SECOND: Count = 1_000_000_000;
 
-/// A time as the interface says it.
+/// Converts a time to the interface's type.
 pub(super) fn timestamp(ns: u64) -> Count {
     Count::try_from(ns).unwrap_or(Count::MAX)
 }
 
-/// Hands out an info that says nothing, if the program wants one: there are no hints that could be in use.
+/// Returns an empty info, if the program wants one: there are no hints.
 pub(super) fn give_empty_info(place: *mut InfoHandle) -> Result<()> {
     if place.is_null() {
         return Ok(());
@@ -27,13 +27,12 @@ pub(super) fn give_empty_info(place: *mut InfoHandle) -> Result<()> {
 }
 
 mpi! {
-    /// MPI-5.0 section 15.3.8. Test: tests/c/mpit_events.c, like all of this module.
+    /// Test: tests/c/mpit_events.c, like all of this module.
     fn MPI_T_source_get_num(num_sources: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
         call(|| unsafe { put(num_sources, Source::ALL.len() as c_int) })
     }
 
-    /// MPI-5.0 section 15.3.8.
     fn MPI_T_source_get_info(
         source_index: c_int,
         name: *mut c_char,
@@ -47,7 +46,7 @@ mpi! {
     ) -> c_int {
         call(|| {
             let source = at(&Source::ALL, source_index)?;
-            // SAFETY: the C program passes places, or null where it wants nothing.
+            // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {
                 put_string(source.name(), name, name_len);
                 put_string(source.help(), desc, desc_len);
@@ -59,7 +58,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 15.3.8.
     fn MPI_T_source_get_timestamp(source_index: c_int, timestamp: *mut Count) -> c_int {
         call(|| {
             at(&Source::ALL, source_index)?;

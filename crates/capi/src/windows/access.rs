@@ -1,7 +1,7 @@
 //! Puts, gets and accumulates (MPI-5.0 section 12.3).
 //!
-//! Where the data lie in one piece on both sides and the target's memory is mapped here, an access is one straight line;
-//! whatever that does not take, wrong arguments included, goes the full way.
+//! An access is one straight line if the data are contiguous on both sides and the target's memory
+//! is mapped in this process. All other accesses, also wrong ones, take the full path.
 
 use super::{at_hand, on_win};
 use crate::library::{Running, check_count, null};
@@ -20,49 +20,47 @@ use oxmpi_objects::predefined::Category;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ffi::{c_int, c_void};
 
-/// The memory of the caller.
 #[derive(Clone, Copy)]
-pub(super) struct Origin {
+pub(super) struct OriginArgs {
     pub(super) addr: *const c_void,
     pub(super) count: i64,
     pub(super) datatype: Datatype,
 }
 
-/// The place at the target.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct TargetArgs {
     pub(super) rank: c_int,
     pub(super) disp: Aint,
     pub(super) count: i64,
     pub(super) datatype: Datatype,
 }
 
-/// The place of an access, its arguments checked.
-fn at(library: &Running, place: Place) -> Result<At> {
+fn at(library: &Running, place: TargetArgs) -> Result<At> {
     let datatype = library.datatype(place.datatype)?;
     datatype.check_committed()?;
     let count = check_count(place.count)?;
     if datatype.bounds().packed_len(count).is_err() {
-        let text = format!("target_count is {count}: so many elements do not fit the address space");
+        let text = format!("target_count is {count}: elements of this number do not fit the address space");
         return Err(MpiError::new(abi::MPI_ERR_COUNT, text));
     }
     Ok(At { rank: place.rank, disp: place.disp as i64, count, layout: datatype.layout().clone() })
 }
 
 #[inline(always)]
-pub(super) fn same(origin: Origin, place: Place) -> bool {
+pub(super) fn same(origin: OriginArgs, place: TargetArgs) -> bool {
     origin.datatype == place.datatype && origin.count == place.count
 }
 
-/// Why what a window gives cannot go to a device: it is written there within any poll, which has no call to say that the driver has failed.
+/// Results cannot go to a device: any poll may write them, and a poll has no caller to report a
+/// failure of the driver to.
 const NO_RESULT: &str = "one-sided communication writes results to memory of the host alone: give it such a buffer, and copy from there";
 const NO_SWAP: &str = "MPI_Compare_and_swap takes elements in memory of the host alone: copy them there";
 
 pub(super) fn put(
     library: &Running,
     window: &Window,
-    origin: Origin,
-    place: Place,
+    origin: OriginArgs,
+    place: TargetArgs,
     how: How,
 ) -> Result<Option<RequestId>> {
     let buffer = library.to_read(library.buffer(origin.addr, origin.count, origin.datatype)?)?;
@@ -72,8 +70,8 @@ pub(super) fn put(
 pub(super) fn get(
     library: &Running,
     window: &Window,
-    origin: Origin,
-    place: Place,
+    origin: OriginArgs,
+    place: TargetArgs,
     how: How,
 ) -> Result<Option<RequestId>> {
     let buffer = library.buffer(origin.addr, origin.count, origin.datatype)?;
@@ -81,12 +79,12 @@ pub(super) fn get(
     library.process.get(window, &buffer, &at(library, place)?, how)
 }
 
-/// What an accumulate does; the result is nowhere for MPI_Accumulate.
+/// Runs an accumulate. MPI_Accumulate has no result.
 pub(super) fn accumulate(
     library: &Running,
     window: &Window,
-    (origin, result): (Origin, Option<Origin>),
-    place: Place,
+    (origin, result): (OriginArgs, Option<OriginArgs>),
+    place: TargetArgs,
     op: Op,
     how: How,
 ) -> Result<Option<RequestId>> {
@@ -105,7 +103,7 @@ pub(super) fn accumulate(
         })
         .transpose()?;
     if operands.is_empty() && (place.count == 0 || target.size() == 0) {
-        // Any operation makes the same of no data, and elements that are not there are of no datatype.
+        // Without data all operations are the same, and the datatypes do not matter.
         return library.process.put(window, &UserBuf::empty(), &at(library, place)?, how);
     }
     let accumulator = accumulator_for(&operation, &target, library.strict)?;
@@ -129,9 +127,9 @@ fn accumulator_now(library: &Running, op: Op, datatype: Datatype) -> Option<Accu
     accumulator_for(&op::Op::Predefined(operation), datatype, library.strict).ok()
 }
 
-/// A put that has no request.
+/// A put without a request.
 #[inline(always)]
-fn put_plainly(function: FuncId, origin: Origin, place: Place, win: Win) -> c_int {
+fn put_plainly(function: FuncId, origin: OriginArgs, place: TargetArgs, win: Win) -> c_int {
     if same(origin, place)
         && let Some(buffer) = plain(origin.addr, origin.count, origin.datatype)
         && let Some((library, window)) = at_hand(win)
@@ -143,12 +141,12 @@ fn put_plainly(function: FuncId, origin: Origin, place: Place, win: Win) -> c_in
 }
 
 #[inline(never)]
-fn put_fully(function: FuncId, origin: Origin, place: Place, win: Win) -> c_int {
+fn put_fully(function: FuncId, origin: OriginArgs, place: TargetArgs, win: Win) -> c_int {
     on_win(function, win, |library, window| put(library, window, origin, place, How::Plain).map(drop))
 }
 
 #[inline(always)]
-fn get_plainly(function: FuncId, origin: Origin, place: Place, win: Win) -> c_int {
+fn get_plainly(function: FuncId, origin: OriginArgs, place: TargetArgs, win: Win) -> c_int {
     if same(origin, place)
         && let Some(buffer) = plain(origin.addr, origin.count, origin.datatype)
         && let Some((library, window)) = at_hand(win)
@@ -160,14 +158,14 @@ fn get_plainly(function: FuncId, origin: Origin, place: Place, win: Win) -> c_in
 }
 
 #[inline(never)]
-fn get_fully(function: FuncId, origin: Origin, place: Place, win: Win) -> c_int {
+fn get_fully(function: FuncId, origin: OriginArgs, place: TargetArgs, win: Win) -> c_int {
     on_win(function, win, |library, window| get(library, window, origin, place, How::Plain).map(drop))
 }
 
 fn accumulate_plainly(
     function: FuncId,
-    both: (Origin, Option<Origin>),
-    place: Place,
+    both: (OriginArgs, Option<OriginArgs>),
+    place: TargetArgs,
     op: Op,
     win: Win,
 ) -> c_int {
@@ -176,9 +174,8 @@ fn accumulate_plainly(
     })
 }
 
-/// One element that is accumulated to, in one straight line.
 #[inline(always)]
-fn fetched_now(origin: *const c_void, result: Origin, place: (c_int, Aint), op: Op, win: Win) -> bool {
+fn fetched_now(origin: *const c_void, result: OriginArgs, place: (c_int, Aint), op: Op, win: Win) -> bool {
     let operand = if op == abi::MPI_NO_OP { Some(Bytes::empty()) } else { None };
     let operands = plain(origin, 1, result.datatype);
     let Some(operand) = operand.or_else(|| operands.as_ref().map(|operands| operands.bytes())) else {
@@ -196,7 +193,7 @@ fn fetched_now(origin: *const c_void, result: Origin, place: (c_int, Aint), op: 
     accumulated_now(operand, old.bytes_mut(), result.datatype, at, op, win)
 }
 
-/// As [`fetched_now`], of any operation.
+/// The straight line for any operation.
 #[inline(never)]
 fn accumulated_now(
     operand: Bytes<'_>,
@@ -217,7 +214,7 @@ fn accumulated_now(
 #[inline(never)]
 fn fetch_fully(
     origin: *const c_void,
-    result: Origin,
+    result: OriginArgs,
     (rank, disp): (c_int, Aint),
     op: Op,
     win: Win,
@@ -229,13 +226,13 @@ fn fetch_fully(
             return Err(MpiError::new(abi::MPI_ERR_TYPE, text));
         }
         drop(datatype);
-        let place = Place { rank, disp, count: 1, datatype: result.datatype };
-        let origin = Origin { addr: origin, ..result };
+        let place = TargetArgs { rank, disp, count: 1, datatype: result.datatype };
+        let origin = OriginArgs { addr: origin, ..result };
         accumulate(library, window, (origin, Some(result)), place, op, How::Plain).map(drop)
     })
 }
 
-/// Checks that elements can be compared (MPI-5.0 section 12.3.4) and tells their size.
+/// Checks that elements can be compared (MPI-5.0 section 12.3.4). Returns their size in bytes.
 fn compared_size(library: &Running, datatype: Datatype) -> Result<usize> {
     use Category::{Byte, CInteger, Char, FortranInteger, Logical, MultiLanguage};
     let datatype = library.datatype(datatype)?;
@@ -270,7 +267,7 @@ fn swap_fully(
         };
         let (new, expected) = (element(origin, "origin_addr")?, element(compare, "compare_addr")?);
         let old = element(result, "result_addr")?;
-        let at = at(library, Place { rank, disp, count: 1, datatype })?;
+        let at = at(library, TargetArgs { rank, disp, count: 1, datatype })?;
         match (new.as_contiguous(), expected.as_contiguous()) {
             (Some(new), Some(expected)) => library.process.swap(window, (new, expected), &old, &at),
             _ => Err(MpiError::new(abi::MPI_ERR_TYPE, "the elements are not in one piece")),
@@ -279,74 +276,70 @@ fn swap_fully(
 }
 
 mpi! {
-    /// MPI-5.0 section 12.3.1. Test: tests/c/win_put_get.c.
+    /// Test: tests/c/win_put_get.c.
     fn MPI_Put(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, win: Win) -> c_int {
-        let origin = Origin { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
         put_plainly(FuncId::MPI_Put, origin, place, win)
     }
 
-    /// MPI-5.0 section 12.3.1.
     fn MPI_Put_c(origin_addr: *const c_void, origin_count: Count, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: Count, target_datatype: Datatype, win: Win) -> c_int {
-        let origin = Origin { addr: origin_addr, count: origin_count, datatype: origin_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: origin_count, datatype: origin_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
         put_plainly(FuncId::MPI_Put_c, origin, place, win)
     }
 
-    /// MPI-5.0 section 12.3.2. Test: tests/c/win_put_get.c.
+    /// Test: tests/c/win_put_get.c.
     fn MPI_Get(origin_addr: *mut c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, win: Win) -> c_int {
-        let origin = Origin { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
         get_plainly(FuncId::MPI_Get, origin, place, win)
     }
 
-    /// MPI-5.0 section 12.3.2.
     fn MPI_Get_c(origin_addr: *mut c_void, origin_count: Count, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: Count, target_datatype: Datatype, win: Win) -> c_int {
-        let origin = Origin { addr: origin_addr, count: origin_count, datatype: origin_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: origin_count, datatype: origin_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
         get_plainly(FuncId::MPI_Get_c, origin, place, win)
     }
 
-    /// MPI-5.0 section 12.3.4. Test: tests/c/win_accumulate.c.
+    /// Test: tests/c/win_accumulate.c.
     fn MPI_Accumulate(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, op: Op, win: Win) -> c_int {
-        let origin = Origin { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
         accumulate_plainly(FuncId::MPI_Accumulate, (origin, None), place, op, win)
     }
 
-    /// MPI-5.0 section 12.3.4.
     fn MPI_Accumulate_c(origin_addr: *const c_void, origin_count: Count, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: Count, target_datatype: Datatype, op: Op, win: Win) -> c_int {
-        let origin = Origin { addr: origin_addr, count: origin_count, datatype: origin_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: origin_count, datatype: origin_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
         accumulate_plainly(FuncId::MPI_Accumulate_c, (origin, None), place, op, win)
     }
 
-    /// MPI-5.0 section 12.3.4. Test: tests/c/win_accumulate.c.
+    /// Test: tests/c/win_accumulate.c.
     fn MPI_Get_accumulate(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, result_addr: *mut c_void, result_count: c_int, result_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, op: Op, win: Win) -> c_int {
-        let origin = Origin { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
-        let result = Origin { addr: result_addr, count: i64::from(result_count), datatype: result_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
+        let result = OriginArgs { addr: result_addr, count: i64::from(result_count), datatype: result_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
         accumulate_plainly(FuncId::MPI_Get_accumulate, (origin, Some(result)), place, op, win)
     }
 
-    /// MPI-5.0 section 12.3.4.
     fn MPI_Get_accumulate_c(origin_addr: *const c_void, origin_count: Count, origin_datatype: Datatype, result_addr: *mut c_void, result_count: Count, result_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: Count, target_datatype: Datatype, op: Op, win: Win) -> c_int {
-        let origin = Origin { addr: origin_addr, count: origin_count, datatype: origin_datatype };
-        let result = Origin { addr: result_addr, count: result_count, datatype: result_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: origin_count, datatype: origin_datatype };
+        let result = OriginArgs { addr: result_addr, count: result_count, datatype: result_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
         accumulate_plainly(FuncId::MPI_Get_accumulate_c, (origin, Some(result)), place, op, win)
     }
 
-    /// MPI-5.0 section 12.3.4. Test: tests/c/win_atomics.c.
+    /// Test: tests/c/win_atomics.c.
     fn MPI_Fetch_and_op(origin_addr: *const c_void, result_addr: *mut c_void, datatype: Datatype, target_rank: c_int, target_disp: Aint, op: Op, win: Win) -> c_int {
-        let (result, place) = (Origin { addr: result_addr, count: 1, datatype }, (target_rank, target_disp));
+        let (result, place) = (OriginArgs { addr: result_addr, count: 1, datatype }, (target_rank, target_disp));
         if fetched_now(origin_addr, result, place, op, win) {
             return abi::MPI_SUCCESS;
         }
         fetch_fully(origin_addr, result, place, op, win)
     }
 
-    /// MPI-5.0 section 12.3.4. Test: tests/c/win_atomics.c.
+    /// Test: tests/c/win_atomics.c.
     fn MPI_Compare_and_swap(origin_addr: *const c_void, compare_addr: *const c_void, result_addr: *mut c_void, datatype: Datatype, target_rank: c_int, target_disp: Aint, win: Win) -> c_int {
         if let Some(new) = plain(origin_addr, 1, datatype)
             && let Some(compare) = plain(compare_addr, 1, datatype)

@@ -1,6 +1,7 @@
-//! Windows are made and freed (MPI-5.0 section 12.2).
+//! Creation and release of windows (MPI-5.0 section 12.2).
 //!
-//! All are collective, and who finds something wrong takes part all the same: the others must not wait for ever.
+//! All functions are collective. A rank with wrong arguments takes part all the same, as the other
+//! ranks must not wait forever.
 
 use super::on_win;
 use crate::attributes::delete_attributes;
@@ -22,13 +23,11 @@ use oxmpi_objects::window_hints::WindowHints;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// Bytes of a window.
 fn bytes(size: Aint) -> Result<usize> {
     usize::try_from(size)
         .map_err(|_| MpiError::new(abi::MPI_ERR_SIZE, format!("size is {size}; it must not be negative")))
 }
 
-/// What the arguments say that all functions have.
 fn new_window(flavor: Flavor, size: Aint, disp_unit: Aint, info: Info) -> Result<NewWindow> {
     let size = bytes(size)?;
     if disp_unit <= 0 {
@@ -39,10 +38,9 @@ fn new_window(flavor: Flavor, size: Aint, disp_unit: Aint, info: Info) -> Result
     Ok(NewWindow { flavor, memory: Exposed::NONE, size, disp_unit: disp_unit as i64, hints })
 }
 
-/// Why a window cannot be there: other processes read and write its memory where it is.
+/// The reason against device memory: other processes access a window's memory directly.
 const NO_WINDOW: &str = "a window needs memory of the host: make it of such memory, and copy between the two";
 
-/// Memory of the program's for a window.
 fn exposed(library: &Running, base: *mut c_void, len: usize) -> Result<Exposed> {
     if len > 0 {
         library.check_on_host(base, NO_WINDOW)?;
@@ -51,12 +49,12 @@ fn exposed(library: &Running, base: *mut c_void, len: usize) -> Result<Exposed> 
         let text = format!("base is a null pointer, with a size of {len} bytes");
         return Err(MpiError::new(abi::MPI_ERR_BASE, text));
     }
-    // SAFETY: the program exposes this memory until the window is freed, or the memory detached: the standard asks for it
-    // (MPI-5.0 section 12.2).
+    // SAFETY: the program exposes this memory until the window is freed or the memory is detached,
+    // as the standard requires (MPI-5.0 section 12.2).
     Ok(Exposed::from(unsafe { PlainBuf::new(base.cast(), len) }))
 }
 
-/// Makes a window, and tells its handle and, if `baseptr` is a place, where its memory lies.
+/// Makes a window and stores its handle, and the address of its memory if `baseptr` is given.
 fn create(
     library: &Running,
     communicator: &Communicator,
@@ -116,7 +114,7 @@ fn free(win: *mut Win) -> c_int {
         Ok(handle) => handle,
         Err(error) => return outcome(FuncId::MPI_Win_free, None, Err(error)),
     };
-    // The handler that counts for an error of freeing all the same is found by the window's context: the handle is gone.
+    // After the handle is gone, the window's context leads to the handler for a remaining error.
     let mut on = On::Win(handle);
     let result = library().and_then(|library| {
         let window = Arc::clone(&*library.window(handle)?);
@@ -125,7 +123,7 @@ fn free(win: *mut Win) -> c_int {
         let done = library.process.free_window(&window, deleted)?;
         let freed = library.windows.free(Handle::from_raw(handle as u64));
         freed.map_err(|bad| MpiError::new(abi::MPI_ERR_WIN, bad.to_string()))?;
-        // SAFETY: as above.
+        // SAFETY: `win` is not null, as `fetch` has checked, and holds a handle.
         unsafe { put(win, abi::MPI_WIN_NULL, "win") }?;
         done.inspect_err(|error| {
             let failed = Completion { context: window.context(), ..Completion::EMPTY };
@@ -136,67 +134,62 @@ fn free(win: *mut Win) -> c_int {
 }
 
 mpi! {
-    /// MPI-5.0 section 12.2.1. Test: tests/c/win_create.c.
+    /// Test: tests/c/win_create.c.
     fn MPI_Win_create(base: *mut c_void, size: Aint, disp_unit: c_int, info: Info, comm: Comm, win: *mut Win) -> c_int {
         create_from(FuncId::MPI_Win_create, (base, size, disp_unit as Aint), info, comm, win)
     }
 
-    /// MPI-5.0 section 12.2.1.
     fn MPI_Win_create_c(base: *mut c_void, size: Aint, disp_unit: Aint, info: Info, comm: Comm, win: *mut Win) -> c_int {
         create_from(FuncId::MPI_Win_create_c, (base, size, disp_unit), info, comm, win)
     }
 
-    /// MPI-5.0 section 12.2.2. `baseptr` is the address of a pointer. Test: tests/c/win_create.c.
+    /// `baseptr` is the address of a pointer. Test: tests/c/win_create.c.
     fn MPI_Win_allocate(size: Aint, disp_unit: c_int, info: Info, comm: Comm, baseptr: *mut c_void, win: *mut Win) -> c_int {
         let what = (size, disp_unit as Aint);
         allocate(FuncId::MPI_Win_allocate, Flavor::Allocate, what, info, comm, baseptr, win)
     }
 
-    /// MPI-5.0 section 12.2.2.
     fn MPI_Win_allocate_c(size: Aint, disp_unit: Aint, info: Info, comm: Comm, baseptr: *mut c_void, win: *mut Win) -> c_int {
         allocate(FuncId::MPI_Win_allocate_c, Flavor::Allocate, (size, disp_unit), info, comm, baseptr, win)
     }
 
-    /// MPI-5.0 section 12.2.3. Test: tests/c/win_shared.c.
+    /// Test: tests/c/win_shared.c.
     fn MPI_Win_allocate_shared(size: Aint, disp_unit: c_int, info: Info, comm: Comm, baseptr: *mut c_void, win: *mut Win) -> c_int {
         let what = (size, disp_unit as Aint);
         allocate(FuncId::MPI_Win_allocate_shared, Flavor::Shared, what, info, comm, baseptr, win)
     }
 
-    /// MPI-5.0 section 12.2.3.
     fn MPI_Win_allocate_shared_c(size: Aint, disp_unit: Aint, info: Info, comm: Comm, baseptr: *mut c_void, win: *mut Win) -> c_int {
         allocate(FuncId::MPI_Win_allocate_shared_c, Flavor::Shared, (size, disp_unit), info, comm, baseptr, win)
     }
 
-    /// MPI-5.0 section 12.2.5. Test: tests/c/win_dynamic.c.
+    /// Test: tests/c/win_dynamic.c.
     fn MPI_Win_create_dynamic(info: Info, comm: Comm, win: *mut Win) -> c_int {
         on_comm(FuncId::MPI_Win_create_dynamic, comm, |library, communicator| {
             create(library, communicator, new_window(Flavor::Dynamic, 0, 1, info), None, win)
         })
     }
 
-    /// MPI-5.0 section 12.2.5.
     fn MPI_Win_attach(win: Win, base: *mut c_void, size: Aint) -> c_int {
         on_win(FuncId::MPI_Win_attach, win, |library, window| {
             library.process.attach_memory(window, exposed(library, base, bytes(size)?)?)
         })
     }
 
-    /// MPI-5.0 section 12.2.5.
     fn MPI_Win_detach(win: Win, base: *const c_void) -> c_int {
         on_win(FuncId::MPI_Win_detach, win, |library, window| {
             library.process.detach_memory(window, base.expose_provenance())
         })
     }
 
-    /// MPI-5.0 section 12.2.6. It waits for all; an open epoch anywhere is an error everywhere. Test: tests/c/win_errors.c.
+    /// Waits for all ranks; an open epoch on any rank is an error on all. Test:
+    /// tests/c/win_errors.c.
     fn MPI_Win_free(win: *mut Win) -> c_int {
         free(win)
     }
 }
 
-/// Asks where a rank has its memory.
-///
+/// The location of a rank's memory.
 /// # Safety
 /// `size` and `baseptr` must be null or places for an address-sized integer and a pointer.
 unsafe fn query(
@@ -217,14 +210,15 @@ unsafe fn query(
 }
 
 mpi! {
-    /// MPI-5.0 section 12.2.3. A rank whose memory cannot be reached by loads and stores has size 0. Test: tests/c/win_shared.c.
+    /// A rank whose memory cannot be reached by loads and stores has size 0. Test:
+    /// tests/c/win_shared.c.
     fn MPI_Win_shared_query(win: Win, rank: c_int, size: *mut Aint, disp_unit: *mut c_int, baseptr: *mut c_void) -> c_int {
         on_win(FuncId::MPI_Win_shared_query, win, |library, window| {
             // SAFETY: the C program passes places for the three results.
             unsafe {
                 let unit = query(library, window, rank, size, baseptr)?;
                 let unit = c_int::try_from(unit).map_err(|_| {
-                    let text = format!("the displacement unit is {unit}: MPI_Win_shared_query_c can tell it");
+                    let text = format!("the displacement unit is {unit}: MPI_Win_shared_query_c can return it");
                     MpiError::new(abi::MPI_ERR_VALUE_TOO_LARGE, text)
                 })?;
                 put(disp_unit, unit, "disp_unit")
@@ -232,7 +226,6 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 12.2.3.
     fn MPI_Win_shared_query_c(win: Win, rank: c_int, size: *mut Aint, disp_unit: *mut Aint, baseptr: *mut c_void) -> c_int {
         on_win(FuncId::MPI_Win_shared_query_c, win, |library, window| {
             // SAFETY: the C program passes places for the three results.

@@ -1,9 +1,9 @@
-//! What windows have as objects: a group, hints, a name, an error handler, attributes (MPI-5.0 sections 12.2.6 and 12.2.7,
-//! 7.7.4, 7.8 and 9.3.2). Test: tests/c/win_objects.c.
+//! Groups, hints, names, error handlers and attributes of windows (MPI-5.0 sections 12.2.6 and
+//! 12.2.7, 7.7.4, 7.8 and 9.3.2). Test: tests/c/win_objects.c.
 
 use super::{on_win, with_win};
-use crate::attributes::{delete, get, set, tell};
-use crate::errhandlers::{Kind, attach, refer};
+use crate::attributes::{delete, get, set, store_found};
+use crate::errhandlers::{HandlerKind, attach, refer};
 use crate::errors;
 use crate::groups;
 use crate::info;
@@ -18,7 +18,8 @@ use oxmpi_core::window::Facts;
 use oxmpi_objects::attribute::ObjectKind;
 use std::ffi::{c_char, c_int, c_void};
 
-/// What the place of a predefined attribute gets: the address of its value, and of MPI_WIN_BASE the value, which is an address.
+/// The result for a predefined attribute: the address of its value, except that MPI_WIN_BASE has
+/// the value itself.
 fn predefined(facts: &Facts, keyval: c_int) -> Option<*const c_void> {
     Some(match keyval {
         abi::MPI_WIN_BASE => std::ptr::with_exposed_provenance(facts.base),
@@ -31,14 +32,13 @@ fn predefined(facts: &Facts, keyval: c_int) -> Option<*const c_void> {
 }
 
 mpi! {
-    /// MPI-5.0 section 12.2.6.
     fn MPI_Win_get_group(win: Win, group: *mut Group) -> c_int {
         on_win(FuncId::MPI_Win_get_group, win, |library, window| {
             groups::give(library, group, "group", window.group()?)
         })
     }
 
-    /// MPI-5.0 section 12.2.7. Hints that are not known are ignored; those about memory count only when a window is made.
+    /// Unknown hints are ignored; hints about memory have an effect only when a window is made.
     fn MPI_Win_set_info(win: Win, info: Info) -> c_int {
         on_win(FuncId::MPI_Win_set_info, win, |_, window| {
             window.set_hints(window.hints().updated(&info::given(info)?)?);
@@ -46,14 +46,14 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 12.2.7. All known hints with the values that are in force.
+    /// Returns all known hints with their current values.
     fn MPI_Win_get_info(win: Win, info_used: *mut Info) -> c_int {
         on_win(FuncId::MPI_Win_get_info, win, |_, window| {
             info::give(window.hints().info(), info_used, "info_used")
         })
     }
 
-    /// MPI-5.0 section 7.8. A longer name is cut.
+    /// A longer name is cut.
     fn MPI_Win_set_name(win: Win, win_name: *const c_char) -> c_int {
         on_win(FuncId::MPI_Win_set_name, win, |_, window| {
             // SAFETY: the C program passes a string.
@@ -62,29 +62,28 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 7.8. MPI_WIN_NULL has a name, too.
+    /// MPI_WIN_NULL has a name, too.
     fn MPI_Win_get_name(win: Win, win_name: *mut c_char, resultlen: *mut c_int) -> c_int {
         if win == abi::MPI_WIN_NULL {
             return errors::on_none(FuncId::MPI_Win_get_name, |_| {
-                // SAFETY: as below.
+                // SAFETY: the C program passes MPI_MAX_OBJECT_NAME characters and an integer.
                 unsafe { put_named(b"MPI_WIN_NULL", abi::MPI_MAX_OBJECT_NAME, win_name, "win_name", resultlen) }
             });
         }
         on_win(FuncId::MPI_Win_get_name, win, |_, window| {
-            // SAFETY: the C program passes room for MPI_MAX_OBJECT_NAME characters and a place for an integer.
+            // SAFETY: the C program passes MPI_MAX_OBJECT_NAME characters and an integer.
             unsafe { put_named(&window.name(), abi::MPI_MAX_OBJECT_NAME, win_name, "win_name", resultlen) }
         })
     }
 
-    /// MPI-5.0 section 9.3.2.
     fn MPI_Win_set_errhandler(win: Win, errhandler: Errhandler) -> c_int {
         on_win(FuncId::MPI_Win_set_errhandler, win, |_, window| {
-            window.errhandler_cell().set(attach(errhandler, Kind::Win)?);
+            window.errhandler_cell().set(attach(errhandler, HandlerKind::Win)?);
             Ok(())
         })
     }
 
-    /// MPI-5.0 section 9.3.2. The program gets a reference, which it must free.
+    /// The program gets a reference, which it must free.
     fn MPI_Win_get_errhandler(win: Win, errhandler: *mut Errhandler) -> c_int {
         on_win(FuncId::MPI_Win_get_errhandler, win, |_, window| {
             if errhandler.is_null() {
@@ -107,7 +106,6 @@ mpi! {
         }
     }
 
-    /// MPI-5.0 section 7.7.4.
     fn MPI_Win_set_attr(win: Win, win_keyval: c_int, attribute_val: *mut c_void) -> c_int {
         with_win(FuncId::MPI_Win_set_attr, win, |_, window| {
             set(ObjectKind::Win, win, &window.attributes, win_keyval, attribute_val)
@@ -120,14 +118,13 @@ mpi! {
             // SAFETY: the C program passes the address of a pointer and a place for an integer.
             unsafe {
                 match predefined(&window.facts, win_keyval) {
-                    Some(value) => tell(Some(value), attribute_val, flag),
+                    Some(value) => store_found(Some(value), attribute_val, flag),
                     None => get(ObjectKind::Win, &window.attributes, win_keyval, attribute_val, flag),
                 }
             }
         })
     }
 
-    /// MPI-5.0 section 7.7.4.
     fn MPI_Win_delete_attr(win: Win, win_keyval: c_int) -> c_int {
         with_win(FuncId::MPI_Win_delete_attr, win, |_, window| {
             delete(ObjectKind::Win, win, &window.attributes, win_keyval)

@@ -1,6 +1,6 @@
 //! Accesses with requests (MPI-5.0 section 12.3.5). Test: tests/c/win_requests.c.
 
-use super::access::{Origin, Place, accumulate, get, put};
+use super::access::{OriginArgs, TargetArgs, accumulate, get, put};
 use super::on_win;
 use crate::library::{self, Running, null};
 use oxmpi_abi::FuncId;
@@ -10,7 +10,6 @@ use oxmpi_engine::RequestId;
 use oxmpi_objects::error::Result;
 use std::ffi::{c_int, c_void};
 
-/// Starts an access and gives out its request. One that is complete has a request that is.
 fn start(
     function: FuncId,
     win: Win,
@@ -22,7 +21,8 @@ fn start(
             return Err(null("request"));
         }
         let started = access(library, window)?.unwrap_or_else(|| {
-            // Neither this call nor that for the request has anything to wait for, and a program may go on so for long.
+            // Neither this call nor the completion of the request waits, and a program may repeat
+            // them for long without another poll.
             library.process.look_sometimes(window);
             RequestId::COMPLETE
         });
@@ -32,67 +32,61 @@ fn start(
 }
 
 mpi! {
-    /// MPI-5.0 section 12.3.5. The request is complete when the origin's memory may be used again.
+    /// The request is complete when the origin's memory may be used again.
     fn MPI_Rput(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, win: Win, request: *mut Request) -> c_int {
-        let origin = Origin { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
         start(FuncId::MPI_Rput, win, request, |library, window| put(library, window, origin, place, How::Request))
     }
 
-    /// MPI-5.0 section 12.3.5.
     fn MPI_Rput_c(origin_addr: *const c_void, origin_count: Count, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: Count, target_datatype: Datatype, win: Win, request: *mut Request) -> c_int {
-        let origin = Origin { addr: origin_addr, count: origin_count, datatype: origin_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: origin_count, datatype: origin_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
         start(FuncId::MPI_Rput_c, win, request, |library, window| put(library, window, origin, place, How::Request))
     }
 
-    /// MPI-5.0 section 12.3.5. The request is complete when the data are here.
+    /// The request is complete when the data have arrived.
     fn MPI_Rget(origin_addr: *mut c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, win: Win, request: *mut Request) -> c_int {
-        let origin = Origin { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
         start(FuncId::MPI_Rget, win, request, |library, window| get(library, window, origin, place, How::Request))
     }
 
-    /// MPI-5.0 section 12.3.5.
     fn MPI_Rget_c(origin_addr: *mut c_void, origin_count: Count, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: Count, target_datatype: Datatype, win: Win, request: *mut Request) -> c_int {
-        let origin = Origin { addr: origin_addr, count: origin_count, datatype: origin_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: origin_count, datatype: origin_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
         start(FuncId::MPI_Rget_c, win, request, |library, window| get(library, window, origin, place, How::Request))
     }
 
-    /// MPI-5.0 section 12.3.5.
     fn MPI_Raccumulate(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, op: Op, win: Win, request: *mut Request) -> c_int {
-        let origin = Origin { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
         start(FuncId::MPI_Raccumulate, win, request, |library, window| {
             accumulate(library, window, (origin, None), place, op, How::Request)
         })
     }
 
-    /// MPI-5.0 section 12.3.5.
     fn MPI_Raccumulate_c(origin_addr: *const c_void, origin_count: Count, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: Count, target_datatype: Datatype, op: Op, win: Win, request: *mut Request) -> c_int {
-        let origin = Origin { addr: origin_addr, count: origin_count, datatype: origin_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: origin_count, datatype: origin_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
         start(FuncId::MPI_Raccumulate_c, win, request, |library, window| {
             accumulate(library, window, (origin, None), place, op, How::Request)
         })
     }
 
-    /// MPI-5.0 section 12.3.5.
     fn MPI_Rget_accumulate(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, result_addr: *mut c_void, result_count: c_int, result_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, op: Op, win: Win, request: *mut Request) -> c_int {
-        let origin = Origin { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
-        let result = Origin { addr: result_addr, count: i64::from(result_count), datatype: result_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
+        let result = OriginArgs { addr: result_addr, count: i64::from(result_count), datatype: result_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
         start(FuncId::MPI_Rget_accumulate, win, request, |library, window| {
             accumulate(library, window, (origin, Some(result)), place, op, How::Request)
         })
     }
 
-    /// MPI-5.0 section 12.3.5.
     fn MPI_Rget_accumulate_c(origin_addr: *const c_void, origin_count: Count, origin_datatype: Datatype, result_addr: *mut c_void, result_count: Count, result_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: Count, target_datatype: Datatype, op: Op, win: Win, request: *mut Request) -> c_int {
-        let origin = Origin { addr: origin_addr, count: origin_count, datatype: origin_datatype };
-        let result = Origin { addr: result_addr, count: result_count, datatype: result_datatype };
-        let place = Place { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
+        let origin = OriginArgs { addr: origin_addr, count: origin_count, datatype: origin_datatype };
+        let result = OriginArgs { addr: result_addr, count: result_count, datatype: result_datatype };
+        let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
         start(FuncId::MPI_Rget_accumulate_c, win, request, |library, window| {
             accumulate(library, window, (origin, Some(result)), place, op, How::Request)
         })

@@ -20,7 +20,8 @@ fn lock_type(lock_type: c_int) -> Result<LockType> {
     }
 }
 
-/// Completes what was asked of a target: what is complete there is complete here, so the local form is the same.
+/// Completes the accesses to a target. Completion at the target implies local completion, so the
+/// local form is the same.
 #[inline(always)]
 fn flush(function: FuncId, rank: c_int, win: Win) -> c_int {
     if let Some((library, window)) = at_hand(win)
@@ -32,10 +33,10 @@ fn flush(function: FuncId, rank: c_int, win: Win) -> c_int {
     flush_fully(function, rank, win)
 }
 
-/// The end of a straight line, behind which a look at everything may be due.
+/// Ends a straight line, after which a poll may be due.
 #[inline(always)]
-fn done(library: &Running, look_is_due: bool) -> c_int {
-    if look_is_due {
+fn done(library: &Running, poll_is_due: bool) -> c_int {
+    if poll_is_due {
         library.process.look_now_and_then();
     }
     abi::MPI_SUCCESS
@@ -63,36 +64,32 @@ fn flush_all(function: FuncId, win: Win) -> c_int {
 }
 
 mpi! {
-    /// MPI-5.0 section 12.5.1. Test: tests/c/win_fence.c.
+    /// Test: tests/c/win_fence.c.
     fn MPI_Win_fence(assert: c_int, win: Win) -> c_int {
         on_win(FuncId::MPI_Win_fence, win, |library, window| library.process.fence_window(window, assert))
     }
 
-    /// MPI-5.0 section 12.5.2. Test: tests/c/win_pscw.c.
+    /// Test: tests/c/win_pscw.c.
     fn MPI_Win_start(group: Group, assert: c_int, win: Win) -> c_int {
         on_win(FuncId::MPI_Win_start, win, |library, window| {
             library.process.start_window(window, &*library.group(group)?, assert)
         })
     }
 
-    /// MPI-5.0 section 12.5.2.
     fn MPI_Win_complete(win: Win) -> c_int {
         on_win(FuncId::MPI_Win_complete, win, |library, window| library.process.complete_window(window))
     }
 
-    /// MPI-5.0 section 12.5.2.
     fn MPI_Win_post(group: Group, assert: c_int, win: Win) -> c_int {
         on_win(FuncId::MPI_Win_post, win, |library, window| {
             library.process.post_window(window, &*library.group(group)?, assert)
         })
     }
 
-    /// MPI-5.0 section 12.5.2.
     fn MPI_Win_wait(win: Win) -> c_int {
         on_win(FuncId::MPI_Win_wait, win, |library, window| library.process.wait_window(window))
     }
 
-    /// MPI-5.0 section 12.5.2.
     fn MPI_Win_test(win: Win, flag: *mut c_int) -> c_int {
         on_win(FuncId::MPI_Win_test, win, |library, window| {
             if flag.is_null() {
@@ -104,7 +101,7 @@ mpi! {
         })
     }
 
-    /// MPI-5.0 section 12.5.3. Test: tests/c/win_lock.c.
+    /// Test: tests/c/win_lock.c.
     fn MPI_Win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: Win) -> c_int {
         if assert == 0
             && (lock_type == abi::MPI_LOCK_SHARED || lock_type == abi::MPI_LOCK_EXCLUSIVE)
@@ -116,12 +113,10 @@ mpi! {
         lock_fully(lock_type, rank, assert, win)
     }
 
-    /// MPI-5.0 section 12.5.3.
     fn MPI_Win_lock_all(assert: c_int, win: Win) -> c_int {
         on_win(FuncId::MPI_Win_lock_all, win, |library, window| library.process.lock_all_window(window, assert))
     }
 
-    /// MPI-5.0 section 12.5.3.
     fn MPI_Win_unlock(rank: c_int, win: Win) -> c_int {
         if let Some((library, window)) = at_hand(win)
             && let Some(due) = library.process.unlock_now(&window, rank)
@@ -132,32 +127,26 @@ mpi! {
         unlock_fully(rank, win)
     }
 
-    /// MPI-5.0 section 12.5.3.
     fn MPI_Win_unlock_all(win: Win) -> c_int {
         on_win(FuncId::MPI_Win_unlock_all, win, |library, window| library.process.unlock_all_window(window))
     }
 
-    /// MPI-5.0 section 12.5.4.
     fn MPI_Win_flush(rank: c_int, win: Win) -> c_int {
         flush(FuncId::MPI_Win_flush, rank, win)
     }
 
-    /// MPI-5.0 section 12.5.4.
     fn MPI_Win_flush_all(win: Win) -> c_int {
         flush_all(FuncId::MPI_Win_flush_all, win)
     }
 
-    /// MPI-5.0 section 12.5.4.
     fn MPI_Win_flush_local(rank: c_int, win: Win) -> c_int {
         flush(FuncId::MPI_Win_flush_local, rank, win)
     }
 
-    /// MPI-5.0 section 12.5.4.
     fn MPI_Win_flush_local_all(win: Win) -> c_int {
         flush_all(FuncId::MPI_Win_flush_local_all, win)
     }
 
-    /// MPI-5.0 section 12.5.4.
     fn MPI_Win_sync(win: Win) -> c_int {
         on_win(FuncId::MPI_Win_sync, win, |library, window| {
             library.process.sync_window(window);

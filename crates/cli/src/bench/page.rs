@@ -1,4 +1,4 @@
-//! The figures for people, as JSON, and as tables of a page.
+//! The figures as text, as JSON, and as tables of a page.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::figures::Figures;
 
-/// What was measured, by the name of the transport.
+/// The figures of each transport, by its name.
 type All = [(String, Figures)];
 
 fn size(bytes: u64) -> String {
@@ -18,7 +18,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// The machine, in general terms.
+/// The machine without names: processors, architecture, version of the kernel.
 fn machine() -> String {
     let processors = cpus::usable();
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
@@ -31,7 +31,7 @@ fn machine() -> String {
     )
 }
 
-/// A figure with three digits that count.
+/// Formats a figure with three significant digits.
 fn digits(value: f64) -> String {
     let places = match value.abs() {
         0.0..10.0 => 2,
@@ -45,7 +45,7 @@ fn percent(share: f64) -> String {
     format!("{} %", digits(share * 100.0))
 }
 
-/// Rows of a table: what, of which size, the figure, and how it comes about.
+/// Rows of a table: quantity, size, figure, explanation.
 fn rows(figures: &Figures) -> Vec<[String; 4]> {
     let mut rows = Vec::new();
     let mut row = |what: &str, bytes: u64, figure: String, how: String| {
@@ -76,7 +76,7 @@ fn rows(figures: &Figures) -> Vec<[String; 4]> {
 pub(super) fn as_text(all: &All, ranks: u32) -> String {
     let mut out = format!("{}, {ranks} ranks\n", machine());
     for (name, figures) in all {
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = writeln!(out, "\n{name}");
         for [what, size, figure, how] in rows(figures) {
             let line = format!("  {what:<10} {size:>8} {figure:>12}   {how}");
@@ -113,7 +113,6 @@ pub(super) fn as_json(all: &All, ranks: u32) -> String {
     format!("{:#}\n", json!({ "machine": machine(), "ranks": ranks, "transports": all }))
 }
 
-/// The table of one transport, between its markers.
 fn table(name: &str, figures: &Figures) -> String {
     let mut out = format!(
         "{}\n{}, 2 ranks.\n\n| figure | size | value | |\n|---|---:|---:|---|\n",
@@ -134,10 +133,9 @@ fn end(name: &str) -> String {
     format!("<!-- end bench {name} -->")
 }
 
-/// A page with the tables of what was measured in place of those that it has.
-///
+/// The page with the tables of the measured transports in place of its own ones.
 /// # Errors
-/// A table begins and does not end.
+/// A begin marker has no end marker behind it.
 pub(super) fn refreshed(page: &str, all: &All) -> Result<String, String> {
     let mut page = page.to_string();
     for (name, figures) in all {
@@ -170,13 +168,13 @@ mod tests {
         assert!(once.starts_with("# Transports\n\n## `shm`\n\nWords.\n\n<!-- bench shm -->\n"), "{once}");
         assert!(once.contains("| latency | 8 B | 0.25 us |  |\n") && once.contains("| 0.12 % |"), "{once}");
         assert!(once.contains("\n\nMore.\n\n## `tcp`\n\n<!-- bench tcp -->\n") && !once.contains("old"));
-        assert_eq!(refreshed(&once, &all).unwrap(), once, "again it is the same");
+        assert_eq!(refreshed(&once, &all).unwrap(), once, "a second run changes nothing");
         let torn = page.replace("end bench", "end");
         assert!(refreshed(&torn, &all).unwrap_err().contains("'<!-- end bench shm -->'"));
     }
 
     #[test]
-    fn figures_are_told_to_people_and_programs() {
+    fn figures_appear_in_text_and_json() {
         let all = [("shm".to_string(), figures(0.25))];
         let text = as_text(&all, 2);
         assert!(text.contains("\nshm\n  latency         8 B      0.25 us\n"), "{text}");

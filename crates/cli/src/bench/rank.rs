@@ -1,4 +1,5 @@
-//! The program that measures, as a rank of a job: `oxmpi bench-rank WHAT...`, started by `oxmpi bench` through `mpirun`.
+//! The program that measures, as a rank of a job: `oxmpi bench` starts `oxmpi bench-rank
+//! MEASUREMENT...` through `mpirun`.
 //!
 //! Ranks 0 and 1 measure, the others wait in a barrier. A figure is the median over its batches.
 
@@ -7,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use oxmpi::{Communicator, Result};
 
-use super::figures::{What, line};
+use super::figures::{Measurement, line};
 
-/// How long a batch lasts at least; so short that it seldom meets a stranger.
+/// The least duration of a batch. A short batch is seldom preempted by another program.
 const BATCH: Duration = Duration::from_millis(5);
 const BATCHES: usize = 21;
-/// Messages of a window.
+/// Messages per window.
 const WINDOW: usize = 8;
-/// How often a transfer is tried with and without computing.
+/// Repetitions of a transfer, with and without computing.
 const ROUNDS: usize = 31;
-/// How long a rank waits to see what that costs.
+/// The time that a rank waits while its CPU use is measured.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// Runs this process as a rank that measures.
@@ -35,7 +36,7 @@ fn measure(words: &[&str]) -> Result<()> {
     let world = universe.world();
     if world.rank() < 2 && world.size() > 1 {
         let me = Pair { world: &world, is_first: world.rank() == 0, peer: 1 - world.rank() };
-        for what in What::ALL.into_iter().filter(|what| words.contains(&what.name())) {
+        for what in Measurement::ALL.into_iter().filter(|what| words.contains(&what.name())) {
             me.measure(what)?;
         }
     }
@@ -44,7 +45,7 @@ fn measure(words: &[&str]) -> Result<()> {
     universe.finalize()
 }
 
-/// One of the two that are measured.
+/// One of the two ranks that measure.
 struct Pair<'a> {
     world: &'a Communicator<'a>,
     is_first: bool,
@@ -52,42 +53,41 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    fn measure(&self, what: What) -> Result<()> {
+    fn measure(&self, what: Measurement) -> Result<()> {
         for &bytes in what.sizes() {
             let values = match what {
-                What::Latency => vec![self.latency(bytes)?],
-                What::Bandwidth => vec![self.bandwidth(bytes)?],
+                Measurement::Latency => vec![self.latency(bytes)?],
+                Measurement::Bandwidth => vec![self.bandwidth(bytes)?],
                 _ => self.overlap(bytes)?.to_vec(),
             };
-            self.tell(what, bytes, &values);
+            self.report(what, bytes, &values);
         }
-        if what == What::Idle {
+        if what == Measurement::Idle {
             let share = self.idle()?;
-            self.tell(what, 0, &[share]);
+            self.report(what, 0, &[share]);
         }
         Ok(())
     }
 
-    fn tell(&self, what: What, bytes: usize, values: &[f64]) {
+    fn report(&self, what: Measurement, bytes: usize, values: &[f64]) {
         if self.is_first {
-            // If nobody reads any more the job ends anyway.
+            // A failed write needs no handling here: the job ends when nobody reads its output.
             oxmpi_sys::stdio::say(line(what, bytes, values).as_bytes());
         }
     }
 
-    /// Both meet, so that they begin together.
     fn meet(&self) -> Result<()> {
         self.swap(0.0).map(drop)
     }
 
-    /// The peer's value for one's own.
+    /// Exchanges a value with the peer and returns the peer's.
     fn swap(&self, value: f64) -> Result<f64> {
         let mut theirs = [0.0];
         self.world.sendrecv(&[value], self.peer, 1, &mut theirs, self.peer, 1)?;
         Ok(theirs[0])
     }
 
-    /// The median of several batches of `batch`, in seconds for one of its repetitions.
+    /// The median time of several batches, in seconds per repetition.
     fn time(&self, mut batch: impl FnMut(usize) -> Result<()>) -> Result<f64> {
         let mut repeat = 1;
         loop {
@@ -100,7 +100,7 @@ impl Pair<'_> {
             }
             repeat *= 2;
         }
-        // Both have the same number: it follows from what both know.
+        // Both ranks compute the same `repeat`, as `longest` is the same on both.
         let mut times = Vec::with_capacity(BATCHES);
         for _ in 0..BATCHES {
             self.meet()?;
@@ -111,7 +111,7 @@ impl Pair<'_> {
         Ok(median(times))
     }
 
-    /// Half a round trip, microseconds.
+    /// Half a round trip, in microseconds.
     fn latency(&self, bytes: usize) -> Result<f64> {
         let (out, mut into) = (vec![1u8; bytes], vec![0u8; bytes]);
         let round = self.time(|repeat| {
@@ -129,7 +129,7 @@ impl Pair<'_> {
         Ok(round * 0.5e6)
     }
 
-    /// One way, megabytes a second.
+    /// Megabytes per second in one direction.
     fn bandwidth(&self, bytes: usize) -> Result<f64> {
         let (out, mut into) = (vec![1u8; bytes], vec![0u8; bytes * WINDOW]);
         let window = self.time(|repeat| {
@@ -151,7 +151,7 @@ impl Pair<'_> {
         Ok((bytes * WINDOW) as f64 / window / 1e6)
     }
 
-    /// A transfer alone, computing alone, and both: microseconds.
+    /// The times of a transfer alone, of computing alone, and of both together, in microseconds.
     fn overlap(&self, bytes: usize) -> Result<[f64; 3]> {
         let mut buffer = vec![1u8; bytes];
         let mut transfer = |loops: u64| -> Result<f64> {
@@ -172,9 +172,9 @@ impl Pair<'_> {
             }
             Ok(median(times) * 1e6)
         };
-        transfer(0)?; // the first transfers find the way
+        transfer(0)?; // connects the ranks and touches the buffers
         let alone = transfer(0)?;
-        // As long as the transfer takes, and the same at both.
+        // Both ranks compute for the same number of loops, about as long as the transfer takes.
         let own = loops_of(alone);
         let loops = own.min(self.swap(own as f64)? as u64);
         let computing = median((0..ROUNDS).map(|_| timed(loops)).collect()) * 1e6;
@@ -199,13 +199,12 @@ impl Pair<'_> {
     }
 }
 
-/// CPU time of this process so far.
+/// CPU time of this process, in seconds.
 fn processor_seconds() -> f64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-/// Work that uses no memory.
 fn compute(loops: u64) {
     let mut state = black_box(1.0f64);
     for _ in 0..loops {
@@ -220,7 +219,6 @@ fn timed(loops: u64) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// How many loops take so many microseconds.
 fn loops_of(us: f64) -> u64 {
     const TRIED: u64 = 100_000;
     let one = median((0..ROUNDS).map(|_| timed(TRIED)).collect()) / TRIED as f64;

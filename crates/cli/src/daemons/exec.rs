@@ -1,4 +1,5 @@
-//! `oxmpi exec`, `lamexec`: run a program on some nodes of the universe, and show what all of them say.
+//! `oxmpi exec`, `lamexec`: runs a program on some nodes of the universe and shows the output of
+//! all.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,7 +10,7 @@ use oxmpi_sys::stdio;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use super::Command;
+use super::DaemonCommand;
 use crate::command::{Stop, answer, failed, usage};
 
 pub(crate) const HELP: &str = "\
@@ -23,21 +24,20 @@ oxmpi exec, lamexec: run a program that need not use MPI on nodes where you have
       --tag-output          put the node before each line
       --mca NAME VALUE      set a parameter: boot_session_suffix
 
-The program has the environment of the node's daemon. A single one gets the standard input. When this command is interrupted the
-programs and their process groups are ended. Exit code: 0 if that of all is; else the first other one, or 128 + its signal.
+The program has the environment of the node's daemon. A single program gets the standard input. When this command is interrupted
+the programs and their process groups are ended. Exit code: 0 if all programs exit with 0; else the first other code, or 128 +
+the number of the signal that ended the program.
 ";
 
-/// Bytes of a line that are kept back until it is complete.
+/// The longest part of an unfinished line that waits for its end, in bytes.
 const MAX_LINE: usize = 64 << 10;
 
-/// Answers `oxmpi exec`.
 pub(crate) fn exec(args: &[OsString]) -> i32 {
     answer("exec", HELP, try_exec(args))
 }
 
-/// The command line.
-struct Wanted {
-    /// What stands before the places, for [`Command::read`].
+struct ExecOptions {
+    /// The options that [`DaemonCommand::read`] handles.
     common: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     directory: Option<OsString>,
@@ -46,8 +46,8 @@ struct Wanted {
     words: Vec<OsString>,
 }
 
-fn read(args: &[OsString]) -> Result<Wanted, Stop> {
-    let mut wanted = Wanted {
+fn read(args: &[OsString]) -> Result<ExecOptions, Stop> {
+    let mut options = ExecOptions {
         common: Vec::new(),
         env: Vec::new(),
         directory: None,
@@ -63,33 +63,33 @@ fn read(args: &[OsString]) -> Result<Wanted, Stop> {
                 let names = args.next().ok_or_else(|| usage("-x needs NAME or NAME=VALUE after it"))?;
                 let names = names.to_string_lossy().into_owned();
                 for name in names.split(',').filter(|name| !name.is_empty()) {
-                    wanted.env.push(variable(name)?);
+                    options.env.push(variable(name)?);
                 }
             }
             "-wd" | "--wd" | "-wdir" | "--wdir" => {
                 let directory =
                     args.next().ok_or_else(|| usage(format!("{text} needs a directory after it")))?;
-                wanted.directory = Some(directory);
+                options.directory = Some(directory);
             }
-            "--tag-output" | "-tag-output" => wanted.is_tagged = true,
+            "--tag-output" | "-tag-output" => options.is_tagged = true,
             "--mca" | "-mca" | "-ssi" | "--ssi" => {
-                wanted.common.extend([Some(arg), args.next(), args.next()].into_iter().flatten())
+                options.common.extend([Some(arg), args.next(), args.next()].into_iter().flatten())
             }
             "--" => {
-                wanted.words.extend(args.by_ref());
+                options.words.extend(args.by_ref());
             }
-            _ if text.starts_with('-') => wanted.common.push(arg),
-            _ if daemon::is_notation(&text) => wanted.places.push(text),
+            _ if text.starts_with('-') => options.common.push(arg),
+            _ if daemon::is_notation(&text) => options.places.push(text),
             _ => {
-                wanted.words.push(arg);
-                wanted.words.extend(args.by_ref());
+                options.words.push(arg);
+                options.words.extend(args.by_ref());
             }
         }
     }
-    Ok(wanted)
+    Ok(options)
 }
 
-/// Reads `NAME` or `NAME=VALUE`.
+/// Reads `NAME` or `NAME=VALUE`. `NAME` alone takes the value of this process.
 fn variable(text: &str) -> Result<(OsString, OsString), Stop> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
@@ -97,37 +97,40 @@ fn variable(text: &str) -> Result<(OsString, OsString), Stop> {
             Some(value) => Ok((text.into(), value)),
             None => Err(usage(format!("-x {text}: this variable is not set here; -x {text}=VALUE sets it"))),
         },
-        Some(_) => Err(usage(format!("-x {text}: a variable has a name"))),
+        Some(_) => Err(usage(format!("-x {text}: the name of the variable is missing"))),
     }
 }
 
 fn try_exec(args: &[OsString]) -> Result<Option<i32>, Stop> {
-    let wanted = read(args)?;
-    let Some(command) = Command::read(&wanted.common, &[], &["--tag-output"])? else { return Ok(None) };
-    if wanted.words.is_empty() {
+    let options = read(args)?;
+    let Some(command) = DaemonCommand::read(&options.common, &[], &["--tag-output"])? else {
+        return Ok(None);
+    };
+    if options.words.is_empty() {
         return Err(usage("no program to run: write 'oxmpi exec N PROGRAM' ('oxmpi exec --help' explains)"));
     }
-    if wanted.places.is_empty() {
+    if options.places.is_empty() {
         return Err(usage(format!(
-            "where shall '{}' run? write N for each node, or n0-2 ('oxmpi exec --help' explains)",
-            wanted.words[0].display()
+            "no node is named for '{}': write N for each node, or n0-2 ('oxmpi exec --help' explains)",
+            options.words[0].display()
         )));
     }
     let universe = command.universe()?;
     let nodes = universe.nodes();
     let mut places = Vec::new();
-    for word in &wanted.places {
+    for word in &options.places {
         places.extend(daemon::places(word, &nodes, universe.own()).map_err(usage)?);
     }
-    let directory = match &wanted.directory {
+    let directory = match &options.directory {
         Some(directory) => std::path::absolute(directory),
         None => std::env::current_dir(),
     };
     let program = Program {
-        args: wanted.words,
-        env: wanted.env,
-        directory: directory.map_err(|error| failed(format!("where is this? {error}")))?,
-        is_strict: wanted.directory.is_some(),
+        args: options.words,
+        env: options.env,
+        directory: directory
+            .map_err(|error| failed(format!("cannot read the working directory: {error}")))?,
+        is_strict: options.directory.is_some(),
         silence: Duration::from_secs(command.params.mpi_agent_silence_s()),
         patience: daemon::PATIENCE,
     };
@@ -135,7 +138,7 @@ fn try_exec(args: &[OsString]) -> Result<Option<i32>, Stop> {
     for place in &places {
         let (running, stdio) = universe.exec(place.node, &program).map_err(not_run)?;
         let name = format!("n{} ({})", place.node, nodes[place.node].name);
-        let tag = if wanted.is_tagged { format!("[n{}] ", place.node) } else { String::new() };
+        let tag = if options.is_tagged { format!("[n{}] ", place.node) } else { String::new() };
         shows.push(Show::new(name, &tag, running, stdio));
     }
     let is_fed = shows.len() == 1;
@@ -146,7 +149,7 @@ fn try_exec(args: &[OsString]) -> Result<Option<i32>, Stop> {
     Ok(Some(report(&shows, &program.args[0])))
 }
 
-/// As a shell does: 127 if there is no such program, 126 if it cannot be run.
+/// The exit codes of a shell: 127 if there is no such program, 126 if it cannot be run.
 fn not_run(error: UniverseError) -> Stop {
     let code = match &error {
         UniverseError::Failed { error, .. } if *error == rustix::io::Errno::NOENT.raw_os_error() => 127,
@@ -156,19 +159,17 @@ fn not_run(error: UniverseError) -> Stop {
     Stop(error.to_string(), code)
 }
 
-/// A program whose output is shown.
 struct Show {
     name: String,
     running: Running,
     stdio: Stdio,
-    /// Standard output and standard error.
     lines: [Lines; 2],
     ended: Option<Result<ProgramEnd, UniverseError>>,
 }
 
 struct Lines {
     tag: String,
-    /// The line that has begun.
+    /// The part of the last line that has come so far.
     begun: Vec<u8>,
     is_open: bool,
 }
@@ -182,14 +183,15 @@ impl Show {
     fn is_over(&self) -> bool {
         match self.ended {
             None => false,
-            // What a lost daemon has started may be there still, and keep the streams.
+            // Processes of a lost daemon may still run and keep the streams open.
             Some(Err(_)) => true,
             Some(Ok(_)) => self.lines.iter().all(|lines| !lines.is_open),
         }
     }
 
-    /// Shows what has come of one of its streams. `false`: nobody reads it.
-    fn hear(&mut self, which: usize, stream: fn(&mut Stdio) -> &mut Stream) -> bool {
+    /// Shows the new bytes of one stream. Returns `false` if nobody reads the output of this
+    /// command.
+    fn show_stream(&mut self, which: usize, stream: fn(&mut Stdio) -> &mut Stream) -> bool {
         let stream = stream(&mut self.stdio);
         let read = stream.read();
         self.lines[which].is_open = matches!(read, Ok(true));
@@ -197,7 +199,8 @@ impl Show {
         let text = self.lines[which].take(stream.take(came));
         let goes_on = if which == 0 { stdio::say(&text) } else { stdio::pass_error(&text) };
         match read {
-            // A program that ends with input unread resets its stream; that is its end.
+            // The kernel resets the stream of a program that ends with unread input. This is a
+            // normal end.
             Err(error) if error.kind() != io::ErrorKind::ConnectionReset => {
                 self.ended = Some(Err(UniverseError::Io { node: self.name.clone(), error }));
             }
@@ -208,7 +211,7 @@ impl Show {
 }
 
 impl Lines {
-    /// Takes what has come, and returns what can be shown.
+    /// Adds `bytes`, and returns the complete lines with their tags.
     fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.begun.extend_from_slice(bytes);
         let end = match self.begun.iter().rposition(|byte| *byte == b'\n') {
@@ -226,19 +229,19 @@ impl Lines {
     }
 }
 
-/// What is waited for.
+/// A descriptor's meaning in [`watch`].
 #[derive(Clone, Copy)]
 enum Polled {
-    /// Standard input of the only program.
     Input,
-    /// Room for it.
-    Room(usize),
+    /// The stream to the program accepts bytes again.
+    Writable(usize),
     Output(usize),
     Errors(usize),
     End(usize),
 }
 
-/// Shows what the programs say until all have ended. With `is_fed` the only one gets the standard input, to its end.
+/// Shows the output of the programs until all have ended. With `is_fed` the only program gets the
+/// standard input.
 fn watch(shows: &mut [Show], mut is_fed: bool) -> io::Result<()> {
     let mut bytes = vec![0; 1 << 16];
     while !shows.iter().all(Show::is_over) {
@@ -255,7 +258,7 @@ fn watch(shows: &mut [Show], mut is_fed: bool) -> io::Result<()> {
             if out.is_open {
                 wait(stream.input(), PollFlags::IN, Polled::Output(at));
                 if stream.is_behind() {
-                    wait(stream.output(), PollFlags::OUT, Polled::Room(at));
+                    wait(stream.output(), PollFlags::OUT, Polled::Writable(at));
                 } else if is_fed && show.ended.is_none() {
                     wait(stdin, PollFlags::IN, Polled::Input);
                 }
@@ -278,14 +281,14 @@ fn watch(shows: &mut [Show], mut is_fed: bool) -> io::Result<()> {
             let mut goes_on = true;
             match what {
                 Polled::Input => is_fed = feed(&mut shows[0].stdio.stream, &mut bytes),
-                Polled::Room(at) => shows[at].stdio.stream.flush(),
-                Polled::Output(at) => goes_on = shows[at].hear(0, |stdio| &mut stdio.stream),
-                Polled::Errors(at) => goes_on = shows[at].hear(1, |stdio| &mut stdio.errors),
+                Polled::Writable(at) => shows[at].stdio.stream.flush(),
+                Polled::Output(at) => goes_on = shows[at].show_stream(0, |stdio| &mut stdio.stream),
+                Polled::Errors(at) => goes_on = shows[at].show_stream(1, |stdio| &mut stdio.errors),
                 Polled::End(at) if shows[at].ended.is_some() => {}
                 Polled::End(at) => shows[at].ended = Some(shows[at].running.wait()),
             }
             if !goes_on {
-                // The daemons end the programs when this process is gone.
+                // The daemons end the programs when this process ends.
                 return Ok(());
             }
         }
@@ -293,7 +296,7 @@ fn watch(shows: &mut [Show], mut is_fed: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Passes on some of the standard input. Whether there may be more.
+/// Passes on a part of the standard input. Returns whether more may follow.
 fn feed(to: &mut Stream, bytes: &mut [u8]) -> bool {
     match rustix::io::read(rustix::stdio::stdin(), &mut *bytes) {
         Err(Errno::AGAIN | Errno::INTR) => true,
@@ -309,7 +312,7 @@ fn feed(to: &mut Stream, bytes: &mut [u8]) -> bool {
     }
 }
 
-/// Says who has not ended well. Returns the exit code.
+/// Reports the programs that failed. Returns the exit code.
 fn report(shows: &[Show], program: &OsString) -> i32 {
     let mut code = 0;
     for show in shows {
@@ -337,12 +340,12 @@ mod tests {
     #[test]
     fn places_come_before_the_program_and_options_before_that() {
         let args = ["-x", "A=1,B=2", "n0-1", "C", "--tag-output", "ls", "-x", "N"].map(OsString::from);
-        let Ok(wanted) = read(&args) else { panic!("it is well formed") };
+        let Ok(options) = read(&args) else { panic!("the command line is well formed") };
         assert_eq!(
-            (wanted.places, wanted.is_tagged, wanted.env.len()),
+            (options.places, options.is_tagged, options.env.len()),
             (vec!["n0-1".into(), "C".into()], true, 2)
         );
-        assert_eq!(wanted.words, ["ls", "-x", "N"]);
+        assert_eq!(options.words, ["ls", "-x", "N"]);
         assert!(read(&["-x".into()]).is_err() && read(&["-x".into(), "=1".into()]).is_err());
     }
 

@@ -10,16 +10,17 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{Finding, good, note, problem};
 
-/// Bytes that are tried out: less than any rank's segment.
+/// The length of the test allocation in bytes: less than any rank's segment.
 const TRIED_BYTES: u64 = 1 << 20;
 
-/// Whether shared memory can be made as ranks need it. They use no file, so the size of /dev/shm does not matter.
+/// Checks that the kernel gives memory for segments. They have no file, so the size of /dev/shm
+/// does not matter.
 pub(super) fn memory() -> Finding {
     let make = || -> std::io::Result<()> {
         Client::singleton(&Params::default()).map_err(std::io::Error::other)?;
         let fd: OwnedFd = nameless::create("oxmpi")?;
         nameless::set_length(&fd, TRIED_BYTES)?;
-        // Memory is given when it is written, and a limit shows then.
+        // The kernel allocates pages at the first write, so a memory limit shows only then.
         let written = rustix::io::write(&fd, &[1; 65536])?;
         if written == 65536 {
             Ok(())
@@ -46,12 +47,13 @@ pub(super) fn memory() -> Finding {
     }
 }
 
-/// `has_fabric`: jobs on several hosts go over a network whose adapter reads and writes the memory of processes.
+/// The limits of this process. `has_fabric`: jobs on several hosts use a network whose adapter
+/// accesses the memory of processes.
 pub(super) fn limits(has_fabric: bool) -> Vec<Finding> {
     let show = |limit: Option<u64>| limit.map_or("unlimited".to_string(), |limit| limit.to_string());
     let files = getrlimit(Resource::Nofile);
     let text = format!("open files: {} now, {} at most", show(files.current), show(files.maximum));
-    // mpirun has some descriptors for each rank, and raises its own limit as far as it may.
+    // mpirun holds some descriptors for each rank, and raises its soft limit up to the hard one.
     let open = match files.maximum {
         Some(most) if most < 4096 => note(
             "limits",
@@ -80,10 +82,10 @@ pub(super) fn limits(has_fabric: bool) -> Vec<Finding> {
     vec![open, started, pinned, file_size(), control_group()]
 }
 
-/// The least length of a file with which segments are as long as they should be.
+/// The least file size limit in bytes at which a rank's segment has its full length.
 const WHOLE_SEGMENT: u64 = 2 << 30;
 
-/// Segments are files, though of memory: the limit on the size of files shortens them.
+/// The file size limit also shortens segments, as the kernel counts a memfd as a file.
 fn file_size() -> Finding {
     match getrlimit(Resource::Fsize).current {
         Some(most) if most < WHOLE_SEGMENT => note(
@@ -100,12 +102,12 @@ fn file_size() -> Finding {
     }
 }
 
-/// The least memory of a control group with which some ranks have enough, bytes.
+/// The least memory of a control group that is enough for some ranks, in bytes.
 const LITTLE_MEMORY: u64 = 512 << 20;
-/// As above, processes and threads.
+/// The least number of processes and threads of a control group that is enough for some ranks.
 const FEW_PROCESSES: u64 = 256;
 
-/// What a container or a batch system leaves of memory and processes (cgroups(7), version 2).
+/// The limits of a container or a batch system for memory and processes (cgroups(7), version 2).
 fn control_group() -> Finding {
     let group = read_to_string("/proc/self/cgroup").unwrap_or_default();
     let path = group.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
@@ -113,7 +115,7 @@ fn control_group() -> Finding {
     judge_group(memory, processes)
 }
 
-/// The lowest limit of a group and those above it; `None`: there is none.
+/// The lowest limit of a group and its ancestors. `None`: no group has a limit.
 fn lowest(path: &str, file: &str) -> Option<u64> {
     let root = std::path::Path::new("/sys/fs/cgroup");
     let own = root.join(path.trim_start_matches('/'));
@@ -129,7 +131,7 @@ fn judge_group(memory: Option<u64>, processes: Option<u64>) -> Finding {
         return note(
             "limits",
             text,
-            "segments count as memory of the ranks, who are killed when it runs out: raise memory.max ('--memory' of a container)",
+            "segments count as memory of the ranks, which are killed when it runs out: raise memory.max ('--memory' of a container)",
         );
     }
     if processes.is_some_and(|most| most < FEW_PROCESSES) {
@@ -178,7 +180,7 @@ pub(super) fn clock() -> Finding {
         ),
         Err(error) => note(
             "clock",
-            format!("the kernel does not tell its clock: {error}"),
+            format!("the kernel does not report its clock: {error}"),
             "nothing, if jobs are fast enough",
         ),
     }
@@ -190,7 +192,7 @@ mod tests {
     use crate::doctor::Severity;
 
     #[test]
-    fn a_narrow_control_group_is_told() {
+    fn tight_control_groups_are_reported() {
         assert_eq!(judge_group(None, None).severity, Severity::Good);
         for (memory, processes, word) in [
             (Some(1 << 20), None, "memory.max"),

@@ -1,6 +1,8 @@
-//! `oxmpi doctor --measure`: what copies cost on this machine, in a file that jobs read (`oxmpi_core::copy_costs`).
+//! `oxmpi doctor --measure`: measures the costs of copies on this machine and writes them to a file
+//! that jobs read (`oxmpi_core::copy_costs`).
 //!
-//! It is measured on request and never by a job. Each figure is the least of several runs, as whatever disturbs a run makes it longer.
+//! A job never measures. Each figure is the minimum of several runs, as every disturbance makes a
+//! run longer.
 
 pub(super) mod kernel;
 mod pool;
@@ -17,16 +19,16 @@ use oxmpi_sys::{cpus, hardware};
 
 use crate::prefix;
 
-/// The time for each group of figures: some laps, of which the least counts.
+/// The time for each group of figures.
 const BUDGET: Duration = Duration::from_millis(3);
 
-/// How often the kernel may run something else on a processor meanwhile. Runs are short, so most are whole then.
+/// The number of preemptions up to which a measurement counts. Runs are short, so most of them are
+/// then undisturbed.
 const MOST_PREEMPTIONS: u64 = 6;
 
-/// Answers `oxmpi doctor --measure`: what is to be printed.
-///
+/// Measures, writes the file, and returns the report.
 /// # Errors
-/// Why nothing was written.
+/// The reason why no file was written.
 pub(super) fn measure() -> Result<String, String> {
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
     let path = target(&found.into_result().map_err(|error| error.to_string())?)?;
@@ -57,7 +59,6 @@ pub(super) fn measure() -> Result<String, String> {
         + &format!("written to {}: jobs use it from now on\n", path.display()))
 }
 
-/// The file to write.
 fn target(params: &Params) -> Result<PathBuf, String> {
     let value = params.shm_copy_costs();
     copy_costs::path(value, std::env::var_os("HOME")).ok_or_else(|| match value {
@@ -66,7 +67,7 @@ fn target(params: &Params) -> Result<PathBuf, String> {
     })
 }
 
-/// Writes a file as a whole or not at all.
+/// Writes a file atomically: a rename replaces it.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;
@@ -80,15 +81,15 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     written
 }
 
-/// What was measured.
 struct MeasuredFacts {
     facts: CopyFacts,
-    /// Figures that are those of the sheet, and why.
+    /// Figures that are copied from the built-in facts, with the reason.
     not_measured: Vec<(&'static str, &'static str)>,
     preemptions: u64,
 }
 
-/// Measures what there is to measure; all else is as in the sheet.
+/// Measures all that this machine allows. The other figures are copied from `sheet`, the built-in
+/// facts.
 fn run(sheet: &CopyFacts) -> Result<MeasuredFacts, String> {
     let pairs = Pairs::here()?;
     let (mut facts, mut not_measured, mut preemptions) = (sheet.clone(), Vec::new(), 0);
@@ -109,7 +110,8 @@ fn run(sheet: &CopyFacts) -> Result<MeasuredFacts, String> {
         Some(pair) => {
             let run = pool::between(pair)?;
             facts.far = run.costs;
-            // Of the two the one that holds anywhere.
+            // Copies past the caches do not depend on the pair, so the cautious figure holds for
+            // both.
             facts.past_caches_ns = if pairs.near.is_some() {
                 facts.past_caches_ns.max(run.past_caches_ns)
             } else {
@@ -132,7 +134,7 @@ fn run(sheet: &CopyFacts) -> Result<MeasuredFacts, String> {
     Ok(MeasuredFacts { facts, not_measured, preemptions })
 }
 
-/// Two processors of different cores each.
+/// Pairs of processors on different cores.
 #[derive(Debug, PartialEq, Eq)]
 struct Pairs {
     any: [usize; 2],
@@ -141,7 +143,7 @@ struct Pairs {
 }
 
 impl Pairs {
-    /// Of the processors that this process may use.
+    /// Chooses among the processors that this process may use.
     fn here() -> Result<Pairs, String> {
         let cores = cpus::bindable_cores().map_err(|error| error.to_string())?;
         let usable = cpus::usable();
@@ -152,7 +154,8 @@ impl Pairs {
         Pairs::of(&firsts, hardware::cache_mates)
     }
 
-    /// Of one processor of each core: the first, and what is near it and far from it.
+    /// Chooses among the first processors of the cores: the first one, and one that shares a cache
+    /// with it (near) or does not (far).
     fn of(firsts: &[usize], mates: impl FnOnce(usize) -> Option<BTreeSet<usize>>) -> Result<Pairs, String> {
         let [first, others @ ..] = firsts else { return Err(too_few(0)) };
         let next = *others.first().ok_or_else(|| too_few(1))?;
@@ -169,7 +172,7 @@ fn too_few(cores: usize) -> String {
     format!("it takes two cores to measure, and this process may use {cores}")
 }
 
-/// How often the kernel took the processor from this thread.
+/// The number of times that the kernel has preempted this thread.
 fn preempted() -> u64 {
     cpus::preemptions().unwrap_or(0)
 }
@@ -194,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_and_far_are_what_the_kernel_says_of_caches() {
+    fn near_and_far_follow_the_kernels_cache_topology() {
         let mates = |all: &[usize]| Some(all.iter().copied().collect::<BTreeSet<usize>>());
         let of = |firsts: &[usize], all| Pairs::of(firsts, |_| all);
         let pairs = |any, near, far| Ok(Pairs { any, near, far });

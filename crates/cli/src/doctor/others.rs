@@ -1,15 +1,15 @@
-//! Other MPI libraries that are found before this one.
+//! Other MPI libraries that shadow this one.
 
 use std::path::{Path, PathBuf};
 
 use super::{Finding, good, note, problem};
 
-/// The programs that should come from one installation.
+/// The programs that must come from one installation.
 const PROGRAMS: [&str; 4] = ["mpirun", "mpiexec", "mpicc", "mpicxx"];
-/// The library, by the name that programs ask for.
+/// The library, by the name under which programs load it.
 const LIBRARY: &str = "libmpi_abi.so.1";
 
-/// Which programs a shell would run.
+/// Checks which programs a shell would run.
 pub(super) fn programs(prefix: Option<&Path>) -> Vec<Finding> {
     let Some(bin) = prefix.and_then(|prefix| prefix.join("bin").canonicalize().ok()) else {
         return vec![note(
@@ -22,7 +22,7 @@ pub(super) fn programs(prefix: Option<&Path>) -> Vec<Finding> {
     judge(&bin, &std::env::split_paths(&path).collect::<Vec<_>>())
 }
 
-/// Looks at the directories of PATH.
+/// Compares the programs in the directories of PATH with `bin`.
 fn judge(bin: &Path, path: &[PathBuf]) -> Vec<Finding> {
     let first = |name: &str| path.iter().map(|directory| directory.join(name)).find(|file| file.is_file());
     let is_own = |file: &Path| {
@@ -54,7 +54,7 @@ fn judge(bin: &Path, path: &[PathBuf]) -> Vec<Finding> {
     }
 }
 
-/// Which libraries are found before ours.
+/// Checks which libraries the dynamic linker would find before this installation's.
 pub(super) fn libraries(prefix: Option<&Path>) -> Vec<Finding> {
     let mut found = Vec::new();
     let preloaded = std::env::var("LD_PRELOAD").unwrap_or_default();
@@ -67,7 +67,8 @@ pub(super) fn libraries(prefix: Option<&Path>) -> Vec<Finding> {
     let there =
         std::env::split_paths(&path).map(|directory| directory.join(LIBRARY)).find(|file| file.is_file());
     if let Some(file) = there.filter(|file| own.is_some() && file.canonicalize().ok() != own) {
-        // mpirun puts its own directory in front; a program alone gets the other one.
+        // mpirun puts its own library directory first, so only programs that run without mpirun are
+        // affected.
         let text = format!("LD_LIBRARY_PATH leads to another {LIBRARY}: {}", file.display());
         found.push(problem(
             "libraries",

@@ -1,5 +1,5 @@
-//! Single copy, tried between two processes as two ranks would: neither is the other's parent, and who is read has said that its
-//! siblings may.
+//! Tests single copy between two processes in the same relation as two ranks: they are siblings,
+//! and the process that is read has allowed its siblings to read.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
@@ -9,27 +9,26 @@ use oxmpi_sys::tracer;
 
 use super::{Finding, good, note};
 
-/// The word with which the process starts whose memory is read.
+/// The argument that starts the process whose memory is read.
 pub(super) const SHOWS: &str = "--shows-memory";
-/// The word with which the reader starts.
+/// The argument that starts the reader.
 pub(super) const READS: &str = "--reads-memory";
 
-/// What lies in the memory that is read.
+/// The value that the reader must find.
 const WORD: u64 = 0x6f78_6d70_6920_3a29;
 
-/// Says where a word is in this process, and stays until nobody needs it.
+/// Prints the address of a word in this process, and waits until standard input ends.
 pub(super) fn show() -> i32 {
     tracer::let_descendants_read(std::os::unix::process::parent_id());
     let word = Box::new(std::hint::black_box(WORD));
     let address = std::ptr::from_ref::<u64>(&word) as usize;
     crate::say(&format!("{} {address} {}\n", std::process::id(), *word));
     let mut rest = Vec::new();
-    // It ends when whoever has started it closes its input, or ends.
     let _ = std::io::stdin().read_to_end(&mut rest);
     i32::from(std::hint::black_box(*word) != WORD)
 }
 
-/// Reads that word: exit code 0 if it is there.
+/// Reads the word of the other process. The exit code is 0 if it has the expected value.
 pub(super) fn read(pid: &str, address: &str, word: &str) -> i32 {
     let (Ok(pid), Ok(address), Ok(word)) = (pid.parse(), address.parse(), word.parse()) else { return 2 };
     i32::from(!RemoteProcess { pid }.probe(address, word))
@@ -50,12 +49,12 @@ pub(super) fn single_copy() -> Finding {
 fn tried() -> std::io::Result<bool> {
     let own = oxmpi_sys::library::program()?;
     let mut shows = Command::new(&own);
-    // By its own name the program would be something else.
+    // A program called by another name than oxmpi is another tool, so 'doctor' stands first.
     let mut shows = shows.args(["doctor", SHOWS]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
-    let told = shows.stdout.take().map_or(Ok(0), |out| BufReader::new(out).read_line(&mut line));
-    let read =
-        told.and_then(|_| Command::new(&own).args(["doctor", READS]).args(line.split_whitespace()).status());
+    let written = shows.stdout.take().map_or(Ok(0), |out| BufReader::new(out).read_line(&mut line));
+    let read = written
+        .and_then(|_| Command::new(&own).args(["doctor", READS]).args(line.split_whitespace()).status());
     drop(shows.stdin.take());
     shows.wait()?;
     Ok(read?.success())
@@ -65,7 +64,7 @@ fn refused() -> Finding {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     let text = "processes may not read each other's memory (process_vm_readv): long messages go through shared memory";
     let remedy = match scope.trim() {
-        // With 1 siblings may.
+        // Yama allows siblings with ptrace_scope 1, so a container must be the reason.
         "" | "0" | "1" => {
             "in a container, start it with --cap-add SYS_PTRACE or a seccomp profile that allows process_vm_readv"
         }

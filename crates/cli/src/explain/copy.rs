@@ -1,4 +1,5 @@
-//! `oxmpi explain copy`: how a message goes from one process of this node to another, and why.
+//! `oxmpi explain copy`: the protocol by which a message goes from one process of this node to
+//! another.
 
 use super::number;
 use crate::prefix;
@@ -16,28 +17,26 @@ use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// The message to explain, and the two processes.
 struct CopyQuery {
     bytes: usize,
     settings: ShmSettings,
-    /// Where the facts come from, unless they are those of another processor.
+    /// The source of the facts; `None` for the facts of another processor (`--processor`).
     costs: Option<CopyCosts>,
     pool: PoolShape,
     json: bool,
 }
 
 impl CopyQuery {
-    /// The file of measured facts, if there is one, and why it is not used.
+    /// The file of measured facts, and the reason if it is not used.
     fn file(&self) -> Option<(String, Option<String>)> {
         let costs = self.costs.as_ref()?;
         Some((costs.file.as_ref()?.display().to_string(), costs.unused.as_ref().map(ToString::to_string)))
     }
 }
 
-/// The answer to `oxmpi explain copy WORDS`.
-///
+/// Returns the answer to `oxmpi explain copy WORDS`.
 /// # Errors
-/// If a word or parameter is wrong.
+/// A word or a parameter is wrong.
 pub(super) fn explain<'a>(words: impl Iterator<Item = &'a str>) -> Result<String, String> {
     let query = parse(words)?;
     let plan = query.settings.plan(query.pool.bytes > 0);
@@ -104,7 +103,8 @@ fn words_of(protocol: Protocol) -> &'static str {
 const LONGER: [Protocol; 3] =
     [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::SingleCopy];
 
-/// How a long message goes that its receiver may pull; `None`: it is not long.
+/// The protocol of a message that its receiver may pull. `None`: the message is not longer than the
+/// eager limit.
 fn pulled(query: &CopyQuery, plan: &CopyPlan, traffic: Traffic) -> Option<Protocol> {
     let is_long = query.bytes > query.settings.eager_limit;
     is_long.then(|| plan.of_pulled(query.bytes, traffic).protocol)
@@ -116,7 +116,7 @@ fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
     let processors = match proximity {
         Proximity::Near => "share a cache",
         Proximity::Far => "share no cache",
-        Proximity::Unknown => "are near or far, nobody knows",
+        Proximity::Unknown => "may or may not share a cache",
     };
     let mut out = format!(
         "{bytes} bytes between two processes whose processors {processors}: {}\n",
@@ -129,11 +129,11 @@ fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
     if let [Some(alone), Some(with_another)] = long {
         let _ = writeln!(out, "  one way:  {}, while its sender waits in the library", words_of(alone));
         let _ = writeln!(out, "  both:     {}, if one goes back at the same time", words_of(with_another));
-        if long.iter().flatten().any(|way| matches!(way, Protocol::Pool(_))) {
+        if long.iter().flatten().any(|protocol| matches!(protocol, Protocol::Pool(_))) {
             let Streaming { piece_bytes, share_bytes } = Streaming::new(&query.pool);
             let _ = writeln!(
                 out,
-                "  at once:  {piece_bytes} bytes, and {share_bytes} for one receiver lie in the pool at most; what its sender does not give is copied by its receiver"
+                "  at once:  {piece_bytes} bytes, and {share_bytes} for one receiver lie in the pool at most; what its sender does not copy is copied by its receiver"
             );
         }
     }
@@ -186,7 +186,7 @@ fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
     out
 }
 
-/// Nanoseconds between near and far processors.
+/// The predicted nanoseconds between near and between far processors.
 fn predicted(query: &CopyQuery, traffic: Traffic, protocol: Protocol) -> [f64; 2] {
     [Proximity::Near, Proximity::Far]
         .map(|proximity| predict(&query.settings.facts, (proximity, traffic), protocol, query.bytes))

@@ -1,4 +1,4 @@
-//! The facts as JSON for programs.
+//! The sections of `oxmpi info` as JSON.
 
 use oxmpi_core::tool::Pvar;
 use oxmpi_core::tool::categories::Category;
@@ -10,23 +10,23 @@ use oxmpi_param::{Level, Param};
 use serde_json::{Map, Value as Json, json};
 
 use super::world::World;
-use super::{Asked, Facts, MISSING, survey, tools};
+use super::{InfoFacts, InfoOptions, MISSING, survey, tools};
 
-pub(super) fn json(asked: &Asked, facts: &Facts) -> String {
+pub(super) fn json(options: &InfoOptions, facts: &InfoFacts) -> String {
     let params = &facts.found.params;
     let mut out = Map::new();
     let functions = oxmpi_abi::FuncId::all().len();
-    if asked.basic {
+    if options.basic {
         out.insert("version".into(), env!("CARGO_PKG_VERSION").into());
         out.insert("prefix".into(), json!(facts.prefix));
         out.insert("interface".into(), "MPI 5.0 standard ABI".into());
         out.insert("library".into(), "libmpi_abi.so.1".into());
         out.insert("functions".into(), json!({ "all": functions, "present": functions - MISSING.len() }));
     }
-    if asked.select {
-        out.insert("selection".into(), selection(asked, params));
+    if options.select {
+        out.insert("selection".into(), selection(options, params));
     }
-    if asked.params {
+    if options.params {
         let all: Vec<Json> = facts.params.iter().map(|param| one(params, param)).collect();
         out.insert("parameters".into(), all.into());
         let ignored: Vec<Json> = facts
@@ -39,37 +39,37 @@ pub(super) fn json(asked: &Asked, facts: &Facts) -> String {
         let errors: Vec<Json> = facts.found.errors.iter().map(|e| e.to_string().into()).collect();
         out.insert("errors".into(), errors.into());
     }
-    if asked.pvars {
+    if options.pvars {
         out.insert("pvars".into(), tools::pvars().iter().map(pvar).collect());
     }
-    if asked.events {
+    if options.events {
         out.insert("events".into(), tools::events().iter().map(event).collect());
         let sources =
             Source::ALL.iter().map(|source| json!({ "name": source.name(), "help": source.help() }));
         out.insert("sources".into(), sources.collect());
     }
-    if asked.categories {
+    if options.categories {
         out.insert("categories".into(), Category::ALL.iter().map(|one| category(*one)).collect());
     }
-    if asked.collectives {
+    if options.collectives {
         out.insert("collectives".into(), crate::collectives::json());
     }
     for (module, found) in &facts.surveys {
         out.insert(module.name.into(), survey::json(found));
     }
-    if asked.missing {
+    if options.missing {
         out.insert("missing".into(), json!(MISSING));
     }
     format!("{:#}\n", Json::Object(out))
 }
 
-fn selection(asked: &Asked, params: &Params) -> Json {
+fn selection(options: &InfoOptions, params: &Params) -> Json {
     let one = |step: &SelectionStep| {
         let drops = step.drops.iter().map(|(module, reason)| json!({ "module": module, "reason": reason }));
         json!({ "number": step.number, "text": step.text, "drops": drops.collect::<Vec<_>>() })
     };
     let all = |steps: &[SelectionStep]| steps.iter().map(one).collect::<Vec<_>>();
-    match super::selected(params, asked.ranks) {
+    match super::selected(params, options.ranks) {
         Ok(found) => json!({
             "rpi": found.rpi,
             "between_nodes": found.between,
@@ -77,7 +77,7 @@ fn selection(asked: &Asked, params: &Params) -> Json {
             "cr": found.cr,
             "thread_level": found.level.name(),
             "steps": all(&found.steps),
-            "world": World::new(params, asked.ranks()).map(|world| world.json()),
+            "world": World::new(params, options.ranks()).map(|world| world.json()),
         }),
         Err(SelectError::Impossible(failed)) => {
             json!({ "error": failed.to_string(), "steps": all(&failed.steps) })

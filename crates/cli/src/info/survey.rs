@@ -1,31 +1,30 @@
-//! `oxmpi info --NAME`: what this machine offers a transport that depends on more than the kernel.
+//! `oxmpi info --NAME`: the survey of a transport that needs more than the kernel.
 
 use oxmpi_fabric::{Constructor, Survey};
 use oxmpi_param::{Module, Params};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// The transport that a word of the command line asks for.
-pub(super) fn asked_for(word: &str) -> Option<&'static Module> {
-    word.strip_prefix("--").and_then(Module::named).filter(|module| takes_one(module))
+/// The transport that an option of the command line names.
+pub(super) fn named_by(word: &str) -> Option<&'static Module> {
+    word.strip_prefix("--").and_then(Module::named).filter(|module| has_survey(module))
 }
 
-/// The words that ask for one.
+/// The options that name a transport with a survey.
 pub(super) fn options() -> Vec<String> {
-    let surveyed = Module::all().iter().filter(|module| takes_one(module));
+    let surveyed = Module::all().iter().filter(|module| has_survey(module));
     surveyed.map(|module| format!("--{}", module.name)).collect()
 }
 
-fn takes_one(module: &Module) -> bool {
+fn has_survey(module: &Module) -> bool {
     Constructor::of(module).is_some_and(|made| made.survey.is_some())
 }
 
-/// What the transport has found; the error is for a person.
+/// The survey of a transport, if it has one. An error is a message for the user.
 pub(crate) fn survey(module: &Module, params: &Params) -> Option<Result<Survey, String>> {
     Constructor::of(module)?.survey.map(|survey| survey(params))
 }
 
-/// It as text.
 pub(super) fn text(module: &Module, found: &Result<Survey, String>) -> String {
     let found = match found {
         Ok(found) => found,
@@ -52,7 +51,6 @@ pub(super) fn text(module: &Module, found: &Result<Survey, String>) -> String {
     out
 }
 
-/// It as JSON.
 pub(super) fn json(found: &Result<Survey, String>) -> Value {
     let found = match found {
         Ok(found) => found,
@@ -81,8 +79,8 @@ mod tests {
     }
 
     #[test]
-    fn a_survey_is_a_table_with_what_would_be_used() {
-        let module = asked_for("--ofi").unwrap();
+    fn a_survey_shows_its_table_and_its_choice() {
+        let module = named_by("--ofi").unwrap();
         assert_eq!(
             text(module, &found(Ok("a;b".into()))),
             "ofi: libfabric 1.2\n  provider  tag bits\n  a;b       64\n  shm       no: why\na job on this host would use a;b\n"
@@ -91,6 +89,6 @@ mod tests {
         assert_eq!(text(module, &Err("it is not there".into())), "ofi: it is not there\n");
         let value = json(&found(Ok("a;b".into())));
         assert_eq!((&value["rows"][0]["tag_bits"], &value["choice"]), (&"64".into(), &"a;b".into()));
-        assert!(asked_for("--shm").is_none() && options().contains(&"--ofi".to_string()));
+        assert!(named_by("--shm").is_none() && options().contains(&"--ofi".to_string()));
     }
 }

@@ -1,4 +1,4 @@
-//! The facts as text for people.
+//! The sections of `oxmpi info` as text.
 
 use oxmpi_core::tool::Pvar;
 use oxmpi_core::tool::categories::Category;
@@ -8,12 +8,12 @@ use oxmpi_param::{Level, Param};
 use oxmpi_param::{Params, SelectError, foreign};
 
 use super::world::World;
-use super::{Asked, Facts, MISSING, survey, tools};
+use super::{InfoFacts, InfoOptions, MISSING, survey, tools};
 
-pub(super) fn text(asked: &Asked, facts: &Facts) -> String {
+pub(super) fn text(options: &InfoOptions, facts: &InfoFacts) -> String {
     let mut out = String::new();
     let functions = oxmpi_abi::FuncId::all().len();
-    if asked.basic {
+    if options.basic {
         let prefix = facts.prefix.as_deref().unwrap_or("not installed");
         out += &format!(
             "OxMPI {}\n\
@@ -24,38 +24,37 @@ pub(super) fn text(asked: &Asked, facts: &Facts) -> String {
             functions - MISSING.len()
         );
     }
-    if asked.select {
-        out += &selection(asked, &facts.found.params);
+    if options.select {
+        out += &selection(options, &facts.found.params);
     }
-    if asked.params {
-        out += "parameters ('mpirun --mca NAME VALUE' or OXMPI_MCA_NAME=VALUE; 'oxmpi info --help' has all ways):\n";
+    if options.params {
+        out += "parameters ('mpirun --mca NAME VALUE' or OXMPI_MCA_NAME=VALUE; 'oxmpi info --help' has all methods):\n";
         for param in &facts.params {
             out += &one(&facts.found.params, param);
         }
-        if asked.only.is_none() {
+        if options.only.is_none() {
             out += &ignored(facts);
         }
     }
-    if asked.pvars {
+    if options.pvars {
         out += "performance variables (MPI_T_pvar_*):\n";
         tools::pvars().iter().for_each(|one| out += &pvar(one));
     }
-    if asked.events {
+    if options.events {
         out += "events (MPI_T_event_*):\n";
         tools::events().iter().for_each(|one| out += &event(one));
     }
-    if asked.categories {
+    if options.categories {
         out += "categories (MPI_T_category_*):\n";
         Category::ALL.iter().for_each(|one| out += &category(*one));
     }
-    if asked.collectives {
-        out += &if asked.parsable { crate::collectives::parsable() } else { crate::collectives::text() };
+    if options.collectives {
+        out += &if options.parsable { crate::collectives::parsable() } else { crate::collectives::text() };
     }
     for (module, found) in &facts.surveys {
         out += &survey::text(module, found);
     }
-    // Nothing at all if none is missing.
-    if asked.missing && !MISSING.is_empty() {
+    if options.missing && !MISSING.is_empty() {
         out += &format!(
             "{} of {functions} functions of MPI-5.0 are not there yet; calling one is an error:\n",
             MISSING.len()
@@ -105,14 +104,14 @@ fn category(one: Category) -> String {
     out
 }
 
-fn selection(asked: &Asked, params: &Params) -> String {
-    let processes = match asked.ranks {
+fn selection(options: &InfoOptions, params: &Params) -> String {
+    let processes = match options.ranks {
         None => "several processes".to_string(),
         Some(1) => "1 process".to_string(),
         Some(many) => format!("{many} processes"),
     };
     let mut out = format!("selection of modules, for a job of {processes}:\n");
-    let (steps, is_selected) = match super::selected(params, asked.ranks) {
+    let (steps, is_selected) = match super::selected(params, options.ranks) {
         Ok(found) => {
             let coll = found.coll.join(", ");
             let cr = found.cr.map(|cr| format!(", cr {cr}")).unwrap_or_default();
@@ -120,10 +119,10 @@ fn selection(asked: &Asked, params: &Params) -> String {
             (found.steps, true)
         }
         Err(SelectError::Impossible(failed)) => (failed.steps, false),
-        Err(_) => (Vec::new(), false), // told among the errors
+        Err(_) => (Vec::new(), false), // reported with the other errors
     };
     steps.iter().for_each(|step| out += &format!("  {}\n", step.to_string().replace('\n', "\n  ")));
-    if let Some(world) = World::new(params, asked.ranks()).filter(|_| is_selected) {
+    if let Some(world) = World::new(params, options.ranks()).filter(|_| is_selected) {
         out += &world.text();
     }
     out
@@ -155,7 +154,7 @@ fn one(params: &Params, param: &Param) -> String {
     )
 }
 
-fn ignored(facts: &Facts) -> String {
+fn ignored(facts: &InfoFacts) -> String {
     let mut out = String::new();
     if !facts.found.ignored.is_empty() {
         out += "ignored, as OxMPI has no such parameters (they are taken to be meant for Open MPI):\n";

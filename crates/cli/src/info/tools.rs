@@ -1,21 +1,19 @@
-//! What tools can see of a program (`MPI_T_*`), in words.
+//! The MPI tool information interface (`MPI_T_*`) in words.
 
 use oxmpi_core::tool::categories::Category;
 use oxmpi_core::tool::events::{self, ElementType, EventType};
 use oxmpi_core::tool::{Bind, Pvar, pvars as table};
 use oxmpi_param::Param;
 
-/// All performance variables.
 pub(super) fn pvars() -> &'static [Pvar] {
     table::all()
 }
 
-/// All types of events.
 pub(super) fn events() -> &'static [EventType] {
     events::all()
 }
 
-/// What a handle is bound to.
+/// The kind of object that a handle is bound to.
 pub(super) fn bound_to(bind: Bind) -> &'static str {
     match bind {
         Bind::Nothing => "the process",
@@ -31,7 +29,7 @@ pub(super) fn type_name(kind: ElementType) -> &'static str {
     }
 }
 
-/// The names of what is in a category: parameters, performance variables, events.
+/// The names in a category: parameters, performance variables, events.
 pub(super) fn members(category: Category) -> [Vec<String>; 3] {
     [
         category.params().into_iter().map(|at| Param::all()[at].name.to_string()).collect(),

@@ -1,5 +1,6 @@
-//! The components of collectives that MPI_COMM_WORLD of a job would get, and why no others ("Selecting a coll Module" of the
-//! components guide: each communicator asks all that are left).
+//! The components of collectives that MPI_COMM_WORLD of a job would get, and why no others
+//! ("Selecting a coll Module" of the components guide: each communicator queries all components
+//! that the selection has left).
 
 use oxmpi_param::{Accelerator, Params};
 use oxmpi_plan::{Collective, Nodes};
@@ -13,16 +14,15 @@ pub(super) struct World {
     nodes: u32,
     components: Components,
     stack: Stack,
-    /// What there is of the library UCC.
     ucc: Result<String, String>,
-    /// What there is of the library HCOLL.
     hcoll: Result<String, String>,
-    /// What there is of the CUDA driver, and what is to be done with it.
+    /// The CUDA driver, and the parameter that decides about its use.
     cuda: (Result<String, String>, Accelerator),
 }
 
 impl World {
-    /// Of a job of so many ranks on one host. `None`: a parameter makes no sense, which the selection tells.
+    /// A job of `ranks` ranks on one host. `None`: a parameter is invalid; the selection reports
+    /// the error.
     pub(super) fn new(params: &Params, ranks: u32) -> Option<World> {
         let mut components = Components::new(params).ok()?;
         crate::collectives::spread(&mut components, params);
@@ -37,7 +37,8 @@ impl World {
         Some(World { ranks, nodes, components, stack, ucc, hcoll, cuda })
     }
 
-    /// All components, those that serve first, with their priorities; and why those that do not are dropped.
+    /// All components with their priorities, serving ones first; a component that does not serve
+    /// has its reason.
     fn all(&self) -> Vec<(Component, u32, Option<&'static str>)> {
         let mut all: Vec<_> =
             self.stack.members().map(|(component, priority)| (component, priority, None)).collect();
@@ -58,7 +59,7 @@ impl World {
         all
     }
 
-    /// What there is of the library of a component that needs one.
+    /// The library of a component that needs one: its version, or the error of the search.
     fn library(&self, component: Component) -> Option<&Result<String, String>> {
         match component {
             Component::Ucc => Some(&self.ucc),
@@ -72,7 +73,7 @@ impl World {
         let (ranks, nodes) = (self.ranks, self.nodes);
         let plural = |many: u32| if many == 1 { "" } else { "s" };
         let mut out = format!(
-            "  MPI_COMM_WORLD, of {ranks} rank{} on {nodes} node{}, asks in this order, and each call takes the first that has the \
+            "  MPI_COMM_WORLD, of {ranks} rank{} on {nodes} node{}, queries in this order, and each call takes the first that has the \
              function:\n",
             plural(ranks),
             plural(nodes)
@@ -123,14 +124,13 @@ impl World {
     }
 }
 
-/// Those of one group.
 fn collectives() -> impl Iterator<Item = Collective> {
     Collective::ALL
         .into_iter()
         .filter(|collective| !matches!(collective, Collective::InterMove | Collective::InterReduce))
 }
 
-/// What a component has functions for, in words.
+/// The functions of a component, in words.
 fn functions(component: Component) -> String {
     let has = |collective: &Collective| Form::ALL.iter().any(|form| serves(component, *collective, *form));
     let (some, others): (Vec<_>, Vec<_>) = collectives().partition(has);

@@ -1,4 +1,4 @@
-//! Hosts as users name them: in lists and in files of several dialects.
+//! Hosts as users name them: in lists and in files of several formats.
 
 use std::net::ToSocketAddrs;
 
@@ -6,57 +6,57 @@ use oxmpi_param::nearest::nearest;
 use oxmpi_rt::daemon::Universe;
 use oxmpi_sys::net::is_own;
 
-/// The hosts that were named, in their order.
+/// The named hosts, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hosts {
-    pub(crate) named: Vec<Named>,
-    /// Nobody has named them: they are those of the user's daemons.
+    pub(crate) named: Vec<NamedHost>,
+    /// No option names the hosts: they are those of the user's daemons.
     pub(crate) is_implied: bool,
 }
 
-/// A host as it was named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct NamedHost {
     pub(crate) name: String,
     pub(crate) slots: Option<u32>,
     pub(crate) max_slots: Option<u32>,
-    /// Who logs in there, if not whoever is here.
+    /// The login name on this host, if it differs from the user's own.
     pub(crate) user: Option<String>,
-    /// No ranks are placed there.
+    /// No ranks are placed on this host.
     pub(crate) is_left_out: bool,
-    /// The daemon there, if it is known.
     pub(crate) node: Option<NodeOf>,
 }
 
-/// Which node of a universe a host is.
+/// The node of a universe that a host is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeOf {
     pub(crate) number: usize,
     pub(crate) is_here: bool,
 }
 
-impl Named {
-    /// Whether it is this machine. Of a node its daemon knows: the same name can mean another machine to who has booted.
+impl NamedHost {
+    /// Whether the host is this machine. For a node its daemon decides, as the same name can mean
+    /// another machine on the host that has booted the universe.
     pub(crate) fn is_here(&self) -> bool {
         self.node.map_or_else(|| is_here(&self.name), |node| node.is_here)
     }
 }
 
 impl Hosts {
-    /// The nodes of a universe, with a slot for each processor. No ranks are placed where it is booted with `schedule=no`.
+    /// The nodes of a universe, with a slot for each processor. Nodes with `schedule=no` get no
+    /// ranks.
     pub(crate) fn of_universe(universe: &Universe) -> Result<Hosts, String> {
-        let named = universe.nodes().into_iter().enumerate().map(|(number, node)| Named {
+        let named = universe.nodes().into_iter().enumerate().map(|(number, node)| NamedHost {
             name: node.name,
             slots: Some(node.cpus),
             is_left_out: !node.is_scheduled,
             node: Some(NodeOf { number, is_here: number == universe.own() }),
-            ..Named::default()
+            ..NamedHost::default()
         });
         Ok(Hosts { is_implied: true, ..Hosts::new(named.collect())? })
     }
 
-    /// Finds out which of them are nodes of a universe. This machine needs no daemon, and who is to log in as somebody else has
-    /// none.
+    /// Finds the hosts that are nodes of a universe. This machine needs no daemon, and a host with
+    /// another login name has none.
     pub(crate) fn find_nodes(&mut self, universe: &Universe) {
         let nodes = universe.nodes();
         for host in self.named.iter_mut().filter(|host| host.user.is_none() && !is_here(&host.name)) {
@@ -65,13 +65,12 @@ impl Hosts {
         }
     }
 
-    /// Reads `a,b:4`.
     pub(crate) fn of_list(text: &str) -> Result<Hosts, String> {
         let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
         Hosts::new(names.map(named).collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// Those that an option of `oxmpi restart` names.
+    /// Reads the hosts of an option of `oxmpi restart`.
     pub(crate) fn given(option: &str, value: &str) -> Result<Hosts, String> {
         if option != "--hostfile" {
             return Hosts::of_list(value);
@@ -83,8 +82,9 @@ impl Hosts {
         })
     }
 
-    /// Reads the lines of a host file: `NAME`, `NAME:4`, or `NAME slots=4 max-slots=8`; also those of LAM/MPI's boot schema,
-    /// `NAME cpu=4 user=NAME schedule=no`. Errors begin with the line's number.
+    /// Reads the lines of a host file: `NAME`, `NAME:4`, or `NAME slots=4 max-slots=8`; also those
+    /// of LAM/MPI's boot schema, `NAME cpu=4 user=NAME schedule=no`. Errors begin with the line's
+    /// number.
     pub(crate) fn of_file(text: &str) -> Result<Hosts, (Option<usize>, String)> {
         let mut all = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
@@ -100,7 +100,7 @@ impl Hosts {
         Hosts::new(all).map_err(|why| (None, why))
     }
 
-    fn new(named: Vec<Named>) -> Result<Hosts, String> {
+    fn new(named: Vec<NamedHost>) -> Result<Hosts, String> {
         let slots = named.iter().map(|host| host.slots.unwrap_or(1));
         slots.into_iter().try_fold(0, u32::checked_add).ok_or("too many slots")?;
         let limits = named.iter().map(|host| host.max_slots.unwrap_or(0));
@@ -112,31 +112,30 @@ impl Hosts {
         }
     }
 
-    /// Those on which ranks are placed.
-    pub(crate) fn used(&self) -> impl Iterator<Item = &Named> {
+    /// The hosts that get ranks.
+    pub(crate) fn used(&self) -> impl Iterator<Item = &NamedHost> {
         self.named.iter().filter(|host| !host.is_left_out)
     }
 
-    /// Leaves out this machine. Whether another host is left.
+    /// Leaves out this machine. Returns whether another host remains.
     pub(crate) fn leave_out_here(&mut self) -> bool {
         self.named.iter_mut().filter(|host| host.is_here()).for_each(|host| host.is_left_out = true);
         self.used().next().is_some()
     }
 
-    /// The sum of the slots, if any were stated, or if there is more than one line or name.
+    /// The sum of the slots, if a host states slots or there is more than one host.
     pub(crate) fn slots(&self) -> Option<u32> {
         let stated = self.used().count() > 1 || self.used().any(|host| host.slots.is_some());
         stated.then(|| self.used().map(|host| host.slots.unwrap_or(1)).sum())
     }
 
-    /// The first host that is not this machine.
     pub(crate) fn elsewhere(&self) -> Option<&str> {
         self.used().find(|host| !host.is_here()).map(|host| host.name.as_str())
     }
 }
 
 /// Reads `NAME` or `NAME:4`; `[::1]:4` for addresses with colons.
-fn named(text: &str) -> Result<Named, String> {
+fn named(text: &str) -> Result<NamedHost, String> {
     let (name, slots) = match text.rsplit_once(':') {
         Some((name, slots)) if text.starts_with('[') && name.ends_with(']') => (name, Some(slots)),
         Some((name, slots)) if !name.contains(':') => (name, Some(slots)),
@@ -146,7 +145,7 @@ fn named(text: &str) -> Result<Named, String> {
     if name.is_empty() {
         return Err(format!("'{text}' names no host"));
     }
-    // ssh would take it for an option, of which some run commands.
+    // ssh would take the name for an option, and some options of ssh run commands.
     if name.starts_with('-') {
         return Err(format!("'{text}' names no host: the name of a host does not begin with '-'"));
     }
@@ -154,11 +153,11 @@ fn named(text: &str) -> Result<Named, String> {
         return Err(format!("{text:?} names no host: there is white space in it"));
     }
     let slots = slots.map(|slots| number(slots, text)).transpose()?;
-    Ok(Named { name: name.to_string(), slots, ..Named::default() })
+    Ok(NamedHost { name: name.to_string(), slots, ..NamedHost::default() })
 }
 
-/// Reads `slots=4`, and what else may follow a name.
-fn key(host: &mut Named, word: &str) -> Result<(), String> {
+/// Reads `slots=4` and the other settings behind a name.
+fn key(host: &mut NamedHost, word: &str) -> Result<(), String> {
     let known = ["slots", "max-slots", "max_slots", "cpu", "count", "user", "schedule"];
     let (key, value) = word.split_once('=').unwrap_or((word, ""));
     match key {
@@ -188,7 +187,8 @@ fn number(text: &str, of: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("'{of}': '{text}' is not a number of slots, 1 or more"))
 }
 
-/// Whether a name or an address is this machine: one can only bind a socket to an address of one's own.
+/// Whether a name or an address means this machine. The test binds a socket, which succeeds only
+/// for the machine's own addresses.
 pub(crate) fn is_here(name: &str) -> bool {
     let own = oxmpi_sys::host::name();
     if name.eq_ignore_ascii_case("localhost") || name.eq_ignore_ascii_case(&own) {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ssh_would_take_for_an_option_is_no_host() {
+    fn names_that_ssh_reads_as_options_are_refused() {
         for text in ["-oProxyCommand=true", "a,-F/dev/null", "[-v]:2"] {
             let error = Hosts::of_list(text).unwrap_err();
             assert!(error.contains("does not begin with '-'"), "{error}");
@@ -262,7 +262,8 @@ mod tests {
         for name in ["localhost", "LOCALHOST", "127.0.0.1", &oxmpi_sys::host::name()] {
             assert!(is_here(name), "{name}");
         }
-        // Addresses for documentation (RFC 5737), a name that never resolves (RFC 6761), no address at all.
+        // Addresses for documentation (RFC 5737), a name that never resolves (RFC 6761), the
+        // unspecified address.
         for name in ["192.0.2.1", "nowhere.invalid", "0.0.0.0"] {
             assert!(!is_here(name), "{name}");
         }

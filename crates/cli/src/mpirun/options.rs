@@ -1,8 +1,9 @@
-//! The command line of `mpirun`: one table of options, from which parsing, help and suggestions come.
+//! The command line of `mpirun`: one table of options, which parsing, help and suggestions use.
 //!
-//! The grammar is older than any library for command lines: long options with one or two dashes (`-np`,
-//! `--tag-output`), values after a blank or a `=`, some that take two values (`--mca KEY VALUE`), and `:` between
-//! programs of one job. The first word that is no option is the program; all words after it are the program's.
+//! The grammar is older than any library for command lines: long options with one or two dashes
+//! (`-np`, `--tag-output`), values after a blank or a `=`, options with two values (`--mca KEY
+//! VALUE`), and `:` between programs of one job. The first word that is no option is the program;
+//! all words after it are the program's.
 
 mod help;
 mod table;
@@ -26,18 +27,17 @@ use super::hosts::Hosts;
 
 pub(crate) use self::help::{Chapter, Opt, USAGE, chapters, help, topic};
 
-/// What to do.
+/// The action that a command line requests.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Command {
-    Run(Box<Options>),
+pub(crate) enum MpirunAction {
+    Run(Box<LaunchOptions>),
     Help(Option<String>),
     Version,
 }
 
-/// What the command line says about the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Options {
-    pub(crate) programs: Vec<Program>,
+pub(crate) struct LaunchOptions {
+    pub(crate) programs: Vec<ProgramOptions>,
     pub(crate) output: OutputStyle,
     pub(crate) output_files: Option<OutputFiles>,
     pub(crate) stdin: Stdin,
@@ -46,9 +46,7 @@ pub(crate) struct Options {
     pub(crate) report_bindings: bool,
     pub(crate) no_oversubscribe: bool,
     pub(crate) timeout: Option<Duration>,
-    /// Time between two checkpoints.
     pub(crate) every: Option<Duration>,
-    /// Whether SIGTERM makes a checkpoint and ends the job.
     pub(crate) checkpoint_on_term: bool,
     /// Variables for all ranks.
     pub(crate) env: Vec<(OsString, OsString)>,
@@ -58,21 +56,20 @@ pub(crate) struct Options {
     pub(crate) tune: Vec<PathBuf>,
     /// Files of `--am`, the strongest first.
     pub(crate) am: Vec<PathBuf>,
-    /// In which order hosts get ranks.
+    /// The order in which hosts get ranks.
     pub(crate) by: By,
-    /// The order of their numbers, if it is said.
-    rank_by: Option<(Given, By)>,
-    /// Whether no ranks are to be on this host.
+    /// The option `--rank-by`, and its order of the ranks' numbers.
+    rank_by: Option<(ParsedOption, By)>,
+    /// Whether this host gets no ranks.
     pub(crate) no_local: bool,
-    /// Where OxMPI is installed on other hosts, if not where it is here.
+    /// The prefix of OxMPI on other hosts, if it differs from this one.
     pub(crate) prefix: Option<PathBuf>,
-    /// Whether the shell gets its prompt back at once.
     pub(crate) no_wait: bool,
-    /// MPI_UNIVERSE_SIZE, if it is said.
+    /// MPI_UNIVERSE_SIZE, if an option sets it.
     pub(crate) universe_size: Option<u32>,
     /// Options that have no effect, each with the reason.
     pub(crate) no_effect: Vec<String>,
-    bind_to: Option<Target>,
+    bind_to: Option<BindTarget>,
     /// Cores for each rank (`--map-by slot:PE=N`).
     cores_each: Option<usize>,
 }
@@ -80,40 +77,35 @@ pub(crate) struct Options {
 /// A parameter that the command line sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
-    /// The option, as it was spelt.
+    /// As the user spelt it.
     pub(crate) option: String,
     pub(crate) name: String,
     pub(crate) value: String,
 }
 
-/// One program of the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Program {
-    pub(crate) count: Count,
+pub(crate) struct ProgramOptions {
+    pub(crate) count: RankCount,
     pub(crate) per_host: Option<u32>,
-    /// Whether hosts that have so many begin again when there are more ranks, as Hydra has it.
+    /// Whether placement starts again with the first host when each host has `per_host` ranks, as
+    /// in Hydra.
     pub(crate) per_host_again: bool,
-    /// Where ranks are, in the guide's notation (`n0-3`, `c1`), if more is said than `C` or `N`.
+    /// Places of ranks in the guide's notation (`n0-3`, `c1`), except `C` or `N` alone.
     pub(crate) places: Vec<String>,
     pub(crate) hosts: Hosts,
     pub(crate) directory: Option<PathBuf>,
-    /// Where to look for it before PATH.
+    /// Directories that are searched for the program before PATH.
     pub(crate) path: Option<OsString>,
-    /// The program's name and arguments.
     pub(crate) words: Vec<OsString>,
-    /// Variables for its ranks.
     pub(crate) env: Vec<(OsString, OsString)>,
-    /// What its ranks inherit, if not what the others do.
+    /// The variables that its ranks inherit, if they differ from the other programs'.
     pub(crate) inherit: Option<Inherit>,
 }
 
-/// How many ranks run a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Count {
-    /// Nobody has said it.
+pub(crate) enum RankCount {
     #[default]
-    Unsaid,
-    /// So many.
+    Unset,
     Number(u32),
     /// One for each processor (`C`).
     PerProcessor,
@@ -121,7 +113,7 @@ pub(crate) enum Count {
     PerHost,
 }
 
-/// Which of the launcher's variables the ranks inherit.
+/// The variables of the launcher that the ranks inherit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Inherit {
     #[default]
@@ -129,9 +121,9 @@ pub(crate) enum Inherit {
     Only(Vec<OsString>),
 }
 
-/// What --bind-to names.
+/// The argument of --bind-to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
+enum BindTarget {
     None,
     Core,
     HardwareThread,
@@ -139,9 +131,9 @@ enum Target {
     Numa,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for LaunchOptions {
+    fn default() -> LaunchOptions {
+        LaunchOptions {
             programs: Vec::new(),
             output: OutputStyle::default(),
             output_files: None,
@@ -171,9 +163,9 @@ impl Default for Options {
     }
 }
 
-impl Options {
-    /// Notes an option that does nothing, to be told once.
-    fn has_no_effect(&mut self, given: &Given, why: &str) {
+impl LaunchOptions {
+    /// Notes an option without effect, for one warning.
+    fn has_no_effect(&mut self, given: &ParsedOption, why: &str) {
         let words: Vec<_> = (0..given.values.len()).map(|i| given.shown(i)).collect();
         let text = [&given.name, " ", &words.join(" ")].concat();
         let text = format!("{} {why}", text.trim_end());
@@ -182,21 +174,19 @@ impl Options {
         }
     }
 
-    /// What ranks are to be bound to.
     pub(crate) fn bind(&self) -> Bind {
         match (self.bind_to, self.cores_each) {
-            (Some(Target::None), _) => Bind::None,
-            (Some(Target::HardwareThread), _) => Bind::HardwareThread,
-            (Some(Target::Package), _) => Bind::Package,
-            (Some(Target::Numa), _) => Bind::Numa,
-            (Some(Target::Core), each) => Bind::Cores(each.unwrap_or(1)),
+            (Some(BindTarget::None), _) => Bind::None,
+            (Some(BindTarget::HardwareThread), _) => Bind::HardwareThread,
+            (Some(BindTarget::Package), _) => Bind::Package,
+            (Some(BindTarget::Numa), _) => Bind::Numa,
+            (Some(BindTarget::Core), each) => Bind::Cores(each.unwrap_or(1)),
             (None, Some(each)) => Bind::Cores(each),
             (None, None) => Bind::Split,
         }
     }
 }
 
-/// What is wrong with a command line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UsageError {
     #[error("unknown option '{option}'{}; 'mpirun --help' lists all", nearest.map(|n| format!(" (did you mean '{n}'?)")).unwrap_or_default())]
@@ -225,25 +215,24 @@ pub(crate) enum UsageError {
     AfterFile { option: String, value: String, word: String },
 }
 
-/// What is longer is no file of programs, bytes.
+/// The longest file of programs, in bytes.
 const LONGEST_SCHEMA: u64 = 1 << 20;
 
-/// What `--timeout` may be: a millisecond to thirty years, far from what clocks can hold.
+/// The values of `--timeout`: a millisecond to thirty years, far below the limits of clocks.
 const TIMEOUT_SECONDS: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
 
-/// Reads the number of seconds after which a job is to be ended.
+/// Reads a time limit in seconds.
 pub(crate) fn timeout(text: &str) -> Option<Duration> {
     let seconds = text.parse().ok().filter(|seconds| TIMEOUT_SECONDS.contains(seconds))?;
     Some(Duration::from_secs_f64(seconds))
 }
 
-/// What [`timeout`] wants.
+/// The expected text in error messages about [`timeout`].
 pub(crate) const TIMEOUT_WANTED: &str = "a number of seconds from 0.001 to 1000000000, such as 90 or 0.5";
 
-/// What the time between two checkpoints may be.
+/// The times that may pass between two checkpoints.
 const INTERVAL_SECONDS: std::ops::RangeInclusive<f64> = 0.1..=1e9;
 
-/// Reads the time between two checkpoints.
 pub(crate) fn interval(text: &str) -> Option<Duration> {
     let unit_s = match text.chars().last()? {
         's' => 1.0,
@@ -260,71 +249,70 @@ fn interval_of(number: &str, unit_s: f64) -> Option<Duration> {
     seconds.filter(|seconds| INTERVAL_SECONDS.contains(seconds)).map(Duration::from_secs_f64)
 }
 
-/// What [`interval`] wants.
+/// The expected text in error messages about [`interval`].
 pub(crate) const INTERVAL_WANTED: &str = "a time of 0.1s or more, such as 90s, 30m, 2h or 1d";
 
-/// Reads the command line (without the program's own name).
-pub(crate) fn parse(args: &[OsString]) -> Result<Command, UsageError> {
-    let mut reader = Reader {
+/// Reads the command line, without the name of mpirun itself.
+pub(crate) fn parse(args: &[OsString]) -> Result<MpirunAction, UsageError> {
+    let mut parser = CommandLineReader {
         words: args.iter().cloned().collect(),
-        options: Options::default(),
-        program: Program::default(),
+        options: LaunchOptions::default(),
+        program: ProgramOptions::default(),
         lines: None,
     };
     loop {
-        let first = reader.options.programs.is_empty();
-        while let Some(word) = reader.words.pop_front() {
+        let first = parser.options.programs.is_empty();
+        while let Some(word) = parser.words.pop_front() {
             let text = word.to_string_lossy();
-            if text == ":" && reader.lines.is_none() {
+            if text == ":" && parser.lines.is_none() {
                 return Err(UsageError::EmptyProgram);
             }
             if is_notation(&text) {
-                reader.program.places.push(text.into_owned());
+                parser.program.places.push(text.into_owned());
             } else if text == "--" {
-                reader.program.words.extend(reader.words.pop_front());
+                parser.program.words.extend(parser.words.pop_front());
                 break;
             } else if !text.starts_with('-') || text == "-" {
-                reader.program.words.push(word);
+                parser.program.words.push(word);
                 break;
-            } else if let Some(command) = reader.option(&text)? {
+            } else if let Some(command) = parser.option(&text)? {
                 return Ok(command);
             }
         }
-        if reader.take_schema()? {
+        if parser.take_schema()? {
             continue;
         }
-        reader.place()?;
-        let mut program = std::mem::take(&mut reader.program);
+        parser.place()?;
+        let mut program = std::mem::take(&mut parser.program);
         if program.words.is_empty() {
             return Err(if first { UsageError::NoProgram } else { UsageError::EmptyProgram });
         }
-        let more = reader.rest_of(&mut program);
-        reader.options.programs.push(program);
+        let more = parser.rest_of(&mut program);
+        parser.options.programs.push(program);
         if !more {
-            reader.check()?;
-            return Ok(Command::Run(Box::new(reader.options)));
+            parser.check()?;
+            return Ok(MpirunAction::Run(Box::new(parser.options)));
         }
     }
 }
 
-/// What is left of the command line, and what was read from it.
-struct Reader {
+/// The rest of the command line, and the options so far.
+struct CommandLineReader {
     words: VecDeque<OsString>,
-    options: Options,
-    /// The program whose options are being read.
-    program: Program,
-    /// The lines that are left of a file of programs, if `words` is one of it: they end at no `:`.
+    options: LaunchOptions,
+    program: ProgramOptions,
+    /// The remaining lines of a file of programs, if `words` is a line of it. In such a line `:` is
+    /// an ordinary word.
     lines: Option<VecDeque<Vec<OsString>>>,
 }
 
-/// One option with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Given {
+struct ParsedOption {
     name: String,
     values: Vec<OsString>,
 }
 
-impl Given {
+impl ParsedOption {
     fn shown(&self, i: usize) -> String {
         self.values.get(i).map(|value| value.to_string_lossy().into_owned()).unwrap_or_default()
     }
@@ -337,12 +325,10 @@ impl Given {
         UsageError::Wrong { option: self.name.clone(), value: self.shown(0), why: why.to_string() }
     }
 
-    /// A number of ranks, or of something else that there is at least one of.
     fn number(&self, wanted: &'static str) -> Result<u32, UsageError> {
         self.shown(0).parse().ok().filter(|&n| n > 0).ok_or_else(|| self.bad(wanted))
     }
 
-    /// The text of the file that the first value names.
     fn file(&self) -> Result<String, UsageError> {
         oxmpi_param::file::read_text(self.values[0].as_ref()).map_err(|error| self.wrong(error))
     }
@@ -351,7 +337,7 @@ impl Given {
         (self.values[0].clone(), self.values[1].clone())
     }
 
-    /// What it says as the value of a parameter.
+    /// The option as a setting of the parameter `name`.
     fn as_parameter(&self, name: &str) -> Setting {
         Setting { option: self.name.clone(), name: name.into(), value: self.shown(0) }
     }
@@ -362,9 +348,9 @@ impl Given {
     }
 }
 
-impl Reader {
-    /// Gives a program its arguments. Whether another program follows.
-    fn rest_of(&mut self, program: &mut Program) -> bool {
+impl CommandLineReader {
+    /// Adds the arguments of a program. Returns whether another program follows.
+    fn rest_of(&mut self, program: &mut ProgramOptions) -> bool {
         if let Some(lines) = &mut self.lines {
             program.words.extend(self.words.drain(..));
             let next = lines.pop_front();
@@ -378,11 +364,13 @@ impl Reader {
         end.is_some()
     }
 
-    /// LAM/MPI's `mpirun SCHEMA`: if all that is said is one word, and that names a text that nobody could run, it is a file of programs.
+    /// LAM/MPI's `mpirun SCHEMA`: a command line of one word is a file of programs if it names a
+    /// text file that cannot be run.
     fn take_schema(&mut self) -> Result<bool, UsageError> {
         let is_first = self.lines.is_none() && self.options.programs.is_empty() && self.words.is_empty();
         let [word] = &self.program.words[..] else { return Ok(false) };
-        let is_bare = self.program == Program { words: vec![word.clone()], ..Program::default() };
+        let is_bare =
+            self.program == ProgramOptions { words: vec![word.clone()], ..ProgramOptions::default() };
         if !is_first || !is_bare {
             return Ok(false);
         }
@@ -391,39 +379,40 @@ impl Reader {
         let mut lines: VecDeque<_> = words::of_file(&text).map_err(wrong)?.into();
         self.words = lines.pop_front().ok_or_else(|| wrong("it names no program".into()))?.into();
         self.lines = Some(lines);
-        self.program = Program::default();
+        self.program = ProgramOptions::default();
         Ok(true)
     }
 
-    /// What can be judged when all options are known.
+    /// Checks conditions between options.
     fn check(&self) -> Result<(), UsageError> {
         match &self.options.rank_by {
             Some((given, by)) if *by != self.options.by => Err(given.wrong(
-                "ranks are numbered in the order in which they are placed: leave it out, or place them so by --map-by",
+                "ranks are numbered in the order in which they are placed: leave the option out, or set the order by --map-by",
             )),
             _ => Ok(()),
         }
     }
 
-    /// The guide's notation. Of `C` or `N` alone a number of ranks is stronger: so many are then placed on processors or hosts.
+    /// Applies the guide's notation. Beside `C` or `N` alone, -n sets the number of ranks.
     fn place(&mut self) -> Result<(), UsageError> {
-        let Program { places, count, per_host, .. } = &mut self.program;
+        let ProgramOptions { places, count, per_host, .. } = &mut self.program;
         let only = match &places[..] {
-            [word] if word == "C" => Count::PerProcessor,
-            [word] if word == "N" => Count::PerHost,
+            [word] if word == "C" => RankCount::PerProcessor,
+            [word] if word == "N" => RankCount::PerHost,
             [] => return Ok(()),
             [word, ..] if per_host.is_some() => return Err(UsageError::Places { word: word.clone() }),
             _ => return Ok(()),
         };
         places.clear();
-        if *count == Count::Unsaid {
+        if *count == RankCount::Unset {
             *count = only;
         }
         Ok(())
     }
 
-    /// Takes an option with its values. Returns a command if it asks for something else than a job.
-    fn option(&mut self, text: &str) -> Result<Option<Command>, UsageError> {
+    /// Takes an option with its values. Returns an action if the option requests something other
+    /// than a job.
+    fn option(&mut self, text: &str) -> Result<Option<MpirunAction>, UsageError> {
         let (name, inline) = match text.split_once('=') {
             Some((name, value)) => (name, Some(value.to_string())),
             None => (text, None),
@@ -436,9 +425,9 @@ impl Reader {
         match spec.id {
             Id::Help => {
                 let topic = self.words.pop_front();
-                return Ok(Some(Command::Help(topic.map(|topic| topic.to_string_lossy().into_owned()))));
+                return Ok(Some(MpirunAction::Help(topic.map(|topic| topic.to_string_lossy().into_owned()))));
             }
-            Id::Version => return Ok(Some(Command::Version)),
+            Id::Version => return Ok(Some(MpirunAction::Version)),
             Id::NotYet => return Err(UsageError::NotYet { option: given.name, why: spec.help }),
             Id::NoEffect => self.options.has_no_effect(&given, spec.help),
             Id::ConfigFile => self.programs_from(&given)?,
@@ -448,7 +437,12 @@ impl Reader {
         Ok(None)
     }
 
-    fn values(&mut self, spec: &Spec, name: &str, inline: Option<String>) -> Result<Given, UsageError> {
+    fn values(
+        &mut self,
+        spec: &Spec,
+        name: &str,
+        inline: Option<String>,
+    ) -> Result<ParsedOption, UsageError> {
         let wanted = spec.wanted();
         let mut values: Vec<OsString> = Vec::new();
         match inline {
@@ -459,27 +453,27 @@ impl Reader {
             None => {}
         }
         let is_env = matches!(spec.id, Id::JobEnv | Id::ProgramEnv);
-        // -genv=NAME=VALUE is understood, too.
+        // -genv=NAME=VALUE is accepted, too.
         if is_env && let Some((name, value)) = values.first().and_then(|value| cut(value)) {
             values = vec![name, value];
         }
         while values.len() < wanted.len() {
             let missing = UsageError::Missing { option: name.into(), wanted: wanted[values.len()] };
             values.push(self.words.pop_front().ok_or(missing)?);
-            // And so is -genv NAME=VALUE.
+            // So is -genv NAME=VALUE.
             if is_env && let Some((name, value)) = cut(&values[0]) {
                 values = vec![name, value];
             }
         }
-        Ok(Given { name: name.to_string(), values })
+        Ok(ParsedOption { name: name.to_string(), values })
     }
 
-    /// Takes an option that is about the program which follows. Whether it was one.
-    fn of_program(&mut self, id: Id, given: &Given) -> Result<bool, UsageError> {
+    /// Takes an option of the program that follows. Returns whether it was one.
+    fn of_program(&mut self, id: Id, given: &ParsedOption) -> Result<bool, UsageError> {
         let first = self.options.programs.is_empty();
         let program = &mut self.program;
         match id {
-            Id::Ranks => program.count = Count::Number(given.number("a number of ranks, 1 or more")?),
+            Id::Ranks => program.count = RankCount::Number(given.number("a number of ranks, 1 or more")?),
             Id::PerHost | Id::PerHostAgain => {
                 program.per_host = Some(given.number("a number of ranks, 1 or more")?);
                 program.per_host_again = id == Id::PerHostAgain;
@@ -515,8 +509,8 @@ impl Reader {
         Ok(true)
     }
 
-    /// Takes an option that is about the whole job.
-    fn of_job(&mut self, id: Id, given: &Given) -> Result<(), UsageError> {
+    /// Takes an option of the whole job.
+    fn of_job(&mut self, id: Id, given: &ParsedOption) -> Result<(), UsageError> {
         let options = &mut self.options;
         match id {
             Id::JobEnv => options.env.push(given.pair()),
@@ -545,8 +539,8 @@ impl Reader {
             Id::Quiet => options.quiet = true,
             Id::Verbose => options.verbose = true,
             Id::NoOversubscribe => options.no_oversubscribe = true,
-            Id::BindToCore => options.bind_to = Some(Target::Core),
-            Id::BindToNone => options.bind_to = Some(Target::None),
+            Id::BindToCore => options.bind_to = Some(BindTarget::Core),
+            Id::BindToNone => options.bind_to = Some(BindTarget::None),
             Id::BindTo => options.bind_to = Some(target(given)?),
             Id::CoresEach => {
                 options.cores_each = Some(given.number("a number of cores, 1 or more")? as usize)
@@ -599,13 +593,13 @@ impl Reader {
             Id::InitialErrhandler => options.mca.push(given.as_parameter("mpi_initial_errhandler")),
             Id::Tune => options.tune.extend(files(&given.shown(0), &[','])),
             Id::Am => options.am.extend(files(&given.shown(0), &[',', ':'])),
-            _ => {} // what is done anyway; the others were taken before
+            _ => {} // options for a default behaviour; all others are handled above
         }
         Ok(())
     }
 
-    /// Goes on with the programs of a file.
-    fn programs_from(&mut self, given: &Given) -> Result<(), UsageError> {
+    /// Continues with the programs of a file.
+    fn programs_from(&mut self, given: &ParsedOption) -> Result<(), UsageError> {
         let (option, value) = (given.name.clone(), given.shown(0));
         if self.lines.is_some() {
             return Err(given.wrong("a file of programs cannot name another one"));
@@ -620,7 +614,8 @@ impl Reader {
     }
 }
 
-/// The text of a file of programs that stands where a program should: an ordinary file of text that is not executable, no script.
+/// The text of a file of programs in place of a program: a text file that is not executable and no
+/// script.
 fn schema(path: &Path) -> Option<String> {
     let found = std::fs::metadata(path).ok()?;
     let is_program = found.permissions().mode() & 0o111 != 0;
@@ -635,31 +630,29 @@ fn schema(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok().filter(|text| !text.starts_with("#!") && !text.contains('\0'))
 }
 
-/// The files of a list.
 fn files<'t>(text: &'t str, separators: &'t [char]) -> impl Iterator<Item = PathBuf> + 't {
     text.split(separators).filter(|name| !name.is_empty()).map(PathBuf::from)
 }
 
-fn fault_tolerance(given: &Given, value: &str) -> Setting {
+fn fault_tolerance(given: &ParsedOption, value: &str) -> Setting {
     Setting { option: given.name.clone(), name: "mpi_ft_enable".into(), value: value.into() }
 }
 
-fn target(given: &Given) -> Result<Target, UsageError> {
+fn target(given: &ParsedOption) -> Result<BindTarget, UsageError> {
     match given.shown(0).to_ascii_lowercase().as_str() {
-        "none" => Ok(Target::None),
-        "core" => Ok(Target::Core),
-        "hwthread" | "thread" | "hwt" => Ok(Target::HardwareThread),
-        "socket" | "package" => Ok(Target::Package),
-        "numa" => Ok(Target::Numa),
+        "none" => Ok(BindTarget::None),
+        "core" => Ok(BindTarget::Core),
+        "hwthread" | "thread" | "hwt" => Ok(BindTarget::HardwareThread),
+        "socket" | "package" => Ok(BindTarget::Package),
+        "numa" => Ok(BindTarget::Numa),
         "l1cache" | "l2cache" | "l3cache" | "board" | "user" => Err(given.wrong(
-            "ranks cannot be bound to these yet; say none, core, socket, numa or hwthread, or leave it out",
+            "ranks cannot be bound to these yet; write none, core, socket, numa or hwthread, or leave the option out",
         )),
         _ => Err(given.bad("one of none, core, socket, numa, hwthread")),
     }
 }
 
-/// The order of the ranks' numbers.
-fn rank_by(given: &Given) -> Result<By, UsageError> {
+fn rank_by(given: &ParsedOption) -> Result<By, UsageError> {
     let text = given.shown(0).to_ascii_lowercase();
     match text.split(':').next().unwrap_or_default() {
         "slot" | "fill" | "core" | "hwthread" => Ok(By::Slot),
@@ -668,7 +661,7 @@ fn rank_by(given: &Given) -> Result<By, UsageError> {
     }
 }
 
-/// Where output goes: a directory, and whether it is printed as well.
+/// Reads the directory of output files, and whether output is also printed.
 fn output_files(text: &OsStr) -> OutputFiles {
     match text.as_bytes().strip_suffix(b":nocopy") {
         Some(directory) => OutputFiles::in_directory(OsStr::from_bytes(directory), false),
@@ -677,7 +670,7 @@ fn output_files(text: &OsStr) -> OutputFiles {
 }
 
 /// `--output tag,timestamp,merge,directory=DIR`.
-fn output(options: &mut Options, given: &Given) -> Result<(), UsageError> {
+fn output(options: &mut LaunchOptions, given: &ParsedOption) -> Result<(), UsageError> {
     for word in given.shown(0).split(',').filter(|word| !word.is_empty()) {
         match (word.to_ascii_lowercase().as_str(), word.split_once('=')) {
             ("tag" | "tag-detailed" | "tag-fullname", _) => options.output.tags = true,
@@ -693,7 +686,11 @@ fn output(options: &mut Options, given: &Given) -> Result<(), UsageError> {
 }
 
 /// `--map-by slot:PE=2:OVERSUBSCRIBE`, `--map-by ppr:2:node`.
-fn map_by(options: &mut Options, program: &mut Program, given: &Given) -> Result<(), UsageError> {
+fn map_by(
+    options: &mut LaunchOptions,
+    program: &mut ProgramOptions,
+    given: &ParsedOption,
+) -> Result<(), UsageError> {
     let text = given.shown(0).to_ascii_lowercase();
     let mut parts = text.split(':');
     match parts.next().unwrap_or_default() {
@@ -709,7 +706,7 @@ fn map_by(options: &mut Options, program: &mut Program, given: &Given) -> Result
         }
         _ => {
             return Err(
-                given.wrong("ranks cannot be placed so yet; 'slot' and 'core' fill one host after the other, 'node' takes them in turn, 'ppr:N:node' starts N on each")
+                given.wrong("ranks cannot be placed so yet; 'slot' and 'core' fill one host after the other, 'node' places one rank on each host after another, 'ppr:N:node' starts N on each")
             );
         }
     }
@@ -731,7 +728,7 @@ fn map_by(options: &mut Options, program: &mut Program, given: &Given) -> Result
     Ok(())
 }
 
-/// Reads the value of `-x`: a variable with its value, or one of our own.
+/// Reads the value of `-x`: a variable with its value, or the name of a variable of mpirun.
 fn variable(text: &OsStr) -> Result<Option<(OsString, OsString)>, ()> {
     match cut(text) {
         Some((name, _)) if name.is_empty() => Err(()),

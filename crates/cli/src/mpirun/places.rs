@@ -1,30 +1,29 @@
-//! Ranks at places that are named: `n0-3`, `c1`, and the rest of the guide's notation, of the hosts of a job.
+//! Ranks at named places of a job's hosts: `n0-3`, `c1`, and the rest of the guide's notation.
 
 use oxmpi_rt::daemon::{Node, Universe, places};
 use oxmpi_sys::cpus;
 
-use super::hosts::{Hosts, Named};
+use super::hosts::{Hosts, NamedHost};
 
-/// Hosts, each once, and at which of them each rank is.
+/// The distinct hosts, and the host of each rank.
 #[derive(Clone, Debug)]
-pub(super) struct Seats {
-    pub(super) hosts: Vec<Named>,
-    /// More ranks than these begin again with the first.
+pub(super) struct RankPlaces {
+    pub(super) hosts: Vec<NamedHost>,
+    /// An index of `hosts` for each rank. More ranks begin again with the first.
     pub(super) at: Vec<usize>,
 }
 
-impl Seats {
-    /// What words mean of these hosts; of this machine alone, if none are named.
-    ///
+impl RankPlaces {
+    /// Resolves places on these hosts, or on this machine alone if there are none.
     /// # Errors
-    /// A place that is not there, for a person.
+    /// A place does not exist.
     pub(super) fn find(
         words: &[String],
         hosts: &Hosts,
         universe: Option<&Universe>,
-    ) -> Result<Seats, String> {
-        let mut all: Vec<Named> = Vec::new();
-        let here = Named { name: "localhost".into(), ..Named::default() };
+    ) -> Result<RankPlaces, String> {
+        let mut all: Vec<NamedHost> = Vec::new();
+        let here = NamedHost { name: "localhost".into(), ..NamedHost::default() };
         let named = if hosts.named.is_empty() { std::slice::from_ref(&here) } else { &hosts.named[..] };
         let stated = hosts.slots().is_some();
         for host in named {
@@ -34,12 +33,12 @@ impl Seats {
                 () if is_here => cpus::usable() as u32,
                 () => 1,
             });
-            let is_same = |other: &&mut Named| {
+            let is_same = |other: &&mut NamedHost| {
                 if is_here { other.is_here() } else { other.name.eq_ignore_ascii_case(&host.name) }
             };
             match all.iter_mut().find(is_same) {
                 Some(known) => known.slots = known.slots.map(|sum| sum.saturating_add(slots)),
-                None => all.push(Named { slots: Some(slots), ..host.clone() }),
+                None => all.push(NamedHost { slots: Some(slots), ..host.clone() }),
             }
         }
         let origin =
@@ -58,7 +57,7 @@ impl Seats {
             })
             .collect();
         let names = || all.iter().map(|host| &*host.name).collect::<Vec<_>>().join(", ");
-        let own = all.iter().position(Named::is_here);
+        let own = all.iter().position(NamedHost::is_here);
         let mut at = Vec::new();
         for word in words {
             if word == "h" && own.is_none() {
@@ -74,7 +73,7 @@ impl Seats {
             }
             at.extend(found.into_iter().map(|place| place.node));
         }
-        Ok(Seats { hosts: all, at })
+        Ok(RankPlaces { hosts: all, at })
     }
 }
 
@@ -85,15 +84,15 @@ mod tests {
     fn at(words: &[&str], hosts: &str) -> Result<Vec<usize>, String> {
         let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
         let hosts = Hosts::of_file(hosts).unwrap_or_default();
-        Seats::find(&words, &hosts, None).map(|seats| seats.at)
+        RankPlaces::find(&words, &hosts, None).map(|places_of_ranks| places_of_ranks.at)
     }
 
     #[test]
     fn words_name_the_hosts_of_a_file() {
-        // Addresses that no host has: names would be resolved.
+        // Addresses that no host has. Names would be resolved.
         let file = "240.0.0.1 cpu=2\n240.0.0.2 schedule=no\n240.0.0.3 cpu=2\n240.0.0.1\n";
         assert_eq!(at(&["n0,2"], file), Ok(vec![0, 2]));
-        assert_eq!(at(&["n1"], file), Ok(vec![1]), "who names it gets it");
+        assert_eq!(at(&["n1"], file), Ok(vec![1]), "schedule=no does not matter to a host that is named");
         assert_eq!(at(&["c2-4", "n0"], file), Ok(vec![0, 2, 2, 0]), "a host on two lines is one");
         assert_eq!(at(&["C", "N"], file), Ok(vec![0, 0, 0, 2, 2, 0, 2]));
         let error = at(&["n1-3"], file).unwrap_err();

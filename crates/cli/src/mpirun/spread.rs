@@ -1,4 +1,4 @@
-//! How many ranks run a program, on which hosts they are, and how their agents are reached.
+//! The number of ranks of each program, their hosts, and the commands that start agents there.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -11,63 +11,65 @@ use oxmpi_rt::hosts::placement::{self, By, HostSlots, RankGroup};
 use oxmpi_rt::launch::{Host, Spread};
 use oxmpi_sys::{cpus, host};
 
-use super::hosts::{Hosts, Named, NodeOf};
-use super::options::{Count, Options, Program};
-use super::places::Seats;
-use super::{NOT_FOUND, Search, Stop, USAGE, stop};
+use super::hosts::{Hosts, NamedHost, NodeOf};
+use super::options::{LaunchOptions, ProgramOptions, RankCount};
+use super::places::RankPlaces;
+use super::{MpirunError, NOT_FOUND, Search, USAGE, mpirun_error};
 
-/// The variable by which LAM/MPI is told what to use in place of ssh.
+/// LAM/MPI's variable for the program that replaces ssh.
 const LAM_AGENT: &str = "LAMRSH";
 
-/// The hosts of a program: its own, or those of the first if it names none.
-fn hosts_of<'o>(program: &'o Program, options: &'o Options) -> &'o Hosts {
+/// The hosts of a program: its own ones, or the hosts of the first program.
+fn hosts_of<'o>(program: &'o ProgramOptions, options: &'o LaunchOptions) -> &'o Hosts {
     match (program.hosts.named.is_empty(), options.programs.first()) {
         (true, Some(first)) => &first.hosts,
         _ => &program.hosts,
     }
 }
 
-/// How many ranks run a program.
-pub(super) fn ranks(program: &Program, options: &Options, universe: Option<&Universe>) -> Result<u32, Stop> {
+pub(super) fn ranks(
+    program: &ProgramOptions,
+    options: &LaunchOptions,
+    universe: Option<&Universe>,
+) -> Result<u32, MpirunError> {
     let hosts = hosts_of(program, options);
-    if let Some(seats) = seats(program, options, universe)? {
-        let places = u32::try_from(seats.at.len()).unwrap_or(u32::MAX);
-        return Ok(if let Count::Number(n) = program.count { n } else { places });
+    if let Some(places_of_ranks) = places_of_ranks(program, options, universe)? {
+        let places = u32::try_from(places_of_ranks.at.len()).unwrap_or(u32::MAX);
+        return Ok(if let RankCount::Number(n) = program.count { n } else { places });
     }
     let on_all = |each: u32| {
         let hosts = hosts.used().count().max(1);
         each.checked_mul(u32::try_from(hosts).unwrap_or(u32::MAX))
-            .ok_or_else(|| stop(USAGE, format!("{each} ranks on each of {hosts} hosts are too many")))
+            .ok_or_else(|| mpirun_error(USAGE, format!("{each} ranks on each of {hosts} hosts are too many")))
     };
     Ok(match (program.count, program.per_host) {
-        (Count::Number(n), _) => n,
+        (RankCount::Number(n), _) => n,
         (_, Some(each)) => on_all(each)?,
-        (Count::PerHost, None) => on_all(1)?,
-        (Count::PerProcessor, None) => hosts.slots().unwrap_or_else(|| slots_of_one(hosts)),
-        (Count::Unsaid, None) if hosts.is_implied => 1,
-        (Count::Unsaid, None) => hosts.slots().unwrap_or(1),
+        (RankCount::PerHost, None) => on_all(1)?,
+        (RankCount::PerProcessor, None) => hosts.slots().unwrap_or_else(|| slots_of_one(hosts)),
+        (RankCount::Unset, None) if hosts.is_implied => 1,
+        (RankCount::Unset, None) => hosts.slots().unwrap_or(1),
     })
 }
 
-/// Has as many ranks as before on other hosts.
-pub(super) fn move_to(options: &mut Options, hosts: &Hosts) -> Result<(), Stop> {
+/// Moves the ranks to other hosts and keeps their number.
+pub(super) fn move_to(options: &mut LaunchOptions, hosts: &Hosts) -> Result<(), MpirunError> {
     let counts = options.programs.iter().map(|program| ranks(program, options, None));
     let counts = counts.collect::<Result<Vec<u32>, _>>()?;
     for (program, count) in options.programs.iter_mut().zip(counts) {
-        (program.count, program.per_host, program.per_host_again) = (Count::Number(count), None, false);
+        (program.count, program.per_host, program.per_host_again) = (RankCount::Number(count), None, false);
         program.places.clear();
         program.hosts = hosts.clone();
     }
     Ok(())
 }
 
-/// Has the same ranks on the hosts that the lines of an app schema name for them.
-///
+/// Moves the ranks to the hosts in the lines of an app schema.
 /// # Errors
-/// The schema is not one of this job.
-pub(super) fn place_by(options: &mut Options, schema: &Options) -> Result<(), String> {
-    let count = |program: &Program, options: &Options| {
-        ranks(program, options, None).map_err(|Stop { texts, .. }| texts.join("; "))
+/// The schema does not fit the job.
+pub(super) fn place_by(options: &mut LaunchOptions, schema: &LaunchOptions) -> Result<(), String> {
+    let count = |program: &ProgramOptions, options: &LaunchOptions| {
+        ranks(program, options, None).map_err(|MpirunError { texts, .. }| texts.join("; "))
     };
     let mut programs = Vec::new();
     let mut lines = schema.programs.iter();
@@ -87,8 +89,8 @@ pub(super) fn place_by(options: &mut Options, schema: &Options) -> Result<(), St
             left = left.checked_sub(here).ok_or_else(|| {
                 format!("a line has {here} ranks of '{}', of which the job has {left} there", shown(line))
             })?;
-            programs.push(Program {
-                count: Count::Number(here),
+            programs.push(ProgramOptions {
+                count: RankCount::Number(here),
                 per_host: line.per_host,
                 per_host_again: line.per_host_again,
                 places: line.places.clone(),
@@ -104,14 +106,18 @@ pub(super) fn place_by(options: &mut Options, schema: &Options) -> Result<(), St
     Ok(())
 }
 
-/// A program and its arguments, for people.
-fn shown(program: &Program) -> String {
+/// A program and its arguments, for messages.
+fn shown(program: &ProgramOptions) -> String {
     let words: Vec<_> = program.words.iter().map(|word| word.to_string_lossy()).collect();
     words.join(" ")
 }
 
-/// Where the ranks of a program are, if that is said of each.
-fn seats(program: &Program, options: &Options, universe: Option<&Universe>) -> Result<Option<Seats>, Stop> {
+/// The place of each rank, if the command line names places.
+fn places_of_ranks(
+    program: &ProgramOptions,
+    options: &LaunchOptions,
+    universe: Option<&Universe>,
+) -> Result<Option<RankPlaces>, MpirunError> {
     let (places, hosts) = (&program.places, hosts_of(program, options));
     if places.is_empty() {
         return Ok(None);
@@ -119,36 +125,38 @@ fn seats(program: &Program, options: &Options, universe: Option<&Universe>) -> R
     if options.by == By::Node {
         let text =
             format!("--map-by node: '{}' says already where ranks are; leave one out", places.join(" "));
-        return Err(stop(USAGE, text));
+        return Err(mpirun_error(USAGE, text));
     }
-    Seats::find(places, hosts, universe).map(Some).map_err(|why| stop(USAGE, why))
+    RankPlaces::find(places, hosts, universe).map(Some).map_err(|why| mpirun_error(USAGE, why))
 }
 
-/// The slots of the one host whose slots nobody has stated: its processors, if it is this machine.
+/// The slots of one host without stated slots: its processors, if the host is this machine.
 fn slots_of_one(hosts: &Hosts) -> u32 {
     if hosts.elsewhere().is_some() { 1 } else { cpus::usable() as u32 }
 }
 
-/// A host of the job.
-struct Place {
+struct JobHost {
     room: HostSlots,
     user: Option<String>,
     node: Option<NodeOf>,
     is_here: bool,
 }
 
-/// Places the ranks of all programs, which are so many. `None`: all are on this machine. The number is that of the slots of all hosts,
-/// whether they have ranks or not.
+/// Places the ranks of all programs; `ranks` has their numbers. Returns `None` if all ranks are on
+/// this machine. The second value is the sum of the slots of all hosts, also of hosts without
+/// ranks.
 pub(super) fn spread(
-    options: &Options,
+    options: &LaunchOptions,
     ranks: impl Iterator<Item = u32>,
     params: &Params,
     universe: Option<&Arc<Universe>>,
-) -> Result<(Option<Spread>, u32), Stop> {
-    let mut places: Vec<Place> = Vec::new();
+) -> Result<(Option<Spread>, u32), MpirunError> {
+    let mut places: Vec<JobHost> = Vec::new();
     let mut crowds = Vec::new();
     for (program, ranks) in options.programs.iter().zip(ranks) {
-        if let Some(Seats { hosts, at }) = seats(program, options, universe.map(|universe| &**universe))? {
+        if let Some(RankPlaces { hosts, at }) =
+            places_of_ranks(program, options, universe.map(|universe| &**universe))?
+        {
             let places: Vec<usize> =
                 hosts.iter().map(|host| add(&mut places, host, host.slots.unwrap_or(1))).collect();
             let hosts = at.iter().map(|at| places[*at]).collect();
@@ -156,8 +164,9 @@ pub(super) fn spread(
             continue;
         }
         let hosts = hosts_of(program, options);
-        let here = Named { name: "localhost".into(), ..Named::default() };
-        let named: Vec<&Named> = if hosts.named.is_empty() { vec![&here] } else { hosts.used().collect() };
+        let here = NamedHost { name: "localhost".into(), ..NamedHost::default() };
+        let named: Vec<&NamedHost> =
+            if hosts.named.is_empty() { vec![&here] } else { hosts.used().collect() };
         let stated = hosts.slots().is_some();
         let mut at = Vec::new();
         for host in named {
@@ -165,14 +174,14 @@ pub(super) fn spread(
             let known = places.len();
             let place = add(&mut places, host, slots);
             if at.contains(&place) {
-                // Named once more: that many more.
+                // A host that a list names again has more slots.
                 let room = &mut places[place].room;
                 room.slots = room.slots.saturating_add(slots);
                 room.max_slots =
                     room.max_slots.zip(host.max_slots).map(|(one, other)| one.saturating_add(other));
             } else {
                 if place < known {
-                    // Of several programs that name it, the largest number counts.
+                    // If several programs name a host, the largest number of slots counts.
                     places[place].room.slots = places[place].room.slots.max(slots);
                 }
                 at.push(place);
@@ -190,7 +199,7 @@ pub(super) fn spread(
     let slots = places.iter().fold(0, |sum: u32, place| sum.saturating_add(place.room.slots));
     let rooms: Vec<HostSlots> = places.iter().map(|place| place.room.clone()).collect();
     let nodes = placement::place(&rooms, &crowds, options.by, !options.no_oversubscribe)
-        .map_err(|error| stop(USAGE, error))?;
+        .map_err(|error| mpirun_error(USAGE, error))?;
     let used: Vec<usize> = (0..places.len()).filter(|at| nodes.contains(&(*at as u32))).collect();
     if used.iter().all(|at| places[*at].is_here) {
         return Ok((None, slots));
@@ -198,10 +207,10 @@ pub(super) fn spread(
     if params.mpi_virtual_nodes() > 1 {
         let text =
             "parameter 'mpi_virtual_nodes': a job on other hosts than this one cannot have virtual nodes";
-        return Err(stop(USAGE, text));
+        return Err(mpirun_error(USAGE, text));
     }
     let hosts = used.iter().map(|at| {
-        let Place { room, user, node, is_here } = &places[*at];
+        let JobHost { room, user, node, is_here } = &places[*at];
         let opening = match (is_here, node.zip(universe)) {
             (true, _) => None,
             (false, Some((node, universe))) => Some(Opening::Daemon {
@@ -213,13 +222,13 @@ pub(super) fn spread(
         };
         Ok(Host { name: room.host.clone(), opening, slots: room.slots })
     });
-    let hosts = hosts.collect::<Result<Vec<_>, Stop>>()?;
+    let hosts = hosts.collect::<Result<Vec<_>, MpirunError>>()?;
     let nodes = nodes.iter().filter_map(|node| used.iter().position(|at| *at == *node as usize));
     Ok((Some(Spread { hosts, nodes: nodes.map(|node| node as u32).collect() }), slots))
 }
 
-/// The place of a host among all, where it is added if it is new. All names of this machine are one host.
-fn add(places: &mut Vec<Place>, host: &Named, slots: u32) -> usize {
+/// The index of a host, which is added if it is new. All names of this machine are one host.
+fn add(places: &mut Vec<JobHost>, host: &NamedHost, slots: u32) -> usize {
     let here = host.is_here();
     let known = places.iter().position(|place| {
         if here { place.is_here } else { !place.is_here && place.room.host.eq_ignore_ascii_case(&host.name) }
@@ -229,18 +238,24 @@ fn add(places: &mut Vec<Place>, host: &Named, slots: u32) -> usize {
         None => {
             let name = if here { host::name() } else { host.name.clone() };
             let room = HostSlots { host: name, slots, max_slots: host.max_slots };
-            places.push(Place { room, user: host.user.clone(), node: host.node, is_here: here });
+            places.push(JobHost { room, user: host.user.clone(), node: host.node, is_here: here });
             places.len() - 1
         }
     }
 }
 
-/// How the agent of a host is reached.
-fn opening(options: &Options, params: &Params, host: &str, user: Option<&str>) -> Result<Opening, Stop> {
+/// The connection that starts the agent of a host.
+fn opening(
+    options: &LaunchOptions,
+    params: &Params,
+    host: &str,
+    user: Option<&str>,
+) -> Result<Opening, MpirunError> {
     let (program, words) = shell(params)?;
     let path = Search { path: None, directory: None }.find(&program).map_err(|(text, code)| {
-        let text = format!("host '{host}': {text}; it is what 'plm_rsh_agent' says how to reach other hosts");
-        stop(code, text)
+        let text =
+            format!("host '{host}': {text}; the parameter 'plm_rsh_agent' names it to reach other hosts");
+        mpirun_error(code, text)
     })?;
     let mut args: Vec<OsString> = vec![program.clone()];
     let is_ssh = Path::new(&program).file_name() == Some(OsStr::new("ssh"));
@@ -256,7 +271,7 @@ fn opening(options: &Options, params: &Params, host: &str, user: Option<&str>) -
     Ok(Opening::Command { path, args })
 }
 
-/// What the user says how to reach other hosts: choices with colons between them.
+/// The user's commands for other hosts: choices with colons between them.
 fn shells(params: &Params) -> String {
     let is_default = params
         .iter()
@@ -265,8 +280,8 @@ fn shells(params: &Params) -> String {
     lam.unwrap_or_else(|| params.plm_rsh_agent().to_string())
 }
 
-/// The program that reaches other hosts, and its options.
-fn shell(params: &Params) -> Result<(OsString, Vec<OsString>), Stop> {
+/// The first command that exists: its program and its options.
+fn shell(params: &Params) -> Result<(OsString, Vec<OsString>), MpirunError> {
     let text = shells(params);
     let mut last = None;
     for choice in text.split(':') {
@@ -278,10 +293,10 @@ fn shell(params: &Params) -> Result<(OsString, Vec<OsString>), Stop> {
         }
     }
     let why = last.unwrap_or_else(|| "it names no program".to_string());
-    Err(stop(NOT_FOUND, format!("parameter 'plm_rsh_agent' ('{text}'): {why}")))
+    Err(mpirun_error(NOT_FOUND, format!("parameter 'plm_rsh_agent' ('{text}'): {why}")))
 }
 
-/// The same as one text, for who can do without until another host is there: if no choice is there, the last one.
+/// The same as text, for callers that may not need it: if no choice exists, the last one.
 pub(crate) fn shell_text(params: &Params) -> String {
     let text = shells(params);
     let is_there = |choice: &&str| {
@@ -292,27 +307,29 @@ pub(crate) fn shell_text(params: &Params) -> String {
     choices.clone().find(is_there).or(choices.next_back()).unwrap_or_default().to_string()
 }
 
-/// The agent's program on other hosts.
-fn agent(options: &Options) -> Result<PathBuf, Stop> {
+fn agent(options: &LaunchOptions) -> Result<PathBuf, MpirunError> {
     match &options.prefix {
         Some(prefix) => Ok(prefix.join("bin/oxmpi")),
         None => oxmpi_sys::library::program()
-            .map_err(|error| stop(1, format!("cannot find out where this program is: {error}"))),
+            .map_err(|error| mpirun_error(1, format!("cannot find out where this program is: {error}"))),
     }
 }
 
-/// A path as one word for a shell.
 fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@%".contains(c);
     if text.chars().all(is_plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// The user's daemons, if there are some: hosts that nobody has named are theirs, and those of others among them are reached by
-/// them. Else, or if they do not answer, everything stays as it is.
-pub(super) fn enter_universe(options: &mut Options, params: &Params) -> Result<Option<Arc<Universe>>, Stop> {
-    let suffix = crate::daemons::suffix(params).map_err(|why| stop(USAGE, why))?;
-    // Nobody waits longer for a daemon than for the job.
+/// Finds the user's daemons. Their nodes are the hosts of a job that names none, and the daemons
+/// reach the named hosts among them. Without daemons, or if they do not answer, the options stay as
+/// they are.
+pub(super) fn enter_universe(
+    options: &mut LaunchOptions,
+    params: &Params,
+) -> Result<Option<Arc<Universe>>, MpirunError> {
+    let suffix = crate::daemons::suffix(params).map_err(|why| mpirun_error(USAGE, why))?;
+    // The search takes no longer than the job may.
     let patience = super::timeout(options)?.map_or(PATIENCE, |time| time.min(PATIENCE));
     let universe = match Universe::find_within(&suffix, patience) {
         Ok(Some(universe)) => universe,
@@ -327,7 +344,7 @@ pub(super) fn enter_universe(options: &mut Options, params: &Params) -> Result<O
     match options.programs.first_mut() {
         Some(first) if first.hosts.named.is_empty() => {
             first.hosts = Hosts::of_universe(&universe).map_err(|why| {
-                stop(USAGE, format!("the nodes of 'oxmpi boot': {why}; --host names others"))
+                mpirun_error(USAGE, format!("the nodes of 'oxmpi boot': {why}; --host names others"))
             })?;
         }
         _ => {}
@@ -338,18 +355,18 @@ pub(super) fn enter_universe(options: &mut Options, params: &Params) -> Result<O
     Ok(Some(Arc::new(universe)))
 }
 
-/// Leaves out this machine, if the command line says so.
-pub(super) fn heed_no_local(options: &mut Options) -> Result<(), Stop> {
+/// Leaves out this machine with --nolocal.
+pub(super) fn apply_no_local(options: &mut LaunchOptions) -> Result<(), MpirunError> {
     if !options.no_local {
         return Ok(());
     }
     let mut programs = options.programs.iter_mut().enumerate();
-    // Programs without hosts of their own are on those of the first.
+    // Programs without hosts of their own are on the hosts of the first.
     match programs
         .all(|(at, program)| at > 0 && program.hosts.named.is_empty() || program.hosts.leave_out_here())
     {
         true => Ok(()),
-        false => Err(stop(
+        false => Err(mpirun_error(
             USAGE,
             "--nolocal: there is no host but this one: name others (--host, --hostfile), or leave it out",
         )),

@@ -1,4 +1,4 @@
-//! What shells offer behind `mpirun` and `oxmpi`.
+//! The words that shells offer behind `mpirun` and `oxmpi`.
 
 use oxmpi_param::Param;
 
@@ -9,13 +9,13 @@ fn options() -> Vec<Opt> {
     chapters().into_iter().flat_map(|chapter| chapter.options).collect()
 }
 
-/// Every spelling with one dash and with two.
+/// Every spelling, with one dash and with two.
 fn spellings(names: &[&str]) -> Vec<String> {
     let bare = names.iter().map(|name| name.trim_start_matches('-'));
     bare.flat_map(|name| [format!("-{name}"), format!("--{name}")]).collect()
 }
 
-/// The words that a value may be, if it is a choice of some.
+/// The words of a value that is a choice.
 fn choices(values: &[&str]) -> Vec<String> {
     match values {
         [one] if one.contains('|') => {
@@ -25,7 +25,6 @@ fn choices(values: &[&str]) -> Vec<String> {
     }
 }
 
-/// How many words must follow.
 fn following((names, values, _): &Opt) -> usize {
     if names.contains(&"--help") { 0 } else { values.len() }
 }
@@ -36,7 +35,7 @@ fn parameters() -> String {
     names.join(" ")
 }
 
-/// Parameters that take one of some words.
+/// The parameters whose value is one of some words.
 fn worded() -> impl Iterator<Item = (String, String)> {
     Param::all().iter().filter(|param| !param.words().is_empty()).map(|param| {
         let names: Vec<&str> = param.aliases.iter().copied().chain([param.name]).collect();

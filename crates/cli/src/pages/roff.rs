@@ -1,25 +1,25 @@
 //! Manual pages in the language of man(7).
 
-/// A page that grows from top to bottom.
-pub(super) struct Page {
+pub(super) struct RoffPage {
     name: &'static str,
     text: String,
 }
 
-impl Page {
+impl RoffPage {
     /// A page with its title and the line that `apropos` shows.
-    pub(super) fn new(name: &'static str, section: &str, what: &str) -> Page {
+    pub(super) fn new(name: &'static str, section: &str, what: &str) -> RoffPage {
         let version = env!("CARGO_PKG_VERSION");
         let title =
             format!(".TH {} {section} \"\" \"OxMPI {version}\" \"OxMPI\"\n", escaped(&name.to_uppercase()));
-        Page { name, text: format!("{title}.SH NAME\n{} \\- {}\n", escaped(name), escaped(what)) }
+        RoffPage { name, text: format!("{title}.SH NAME\n{} \\- {}\n", escaped(name), escaped(what)) }
     }
 
     pub(super) fn heading(&mut self, text: &str) {
         self.text += &format!(".SH {}\n", escaped(text));
     }
 
-    /// Paragraphs with empty lines between them. One with an indented line or a gap in a line stays as it is.
+    /// Adds paragraphs, separated by empty lines. A paragraph with an indented line or a gap in a
+    /// line is not filled.
     pub(super) fn text(&mut self, text: &str) {
         for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
             if paragraph.contains("  ") {
@@ -30,18 +30,18 @@ impl Page {
         }
     }
 
-    /// Lines as they are.
+    /// Adds lines that are not filled.
     pub(super) fn literal(&mut self, text: &str) {
         self.text += &format!(".PP\n.EX\n{}\n.EE\n", escaped(text));
     }
 
-    /// A name with its values, and what it is.
+    /// Adds a name with its values, and its description.
     pub(super) fn entry(&mut self, name: &str, values: &str, what: &str) {
         let values = if values.is_empty() { String::new() } else { format!(" \\fI{}\\fR", escaped(values)) };
         self.text += &format!(".TP\n\\fB{}\\fR{values}\n{}\n", escaped(name), escaped(what));
     }
 
-    /// Ends the page with the other ones.
+    /// Ends the page with links to the other pages.
     pub(super) fn see_also(mut self, pages: &[(&str, &str)]) -> String {
         let others: Vec<String> = pages
             .iter()
@@ -53,7 +53,7 @@ impl Page {
     }
 }
 
-/// Text in which nothing is a request or an escape.
+/// Escapes all requests and escapes of roff.
 pub(super) fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
     let lines = text

@@ -1,4 +1,4 @@
-//! The wrapper's command line: which arguments are ours, and what is added to the others.
+//! The wrapper's command line: its own arguments, and the arguments that it adds to the compiler's.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -6,58 +6,42 @@ use std::path::Path;
 
 use super::Language;
 
-/// What the user wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// The compiler is to be run.
+pub(super) enum WrapperAction {
     Run,
-    /// No argument at all.
     Nothing,
     Help,
     Version,
-    Show(Words),
-    /// `-showme:` and something else.
+    Show(ShownWords),
     Unknown(String),
 }
 
-/// What to print instead of compiling.
+/// The words to print instead of compiling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Words {
-    /// The whole command.
+pub(super) enum ShownWords {
     Command,
-    /// The compiler.
     Compiler,
-    /// Arguments for compiling.
     Compile,
-    /// Arguments for linking.
     Link,
-    /// Names of directories with headers.
     IncludeDirectories,
-    /// Names of directories with libraries.
     LibraryDirectories,
-    /// Names of libraries.
     Libraries,
-    /// The command for compiling.
     CompileCommand,
-    /// The command for linking.
     LinkCommand,
 }
 
-/// A command line, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Request {
-    pub(super) asked: Asked,
-    /// The compiler that an option names.
+pub(super) struct WrapperRequest {
+    pub(super) action: WrapperAction,
     pub(super) compiler: Option<OsString>,
-    /// Whether mpi.h is to have the removed names.
+    /// Whether mpi.h also declares the removed names.
     pub(super) compat: bool,
-    /// Whether mpi.h is to have nothing beyond the binary interface.
+    /// Whether mpi.h declares only the binary interface.
     pub(super) strict: bool,
-    /// The compiler's arguments.
     args: Vec<OsString>,
 }
 
-/// Options of compilers whose value is the next word, which is no file to compile, then.
+/// Options of compilers whose value is the next argument, which is then no input file.
 const WITH_VALUE: &[&str] = &[
     "-o",
     "-x",
@@ -94,21 +78,21 @@ const WITH_VALUE: &[&str] = &[
     "-dumpbase",
 ];
 
-/// Options after which nothing is linked.
 const NO_LINKING: &[&str] = &["-c", "-E", "-S", "-M", "-MM", "-fsyntax-only"];
 
-impl Request {
-    pub(super) fn read(language: Language, args: &[OsString]) -> Request {
-        let asked = if args.is_empty() { Asked::Nothing } else { Asked::Run };
-        let mut request = Request { asked, compiler: None, compat: false, strict: false, args: Vec::new() };
+impl WrapperRequest {
+    pub(super) fn read(language: Language, args: &[OsString]) -> WrapperRequest {
+        let action = if args.is_empty() { WrapperAction::Nothing } else { WrapperAction::Run };
+        let mut request =
+            WrapperRequest { action, compiler: None, compat: false, strict: false, args: Vec::new() };
         let mut is_value = false;
         for arg in args {
             let text = arg.to_str().unwrap_or_default();
             if std::mem::replace(&mut is_value, WITH_VALUE.contains(&text)) {
-                request.args.push(arg.clone()); // the compiler's, whatever it looks like
+                request.args.push(arg.clone()); // a value of the compiler's option
                 is_value = false;
-            } else if let Some(asked) = shown_by(text) {
-                request.asked = asked;
+            } else if let Some(action) = shown_by(text) {
+                request.action = action;
             } else if text == "-mpi-compat" || text == "--mpi-compat" {
                 request.compat = true;
             } else if text == "-mpi-abi-strict" || text == "--mpi-abi-strict" {
@@ -122,7 +106,7 @@ impl Request {
         request
     }
 
-    /// The compiler's arguments with ours around them.
+    /// The compiler's arguments with the wrapper's around them.
     pub(super) fn all(&self, prefix: &Path) -> Vec<OsString> {
         let mut all = self.compile(prefix);
         all.extend(self.args.iter().cloned());
@@ -132,13 +116,13 @@ impl Request {
         all
     }
 
-    /// Whether an argument chooses when the compiler colours what it says.
+    /// Whether an argument already decides when the compiler colours its messages.
     pub(super) fn colours(&self) -> bool {
         self.args.iter().any(|arg| arg.to_str().is_some_and(|arg| arg.contains("diagnostics-color")))
     }
 
-    /// Whether the compiler will link: it is not told to stop before, and has something to link. A compiler that is given
-    /// no file (`--version`) must not be told to link.
+    /// Whether the compiler links: no option stops it before, and it has an input file. With
+    /// arguments of the linker but no input file (`--version`), compilers would try to link.
     fn links(&self) -> bool {
         let mut has_input = false;
         for arg in self.without_values() {
@@ -147,11 +131,11 @@ impl Request {
             }
             has_input |= arg == "-" || !arg.as_bytes().starts_with(b"-");
         }
-        // Who is shown a command without files wants to see all of it.
-        has_input || (matches!(self.asked, Asked::Show(_)) && self.args.is_empty())
+        // A command that is only shown has all arguments, even without input files.
+        has_input || (matches!(self.action, WrapperAction::Show(_)) && self.args.is_empty())
     }
 
-    /// The arguments without those that are values of an option before them.
+    /// The arguments without the values of options.
     fn without_values(&self) -> impl Iterator<Item = &OsString> {
         let mut is_value = false;
         self.args.iter().filter(move |arg| {
@@ -162,7 +146,6 @@ impl Request {
         })
     }
 
-    /// Whether the program is to be linked without shared libraries.
     pub(super) fn is_static(&self) -> bool {
         self.links() && self.without_values().any(|arg| arg == "-static" || arg == "--static")
     }
@@ -176,7 +159,7 @@ impl Request {
 
     fn link(&self, prefix: &Path) -> Vec<OsString> {
         let lib = prefix.join("lib");
-        // With the newer kind of path, LD_LIBRARY_PATH may still name another library with the same interface.
+        // With DT_RUNPATH, LD_LIBRARY_PATH can still name another library with the same interface.
         vec![
             glued("-L", &lib),
             glued("-Wl,-rpath,", &lib),
@@ -188,46 +171,52 @@ impl Request {
     }
 }
 
-/// What an argument of ours asks to be shown.
-fn shown_by(text: &str) -> Option<Asked> {
+/// The action of an argument of the wrapper.
+fn shown_by(text: &str) -> Option<WrapperAction> {
     let word = text.strip_prefix("--").or_else(|| text.strip_prefix('-'))?;
     Some(match word {
-        "help" => Asked::Help,
-        "show" | "showme" => Asked::Show(Words::Command),
-        "showme:command" => Asked::Show(Words::Compiler),
-        "showme:compile" => Asked::Show(Words::Compile),
-        "showme:link" => Asked::Show(Words::Link),
-        "showme:incdirs" => Asked::Show(Words::IncludeDirectories),
-        "showme:libdirs" => Asked::Show(Words::LibraryDirectories),
-        "showme:libs" => Asked::Show(Words::Libraries),
-        "showme:version" => Asked::Version,
-        "showme:help" => Asked::Help,
+        "help" => WrapperAction::Help,
+        "show" | "showme" => WrapperAction::Show(ShownWords::Command),
+        "showme:command" => WrapperAction::Show(ShownWords::Compiler),
+        "showme:compile" => WrapperAction::Show(ShownWords::Compile),
+        "showme:link" => WrapperAction::Show(ShownWords::Link),
+        "showme:incdirs" => WrapperAction::Show(ShownWords::IncludeDirectories),
+        "showme:libdirs" => WrapperAction::Show(ShownWords::LibraryDirectories),
+        "showme:libs" => WrapperAction::Show(ShownWords::Libraries),
+        "showme:version" => WrapperAction::Version,
+        "showme:help" => WrapperAction::Help,
         "compile_info" | "compile-info" | "show_compile_info" | "show-compile-info" => {
-            Asked::Show(Words::CompileCommand)
+            WrapperAction::Show(ShownWords::CompileCommand)
         }
-        "link_info" | "link-info" | "show_link_info" | "show-link-info" => Asked::Show(Words::LinkCommand),
-        other if other.starts_with("showme") => Asked::Unknown(text.to_string()),
+        "link_info" | "link-info" | "show_link_info" | "show-link-info" => {
+            WrapperAction::Show(ShownWords::LinkCommand)
+        }
+        other if other.starts_with("showme") => WrapperAction::Unknown(text.to_string()),
         _ => return None,
     })
 }
 
-/// The line to print.
-pub(super) fn shown(request: &Request, words: Words, compiler: &[OsString], prefix: &Path) -> String {
+pub(super) fn shown(
+    request: &WrapperRequest,
+    words: ShownWords,
+    compiler: &[OsString],
+    prefix: &Path,
+) -> String {
     let command = |args: Vec<OsString>| [compiler, &args].concat();
     let words = match words {
-        Words::Command => command(request.all(prefix)),
-        Words::Compiler => compiler.to_vec(),
-        Words::Compile => request.compile(prefix),
-        Words::Link => request.link(prefix),
-        Words::IncludeDirectories => {
+        ShownWords::Command => command(request.all(prefix)),
+        ShownWords::Compiler => compiler.to_vec(),
+        ShownWords::Compile => request.compile(prefix),
+        ShownWords::Link => request.link(prefix),
+        ShownWords::IncludeDirectories => {
             let options = request.compile(prefix);
             let directories = options.iter().filter_map(|word| word.as_bytes().strip_prefix(b"-I"));
             directories.map(|directory| OsString::from_vec(directory.to_vec())).collect()
         }
-        Words::LibraryDirectories => vec![prefix.join("lib").into()],
-        Words::Libraries => vec!["mpi_abi".into()],
-        Words::CompileCommand => command(request.compile(prefix)),
-        Words::LinkCommand => command([request.compile(prefix), request.link(prefix)].concat()),
+        ShownWords::LibraryDirectories => vec![prefix.join("lib").into()],
+        ShownWords::Libraries => vec!["mpi_abi".into()],
+        ShownWords::CompileCommand => command(request.compile(prefix)),
+        ShownWords::LinkCommand => command([request.compile(prefix), request.link(prefix)].concat()),
     };
     let quoted: Vec<String> = words.iter().map(|word| quote(&word.to_string_lossy())).collect();
     quoted.join(" ") + "\n"
@@ -239,8 +228,8 @@ fn glued(option: &str, path: &Path) -> OsString {
     word
 }
 
-/// A word as a shell reads it back. CMake, which reads it too, knows double quotes only, and only behind the letters of
-/// the option: `-I"/a b"`.
+/// Quotes a word for a shell. CMake, which also reads the words, accepts only double quotes, and
+/// only behind the letters of the option: `-I"/a b"`.
 fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,./:@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -257,8 +246,8 @@ fn quote(word: &str) -> String {
 mod tests {
     use super::*;
 
-    fn request(args: &[&str]) -> Request {
-        Request::read(Language::C, &args.iter().map(OsString::from).collect::<Vec<_>>())
+    fn request(args: &[&str]) -> WrapperRequest {
+        WrapperRequest::read(Language::C, &args.iter().map(OsString::from).collect::<Vec<_>>())
     }
 
     fn joined(args: &[&str]) -> String {
@@ -268,7 +257,7 @@ mod tests {
 
     fn show(args: &[&str]) -> String {
         let request = request(args);
-        let Asked::Show(words) = request.asked else { panic!("{args:?} shows nothing") };
+        let WrapperAction::Show(words) = request.action else { panic!("{args:?} shows nothing") };
         shown(&request, words, &["cc".into()], Path::new("/p"))
     }
 
@@ -289,33 +278,33 @@ mod tests {
     }
 
     #[test]
-    fn our_words_are_taken_out_wherever_they_stand_unless_they_belong_to_another() {
+    fn wrapper_options_are_removed_unless_they_are_values() {
         assert_eq!(show(&["a.c", "-show", "-c"]), "cc -I/p/include a.c -c\n");
         assert_eq!(joined(&["-cc=gcc", "a.c", "-c"]), "-I/p/include a.c -c");
         assert_eq!(joined(&["-mpi-compat", "a.c", "-c"]), "-I/p/include/compat -I/p/include a.c -c");
         assert_eq!(joined(&["-mpi-abi-strict", "a.c", "-c"]), "-I/p/include -DOXMPI_MPI_ABI_STRICT a.c -c");
         assert_eq!(joined(&["-o", "-show", "a.c", "-c"]), "-I/p/include -o -show a.c -c");
-        assert_eq!(request(&["-Xlinker", "--help", "a.c"]).asked, Asked::Run);
+        assert_eq!(request(&["-Xlinker", "--help", "a.c"]).action, WrapperAction::Run);
         assert_eq!(
             joined(&["-cxx=g++", "a.c", "-c"]),
             "-I/p/include -cxx=g++ a.c -c",
-            "is the compiler's for mpicc"
+            "the option of mpicxx belongs to the compiler in mpicc"
         );
     }
 
     #[test]
-    fn a_program_without_shared_libraries_is_known_where_it_is_linked() {
+    fn static_linking_is_detected_where_linking_is() {
         assert!(request(&["a.c", "-static"]).is_static());
         assert!(
             ![&["a.c"][..], &["-static", "-c", "a.c"], &["-o", "-static", "a.c"]]
                 .map(request)
                 .iter()
-                .any(Request::is_static)
+                .any(WrapperRequest::is_static)
         );
     }
 
     #[test]
-    fn what_can_be_shown() {
+    fn show_options_print_their_words() {
         assert_eq!(show(&["-showme"]), format!("cc -I/p/include {LINK}\n"));
         assert_eq!(show(&["--showme:compile"]), "-I/p/include\n");
         assert_eq!(show(&["-showme:link"]), format!("{LINK}\n"));
@@ -330,9 +319,9 @@ mod tests {
         assert_eq!(show(&["-link_info"]), format!("cc -I/p/include {LINK}\n"));
         assert_eq!(show(&["-show-compile-info"]), show(&["-compile_info"]));
         assert_eq!(show(&["-show-link-info"]), show(&["-link_info"]));
-        assert_eq!(request(&["-showme:version"]).asked, Asked::Version);
-        assert_eq!(request(&["-showme:wrong"]).asked, Asked::Unknown("-showme:wrong".into()));
-        assert_eq!(request(&[]).asked, Asked::Nothing);
+        assert_eq!(request(&["-showme:version"]).action, WrapperAction::Version);
+        assert_eq!(request(&["-showme:wrong"]).action, WrapperAction::Unknown("-showme:wrong".into()));
+        assert_eq!(request(&[]).action, WrapperAction::Nothing);
     }
 
     #[test]

@@ -1,5 +1,3 @@
-//! What `mpicc --help` says.
-
 use super::Language;
 
 pub(super) fn text(language: Language) -> String {
@@ -40,7 +38,7 @@ These print something instead of compiling:
   -link_info               the command for linking; also -show-link-info
 
 All other arguments are the compiler's; '{name} --version' is its version. pkg-config knows the same as 'oxmpi'
-(PKG_CONFIG_PATH=PREFIX/lib/pkgconfig), and CMake's find_package(MPI) asks {name} itself, if it is in PATH or below
+(PKG_CONFIG_PATH=PREFIX/lib/pkgconfig), and CMake's find_package(MPI) runs {name} itself, if it is in PATH or below
 MPI_HOME.
 ",
         language.name(),

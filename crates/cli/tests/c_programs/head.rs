@@ -1,4 +1,4 @@
-//! The first lines of a C test, which say how it is run.
+//! The first lines of a C test, which describe how it is run.
 //!
 //! ```c
 //! // ranks: 1 2 4 7
@@ -7,36 +7,38 @@
 //! // not over: gm, because a first contact needs both processes in the library
 //! ```
 //!
-//! `ranks` and `transports` are required, in this order. `// every day: none` leaves a program that takes long to the night.
+//! `ranks` and `transports` are required, in this order. A program with `// every day: none` runs
+//! only at night, as it takes long.
 
-use super::ways::Way;
+use super::transport_options::TransportOptions;
 
-/// Which transports can change what a program shows.
+/// The transports that can change the result of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Transports {
-    /// Every one: it sends messages.
+pub(crate) enum TransportScope {
+    /// All: the program sends messages.
     All,
-    /// Those between processes of one node: it tests shared memory.
+    /// The transports within a node: the program tests shared memory.
     Near,
-    /// None: its calls are local, or its few messages are a means to an end. It runs over shared memory alone.
+    /// None: the calls are local, or the few messages are not what is tested. The program runs over
+    /// shared memory alone.
     One,
 }
 
-/// What a program says of itself.
+/// The description in the first lines of a program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Numbers of ranks, ascending.
+    /// Ascending.
     pub(crate) ranks: Vec<u32>,
-    pub(crate) transports: Transports,
-    /// Ways that it takes every day.
-    pub(crate) every_day: Vec<Way>,
-    /// Ways that it cannot take.
-    pub(crate) not_over: Vec<Way>,
+    pub(crate) transports: TransportScope,
+    /// The transports of the everyday run.
+    pub(crate) every_day: Vec<TransportOptions>,
+    /// The transports on which the program cannot run.
+    pub(crate) not_over: Vec<TransportOptions>,
 }
 
 impl Head {
     /// # Errors
-    /// The line that is missing or that nobody understands.
+    /// A line is missing or has a wrong form.
     pub(crate) fn read(source: &str) -> Result<Head, String> {
         let lines: Vec<(&str, &str)> = source.lines().map_while(key_and_value).collect();
         let [("ranks", ranks), ("transports", transports), rest @ ..] = &lines[..] else {
@@ -48,50 +50,61 @@ impl Head {
             return Err(format!("'// ranks:' does not ascend: {ranks:?}"));
         }
         let transports = match *transports {
-            "all" => Transports::All,
-            "near" => Transports::Near,
-            "one" => Transports::One,
+            "all" => TransportScope::All,
+            "near" => TransportScope::Near,
+            "one" => TransportScope::One,
             other => return Err(format!("'// transports: {other}' is not all, near or one")),
         };
-        let mut head = Head { ranks, transports, every_day: vec![Way::Shm], not_over: Vec::new() };
-        if transports == Transports::All {
-            head.every_day.push(Way::Tcp);
+        let mut head =
+            Head { ranks, transports, every_day: vec![TransportOptions::Shm], not_over: Vec::new() };
+        if transports == TransportScope::All {
+            head.every_day.push(TransportOptions::Tcp);
         }
         for (key, value) in rest {
             match *key {
                 "every day" if *value == "none" => head.every_day.clear(),
                 "every day" => {
                     for name in value.split(' ') {
-                        head.every_day.push(Way::from_name(name)?);
+                        head.every_day.push(TransportOptions::from_name(name)?);
                     }
                 }
                 "not over" => match value.split_once(", because ") {
-                    Some((way, _)) => head.not_over.push(Way::from_name(way)?),
+                    Some((transport, _)) => head.not_over.push(TransportOptions::from_name(transport)?),
                     None => return Err(format!("'// not over: {value}' gives no reason")),
                 },
-                _ => return Err(format!("nobody understands '// {key}: {value}'")),
+                _ => {
+                    return Err(format!(
+                        "'// {key}: {value}' is none of the keys 'every day' and 'not over'"
+                    ));
+                }
             }
         }
         let own = &head.every_day[..];
-        let wrong = own.iter().find(|way| **way != Way::Tcp && !head.takes(**way));
+        let wrong =
+            own.iter().find(|transport| **transport != TransportOptions::Tcp && !head.takes(**transport));
         match wrong {
-            Some(way) => Err(format!("it takes the way {} every day, and never", way.name())),
+            Some(transport) => {
+                Err(format!("{} is a transport of every day, but not one of the program", transport.name()))
+            }
             None => Ok(head),
         }
     }
 
-    /// Whether the way is one of its transports.
-    pub(crate) fn takes(&self, way: Way) -> bool {
+    /// Whether the program runs over this transport.
+    pub(crate) fn takes(&self, transport: TransportOptions) -> bool {
         let concerned = match self.transports {
-            Transports::All => way != Way::TcpShared || self.every_day.contains(&way),
-            Transports::Near => way.is_near(),
-            Transports::One => way == Way::Shm,
+            TransportScope::All => {
+                transport != TransportOptions::TcpShared || self.every_day.contains(&transport)
+            }
+            TransportScope::Near => transport.is_near(),
+            TransportScope::One => transport == TransportOptions::Shm,
         };
-        concerned && !self.not_over.contains(&way)
+        concerned && !self.not_over.contains(&transport)
     }
 }
 
-/// The parts of a line `// KEY: VALUE`. A key is a word or two in small letters; another text before a colon is a comment behind the head.
+/// Splits a line `// KEY: VALUE`. A key is one or two words in small letters. Other text before a
+/// colon is a comment behind the head.
 fn key_and_value(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.strip_prefix("// ")?.split_once(": ")?;
     let is_key =
@@ -100,7 +113,7 @@ fn key_and_value(line: &str) -> Option<(&str, &str)> {
 }
 
 #[cfg(test)]
-#[allow(unused_imports)] // the program `c_programs` runs no test of this kind, `command_line` does
+#[allow(unused_imports)] // the harness of `c_programs` runs no unit tests, only `command_line` does
 mod tests {
     use super::*;
 
@@ -108,15 +121,16 @@ mod tests {
     fn a_head_is_read() {
         let head = Head::read(
             "// ranks: 1 2 4\n// transports: all\n// every day: ofi lamd\n\
-             // not over: tcp, because it looks into its segment\n/* ... */\n// ranks: 9\n",
+             // not over: tcp, because it reads its segment\n/* ... */\n// ranks: 9\n",
         )
         .unwrap();
-        assert_eq!((head.ranks.as_slice(), head.transports), (&[1, 2, 4][..], Transports::All));
-        let every_day = vec![Way::Shm, Way::Tcp, Way::Ofi, Way::Lamd];
-        assert_eq!((head.every_day, head.not_over), (every_day, vec![Way::Tcp]));
+        assert_eq!((head.ranks.as_slice(), head.transports), (&[1, 2, 4][..], TransportScope::All));
+        let every_day =
+            vec![TransportOptions::Shm, TransportOptions::Tcp, TransportOptions::Ofi, TransportOptions::Lamd];
+        assert_eq!((head.every_day, head.not_over), (every_day, vec![TransportOptions::Tcp]));
         let head =
             Head::read("// ranks: 2\n// transports: one\n// every day: none\n// Comments: ...\n").unwrap();
-        assert!(head.every_day.is_empty() && head.takes(Way::Shm));
+        assert!(head.every_day.is_empty() && head.takes(TransportOptions::Shm));
     }
 
     #[test]
@@ -130,7 +144,7 @@ mod tests {
             ("// ranks: 2\n// transports: all\n// not over: tcp\n", "no reason"),
             ("// ranks: 2\n// transports: all\n// flag: -g\n", "flag"),
             ("// ranks: 2\n// transports: all\n// every day: pigeon\n", "pigeon"),
-            ("// ranks: 2\n// transports: near\n// every day: lamd\n", "never"),
+            ("// ranks: 2\n// transports: near\n// every day: lamd\n", "not one of the program"),
         ] {
             let error = Head::read(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

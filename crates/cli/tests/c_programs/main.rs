@@ -1,10 +1,13 @@
-//! The C programs of `tests/c`, compiled once with the installed `mpicc` and run by the installed `mpirun`.
+//! The C programs of `tests/c`, compiled once with the installed `mpicc` and run by the installed
+//! `mpirun`.
 //!
-//! A program says in its first lines ([`head`]) with how many ranks it runs and which transports can change what it shows. It exits
-//! with 0 and prints `ok` as its last line. Each program, way ([`ways`]) and number of ranks is a test of its own, `WAY::PROGRAM::RANKS`.
-//! The everyday run takes two numbers of ranks over shared memory and, of programs that send messages, over sockets, and one over each way
-//! that a program names for every day. The others are `night::WAY::PROGRAM::RANKS`, which are ignored unless they are asked for
-//! (`cargo xtask nightly`, or `cargo nextest run --run-ignored all`).
+//! A program describes in its first lines ([`head`]) its numbers of ranks and the transports that
+//! can change its result. It exits with 0 and prints `ok` as its last line. Each program, transport
+//! ([`transport_options`]) and number of ranks is a test, `TRANSPORT::PROGRAM::RANKS`. The everyday
+//! run takes two numbers of ranks over shared memory and, of programs that send messages, over
+//! sockets, and one over each transport that a program names for every day. The others are
+//! `night::TRANSPORT::PROGRAM::RANKS`, which are ignored by default (`cargo xtask nightly`, or
+//! `cargo nextest run --run-ignored all`).
 //!
 //! `cargo xtask test` makes the installation and names it in OXMPI_TEST_PREFIX.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
@@ -12,7 +15,7 @@
 mod head;
 #[path = "../support/mod.rs"]
 mod support;
-mod ways;
+mod transport_options;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -21,12 +24,11 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use head::Head;
 use support::{compiled, compiled_library, installed, root};
-use ways::Way;
+use transport_options::TransportOptions;
 
-/// Checked at compile time by crates/abi; has no main of the kind above.
+/// crates/abi checks this program at compile time; its main does not print `ok`.
 const NOT_RUN: &[&str] = &["abi_assert"];
 
-/// The programs of `examples`, their numbers of ranks, and a part of their output.
 const EXAMPLES: [(&str, &[u32], &str); 4] = [
     ("hello", &[1, 4], "hello from rank 0"),
     ("ring", &[2, 4], "(right)"),
@@ -34,9 +36,10 @@ const EXAMPLES: [(&str, &[u32], &str); 4] = [
     ("heat", &[1, 2, 4, 6], "the result is right"),
 ];
 
-/// What an emulated Myrinet may be like: short of tokens, slow, short of memory that it can register.
+/// Limits of an emulated Myrinet: few tokens, slow callbacks, little memory that can be registered.
 const NETWORKS: [(&str, &str); 3] = [
-    // Half of the receive tokens are for peers of one each, of which some programs that spawn have eight.
+    // The transport splits half of the receive tokens among its peers, at least one each. Some
+    // programs that spawn have eight peers.
     ("GM_EMULATION_RECEIVE_TOKENS", "16"),
     ("GM_EMULATION_CALLBACK_MS", "3"),
     ("GM_EMULATION_REGISTERED", "100000"),
@@ -56,7 +59,7 @@ fn main() {
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-/// The programs, by the names of their files.
+/// The names of the programs, without extension.
 fn names() -> Vec<String> {
     let entries = std::fs::read_dir(root().join("tests/c")).unwrap().map(|entry| entry.unwrap().path());
     let sources = entries.filter(|path| path.extension().is_some_and(|extension| extension == "c"));
@@ -71,62 +74,66 @@ fn path_of(name: &str) -> PathBuf {
     root().join("tests/c").join(name).with_extension("c")
 }
 
-/// All tests of a program.
 fn trials_of(name: &str, head: &Head) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for way in Way::ALL.into_iter().filter(|way| head.takes(*way)) {
-        let every_day = every_day(head, way);
-        for &ranks in head.ranks.iter().filter(|ranks| **ranks <= way.most_ranks()) {
+    for transport in TransportOptions::ALL.into_iter().filter(|transport| head.takes(*transport)) {
+        let every_day = every_day(head, transport);
+        for &ranks in head.ranks.iter().filter(|ranks| **ranks <= transport.most_ranks()) {
             let is_nightly = !every_day.contains(&ranks);
             let night = if is_nightly { "night::" } else { "" };
             let program = name.to_string();
-            let title = format!("{night}{}::{name}::{ranks}", way.name());
+            let title = format!("{night}{}::{name}::{ranks}", transport.name());
             trials.push(
-                Trial::test(title, move || says_ok(&program, way, ranks)).with_ignored_flag(is_nightly),
+                Trial::test(title, move || says_ok(&program, transport, ranks, is_nightly))
+                    .with_ignored_flag(is_nightly),
             );
         }
     }
     trials
 }
 
-/// The numbers of ranks of the everyday run: over shared memory and sockets the smallest with messages between ranks and the largest, on other
-/// ways the largest.
-fn every_day(head: &Head, way: Way) -> Vec<u32> {
-    if !head.every_day.contains(&way) {
+/// The numbers of ranks of the everyday run: over shared memory and sockets the smallest with
+/// messages between ranks and the largest, over other transports the largest.
+fn every_day(head: &Head, transport: TransportOptions) -> Vec<u32> {
+    if !head.every_day.contains(&transport) {
         return Vec::new();
     }
-    let possible = || head.ranks.iter().copied().filter(|ranks| *ranks <= way.most_ranks());
-    let fewest = possible().find(|ranks| *ranks > 1 && matches!(way, Way::Shm | Way::Tcp));
+    let possible = || head.ranks.iter().copied().filter(|ranks| *ranks <= transport.most_ranks());
+    let fewest = possible()
+        .find(|ranks| *ranks > 1 && matches!(transport, TransportOptions::Shm | TransportOptions::Tcp));
     fewest.into_iter().chain(possible().max()).collect()
 }
 
 /// An example runs every day with the most ranks over shared memory and over sockets.
 fn trials_of_example((name, sizes, text): &'static (&str, &[u32], &str)) -> Vec<Trial> {
     let mut trials = Vec::new();
-    for way in [Way::Shm, Way::Tcp] {
+    for transport in [TransportOptions::Shm, TransportOptions::Tcp] {
         for &ranks in *sizes {
             let is_nightly = Some(&ranks) != sizes.last();
             let night = if is_nightly { "night::" } else { "" };
             let run = move || {
                 let program = compiled(&root().join("examples").join(name).with_extension("c"))?;
-                let out = output_of(mpirun(way, ranks).arg(program))?;
+                let out = output_of(mpirun(transport, ranks, is_nightly).arg(program))?;
                 if out.contains(text) { Ok(()) } else { Err(format!("no '{text}' in:\n{out}").into()) }
             };
-            let title = format!("{night}{}::examples::{name}::{ranks}", way.name());
+            let title = format!("{night}{}::examples::{name}::{ranks}", transport.name());
             trials.push(Trial::test(title, run).with_ignored_flag(is_nightly));
         }
     }
     trials
 }
 
-/// `mpirun -n RANKS` over a way, with a time limit.
-fn mpirun(way: Way, ranks: u32) -> Command {
+/// `mpirun -n RANKS` over a transport, with a time limit: programs of the night send up to 2 GiB,
+/// which takes over a minute through daemons if other programs use the processors.
+fn mpirun(transport: TransportOptions, ranks: u32, is_nightly: bool) -> Command {
     let mut command = Command::new(installed("mpirun"));
-    command.args(["-n", &ranks.to_string(), "--timeout", "60"]).args(way.options());
+    let limit_s = if is_nightly { "240" } else { "60" };
+    command.args(["-n", &ranks.to_string(), "--timeout", limit_s]).args(transport.options());
+    command.env("CHECK_SECONDS", limit_s);
     command
 }
 
-/// The standard output of a job that ends well.
+/// The standard output of a successful job.
 fn output_of(command: &mut Command) -> Result<String, Failed> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("mpirun: {error}"))?;
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -138,19 +145,19 @@ fn output_of(command: &mut Command) -> Result<String, Failed> {
 }
 
 /// Compiles a program, unless that is done, and runs it.
-fn says_ok(name: &str, way: Way, ranks: u32) -> Result<(), Failed> {
+fn says_ok(name: &str, transport: TransportOptions, ranks: u32, is_nightly: bool) -> Result<(), Failed> {
     let program = compiled(&path_of(name))?;
-    let mut command = mpirun(way, ranks);
-    if let Some(counters) = way.counters() {
+    let mut command = mpirun(transport, ranks, is_nightly);
+    if let Some(counters) = transport.counters() {
         command.env("CHECK_MOVED", counters);
     }
-    match way {
-        Way::ShmDenied => {
-            // EPERM.
+    match transport {
+        TransportOptions::ShmDenied => {
+            // The argument 1 is EPERM.
             command.arg(compiled(&root().join("tests/c/jobs/deny.c"))?).arg("1");
             command.arg("process_vm_readv,process_vm_writev");
         }
-        Way::Gm => over_emulation(&mut command, name, ranks)?,
+        TransportOptions::Gm => over_emulation(&mut command, name, ranks)?,
         _ => {}
     }
     let out = output_of(command.arg(&program))?;
@@ -160,14 +167,14 @@ fn says_ok(name: &str, way: Way, ranks: u32) -> Result<(), Failed> {
     }
 }
 
-/// Puts a job onto an emulated Myrinet of its own, each rank on a virtual node.
 fn over_emulation(command: &mut Command, name: &str, ranks: u32) -> Result<(), Failed> {
     let library = compiled_library("gm-emulation/gm.c", "libgm-of-tests.so");
     command.args(["--mca", "mpi_virtual_nodes", "64", "--mca", "rpi_gm_library"]).arg(library);
-    // Some send messages of 4000 bytes to each other before they receive, which the guide's 1024 are too few for.
+    // Some programs send messages of 4000 bytes to each other before they receive; the guide's
+    // default of 1024 bytes is too small for them.
     command.args(["--mca", "rpi_gm_tinymsglen", "4096"]);
     command.env("GM_EMULATION_NETWORK", format!("{name}-{ranks}-{}", std::process::id()));
-    // The emulation has a few thousand messages a second where processors are scarce.
+    // The emulation passes on a few thousand messages per second on two processors.
     command.env("CHECK_DIVISOR", "10");
     if ranks <= 2 {
         let (variable, value) = NETWORKS[name.len() % NETWORKS.len()];

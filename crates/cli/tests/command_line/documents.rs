@@ -1,6 +1,8 @@
-//! The parts of `docs/` that the tables of the code say: each test compares one file with them. `cargo xtask docs` sets OXMPI_WRITE_DOCS, with
-//! which they write it instead.
+//! The parts of `docs/` that come from tables of the code: each test compares one file with its
+//! table. `cargo xtask docs` sets OXMPI_WRITE_DOCS, and the tests then write the files instead.
+//! `commands` runs the commands that documents show.
 
+mod commands;
 mod parameters;
 mod transports;
 
@@ -38,14 +40,4 @@ fn the_chapter_on_collectives_has_the_tables_and_pictures_of_the_plans() {
         assert!(picture.len() < 20_000, "{name}");
         assert!(chapter.contains(&format!("(img/{name})")));
     }
-}
-
-/// Each name in back ticks that has `/src/` in it is a file or folder of a crate.
-#[test]
-fn the_glossary_names_files_that_are_there() {
-    let text = fs::read_to_string(docs("glossary.md")).unwrap();
-    let names = text.split('`').skip(1).step_by(2).filter(|name| name.contains("/src/"));
-    let (there, missing): (Vec<_>, Vec<_>) =
-        names.partition(|name| root().join("crates").join(name).exists());
-    assert!(missing.is_empty() && there.len() > 30, "{missing:?}, {} are there", there.len());
 }

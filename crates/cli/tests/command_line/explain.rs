@@ -32,10 +32,16 @@ fn the_fixed_rules_are_explained() {
 
     let (_, out, _) = oxmpi("explain coll allreduce --ranks 64 --bytes 4096 --noncommutative");
     assert!(out.contains(", operation not commutative, a processor for each rank\n"), "{out}");
-    assert!(out.contains("Calls (blocking) of so many bytes on one node go through shared memory"), "{out}");
+    assert!(
+        out.contains("Calls (blocking) with this number of bytes on one node go through shared memory"),
+        "{out}"
+    );
     assert!(out.contains(" 4 ring                     illegal: it needs a commutative operation\n"), "{out}");
     let (_, out, _) = oxmpi("explain coll allreduce --ranks 64 --bytes 8 --type-size 8");
-    assert!(out.contains("Calls (blocking and nonblocking) of so many bytes on one node go"), "{out}");
+    assert!(
+        out.contains("Calls (blocking and nonblocking) with this number of bytes on one node go"),
+        "{out}"
+    );
     for (ranks, algorithm, which) in
         [(64, "6 rabenseifner", "powers of two"), (65, "4 ring", "no powers of two")]
     {
@@ -209,7 +215,7 @@ fn parameters_and_rules_are_explained_and_their_order() {
     assert_eq!(told["by"], "fixed");
     let passed = told["passed_over"].as_str().unwrap();
     assert!(
-        passed.starts_with(&format!("{name}:4:1: the rule asks for allreduce algorithm 4 ring")),
+        passed.starts_with(&format!("{name}:4:1: the rule selects allreduce algorithm 4 ring")),
         "{passed}"
     );
 

@@ -28,5 +28,5 @@ mod wrappers;
 mod c_programs {
     mod head;
     #[allow(dead_code)] // its names alone are of use here
-    mod ways;
+    mod transport_options;
 }

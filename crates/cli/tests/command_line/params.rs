@@ -257,7 +257,7 @@ fn components_of_collectives_are_selected_step_by_step() {
     assert_eq!(drop["reason"], "'coll' is '^shmem' (from environment variable OXMPI_MCA_coll)");
     let (asked, out) = dropped(&other);
     assert_eq!(asked, ["tuned 30", "smp 20", "libnbc 10", "basic 0", "sync 50"]);
-    assert!(out.contains(&"shmem 50: it is not asked (parameter coll)".to_string()), "{out:?}");
+    assert!(out.contains(&"shmem 50: not selected (parameter coll)".to_string()), "{out:?}");
     let (code, text, _) = home.run(&["info", "--select", "--ranks", "1"], &[]);
     assert!(code == 0 && text.contains("\n    75 self     serves everything\n"), "{text}");
     assert!(text.contains("\n    50 shmem    is dropped: there is one rank\n"), "{text}");

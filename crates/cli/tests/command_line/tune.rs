@@ -86,11 +86,15 @@ fn a_run_that_is_killed_goes_on() {
     let before = lines();
     assert!(!here.path("my.json").exists());
     let (code, _, err) = here.oxmpi(line);
-    assert!(code == 1 && err.contains("mine: a run has left this: go on with '--resume mine'"), "{err}");
+    assert!(
+        code == 1
+            && err.contains("mine: an interrupted run left this file: continue it with '--resume mine'"),
+        "{err}"
+    );
 
     let (code, out, err) = here.oxmpi("tune --resume mine --out my.json");
     assert_eq!(code, 0, "{err}");
-    assert!(err.contains("oxmpi tune: going on after "), "{err}");
+    assert!(err.contains("oxmpi tune: resuming after "), "{err}");
     assert!(out.contains(" of 6 calls have"), "{out}");
     assert!(lines() > before);
     here.rules("my.json");
@@ -199,15 +203,15 @@ fn what_cannot_work_is_told_before_anything_is_measured() {
         ("--collectives bcats", 2, "there is no collective 'bcats' that can be tuned; did you mean 'bcast'?"),
         ("--out nowhere/my.conf", 1, "nowhere/my.conf: cannot be written: No such file"),
         ("--svg nowhere/my.svg", 1, "nowhere/my.svg: cannot be written: No such file"),
-        ("--out there", 1, "there: it is there already (--force overwrites it)"),
+        ("--out there", 1, "there: the file exists (--force overwrites it)"),
         ("--state nowhere/s", 1, "nowhere/s: cannot be written"),
         ("--resume gone", 1, "gone: No such file"),
         ("--resume there", 1, "there:1: this is no state of oxmpi tune"),
         ("--ranks 0", 2, "--ranks 0: expected"),
         ("--out . --force", 1, ".: it is a directory"),
-        ("--out one --svg ./one", 1, "./one: two different things cannot go to one file"),
-        ("--out one --state one", 1, "one: two different things cannot go to one file"),
-        ("--out one --svg one.state", 1, "one.state: two different things cannot go to one file"),
+        ("--out one --svg ./one", 1, "./one: two outputs have the same file name"),
+        ("--out one --state one", 1, "one: two outputs have the same file name"),
+        ("--out one --svg one.state", 1, "one.state: two outputs have the same file name"),
         ("--resume there --mca rpi tcp", 2, "--mca has no meaning beside --resume"),
     ] {
         let (code, out, err) = here.oxmpi(&format!("tune {line}"));

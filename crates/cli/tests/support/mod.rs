@@ -1,5 +1,5 @@
-//! Where tests find what they run.
-#![allow(dead_code)] // each test uses its part
+//! Paths and programs that tests use.
+#![allow(dead_code)] // each test uses a part of this module
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
@@ -7,35 +7,35 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The process among these that another one of them did not start; a launcher and its guard, for one, have the same arguments.
-/// Their numbers say nothing of it: they begin again where there is no larger one.
+/// The process whose parent is not among `pids`. A launcher and its guard, for example, have the
+/// same arguments. Process numbers do not show the age, as they start again after the largest one.
 pub(crate) fn eldest(pids: &[i32]) -> Option<i32> {
     let parent = |pid: &i32| stat_of(*pid)?[PARENT].parse::<i32>().ok();
     pids.iter().copied().find(|pid| parent(pid).is_some_and(|parent| !pids.contains(&parent)))
 }
 
-/// What the kernel says of a process behind its name, which is in parentheses (proc_pid_stat(5)); `None`: it has ended.
+/// The fields of /proc/PID/stat behind the name, which is in parentheses (proc_pid_stat(5)).
+/// `None`: the process has ended.
 pub(crate) fn stat_of(pid: i32) -> Option<Vec<String>> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(stat.rsplit_once(") ")?.1.split(' ').map(String::from).collect())
 }
 
-/// Where [`stat_of`] has the state, the parent, and the time of the start.
+/// Indexes in the result of [`stat_of`]: the state, the parent, and the time of the start.
 pub(crate) const STATE: usize = 0;
 pub(crate) const PARENT: usize = 1;
 pub(crate) const STARTED: usize = 19;
 
-/// The project's directory.
+/// The root directory of the project.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The installation under test: `cargo xtask test` makes it and names it in OXMPI_TEST_PREFIX.
+/// The installation under test. `cargo xtask test` makes it and names it in OXMPI_TEST_PREFIX.
 fn prefix() -> PathBuf {
     std::env::var_os("OXMPI_TEST_PREFIX").map_or_else(|| root().join("target/test-prefix"), PathBuf::from)
 }
 
-/// A program of the installation.
 pub(crate) fn installed(name: &str) -> PathBuf {
     let program = prefix().join("bin").join(name);
     assert!(
@@ -46,17 +46,18 @@ pub(crate) fn installed(name: &str) -> PathBuf {
     program
 }
 
-/// A C program of the project, compiled with the installed `mpicc`: once for all tests that run it.
+/// A C program, compiled with the installed `mpicc` once for all tests that run it.
 ///
 /// # Errors
-/// What the compiler says.
+/// The messages of the compiler.
 pub(crate) fn compiled(source: &Path) -> Result<PathBuf, String> {
     let mut mpicc = Command::new(installed("mpicc"));
     mpicc.args(["-O1", "-g", "-Wall", "-Wno-unused", "-pthread"]).arg(source).args(["-lm", "-ldl"]);
     compile_once(source, mpicc, &source.file_stem().unwrap_or_default().to_string_lossy())
 }
 
-/// A library in the place of somebody else's, of one C file below `tests`, compiled once for all tests that use it.
+/// A library of one C file below `tests` that replaces another project's library, compiled once for
+/// all tests that use it.
 pub(crate) fn compiled_library(source: &str, name: &str) -> PathBuf {
     let source = root().join("tests").join(source);
     let mut cc = Command::new("cc");
@@ -65,7 +66,8 @@ pub(crate) fn compiled_library(source: &str, name: &str) -> PathBuf {
     compile_once(&source, cc, name).unwrap()
 }
 
-/// Runs a compiler whose result depends on its arguments, the source, the headers beside it and those of the installation.
+/// Runs a compiler, unless a result for the same arguments, source, headers beside it and installed
+/// headers exists.
 fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<PathBuf, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", source.display());
     let mut key = DefaultHasher::new();
@@ -89,7 +91,8 @@ fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<Path
         return Ok(made);
     }
     std::fs::create_dir_all(&directory).map_err(failed)?;
-    // Another test may do the same at the same time: each makes a file of its own, and the last one stays.
+    // Another test may compile the same source at the same time: each writes a file of its own, and
+    // the last one stays.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let part = directory.join(format!("{}.{number}", std::process::id()));
@@ -101,8 +104,8 @@ fn compile_once(source: &Path, mut compiler: Command, name: &str) -> Result<Path
     Ok(made)
 }
 
-/// Says that this machine does not allow a check. That fails the test, unless OXMPI_TEST_ALLOW_SKIPS names a file, to which a line goes
-/// (`cargo xtask test --allow-skips`).
+/// Reports that this machine does not allow a check. The test fails, unless OXMPI_TEST_ALLOW_SKIPS
+/// names a file, which gets a line (`cargo xtask test --allow-skips`).
 pub(crate) fn skip(why: &str) {
     let Some(file) = std::env::var_os("OXMPI_TEST_ALLOW_SKIPS") else {
         panic!(
@@ -114,8 +117,8 @@ pub(crate) fn skip(why: &str) {
     log.and_then(|mut log| log.write_all(format!("{why}\n").as_bytes())).unwrap();
 }
 
-/// The directory with the library UCC, all that it needs, and the loader that they need: `cargo xtask test` names it, and has it unpacked in
-/// `target/ucc`.
+/// The directory with the library UCC, its dependencies and their loader. `cargo xtask test`
+/// unpacks it in `target/ucc` and names it in OXMPI_TEST_UCC.
 pub(crate) fn ucc() -> Option<PathBuf> {
     let named = std::env::var_os("OXMPI_TEST_UCC").map(PathBuf::from);
     let own = root().join(format!("target/ucc/usr/lib/{}-linux-gnu", std::env::consts::ARCH));
@@ -127,12 +130,12 @@ pub(crate) fn ucc() -> Option<PathBuf> {
     found
 }
 
-/// The library of the installation.
 pub(crate) fn installed_libraries() -> PathBuf {
     prefix().join("lib")
 }
 
-/// The CRIU that the tests use: `cargo xtask test` names it, and has it installed in `target/criu`.
+/// The CRIU for the tests. `cargo xtask test` installs it in `target/criu` and names it in
+/// OXMPI_TEST_CRIU.
 pub(crate) fn criu() -> Option<PathBuf> {
     let named = std::env::var_os("OXMPI_TEST_CRIU").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -18,7 +18,7 @@ use crate::process::{Process, Work};
 use oxmpi_coll::Buffers;
 use oxmpi_engine::{Completion, Fault, RequestId};
 use oxmpi_fabric::Fabric;
-use oxmpi_io::domain::{self, Access};
+use oxmpi_io::domain::{self, AccessExtent};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_objects::error::{MpiError, Result};
@@ -238,17 +238,17 @@ impl<F: Fabric + 'static> Process<F> {
             task.move_alone();
             return self.conclude(task);
         }
-        let access = Access::new(&task.shown.view, task.start, task.data.packed_len() as u64);
+        let access = AccessExtent::new(&task.shown.view, task.start, task.data.packed_len() as u64);
         let mut words = vec![verdict(&task.outcome)];
         words.extend(access.encode());
         self.step_all(task, &words, |process, mut task, came| {
             let all: Vec<u64> = words_of(&came).collect();
-            let all = all.as_chunks::<{ 1 + Access::WORDS }>().0;
+            let all = all.as_chunks::<{ 1 + AccessExtent::WORDS }>().0;
             if let Err(error) = task.settle(all.iter().map(|one| one[0])) {
                 return process.end(*task, Err(error));
             }
-            let accesses: Vec<Access> =
-                all.iter().map(|[_, a, b, c, d]| Access::decode([*a, *b, *c, *d])).collect();
+            let accesses: Vec<AccessExtent> =
+                all.iter().map(|[_, a, b, c, d]| AccessExtent::decode([*a, *b, *c, *d])).collect();
             let hints = task.file.hints();
             let switch = match task.direction {
                 Direction::Read => hints.collective_read,

@@ -9,10 +9,10 @@ use super::{Direction, File};
 use crate::process::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
-use oxmpi_io::domain::{Access, Domains, part_in};
+use oxmpi_io::domain::{AccessExtent, Domains, part_in};
 use oxmpi_io::hints::Hints;
 use oxmpi_io::pieces::{RUN_BYTES, decode, encode};
-use oxmpi_io::window::Window;
+use oxmpi_io::window::FileWindow;
 use oxmpi_objects::error::MpiError;
 use oxmpi_plan::{Blocks, Call, Paired, Shared};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -24,7 +24,7 @@ pub(super) struct Rounds {
     round: u64,
     /// Which aggregator this rank is.
     own: Option<u32>,
-    window: Window,
+    window: FileWindow,
     /// The messages of this round.
     outbox: Vec<u8>,
     /// How long the message to each rank is.
@@ -36,13 +36,13 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    pub(super) fn new(accesses: &[Access], hints: &Hints, rank: u32) -> Rounds {
+    pub(super) fn new(accesses: &[AccessExtent], hints: &Hints, rank: u32) -> Rounds {
         let domains = Domains::new(accesses, hints);
         Rounds {
             domains,
             round: 0,
             own: domains.aggregator_at(rank),
-            window: Window::default(),
+            window: FileWindow::default(),
             outbox: Vec::new(),
             lengths: vec![0; accesses.len()],
             parts: vec![(0, 0); domains.aggregators() as usize],

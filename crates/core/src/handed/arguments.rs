@@ -13,37 +13,37 @@ use oxmpi_mem::kernels::{Kernel, Op, Scalar};
 use oxmpi_mem::memory::Scratch;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::Call;
-use oxmpi_ucc::{Arguments, Datatype, Kind, Operation, Side};
+use oxmpi_ucc::{UccArguments, UccCollective, UccDatatype, UccOperand, UccOperation};
 
 /// The operation and the elements of a reduction, if the libraries have them: both have the same.
-fn reduction(kernel: &Kernel) -> Option<(Operation, Datatype)> {
+fn reduction(kernel: &Kernel) -> Option<(UccOperation, UccDatatype)> {
     let (op, scalar) = kernel.kind();
     let operation = match op {
-        Op::Sum => Operation::Sum,
-        Op::Prod => Operation::Prod,
-        Op::Max => Operation::Max,
-        Op::Min => Operation::Min,
-        Op::Land => Operation::Land,
-        Op::Lor => Operation::Lor,
-        Op::Lxor => Operation::Lxor,
-        Op::Band => Operation::Band,
-        Op::Bor => Operation::Bor,
-        Op::Bxor => Operation::Bxor,
+        Op::Sum => UccOperation::Sum,
+        Op::Prod => UccOperation::Prod,
+        Op::Max => UccOperation::Max,
+        Op::Min => UccOperation::Min,
+        Op::Land => UccOperation::Land,
+        Op::Lor => UccOperation::Lor,
+        Op::Lxor => UccOperation::Lxor,
+        Op::Band => UccOperation::Band,
+        Op::Bor => UccOperation::Bor,
+        Op::Bxor => UccOperation::Bxor,
         Op::MinLoc | Op::MaxLoc | Op::Replace | Op::NoOp => return None,
     };
     let datatype = match scalar {
-        Scalar::I8 => Datatype::Int8,
-        Scalar::I16 => Datatype::Int16,
-        Scalar::I32 => Datatype::Int32,
-        Scalar::I64 => Datatype::Int64,
-        Scalar::U8 | Scalar::Bool8 => Datatype::Uint8,
-        Scalar::U16 => Datatype::Uint16,
-        Scalar::U32 => Datatype::Uint32,
-        Scalar::U64 => Datatype::Uint64,
-        Scalar::F32 => Datatype::Float32,
-        Scalar::F64 => Datatype::Float64,
-        Scalar::C32 => Datatype::Float32Complex,
-        Scalar::C64 => Datatype::Float64Complex,
+        Scalar::I8 => UccDatatype::Int8,
+        Scalar::I16 => UccDatatype::Int16,
+        Scalar::I32 => UccDatatype::Int32,
+        Scalar::I64 => UccDatatype::Int64,
+        Scalar::U8 | Scalar::Bool8 => UccDatatype::Uint8,
+        Scalar::U16 => UccDatatype::Uint16,
+        Scalar::U32 => UccDatatype::Uint32,
+        Scalar::U64 => UccDatatype::Uint64,
+        Scalar::F32 => UccDatatype::Float32,
+        Scalar::F64 => UccDatatype::Float64,
+        Scalar::C32 => UccDatatype::Float32Complex,
+        Scalar::C64 => UccDatatype::Float64Complex,
         // Its 128-bit ones are the long double of its compiler, which leaves bytes of the padding as they come.
         _ => return None,
     };
@@ -82,7 +82,7 @@ pub(crate) fn can_hand_over(call: &Call, combine: &Combine) -> bool {
 /// A call for a library, in the words of UCC.
 pub(super) struct Prepared {
     pub(super) sort: Sort,
-    pub(super) arguments: Arguments,
+    pub(super) arguments: UccArguments,
     /// What must be copied where when it is over.
     pub(super) results: Option<(UserBuf, Area)>,
 }
@@ -113,17 +113,17 @@ fn split(buffer: &UserBuf, lengths: impl Iterator<Item = usize>) -> Vec<UserBuf>
 }
 
 /// What is read, in one piece.
-fn read_whole(area: &Area) -> Result<Side> {
+fn read_whole(area: &Area) -> Result<UccOperand> {
     match area.as_whole() {
-        Some(buffer) if is_in_one_piece(buffer) => Ok(Side::Whole(buffer.clone())),
-        _ => Ok(Side::Whole(copied(area)?)),
+        Some(buffer) if is_in_one_piece(buffer) => Ok(UccOperand::Whole(buffer.clone())),
+        _ => Ok(UccOperand::Whole(copied(area)?)),
     }
 }
 
 /// What is read, a block for each rank.
-fn read_blocks(area: &Area, lengths: &[usize], library: CollLibrary) -> Result<Side> {
+fn read_blocks(area: &Area, lengths: &[usize], library: CollLibrary) -> Result<UccOperand> {
     let blocks = blocks_in_place(area, lengths, library);
-    Ok(Side::Blocks(match blocks {
+    Ok(UccOperand::Blocks(match blocks {
         Some(blocks) => blocks,
         None => split(&copied(area)?, lengths.iter().copied()),
     }))
@@ -164,9 +164,9 @@ fn written(area: &Area, is_in_pieces: bool, keeps: bool) -> Result<Target> {
 
 /// The parts of a call that depend on which it is.
 struct Shape {
-    kind: Kind,
-    source: Side,
-    target: Side,
+    kind: UccCollective,
+    source: UccOperand,
+    target: UccOperand,
     root: u32,
     in_place: bool,
     /// What must be copied where when it is over.
@@ -184,7 +184,7 @@ pub(super) fn prepare(
             Some(found) => found,
             None => return Ok(None),
         },
-        _ => (Operation::Sum, Datatype::Uint8),
+        _ => (UccOperation::Sum, UccDatatype::Uint8),
     };
     // What failed when a persistent one was started before is over.
     memory.input.renew();
@@ -194,7 +194,7 @@ pub(super) fn prepare(
     let copied = memory.input.settle().and(memory.output.settle());
     copied.map_err(|fault| staging_error(fault.into()))?;
     let bytes = shared_bytes(call, datatype.size()).unwrap_or(0);
-    let is_alike = matches!(shape.kind, Kind::Allreduce | Kind::Allgather);
+    let is_alike = matches!(shape.kind, UccCollective::Allreduce | UccCollective::Allgather);
     let sort = Sort {
         kind: shape.kind,
         datatype,
@@ -203,7 +203,7 @@ pub(super) fn prepare(
         class: bytes.checked_ilog2().map_or(0, |log| log + 1),
     };
     let Shape { kind, source, target, root, in_place, results } = shape;
-    let arguments = Arguments { kind, source, target, datatype, operation, root, in_place };
+    let arguments = UccArguments { kind, source, target, datatype, operation, root, in_place };
     Ok(Some(Prepared { sort, arguments, results }))
 }
 
@@ -218,11 +218,11 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
     // What is given to UCC as one buffer on both sides, the target in place if so.
     let whole = |kind, root, in_place: bool| -> Result<Shape> {
         let target = written(output, in_pieces(output), in_place)?;
-        let source = if in_place { Side::Nothing } else { read_whole(input)? };
+        let source = if in_place { UccOperand::Nothing } else { read_whole(input)? };
         Ok(Shape {
             kind,
             source,
-            target: Side::Whole(one(target.buffer)),
+            target: UccOperand::Whole(one(target.buffer)),
             root,
             in_place,
             results: target.results,
@@ -233,28 +233,28 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
         Ok(Shape {
             kind,
             source: read_whole(input)?,
-            target: Side::Nothing,
+            target: UccOperand::Nothing,
             root,
             in_place: false,
             results: None,
         })
     };
     // Blocks of the target where they lie, or a copy of them.
-    let target_blocks = |lengths: &[usize], keeps: bool| -> Result<(Side, Option<(UserBuf, Area)>)> {
+    let target_blocks = |lengths: &[usize], keeps: bool| -> Result<(UccOperand, Option<(UserBuf, Area)>)> {
         if let Some(blocks) = blocks_in_place(output, lengths, library) {
-            return Ok((Side::Blocks(blocks), None));
+            return Ok((UccOperand::Blocks(blocks), None));
         }
         let target = written(output, true, keeps)?;
-        Ok((Side::Blocks(split(&one(target.buffer), lengths.iter().copied())), target.results))
+        Ok((UccOperand::Blocks(split(&one(target.buffer), lengths.iter().copied())), target.results))
     };
     let lengths = |blocks: &oxmpi_plan::Blocks| -> Vec<usize> {
         (0..blocks.how_many()).map(|at| blocks.length(at)).collect()
     };
     Ok(Some(match call {
         Call::Barrier => Shape {
-            kind: Kind::Barrier,
-            source: Side::Nothing,
-            target: Side::Nothing,
+            kind: UccCollective::Barrier,
+            source: UccOperand::Nothing,
+            target: UccOperand::Nothing,
             root: 0,
             in_place: false,
             results: None,
@@ -262,56 +262,74 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
         Call::Bcast { root, .. } => {
             let target = written(output, in_pieces(output), true)?;
             let results = if rank == *root { None } else { target.results };
-            let source = Side::Whole(one(target.buffer));
-            Shape { kind: Kind::Bcast, source, target: Side::Nothing, root: *root, in_place: false, results }
+            let source = UccOperand::Whole(one(target.buffer));
+            Shape {
+                kind: UccCollective::Bcast,
+                source,
+                target: UccOperand::Nothing,
+                root: *root,
+                in_place: false,
+                results,
+            }
         }
-        Call::Gather { root, in_place, .. } if rank == *root => whole(Kind::Gather, *root, *in_place)?,
-        Call::Gather { root, .. } => only_source(Kind::Gather, *root)?,
-        Call::Reduce { root, in_place, .. } if rank == *root => whole(Kind::Reduce, *root, *in_place)?,
-        Call::Reduce { root, .. } => only_source(Kind::Reduce, *root)?,
+        Call::Gather { root, in_place, .. } if rank == *root => {
+            whole(UccCollective::Gather, *root, *in_place)?
+        }
+        Call::Gather { root, .. } => only_source(UccCollective::Gather, *root)?,
+        Call::Reduce { root, in_place, .. } if rank == *root => {
+            whole(UccCollective::Reduce, *root, *in_place)?
+        }
+        Call::Reduce { root, .. } => only_source(UccCollective::Reduce, *root)?,
         Call::Scatter { root, in_place, .. } => {
             let target = written(output, in_pieces(output), false)?;
-            let source = if rank == *root { read_whole(input)? } else { Side::Nothing };
+            let source = if rank == *root { read_whole(input)? } else { UccOperand::Nothing };
             let (side, results) = match in_place {
-                true => (Side::Nothing, None),
-                false => (Side::Whole(one(target.buffer)), target.results),
+                true => (UccOperand::Nothing, None),
+                false => (UccOperand::Whole(one(target.buffer)), target.results),
             };
-            Shape { kind: Kind::Scatter, source, target: side, root: *root, in_place: *in_place, results }
+            Shape {
+                kind: UccCollective::Scatter,
+                source,
+                target: side,
+                root: *root,
+                in_place: *in_place,
+                results,
+            }
         }
-        Call::Allgather { in_place, .. } => whole(Kind::Allgather, 0, *in_place)?,
-        Call::Allreduce { in_place, .. } => whole(Kind::Allreduce, 0, *in_place)?,
+        Call::Allgather { in_place, .. } => whole(UccCollective::Allgather, 0, *in_place)?,
+        Call::Allreduce { in_place, .. } => whole(UccCollective::Allreduce, 0, *in_place)?,
         Call::Alltoall { in_place, .. } => {
-            let mut shape = whole(Kind::Alltoall, 0, false)?;
+            let mut shape = whole(UccCollective::Alltoall, 0, false)?;
             if *in_place {
-                shape.source = Side::Whole(copied(output)?);
+                shape.source = UccOperand::Whole(copied(output)?);
             }
             shape
         }
         Call::ReduceScatterBlock { block, in_place, .. } => {
-            let mine = if *in_place { Side::Whole(copied(output)?) } else { read_whole(input)? };
+            let mine = if *in_place { UccOperand::Whole(copied(output)?) } else { read_whole(input)? };
             let unit = one(output.clone()).element_size();
             let part = output.packed_range(0, block.0.saturating_mul(unit)).unwrap_or(UserBuf::empty());
             let target = written(&part.clone().into(), !is_in_one_piece(&part), false)?;
             Shape {
-                kind: Kind::ReduceScatter,
+                kind: UccCollective::ReduceScatter,
                 source: mine,
-                target: Side::Whole(one(target.buffer)),
+                target: UccOperand::Whole(one(target.buffer)),
                 root: 0,
                 in_place: false,
                 results: target.results,
             }
         }
         Call::ReduceScatter { blocks, in_place, .. } => {
-            let mine = if *in_place { Side::Whole(copied(output)?) } else { read_whole(input)? };
+            let mine = if *in_place { UccOperand::Whole(copied(output)?) } else { read_whole(input)? };
             let unit = one(output.clone()).element_size();
             let length = blocks.0.length(rank as usize).saturating_mul(unit);
             let part = output.packed_range(0, length).unwrap_or(UserBuf::empty());
             let target = written(&part.clone().into(), !is_in_one_piece(&part), false)?;
             let counts = lengths(&blocks.0).into_iter().map(|count| count as u64).collect();
             Shape {
-                kind: Kind::ReduceScatterv,
+                kind: UccCollective::ReduceScatterv,
                 source: mine,
-                target: Side::Counted(one(target.buffer), counts),
+                target: UccOperand::Counted(one(target.buffer), counts),
                 root: 0,
                 in_place: false,
                 results: target.results,
@@ -320,27 +338,41 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
         Call::Gatherv { root, all, in_place, .. } => match all.get() {
             Some(blocks) if rank == *root => {
                 let (target, results) = target_blocks(&lengths(blocks), *in_place)?;
-                let source = if *in_place { Side::Nothing } else { read_whole(input)? };
-                Shape { kind: Kind::Gatherv, source, target, root: *root, in_place: *in_place, results }
+                let source = if *in_place { UccOperand::Nothing } else { read_whole(input)? };
+                Shape {
+                    kind: UccCollective::Gatherv,
+                    source,
+                    target,
+                    root: *root,
+                    in_place: *in_place,
+                    results,
+                }
             }
-            _ => only_source(Kind::Gatherv, *root)?,
+            _ => only_source(UccCollective::Gatherv, *root)?,
         },
         Call::Scatterv { root, all, in_place, .. } => {
             let source = match all.get() {
                 Some(blocks) if rank == *root => read_blocks(input, &lengths(blocks), library)?,
-                _ => Side::Nothing,
+                _ => UccOperand::Nothing,
             };
             let target = written(output, in_pieces(output), false)?;
             let (side, results) = match in_place {
-                true => (Side::Nothing, None),
-                false => (Side::Whole(one(target.buffer)), target.results),
+                true => (UccOperand::Nothing, None),
+                false => (UccOperand::Whole(one(target.buffer)), target.results),
             };
-            Shape { kind: Kind::Scatterv, source, target: side, root: *root, in_place: *in_place, results }
+            Shape {
+                kind: UccCollective::Scatterv,
+                source,
+                target: side,
+                root: *root,
+                in_place: *in_place,
+                results,
+            }
         }
         Call::Allgatherv { blocks, in_place } if library == CollLibrary::Hcoll => {
             let (target, results) = target_blocks(&lengths(&blocks.0), *in_place)?;
-            let source = if *in_place { Side::Nothing } else { read_whole(input)? };
-            Shape { kind: Kind::Allgatherv, source, target, root: 0, in_place: *in_place, results }
+            let source = if *in_place { UccOperand::Nothing } else { read_whole(input)? };
+            Shape { kind: UccCollective::Allgatherv, source, target, root: 0, in_place: *in_place, results }
         }
         Call::Allgatherv { blocks, in_place } => {
             // UCC's own ring (1.9) needs what only contexts have that were made by all processes together, and fails without it. All
@@ -354,22 +386,22 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
                     copy
                 }
                 false => match read_whole(input)? {
-                    Side::Whole(buffer) => buffer,
+                    UccOperand::Whole(buffer) => buffer,
                     _ => UserBuf::empty(),
                 },
             };
             let (target, results) = target_blocks(&lengths, false)?;
-            let source = Side::Blocks(vec![mine; lengths.len()]);
-            Shape { kind: Kind::Alltoallv, source, target, root: 0, in_place: false, results }
+            let source = UccOperand::Blocks(vec![mine; lengths.len()]);
+            Shape { kind: UccCollective::Alltoallv, source, target, root: 0, in_place: false, results }
         }
         Call::Alltoallv { send, receive, in_place } => {
             let receive = lengths(&receive.0);
             let (target, results) = target_blocks(&receive, false)?;
             let source = match in_place {
-                true => Side::Blocks(split(&copied(output)?, receive.iter().copied())),
+                true => UccOperand::Blocks(split(&copied(output)?, receive.iter().copied())),
                 false => read_blocks(input, &lengths(&send.0), library)?,
             };
-            Shape { kind: Kind::Alltoallv, source, target, root: 0, in_place: false, results }
+            Shape { kind: UccCollective::Alltoallv, source, target, root: 0, in_place: false, results }
         }
         _ => return Ok(None),
     }))

@@ -11,7 +11,7 @@ use oxmpi_engine::{Lane, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::memory::Owned;
 use oxmpi_plan::{Call, Setup, Shared};
-use oxmpi_ucc::{Context, Creation, OutOfBand, TeamCreation};
+use oxmpi_ucc::{OutOfBand, UccContext, UccCreation, UccTeamCreation};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
@@ -148,8 +148,8 @@ pub(super) mod said {
 enum Ours {
     /// It does not know of it yet.
     Nothing,
-    Going(TeamCreation),
-    Made(oxmpi_ucc::Team),
+    Going(UccTeamCreation),
+    Made(oxmpi_ucc::UccTeam),
     Failed(String),
 }
 
@@ -214,7 +214,7 @@ impl TeamInMaking {
         if self.words.is_some() || !matches!(self.ours, Ours::Nothing) {
             return None;
         }
-        let number = candidate(channel.team.id.0, self.attempts) % TeamCreation::LAST_ID;
+        let number = candidate(channel.team.id.0, self.attempts) % UccTeamCreation::LAST_ID;
         self.attempts += 1;
         if let Some(why) = handed.context.as_ref().err().or(handed.poison.as_ref()) {
             self.ours = Ours::Failed(why.clone());
@@ -249,7 +249,7 @@ impl TeamInMaking {
 
     fn step<F: Fabric>(
         &mut self,
-        (proposal, context): (Option<[u64; 2]>, Option<&Context>),
+        (proposal, context): (Option<[u64; 2]>, Option<&UccContext>),
         channel: &Channel,
         lane: &mut Lane<F>,
     ) -> Result<Making, String> {
@@ -285,7 +285,7 @@ impl TeamInMaking {
         {
             let place = (channel.team.rank, channel.team.size());
             let oob: Arc<dyn OutOfBand> = self.exchanges.clone();
-            self.ours = match TeamCreation::begin(context, place, number, oob) {
+            self.ours = match UccTeamCreation::begin(context, place, number, oob) {
                 Ok(creation) => Ours::Going(creation),
                 Err(error) => Ours::Failed(error.to_string()),
             };
@@ -307,8 +307,8 @@ impl TeamInMaking {
     fn go_on(&mut self) {
         self.ours = match std::mem::replace(&mut self.ours, Ours::Nothing) {
             Ours::Going(creation) => match creation.poll() {
-                Ok(Creation::Going(creation)) => Ours::Going(creation),
-                Ok(Creation::Made(team)) => Ours::Made(team),
+                Ok(UccCreation::Going(creation)) => Ours::Going(creation),
+                Ok(UccCreation::Made(team)) => Ours::Made(team),
                 Err(error) => Ours::Failed(error.to_string()),
             },
             other => other,

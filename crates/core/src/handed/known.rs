@@ -8,26 +8,26 @@ use oxmpi_engine::Lane;
 use oxmpi_fabric::Fabric;
 use oxmpi_hcoll::{HcollCall, HcollElement, HcollOperation, Invocation};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_ucc::{Arguments, Datatype, Kind, Operation, Request, Side, State};
+use oxmpi_ucc::{UccArguments, UccCollective, UccDatatype, UccOperand, UccOperation, UccRequest, UccState};
 
 /// A call in the words of its library.
 pub(super) enum Described {
-    Ucc(Arguments),
+    Ucc(UccArguments),
     Hcoll(Invocation),
 }
 
 /// A call that its library knows.
 pub(super) enum Known {
-    Ucc(Request),
+    Ucc(UccRequest),
     Hcoll(HcollCall),
 }
 
 impl Known {
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> UccState {
         match self {
             Known::Ucc(request) => request.state(),
-            Known::Hcoll(call) if call.is_over() => State::Done,
-            Known::Hcoll(_) => State::Going,
+            Known::Hcoll(call) if call.is_over() => UccState::Done,
+            Known::Hcoll(_) => UccState::Going,
         }
     }
 }
@@ -43,7 +43,7 @@ pub(super) fn describe(
     Ok(match (team, arguments) {
         (MadeTeam::Ucc(team), Described::Ucc(arguments)) => match &handed.context {
             Ok(Backend::Ucc(context)) if context.has(arguments.kind) => {
-                Request::new(team, arguments).map(Known::Ucc).map_err(|error| error.to_string())
+                UccRequest::new(team, arguments).map(Known::Ucc).map_err(|error| error.to_string())
             }
             _ => Err("the layers that it uses have no such collective".to_string()),
         },
@@ -81,64 +81,68 @@ pub(super) fn post<F: Fabric>(
 }
 
 /// The same call in the words of HCOLL; `None`: it has no such collective.
-pub(super) fn for_hcoll(arguments: Arguments) -> Option<Invocation> {
-    let Arguments { kind, source, target, datatype, operation, root, .. } = arguments;
+pub(super) fn for_hcoll(arguments: UccArguments) -> Option<Invocation> {
+    let UccArguments { kind, source, target, datatype, operation, root, .. } = arguments;
     let whole = |side| match side {
-        Side::Whole(buffer) => buffer,
+        UccOperand::Whole(buffer) => buffer,
         _ => UserBuf::empty(),
     };
     // What this rank has in its target already is no source.
     let given = |side| match side {
-        Side::Nothing => None,
+        UccOperand::Nothing => None,
         side => Some(whole(side)),
     };
     let blocks = |side| match side {
-        Side::Blocks(blocks) => blocks,
+        UccOperand::Blocks(blocks) => blocks,
         _ => Vec::new(),
     };
     let reduction = (hcoll_operation(operation), hcoll_element(datatype)?);
     Some(match kind {
-        Kind::Barrier => Invocation::Barrier,
-        Kind::Bcast => Invocation::Bcast { buffer: whole(source), root },
-        Kind::Allgather => Invocation::Allgather { source: given(source), target: whole(target) },
-        Kind::Allgatherv => Invocation::Allgatherv { source: given(source), target: blocks(target) },
-        Kind::Allreduce => Invocation::Allreduce { source: given(source), target: whole(target), reduction },
-        Kind::Reduce => Invocation::Reduce { source: given(source), target: whole(target), reduction, root },
-        Kind::Gatherv => Invocation::Gatherv { source: given(source), target: blocks(target), root },
-        Kind::Alltoallv => Invocation::Alltoallv { source: blocks(source), target: blocks(target) },
+        UccCollective::Barrier => Invocation::Barrier,
+        UccCollective::Bcast => Invocation::Bcast { buffer: whole(source), root },
+        UccCollective::Allgather => Invocation::Allgather { source: given(source), target: whole(target) },
+        UccCollective::Allgatherv => Invocation::Allgatherv { source: given(source), target: blocks(target) },
+        UccCollective::Allreduce => {
+            Invocation::Allreduce { source: given(source), target: whole(target), reduction }
+        }
+        UccCollective::Reduce => {
+            Invocation::Reduce { source: given(source), target: whole(target), reduction, root }
+        }
+        UccCollective::Gatherv => Invocation::Gatherv { source: given(source), target: blocks(target), root },
+        UccCollective::Alltoallv => Invocation::Alltoallv { source: blocks(source), target: blocks(target) },
         _ => return None,
     })
 }
 
-fn hcoll_operation(operation: Operation) -> HcollOperation {
+fn hcoll_operation(operation: UccOperation) -> HcollOperation {
     match operation {
-        Operation::Sum => HcollOperation::Sum,
-        Operation::Prod => HcollOperation::Prod,
-        Operation::Max => HcollOperation::Max,
-        Operation::Min => HcollOperation::Min,
-        Operation::Land => HcollOperation::Land,
-        Operation::Lor => HcollOperation::Lor,
-        Operation::Lxor => HcollOperation::Lxor,
-        Operation::Band => HcollOperation::Band,
-        Operation::Bor => HcollOperation::Bor,
-        Operation::Bxor => HcollOperation::Bxor,
+        UccOperation::Sum => HcollOperation::Sum,
+        UccOperation::Prod => HcollOperation::Prod,
+        UccOperation::Max => HcollOperation::Max,
+        UccOperation::Min => HcollOperation::Min,
+        UccOperation::Land => HcollOperation::Land,
+        UccOperation::Lor => HcollOperation::Lor,
+        UccOperation::Lxor => HcollOperation::Lxor,
+        UccOperation::Band => HcollOperation::Band,
+        UccOperation::Bor => HcollOperation::Bor,
+        UccOperation::Bxor => HcollOperation::Bxor,
     }
 }
 
-fn hcoll_element(datatype: Datatype) -> Option<HcollElement> {
+fn hcoll_element(datatype: UccDatatype) -> Option<HcollElement> {
     Some(match datatype {
-        Datatype::Int8 => HcollElement::Int8,
-        Datatype::Int16 => HcollElement::Int16,
-        Datatype::Int32 => HcollElement::Int32,
-        Datatype::Int64 => HcollElement::Int64,
-        Datatype::Uint8 => HcollElement::Uint8,
-        Datatype::Uint16 => HcollElement::Uint16,
-        Datatype::Uint32 => HcollElement::Uint32,
-        Datatype::Uint64 => HcollElement::Uint64,
-        Datatype::Float32 => HcollElement::Float32,
-        Datatype::Float64 => HcollElement::Float64,
-        Datatype::Float32Complex => HcollElement::Float32Complex,
-        Datatype::Float64Complex => HcollElement::Float64Complex,
-        Datatype::Float128 | Datatype::Float128Complex => return None,
+        UccDatatype::Int8 => HcollElement::Int8,
+        UccDatatype::Int16 => HcollElement::Int16,
+        UccDatatype::Int32 => HcollElement::Int32,
+        UccDatatype::Int64 => HcollElement::Int64,
+        UccDatatype::Uint8 => HcollElement::Uint8,
+        UccDatatype::Uint16 => HcollElement::Uint16,
+        UccDatatype::Uint32 => HcollElement::Uint32,
+        UccDatatype::Uint64 => HcollElement::Uint64,
+        UccDatatype::Float32 => HcollElement::Float32,
+        UccDatatype::Float64 => HcollElement::Float64,
+        UccDatatype::Float32Complex => HcollElement::Float32Complex,
+        UccDatatype::Float64Complex => HcollElement::Float64Complex,
+        UccDatatype::Float128 | UccDatatype::Float128Complex => return None,
     })
 }

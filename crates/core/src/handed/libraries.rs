@@ -7,7 +7,7 @@ use oxmpi_engine::Lane;
 use oxmpi_fabric::Fabric;
 use oxmpi_hcoll::{Hcoll, HcollContext};
 use oxmpi_tuned::Component;
-use oxmpi_ucc::{Context, Library};
+use oxmpi_ucc::{UccContext, UccLibrary};
 use std::fmt;
 use std::time::Duration;
 
@@ -119,7 +119,7 @@ impl HandedLibraries {
 
 /// What a process has of a library, to which all its teams belong.
 pub(super) enum Backend {
-    Ucc(Context),
+    Ucc(UccContext),
     Hcoll(HcollProcess),
 }
 
@@ -134,7 +134,7 @@ impl fmt::Display for Backend {
 
 /// A team that was made.
 pub(super) enum MadeTeam {
-    Ucc(oxmpi_ucc::Team),
+    Ucc(oxmpi_ucc::UccTeam),
     Hcoll(HcollContext),
 }
 
@@ -182,7 +182,7 @@ impl InMaking {
 /// # Errors
 /// It cannot be used, and why.
 pub fn find_ucc(library: &str) -> Result<String, String> {
-    let found = Library::open(library).and_then(|found| found.find_modules().map(|()| found.to_string()));
+    let found = UccLibrary::open(library).and_then(|found| found.find_modules().map(|()| found.to_string()));
     found.map_err(|error| error.to_string())
 }
 

@@ -16,7 +16,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Setup, Shared};
-use oxmpi_ucc::{Kind, State};
+use oxmpi_ucc::{UccCollective, UccState};
 use std::sync::Arc;
 
 /// A collective that a library serves, or else a plan.
@@ -158,8 +158,8 @@ impl HandedOver {
             }
             Stage::Posted(request) => match request.state() {
                 // Nothing carries it on any more.
-                State::Going if handed.poison.is_some() => Err(handed.poison.clone().unwrap_or_default()),
-                State::Going => match handed.fault(context) {
+                UccState::Going if handed.poison.is_some() => Err(handed.poison.clone().unwrap_or_default()),
+                UccState::Going => match handed.fault(context) {
                     None => Ok(Some(Stand::Waiting)),
                     Some(fault) => {
                         let why = format!("a message of {} has failed: {fault}", self.library);
@@ -167,7 +167,7 @@ impl HandedOver {
                         Err(why)
                     }
                 },
-                State::Done => {
+                UccState::Done => {
                     let copied = self.results.take().map_or(Ok(()), |(from, into)| {
                         let len = from.packed_len();
                         into.copy_from(0, &from.into(), 0, len);
@@ -179,7 +179,7 @@ impl HandedOver {
                         Err(fault) => Completion { context, ..Completion::failed(fault.into()) },
                     })))
                 }
-                State::Failed(error) => {
+                UccState::Failed(error) => {
                     let why = error.to_string();
                     handed.poison(&why, lane);
                     Err(why)
@@ -215,7 +215,7 @@ impl HandedOver {
         if let Some(handed) = libraries.of(self.library) {
             handed.active = handed.active.saturating_sub(1);
             match &self.stage {
-                Stage::Posted(request) if request.state() != State::Done => {
+                Stage::Posted(request) if request.state() != UccState::Done => {
                     let why = format!("a collective was given up while {} worked on it", self.library);
                     handed.poison(&why, lane);
                 }
@@ -338,7 +338,7 @@ impl HandedOver {
 
     /// Whether all ranks know the lengths of all blocks of such a call.
     fn is_alike(&self) -> bool {
-        !matches!(self.sort.kind, Kind::Gatherv | Kind::Alltoallv)
+        !matches!(self.sort.kind, UccCollective::Gatherv | UccCollective::Alltoallv)
     }
 
     /// The stage behind the first step, with a team.

@@ -23,5 +23,6 @@ static SHM: Module = Module {
 static PRIORITY: Param = Param::priority(
     "rpi_shm_priority",
     60,
-    "The priority of shared memory when no transport is asked for (rpi): the highest one that can run is used.",
+    "The priority of shared memory when 'rpi' names no transport: the one with the highest \
+     priority that can run is used.",
 );

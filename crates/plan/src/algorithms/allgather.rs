@@ -1,4 +1,5 @@
-//! Allgathers: a block from each rank to all. Every block travels straight to its place in the output.
+//! Allgathers: a block from each rank to all. Every block is received directly into its position in
+//! the output.
 
 use super::Rounds;
 use crate::blocks::Cut;
@@ -7,44 +8,48 @@ use crate::call::Member;
 use crate::ir::Place;
 use crate::shape::{binomial, down, up};
 
-/// How blocks travel.
+/// The order in which blocks are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Each rank sends its block to every other.
+    /// Each rank sends its block to every other rank.
     Direct,
-    /// Round by round the ranks pass on to the next what they got from the one before.
+    /// In each round the ranks send the block of the previous round to the next rank.
     Ring,
-    /// Round `k`: partners at distance `2^k` exchange all they have. Powers of two only.
+    /// Round `k`: partners at distance `2^k` exchange all their blocks. Powers of two only.
     Doubling,
-    /// Round `i`: the ranks send all they have to the ones `j k^i` below, for each `0 < j < k` (Bruck et al.,
-    /// "Efficient algorithms for all-to-all communications in multiport message-passing systems"). Blocks are not
-    /// rotated in a temporary: sender and receiver cut a message in two where it wraps around the last rank.
+    /// Round `i`: the ranks send all their blocks to the ranks `j k^i` below, for each `0 < j < k`
+    /// (Bruck et al., "Efficient algorithms for all-to-all communications in multiport
+    /// message-passing systems"). Blocks are not rotated in a temporary: sender and receiver split
+    /// a message where it wraps around the last rank.
     Bruck {
-        /// The radix `k`, at least 2.
+        /// `k`, at least 2.
         radix: u32,
     },
-    /// The ranks exchange with the neighbours on either side in turn: first their blocks, then round by round the two
-    /// blocks that came last (Chen et al., "Performance evaluation of allgather algorithms on terascale Linux
-    /// cluster with Fast Ethernet"). Even sizes only.
+    /// The ranks exchange with the neighbours on both sides alternately: first their own block,
+    /// then in each round the two blocks of the previous round (Chen et al., "Performance
+    /// evaluation of allgather algorithms on terascale Linux cluster with Fast Ethernet"). Even
+    /// sizes only.
     Neighbor,
-    /// Every block travels down a binomial tree, the longest way first: what stays near is sent last, when there is most
-    /// of it (Loch and Koslovski, "Sparbit: a new logarithmic-cost and data locality-aware MPI allgather algorithm").
+    /// Every block goes down a binomial tree, the longest distance first: the most blocks are sent
+    /// over the shortest distance (Loch and Koslovski, "Sparbit: a new logarithmic-cost and data
+    /// locality-aware MPI allgather algorithm").
     Sparbit,
 }
 
-/// An allgather, by one of the routes.
+/// An allgather by one of the routes.
 #[derive(Clone, Debug)]
 pub(crate) struct Allgather {
     route: Route,
     me: Member,
     all: Cut,
-    /// Where this rank's block is; none if it is in its place.
+    /// The buffer of this rank's block; `None` if the block is in its position.
     own: Option<Place>,
-    /// Where all blocks go.
+    /// The buffer for all blocks.
     target: Place,
-    /// Rank 0 of the algorithm is that rank of the team.
+    /// The rank of the team that is rank 0 of the algorithm.
     first: u32,
-    /// Whether each rank has the blocks of its subtree of a binomial tree: they need not come again.
+    /// Whether each rank has the blocks of its subtree of a binomial tree, which are not sent
+    /// again.
     scattered: bool,
     started: bool,
     /// The number of the exchange within the round, from 0.
@@ -53,8 +58,8 @@ pub(crate) struct Allgather {
     round: u32,
 }
 
-/// One exchange: the blocks from `give` on to one rank, those from `take` on from another.
-struct Exchange {
+/// One exchange: sends the blocks from `give` on, and receives the blocks from `take` on.
+struct BlockExchange {
     to: u32,
     give: u32,
     from: u32,
@@ -78,28 +83,28 @@ impl Allgather {
         Self { target, ..self }
     }
 
-    /// Among ranks counted from `root`, each of which has the blocks of its subtree of a binomial tree. For Bruck's
-    /// algorithm.
+    /// For Bruck's algorithm after a scatter: ranks are counted from `root`, and each has the
+    /// blocks of its subtree of a binomial tree.
     pub(crate) fn after_scatter(self, root: u32) -> Self {
         let rank = down(self.me.rank, root, self.me.size);
         Self { first: root, scattered: true, me: Member { rank, ..self.me }, ..self }
     }
 
-    /// How many of the blocks that are `distance` and more above a rank it has already.
+    /// The number of blocks that a rank has of the ranks `distance` and more above it.
     fn known(&self, rank: u32, distance: u32) -> u32 {
         let extent = if self.scattered { binomial::extent(rank, self.me.size) } else { 0 };
         extent.saturating_sub(distance)
     }
 
-    /// The next exchange, or `None` if there are no more.
-    fn exchange(&mut self) -> Option<Exchange> {
+    /// The next exchange; `None` at the end.
+    fn exchange(&mut self) -> Option<BlockExchange> {
         let Member { rank, size } = self.me;
         let round = self.round;
         match self.route {
             Route::Direct | Route::Ring => {
                 let direct = self.route == Route::Direct;
                 self.round += 1;
-                (round < size).then(|| Exchange {
+                (round < size).then(|| BlockExchange {
                     to: up(rank, if direct { round } else { 1 }, size),
                     give: if direct { rank } else { down(rank, round - 1, size) },
                     from: down(rank, if direct { round } else { 1 }, size),
@@ -110,7 +115,7 @@ impl Allgather {
             Route::Doubling => {
                 let peer = rank ^ round;
                 self.round = round.saturating_mul(2);
-                (round < size).then(|| Exchange {
+                (round < size).then(|| BlockExchange {
                     to: peer,
                     give: rank & !(round - 1),
                     from: peer,
@@ -125,7 +130,7 @@ impl Allgather {
                     (self.round, self.item) = (round.saturating_mul(radix), 0);
                 }
                 let from = up(rank, distance, size);
-                Some(Exchange {
+                Some(BlockExchange {
                     to: down(rank, distance, size),
                     give: rank,
                     from,
@@ -138,14 +143,14 @@ impl Allgather {
                 (round < size / 2).then(|| self.neighbors(round))
             }
             Route::Sparbit => {
-                // A rank has the blocks of those 2 * round, 4 * round... below it.
+                // A rank has the blocks of the ranks 2 * round, 4 * round... below it.
                 let there = self.item.checked_mul(2).and_then(|twice| twice.checked_mul(round));
                 let back = there.and_then(|there| there.checked_add(round));
                 match (there, back) {
                     (Some(there), Some(back)) if round > 0 && back < size => {
                         self.item += 1;
                         let from = down(rank, round, size);
-                        Some(Exchange {
+                        Some(BlockExchange {
                             to: up(rank, round, size),
                             give: down(rank, there, size),
                             from,
@@ -163,23 +168,25 @@ impl Allgather {
         }
     }
 
-    /// Round `round` of the neighbour exchange. Blocks travel by the pairs of an even rank and the next.
-    fn neighbors(&self, round: u32) -> Exchange {
+    /// Round `round` of the neighbour exchange, with the blocks of pairs of an even rank and the
+    /// next.
+    fn neighbors(&self, round: u32) -> BlockExchange {
         let Member { rank, size } = self.me;
         let even = rank.is_multiple_of(2);
         let pair = rank - rank % 2;
         if round == 0 {
             let peer = rank ^ 1;
-            return Exchange { to: peer, give: rank, from: peer, take: peer, how_many: 1 };
+            return BlockExchange { to: peer, give: rank, from: peer, take: peer, how_many: 1 };
         }
-        // An even rank first hears of the pair below, then of the one above; an odd one the other way round.
+        // An even rank first gets blocks of lower pairs, then of higher pairs; an odd rank vice
+        // versa.
         let heard = |round: u32| match (round, even == (round % 2 == 1)) {
             (0, _) => pair,
             (round, true) => down(pair, round.div_ceil(2) * 2, size),
             (round, false) => up(pair, round.div_ceil(2) * 2, size),
         };
         let peer = if even == (round % 2 == 1) { down(rank, 1, size) } else { up(rank, 1, size) };
-        Exchange { to: peer, give: heard(round - 1), from: peer, take: heard(round), how_many: 2 }
+        BlockExchange { to: peer, give: heard(round - 1), from: peer, take: heard(round), how_many: 2 }
     }
 
     fn rank(&self, counted: u32) -> u32 {
@@ -200,10 +207,11 @@ impl Rounds for Allgather {
             return true;
         }
         let before = (self.round, self.item);
-        let Some(Exchange { to, give, from, take, how_many }) = self.exchange() else {
+        let Some(BlockExchange { to, give, from, take, how_many }) = self.exchange() else {
             return false;
         };
-        // A round of its own needs what came before, except that blocks sent directly need only the first copy.
+        // A new round depends on the previous one; blocks sent directly depend on the first copy
+        // only.
         if self.route != Route::Direct && (before.1 == 0 || before.0 != self.round && self.item == 1) {
             steps.fence();
         }

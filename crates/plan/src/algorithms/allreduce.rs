@@ -1,5 +1,5 @@
-//! Allreductions. Each makes the same result on all ranks bit by bit: either one rank computes a part of it for all,
-//! or all compute it by the same expression.
+//! Allreductions. The results of all ranks are bitwise equal: either one rank computes a part for
+//! all, or all ranks compute it by the same expression.
 
 use super::Rounds;
 use crate::burst::{Burst, Mark, Wait};
@@ -7,7 +7,8 @@ use crate::call::Member;
 use crate::ir::{Place, Span};
 use crate::shape::{Fold, Parts, Role};
 
-/// What a rank left out of the folded team does: it gives its contribution away and gets the result.
+/// The steps of a rank that is left out of the folded team: it sends its contribution to its
+/// partner and receives the result.
 fn idle(steps: &mut Burst, partner: u32, count: usize, in_place: bool) {
     let mine = if in_place { Place::Output } else { Place::Input };
     let sent = steps.send(Wait::Nothing, partner, mine.span(0, count));
@@ -15,10 +16,11 @@ fn idle(steps: &mut Burst, partner: u32, count: usize, in_place: bool) {
     steps.receive(wait, partner, Place::Output.span(0, count));
 }
 
-/// Partners at distances 1, 2, 4... exchange all they have. What a rank holds is always a contiguous range of ranks,
-/// and the lower range is the left operand on both sides: rank order, and one expression on all ranks.
+/// Partners at distances 1, 2, 4... exchange their combined contributions. A combination always
+/// covers consecutive ranks, and the lower ranks are the left operand on both sides: all ranks
+/// compute the same expression in rank order.
 #[derive(Clone, Debug)]
-pub(crate) struct RecursiveDoubling {
+pub(crate) struct AllreduceDoubling {
     fold: Fold,
     role: Role,
     count: usize,
@@ -29,7 +31,7 @@ pub(crate) struct RecursiveDoubling {
     reduced: Mark,
 }
 
-impl RecursiveDoubling {
+impl AllreduceDoubling {
     pub(crate) fn new(me: Member, count: usize, in_place: bool) -> Self {
         let fold = Fold::new(me.size);
         let held = if in_place { Place::Output } else { Place::Input };
@@ -45,7 +47,7 @@ impl RecursiveDoubling {
     }
 }
 
-impl Rounds for RecursiveDoubling {
+impl Rounds for AllreduceDoubling {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let (index, partner) = match self.role {
             Role::Idle { partner } => {
@@ -71,7 +73,7 @@ impl Rounds for RecursiveDoubling {
             let mut sent = steps.send(Wait::All, peer, self.whole(self.held));
             if peer_index < index {
                 if self.held == Place::Input {
-                    // The right operand is overwritten: it must be a copy.
+                    // The right operand is overwritten, so it must be a copy of the input.
                     sent = steps.copy(Wait::Nothing, self.whole(Place::Input), self.whole(Place::Output));
                     self.held = Place::Output;
                 }
@@ -96,21 +98,22 @@ impl Rounds for RecursiveDoubling {
     }
 }
 
-/// Recursive halving of the vector, then recursive doubling of the results (Rabenseifner, "Optimization of
-/// collective reduction operations"): few messages and little data, for long vectors and commutative operations.
+/// Recursive halving of the vector, then recursive doubling of the results (Rabenseifner,
+/// "Optimization of collective reduction operations"): few messages and little data, for long
+/// vectors and commutative operations.
 #[derive(Clone, Debug)]
 pub(crate) struct Rabenseifner {
     fold: Fold,
     role: Role,
     parts: Parts,
     in_place: bool,
-    /// Where the combination so far is: the contribution at first, then the output.
+    /// The buffer of the combination so far: of the contribution at first, then the output.
     held: Place,
-    stage: Stage,
+    stage: RabenseifnerStage,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum RabenseifnerStage {
     Fold,
     Halve { mask: u32 },
     Double { mask: u32 },
@@ -121,7 +124,7 @@ impl Rabenseifner {
         let fold = Fold::new(me.size);
         let parts = Parts { count, parts: fold.active };
         let held = if in_place { Place::Output } else { Place::Input };
-        Self { fold, role: fold.role(me.rank), parts, in_place, held, stage: Stage::Fold }
+        Self { fold, role: fold.role(me.rank), parts, in_place, held, stage: RabenseifnerStage::Fold }
     }
 
     /// Units of the temporary.
@@ -135,7 +138,8 @@ impl Rabenseifner {
         }
     }
 
-    /// The half of the vector that an active rank with a partner combines for both of them, and the one that its partner does.
+    /// The half of the vector that an active rank combines for itself and its partner;
+    /// [`Self::upper`] is the partner's half.
     fn lower(&self) -> Span {
         Place::Output.span(0, self.parts.count.div_ceil(2))
     }
@@ -145,7 +149,7 @@ impl Rabenseifner {
         Place::Output.span(start, self.parts.count - start)
     }
 
-    /// What a rank does that has no part in the halving: it combines the upper half for its partner, and gets the result.
+    /// The steps of an idle rank: it combines the upper half for its partner, and gets the result.
     fn idle(&self, steps: &mut Burst, partner: u32) {
         let (lower, upper) = (self.lower(), self.upper());
         let into = if self.in_place { Place::Temporary(0).span(0, upper.len) } else { upper };
@@ -154,7 +158,8 @@ impl Rabenseifner {
         let left = if self.in_place { into } else { Span { place: Place::Input, ..upper } };
         let reduced = steps.reduce(Wait::One(received), left, upper);
         steps.send(Wait::One(reduced), partner, upper);
-        // Each half of the result comes from one of the two that exchange them in the end: neither has to send all of it.
+        // The two halves of the result come from the two ranks of the last exchange, so that
+        // neither sends all of it.
         let Role::Active { index, .. } = self.fold.role(partner) else { return };
         let half = self.fold.active / 2;
         steps.fence();
@@ -164,7 +169,7 @@ impl Rabenseifner {
         }
     }
 
-    /// The rank for which an active one acts too.
+    /// The idle partner of an active rank.
     fn partner_of(&self, index: u32) -> Option<u32> {
         match self.fold.role(self.fold.rank(index)) {
             Role::Active { partner, .. } => partner,
@@ -172,7 +177,7 @@ impl Rabenseifner {
         }
     }
 
-    /// Receives a span of the vector and combines it with what is held.
+    /// Receives a span of the vector and combines it with the held span.
     fn combine(
         &mut self,
         steps: &mut Burst,
@@ -205,7 +210,7 @@ impl Rounds for Rabenseifner {
         };
         let (fold, parts) = (self.fold, self.parts);
         self.stage = match self.stage {
-            Stage::Fold => {
+            RabenseifnerStage::Fold => {
                 if let Some(partner) = partner {
                     let (lower, upper) = (self.lower(), self.upper());
                     let given = (partner, Span { place: self.held, ..upper });
@@ -218,19 +223,19 @@ impl Rounds for Rabenseifner {
                         Place::Output.span(0, parts.count),
                     );
                 }
-                Stage::Halve { mask: fold.active / 2 }
+                RabenseifnerStage::Halve { mask: fold.active / 2 }
             }
-            Stage::Halve { mask: 0 } => Stage::Double { mask: 1 },
-            Stage::Halve { mask } => {
+            RabenseifnerStage::Halve { mask: 0 } => RabenseifnerStage::Double { mask: 1 },
+            RabenseifnerStage::Halve { mask } => {
                 let peer = index ^ mask;
                 let (keep, give) = (index & !(mask - 1), peer & !(mask - 1));
                 let given = parts.span(self.held, give, mask);
                 let to = fold.rank(peer);
                 self.combine(steps, to, |place| parts.span(place, keep, mask), Some((to, given)));
-                Stage::Halve { mask: mask / 2 }
+                RabenseifnerStage::Halve { mask: mask / 2 }
             }
-            Stage::Double { mask } if mask >= fold.active => return false,
-            Stage::Double { mask } => {
+            RabenseifnerStage::Double { mask } if mask >= fold.active => return false,
+            RabenseifnerStage::Double { mask } => {
                 let peer = index ^ mask;
                 let (give, take) = (index & !(mask - 1), peer & !(mask - 1));
                 let given = parts.span(Place::Output, give, mask);
@@ -242,7 +247,7 @@ impl Rounds for Rabenseifner {
                         steps.send(Wait::Nothing, idle, given);
                     }
                 }
-                Stage::Double { mask: mask * 2 }
+                RabenseifnerStage::Double { mask: mask * 2 }
             }
         };
         true

@@ -8,38 +8,39 @@ use crate::ir::{Place, Span};
 use crate::shape::{down, up};
 use std::collections::VecDeque;
 
-/// Where the blocks to send are.
+/// The buffer of the blocks to send.
 fn source(in_place: bool) -> Place {
     if in_place { Place::Output } else { Place::Input }
 }
 
-/// All exchanges at once, as far as the window lets them, or a limited number. In place, the blocks are first copied to a temporary.
+/// All exchanges at once within the window, or a limited number of them. In place, the blocks are
+/// first copied to a temporary.
 #[derive(Clone, Debug)]
-pub(crate) struct Linear {
+pub(crate) struct LinearAlltoall {
     me: Member,
     send: Cut,
     receive: Cut,
     in_place: bool,
     distance: u32,
-    /// How many exchanges may be under way, a receive and a send each; 0: all.
+    /// The largest number of outstanding exchanges, each with a receive and a send; 0: no limit.
     limit: usize,
-    /// The receives and sends of the last ones, if that is limited.
+    /// The receives and sends of the latest exchanges; empty without a limit.
     pairs: VecDeque<(Mark, Mark)>,
 }
 
-impl Linear {
-    /// In place, the blocks to send are those to receive.
+impl LinearAlltoall {
+    /// In place, the blocks to send have the lengths of the blocks to receive.
     pub(crate) fn new(me: Member, send: Cut, receive: Cut, in_place: bool) -> Self {
         Self { me, send, receive, in_place, distance: 0, limit: 0, pairs: VecDeque::new() }
     }
 
-    /// With so many exchanges under way at most; 0: as many as there are.
+    /// With at most `limit` outstanding exchanges; 0: no limit.
     pub(crate) fn limited(self, limit: usize) -> Self {
         Self { limit, ..self }
     }
 }
 
-impl Rounds for Linear {
+impl Rounds for LinearAlltoall {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let Member { rank, size } = self.me;
         if self.distance == 0 {
@@ -53,7 +54,7 @@ impl Rounds for Linear {
             }
         } else if self.distance < size {
             let (to, from) = (up(rank, self.distance, size), down(rank, self.distance, size));
-            // A window of twice as many steps would do for their number, but let receives alone fill it.
+            // A window of `2 * limit` steps would not do: receives alone could fill it.
             let wait = match self.pairs.len() == self.limit {
                 true => {
                     self.pairs.pop_front().map_or(Wait::Nothing, |(received, sent)| Wait::Two(received, sent))
@@ -78,9 +79,10 @@ impl Rounds for Linear {
     }
 }
 
-/// One exchange at a time: with a different rank on either side, or in place by pairs that swap blocks.
+/// One exchange at a time: with a different rank on each side, or in place by pairs that swap
+/// blocks.
 #[derive(Clone, Debug)]
-pub(crate) struct Pairwise {
+pub(crate) struct PairwiseAlltoall {
     me: Member,
     send: Cut,
     receive: Cut,
@@ -88,14 +90,14 @@ pub(crate) struct Pairwise {
     round: u32,
 }
 
-impl Pairwise {
-    /// In place, the blocks to send are those to receive.
+impl PairwiseAlltoall {
+    /// In place, the blocks to send have the lengths of the blocks to receive.
     pub(crate) fn new(me: Member, send: Cut, receive: Cut, in_place: bool) -> Self {
         Self { me, send, receive, in_place, round: 0 }
     }
 }
 
-impl Rounds for Pairwise {
+impl Rounds for PairwiseAlltoall {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let Member { rank, size } = self.me;
         let round = self.round;
@@ -104,7 +106,8 @@ impl Rounds for Pairwise {
         }
         self.round += 1;
         if self.in_place {
-            // Ranks whose sum is `round` swap: the relation is symmetric, and each pair meets once.
+            // Ranks whose sum is `round` modulo the size swap: the relation is symmetric, and each
+            // pair meets once.
             let peer = down(round, rank, size);
             if peer != rank {
                 let block = self.receive.block(Place::Output, peer);
@@ -118,7 +121,7 @@ impl Rounds for Pairwise {
             steps.copy(Wait::Nothing, own, self.receive.block(Place::Output, rank));
         } else {
             let (to, from) = (up(rank, round, size), down(rank, round, size));
-            steps.fence(); // whichever of the two there is waits
+            steps.fence(); // the first of the two steps waits; either may be empty
             steps.receive(Wait::Nothing, from, self.receive.block(Place::Output, from));
             steps.send(Wait::Nothing, to, self.send.block(Place::Input, to));
         }
@@ -126,22 +129,23 @@ impl Rounds for Pairwise {
     }
 }
 
-/// Bruck's algorithm: a block that must travel `d` ranks up makes one hop for each bit of `d`, together with all
-/// others that make that hop (Bruck et al., "Efficient algorithms for all-to-all communications in multiport
-/// message-passing systems"). Few messages, and each block is sent several times: for short blocks.
+/// BruckAlltoall's algorithm: a block for the rank `d` above makes one hop for each bit of `d`,
+/// together with all other blocks that make this hop (BruckAlltoall et al., "Efficient algorithms
+/// for all-to-all communications in multiport message-passing systems"). Few messages, and each
+/// block is sent several times: for short blocks.
 ///
-/// Temporary 0 holds the block that still has to travel, or has travelled, `d` ranks at block `d`; temporaries 1 and
-/// 2 hold the blocks of one hop as they are sent and received.
+/// Temporary 0 holds at block `d` the block that has to move, or has moved, `d` ranks; temporaries
+/// 1 and 2 hold the blocks of one hop for sending and receiving.
 #[derive(Clone, Debug)]
-pub(crate) struct Bruck {
+pub(crate) struct BruckAlltoall {
     me: Member,
     block: usize,
     in_place: bool,
-    stage: Stage,
+    stage: BruckStage,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum BruckStage {
     Rotate,
     Pack { hop: u32, run: u32 },
     Exchange { hop: u32 },
@@ -149,12 +153,12 @@ enum Stage {
     Place { distance: u32 },
 }
 
-impl Bruck {
+impl BruckAlltoall {
     pub(crate) fn new(me: Member, block: usize, in_place: bool) -> Self {
-        Self { me, block, in_place, stage: Stage::Rotate }
+        Self { me, block, in_place, stage: BruckStage::Rotate }
     }
 
-    /// Blocks that make the longest list of one hop.
+    /// The largest number of blocks in one hop.
     pub(crate) fn longest(size: u32) -> u32 {
         (0..u32::BITS)
             .map_while(|bit| 1_u32.checked_shl(bit).filter(|hop| *hop < size))
@@ -163,7 +167,7 @@ impl Bruck {
             .unwrap_or(0)
     }
 
-    /// How many of the distances `0..size` have the bit `hop` set.
+    /// The number of distances in `0..size` with the bit `hop` set.
     fn hopping(hop: u32, size: u32) -> u32 {
         let period = u64::from(hop) * 2;
         let whole = u64::from(size) / period;
@@ -171,7 +175,8 @@ impl Bruck {
         u32::try_from(whole * u64::from(hop) + rest).unwrap_or(u32::MAX)
     }
 
-    /// Run `run` of the distances with the bit `hop` set: where it is in temporary 0, and in the list of the hop.
+    /// Run `run` of the distances with the bit `hop` set: its span in temporary 0, and in the list
+    /// of the hop.
     fn run(&self, hop: u32, run: u32, list: Place) -> Option<(Span, Span)> {
         let first = u64::from(hop) * (2 * u64::from(run) + 1);
         let size = u64::from(self.me.size);
@@ -187,55 +192,59 @@ impl Bruck {
     }
 }
 
-impl Rounds for Bruck {
+impl Rounds for BruckAlltoall {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let Member { rank, size } = self.me;
         let block = self.block;
         self.stage = match self.stage {
-            Stage::Rotate => {
+            BruckStage::Rotate => {
                 let (first, source) = ((size - rank) as usize * block, source(self.in_place));
                 let here = rank as usize * block;
                 steps.copy(Wait::Nothing, source.span(here, first), Place::Temporary(0).span(0, first));
                 steps.copy(Wait::Nothing, source.span(0, here), Place::Temporary(0).span(first, here));
                 steps.fence();
-                if size == 1 { Stage::Place { distance: 0 } } else { Stage::Pack { hop: 1, run: 0 } }
+                if size == 1 {
+                    BruckStage::Place { distance: 0 }
+                } else {
+                    BruckStage::Pack { hop: 1, run: 0 }
+                }
             }
-            Stage::Pack { hop, run } => match self.run(hop, run, Place::Temporary(1)) {
+            BruckStage::Pack { hop, run } => match self.run(hop, run, Place::Temporary(1)) {
                 Some((from, into)) => {
                     steps.copy(Wait::Nothing, from, into);
-                    Stage::Pack { hop, run: run + 1 }
+                    BruckStage::Pack { hop, run: run + 1 }
                 }
-                None => Stage::Exchange { hop },
+                None => BruckStage::Exchange { hop },
             },
-            Stage::Exchange { hop } => {
+            BruckStage::Exchange { hop } => {
                 let len = Self::hopping(hop, size) as usize * block;
                 steps.send(Wait::All, up(rank, hop, size), Place::Temporary(1).span(0, len));
                 steps.receive(Wait::Nothing, down(rank, hop, size), Place::Temporary(2).span(0, len));
                 steps.fence();
-                Stage::Unpack { hop, run: 0 }
+                BruckStage::Unpack { hop, run: 0 }
             }
-            Stage::Unpack { hop, run } => match self.run(hop, run, Place::Temporary(2)) {
+            BruckStage::Unpack { hop, run } => match self.run(hop, run, Place::Temporary(2)) {
                 Some((into, from)) => {
                     steps.copy(Wait::Nothing, from, into);
-                    Stage::Unpack { hop, run: run + 1 }
+                    BruckStage::Unpack { hop, run: run + 1 }
                 }
                 None => {
                     steps.fence();
                     if u64::from(hop) * 2 < u64::from(size) {
-                        Stage::Pack { hop: hop * 2, run: 0 }
+                        BruckStage::Pack { hop: hop * 2, run: 0 }
                     } else {
-                        Stage::Place { distance: 0 }
+                        BruckStage::Place { distance: 0 }
                     }
                 }
             },
-            Stage::Place { distance } => {
+            BruckStage::Place { distance } => {
                 if distance == size {
                     return false;
                 }
                 let from = down(rank, distance, size) as usize * block;
                 let travelled = Place::Temporary(0).span(distance as usize * block, block);
                 steps.copy(Wait::Nothing, travelled, Place::Output.span(from, block));
-                Stage::Place { distance: distance + 1 }
+                BruckStage::Place { distance: distance + 1 }
             }
         };
         true

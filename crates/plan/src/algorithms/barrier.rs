@@ -5,21 +5,21 @@ use crate::burst::{Burst, Wait};
 use crate::call::Member;
 use crate::shape::{Fold, Role, binomial, down, up};
 
-/// All signal rank 0, which signals all.
+/// All ranks signal rank 0, which signals all.
 #[derive(Clone, Debug)]
-pub(crate) struct Linear {
+pub(crate) struct LinearBarrier {
     me: Member,
     releasing: bool,
     peer: u32,
 }
 
-impl Linear {
+impl LinearBarrier {
     pub(crate) fn new(me: Member) -> Self {
         Self { me, releasing: false, peer: 1 }
     }
 }
 
-impl Rounds for Linear {
+impl Rounds for LinearBarrier {
     fn round(&mut self, steps: &mut Burst) -> bool {
         if self.me.rank != 0 {
             steps.signal(Wait::Nothing, 0);
@@ -28,7 +28,7 @@ impl Rounds for Linear {
         }
         if self.peer < self.me.size {
             if self.releasing {
-                // The first release waits for all signals, and holds back the others.
+                // The first release waits for all signals, and later steps wait for it.
                 steps.signal(if self.peer == 1 { Wait::All } else { Wait::Nothing }, self.peer);
             } else {
                 steps.await_signal(Wait::Nothing, self.peer);
@@ -42,8 +42,9 @@ impl Rounds for Linear {
     }
 }
 
-/// Dissemination: in round `k` a rank signals the one `2^k` above and hears the one `2^k` below, so that after the
-/// last round it has heard of all (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization").
+/// Dissemination: in round `k` a rank signals the rank `2^k` above and awaits the signal of the
+/// rank `2^k` below. After the last round the signals of all ranks have reached it (Hensgen, Finkel
+/// and Manber, "Two algorithms for barrier synchronization").
 #[derive(Clone, Debug)]
 pub(crate) struct Dissemination {
     me: Member,
@@ -69,22 +70,23 @@ impl Rounds for Dissemination {
     }
 }
 
-/// Pairs of ranks at distances 1, 2, 4... signal each other, after the team is folded to a power of two.
+/// The team is folded to a power of two; then pairs of ranks at distances 1, 2, 4... signal each
+/// other.
 #[derive(Clone, Debug)]
-pub(crate) struct RecursiveDoubling {
+pub(crate) struct BarrierDoubling {
     fold: Fold,
     role: Role,
     mask: u32,
 }
 
-impl RecursiveDoubling {
+impl BarrierDoubling {
     pub(crate) fn new(me: Member) -> Self {
         let fold = Fold::new(me.size);
         Self { fold, role: fold.role(me.rank), mask: 0 }
     }
 }
 
-impl Rounds for RecursiveDoubling {
+impl Rounds for BarrierDoubling {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let (index, partner) = match self.role {
             Role::Idle { partner } => {
@@ -115,8 +117,8 @@ impl Rounds for RecursiveDoubling {
     }
 }
 
-/// A signal travels twice around a ring: when it has come once to a rank, all below have entered; when it comes again, all
-/// have.
+/// A signal passes twice around a ring: after the first time, all lower ranks have entered; after
+/// the second, all ranks.
 #[derive(Clone, Debug)]
 pub(crate) struct DoubleRing {
     me: Member,
@@ -147,41 +149,41 @@ impl Rounds for DoubleRing {
     }
 }
 
-/// Signals travel up a binomial tree, then down again.
+/// Signals pass up a binomial tree, then down again.
 #[derive(Clone, Debug)]
-pub(crate) struct Tree {
+pub(crate) struct BarrierTree {
     me: Member,
-    ways: Ways,
+    direction: SignalDirection,
     releasing: bool,
     child: u32,
 }
 
-/// The ways of signals in a [`Tree`].
+/// The directions of signals in a [`BarrierTree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ways {
+enum SignalDirection {
     Both,
     Up,
     Down,
 }
 
-impl Tree {
+impl BarrierTree {
     pub(crate) fn new(me: Member) -> Self {
-        Self { me, ways: Ways::Both, releasing: false, child: 0 }
+        Self { me, direction: SignalDirection::Both, releasing: false, child: 0 }
     }
 
-    /// Up only: rank 0 has heard of all.
+    /// Signals up only: afterwards rank 0 knows that all ranks have entered.
     pub(crate) fn enter(me: Member) -> Self {
-        Self { ways: Ways::Up, ..Self::new(me) }
+        Self { direction: SignalDirection::Up, ..Self::new(me) }
     }
 
-    /// Down only: all have heard of rank 0.
+    /// Signals down only: afterwards all ranks know that rank 0 has entered.
     pub(crate) fn leave(me: Member) -> Self {
-        // Nobody is listened to on the way up.
-        Self { ways: Ways::Down, child: u32::MAX, ..Self::new(me) }
+        // No child is awaited on the way up.
+        Self { direction: SignalDirection::Down, child: u32::MAX, ..Self::new(me) }
     }
 }
 
-impl Rounds for Tree {
+impl Rounds for BarrierTree {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let Member { rank, size } = self.me;
         let children = binomial::children(rank, size);
@@ -197,10 +199,10 @@ impl Rounds for Tree {
             return true;
         }
         if !self.releasing {
-            if rank != 0 && self.ways != Ways::Down {
+            if rank != 0 && self.direction != SignalDirection::Down {
                 steps.signal(Wait::All, binomial::parent(rank));
             }
-            if self.ways == Ways::Up {
+            if self.direction == SignalDirection::Up {
                 return false;
             }
             if rank != 0 {

@@ -1,4 +1,4 @@
-//! Broadcasts: down a tree, in segments, or by parts that are scattered and gathered again.
+//! Broadcasts: down a tree, in segments, or by scattering and gathering parts.
 
 use super::Rounds;
 use crate::burst::{Burst, Mark, Wait};
@@ -7,9 +7,9 @@ use crate::ir::Place;
 use crate::shape::{Parts, Segments, binomial, down, up};
 use crate::trees;
 
-/// A broadcast: each segment is passed on when it has come, while the next one is already awaited.
+/// A broadcast: each segment is forwarded on arrival, while the receive of the next one is posted.
 #[derive(Clone, Debug)]
-pub(crate) struct Tree {
+pub(crate) struct BcastTree {
     shape: trees::Tree,
     me: Member,
     root: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Tree {
     coming: Mark,
 }
 
-impl Tree {
+impl BcastTree {
     pub(crate) fn new(me: Member, root: u32, bytes: usize, segment: usize, shape: trees::Tree) -> Self {
         Self {
             shape,
@@ -45,7 +45,7 @@ impl Tree {
     }
 }
 
-impl Rounds for Tree {
+impl Rounds for BcastTree {
     fn round(&mut self, steps: &mut Burst) -> bool {
         if self.segment >= self.segments.how_many() {
             return false;
@@ -67,25 +67,26 @@ impl Rounds for Tree {
     }
 }
 
-/// Each rank gets the parts of its subtree of a binomial tree. Part `v` is that of the rank `v` above the root.
+/// Each rank gets the parts of its subtree of a binomial tree. Part `v` is that of the rank `v`
+/// above the root.
 #[derive(Clone, Debug)]
-pub(crate) struct Scatter {
+pub(crate) struct BcastScatter {
     me: Member,
     root: u32,
     v: u32,
     parts: Parts,
-    /// Children still to be served; none before the parts are here.
+    /// Children still to be served; `None` before the parts have arrived.
     left: Option<u32>,
 }
 
-impl Scatter {
+impl BcastScatter {
     pub(crate) fn new(me: Member, root: u32, bytes: usize) -> Self {
         let parts = Parts { count: bytes, parts: me.size };
         Self { me, root, v: down(me.rank, root, me.size), parts, left: None }
     }
 }
 
-impl Rounds for Scatter {
+impl Rounds for BcastScatter {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let (v, size) = (self.v, self.me.size);
         let rank = |v: u32| up(v, self.root, size);
@@ -110,10 +111,11 @@ impl Rounds for Scatter {
     }
 }
 
-/// After a [`Scatter`] the parts travel around a ring (Barnett et al., "Interprocessor collective communication
-/// library"): a rank sends at most about twice the buffer, however many ranks there are. For long buffers.
+/// After a [`BcastScatter`] the parts pass around a ring (Barnett et al., "Interprocessor
+/// collective communication library"): a rank sends about twice the buffer, whatever the number of
+/// ranks. For long buffers.
 #[derive(Clone, Debug)]
-pub(crate) struct Ring {
+pub(crate) struct BcastRing {
     me: Member,
     root: u32,
     v: u32,
@@ -121,14 +123,14 @@ pub(crate) struct Ring {
     round: u32,
 }
 
-impl Ring {
+impl BcastRing {
     pub(crate) fn new(me: Member, root: u32, bytes: usize) -> Self {
         let parts = Parts { count: bytes, parts: me.size };
         Self { me, root, v: down(me.rank, root, me.size), parts, round: 1 }
     }
 }
 
-impl Rounds for Ring {
+impl Rounds for BcastRing {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let (v, size, round) = (self.v, self.me.size, self.round);
         if round >= size {
@@ -138,8 +140,8 @@ impl Rounds for Ring {
         let part = |v: u32| self.parts.span(Place::Output, v, 1);
         let (give, take) = (down(v, round - 1, size), down(v, round, size));
         steps.fence();
-        // What the tree has brought already need not come again: a rank has the parts of its subtree, and its
-        // neighbour below knows that.
+        // A rank has the parts of its subtree from the scatter: its neighbour below does not send
+        // these.
         if take < v || take >= v + binomial::extent(v, size) {
             steps.receive(Wait::Nothing, rank(down(v, 1, size)), part(take));
         }

@@ -1,23 +1,24 @@
-//! Messages along any edges, all at once: neighbourhoods, and what crosses between two groups.
+//! Messages along any edges, all at once: neighbourhoods, and messages between two groups.
 
 use super::Rounds;
 use crate::burst::{Burst, Wait};
 use crate::edges::Edges;
 use crate::ir::Place;
 
-/// Sends and receives everything. Since a graph may have any shape, all steps may be outstanding at once.
+/// Sends and receives everything. A graph may have any shape, so all steps may be outstanding at
+/// once.
 #[derive(Clone, Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct EdgeExchange {
     rank: u32,
     edges: Edges,
     source: Place,
     target: Place,
     next: usize,
-    /// The receives up to this one have been looked at for messages from the rank to itself.
+    /// The receives before this index have been searched for messages from the rank to itself.
     own: usize,
 }
 
-impl Exchange {
+impl EdgeExchange {
     /// From the input to the output.
     pub(crate) fn new(rank: u32, edges: Edges) -> Self {
         Self::between(rank, edges, Place::Input, Place::Output)
@@ -28,13 +29,13 @@ impl Exchange {
         Self { rank, edges, source, target, next: 0, own: 0 }
     }
 
-    /// How many steps there are at most.
+    /// The largest number of steps.
     pub(crate) fn steps(&self) -> usize {
         self.edges.sends.len() + self.edges.receives.len()
     }
 }
 
-impl Rounds for Exchange {
+impl Rounds for EdgeExchange {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let at = self.next;
         self.next += 1;

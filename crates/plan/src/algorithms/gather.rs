@@ -7,25 +7,24 @@ use crate::call::Member;
 use crate::ir::{Place, Span};
 use crate::shape::{binomial, down, up};
 
-/// The root receives each block where it belongs.
+/// The root receives each block at its position.
 #[derive(Clone, Debug)]
-pub(crate) struct Linear {
+pub(crate) struct LinearGather {
     me: Member,
     root: u32,
-    /// This rank's block.
     own: Span,
     all: Cut,
     peer: u32,
 }
 
-impl Linear {
-    /// `own` is this rank's block, `all` are those of all: only the root looks at them.
+impl LinearGather {
+    /// `own` is this rank's block; `all` are the blocks of all ranks, which only the root uses.
     pub(crate) fn new(me: Member, root: u32, own: Span, all: Cut) -> Self {
         Self { me, root, own, all, peer: 0 }
     }
 }
 
-impl Rounds for Linear {
+impl Rounds for LinearGather {
     fn round(&mut self, steps: &mut Burst) -> bool {
         if self.me.rank != self.root {
             steps.send(Wait::Nothing, self.root, self.own);
@@ -45,22 +44,23 @@ impl Rounds for Linear {
     }
 }
 
-/// The root calls the ranks one after the other; a rank sends the first segment of its block when it is called, then the
-/// rest. The next one is called when the first segment is here: few blocks reach the root at once. For long blocks.
+/// The root calls one rank after another; a called rank sends the first segment of its block, then
+/// the rest. The root calls the next rank when the first segment has arrived, so few blocks arrive
+/// at once. For long blocks.
 #[derive(Clone, Debug)]
-pub(crate) struct LinearSync {
+pub(crate) struct LinearSyncGather {
     me: Member,
     root: u32,
     own: Span,
     all: Cut,
     segment: usize,
     peer: u32,
-    /// The first segment of the rank that was called last.
+    /// The receive of the first segment of the last called rank.
     head: Mark,
 }
 
-impl LinearSync {
-    /// As [`Linear::new`]; `segment` is the length of the first segment, in units.
+impl LinearSyncGather {
+    /// As [`LinearGather::new`]; `segment` is the length of the first segment, in units.
     pub(crate) fn new(me: Member, root: u32, own: Span, all: Cut, segment: usize) -> Self {
         Self { me, root, own, all, segment, peer: 0, head: Mark::NONE }
     }
@@ -71,7 +71,7 @@ impl LinearSync {
     }
 }
 
-impl Rounds for LinearSync {
+impl Rounds for LinearSyncGather {
     fn round(&mut self, steps: &mut Burst) -> bool {
         if self.me.rank != self.root {
             let called = steps.await_signal(Wait::Nothing, self.root);
@@ -98,10 +98,11 @@ impl Rounds for LinearSync {
     }
 }
 
-/// A binomial tree: a rank collects its subtree in a temporary and sends it on in one message. The root receives
-/// each subtree where it belongs, in two messages if that wraps around the last rank.
+/// A binomial tree: a rank collects its subtree in a temporary and sends it in one message. The
+/// root receives each subtree at its position, in two messages if the subtree wraps around the last
+/// rank.
 #[derive(Clone, Debug)]
-pub(crate) struct Binomial {
+pub(crate) struct BinomialGather {
     me: Member,
     root: u32,
     v: u32,
@@ -111,19 +112,19 @@ pub(crate) struct Binomial {
     started: bool,
 }
 
-impl Binomial {
+impl BinomialGather {
     pub(crate) fn new(me: Member, root: u32, block: usize, in_place: bool) -> Self {
         Self { me, root, v: down(me.rank, root, me.size), block, in_place, child: 0, started: false }
     }
 
-    /// Units of the temporary: none for a leaf and the root.
+    /// Units of the temporary: 0 for a leaf and for the root.
     pub(crate) fn temporary(&self) -> usize {
         let extent = binomial::extent(self.v, self.me.size);
         if self.v == 0 || extent == 1 { 0 } else { extent as usize * self.block }
     }
 }
 
-impl Rounds for Binomial {
+impl Rounds for BinomialGather {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let Member { rank, size } = self.me;
         let children = binomial::children(self.v, size);
@@ -163,7 +164,7 @@ impl Rounds for Binomial {
         let collected =
             if children == 0 { own } else { Place::Temporary(0).span(0, extent as usize * self.block) };
         if binomial::parent(self.v) == 0 {
-            // Cut where the root cuts.
+            // Split where the root's blocks wrap around.
             let [head, tail] = Cut::Even(self.block).wrapped(Place::Output, rank, extent, size);
             steps.send(Wait::All, parent, collected.part(0, head.len));
             steps.send(Wait::Nothing, parent, collected.part(head.len, tail.len));

@@ -1,4 +1,5 @@
-//! Recursive halving: partners exchange halves of what they still have to combine, until each has the result of a part.
+//! Recursive halving: partners exchange halves of the vector and combine them, until each has the
+//! result of a part.
 
 use super::Rounds;
 use crate::blocks::Cut;
@@ -6,61 +7,61 @@ use crate::burst::{Burst, Mark, Wait};
 use crate::ir::{Place, Span};
 use crate::shape::{Fold, Role, up};
 
-/// In which order partners meet.
+/// The order in which partners exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// The farthest first: the rank with number `i` ends with part `i`. For commutative operations.
+pub(crate) enum ExchangeOrder {
+    /// The farthest first: the active rank `i` ends with part `i`. For commutative operations.
     FarFirst,
-    /// The nearest first, so that what is combined is always a range of ranks: the rank with number `i` ends with the
-    /// part whose number has the bits of `i` in reverse order (Traff, "An improved algorithm for (non-commutative)
-    /// reduce-scatter with an application").
+    /// The nearest first, so that a combination always covers consecutive ranks: the active rank
+    /// `i` ends with the part whose number is `i` with its bits reversed (Traff, "An improved
+    /// algorithm for (non-commutative) reduce-scatter with an application").
     NearFirst,
 }
 
-/// Where the results of the parts go.
+/// The destination of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Each rank gets its block.
+pub(crate) enum HalvingEnd {
     Scatter,
-    /// The root gets all, up a binomial tree. Only after [`Order::FarFirst`].
+    /// The root gets all parts, up a binomial tree. Only after [`ExchangeOrder::FarFirst`].
     Gather,
 }
 
-/// What a recursive halving is about.
+/// The arguments of a recursive halving.
 #[derive(Clone, Debug)]
-pub(crate) struct Task {
-    /// How many ranks, and which of them this is, counted from `first`.
+pub(crate) struct HalvingTask {
+    /// This rank, counted from `first`.
     pub(crate) rank: u32,
-    /// How many ranks there are.
     pub(crate) size: u32,
-    /// Rank 0 of the count is that rank of the team.
+    /// The rank of the team that is rank 0 of the count.
     pub(crate) first: u32,
-    /// The parts of the vector: a block for each rank to scatter, a part for each active rank ([`Fold`]) to gather.
+    /// The parts of the vector: to scatter, a block for each rank; to gather, a part for each
+    /// active rank ([`Fold`]).
     pub(crate) cut: Cut,
-    /// Whether ranks may be combined in another order than theirs.
+    /// Whether contributions may be combined out of rank order.
     pub(crate) commutative: bool,
-    /// Where this rank's contribution is.
+    /// The buffer of this rank's contribution.
     pub(crate) mine: Place,
 }
 
-/// Folds the team to a power of two, halves, and brings the results where they belong. Two temporaries, each as long as
-/// the vector, hold what is combined and what comes.
+/// Folds the team to a power of two, halves, and moves the results to their destination. Two
+/// temporaries with the length of the vector hold the combination and the received operand.
 #[derive(Clone, Debug)]
 pub(crate) struct Halving {
-    task: Task,
+    task: HalvingTask,
     fold: Fold,
     role: Role,
-    order: Order,
-    end: End,
+    order: ExchangeOrder,
+    end: HalvingEnd,
     held: Place,
-    /// The first part that is still to be combined here, and how many there are, over active ranks.
+    /// The first part that is still to be combined here, and the number of parts, both over active
+    /// ranks.
     low: u32,
     width: u32,
-    stage: Stage,
+    stage: HalvingStage,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum HalvingStage {
     Fold,
     Halve,
     Scatter,
@@ -68,13 +69,13 @@ enum Stage {
 }
 
 impl Halving {
-    pub(crate) fn new(task: Task, order: Order, end: End) -> Self {
+    pub(crate) fn new(task: HalvingTask, order: ExchangeOrder, end: HalvingEnd) -> Self {
         let fold = Fold::new(task.size);
         let (role, held, width) = (fold.role(task.rank), task.mine, fold.active);
-        Self { task, fold, role, order, end, held, low: 0, width, stage: Stage::Fold }
+        Self { task, fold, role, order, end, held, low: 0, width, stage: HalvingStage::Fold }
     }
 
-    /// How many temporaries there are, each as long as the vector.
+    /// The number of temporaries, each with the length of the vector.
     pub(crate) fn temporaries(&self) -> usize {
         match self.role {
             Role::Active { .. } if self.task.size > 1 => 2,
@@ -82,7 +83,6 @@ impl Halving {
         }
     }
 
-    /// The length of the vector.
     pub(crate) fn length(&self) -> usize {
         self.parts(self.task.mine, 0, self.fold.active).len
     }
@@ -91,12 +91,12 @@ impl Halving {
         up(counted, self.task.first, self.task.size)
     }
 
-    /// The parts of active ranks `first .. first + how_many`, those of their partners among them.
+    /// The parts of the active ranks `first .. first + how_many` and of their partners.
     fn parts(&self, place: Place, first: u32, how_many: u32) -> Span {
         let start = |index: u32| match self.end {
-            End::Gather => index,
-            End::Scatter if index == self.fold.active => self.task.size,
-            End::Scatter => self.fold.rank(index),
+            HalvingEnd::Gather => index,
+            HalvingEnd::Scatter if index == self.fold.active => self.task.size,
+            HalvingEnd::Scatter => self.fold.rank(index),
         };
         self.task.cut.span(place, start(first), start(first + how_many) - start(first))
     }
@@ -105,7 +105,8 @@ impl Halving {
         if self.held == Place::Temporary(0) { Place::Temporary(1) } else { Place::Temporary(0) }
     }
 
-    /// Combines the parts that are held with those that have come to the spare buffer, from lower ranks or higher ones.
+    /// Combines the held parts with the operand in the spare buffer, which comes from lower or
+    /// higher ranks.
     fn combine(&mut self, steps: &mut Burst, received: Mark, from_below: bool, low: u32, width: u32) {
         let (held, spare) = (self.parts(self.held, low, width), self.parts(self.spare(), low, width));
         let wait = Wait::One(received);
@@ -127,17 +128,17 @@ impl Halving {
     /// The part of the active rank `index` at the end of the halving.
     fn part_of(&self, index: u32) -> u32 {
         match self.order {
-            Order::FarFirst => index,
-            Order::NearFirst if self.fold.active == 1 => 0,
-            Order::NearFirst => index.reverse_bits() >> (self.fold.active.leading_zeros() + 1),
+            ExchangeOrder::FarFirst => index,
+            ExchangeOrder::NearFirst if self.fold.active == 1 => 0,
+            ExchangeOrder::NearFirst => index.reverse_bits() >> (self.fold.active.leading_zeros() + 1),
         }
     }
 
-    /// What a rank that is not active does.
+    /// The steps of an idle rank.
     fn idle(&self, steps: &mut Burst, partner: u32) {
         let whole = self.parts(self.task.mine, 0, self.fold.active);
         let sent = steps.send(Wait::Nothing, self.rank(partner), whole);
-        if self.end == End::Scatter
+        if self.end == HalvingEnd::Scatter
             && let Role::Active { index, .. } = self.fold.role(partner)
         {
             let from = self.fold.rank(self.part_of(index));
@@ -147,7 +148,7 @@ impl Halving {
         }
     }
 
-    /// The blocks of the part that this active rank has go to their owners, and its own comes.
+    /// Sends the blocks of this active rank's part to their owners, and receives its own block.
     fn scatter(&self, steps: &mut Burst, index: u32) {
         let part = self.part_of(index);
         let owner = self.fold.rank(part);
@@ -155,7 +156,8 @@ impl Halving {
         if part == index {
             steps.copy(Wait::Nothing, self.task.cut.block(self.held, owner), own);
         } else {
-            // Two ranks whose numbers are each other's in reverse have each other's parts.
+            // Bit reversal is symmetric: two ranks whose numbers are each other's reversal have
+            // each other's parts.
             steps.receive(Wait::Nothing, self.rank(owner), own);
             steps.send(Wait::Nothing, self.rank(owner), self.task.cut.block(self.held, owner));
         }
@@ -176,27 +178,27 @@ impl Rounds for Halving {
         };
         let active = self.fold.active;
         self.stage = match self.stage {
-            Stage::Fold => {
+            HalvingStage::Fold => {
                 if let Some(partner) = partner {
                     let whole = self.parts(self.spare(), 0, active);
                     let received = steps.receive(Wait::Nothing, self.rank(partner), whole);
                     self.combine(steps, received, false, 0, active);
                 }
-                Stage::Halve
+                HalvingStage::Halve
             }
-            Stage::Halve if self.width == 1 => match self.end {
-                End::Scatter => Stage::Scatter,
-                End::Gather => {
+            HalvingStage::Halve if self.width == 1 => match self.end {
+                HalvingEnd::Scatter => HalvingStage::Scatter,
+                HalvingEnd::Gather => {
                     if index == 0 {
                         let own = self.parts(Place::Output, 0, 1);
                         steps.copy(Wait::Nothing, self.parts(self.held, 0, 1), own);
                     }
-                    Stage::Gather { mask: 1 }
+                    HalvingStage::Gather { mask: 1 }
                 }
             },
-            Stage::Halve => {
+            HalvingStage::Halve => {
                 let half = self.width / 2;
-                let mask = if self.order == Order::FarFirst { half } else { active / self.width };
+                let mask = if self.order == ExchangeOrder::FarFirst { half } else { active / self.width };
                 let upper = index & mask != 0;
                 let peer = self.rank(self.fold.rank(index ^ mask));
                 let (keep, give) =
@@ -204,23 +206,23 @@ impl Rounds for Halving {
                 let received = steps.receive(Wait::Nothing, peer, self.parts(self.spare(), keep, half));
                 steps.send(Wait::Nothing, peer, self.parts(self.held, give, half));
                 self.combine(steps, received, upper, keep, half);
-                Stage::Halve
+                HalvingStage::Halve
             }
-            Stage::Scatter => {
+            HalvingStage::Scatter => {
                 self.scatter(steps, index);
                 return false;
             }
-            Stage::Gather { mask } if mask >= active => return false,
-            Stage::Gather { mask } if index & mask != 0 => {
+            HalvingStage::Gather { mask } if mask >= active => return false,
+            HalvingStage::Gather { mask } if index & mask != 0 => {
                 let peer = self.rank(self.fold.rank(index - mask));
                 steps.send(Wait::All, peer, self.parts(self.held, index, mask));
                 return false;
             }
-            Stage::Gather { mask } => {
+            HalvingStage::Gather { mask } => {
                 let place = if index == 0 { Place::Output } else { self.held };
                 let peer = self.rank(self.fold.rank(index + mask));
                 steps.receive(Wait::Nothing, peer, self.parts(place, index + mask, mask));
-                Stage::Gather { mask: mask * 2 }
+                HalvingStage::Gather { mask: mask * 2 }
             }
         };
         true

@@ -1,10 +1,11 @@
-//! Collectives of two groups (intercommunicators). What crosses goes straight from each sender to each receiver; a
-//! group that combines does it at its first rank, its leader.
+//! Collectives of two groups (intercommunicators). Data between the groups go directly from each
+//! sender to each receiver; the first rank of a group, its leader, combines the group's
+//! contributions.
 
 use crate::call::{Between, Groups, Member, Part};
 use crate::edges::{Edge, Edges};
 
-/// The messages of a call that combines nothing.
+/// The messages of a call without a reduction.
 pub(crate) fn movement(me: Member, groups: Groups, what: &Between) -> Edges {
     let remote = groups.remote(me);
     let whole = |peer, len| Edge { peer, start: 0, len };
@@ -31,7 +32,7 @@ pub(crate) fn movement(me: Member, groups: Groups, what: &Between) -> Edges {
     }
 }
 
-/// The messages between the groups of a call that combines: the leader of a group has its result.
+/// The messages between the groups of a reduction; the leader of each group has its result.
 pub(crate) fn results(me: Member, groups: Groups, what: &Between) -> Edges {
     let (local, remote) = (groups.local(me), groups.remote(me));
     let leads = me.rank == local.start;

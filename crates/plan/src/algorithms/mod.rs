@@ -1,4 +1,4 @@
-//! The algorithms, one small struct each, by what they do with the data.
+//! The algorithms, each a small struct in the module of its collective or data movement.
 
 pub(crate) mod allgather;
 pub(crate) mod allreduce;
@@ -22,6 +22,6 @@ use crate::burst::Burst;
 
 /// An algorithm as one rank runs it.
 pub(crate) trait Rounds {
-    /// Pushes the next few steps, at most five and possibly none. False: that was the last round.
+    /// Pushes the next steps, at most five and possibly none. Returns false after the last round.
     fn round(&mut self, steps: &mut Burst) -> bool;
 }

@@ -1,4 +1,4 @@
-//! Reductions to a root. The operand order is rank order wherever the operation is not commutative.
+//! Reductions to a root. Operands that do not commute stay in rank order.
 
 use super::Rounds;
 use crate::burst::{Burst, Mark, Wait};
@@ -6,24 +6,23 @@ use crate::call::Member;
 use crate::ir::{Place, Span};
 use crate::shape::{binomial, down, up};
 
-/// What a reduction is about.
+/// The arguments of a reduction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Task {
-    /// Whose plan it is.
+pub(crate) struct ReduceTask {
     pub(crate) me: Member,
-    /// Who gets the result.
+    /// The rank that gets the result.
     pub(crate) root: u32,
     /// Elements of the vector.
     pub(crate) count: usize,
-    /// Whether the ranks may be combined in another order than theirs.
+    /// Whether contributions may be combined out of rank order.
     pub(crate) commutative: bool,
-    /// Where this rank's contribution is: read only, except at the root if it is the place of the result.
+    /// The buffer of this rank's contribution: read only, unless it is the root's result buffer.
     pub(crate) mine: Place,
-    /// Where the root wants the result.
+    /// The root's buffer for the result.
     pub(crate) result: Place,
 }
 
-impl Task {
+impl ReduceTask {
     pub(super) fn whole(&self, place: Place) -> Span {
         place.span(0, self.count)
     }
@@ -36,32 +35,32 @@ impl Task {
         self.mine == self.result
     }
 
-    /// The rank at the top of a tree: the root, or rank 0 if ranks must stay in order.
+    /// The rank at the top of a tree: the root, or rank 0 if operands must stay in rank order.
     pub(super) fn top(&self) -> u32 {
         if self.commutative { self.root } else { 0 }
     }
 }
 
-/// The root combines one contribution after the other, from the last rank down to rank 0:
-/// `a0 op (a1 op (... op an))`, which is rank order for any associative operation.
+/// The root combines one contribution after another, from the last rank down to rank 0: `a0 op (a1
+/// op (... op an))`, which is rank order for any associative operation.
 #[derive(Clone, Debug)]
-pub(crate) struct Linear {
-    task: Task,
-    /// The operand number, which is `rank` counted down from the last.
+pub(crate) struct LinearReduce {
+    task: ReduceTask,
+    /// The number of the operand: its rank, counted down from the last.
     operand: u32,
-    /// The operand that has been asked for.
+    /// The receive of the current operand.
     received: Mark,
     coming: Mark,
     reduced: Mark,
 }
 
-impl Linear {
-    pub(crate) fn new(task: Task) -> Self {
+impl LinearReduce {
+    pub(crate) fn new(task: ReduceTask) -> Self {
         Self { task, operand: 0, received: Mark::NONE, coming: Mark::NONE, reduced: Mark::NONE }
     }
 
-    /// Temporaries of this rank, each as long as the vector: two operands, and the accumulator if it cannot be in
-    /// the place of the result from the start.
+    /// The number of temporaries of this rank, each with the length of the vector: two operands,
+    /// and the accumulator if it cannot be the result buffer.
     pub(crate) fn temporaries(&self) -> usize {
         match (self.task.is_root(), self.accumulates_apart()) {
             (false, _) => 0,
@@ -78,7 +77,7 @@ impl Linear {
         if self.accumulates_apart() { Place::Temporary(2) } else { self.task.result }
     }
 
-    /// Where an operand is when it is combined.
+    /// The buffer of an operand when it is combined.
     fn place(&self, operand: u32) -> Place {
         if self.rank(operand) == self.task.root {
             self.task.mine
@@ -93,18 +92,18 @@ impl Linear {
         self.task.me.size - 1 - operand
     }
 
-    /// Asks for an operand, if there is such a one and it is elsewhere.
-    fn ask(&self, steps: &mut Burst, operand: u32) -> Mark {
+    /// Posts the receive of an operand of another rank.
+    fn post_receive(&self, steps: &mut Burst, operand: u32) -> Mark {
         if operand >= self.task.me.size || self.rank(operand) == self.task.root {
             return Mark::NONE;
         }
-        // Its temporary was last used by the operand before the one that is combined now.
+        // The operand's temporary was last read by the reduction of the previous operand.
         let into = self.task.whole(self.place(operand));
         steps.receive(Wait::One(self.reduced), self.rank(operand), into)
     }
 }
 
-impl Rounds for Linear {
+impl Rounds for LinearReduce {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let task = self.task;
         if !task.is_root() {
@@ -117,15 +116,15 @@ impl Rounds for Linear {
             return false;
         }
         if self.operand == 0 {
-            self.received = self.ask(steps, 0);
-            self.coming = self.ask(steps, 1);
+            self.received = self.post_receive(steps, 0);
+            self.coming = self.post_receive(steps, 1);
             if self.rank(0) == task.root {
                 self.received = steps.copy(Wait::Nothing, task.whole(task.mine), accumulator);
             }
             self.reduced = self.received;
         } else {
             self.received = self.coming;
-            self.coming = self.ask(steps, self.operand + 1);
+            self.coming = self.post_receive(steps, self.operand + 1);
             let left = task.whole(self.place(self.operand));
             self.reduced = steps.reduce(Wait::Two(self.received, self.reduced), left, accumulator);
         }
@@ -134,32 +133,32 @@ impl Rounds for Linear {
     }
 }
 
-/// A binomial tree. Every subtree is a contiguous range of ranks counted from the top, and a rank appends its
-/// children's ranges to its own in order. If the operation is not commutative the top is rank 0, which sends the
-/// result to the root.
+/// A binomial tree. Every subtree covers consecutive ranks counted from the top, and a rank appends
+/// its children's subtrees to its own contribution in order. If the operation is not commutative,
+/// the top is rank 0, which sends the result to the root.
 #[derive(Clone, Debug)]
-pub(crate) struct Binomial {
-    task: Task,
+pub(crate) struct BinomialReduce {
+    task: ReduceTask,
     v: u32,
     child: u32,
-    /// Where the combination so far is.
+    /// The buffer of the combination so far.
     held: Place,
     reduced: Mark,
 }
 
-impl Binomial {
-    pub(crate) fn new(task: Task) -> Self {
+impl BinomialReduce {
+    pub(crate) fn new(task: ReduceTask) -> Self {
         let v = down(task.me.rank, task.top(), task.me.size);
         Self { task, v, child: 0, held: task.mine, reduced: Mark::NONE }
     }
 
-    /// Temporaries of this rank, each as long as the vector.
+    /// The number of temporaries of this rank, each with the length of the vector.
     pub(crate) fn temporaries(&self) -> usize {
         let children = binomial::children(self.v, self.task.me.size) as usize;
         children.min(if self.ends_here() { 1 } else { 2 })
     }
 
-    /// Whether this rank is the top and the root too, so that it may combine in the place of the result.
+    /// Whether this rank is both top and root, so that it may combine in the result buffer.
     fn ends_here(&self) -> bool {
         self.v == 0 && self.task.is_root()
     }
@@ -182,7 +181,7 @@ impl Binomial {
     }
 }
 
-impl Rounds for Binomial {
+impl Rounds for BinomialReduce {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let task = self.task;
         let size = task.me.size;
@@ -208,7 +207,7 @@ impl Rounds for Binomial {
         let to = if self.v == 0 { task.root } else { up(binomial::parent(self.v), task.top(), size) };
         let sent = steps.send(Wait::One(self.reduced), to, held);
         if task.is_root() {
-            // The contribution may be where the result goes.
+            // The contribution may be in the result buffer.
             steps.receive(Wait::Two(sent, self.reduced), task.top(), task.whole(task.result));
         }
         false

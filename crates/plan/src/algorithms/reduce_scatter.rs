@@ -1,4 +1,5 @@
-//! Reduce-scatters: all contributions combined, and a block of the result to each rank. ([`super::halving`] has others.)
+//! Reduce-scatters: all contributions combined, and a block of the result to each rank.
+//! ([`super::halving`] has more.)
 
 use super::Rounds;
 use crate::blocks::Cut;
@@ -7,23 +8,23 @@ use crate::call::Member;
 use crate::ir::{Place, Span};
 use crate::shape::{Fold, Role, down, up};
 
-/// Blocks travel once around a ring and collect all contributions; block `r` arrives at rank `r`. For commutative
-/// operations. Two temporaries, each as long as the longest block.
+/// Blocks pass once around a ring and collect all contributions; block `r` arrives at rank `r`. For
+/// commutative operations. Two temporaries with the length of the longest block.
 #[derive(Clone, Debug)]
-pub(crate) struct Ring {
+pub(crate) struct ReduceScatterRing {
     me: Member,
     cut: Cut,
     mine: Place,
     round: u32,
 }
 
-impl Ring {
+impl ReduceScatterRing {
     pub(crate) fn new(me: Member, cut: Cut, mine: Place) -> Self {
         Self { me, cut, mine, round: 0 }
     }
 }
 
-impl Rounds for Ring {
+impl Rounds for ReduceScatterRing {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let Member { rank, size } = self.me;
         let round = self.round;
@@ -55,10 +56,11 @@ impl Rounds for Ring {
     }
 }
 
-/// Every rank gets the contributions to its block one by one, from the ranks 1, 2, 3... below, and combines those of lower and of
-/// higher ranks apart, so that rank order is kept. Four temporaries, each as long as the rank's block.
+/// Every rank gets the contributions to its block one by one, from the ranks 1, 2, 3... below, and
+/// combines those of lower and of higher ranks separately, in rank order. Four temporaries with the
+/// length of the rank's block.
 #[derive(Clone, Debug)]
-pub(crate) struct Pairwise {
+pub(crate) struct PairwiseReduceScatter {
     me: Member,
     cut: Cut,
     mine: Place,
@@ -66,8 +68,8 @@ pub(crate) struct Pairwise {
     reduced: Mark,
 }
 
-impl Pairwise {
-    /// Where those of the ranks up to this one are combined, and those of the others.
+impl PairwiseReduceScatter {
+    /// The combinations of this rank and all lower ranks, and of all higher ranks.
     const LOWER: Place = Place::Temporary(2);
     const HIGHER: Place = Place::Temporary(3);
 
@@ -76,7 +78,7 @@ impl Pairwise {
     }
 }
 
-impl Rounds for Pairwise {
+impl Rounds for PairwiseReduceScatter {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let Member { rank, size } = self.me;
         let own = self.cut.block(self.mine, rank);
@@ -111,34 +113,34 @@ impl Rounds for Pairwise {
     }
 }
 
-/// Partners at distances 1, 2, 4... exchange what they have, without the blocks that the other has no more use for:
-/// those of the ranks it has heard of. The ranks that are combined are always a range, and stay in order. Two
-/// temporaries, each as long as the vector.
+/// Partners at distances 1, 2, 4... exchange their combinations without the blocks of ranks whose
+/// contributions the receiver already has. A combination always covers consecutive ranks, in order.
+/// Two temporaries with the length of the vector.
 #[derive(Clone, Debug)]
-pub(crate) struct RecursiveDoubling {
+pub(crate) struct ReduceScatterDoubling {
     me: Member,
     fold: Fold,
     role: Role,
     cut: Cut,
     mine: Place,
     held: Place,
-    stage: Stage,
+    stage: DoublingStage,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum DoublingStage {
     Fold,
     Exchange { mask: u32 },
     Combine { mask: u32, piece: u32 },
 }
 
-impl RecursiveDoubling {
+impl ReduceScatterDoubling {
     pub(crate) fn new(me: Member, cut: Cut, mine: Place) -> Self {
         let fold = Fold::new(me.size);
-        Self { me, fold, role: fold.role(me.rank), cut, mine, held: mine, stage: Stage::Fold }
+        Self { me, fold, role: fold.role(me.rank), cut, mine, held: mine, stage: DoublingStage::Fold }
     }
 
-    /// How many temporaries there are, each as long as the vector.
+    /// The number of temporaries, each with the length of the vector.
     pub(crate) fn temporaries(&self) -> usize {
         match self.role {
             Role::Active { .. } if self.me.size > 1 => 2,
@@ -150,20 +152,20 @@ impl RecursiveDoubling {
         if self.held == Place::Temporary(0) { Place::Temporary(1) } else { Place::Temporary(0) }
     }
 
-    /// The blocks of active ranks `first .. end` and of their partners.
+    /// The blocks of the active ranks `first .. end` and of their partners.
     fn blocks(&self, place: Place, first: u32, end: u32) -> Span {
         let start = |index: u32| if index == self.fold.active { self.me.size } else { self.fold.rank(index) };
         self.cut.span(place, start(first), start(end) - start(first))
     }
 
-    /// The blocks before and after those of the group of `mask` active ranks with `index` in it.
+    /// The blocks before and after those of the group of `mask` active ranks that contains `index`.
     fn outside(&self, place: Place, index: u32, mask: u32) -> [Span; 2] {
         let first = index & !(mask - 1);
         [self.blocks(place, 0, first), self.blocks(place, first + mask, self.fold.active)]
     }
 }
 
-impl Rounds for RecursiveDoubling {
+impl Rounds for ReduceScatterDoubling {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let (rank, size) = (self.me.rank, self.me.size);
         let own = Place::Output.span(0, self.cut.block(self.mine, rank).len);
@@ -177,7 +179,7 @@ impl Rounds for RecursiveDoubling {
             Role::Active { index, partner } => (index, partner),
         };
         self.stage = match self.stage {
-            Stage::Fold => {
+            DoublingStage::Fold => {
                 if let Some(partner) = partner {
                     let spare = self.spare();
                     let received = steps.receive(Wait::Nothing, partner, self.cut.span(spare, 0, size));
@@ -185,9 +187,9 @@ impl Rounds for RecursiveDoubling {
                     steps.reduce(Wait::One(received), held, self.cut.span(spare, 0, size));
                     self.held = spare;
                 }
-                Stage::Exchange { mask: 1 }
+                DoublingStage::Exchange { mask: 1 }
             }
-            Stage::Exchange { mask } if mask >= self.fold.active => {
+            DoublingStage::Exchange { mask } if mask >= self.fold.active => {
                 steps.fence();
                 steps.copy(Wait::Nothing, self.cut.block(self.held, rank), own);
                 if let Some(partner) = partner {
@@ -195,7 +197,7 @@ impl Rounds for RecursiveDoubling {
                 }
                 return false;
             }
-            Stage::Exchange { mask } => {
+            DoublingStage::Exchange { mask } => {
                 let peer = index ^ mask;
                 steps.fence();
                 for span in self.outside(self.spare(), peer, mask) {
@@ -205,10 +207,11 @@ impl Rounds for RecursiveDoubling {
                     steps.send(Wait::Nothing, self.fold.rank(peer), span);
                 }
                 steps.fence();
-                Stage::Combine { mask, piece: 0 }
+                DoublingStage::Combine { mask, piece: 0 }
             }
-            Stage::Combine { mask, piece } => {
-                // The pieces: what others still need, before and after, and what this rank and its partner need.
+            DoublingStage::Combine { mask, piece } => {
+                // Pieces 0 and 1: blocks for other ranks, before and after; piece 2: blocks of this
+                // rank and its partner.
                 let below = index & mask != 0;
                 let copies = below && self.held == self.mine;
                 let target = if copies { Place::Temporary(1) } else { self.held };
@@ -226,10 +229,10 @@ impl Rounds for RecursiveDoubling {
                     steps.reduce(Wait::Nothing, held, spare);
                 }
                 if piece < 2 {
-                    Stage::Combine { mask, piece: piece + 1 }
+                    DoublingStage::Combine { mask, piece: piece + 1 }
                 } else {
                     self.held = if below { target } else { self.spare() };
-                    Stage::Exchange { mask: 2 * mask }
+                    DoublingStage::Exchange { mask: 2 * mask }
                 }
             }
         };

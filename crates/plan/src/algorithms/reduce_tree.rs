@@ -1,63 +1,64 @@
 //! Reductions up a tree, in segments.
 
 use super::Rounds;
-use super::reduce::Task;
+use super::reduce::ReduceTask;
 use crate::burst::{Burst, Mark, Wait};
 use crate::ir::{Place, Span};
 use crate::shape::{Segments, down, up};
 use crate::trees::{self, InOrder};
 
-/// The tree.
+/// The tree of the reduction.
 #[derive(Clone, Copy, Debug)]
-enum Shape {
-    /// Over ranks counted from the top: the root, or rank 0 if the operation is not commutative, which sends each segment
-    /// of the result to the root.
+enum ReduceTreeShape {
+    /// Over ranks counted from the top: the root, or for an operation that is not commutative rank
+    /// 0, which sends each segment of the result to the root.
     Counted { tree: trees::Tree, v: u32 },
-    /// Over ranks as they are, with the root at the top.
+    /// Over ranks in their order, with the root at the top.
     InOrder(InOrder),
 }
 
-/// How many slots of a rank's temporary are in use at once: one for what is coming, one for what is combined, one for what
-/// is being sent.
+/// The slots of a rank's temporary that are in use at once: for a receive, a reduction and a send.
 const SLOTS: usize = 3;
 
-/// A rank puts what its children send to the right of what it has, one by one, or to the left what comes from lower
-/// ranks, and sends it on, while the next operand is already awaited. Each operand comes into a slot and is combined with
-/// the one before, which becomes its left.
+/// A rank combines its contribution with the operands of its children one by one, on the side of
+/// their ranks, and sends the result to its parent, while the receive of the next operand is
+/// posted. Each operand is received into a slot and combined with the previous combination as the
+/// left operand.
 #[derive(Clone, Debug)]
-pub(crate) struct Tree {
-    task: Task,
-    shape: Shape,
+pub(crate) struct ReduceTree {
+    task: ReduceTask,
+    shape: ReduceTreeShape,
     segments: Segments,
     segment: usize,
     operand: u32,
     coming: Mark,
-    /// What the combination so far waits for.
+    /// The step after which the combination so far is complete.
     ready: Mark,
     /// The last step that uses each slot.
     released: [Mark; SLOTS],
 }
 
-impl Tree {
-    /// Up a tree that keeps order, or any if the operation is commutative.
-    pub(crate) fn new(task: Task, tree: trees::Tree, segment: usize) -> Self {
+impl ReduceTree {
+    /// Up a tree that keeps rank order, or any tree for commutative operations.
+    pub(crate) fn new(task: ReduceTask, tree: trees::Tree, segment: usize) -> Self {
         debug_assert!(task.commutative || tree.keeps_order(), "{tree:?} mixes ranks");
         let v = down(task.me.rank, task.top(), task.me.size);
-        Self::of(task, Shape::Counted { tree, v }, segment)
+        Self::of(task, ReduceTreeShape::Counted { tree, v }, segment)
     }
 
     /// Up a binary tree in rank order.
-    pub(crate) fn in_order(task: Task, segment: usize) -> Self {
+    pub(crate) fn in_order(task: ReduceTask, segment: usize) -> Self {
         let here = InOrder::new(task.me.rank, task.root, task.me.size);
-        Self::of(task, Shape::InOrder(here), segment)
+        Self::of(task, ReduceTreeShape::InOrder(here), segment)
     }
 
-    /// Up a tree of which this is the rank's part. The operation is commutative, and the root at the top.
-    pub(crate) fn given(task: Task, here: InOrder, segment: usize) -> Self {
-        Self::of(task, Shape::InOrder(here), segment)
+    /// Up the tree of which `here` is this rank's node. The operation is commutative, and the root
+    /// at the top.
+    pub(crate) fn given(task: ReduceTask, here: InOrder, segment: usize) -> Self {
+        Self::of(task, ReduceTreeShape::InOrder(here), segment)
     }
 
-    fn of(task: Task, shape: Shape, segment: usize) -> Self {
+    fn of(task: ReduceTask, shape: ReduceTreeShape, segment: usize) -> Self {
         let segments = Segments::new(task.count, segment);
         let none = Mark::NONE;
         let released = [none; SLOTS];
@@ -71,49 +72,51 @@ impl Tree {
     }
 
     fn parent(&self) -> Option<u32> {
-        let Task { me, root, .. } = self.task;
+        let ReduceTask { me, root, .. } = self.task;
         match self.shape {
-            Shape::Counted { v: 0, .. } => (me.rank != root).then_some(root),
-            Shape::Counted { tree, v } => Some(up(tree.parent(v, me.size), self.task.top(), me.size)),
-            Shape::InOrder(here) => here.parent,
+            ReduceTreeShape::Counted { v: 0, .. } => (me.rank != root).then_some(root),
+            ReduceTreeShape::Counted { tree, v } => {
+                Some(up(tree.parent(v, me.size), self.task.top(), me.size))
+            }
+            ReduceTreeShape::InOrder(here) => here.parent,
         }
     }
 
-    /// Whether the result comes to this rank, the root, from another.
+    /// Whether this rank is the root and receives the result from the top.
     fn is_sent_the_result(&self) -> bool {
         self.task.is_root() && self.parent().is_some()
     }
 
-    /// Whether the root may combine in the place of the result, where its contribution is.
+    /// Whether the root may combine in the result buffer, which holds its contribution.
     fn accumulates(&self) -> bool {
         self.task.in_place() && self.task.commutative && self.parent().is_none()
     }
 
-    /// The operands of one segment that need a slot: those of the children, and if there is a left one and the order
-    /// counts, this rank's own.
+    /// The operands of one segment that need a slot: those of the children, and this rank's own if
+    /// it has a left child and the order counts.
     fn operands(&self) -> u32 {
         match self.shape {
-            Shape::Counted { tree, v } => tree.children(v, self.task.me.size),
-            Shape::InOrder(here) => {
+            ReduceTreeShape::Counted { tree, v } => tree.children(v, self.task.me.size),
+            ReduceTreeShape::InOrder(here) => {
                 let children = u32::from(here.left.is_some()) + u32::from(here.right.is_some());
                 children + u32::from(self.copies())
             }
         }
     }
 
-    /// Whether this rank's own contribution is copied to a slot, since it is not the leftmost.
+    /// Whether this rank's contribution is copied to a slot because it is not the leftmost operand.
     fn copies(&self) -> bool {
-        !self.accumulates() && matches!(self.shape, Shape::InOrder(InOrder { left: Some(_), .. }))
+        !self.accumulates() && matches!(self.shape, ReduceTreeShape::InOrder(InOrder { left: Some(_), .. }))
     }
 
-    /// Who sends an operand; `None` stands for this rank.
+    /// The sender of an operand; `None`: this rank.
     fn sender(&self, operand: u32) -> Option<u32> {
         match self.shape {
-            Shape::Counted { tree, v } => {
+            ReduceTreeShape::Counted { tree, v } => {
                 let size = self.task.me.size;
                 Some(up(tree.child(v, operand, size), self.task.top(), size))
             }
-            Shape::InOrder(here) => match (operand, here.left) {
+            ReduceTreeShape::InOrder(here) => match (operand, here.left) {
                 (0, Some(left)) => Some(left),
                 (1, Some(_)) if self.copies() => None,
                 _ => here.right,
@@ -121,12 +124,12 @@ impl Tree {
         }
     }
 
-    /// The number of an operand among those of all segments, as its slot.
+    /// The slot of an operand, counted over all segments.
     fn slot_of(&self, segment: usize, operand: u32) -> usize {
         (segment % SLOTS * self.operands() as usize + operand as usize) % SLOTS
     }
 
-    /// Where an operand goes.
+    /// The span for an operand.
     fn place(&self, segment: usize, operand: u32) -> Span {
         let there = self.segments.span(self.task.result, segment);
         if operand + 1 == self.operands() && self.parent().is_none() && !self.task.in_place() {
@@ -137,7 +140,7 @@ impl Tree {
         }
     }
 
-    fn ask(&self, steps: &mut Burst, segment: usize, operand: u32) -> Mark {
+    fn post_operand(&self, steps: &mut Burst, segment: usize, operand: u32) -> Mark {
         if segment >= self.segments.how_many() {
             return Mark::NONE;
         }
@@ -149,7 +152,7 @@ impl Tree {
         }
     }
 
-    /// A rank without children.
+    /// The steps of a rank without children.
     fn leaf(&mut self, steps: &mut Burst) -> bool {
         let (mine, result) = self.pair();
         match self.parent() {
@@ -170,8 +173,8 @@ impl Tree {
         (segment(self.task.mine), segment(self.task.result))
     }
 
-    /// At a root that is not at the top: receives a segment of the result when the root's contribution to it, which may
-    /// be in the same place, is no longer needed.
+    /// At a root that is not at the top: receives a segment of the result after the last use of the
+    /// root's contribution, which may be in the same buffer.
     fn finish(&self, steps: &mut Burst, used: Mark, result: Span) {
         if self.is_sent_the_result() {
             let wait = if self.task.in_place() { Wait::One(used) } else { Wait::Nothing };
@@ -180,7 +183,7 @@ impl Tree {
     }
 }
 
-impl Rounds for Tree {
+impl Rounds for ReduceTree {
     fn round(&mut self, steps: &mut Burst) -> bool {
         if self.segment >= self.segments.how_many() {
             return false;
@@ -191,9 +194,13 @@ impl Rounds for Tree {
         }
         let (segment, operand) = (self.segment, self.operand);
         let last = operand + 1 == operands;
-        let received = if (segment, operand) == (0, 0) { self.ask(steps, 0, 0) } else { self.coming };
-        self.coming =
-            if last { self.ask(steps, segment + 1, 0) } else { self.ask(steps, segment, operand + 1) };
+        let received =
+            if (segment, operand) == (0, 0) { self.post_operand(steps, 0, 0) } else { self.coming };
+        self.coming = if last {
+            self.post_operand(steps, segment + 1, 0)
+        } else {
+            self.post_operand(steps, segment, operand + 1)
+        };
         let (slot, here) = (self.slot_of(segment, operand), self.place(segment, operand));
         let (mine, result) = self.pair();
         if self.accumulates() {

@@ -1,4 +1,4 @@
-//! Allreductions around a ring, and the end of one by an allgather.
+//! Allreductions around a ring, and local reductions after an allgather.
 
 use super::Rounds;
 use crate::blocks::Cut;
@@ -7,10 +7,10 @@ use crate::call::Member;
 use crate::ir::{Place, Span};
 use crate::shape::{Parts, Segments, down, up};
 
-/// A ring, for long vectors and commutative operations: parts of the vector travel once around and collect all
-/// contributions, then the results travel around.
+/// A ring, for long vectors and commutative operations: parts of the vector pass once around and
+/// collect all contributions, then the results pass around.
 #[derive(Clone, Debug)]
-pub(crate) struct Ring {
+pub(crate) struct AllreduceRing {
     me: Member,
     parts: Parts,
     in_place: bool,
@@ -18,7 +18,7 @@ pub(crate) struct Ring {
     reduced: Mark,
 }
 
-impl Ring {
+impl AllreduceRing {
     pub(crate) fn new(me: Member, count: usize, in_place: bool) -> Self {
         let parts = Parts { count, parts: me.size };
         Self { me, parts, in_place, round: 0, reduced: Mark::NONE }
@@ -30,7 +30,7 @@ impl Ring {
     }
 }
 
-impl Rounds for Ring {
+impl Rounds for AllreduceRing {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let Member { rank, size } = self.me;
         let (above, below) = (up(rank, 1, size), down(rank, 1, size));
@@ -73,14 +73,14 @@ impl Rounds for Ring {
     }
 }
 
-/// The first half of a ring allreduction in segments: parts of the vector travel once around and collect all
-/// contributions, while the next segment is already awaited. Part `r` ends at rank `r`, in the output. For commutative
-/// operations.
+/// The first half of a ring allreduction in segments: parts of the vector pass once around and
+/// collect all contributions, while the receive of the next segment is posted. Part `r` ends at
+/// rank `r`, in the output. For commutative operations.
 #[derive(Clone, Debug)]
-pub(crate) struct SegmentedRing {
+pub(crate) struct SegmentedAllreduceRing {
     me: Member,
     parts: Parts,
-    /// The longest segment.
+    /// The length of the longest segment.
     segment: usize,
     in_place: bool,
     round: u32,
@@ -90,8 +90,8 @@ pub(crate) struct SegmentedRing {
     reduced: Mark,
 }
 
-impl SegmentedRing {
-    /// `segment` is the length of a segment; 0 stands for one.
+impl SegmentedAllreduceRing {
+    /// `segment` is the length of a segment; 0: one segment.
     pub(crate) fn new(me: Member, count: usize, segment: usize, in_place: bool) -> Self {
         let parts = Parts { count, parts: me.size };
         let segment = Segments::new(parts.longest(), segment).longest();
@@ -104,7 +104,7 @@ impl SegmentedRing {
         if self.in_place && self.me.size > 1 { 2 * self.segment } else { 0 }
     }
 
-    /// How many segments a part has: all as many as the longest, some of them empty.
+    /// The number of segments of each part; shorter parts have empty segments.
     fn segments(&self) -> usize {
         self.parts.longest().div_ceil(self.segment)
     }
@@ -115,12 +115,12 @@ impl SegmentedRing {
         part.part(start, self.segment.min(part.len - start))
     }
 
-    /// The part that comes in a round.
+    /// The part received in a round.
     fn taken(&self, round: u32) -> u32 {
         down(down(self.me.rank, round, self.me.size), 2, self.me.size)
     }
 
-    /// Where a segment goes when it comes.
+    /// The span for a received segment.
     fn arrival(&self, round: u32, at: usize) -> Span {
         let result = self.piece(Place::Output, self.taken(round), at);
         if !self.in_place {
@@ -130,7 +130,7 @@ impl SegmentedRing {
         Place::Temporary(0).span(slot * self.segment, result.len)
     }
 
-    fn ask(&self, steps: &mut Burst, round: u32, at: usize) -> Mark {
+    fn post_receive(&self, steps: &mut Burst, round: u32, at: usize) -> Mark {
         let (round, at) = if at == self.segments() { (round + 1, 0) } else { (round, at) };
         if round + 1 >= self.me.size {
             return Mark::NONE;
@@ -140,7 +140,7 @@ impl SegmentedRing {
     }
 }
 
-impl Rounds for SegmentedRing {
+impl Rounds for SegmentedAllreduceRing {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let Member { rank, size } = self.me;
         let (round, at) = (self.round, self.at);
@@ -154,12 +154,12 @@ impl Rounds for SegmentedRing {
             }
             return false;
         }
-        let received = if (round, at) == (0, 0) { self.ask(steps, 0, 0) } else { self.coming };
+        let received = if (round, at) == (0, 0) { self.post_receive(steps, 0, 0) } else { self.coming };
         let first = round == 0 && !self.in_place;
         let source = if first { Place::Input } else { Place::Output };
         let given = self.piece(source, down(down(rank, round, size), 1, size), at);
         steps.send(Wait::One(self.reduced), up(rank, 1, size), given);
-        self.coming = self.ask(steps, round, at + 1);
+        self.coming = self.post_receive(steps, round, at + 1);
         let (arrival, result) = (self.arrival(round, at), self.piece(Place::Output, self.taken(round), at));
         let left = if self.in_place { arrival } else { self.piece(Place::Input, self.taken(round), at) };
         let reduced = steps.reduce(Wait::Two(received, self.reduced), left, result);
@@ -171,25 +171,26 @@ impl Rounds for SegmentedRing {
     }
 }
 
-/// Combines contributions that are all here, one after the other in a temporary, from the last down to the first.
+/// Combines contributions in a buffer of this rank one after another, from the last down to the
+/// first.
 #[derive(Clone, Debug)]
-pub(crate) struct Local {
+pub(crate) struct LocalReduce {
     all: Cut,
     from: Place,
-    /// How many are still to be combined.
+    /// The contributions still to be combined.
     left: u32,
     started: bool,
     reduced: Mark,
 }
 
-impl Local {
+impl LocalReduce {
     /// `size` contributions of `count` elements.
     pub(crate) fn new(size: u32, count: usize, from: Place) -> Self {
         Self { all: Cut::Even(count), from, left: size - 1, started: false, reduced: Mark::NONE }
     }
 }
 
-impl Rounds for Local {
+impl Rounds for LocalReduce {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let contribution = self.all.block(self.from, self.left);
         let result = Place::Output.span(0, contribution.len);

@@ -1,4 +1,4 @@
-//! Prefix reductions. All keep rank order.
+//! Prefix reductions, all in rank order.
 
 use super::Rounds;
 use crate::burst::{Burst, Mark, Wait};
@@ -7,27 +7,25 @@ use crate::ir::{Place, Span};
 
 /// Whether a rank's own contribution is part of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// It is: `MPI_Scan`.
+pub(crate) enum ScanKind {
+    /// `MPI_Scan`.
     Inclusive,
-    /// It is not: `MPI_Exscan`.
+    /// `MPI_Exscan`.
     Exclusive,
 }
 
-/// What a prefix reduction is about.
+/// The arguments of a prefix reduction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Task {
-    /// Whose plan it is.
+pub(crate) struct ScanTask {
     pub(crate) me: Member,
-    /// Scan or exscan.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ScanKind,
     /// Elements of the vector.
     pub(crate) count: usize,
     /// Whether the contribution is in the output.
     pub(crate) in_place: bool,
 }
 
-impl Task {
+impl ScanTask {
     fn whole(&self, place: Place) -> Span {
         place.span(0, self.count)
     }
@@ -37,14 +35,14 @@ impl Task {
     }
 }
 
-/// Each rank adds its contribution to what comes from the rank below, and passes it on.
+/// Each rank adds its contribution to the result of the rank below, and sends it to the rank above.
 #[derive(Clone, Debug)]
-pub(crate) struct Linear {
-    task: Task,
+pub(crate) struct LinearScan {
+    task: ScanTask,
 }
 
-impl Linear {
-    pub(crate) fn new(task: Task) -> Self {
+impl LinearScan {
+    pub(crate) fn new(task: ScanTask) -> Self {
         Self { task }
     }
 
@@ -87,28 +85,29 @@ impl Linear {
     }
 }
 
-impl Rounds for Linear {
+impl Rounds for LinearScan {
     fn round(&mut self, steps: &mut Burst) -> bool {
         match self.task.kind {
-            Kind::Inclusive => self.inclusive(steps),
-            Kind::Exclusive => self.exclusive(steps),
+            ScanKind::Inclusive => self.inclusive(steps),
+            ScanKind::Exclusive => self.exclusive(steps),
         }
         false
     }
 }
 
-/// At distances 1, 2, 4... a rank sends what it has to the rank above and puts what comes from below on the left
-/// (Hillis and Steele, "Data parallel algorithms"). An exclusive scan first moves all contributions up by one.
+/// At distances 1, 2, 4... a rank sends its combination to the rank above and puts that of the rank
+/// below on the left (Hillis and Steele, "Data parallel algorithms"). An exclusive scan first moves
+/// all contributions up by one rank.
 #[derive(Clone, Debug)]
-pub(crate) struct RecursiveDoubling {
-    task: Task,
+pub(crate) struct ScanDoubling {
+    task: ScanTask,
     /// 0 before the first exchange.
     distance: u32,
     reduced: Mark,
 }
 
-impl RecursiveDoubling {
-    pub(crate) fn new(task: Task) -> Self {
+impl ScanDoubling {
+    pub(crate) fn new(task: ScanTask) -> Self {
         Self { task, distance: 0, reduced: Mark::NONE }
     }
 
@@ -117,10 +116,10 @@ impl RecursiveDoubling {
         let (mine, output) = (self.task.mine(), self.task.whole(Place::Output));
         let last = rank + 1 == size;
         match self.task.kind {
-            Kind::Inclusive => {
+            ScanKind::Inclusive => {
                 steps.copy(Wait::Nothing, mine, output);
             }
-            Kind::Exclusive => {
+            ScanKind::Exclusive => {
                 let sent = if last { Mark::NONE } else { steps.send(Wait::Nothing, rank + 1, mine) };
                 if rank > 0 && self.task.in_place && !last {
                     let apart = self.task.whole(Place::Temporary(0));
@@ -135,7 +134,7 @@ impl RecursiveDoubling {
     }
 }
 
-impl Rounds for RecursiveDoubling {
+impl Rounds for ScanDoubling {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let Member { rank, size } = self.task.me;
         let distance = self.distance;
@@ -144,8 +143,9 @@ impl Rounds for RecursiveDoubling {
             self.distance = 1;
             return true;
         }
-        // The first rank that takes part: rank 0 has nothing in an exclusive scan after the move.
-        let first = u32::from(self.task.kind == Kind::Exclusive);
+        // The first rank that takes part: in an exclusive scan, rank 0 has no contribution after
+        // the move.
+        let first = u32::from(self.task.kind == ScanKind::Exclusive);
         if rank < first || distance >= size - first {
             return false;
         }

@@ -7,9 +7,9 @@ use crate::call::Member;
 use crate::ir::Place;
 use crate::shape::{binomial, down, up};
 
-/// The root sends each block from where it is.
+/// The root sends each block from its position.
 #[derive(Clone, Debug)]
-pub(crate) struct Linear {
+pub(crate) struct LinearScatter {
     me: Member,
     root: u32,
     source: Place,
@@ -19,15 +19,15 @@ pub(crate) struct Linear {
     peer: u32,
 }
 
-impl Linear {
-    /// `source` is where the root has the blocks; `mine` is the length of this rank's, `all` are those of all: only the
-    /// root looks at them.
+impl LinearScatter {
+    /// `source` is the root's buffer; `mine` is the length of this rank's block; `all` are the
+    /// blocks of all ranks, which only the root uses.
     pub(crate) fn new(me: Member, root: u32, source: Place, mine: usize, all: Cut, in_place: bool) -> Self {
         Self { me, root, source, mine, all, in_place, peer: 0 }
     }
 }
 
-impl Rounds for Linear {
+impl Rounds for LinearScatter {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let own = Place::Output.span(0, self.mine);
         if self.me.rank != self.root {
@@ -48,10 +48,11 @@ impl Rounds for Linear {
     }
 }
 
-/// A binomial tree: a rank receives the blocks of its subtree in one message and passes on the larger halves first.
-/// The root sends each subtree from where it is, in two messages if that wraps around the last rank.
+/// A binomial tree: a rank receives the blocks of its subtree in one message and forwards the
+/// larger subtrees first. The root sends each subtree from its position, in two messages if the
+/// subtree wraps around the last rank.
 #[derive(Clone, Debug)]
-pub(crate) struct Binomial {
+pub(crate) struct BinomialScatter {
     me: Member,
     root: u32,
     v: u32,
@@ -61,21 +62,21 @@ pub(crate) struct Binomial {
     started: bool,
 }
 
-impl Binomial {
+impl BinomialScatter {
     pub(crate) fn new(me: Member, root: u32, block: usize, in_place: bool) -> Self {
         let v = down(me.rank, root, me.size);
         let left = binomial::children(v, me.size);
         Self { me, root, v, block, in_place, left, started: false }
     }
 
-    /// Units of the temporary: none for a leaf and the root.
+    /// Units of the temporary: 0 for a leaf and for the root.
     pub(crate) fn temporary(&self) -> usize {
         let extent = binomial::extent(self.v, self.me.size);
         if self.v == 0 || extent == 1 { 0 } else { extent as usize * self.block }
     }
 }
 
-impl Rounds for Binomial {
+impl Rounds for BinomialScatter {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let Member { rank, size } = self.me;
         let own = Place::Output.span(0, self.block);
@@ -89,14 +90,14 @@ impl Rounds for Binomial {
             let into =
                 if extent == 1 { own } else { Place::Temporary(0).span(0, extent as usize * self.block) };
             if binomial::parent(self.v) == 0 {
-                // Cut where the root cuts.
+                // Split where the root's blocks wrap around.
                 let [head, tail] = Cut::Even(self.block).wrapped(Place::Input, rank, extent, size);
                 steps.receive(Wait::Nothing, parent, into.part(0, head.len));
                 steps.receive(Wait::Nothing, parent, into.part(head.len, tail.len));
             } else {
                 steps.receive(Wait::Nothing, parent, into);
             }
-            steps.fence(); // whatever comes next needs the blocks
+            steps.fence(); // all further steps read the blocks
             return true;
         }
         if self.left > 0 {

@@ -1,6 +1,6 @@
-//! Collectives in two levels: within nodes, and among them.
+//! Parts of collectives in two levels: within nodes, and between nodes.
 //!
-//! Most are put together from algorithms of one level (`table/nodes.rs`). Here is what they lack.
+//! `table/nodes.rs` combines these parts with algorithms of one level.
 
 use super::Rounds;
 use crate::blocks::Cut;
@@ -10,27 +10,27 @@ use crate::nodes::Nodes;
 use crate::shape::{Segments, down, up};
 use crate::trees::InOrder;
 
-/// Blocks of all ranks to the lowest rank of each node: first those of the node, then those of the other nodes travel around
-/// a ring of these ranks.
+/// Gathers the blocks of all ranks at the lowest rank of each node: first those of the node, then
+/// those of the other nodes around a ring of the lowest ranks.
 #[derive(Clone, Debug)]
-pub(crate) struct Assemble {
+pub(crate) struct NodeAllgather {
     rank: u32,
     nodes: Nodes,
     all: Cut,
-    /// Where this rank's block is, if not in the output.
+    /// This rank's block, if it is not in the output.
     own: Option<Span>,
-    /// Members of the node that were asked, then steps around the ring.
+    /// The next member of the node, then the next step around the ring.
     at: usize,
-    /// Rounds of the ring that are over; none before the node's blocks are here.
+    /// Completed rounds of the ring; `None` before the node's blocks have arrived.
     round: Option<u32>,
 }
 
-impl Assemble {
+impl NodeAllgather {
     pub(crate) fn new(rank: u32, nodes: &Nodes, all: Cut, own: Option<Span>) -> Self {
         Self { rank, nodes: nodes.clone(), all, own, at: 0, round: None }
     }
 
-    /// The blocks of some of a node's ranks that follow one another.
+    /// The blocks of run `at` of a node's consecutive ranks.
     fn run(&self, node: u32, at: usize) -> Option<Span> {
         let (first, how_many) = *self.nodes.runs(node).get(at)?;
         Some(self.all.span(Place::Output, first, how_many))
@@ -56,7 +56,7 @@ impl Assemble {
     }
 }
 
-impl Rounds for Assemble {
+impl Rounds for NodeAllgather {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let Some(round) = self.round else { return self.collect(steps) };
         let (node, how_many) = (self.nodes.of(self.rank), self.nodes.how_many());
@@ -66,11 +66,11 @@ impl Rounds for Assemble {
         let leader = |node: u32| self.nodes.leaders()[node as usize];
         let (give, take) = (down(node, round, how_many), down(node, round + 1, how_many));
         if self.at == 0 {
-            // What is given came in the round before.
+            // The sent blocks were received in the previous round.
             steps.fence();
         }
         let (mine, theirs) = (self.run(give, self.at), self.run(take, self.at));
-        // A receive goes before each send: with any window, somebody's send meets its receive.
+        // A receive before each send: with any window, every send meets a posted receive.
         if let Some(theirs) = theirs {
             steps.receive(Wait::Nothing, leader(down(node, 1, how_many)), theirs);
         }
@@ -85,20 +85,21 @@ impl Rounds for Assemble {
     }
 }
 
-/// A broadcast in segments along chains: the ranks that act for their nodes pass each segment to the next of them, and within
-/// their nodes to the next rank, which does so too. The next segment is already awaited.
+/// A broadcast in segments along chains: the leaders of the nodes forward each segment to the next
+/// leader and to the next rank of their node, which forwards it within the node. The receive of the
+/// next segment is posted meanwhile.
 #[derive(Clone, Debug)]
-pub(crate) struct Relay {
+pub(crate) struct ChainBcast {
     parent: Option<u32>,
-    /// In the next node, and in the own one.
+    /// In the next node, and in this node.
     children: [Option<u32>; 2],
     segments: Segments,
     segment: usize,
     coming: Mark,
 }
 
-impl Relay {
-    /// `here` has the next node on the left, the next rank of the own one on the right.
+impl ChainBcast {
+    /// `here` has the next node on the left, and the next rank of this node on the right.
     pub(crate) fn new(here: InOrder, count: usize, segment: usize) -> Self {
         let segments = Segments::new(count, segment);
         let children = [here.left, here.right];
@@ -113,7 +114,7 @@ impl Relay {
     }
 }
 
-impl Rounds for Relay {
+impl Rounds for ChainBcast {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let at = self.segment;
         if at >= self.segments.how_many() {
@@ -129,29 +130,30 @@ impl Rounds for Relay {
     }
 }
 
-/// After a scan within each node, what the nodes before have contributed is put on the left of it. It travels along the last
-/// ranks of the nodes, which tell it to the others of theirs. The ranks of each node follow one another.
+/// After a scan within each node: puts the contributions of all lower nodes on the left. They pass
+/// along the last ranks of the nodes, which send them to the other ranks of their node. Each node
+/// has consecutive ranks.
 #[derive(Clone, Debug)]
-pub(crate) struct Carry {
+pub(crate) struct ScanCarry {
     rank: u32,
     nodes: Nodes,
     count: usize,
-    /// Members of the node that were told; none before the carry has come.
-    told: Option<usize>,
+    /// The number of members that have got the carry; `None` before it has arrived.
+    served: Option<usize>,
     carried: Mark,
 }
 
-impl Carry {
-    /// The temporaries for what comes, and what goes on: they are as long as the vector.
+impl ScanCarry {
+    /// The temporaries for the received and the sent carry, with the length of the vector.
     pub(crate) const COMES: u8 = 0;
     const GOES: u8 = 1;
 
     pub(crate) fn new(rank: u32, nodes: &Nodes, count: usize) -> Self {
-        Self { rank, nodes: nodes.clone(), count, told: None, carried: Mark::NONE }
+        Self { rank, nodes: nodes.clone(), count, served: None, carried: Mark::NONE }
     }
 }
 
-impl Rounds for Carry {
+impl Rounds for ScanCarry {
     fn round(&mut self, steps: &mut Burst) -> bool {
         let whole = |place: Place| place.span(0, self.count);
         let output = whole(Place::Output);
@@ -168,7 +170,7 @@ impl Rounds for Carry {
             return false;
         }
         let has_next = node + 1 < self.nodes.how_many();
-        let Some(told) = self.told else {
+        let Some(served) = self.served else {
             if is_first {
                 steps.send(Wait::Nothing, last_of(node + 1), output);
                 return false;
@@ -179,13 +181,13 @@ impl Rounds for Carry {
                 let reduced = steps.reduce(Wait::Two(self.carried, copied), comes, goes);
                 steps.send(Wait::One(reduced), last_of(node + 1), goes);
             }
-            self.told = Some(0);
+            self.served = Some(0);
             return true;
         };
-        match members.get(told).filter(|member| **member != last) {
+        match members.get(served).filter(|member| **member != last) {
             Some(member) => {
                 steps.send(Wait::One(self.carried), *member, comes);
-                self.told = Some(told + 1);
+                self.served = Some(served + 1);
                 true
             }
             None => {

@@ -1,4 +1,4 @@
-//! What rows of two levels make of a call: algorithms of one level, within the nodes and among their first ranks.
+//! The rows of two levels: algorithms of one level, within nodes and between the leaders of nodes.
 
 use super::setting::Setting;
 use crate::algorithms::{allreduce, barrier, bcast, reduce, reduce_tree, scan, scatter, smp};
@@ -10,22 +10,23 @@ use crate::shape::{down, levels as doublings, up};
 use crate::trees::{InOrder, Tree};
 use std::sync::Arc;
 
-/// From so many elements on, the first ranks of nodes cut a vector among themselves to combine it.
+/// From this number of elements on, the leaders of nodes divide a vector among themselves to
+/// combine it.
 const LONG: usize = 4096;
 
-/// Temporaries that the reductions used here have for themselves.
+/// The temporaries of the reductions used here.
 const SCRATCH: usize = 2;
-/// Where a node's contribution is.
+/// The temporary of a node's contribution.
 const OF_NODE: u8 = 2;
-/// Where the result is, before it is scattered.
+/// The temporary of the result before it is scattered.
 const OF_ALL: u8 = 3;
 
 /// The two levels as one rank sees them.
 struct Levels {
-    /// This rank among those of its node.
+    /// This rank among the ranks of its node.
     here: Member,
     members: Arc<[u32]>,
-    /// The rank that acts for the node, in it.
+    /// The index in `members` of the rank that leads the node.
     leader: u32,
     /// This rank's node among the nodes.
     there: Member,
@@ -33,7 +34,7 @@ struct Levels {
 }
 
 impl Levels {
-    /// With `root` acting for its node.
+    /// With `root` as the leader of its node.
     fn new(nodes: &Nodes, rank: u32, root: u32) -> Levels {
         let node = nodes.of(rank);
         let members = nodes.members(node);
@@ -60,8 +61,9 @@ impl Levels {
         self.here.rank == self.leader
     }
 
-    /// This rank's part of the chains: from the root's node to the others in turn, and in each from its leader on. On the left is
-    /// who leads the next node, on the right the next rank of this one.
+    /// This rank's links of the chains: from the root's node to the other nodes in their order, and
+    /// in each node from its leader on. Left: the leader of the next node; right: the next rank of
+    /// this node.
     fn chains(&self, root_node: u32) -> InOrder {
         let (here, there) = (self.here, self.there);
         let (at, node) = (down(here.rank, self.leader, here.size), down(there.rank, root_node, there.size));
@@ -79,12 +81,13 @@ impl Levels {
     }
 }
 
-/// Bytes of a segment of the row smp for a call of that many bytes, where each rank has a processor; 0: it is better not cut.
-/// Depends on what all ranks know alike.
+/// Bytes of a segment of the row smp for a call of `bytes` bytes whose ranks have a processor each;
+/// 0: no segments. Depends on shared knowledge only.
 ///
-/// Whole vectors go down trees, in which whoever is on top sends one after the other; segments go along chains, where nobody
-/// sends more than one on each level, but the first takes as many hops as there are nodes and ranks on one. Counted in times of
-/// a segment, the fewer are better, as the cost model confirms (`tests/smp.rs`).
+/// Whole vectors go down trees, whose top rank sends one message after another. Segments go along
+/// chains, where each rank sends at most one message on each level. The first segment takes one hop
+/// for each node and for each rank of a node. The cheaper variant, counted in times of a segment, is
+/// confirmed by the cost model (`tests/smp.rs`).
 #[must_use]
 pub fn segment_bytes(collective: Collective, nodes: &Nodes, bytes: usize, commutative: bool) -> usize {
     const SEGMENT: usize = 64 << 10;
@@ -94,22 +97,22 @@ pub fn segment_bytes(collective: Collective, nodes: &Nodes, bytes: usize, commut
     let trees = match collective {
         Collective::Bcast => doublings(nodes) + doublings(ranks),
         Collective::Reduce if commutative => doublings(nodes) + doublings(ranks),
-        // Of one of the two ways: among themselves the nodes exchange the vector twice.
+        // The nodes exchange the vector twice, so that counts once less.
         Collective::Allreduce if commutative => doublings(ranks) + 1,
         _ => return 0,
     };
     if segments > 1 && chains < trees as usize * segments { SEGMENT } else { 0 }
 }
 
-/// Contributions up the chains to `root`, in segments.
+/// Combines contributions along the chains to `root`, in segments.
 fn gather_up(setting: &Setting, levels: &Levels, (root, root_node): (u32, u32)) -> Draft {
-    let task = reduce::Task { root, ..setting.reduce() };
-    let algorithm = reduce_tree::Tree::given(task, levels.chains(root_node), setting.segment);
+    let task = reduce::ReduceTask { root, ..setting.reduce() };
+    let algorithm = reduce_tree::ReduceTree::given(task, levels.chains(root_node), setting.segment);
     let temporary = algorithm.temporary();
     Draft::new(algorithm).temporary(temporary).window(setting.window)
 }
 
-/// Nothing without nodes: such a call has been refused.
+/// An empty draft without nodes: such a call has been refused before.
 fn draft(setting: &Setting, of: impl FnOnce(&Nodes) -> Draft) -> Draft {
     setting.nodes.map_or_else(Draft::nothing, of)
 }
@@ -117,15 +120,16 @@ fn draft(setting: &Setting, of: impl FnOnce(&Nodes) -> Draft) -> Draft {
 pub(super) fn barrier(setting: &Setting) -> Draft {
     draft(setting, |nodes| {
         let levels = Levels::new(nodes, setting.me.rank, 0);
-        let mut draft = Draft::nothing().then_among(&levels.members, barrier::Tree::enter(levels.here));
+        let mut draft =
+            Draft::nothing().then_among(&levels.members, barrier::BarrierTree::enter(levels.here));
         if levels.leads() {
             draft = draft.then_among(&levels.leaders, barrier::Dissemination::new(levels.there));
         }
-        draft.then_among(&levels.members, barrier::Tree::leave(levels.here)).window(setting.window)
+        draft.then_among(&levels.members, barrier::BarrierTree::leave(levels.here)).window(setting.window)
     })
 }
 
-/// Whether the vector goes in several segments.
+/// Whether the vector has several segments.
 fn is_cut(setting: &Setting) -> bool {
     setting.segment > 0 && setting.count > setting.segment
 }
@@ -135,31 +139,31 @@ pub(super) fn bcast(setting: &Setting) -> Draft {
         let Setting { root, count, segment, .. } = *setting;
         let levels = Levels::new(nodes, setting.me.rank, root);
         if is_cut(setting) {
-            let relay = smp::Relay::new(levels.chains(nodes.of(root)), count, segment);
+            let relay = smp::ChainBcast::new(levels.chains(nodes.of(root)), count, segment);
             return Draft::new(relay).window(setting.window);
         }
         let mut draft = Draft::nothing();
         if levels.leads() {
-            let among = bcast::Tree::new(levels.there, nodes.of(root), count, segment, Tree::Binomial);
+            let among = bcast::BcastTree::new(levels.there, nodes.of(root), count, segment, Tree::Binomial);
             draft = draft.then_among(&levels.leaders, among);
         }
         spread(draft, &levels, setting, count)
     })
 }
 
-/// The output of the node's leader to the node.
+/// Broadcasts the output of the node's leader within the node.
 fn spread(draft: Draft, levels: &Levels, setting: &Setting, count: usize) -> Draft {
-    let within = bcast::Tree::new(levels.here, levels.leader, count, setting.segment, Tree::Binomial);
+    let within = bcast::BcastTree::new(levels.here, levels.leader, count, setting.segment, Tree::Binomial);
     draft.then_among(&levels.members, within).window(setting.window)
 }
 
-/// The node's contributions, combined at its leader.
+/// Combines the node's contributions at its leader.
 fn reduce_within(setting: &Setting, levels: &Levels, count: usize, result: Place) -> Draft {
-    let task = reduce::Task { me: levels.here, root: levels.leader, count, result, ..setting.reduce() };
-    Draft::nothing().then_among(&levels.members, reduce::Binomial::new(task))
+    let task = reduce::ReduceTask { me: levels.here, root: levels.leader, count, result, ..setting.reduce() };
+    Draft::nothing().then_among(&levels.members, reduce::BinomialReduce::new(task))
 }
 
-/// Contributions of nodes, combined at the leader of the root's node.
+/// Combines the contributions of nodes at the leader of the root's node.
 fn reduce_among(
     draft: Draft,
     setting: &Setting,
@@ -168,8 +172,8 @@ fn reduce_among(
 ) -> Draft {
     let mine = Place::Temporary(OF_NODE);
     let (me, root) = (levels.there, nodes.of(setting.root));
-    let task = reduce::Task { me, root, count, mine, result, ..setting.reduce() };
-    draft.then_among(&levels.leaders, reduce::Binomial::new(task))
+    let task = reduce::ReduceTask { me, root, count, mine, result, ..setting.reduce() };
+    draft.then_among(&levels.leaders, reduce::BinomialReduce::new(task))
 }
 
 pub(super) fn reduce(setting: &Setting) -> Draft {
@@ -194,7 +198,7 @@ pub(super) fn allreduce(setting: &Setting) -> Draft {
         let levels = Levels::new(nodes, setting.me.rank, 0);
         if is_cut(setting) && setting.commutative {
             let up = gather_up(setting, &levels, (0, nodes.of(0)));
-            return up.then(smp::Relay::new(levels.chains(nodes.of(0)), count, setting.segment));
+            return up.then(smp::ChainBcast::new(levels.chains(nodes.of(0)), count, setting.segment));
         }
         let mut draft = reduce_within(setting, &levels, count, Place::Output);
         if levels.leads() {
@@ -204,7 +208,7 @@ pub(super) fn allreduce(setting: &Setting) -> Draft {
                     draft.then_among(&levels.leaders, among)
                 }
                 false => {
-                    let among = allreduce::RecursiveDoubling::new(levels.there, count, true);
+                    let among = allreduce::AllreduceDoubling::new(levels.there, count, true);
                     draft.then_among(&levels.leaders, among)
                 }
             };
@@ -219,7 +223,7 @@ pub(super) fn allgather(setting: &Setting) -> Draft {
         let total = all.total(me.size);
         let own = (!setting.in_place).then(|| Place::Input.span(0, setting.mine()));
         let levels = Levels::new(nodes, me.rank, nodes.leaders()[0]);
-        spread(Draft::new(smp::Assemble::new(me.rank, nodes, all, own)), &levels, setting, total)
+        spread(Draft::new(smp::NodeAllgather::new(me.rank, nodes, all, own)), &levels, setting, total)
     })
 }
 
@@ -237,7 +241,7 @@ pub(super) fn reduce_scatter(setting: &Setting) -> Draft {
         if me.rank == 0 {
             draft = draft.temporary(count);
         }
-        draft.then(scatter::Linear::new(me, 0, result, mine, all, false)).window(setting.window)
+        draft.then(scatter::LinearScatter::new(me, 0, result, mine, all, false)).window(setting.window)
     })
 }
 
@@ -245,10 +249,10 @@ pub(super) fn scan(setting: &Setting) -> Draft {
     draft(setting, |nodes| {
         let count = setting.count;
         let levels = Levels::new(nodes, setting.me.rank, 0);
-        let within = scan::RecursiveDoubling::new(scan::Task { me: levels.here, ..setting.scan() });
+        let within = scan::ScanDoubling::new(scan::ScanTask { me: levels.here, ..setting.scan() });
         Draft::nothing()
             .then_among(&levels.members, within)
-            .then(smp::Carry::new(setting.me.rank, nodes, count))
+            .then(smp::ScanCarry::new(setting.me.rank, nodes, count))
             .temporaries(SCRATCH, count)
             .window(setting.window)
     })

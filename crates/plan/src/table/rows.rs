@@ -1,9 +1,9 @@
-//! The rows.
+//! The rows of the table.
 
 use super::setting::*;
 use super::{Algorithm, Parameter, Restriction, nodes};
 use crate::algorithms::allgather::Route;
-use crate::algorithms::halving::Order;
+use crate::algorithms::halving::ExchangeOrder;
 use crate::algorithms::{allreduce, alltoall, barrier, gather, rings, scan, scatter, split_binary};
 use crate::call::Collective;
 use crate::plan::Draft;
@@ -47,17 +47,17 @@ const TRAFF: &str =
 
 rows! {
     Barrier 1 "linear" "all signal rank 0, which signals all", FOLKLORE
-        => |s| Draft::new(barrier::Linear::new(s.me)).window(s.window);
-    Barrier 2 "double_ring" "a signal travels twice around a ring", PJESIVAC
+        => |s| Draft::new(barrier::LinearBarrier::new(s.me)).window(s.window);
+    Barrier 2 "double_ring" "a signal passes twice around a ring", PJESIVAC
         => |s| Draft::new(barrier::DoubleRing::new(s.me));
     Barrier 3 "recursive_doubling" "partners at distances 1, 2, 4... signal each other", PJESIVAC
-        => |s| Draft::new(barrier::RecursiveDoubling::new(s.me));
+        => |s| Draft::new(barrier::BarrierDoubling::new(s.me));
     Barrier 4 "bruck" "dissemination: signal the rank 1, 2, 4... above", HENSGEN
         => |s| Draft::new(barrier::Dissemination::new(s.me));
-    Barrier 5 "two_proc" [TwoProcesses] "the two signal each other", FOLKLORE
+    Barrier 5 "two_proc" [TwoProcesses] "the two ranks signal each other", FOLKLORE
         => |s| Draft::new(barrier::Dissemination::new(s.me));
-    Barrier 6 "tree" "signals travel up a binomial tree, then down again", PJESIVAC
-        => |s| Draft::new(barrier::Tree::new(s.me)).window(s.window);
+    Barrier 6 "tree" "signals pass up a binomial tree, then down again", PJESIVAC
+        => |s| Draft::new(barrier::BarrierTree::new(s.me)).window(s.window);
     Barrier 32 "smp" [Nodes] "signals go up to the first ranks of nodes, among these, and down again", KIELMANN
         => nodes::barrier;
 
@@ -88,21 +88,21 @@ rows! {
 
     Gather 1 "basic_linear" "the root receives from all", FOLKLORE
         => |s| s.gather();
-    Gather 2 "binomial" "subtrees are collected and sent on", THAKUR
+    Gather 2 "binomial" "subtrees are collected and forwarded", THAKUR
         => |s| {
-            let algorithm = gather::Binomial::new(s.me, s.root, s.count, s.in_place);
+            let algorithm = gather::BinomialGather::new(s.me, s.root, s.count, s.in_place);
             let temporary = algorithm.temporary();
             Draft::new(algorithm).temporary(temporary).window(s.window)
         };
     Gather 3 "linear_sync" (Segment)
-        "the root calls one rank after the other, the next when the first segment is here", PJESIVAC
+        "the root calls one rank after another, the next when the first segment has arrived", PJESIVAC
         => |s| s.gather_sync();
 
     Scatter 1 "basic_linear" "the root sends to all", FOLKLORE
         => |s| s.scatter();
-    Scatter 2 "binomial" "the blocks of subtrees are received and passed on", THAKUR
+    Scatter 2 "binomial" "the blocks of subtrees are received and forwarded", THAKUR
         => |s| {
-            let algorithm = scatter::Binomial::new(s.me, s.root, s.count, s.in_place);
+            let algorithm = scatter::BinomialScatter::new(s.me, s.root, s.count, s.in_place);
             let temporary = algorithm.temporary();
             Draft::new(algorithm).temporary(temporary).window(s.window)
         };
@@ -114,21 +114,21 @@ rows! {
 
     Allgather 1 "linear" "linear gather to rank 0, then linear broadcast", FOLKLORE
         => |s| s.gather_bcast();
-    Allgather 2 "bruck-k-fanout" (TreeFanout) "ranks send all they have to those j k^i below", BRUCK
+    Allgather 2 "bruck-k-fanout" (TreeFanout) "ranks send all their blocks to the ranks j k^i below", BRUCK
         => |s| s.bruck();
-    Allgather 3 "recursive_doubling" [PowerOfTwo] "partners at distances 1, 2, 4... exchange all they have", THAKUR
+    Allgather 3 "recursive_doubling" [PowerOfTwo] "partners at distances 1, 2, 4... exchange all their data", THAKUR
         => |s| s.allgather(Route::Doubling);
     Allgather 4 "ring" "blocks travel around a ring", THAKUR
         => |s| s.allgather(Route::Ring);
-    Allgather 5 "neighbor" [EvenSize] "blocks travel by pairs between neighbours, on either side in turn", CHEN
+    Allgather 5 "neighbor" [EvenSize] "blocks travel by pairs between neighbours, alternately on both sides", CHEN
         => |s| s.allgather(Route::Neighbor);
-    Allgather 6 "two_proc" [TwoProcesses] "the two exchange their blocks", FOLKLORE
+    Allgather 6 "two_proc" [TwoProcesses] "the two ranks exchange their blocks", FOLKLORE
         => |s| s.allgather(Route::Direct);
     Allgather 7 "sparbit" "blocks travel to the rank p/2, p/4... 1 above, the far ones first", SPARBIT
         => |s| s.allgather(Route::Sparbit);
     Allgather 8 "direct-messaging" "each rank sends its block to every other", FOLKLORE
         => |s| s.allgather(Route::Direct);
-    Allgather 32 "smp" [Nodes] "blocks of nodes travel around a ring of their first ranks, then all go down in each node", KIELMANN
+    Allgather 32 "smp" [Nodes] "blocks of nodes travel around a ring of their first ranks, then all blocks are broadcast in each node", KIELMANN
         => nodes::allgather;
 
     Alltoall 1 "linear" "all exchanges at once, within the window", FOLKLORE
@@ -137,14 +137,14 @@ rows! {
         => |s| s.alltoall_pairwise();
     Alltoall 3 "modified_bruck" "blocks travel in hops of 1, 2, 4... ranks", BRUCK
         => |s| {
-            let hop = alltoall::Bruck::longest(s.me.size) as usize * s.count;
-            Draft::new(alltoall::Bruck::new(s.me, s.count, s.in_place))
+            let hop = alltoall::BruckAlltoall::longest(s.me.size) as usize * s.count;
+            Draft::new(alltoall::BruckAlltoall::new(s.me, s.count, s.in_place))
                 .temporary(s.count * s.me.size as usize)
                 .temporaries(2, hop)
         };
     Alltoall 4 "linear_sync" (MaxRequests) "a limited number of exchanges at a time", PJESIVAC
         => |s| s.alltoall_limited(s.max_requests).exactly(s.requests());
-    Alltoall 5 "two_proc" [TwoProcesses] "the two exchange their blocks", FOLKLORE
+    Alltoall 5 "two_proc" [TwoProcesses] "the two ranks exchange their blocks", FOLKLORE
         => |s| s.alltoall_pairwise();
 
     Reduce 1 "linear" "the root combines all, one by one, in rank order", FOLKLORE
@@ -156,13 +156,13 @@ rows! {
         => |s| reduce_tree(s, Tree::Chain);
     Reduce 4 "binary" [Commutative] (Segment) "segments travel up a binary tree", PJESIVAC
         => |s| reduce_tree(s, Tree::Binary);
-    Reduce 5 "binomial" "subtrees are combined in order and sent on; not commutative: at rank 0, which sends to the root", THAKUR
+    Reduce 5 "binomial" "subtrees are combined in order and forwarded; not commutative: at rank 0, which sends to the root", THAKUR
         => reduce_binomial;
     Reduce 6 "in-order_binary" (Segment) "segments travel up a binary tree that keeps rank order", PJESIVAC
         => reduce_in_order;
     Reduce 7 "rabenseifner" [Commutative] "recursive halving of the vector, then a binomial gather", RABENSEIFNER
         => reduce_rabenseifner;
-    Reduce 8 "knomial" (Segment, TreeFanout) "subtrees of a k-nomial tree are combined in order and sent on", THAKUR
+    Reduce 8 "knomial" (Segment, TreeFanout) "subtrees of a k-nomial tree are combined in order and forwarded", THAKUR
         => |s| reduce_tree(s, s.knomial());
     Reduce 32 "smp" [Nodes, OrderedNodesOrCommutative] (Segment) "within each node, then among nodes", KIELMANN
         => nodes::reduce;
@@ -171,17 +171,17 @@ rows! {
         => |s| broadcast_after(reduce_linear(s), s, Tree::Flat);
     Allreduce 2 "nonoverlapping" (Segment) "binomial reduce, then binomial broadcast", FOLKLORE
         => |s| broadcast_after(reduce_binomial(s), s, Tree::Binomial);
-    Allreduce 3 "recursive_doubling" "partners at distances 1, 2, 4... exchange all they have", THAKUR
-        => |s| Draft::new(allreduce::RecursiveDoubling::new(s.me, s.count, s.in_place))
+    Allreduce 3 "recursive_doubling" "partners at distances 1, 2, 4... exchange all their data", THAKUR
+        => |s| Draft::new(allreduce::AllreduceDoubling::new(s.me, s.count, s.in_place))
             .temporary(if s.me.size > 1 { s.count } else { 0 });
-    Allreduce 4 "ring" [Commutative] "parts travel around a ring to collect contributions, then the results do", PATARASUK
+    Allreduce 4 "ring" [Commutative] "parts travel around a ring and collect contributions, then the results travel around", PATARASUK
         => |s| {
-            let algorithm = rings::Ring::new(s.me, s.count, s.in_place);
+            let algorithm = rings::AllreduceRing::new(s.me, s.count, s.in_place);
             let temporary = algorithm.temporary();
             Draft::new(algorithm).temporary(temporary)
         };
     Allreduce 5 "segmented_ring" [Commutative] (Segment)
-        "as a ring, but the parts collect contributions in segments", PATARASUK
+        "a ring whose parts collect contributions in segments", PATARASUK
         => allreduce_segmented_ring;
     Allreduce 6 "rabenseifner" [Commutative] "recursive halving of the vector, then recursive doubling of the results", RABENSEIFNER
         => |s| {
@@ -191,36 +191,36 @@ rows! {
         };
     Allreduce 7 "allgather_reduce" "every rank collects all contributions and combines them", FOLKLORE
         => allgather_reduce;
-    Allreduce 32 "smp" [Nodes, OrderedNodesOrCommutative] (Segment) "reduced within each node, combined among nodes, and down again in each", KIELMANN
+    Allreduce 32 "smp" [Nodes, OrderedNodesOrCommutative] (Segment) "reduced within each node, combined among nodes, and broadcast in each node", KIELMANN
         => nodes::allreduce;
 
     ReduceScatterBlock 1 "basic_linear" "binomial reduce to rank 0, then linear scatter", FOLKLORE
         => reduce_scatter;
     ReduceScatterBlock 2 "recursive_doubling"
-        "partners at distances 1, 2, 4... exchange all that the other still needs", THAKUR
+        "partners at distances 1, 2, 4... exchange all blocks that the other still needs", THAKUR
         => reduce_scatter_doubling;
     ReduceScatterBlock 3 "recursive_halving" [Commutative] "partners at distances p/2, p/4... 1 exchange halves", THAKUR
-        => |s| reduce_scatter_halving(s, Order::FarFirst);
+        => |s| reduce_scatter_halving(s, ExchangeOrder::FarFirst);
     ReduceScatterBlock 4 "butterfly" "partners at distances 1, 2, 4... exchange halves, then swap results", TRAFF
-        => |s| reduce_scatter_halving(s, Order::NearFirst);
+        => |s| reduce_scatter_halving(s, ExchangeOrder::NearFirst);
     ReduceScatterBlock 32 "linear" "linear reduce to rank 0, then linear scatter", FOLKLORE
         => reduce_scatter_linear;
     ReduceScatterBlock 33 "smp" [Nodes, OrderedNodesOrCommutative] "reduced within each node, then among nodes, and scattered", KIELMANN
         => nodes::reduce_scatter;
-    ReduceScatterBlock 34 "pairwise" "blocks come straight from the ranks 1, 2, 3... below, and are combined in order", THAKUR
+    ReduceScatterBlock 34 "pairwise" "blocks come directly from the ranks 1, 2, 3... below, and are combined in order", THAKUR
         => reduce_scatter_pairwise;
 
     Scan 1 "linear" "the prefix travels up the ranks", FOLKLORE
-        => |s| Draft::new(scan::Linear::new(s.scan())).temporary(s.count);
-    Scan 2 "recursive_doubling" "ranks send what they have to the one 1, 2, 4... above", HILLIS
-        => |s| Draft::new(scan::RecursiveDoubling::new(s.scan())).temporary(s.count);
-    Scan 32 "smp" [Nodes, OrderedNodes] "within each node; then what came before goes from node to node", KIELMANN
+        => |s| Draft::new(scan::LinearScan::new(s.scan())).temporary(s.count);
+    Scan 2 "recursive_doubling" "ranks send their prefix to the rank 1, 2, 4... above", HILLIS
+        => |s| Draft::new(scan::ScanDoubling::new(s.scan())).temporary(s.count);
+    Scan 32 "smp" [Nodes, OrderedNodes] "within each node; then the prefix of all lower nodes goes from node to node", KIELMANN
         => nodes::scan;
 
     Exscan 1 "linear" "the prefix travels up the ranks", FOLKLORE
-        => |s| Draft::new(scan::Linear::new(s.scan())).temporary(s.count);
+        => |s| Draft::new(scan::LinearScan::new(s.scan())).temporary(s.count);
     Exscan 2 "recursive_doubling" "contributions move up one rank, then by 1, 2, 4...", HILLIS
-        => |s| Draft::new(scan::RecursiveDoubling::new(s.scan())).temporary(s.count);
+        => |s| Draft::new(scan::ScanDoubling::new(s.scan())).temporary(s.count);
 
     Gatherv 1 "default" "the root receives from all", FOLKLORE
         => |s| s.gather();
@@ -230,19 +230,19 @@ rows! {
 
     Allgatherv 1 "default" "linear gather to rank 0, then linear broadcast", FOLKLORE
         => |s| s.gather_bcast();
-    Allgatherv 2 "bruck" "ranks send all they have to the one 1, 2, 4... below", BRUCK
+    Allgatherv 2 "bruck" "ranks send all their blocks to the rank 1, 2, 4... below", BRUCK
         => |s| s.allgather(Route::Bruck { radix: 2 });
     Allgatherv 3 "ring" "blocks travel around a ring", THAKUR
         => |s| s.allgather(Route::Ring);
-    Allgatherv 4 "neighbor" [EvenSize] "blocks travel by pairs between neighbours, on either side in turn", CHEN
+    Allgatherv 4 "neighbor" [EvenSize] "blocks travel by pairs between neighbours, alternately on both sides", CHEN
         => |s| s.allgather(Route::Neighbor);
-    Allgatherv 5 "two_proc" [TwoProcesses] "the two exchange their blocks", FOLKLORE
+    Allgatherv 5 "two_proc" [TwoProcesses] "the two ranks exchange their blocks", FOLKLORE
         => |s| s.allgather(Route::Direct);
     Allgatherv 6 "sparbit" "blocks travel to the rank p/2, p/4... 1 above, the far ones first", SPARBIT
         => |s| s.allgather(Route::Sparbit);
     Allgatherv 32 "linear" "each rank sends its block to every other", FOLKLORE
         => |s| s.allgather(Route::Direct);
-    Allgatherv 33 "smp" [Nodes] "blocks of nodes travel around a ring of their first ranks, then all go down in each node", KIELMANN
+    Allgatherv 33 "smp" [Nodes] "blocks of nodes travel around a ring of their first ranks, then all blocks are broadcast in each node", KIELMANN
         => nodes::allgather;
 
     Alltoallv 1 "basic_linear" "all exchanges at once, within the window", FOLKLORE
@@ -253,22 +253,22 @@ rows! {
     ReduceScatter 1 "non-overlapping" "binomial reduce to rank 0, then linear scatter", FOLKLORE
         => reduce_scatter;
     ReduceScatter 2 "recursive_halving" [Commutative] "partners at distances p/2, p/4... 1 exchange halves", THAKUR
-        => |s| reduce_scatter_halving(s, Order::FarFirst);
+        => |s| reduce_scatter_halving(s, ExchangeOrder::FarFirst);
     ReduceScatter 3 "ring" [Commutative] "blocks travel around a ring and collect contributions", PATARASUK
         => reduce_scatter_ring;
     ReduceScatter 4 "butterfly" "partners at distances 1, 2, 4... exchange halves, then swap results", TRAFF
-        => |s| reduce_scatter_halving(s, Order::NearFirst);
+        => |s| reduce_scatter_halving(s, ExchangeOrder::NearFirst);
     ReduceScatter 32 "linear" "linear reduce to rank 0, then linear scatter", FOLKLORE
         => reduce_scatter_linear;
     ReduceScatter 33 "smp" [Nodes, OrderedNodesOrCommutative] "reduced within each node, then among nodes, and scattered", KIELMANN
         => nodes::reduce_scatter;
-    ReduceScatter 34 "pairwise" "blocks come straight from the ranks 1, 2, 3... below, and are combined in order", THAKUR
+    ReduceScatter 34 "pairwise" "blocks come directly from the ranks 1, 2, 3... below, and are combined in order", THAKUR
         => reduce_scatter_pairwise;
 
     Neighbor 32 "linear" "all messages of a rank at once", FOLKLORE
         => neighbor;
 
-    InterMove 32 "linear" "what crosses goes straight from sender to receiver", FOLKLORE
+    InterMove 32 "linear" "data go directly from sender to receiver", FOLKLORE
         => inter_move;
 
     InterReduce 32 "leaders" "each group reduces to its first rank, which sends to the other group", FOLKLORE

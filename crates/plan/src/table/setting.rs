@@ -1,9 +1,9 @@
-//! What rows make of a call: constructors that several rows share.
+//! Constructors that several rows of the table share.
 
 use super::DEFAULT_FANOUT;
 use crate::algorithms::allgather::Route;
-use crate::algorithms::exchange::Exchange;
-use crate::algorithms::halving::{self, End, Order};
+use crate::algorithms::exchange::EdgeExchange;
+use crate::algorithms::halving::{self, ExchangeOrder, HalvingEnd};
 use crate::algorithms::{
     allgather, alltoall, bcast, gather, inter, reduce, reduce_scatter, reduce_tree, rings, scan, scatter,
 };
@@ -15,7 +15,7 @@ use crate::plan::Draft;
 use crate::shape::{Fold, Parts, down};
 use crate::trees::Tree;
 
-/// A checked call, flat.
+/// A checked call with its parameters.
 pub(super) struct Setting<'a> {
     pub(super) me: Member,
     pub(super) call: &'a Call,
@@ -37,10 +37,10 @@ impl Setting<'_> {
             Tree::Chain | Tree::Chains(_) | Tree::Binary => self.pipeline_segment(),
             Tree::Flat | Tree::Binomial | Tree::Knomial(_) => self.segment,
         };
-        Draft::new(bcast::Tree::new(self.me, self.root, self.count, segment, tree)).window(self.window)
+        Draft::new(bcast::BcastTree::new(self.me, self.root, self.count, segment, tree)).window(self.window)
     }
 
-    /// The number of chains.
+    /// A number of chains.
     pub(super) fn chains(&self) -> Tree {
         Tree::Chains(if self.fanout == 0 { DEFAULT_FANOUT } else { self.fanout })
     }
@@ -50,12 +50,12 @@ impl Setting<'_> {
         Tree::Knomial(if self.fanout == 0 { DEFAULT_FANOUT } else { self.fanout.max(2) })
     }
 
-    /// The segment of an algorithm that is of use only in segments.
+    /// The segment of a pipelined algorithm.
     pub(super) fn pipeline_segment(&self) -> usize {
         if self.segment == 0 { self.count.div_ceil(32).max(4096) } else { self.segment }
     }
 
-    /// The blocks of all ranks, where this rank knows them.
+    /// The blocks of all ranks, as far as this rank knows them.
     pub(super) fn all(&self) -> Cut {
         match self.call {
             Call::Gatherv { all, .. } | Call::Scatterv { all, .. } => {
@@ -68,7 +68,7 @@ impl Setting<'_> {
         }
     }
 
-    /// The length of the block that this rank alone contributes or gets.
+    /// The length of the block that only this rank contributes or gets.
     pub(super) fn mine(&self) -> usize {
         match self.call {
             Call::Gatherv { mine, .. } | Call::Scatterv { mine, .. } => mine.0,
@@ -79,7 +79,7 @@ impl Setting<'_> {
         }
     }
 
-    /// The blocks to send and to receive of an exchange of all with all.
+    /// The blocks to send and to receive in an alltoall.
     pub(super) fn exchanged(&self) -> (Cut, Cut) {
         match self.call {
             Call::Alltoallv { send, receive, in_place } => {
@@ -90,7 +90,7 @@ impl Setting<'_> {
         }
     }
 
-    /// Where this rank's block to gather is.
+    /// The span of this rank's block to gather.
     fn own_block(&self, all: &Cut) -> Span {
         match self.in_place {
             true => all.block(Place::Output, self.me.rank),
@@ -101,19 +101,19 @@ impl Setting<'_> {
     pub(super) fn gather(&self) -> Draft {
         let all = self.all();
         let own = self.own_block(&all);
-        Draft::new(gather::Linear::new(self.me, self.root, own, all)).window(self.window)
+        Draft::new(gather::LinearGather::new(self.me, self.root, own, all)).window(self.window)
     }
 
     pub(super) fn gather_sync(&self) -> Draft {
         let all = self.all();
         let own = self.own_block(&all);
         let segment = if self.segment == 0 { 1024 } else { self.segment };
-        Draft::new(gather::LinearSync::new(self.me, self.root, own, all, segment)).window(self.window)
+        Draft::new(gather::LinearSyncGather::new(self.me, self.root, own, all, segment)).window(self.window)
     }
 
     pub(super) fn scatter(&self) -> Draft {
         let (mine, all) = (self.mine(), self.all());
-        Draft::new(scatter::Linear::new(self.me, self.root, Place::Input, mine, all, self.in_place))
+        Draft::new(scatter::LinearScatter::new(self.me, self.root, Place::Input, mine, all, self.in_place))
             .window(self.window)
     }
 
@@ -126,10 +126,10 @@ impl Setting<'_> {
         self.allgather(Route::Bruck { radix: if self.fanout == 0 { 2 } else { self.fanout.max(2) } })
     }
 
-    /// The blocks to rank 0, and all of them from there.
+    /// A gather to rank 0, then a broadcast of all blocks.
     pub(super) fn gather_bcast(&self) -> Draft {
         let total = self.all().total(self.me.size);
-        self.gather().then(bcast::Tree::new(self.me, 0, total, 0, Tree::Flat)).window(self.window)
+        self.gather().then(bcast::BcastTree::new(self.me, 0, total, 0, Tree::Flat)).window(self.window)
     }
 
     /// The window of an algorithm that limits its exchanges, of two steps each.
@@ -141,11 +141,11 @@ impl Setting<'_> {
         self.alltoall_limited(0)
     }
 
-    /// With so many exchanges at a time; 0: as the window lets them.
+    /// With at most `limit` exchanges at a time; 0: limited by the window only.
     pub(super) fn alltoall_limited(&self, limit: usize) -> Draft {
         let (send, receive) = self.exchanged();
         let spare = if self.in_place { receive.total(self.me.size) } else { 0 };
-        Draft::new(alltoall::Linear::new(self.me, send, receive, self.in_place).limited(limit))
+        Draft::new(alltoall::LinearAlltoall::new(self.me, send, receive, self.in_place).limited(limit))
             .temporary(spare)
             .window(self.window)
     }
@@ -153,12 +153,12 @@ impl Setting<'_> {
     pub(super) fn alltoall_pairwise(&self) -> Draft {
         let (send, receive) = self.exchanged();
         let spare = if self.in_place && self.me.size > 1 { receive.longest() } else { 0 };
-        Draft::new(alltoall::Pairwise::new(self.me, send, receive, self.in_place)).temporary(spare)
+        Draft::new(alltoall::PairwiseAlltoall::new(self.me, send, receive, self.in_place)).temporary(spare)
     }
 
-    /// A whole vector reduced to the root (rank 0 if there is none), to be put in the output.
-    pub(super) fn reduce(&self) -> reduce::Task {
-        reduce::Task {
+    /// A reduction of a whole vector to the output of the root (rank 0 without a root).
+    pub(super) fn reduce(&self) -> reduce::ReduceTask {
+        reduce::ReduceTask {
             me: self.me,
             root: self.root,
             count: self.count,
@@ -168,38 +168,38 @@ impl Setting<'_> {
         }
     }
 
-    pub(super) fn scan(&self) -> scan::Task {
-        let kind = if self.exclusive { scan::Kind::Exclusive } else { scan::Kind::Inclusive };
-        scan::Task { me: self.me, kind, count: self.count, in_place: self.in_place }
+    pub(super) fn scan(&self) -> scan::ScanTask {
+        let kind = if self.exclusive { scan::ScanKind::Exclusive } else { scan::ScanKind::Inclusive };
+        scan::ScanTask { me: self.me, kind, count: self.count, in_place: self.in_place }
     }
 }
 
 pub(super) fn reduce_linear(setting: &Setting) -> Draft {
-    let algorithm = reduce::Linear::new(setting.reduce());
+    let algorithm = reduce::LinearReduce::new(setting.reduce());
     let temporaries = algorithm.temporaries();
     Draft::new(algorithm).temporaries(temporaries, setting.count)
 }
 
 pub(super) fn reduce_binomial(setting: &Setting) -> Draft {
-    let algorithm = reduce::Binomial::new(setting.reduce());
+    let algorithm = reduce::BinomialReduce::new(setting.reduce());
     let temporaries = algorithm.temporaries();
     Draft::new(algorithm).temporaries(temporaries, setting.count)
 }
 
-/// Up a tree in segments: trees of any number of children in no more segments than they are told.
+/// Up a tree in segments; by default, k-nomial trees have one segment.
 pub(super) fn reduce_tree(setting: &Setting, tree: Tree) -> Draft {
     let segment = match tree {
         Tree::Knomial(_) => setting.segment,
         _ => setting.pipeline_segment(),
     };
-    reduced(reduce_tree::Tree::new(setting.reduce(), tree, segment), setting)
+    reduced(reduce_tree::ReduceTree::new(setting.reduce(), tree, segment), setting)
 }
 
 pub(super) fn reduce_in_order(setting: &Setting) -> Draft {
-    reduced(reduce_tree::Tree::in_order(setting.reduce(), setting.pipeline_segment()), setting)
+    reduced(reduce_tree::ReduceTree::in_order(setting.reduce(), setting.pipeline_segment()), setting)
 }
 
-fn reduced(algorithm: reduce_tree::Tree, setting: &Setting) -> Draft {
+fn reduced(algorithm: reduce_tree::ReduceTree, setting: &Setting) -> Draft {
     let temporary = algorithm.temporary();
     Draft::new(algorithm).temporary(temporary).window(setting.window)
 }
@@ -207,22 +207,22 @@ fn reduced(algorithm: reduce_tree::Tree, setting: &Setting) -> Draft {
 pub(super) fn reduce_rabenseifner(setting: &Setting) -> Draft {
     let me = setting.me;
     let parts = Parts { count: setting.count, parts: Fold::new(me.size).active };
-    let task = halving::Task {
+    let task = halving::HalvingTask {
         rank: down(me.rank, setting.root, me.size),
         first: setting.root,
         ..halving_task(setting, Cut::Parts(parts))
     };
-    halved(setting, halving::Halving::new(task, Order::FarFirst, End::Gather))
+    halved(setting, halving::Halving::new(task, ExchangeOrder::FarFirst, HalvingEnd::Gather))
 }
 
-pub(super) fn reduce_scatter_halving(setting: &Setting, order: Order) -> Draft {
-    halved(setting, halving::Halving::new(halving_task(setting, setting.all()), order, End::Scatter))
+pub(super) fn reduce_scatter_halving(setting: &Setting, order: ExchangeOrder) -> Draft {
+    halved(setting, halving::Halving::new(halving_task(setting, setting.all()), order, HalvingEnd::Scatter))
 }
 
-fn halving_task(setting: &Setting, cut: Cut) -> halving::Task {
+fn halving_task(setting: &Setting, cut: Cut) -> halving::HalvingTask {
     let Member { rank, size } = setting.me;
     let mine = setting.reduce().mine;
-    halving::Task { rank, size, first: 0, cut, commutative: setting.commutative, mine }
+    halving::HalvingTask { rank, size, first: 0, cut, commutative: setting.commutative, mine }
 }
 
 fn halved(setting: &Setting, algorithm: halving::Halving) -> Draft {
@@ -233,17 +233,20 @@ fn halved(setting: &Setting, algorithm: halving::Halving) -> Draft {
 pub(super) fn reduce_scatter_ring(setting: &Setting) -> Draft {
     let all = setting.all();
     let length = if setting.me.size > 1 { all.longest() } else { 0 };
-    Draft::new(reduce_scatter::Ring::new(setting.me, all, setting.reduce().mine)).temporaries(2, length)
+    Draft::new(reduce_scatter::ReduceScatterRing::new(setting.me, all, setting.reduce().mine))
+        .temporaries(2, length)
 }
 
 pub(super) fn reduce_scatter_pairwise(setting: &Setting) -> Draft {
-    let algorithm = reduce_scatter::Pairwise::new(setting.me, setting.all(), setting.reduce().mine);
+    let algorithm =
+        reduce_scatter::PairwiseReduceScatter::new(setting.me, setting.all(), setting.reduce().mine);
     Draft::new(algorithm).temporaries(4, setting.mine())
 }
 
 pub(super) fn reduce_scatter_doubling(setting: &Setting) -> Draft {
     let all = setting.all();
-    let algorithm = reduce_scatter::RecursiveDoubling::new(setting.me, all.clone(), setting.reduce().mine);
+    let algorithm =
+        reduce_scatter::ReduceScatterDoubling::new(setting.me, all.clone(), setting.reduce().mine);
     let temporaries = algorithm.temporaries();
     Draft::new(algorithm).temporaries(temporaries, all.total(setting.me.size))
 }
@@ -255,7 +258,7 @@ pub(super) fn allreduce_segmented_ring(setting: &Setting) -> Draft {
         0 => parts.longest().div_ceil(32).max(4096),
         segment => segment,
     };
-    let algorithm = rings::SegmentedRing::new(me, count, segment, setting.in_place);
+    let algorithm = rings::SegmentedAllreduceRing::new(me, count, segment, setting.in_place);
     let temporary = algorithm.temporary();
     Draft::new(algorithm)
         .then(allgather::Allgather::new(me, Cut::Parts(parts), None, Route::Ring))
@@ -269,7 +272,7 @@ pub(super) fn allgather_reduce(setting: &Setting) -> Draft {
     let mine = setting.reduce().mine;
     let allgather = allgather::Allgather::new(me, Cut::Even(count), Some(mine), Route::Bruck { radix: 2 });
     Draft::new(allgather.into(all))
-        .then(rings::Local::new(me.size, count, all))
+        .then(rings::LocalReduce::new(me.size, count, all))
         .temporary(count * me.size as usize)
         .window(setting.window)
 }
@@ -282,24 +285,26 @@ pub(super) fn bcast_scatter_allgather(setting: &Setting) -> Draft {
 }
 
 pub(super) fn bcast_scatter_ring(setting: &Setting) -> Draft {
-    bcast_scatter(setting).then(bcast::Ring::new(setting.me, setting.root, setting.count))
+    bcast_scatter(setting).then(bcast::BcastRing::new(setting.me, setting.root, setting.count))
 }
 
 fn bcast_scatter(setting: &Setting) -> Draft {
-    Draft::new(bcast::Scatter::new(setting.me, setting.root, setting.count)).window(setting.window)
+    Draft::new(bcast::BcastScatter::new(setting.me, setting.root, setting.count)).window(setting.window)
 }
 
 pub(super) fn broadcast_after(draft: Draft, setting: &Setting, tree: Tree) -> Draft {
-    draft.then(bcast::Tree::new(setting.me, 0, setting.count, setting.segment, tree)).window(setting.window)
+    draft
+        .then(bcast::BcastTree::new(setting.me, 0, setting.count, setting.segment, tree))
+        .window(setting.window)
 }
 
-/// The number of the temporary in which [`reduce_for`] leaves its result.
+/// The number of the temporary for the result of [`reduce_for`].
 const RESULT: u8 = 2;
 
 /// A reduction to rank 0 of `task`, into a temporary.
-pub(super) fn reduce_for(task: reduce::Task, first: u32) -> Draft {
+pub(super) fn reduce_for(task: reduce::ReduceTask, first: u32) -> Draft {
     let result = Place::Temporary(RESULT);
-    let reduce = reduce::Binomial::new(reduce::Task { root: 0, result, ..task });
+    let reduce = reduce::BinomialReduce::new(reduce::ReduceTask { root: 0, result, ..task });
     let used = reduce.temporaries();
     let mut draft = Draft::nothing().then_within(first, reduce).temporaries(used, task.count);
     if task.me.rank == 0 {
@@ -310,34 +315,34 @@ pub(super) fn reduce_for(task: reduce::Task, first: u32) -> Draft {
 
 pub(super) fn reduce_scatter(setting: &Setting) -> Draft {
     let (me, all) = (setting.me, setting.all());
-    let draft = reduce_for(reduce::Task { count: all.total(me.size), ..setting.reduce() }, 0);
+    let draft = reduce_for(reduce::ReduceTask { count: all.total(me.size), ..setting.reduce() }, 0);
     let result = Place::Temporary(RESULT);
-    draft.then(scatter::Linear::new(me, 0, result, setting.mine(), all, false)).window(setting.window)
+    draft.then(scatter::LinearScatter::new(me, 0, result, setting.mine(), all, false)).window(setting.window)
 }
 
 /// As [`reduce_scatter`], in strict rank order from the last rank on.
 pub(super) fn reduce_scatter_linear(setting: &Setting) -> Draft {
     let (me, all) = (setting.me, setting.all());
     let (count, result) = (all.total(me.size), Place::Temporary(RESULT));
-    let reduce = reduce::Linear::new(reduce::Task { root: 0, count, result, ..setting.reduce() });
+    let reduce = reduce::LinearReduce::new(reduce::ReduceTask { root: 0, count, result, ..setting.reduce() });
     let used = reduce.temporaries();
     let mut draft = Draft::new(reduce).temporaries(used, count);
     if me.rank == 0 {
         draft = draft.temporary(count);
     }
-    draft.then(scatter::Linear::new(me, 0, result, setting.mine(), all, false)).window(setting.window)
+    draft.then(scatter::LinearScatter::new(me, 0, result, setting.mine(), all, false)).window(setting.window)
 }
 
 pub(super) fn neighbor(setting: &Setting) -> Draft {
     let Call::Neighbor { edges } = setting.call else { return Draft::nothing() };
-    let exchange = Exchange::new(setting.me.rank, edges.0.clone());
+    let exchange = EdgeExchange::new(setting.me.rank, edges.0.clone());
     let steps = exchange.steps();
     Draft::new(exchange).window(steps)
 }
 
 pub(super) fn inter_move(setting: &Setting) -> Draft {
     let Call::Inter { groups, what } = setting.call else { return Draft::nothing() };
-    let exchange = Exchange::new(setting.me.rank, inter::movement(setting.me, *groups, what));
+    let exchange = EdgeExchange::new(setting.me.rank, inter::movement(setting.me, *groups, what));
     let steps = exchange.steps();
     Draft::new(exchange).window(steps)
 }
@@ -353,7 +358,7 @@ pub(super) fn inter_reduce(setting: &Setting) -> Draft {
         _ => (false, 0),
     };
     let draft = if contributes && count > 0 {
-        reduce_for(reduce::Task { me: here, count, ..setting.reduce() }, local.start)
+        reduce_for(reduce::ReduceTask { me: here, count, ..setting.reduce() }, local.start)
     } else {
         Draft::nothing()
     };
@@ -361,13 +366,14 @@ pub(super) fn inter_reduce(setting: &Setting) -> Draft {
     let steps = edges.sends.len() + edges.receives.len();
     let result = Place::Temporary(RESULT);
     let Between::ReduceScatter { local: blocks, .. } = what else {
-        return draft.then(Exchange::between(me.rank, edges, result, Place::Output)).window(steps);
+        return draft.then(EdgeExchange::between(me.rank, edges, result, Place::Output)).window(steps);
     };
-    // The leaders swap the results of their groups, and give their own group its parts of the other's.
+    // The leaders swap the results of their groups, and scatter the other group's result in their
+    // own group.
     let theirs = Place::Temporary(RESULT + 1);
-    let draft = draft.then(Exchange::between(me.rank, edges, result, theirs));
+    let draft = draft.then(EdgeExchange::between(me.rank, edges, result, theirs));
     let draft = if here.rank == 0 && count > 0 { draft.temporary(count) } else { draft };
     let mine = blocks.0.length(here.rank as usize);
-    let scatter = scatter::Linear::new(here, 0, theirs, mine, Cut::Uneven(blocks.0.clone()), false);
+    let scatter = scatter::LinearScatter::new(here, 0, theirs, mine, Cut::Uneven(blocks.0.clone()), false);
     draft.then_within(local.start, scatter).window(setting.window)
 }

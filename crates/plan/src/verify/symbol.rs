@@ -1,4 +1,4 @@
-//! What a unit of a buffer stands for, what it is at first, and what it must be at the end.
+//! The symbols of buffers: before the call, and the required ones after it.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,24 +8,23 @@ use crate::call::{Between, Call, Groups, Member, Part};
 use crate::edges::Edge;
 use crate::ir::Place;
 
-/// What one unit stands for.
+/// The meaning of one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Symbol {
-    /// Nothing was ever written there.
+    /// Never written.
     Undefined,
-    /// A unit of a rank's contribution, to be moved.
+    /// A unit of a rank's contribution.
     Moved {
-        /// Whose.
         rank: u32,
-        /// Which unit of it.
+        /// The unit of the contribution.
         position: usize,
     },
-    /// Contributions that have been combined.
+    /// Combined contributions.
     Combined {
-        /// Which element of each.
+        /// The element of the contributions.
         position: usize,
-        /// Whose.
-        ranks: Ranks,
+        /// The contributing ranks.
+        ranks: Contributors,
         /// A hash of the expression.
         expression: u64,
     },
@@ -33,20 +32,19 @@ pub(super) enum Symbol {
 
 /// Contributing ranks, in order or as a multiset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ranks {
-    /// `low..high`, in that order.
+pub(super) enum Contributors {
+    /// `low..high`, in this order.
     Ordered { low: u32, high: u32 },
-    /// Any.
+    /// In any order.
     Multiset { how_many: u32, sum: u64 },
 }
 
-impl Ranks {
+impl Contributors {
     /// The ranks `0..high`.
     pub(super) fn below(high: u32, commutative: bool) -> Self {
         Self::within(0..high, commutative)
     }
 
-    /// These ranks.
     fn within(ranks: Range<u32>, commutative: bool) -> Self {
         let Range { start: low, end: high } = ranks;
         if commutative {
@@ -82,7 +80,7 @@ impl Ranks {
 }
 
 impl Symbol {
-    /// `left op right`, or `None` if the two must not be combined.
+    /// `left op right`; `None` if the two must not be combined.
     pub(super) fn combine(left: Self, right: Self) -> Option<Self> {
         let Self::Combined { position, ranks, expression } = left else { return None };
         let Self::Combined { position: other, ranks: right_ranks, expression: right } = right else {
@@ -101,18 +99,18 @@ impl fmt::Display for Symbol {
         match self {
             Self::Undefined => f.write_str("undefined"),
             Self::Moved { rank, position } => write!(f, "unit {position} of rank {rank}"),
-            Self::Combined { position, ranks: Ranks::Ordered { low, high }, .. } => {
+            Self::Combined { position, ranks: Contributors::Ordered { low, high }, .. } => {
                 write!(f, "element {position} of ranks {low}..{high}")
             }
-            Self::Combined { position, ranks: Ranks::Multiset { how_many, sum }, .. } => {
+            Self::Combined { position, ranks: Contributors::Multiset { how_many, sum }, .. } => {
                 write!(f, "element {position} of {how_many} contributions (hash {sum:016x})")
             }
         }
     }
 }
 
-/// Scrambles a number (the finalizer of SplitMix64, Steele, Lea and Flood, "Fast splittable pseudorandom number
-/// generators").
+/// Scrambles a number (the finalizer of SplitMix64, Steele, Lea and Flood, "Fast splittable
+/// pseudorandom number generators").
 pub(super) fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -122,21 +120,21 @@ pub(super) fn mix(value: u64) -> u64 {
 
 /// A buffer of one rank.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Buffer {
-    /// What its units stand for; none if the rank does not have it.
+pub(super) struct SymbolBuffer {
+    /// Empty if the rank does not have the buffer.
     pub(super) units: Vec<Symbol>,
     /// Whether a plan may write it.
     pub(super) writable: bool,
 }
 
-impl Buffer {
-    /// A buffer that is undefined at first.
+impl SymbolBuffer {
+    /// An undefined buffer.
     pub(super) fn scratch(len: usize) -> Self {
         Self { units: vec![Symbol::Undefined; len], writable: true }
     }
 }
 
-/// How long input and output of a rank are, and what the standard wants.
+/// The buffers of a rank, and the result that the standard requires.
 pub(super) struct Requirement<'a> {
     /// The calls of all ranks.
     pub(super) calls: &'a [Call],
@@ -161,26 +159,29 @@ impl<'a> Requirement<'a> {
     }
 
     /// The user's send and receive buffers before the call.
-    pub(super) fn buffers(&self) -> (Buffer, Buffer) {
+    pub(super) fn buffers(&self) -> (SymbolBuffer, SymbolBuffer) {
         let (given, wanted) = self.lengths();
         let contribution = |len| (0..len).map(|position| self.contribution(position)).collect::<Vec<_>>();
         if matches!(self.call(), Call::Bcast { root, .. } if *root == self.rank) {
-            return (Buffer::default(), Buffer { units: contribution(given), writable: false });
+            return (SymbolBuffer::default(), SymbolBuffer { units: contribution(given), writable: false });
         }
         if !self.in_place() {
-            let input = Buffer { units: contribution(given), writable: false };
-            return (input, self.output(Buffer::scratch(wanted)));
+            let input = SymbolBuffer { units: contribution(given), writable: false };
+            return (input, self.output(SymbolBuffer::scratch(wanted)));
         }
         let own_block = |start: usize, len: usize| {
-            let mut output = Buffer::scratch(wanted);
+            let mut output = SymbolBuffer::scratch(wanted);
             output.units[start..start + len].copy_from_slice(&contribution(len));
             output
         };
         let rank = self.rank as usize;
         let output = match self.call() {
-            // The root of a scatter has no output, and goes on having its input.
+            // The root of a scatter has no output, and keeps its input.
             Call::Scatter { .. } | Call::Scatterv { .. } => {
-                return (Buffer { units: contribution(given), writable: false }, Buffer::default());
+                return (
+                    SymbolBuffer { units: contribution(given), writable: false },
+                    SymbolBuffer::default(),
+                );
             }
             Call::Gather { block, .. } | Call::Allgather { block, .. } => own_block(rank * block.0, block.0),
             Call::Gatherv { all, .. } => {
@@ -188,17 +189,17 @@ impl<'a> Requirement<'a> {
                 own_block(all.start(rank), all.length(rank))
             }
             Call::Allgatherv { blocks, .. } => own_block(blocks.0.start(rank), blocks.0.length(rank)),
-            _ => Buffer { units: contribution(given), writable: true },
+            _ => SymbolBuffer { units: contribution(given), writable: true },
         };
-        (Buffer::default(), self.output(output))
+        (SymbolBuffer::default(), self.output(output))
     }
 
-    fn output(&self, buffer: Buffer) -> Buffer {
+    fn output(&self, buffer: SymbolBuffer) -> SymbolBuffer {
         let untouched = matches!(self.call(), Call::Exscan { .. }) && self.rank == 0;
-        Buffer { writable: !untouched, ..buffer }
+        SymbolBuffer { writable: !untouched, ..buffer }
     }
 
-    /// Units this rank contributes, and units of its output.
+    /// Units of this rank's contribution, and units of its output.
     fn lengths(&self) -> (usize, usize) {
         let (size, rank) = (self.size(), self.rank as usize);
         let at_root = |len: usize| if self.call().root() == Some(self.rank) { len } else { 0 };
@@ -255,14 +256,14 @@ impl<'a> Requirement<'a> {
 
     fn contribution(&self, position: usize) -> Symbol {
         if self.reduces() {
-            let ranks = Ranks::one(self.rank, self.call().commutative());
+            let ranks = Contributors::one(self.rank, self.call().commutative());
             Symbol::Combined { position, ranks, expression: mix(u64::from(self.rank)) }
         } else {
             Symbol::Moved { rank: self.rank, position }
         }
     }
 
-    /// How many units of the output have a required value.
+    /// The number of units of the output with a required value.
     pub(super) fn required(&self) -> usize {
         match self.call() {
             Call::Scatter { .. } | Call::Scatterv { .. } if self.in_place() => 0,
@@ -271,9 +272,9 @@ impl<'a> Requirement<'a> {
         }
     }
 
-    /// What a unit of the output must stand for: moved data itself, or the ranks that are combined; or that it was never
-    /// written.
-    pub(super) fn expected(&self, unit: usize, everyone: Ranks) -> Symbol {
+    /// The required symbol of a unit of the output, without the expression; `Undefined`: the unit
+    /// must not be written.
+    pub(super) fn expected(&self, unit: usize, everyone: Contributors) -> Symbol {
         let (rank, count) = (self.rank as usize, self.call().count().0);
         let commutative = self.call().commutative();
         match self.call() {
@@ -284,8 +285,8 @@ impl<'a> Requirement<'a> {
             Call::Alltoall { .. } => moved(unit / count, rank * count + unit % count),
             Call::Reduce { .. } | Call::Allreduce { .. } => combined(unit, everyone),
             Call::ReduceScatterBlock { .. } => combined(rank * count + unit, everyone),
-            Call::Scan { .. } => combined(unit, Ranks::below(self.rank + 1, commutative)),
-            Call::Exscan { .. } => combined(unit, Ranks::below(self.rank, commutative)),
+            Call::Scan { .. } => combined(unit, Contributors::below(self.rank + 1, commutative)),
+            Call::Exscan { .. } => combined(unit, Contributors::below(self.rank, commutative)),
             Call::Gatherv { all, .. } => {
                 let (from, at) = blocks_of(all.get()).find(unit);
                 moved(from, at)
@@ -312,8 +313,8 @@ impl<'a> Requirement<'a> {
         }
     }
 
-    /// What a unit that comes along an edge stands for: the first edge from a peer carries what the peer sends along its
-    /// first edge to this rank.
+    /// The symbol of a unit received along an edge: the first edge from a peer carries the data of
+    /// the peer's first edge to this rank.
     fn along_edge(&self, receives: &[Edge], unit: usize) -> Symbol {
         let covers = |edge: &Edge| edge.start <= unit && unit < edge.start + edge.len;
         let Some(at) = receives.iter().position(covers) else { return Symbol::Undefined };
@@ -332,7 +333,7 @@ impl<'a> Requirement<'a> {
             Call::Inter { what, .. } => Some(what),
             _ => None,
         };
-        let everyone = Ranks::within(remote.clone(), what.commutative());
+        let everyone = Contributors::within(remote.clone(), what.commutative());
         let first = remote.start as usize;
         match what {
             Between::Bcast { part: Part::Leaf { root }, .. } => moved(*root as usize, unit),
@@ -368,7 +369,7 @@ fn moved(rank: usize, position: usize) -> Symbol {
     Symbol::Moved { rank: rank as u32, position }
 }
 
-fn combined(position: usize, ranks: Ranks) -> Symbol {
+fn combined(position: usize, ranks: Contributors) -> Symbol {
     Symbol::Combined { position, ranks, expression: 0 }
 }
 
@@ -377,7 +378,7 @@ fn blocks_of(all: Option<&Blocks>) -> Blocks {
     all.cloned().or_else(|| Blocks::new([])).unwrap_or_else(|| unreachable!("no blocks have no length"))
 }
 
-/// Whether a unit is as expected, whatever the expression.
+/// Whether a symbol is as required; the expression does not count.
 pub(super) fn agrees(found: Symbol, expected: Symbol) -> bool {
     match (found, expected) {
         (
@@ -388,7 +389,7 @@ pub(super) fn agrees(found: Symbol, expected: Symbol) -> bool {
     }
 }
 
-/// A place as an index: input, output, temporaries.
+/// The index of a buffer: input, output, temporaries.
 pub(super) fn index(place: Place) -> usize {
     match place {
         Place::Input => 0,

@@ -1,4 +1,4 @@
-//! The verifier finds what is wrong: plans that are broken on purpose.
+//! Tests of the verifier with plans that are broken on purpose.
 
 use super::{Check, Violation, verify};
 use crate::call::{Call, Member};
@@ -7,7 +7,7 @@ use crate::knowledge::Shared;
 use crate::table::{Parameters, algorithms, by_name, make};
 use crate::{AnyPlan, Collective};
 
-/// A plan written out.
+/// A plan given as a list of steps.
 struct Script {
     steps: std::vec::IntoIter<Step>,
     temporaries: Vec<usize>,
@@ -71,12 +71,12 @@ fn broadcast(size: u32) -> Check {
     Check::new(size, &Call::Bcast { root: 0, bytes: Shared(1) }, 3)
 }
 
-/// Runs scripts, one a rank.
+/// Runs scripts, one for each rank.
 fn run(check: &Check, scripts: &[&[Step]]) -> Result<super::Cost, Violation> {
     verify(check, |me| Script::new(scripts[me.rank as usize].to_vec()))
 }
 
-/// A reduce of two ranks, right in every way.
+/// A correct reduce of two ranks.
 const REDUCE_ROOT: [Step; 2] = [
     Step { after: After::None, action: Action::Receive { from: 1, into: OUTPUT } },
     Step { after: After::One(1), action: Action::Reduce { left: INPUT, right: OUTPUT } },
@@ -84,7 +84,7 @@ const REDUCE_ROOT: [Step; 2] = [
 const REDUCE_LEAF: [Step; 1] = [Step { after: After::None, action: Action::Send { to: 0, what: INPUT } }];
 
 #[test]
-fn accepts_a_right_plan_and_counts_its_cost() {
+fn accepts_a_correct_plan_and_counts_its_cost() {
     let cost = run(&reduction(2, false), &[&REDUCE_ROOT, &REDUCE_LEAF]).unwrap();
     assert_eq!((cost.steps, cost.messages, cost.units, cost.outstanding), (3, 1, 1, 1));
 }
@@ -126,7 +126,7 @@ fn finds_a_missing_step() {
 
 #[test]
 fn finds_a_deadlock_of_synchronous_sends() {
-    // Both send first and receive when that is done: it works only if messages are buffered.
+    // Both ranks receive only when their send is complete, which relies on buffering.
     let head_on = |peer| [send(After::None, peer, Span::NOTHING), receive(After::All, peer, Span::NOTHING)];
     let check = Check::new(2, &Call::Barrier, 3);
     let found = run(&check, &[&head_on(1), &head_on(0)]);
@@ -139,7 +139,7 @@ fn finds_a_deadlock_of_synchronous_sends() {
 }
 
 #[test]
-fn finds_a_step_that_does_not_wait_for_its_data() {
+fn finds_a_step_without_dependency_on_its_data() {
     let root = [REDUCE_ROOT[0], reduce(After::None, INPUT, OUTPUT)];
     let found = run(&reduction(2, false), &[&root, &REDUCE_LEAF]);
     assert!(matches!(found, Err(Violation::Hazard { rank: 0, step: 1, earlier_step: 0, .. })), "{found:?}");
@@ -147,7 +147,8 @@ fn finds_a_step_that_does_not_wait_for_its_data() {
 
 #[test]
 fn finds_a_buffer_that_is_overwritten_while_it_is_sent() {
-    // Rank 1 answers only when it has the message, so the send is over in any run; but nothing waits for that.
+    // Rank 1 answers after the message has arrived, so the send is complete in any run; but no step
+    // depends on it.
     let root = [
         copy(After::None, INPUT, SPARE),
         send(After::One(1), 1, SPARE),
@@ -160,7 +161,7 @@ fn finds_a_buffer_that_is_overwritten_while_it_is_sent() {
 }
 
 #[test]
-fn a_dependency_settles_only_what_it_names() {
+fn a_dependency_settles_only_the_steps_that_it_names() {
     let root = [
         receive(After::None, 1, OUTPUT),
         copy(After::None, INPUT, SPARE),
@@ -186,7 +187,7 @@ fn finds_undefined_memory() {
 }
 
 #[test]
-fn finds_buffers_that_are_none_of_its_business() {
+fn finds_buffers_that_a_step_may_not_use() {
     for action in [
         Action::Copy { from: INPUT, into: OUTPUT }, // not the root: no output
         Action::Copy { from: SPARE, into: INPUT },  // the input is only read
@@ -219,7 +220,8 @@ fn finds_malformed_steps() {
 
 #[test]
 fn finds_results_that_depend_on_the_rank() {
-    // Both ranks put what they got on the left: both are sums of all, and they need not be equal.
+    // Both ranks put the received operand on the left: both results are complete sums, but need not
+    // be equal.
     let exchange = |peer| {
         [
             copy(After::None, INPUT, OUTPUT),
@@ -242,7 +244,7 @@ fn finds_a_bad_generator() {
     assert!(matches!(greedy, Err(Violation::Generator { .. })), "{greedy:?}");
 }
 
-/// A real plan with one step changed or left out.
+/// A correct plan with one step changed or left out.
 struct Mutant {
     plan: AnyPlan,
     index: u32,
@@ -349,9 +351,9 @@ fn finds_a_step_that_is_missing_from_any_algorithm() {
 }
 
 #[test]
-fn finds_a_barrier_that_does_not_hold() {
+fn finds_a_barrier_that_does_not_synchronize() {
     let check = Check::new(3, &Call::Barrier, 0);
-    // Each signals the next, and nobody waits before that.
+    // Each rank signals the next before it waits.
     let pass = |rank: u32| {
         [
             send(After::None, (rank + 1) % 3, Span::NOTHING),
@@ -361,7 +363,7 @@ fn finds_a_barrier_that_does_not_hold() {
     let found = run(&check, &[&pass(0), &pass(1), &pass(2)]);
     assert_eq!(found, Err(Violation::Early { rank: 0, missing: 1 }));
     assert_eq!(run(&check, &[&[], &[], &[]]), Err(Violation::Early { rank: 0, missing: 1 }));
-    // Twice around, but the second signal may go before the first has come.
+    // Twice around, but the second signal may leave before the first has arrived.
     let twice = |rank: u32| [pass(rank), pass(rank)].concat();
     let found = run(&check, &[&twice(0), &twice(1), &twice(2)]);
     assert!(matches!(found, Err(Violation::Early { .. })), "{found:?}");

@@ -1,52 +1,52 @@
-//! All ranks in one place: issue, matching, completion.
+//! All ranks of a verification: issue, matching, completion of steps.
 
 use std::collections::{HashMap, VecDeque};
 
-use super::heard::{self, Heard};
-use super::symbol::{Buffer, Ranks, Requirement, Symbol, agrees, index, mix};
+use super::entered::{self, BarrierKnowledge};
+use super::symbol::{Contributors, Requirement, Symbol, SymbolBuffer, agrees, index, mix};
 use super::{Check, Cost, Violation};
 use crate::call::Call;
 use crate::ir::{Action, After, Generator, Span, Step};
 
-/// A rank that has issued so many steps is taken to have no end.
+/// A rank with more steps is considered endless.
 const TOO_MANY_STEPS: u64 = 100_000_000;
 
 /// The state of all ranks.
-pub(super) struct World<'a, G> {
+pub(super) struct PlanSimulation<'a, G> {
     check: &'a Check,
-    ranks: Vec<Rank<G>>,
-    /// From one rank to another: sends without a receive, or receives without a send.
-    channels: HashMap<(u32, u32), Channel>,
+    ranks: Vec<SimulatedRank<G>>,
+    /// For each sender and receiver: sends without a receive, or receives without a send.
+    channels: HashMap<(u32, u32), UnmatchedSteps>,
     /// Steps that may complete: rank and number.
     ready: Vec<(u32, u64)>,
     random: u64,
     cost: Cost,
 }
 
-/// Steps of one direction between two ranks that have not been matched.
+/// Unmatched steps from one rank to another.
 #[derive(Default)]
-struct Channel {
-    sends: VecDeque<(u64, Span, Option<heard::Ranks>)>,
+struct UnmatchedSteps {
+    sends: VecDeque<(u64, Span, Option<entered::RankSet>)>,
     receives: VecDeque<(u64, Span)>,
 }
 
 /// The state of one rank.
-struct Rank<G> {
+struct SimulatedRank<G> {
     plan: G,
     next: Option<Step>,
     issued: u64,
     window: usize,
     /// Input, output, temporaries.
-    buffers: Vec<Buffer>,
+    buffers: Vec<SymbolBuffer>,
     /// Issued and incomplete, in order.
     outstanding: Vec<(u64, Action)>,
-    /// Issued, and not waited for by anything issued since.
+    /// Issued steps that no later step has depended on.
     unsettled: Vec<(u64, Action)>,
-    /// In a barrier: who has entered it, as far as this rank knows.
-    heard: Option<Heard>,
+    /// In a barrier: the ranks that have entered it, as far as this rank knows.
+    entered: Option<BarrierKnowledge>,
 }
 
-impl<'a, G: Generator> World<'a, G> {
+impl<'a, G: Generator> PlanSimulation<'a, G> {
     pub(super) fn new(check: &'a Check, plans: Vec<G>) -> Result<Self, Violation> {
         let mut ranks = Vec::with_capacity(plans.len());
         for (rank, plan) in (0..check.size()).zip(plans) {
@@ -57,10 +57,10 @@ impl<'a, G: Generator> World<'a, G> {
                 return Err(Violation::Generator { rank, why: "its window is 0" });
             }
             let (input, output) = Requirement { calls: &check.calls, rank }.buffers();
-            let temporaries = plan.temporaries().iter().map(|len| Buffer::scratch(*len));
+            let temporaries = plan.temporaries().iter().map(|len| SymbolBuffer::scratch(*len));
             let buffers = [input, output].into_iter().chain(temporaries).collect();
             let window = plan.window();
-            ranks.push(Rank {
+            ranks.push(SimulatedRank {
                 plan,
                 next: None,
                 issued: 0,
@@ -68,8 +68,8 @@ impl<'a, G: Generator> World<'a, G> {
                 buffers,
                 outstanding: Vec::new(),
                 unsettled: Vec::new(),
-                heard: matches!(check.calls[rank as usize], Call::Barrier)
-                    .then(|| Heard::new(rank, check.size())),
+                entered: matches!(check.calls[rank as usize], Call::Barrier)
+                    .then(|| BarrierKnowledge::new(rank, check.size())),
             });
         }
         Ok(Self {
@@ -99,11 +99,11 @@ impl<'a, G: Generator> World<'a, G> {
         if !waiting.is_empty() {
             return Err(Violation::Deadlock { waiting });
         }
-        self.judge()?;
+        self.check_results()?;
         Ok(self.cost)
     }
 
-    /// The step that completes next: by chance, or the newest or oldest, as the seed wants.
+    /// The step that completes next: random, newest or oldest, depending on the seed.
     fn pick(&mut self) -> Option<(u32, u64)> {
         if self.ready.is_empty() {
             return None;
@@ -117,7 +117,7 @@ impl<'a, G: Generator> World<'a, G> {
         Some(self.ready.swap_remove(at))
     }
 
-    /// Issues what the rank may issue.
+    /// Issues all steps that the rank may issue.
     fn issue(&mut self, rank: u32) -> Result<(), Violation> {
         while let Some(step) = self.ranks[rank as usize].may_issue(rank)? {
             let state = &mut self.ranks[rank as usize];
@@ -137,8 +137,8 @@ impl<'a, G: Generator> World<'a, G> {
             state.advance();
             match action {
                 Action::Send { to, what } => {
-                    let told = state.heard.as_ref().map(Heard::tell);
-                    self.channels.entry((rank, to)).or_default().sends.push_back((number, what, told));
+                    let reported = state.entered.as_ref().map(BarrierKnowledge::knowledge);
+                    self.channels.entry((rank, to)).or_default().sends.push_back((number, what, reported));
                     self.match_one(rank, to)?;
                 }
                 Action::Receive { from, into } => {
@@ -157,7 +157,7 @@ impl<'a, G: Generator> World<'a, G> {
         if channel.sends.is_empty() || channel.receives.is_empty() {
             return Ok(());
         }
-        let (Some((sent, what, told)), Some((received, into))) =
+        let (Some((sent, what, reported)), Some((received, into))) =
             (channel.sends.pop_front(), channel.receives.pop_front())
         else {
             return Ok(());
@@ -169,15 +169,15 @@ impl<'a, G: Generator> World<'a, G> {
         self.cost.units += what.len as u64;
         let data = self.ranks[from as usize].read(from, Action::Send { to, what }, what)?;
         self.ranks[to as usize].write(into, &data);
-        if let (Some(heard), Some(told)) = (&mut self.ranks[to as usize].heard, told) {
-            heard.listen(received, told);
+        if let (Some(entered), Some(reported)) = (&mut self.ranks[to as usize].entered, reported) {
+            entered.deliver(received, reported);
         }
         self.ready.push((from, sent));
         self.ready.push((to, received));
         Ok(())
     }
 
-    /// Completes a step; copies and reductions happen now.
+    /// Completes a step; copies and reductions are executed now.
     fn complete(&mut self, rank: u32, number: u64) -> Result<(), Violation> {
         let state = &mut self.ranks[rank as usize];
         let Some(at) = state.outstanding.iter().position(|(other, _)| *other == number) else {
@@ -209,13 +209,15 @@ impl<'a, G: Generator> World<'a, G> {
         Ok(())
     }
 
-    /// Compares all outputs with what the standard says.
-    fn judge(&self) -> Result<(), Violation> {
+    /// Compares all outputs with the required results.
+    fn check_results(&self) -> Result<(), Violation> {
         let calls = &self.check.calls;
         let commutative = calls.first().is_none_or(Call::commutative);
-        let everyone = Ranks::below(self.check.size(), commutative);
+        let everyone = Contributors::below(self.check.size(), commutative);
         for (rank, state) in (0..self.check.size()).zip(&self.ranks) {
-            if let Some(missing) = state.heard.clone().and_then(|heard| heard.missing(self.check.size())) {
+            if let Some(missing) =
+                state.entered.clone().and_then(|entered| entered.missing(self.check.size()))
+            {
                 return Err(Violation::Early { rank, missing });
             }
             let requirement = Requirement { calls, rank };
@@ -237,7 +239,7 @@ impl<'a, G: Generator> World<'a, G> {
     }
 }
 
-impl<G: Generator> Rank<G> {
+impl<G: Generator> SimulatedRank<G> {
     fn advance(&mut self) {
         self.next = self.plan.next();
     }
@@ -246,7 +248,7 @@ impl<G: Generator> Rank<G> {
         self.outstanding.iter().any(|(other, _)| *other == number)
     }
 
-    /// The next step, if what it waits for is complete and the window has room.
+    /// The next step, if its dependencies are complete and the window has room.
     fn may_issue(&self, rank: u32) -> Result<Option<Step>, Violation> {
         let Some(step) = self.next else { return Ok(None) };
         let malformed = || Violation::Malformed {
@@ -269,7 +271,8 @@ impl<G: Generator> Rank<G> {
         Ok((free && self.outstanding.len() < self.window).then_some(step))
     }
 
-    /// Notes what is complete for certain once a step that waits so is issued.
+    /// Removes the steps that are complete for certain once a step with dependencies `after` is
+    /// issued.
     fn settle(&mut self, after: After) {
         let issued = self.issued;
         match after {
@@ -281,8 +284,8 @@ impl<G: Generator> Rank<G> {
                 issued - number != u64::from(one) && issued - number != u64::from(other)
             }),
         }
-        if let Some(heard) = &mut self.heard {
-            heard.settle(|receive| self.unsettled.iter().any(|(number, _)| *number == receive));
+        if let Some(entered) = &mut self.entered {
+            entered.settle(|receive| self.unsettled.iter().any(|(number, _)| *number == receive));
         }
     }
 
@@ -335,7 +338,7 @@ impl<G: Generator> Rank<G> {
     }
 }
 
-/// Whether one of two actions writes what the other uses.
+/// Whether one of two actions writes memory that the other uses.
 fn conflict(one: Action, other: Action) -> bool {
     let uses = |written: Option<Span>, action: Action| {
         written.is_some_and(|written| {

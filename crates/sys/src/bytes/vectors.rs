@@ -1,17 +1,18 @@
-//! Copies by the processor's vectors, a line of the cache at a time, in the caches or past them.
+//! Copies by vectors, a cache line at a time, through the caches or past them.
 //!
-//! A plain store first fetches its line into the writer's cache. If the line lies in another core's private cache that
-//! costs a transfer, for a line that is about to be overwritten as a whole. Non-temporal stores (Intel 64 and IA-32
-//! Architectures Software Developer's Manual, volume 1, "Programming with SSE: Cacheability Control") collect a line in
-//! the core and send it to memory without fetching it. They are not ordered with other stores: whoever publishes the
-//! data runs [`store_fence`](crate::hint::store_fence) first.
+//! A plain store first fetches its line into the writer's cache. If the line lies in another core's
+//! private cache, this costs a transfer of a line that is about to be overwritten as a whole.
+//! Non-temporal stores (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1,
+//! "Programming with SSE: Cacheability Control") collect a line in the core and send it to memory
+//! without fetching it. They are not ordered with other stores: call
+//! [`store_fence`](crate::hint::store_fence) before publishing the data.
 
 use super::CopyKind;
 
 /// Copies `len` bytes by vectors where the processor has them.
 ///
 /// # Safety
-/// `len` bytes at `from` must be readable, and as many at `to` writable.
+/// `len` bytes at `from` must be readable, and `len` bytes at `to` writable.
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, kind: CopyKind) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     {
@@ -29,8 +30,9 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, kind: CopyKi
                 CopyKind::Streaming if std::arch::is_x86_feature_detected!("avx") => kernels::streaming_avx,
                 CopyKind::Streaming => kernels::streaming_sse2,
             };
-            // SAFETY: `head + whole <= len`: all three parts lie inside what the caller vouches for. `to + head` is
-            // aligned to a line, `whole` is a number of whole lines, and the processor has the function's instructions.
+            // SAFETY: `head + whole <= len`, so all three parts lie inside the ranges that the
+            // caller guarantees. `to + head` is aligned to a line, `whole` is a multiple of a line,
+            // and the processor has the function's instructions.
             unsafe {
                 std::ptr::copy(from, to, head);
                 lines(from.add(head), to.add(head), whole);
@@ -41,27 +43,27 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, kind: CopyKi
         }
     }
     let _ = kind;
-    // SAFETY: the caller vouches for both.
+    // SAFETY: the caller guarantees both ranges.
     unsafe { std::ptr::copy(from, to, len) }
 }
 
 #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
 mod kernels {
-    /// Copies whole lines.
     pub(super) type Lines = unsafe fn(*const u8, *mut u8, usize);
 
-    /// A function that copies whole lines to an aligned place by vectors of some type.
+    /// Defines a function that copies whole lines to an aligned address by vectors of one type.
     macro_rules! lines {
         ($name:ident, $feature:literal, $vector:ident, $load:ident, $store:ident) => {
             /// # Safety
-            /// The processor has the feature; `len` bytes at `from` are readable and at `to` writable, `len` is a multiple
-            /// of a line and `to` is aligned to one.
+            /// The processor has the feature; `len` bytes at `from` are readable and at `to`
+            /// writable; `len` is a multiple of a line and `to` is aligned to a line.
             #[target_feature(enable = $feature)]
             pub(super) unsafe fn $name(from: *const u8, to: *mut u8, len: usize) {
                 use std::arch::x86_64::{$load, $store, $vector};
                 const EACH: usize = crate::line::LINE_BYTES / size_of::<$vector>();
                 for at in (0..len).step_by(crate::line::LINE_BYTES) {
-                    // SAFETY: the line at `at` lies inside both; the source needs no alignment, the other has it.
+                    // SAFETY: the line at `at` lies inside both ranges; loads need no alignment,
+                    // `to` has it.
                     unsafe {
                         let (from, to) = (from.add(at).cast::<$vector>(), to.add(at).cast::<$vector>());
                         let line: [$vector; EACH] =

@@ -1,38 +1,37 @@
-//! Variables that are in the environment for a while.
+//! Environment variables that are set for a limited time.
 
 use std::ffi::{CStr, c_char};
 use std::ptr::null;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The array of the environment: `NAME=value` each, and null.
+/// The environment as the C library has it: pointers to `NAME=value`, and null.
 type Array = *const *const c_char;
 
 unsafe extern "C" {
-    /// As POSIX names it (environ(7)).
+    /// environ(7) of POSIX.
     static mut environ: Array;
 }
 
-/// Variables that this process has in its environment until [`Requests::withdraw`].
+/// Variables in the environment of this process until [`EnvironmentRequests::withdraw`].
 ///
-/// setenv(3) may move the array of the environment while another thread reads it by getenv(3). So a
-/// new array is made, with the same variables and the new ones, and the address of the array is
-/// replaced: a reader has the one or the other, and none is ever freed. An array takes a few
-/// hundred bytes, and a process opens few libraries.
-pub(super) struct Requests {
+/// setenv(3) may move the array of the environment while another thread reads it by getenv(3). So
+/// this type builds a new array with the old variables and the new ones, and replaces the address
+/// of the array: a reader gets either array, and none is ever freed. An array takes a few hundred
+/// bytes, and a process opens few libraries.
+pub(super) struct EnvironmentRequests {
     before: Array,
-    /// The array with the variables, and what was put there; `None`: all of them were in the
-    /// environment.
+    /// The new array, with a copy of its content; `None` if all variables were set already.
     ours: Option<(Array, Vec<*const c_char>)>,
     names: Vec<(&'static CStr, *const c_char)>,
 }
 
-// SAFETY: the addresses are those of memory that is never freed, or are compared only; nothing is
-// bound to a thread.
-unsafe impl Send for Requests {}
+// SAFETY: the pointers refer to memory that is never freed, or are only compared; nothing is bound
+// to a thread.
+unsafe impl Send for EnvironmentRequests {}
 
-impl Requests {
-    /// Sets each of the variables that is not there.
-    pub(super) fn set(variables: &[(&'static CStr, &CStr)]) -> Requests {
+impl EnvironmentRequests {
+    /// Sets each variable that is not in the environment.
+    pub(super) fn set(variables: &[(&'static CStr, &CStr)]) -> EnvironmentRequests {
         let before = array().load(Ordering::Acquire).cast_const();
         let mut names = Vec::new();
         for (name, value) in variables {
@@ -43,12 +42,12 @@ impl Requests {
             }
         }
         if names.is_empty() {
-            return Requests { before, ours: None, names };
+            return EnvironmentRequests { before, ours: None, names };
         }
         let mut all = Vec::new();
         let mut at = before;
-        // SAFETY: the array of the environment, if there is one, ends with null. That nobody moves
-        // it while another thread reads it is what every reader of the environment relies on.
+        // SAFETY: the array of the environment, if there is one, ends with null. Every reader of
+        // the environment relies on other threads not moving it meanwhile.
         unsafe {
             while !at.is_null() && !(*at).is_null() {
                 all.push(*at);
@@ -59,26 +58,26 @@ impl Requests {
         all.push(null());
         let ours = Box::leak(all.clone().into_boxed_slice()).as_ptr();
         array().store(ours.cast_mut(), Ordering::Release);
-        Requests { before, ours: Some((ours, all)), names }
+        EnvironmentRequests { before, ours: Some((ours, all)), names }
     }
 
-    /// Takes them out again. The rest is as it was, but for what others have set meanwhile.
+    /// Removes the variables. Changes that others have made meanwhile stay.
     pub(super) fn withdraw(self) {
-        let Requests { before, ours, names } = self;
+        let EnvironmentRequests { before, ours, names } = self;
         let Some((ours, all)) = ours else { return };
-        // SAFETY: the array is never freed, and has as many elements.
+        // SAFETY: the array is never freed, and has `all.len()` elements.
         let is_changed = unsafe { std::slice::from_raw_parts(ours, all.len()) } != all;
         let (ours, before) = (ours.cast_mut(), before.cast_mut());
         if !is_changed && array().compare_exchange(ours, before, Ordering::AcqRel, Ordering::Acquire).is_ok()
         {
             return;
         }
-        // The library has set a variable: in our array, or in a larger one that setenv(3) has made
-        // of it. That stays.
+        // The library has set a variable, in this array or in a larger one to which setenv(3) has
+        // copied it. That array stays.
         for (name, text) in names {
-            // SAFETY: the name ends with a zero. The environment was just changed by setenv(3), so
-            // the program has no thread that such a change disturbs. A variable that has another
-            // text by now belongs to whoever has set it.
+            // SAFETY: the name ends with a zero. setenv(3) has just changed the environment, so no
+            // thread of the program is disturbed by another change. A variable with another text
+            // now belongs to the code that has set it.
             unsafe {
                 let value = libc::getenv(name.as_ptr());
                 if value.cast_const() == text.add(name.to_bytes().len() + 1) {
@@ -89,9 +88,8 @@ impl Requests {
     }
 }
 
-/// The address of the array of the environment.
 fn array() -> &'static AtomicPtr<*const c_char> {
-    // SAFETY: the C library's variable, of the size and alignment of a pointer, is there as long as
+    // SAFETY: the C library's variable has the size and alignment of a pointer and lives as long as
     // the process. The C library reads and writes it by single loads and stores.
     unsafe { AtomicPtr::from_ptr((&raw mut environ).cast()) }
 }

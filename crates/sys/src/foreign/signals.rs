@@ -1,29 +1,27 @@
-//! How a process and a thread take signals, and how that is put back.
+//! Reads and restores the signal handling of a process and of a thread.
 
 use std::ffi::c_int;
 use std::mem::zeroed;
 use std::ptr::{null, null_mut};
 
-/// The last signal of Linux.
 const LAST: c_int = 64;
-/// Bytes of a signal mask that the kernel knows.
+/// Bytes of a signal mask that the kernel reads.
 const KNOWN: usize = LAST as usize / 8;
 
-/// What the process does about each signal.
 pub(super) struct Dispositions(Vec<(c_int, libc::sigaction)>);
 
 impl Dispositions {
-    /// Asks the kernel, one call for each signal.
+    /// Reads all dispositions, by one system call for each signal.
     pub(super) fn read() -> Dispositions {
-        // The C library refuses the signals that it keeps for itself.
+        // The C library refuses the signals that it uses itself; they are left out.
         Dispositions((1..=LAST).filter_map(|signal| Some((signal, disposition(signal)?))).collect())
     }
 
-    /// Puts back each that is another one now.
+    /// Restores each disposition that has changed.
     pub(super) fn restore(&self) {
         for (signal, before) in &self.0 {
             if disposition(*signal).is_some_and(|now| !is_same(&now, before)) {
-                // SAFETY: it was the disposition of this signal, so its handler is code of the
+                // SAFETY: this was the disposition of the signal, so its handler is code of the
                 // program, or none.
                 unsafe { libc::sigaction(*signal, before, null_mut()) };
             }
@@ -32,8 +30,7 @@ impl Dispositions {
 }
 
 fn disposition(signal: c_int) -> Option<libc::sigaction> {
-    // SAFETY: a structure of numbers, for which zeros are values; the call fills it, and changes
-    // nothing.
+    // SAFETY: zeros are valid for this structure of numbers; the call only fills it.
     unsafe {
         let mut now: libc::sigaction = zeroed();
         (libc::sigaction(signal, null(), &mut now) == 0).then_some(now)
@@ -47,22 +44,21 @@ fn is_same(one: &libc::sigaction, other: &libc::sigaction) -> bool {
 }
 
 fn is_same_mask(one: &libc::sigset_t, other: &libc::sigset_t) -> bool {
-    // SAFETY: a mask is an array of numbers, and has more bytes than these.
+    // SAFETY: a mask is an array of numbers of at least `KNOWN` bytes.
     let bytes = |mask: &libc::sigset_t| unsafe { std::ptr::from_ref(mask).cast::<[u8; KNOWN]>().read() };
     bytes(one) == bytes(other)
 }
 
-/// Which signals a thread blocks, and on which stack its handlers run.
+/// The blocked signals of a thread and its alternate signal stack.
 pub(super) struct ThreadSignals {
     mask: libc::sigset_t,
     stack: libc::stack_t,
 }
 
 impl ThreadSignals {
-    /// Those of this thread.
     pub(super) fn read() -> ThreadSignals {
-        // SAFETY: structures of numbers and of an address that is only handed back; the calls fill
-        // them, and change nothing.
+        // SAFETY: zeros are valid for both structures; the calls only fill them, and the address in
+        // one of them is only handed back to the kernel.
         unsafe {
             let mut it: ThreadSignals = zeroed();
             libc::pthread_sigmask(libc::SIG_SETMASK, null(), &mut it.mask);
@@ -71,19 +67,21 @@ impl ThreadSignals {
         }
     }
 
-    /// Puts back what is another one now. In the thread in which it was read.
+    /// Restores the mask and the stack if they have changed. Call it in the thread that has read
+    /// them.
     pub(super) fn restore(&self) {
         let now = ThreadSignals::read();
         if !is_same_mask(&now.mask, &self.mask) {
-            // SAFETY: it was the mask of this thread.
+            // SAFETY: this was the mask of this thread.
             unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.mask, null_mut()) };
         }
         let parts = |stack: &libc::stack_t| (stack.ss_sp, stack.ss_size, stack.ss_flags);
         if parts(&now.stack) != parts(&self.stack) {
-            // The kernel says by this flag that the thread runs on it; nobody may say so.
+            // The kernel sets SS_ONSTACK while the thread runs on the stack, and refuses it as an
+            // argument.
             let stack = libc::stack_t { ss_flags: self.stack.ss_flags & !libc::SS_ONSTACK, ..self.stack };
-            // SAFETY: it was this thread's stack for handlers, or there was none. A thread that
-            // runs on one keeps it.
+            // SAFETY: this was the thread's signal stack, or the thread had none. The kernel
+            // refuses the change while the thread runs on its signal stack.
             unsafe { libc::sigaltstack(&stack, null_mut()) };
         }
     }

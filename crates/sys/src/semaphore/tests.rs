@@ -22,8 +22,8 @@ fn each_process_sleeps_on_semaphores_of_its_own() {
             }
         }
         let anything = own.to_sleep_on(Awaits::Anything);
-        for stranger in [99, 10 + place] {
-            assert_eq!(own.to_sleep_on(Awaits::Message(stranger)), anything);
+        for unknown in [99, 10 + place] {
+            assert_eq!(own.to_sleep_on(Awaits::Message(unknown)), anything);
         }
         seen.push(anything);
     }
@@ -80,7 +80,7 @@ fn rule_3_the_lock_of_a_dead_process_is_open() {
     let started = Instant::now();
     assert!(!lock.lock(Duration::from_millis(10)) && started.elapsed() >= Duration::from_millis(10));
     lock.unlock();
-    // SAFETY: the child makes system calls alone, and ends.
+    // SAFETY: the child makes only system calls, and ends.
     unsafe {
         match libc::fork() {
             0 => libc::_exit(i32::from(!lock.lock(Duration::ZERO))),
@@ -95,10 +95,11 @@ fn rule_3_the_lock_of_a_dead_process_is_open() {
     lock.unlock();
 }
 
-/// A process that makes sets for three and waits for its end, and the sets.
+/// Starts a process that makes sets for three ranks and then sleeps; returns its number and the
+/// sets.
 fn maker() -> (i32, Vec<i32>) {
     let (read, write) = rustix::pipe::pipe().unwrap();
-    // SAFETY: the child makes sets with the memory that it has a copy of, tells them, and never returns.
+    // SAFETY: the child makes sets in its copy of the memory, reports them, and never returns.
     let child = unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -106,7 +107,7 @@ fn maker() -> (i32, Vec<i32>) {
             let sets = made.as_ref().map_or(Vec::new(), |made| made.sets.clone());
             let bytes: Vec<u8> = sets.iter().flat_map(|set| set.to_ne_bytes()).collect();
             let _ = rustix::io::write(&write, &bytes);
-            // The test ends it, or its end does.
+            // The child ends with its parent, by a signal of the test, or by the alarm.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             libc::alarm(SOON.as_secs() as u32);
             loop {
@@ -128,18 +129,19 @@ fn rule_4_sets_are_removed_when_no_process_lives_that_used_them() {
     used.raise();
     remove_abandoned(None);
     assert_eq!(are_there(), [true; 4], "their maker lives");
-    // SAFETY: ends our child, which is reaped later.
+    // SAFETY: kills a child of this test, which is reaped later.
     unsafe { libc::kill(child, libc::SIGKILL) };
     let ended = Instant::now();
     while lives(child) {
         assert!(ended.elapsed() < SOON);
         std::thread::sleep(Duration::from_millis(1));
     }
-    // One was made and used by different processes: the other numbers of that are still its dead maker's.
+    // Set 1 was made and used by different processes: its other semaphores were last used by the
+    // dead maker.
     remove_abandoned(None);
     assert_eq!(are_there(), [false, true, false, false]);
     remove(sets[1]);
-    // SAFETY: reaps our child.
+    // SAFETY: reaps a child of this test.
     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
     assert!(!lives(child) && lives(std::process::id() as i32));
 }
@@ -149,7 +151,7 @@ fn rule_4_a_guard_takes_its_launcher_for_dead() {
     let (child, sets) = maker();
     remove_abandoned(Some(child));
     assert!(!sets.iter().any(|set| exists(*set)));
-    // SAFETY: ends and reaps our child.
+    // SAFETY: kills and reaps a child of this test.
     unsafe {
         libc::kill(child, libc::SIGKILL);
         libc::waitpid(child, std::ptr::null_mut(), 0);
@@ -158,7 +160,7 @@ fn rule_4_a_guard_takes_its_launcher_for_dead() {
 
 #[test]
 fn rule_4_a_set_that_was_never_finished_is_removed_when_it_is_old() {
-    // SAFETY: plain system call.
+    // SAFETY: semget(2) takes numbers only.
     let set = unsafe { libc::semget(MARK << 16 | 0x1234, OF_PAIR as c_int, libc::IPC_CREAT | 0o600) };
     assert!(set >= 0);
     let made = SemaphoreSets::create(2).unwrap();

@@ -1,4 +1,4 @@
-//! The process that sees to the ranks when the launcher is killed and cannot: a fork of it, with its whole life.
+//! The process that ends the ranks when the launcher is killed: a fork of the launcher.
 
 use super::{errno, marked};
 use crate::net;
@@ -7,9 +7,9 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// A process that outlives the launcher for a moment: when the launcher is gone without having said farewell, it
-/// kills the process groups that it was told of, and all processes that have its mark in their environment, and removes their
-/// semaphores.
+/// A process that outlives the launcher for a moment. When the launcher has ended without
+/// [`Guard::dismiss`], the guard kills all watched process groups and all processes with its mark
+/// in their environment, and removes their semaphores.
 #[derive(Debug)]
 pub struct Guard {
     pid: i32,
@@ -20,33 +20,26 @@ pub struct Guard {
 /// The environment variable with the guard's mark.
 pub const GUARD_VARIABLE: &str = "OXMPI_GUARD";
 
-/// Groups that a guard can watch.
+/// The most groups that a guard can watch.
 pub const MAX_GUARDED: usize = 8192;
 
 impl Guard {
     /// Starts the guard: a fork of this process, which must have no other thread.
-    ///
-    /// # Errors
-    /// What pipe2(2) or fork(2) say; `Unsupported` if this process has threads.
     pub fn start() -> io::Result<Guard> {
         Guard::start_with(new_mark()?, None)
     }
 
-    /// The same in place of a guard before, of which processes have the `mark` in their environment: they were restored from images.
-    ///
-    /// # Errors
-    /// As [`Guard::start`].
+    /// Starts a guard with the `mark` of an earlier guard, for processes that were restored from
+    /// images and have it in their environment.
     pub fn start_again(mark: &str) -> io::Result<Guard> {
         Guard::start_with(format!("{GUARD_VARIABLE}={mark}"), None)
     }
 
-    /// The same for the launcher of a process that it has not started: when the launcher is gone without having said farewell
-    /// while that process uses MPI, the guard says so and ends the process: by SIGTERM, and after [`WARD_GRACE_MS`] by
-    /// SIGKILL. `has_left` says whether the process is done with MPI: the guard asks it once, in the fork, so it may read memory
-    /// that this process has mapped now, and shall use no descriptor and not panic.
-    ///
-    /// # Errors
-    /// As [`Guard::start`].
+    /// Starts a guard for the launcher of a process that the launcher has not started. If the
+    /// launcher ends without [`Guard::dismiss`] while that process uses MPI, the guard prints a
+    /// message and ends the process: by SIGTERM, and by SIGKILL after [`WARD_GRACE_MS`]. `has_left`
+    /// returns whether the process has finished MPI: the guard calls it once, in the fork. It may
+    /// read memory that is mapped now, but must use no descriptor and not panic.
     pub fn start_for(ward: BorrowedFd<'_>, has_left: &dyn Fn() -> bool) -> io::Result<Guard> {
         Guard::start_with(new_mark()?, Some(Ward { process: ward.as_raw_fd(), has_left }))
     }
@@ -60,8 +53,8 @@ impl Guard {
         }
         let (read, pipe) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let launcher = std::process::id().cast_signed();
-        // SAFETY: this process has a single thread, so the child's memory is consistent; it runs `guard` alone, which
-        // never returns.
+        // SAFETY: this process has a single thread, so the child's memory is consistent; the child
+        // runs only `guard`, which never returns.
         let pid = unsafe {
             let pid = libc::fork();
             if pid == 0 {
@@ -77,76 +70,69 @@ impl Guard {
         self.pid
     }
 
-    /// What a process shall have for [`GUARD_VARIABLE`] in its environment, so that it and what it starts is under guard,
-    /// wherever it goes: a number that no other guard has.
+    /// The value of [`GUARD_VARIABLE`] for processes under this guard and everything that they
+    /// start: a number that no other guard has.
     pub fn mark(&self) -> &str {
         self.mark.split_once('=').map_or("", |(_, value)| value)
     }
 
-    /// Puts a process group under guard. It must not be waited for (reaped) before [`Guard::dismiss`], so that its
-    /// number stays its own.
-    ///
-    /// # Errors
-    /// What write(2) says, such as a broken pipe if somebody killed the guard.
+    /// Puts a process group under guard. Its leader must not be reaped before [`Guard::dismiss`] or
+    /// [`Guard::forget`], so that no other process gets its number.
     pub fn watch(&self, group: i32) -> io::Result<()> {
         rustix::io::write(&self.pipe, &group.to_ne_bytes())?;
         Ok(())
     }
 
-    /// Takes a process group out of guard, so that it may be reaped: nothing is left of it.
-    ///
-    /// # Errors
-    /// As [`Guard::watch`].
+    /// Takes a process group out of guard. Call it when no process of the group is left; its leader
+    /// may then be reaped.
     pub fn forget(&self, group: i32) -> io::Result<()> {
         self.watch(-group)
     }
 
-    /// Ends the guard: the launcher has seen to everything itself.
+    /// Ends the guard: the launcher has ended all processes itself.
     pub fn dismiss(self) {
-        // A failure means that the guard is gone already.
+        // It fails only if the guard is gone already.
         let _ = rustix::io::write(&self.pipe, &0i32.to_ne_bytes());
-        // SAFETY: waits for our own child; no status is wanted.
+        // SAFETY: waits for a child of this process; no status is stored.
         unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
     }
 }
 
-/// What processes under a new guard have in their environment.
+/// A new mark, as `NAME=VALUE`.
 fn new_mark() -> io::Result<String> {
     let mut number = [0; 8];
     net::fill_random(&mut number)?;
     Ok(format!("{GUARD_VARIABLE}={:016x}", u64::from_ne_bytes(number)))
 }
 
-/// Who is not the launcher's child, and ends with it all the same.
+/// A process that the launcher has not started, and that ends with it.
 struct Ward<'a> {
-    /// A descriptor of the process.
     process: RawFd,
-    /// Whether it is done with MPI.
     has_left: &'a dyn Fn() -> bool,
 }
 
-/// How long a process has between SIGTERM and SIGKILL when its launcher was killed, milliseconds.
+/// The time between SIGTERM and SIGKILL for a process whose launcher was killed, in milliseconds.
 pub const WARD_GRACE_MS: i32 = 400;
 
-/// What the guard says then.
+/// The guard's message in this case.
 const WARD_TEXT: &[u8] =
     b"mpirun: the mpirun that a process started without mpirun had got for spawning or connecting was \
 killed, and the processes that it had started with it; so this process is ended as well.\n";
 
-/// The guard's whole life.
 fn guard(pipe: RawFd, mark: &str, launcher: i32, ward: Option<&Ward<'_>>) -> ! {
     let mut groups = [0i32; MAX_GUARDED];
     let mut known = 0;
-    // SAFETY: system calls of a process on its own descriptors and on the groups that it was told of. The launcher
-    // keeps the leaders of those groups unreaped, so that their numbers belong to nobody else.
+    // SAFETY: system calls of a process on its own descriptors and on the watched groups. The
+    // launcher keeps the leaders of these groups unreaped, so that no other process has their
+    // numbers.
     unsafe {
-        // A session of its own: what the terminal sends to the launcher's group does not end the guard.
+        // A new session: signals of the terminal to the launcher's group do not reach the guard.
         libc::setsid();
         libc::prctl(libc::PR_SET_NAME, marked::GUARD_NAME.as_ptr());
-        // It must not keep anybody's pipe open.
+        // The guard must not keep pipes of other processes open.
         libc::dup2(pipe, 0);
         if let Some(ward) = ward {
-            // Standard error stays as well.
+            // Standard error stays open as well.
             libc::dup2(ward.process, 1);
         }
         let from = if ward.is_some() { 3u32 } else { 1 };
@@ -196,16 +182,16 @@ fn guard(pipe: RawFd, mark: &str, launcher: i32, ward: Option<&Ward<'_>>) -> ! {
     }
 }
 
-/// Removes the semaphores of a launcher that is gone, and of its processes, which may be ending still.
+/// Removes the semaphores of a dead launcher and of its processes, which may still be ending.
 fn clear_semaphores(launcher: i32) {
-    for _ in 0..LOOKS_AT_SEMAPHORES {
+    for _ in 0..SEMAPHORE_POLLS {
         if semaphore::remove_abandoned(Some(launcher)) == 0 {
             return;
         }
-        std::thread::sleep(BETWEEN_LOOKS);
+        std::thread::sleep(SEMAPHORE_POLL_INTERVAL);
     }
 }
 
-/// Other launchers may have semaphores as well: the guard does not know whose those are that stay.
-const LOOKS_AT_SEMAPHORES: u32 = 100;
-const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(10);
+/// The limit of polls: sets of other launchers stay, and the guard cannot tell them apart.
+const SEMAPHORE_POLLS: u32 = 100;
+const SEMAPHORE_POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);

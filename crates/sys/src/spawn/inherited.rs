@@ -1,32 +1,34 @@
-//! The descriptors that a program was started with: taking those that were put there for it, and closing those that were not
-//! meant for it.
+//! The descriptors that a program was started with: takes the ones that the launcher has
+//! passed, and closes others.
 
 use std::ffi::c_int;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-/// Closes all descriptors but the standard ones and `kept`: those that a program has inherited without being meant to.
+/// Closes all descriptors except the standard ones and `kept`, for a program that has inherited
+/// descriptors by accident.
 pub fn close_others(kept: &[RawFd]) {
     let mut from = 3;
     let mut kept: Vec<RawFd> = kept.iter().copied().filter(|number| *number > 2).collect();
     kept.sort_unstable();
     for end in kept.into_iter().map(|number| number - 1).chain([RawFd::MAX]) {
         if from <= end {
-            // SAFETY: close_range(2) on our own descriptors; called at the start of a program, when nothing in it has opened any.
+            // SAFETY: close_range(2) on this process's descriptors, at the start of a program that
+            // has opened none itself.
             unsafe { libc::syscall(libc::SYS_close_range, from, end, 0u32) };
         }
         from = end.saturating_add(2);
     }
 }
 
-/// Takes a descriptor that this program was started with, and makes it close-on-exec. `None` if there is none of this
-/// number, or if it is close-on-exec already: then it was taken before, or belongs to something in this process that
-/// opened it (everything written in Rust opens close-on-exec).
+/// Takes a descriptor that this program was started with, and makes it close-on-exec. `None` if
+/// there is no such descriptor, or if it is close-on-exec: then it was taken before, or code of
+/// this process has opened it (Rust code opens close-on-exec).
 pub fn take_inherited(number: RawFd) -> Option<OwnedFd> {
     if number <= 2 {
         return None; // the standard descriptors belong to the program
     }
-    // SAFETY: fcntl(2) on a number that is no descriptor fails and does nothing else. The descriptor becomes ours only
-    // if it lacks close-on-exec, which nothing that owns a descriptor in Rust leaves out.
+    // SAFETY: fcntl(2) fails on a number that is no descriptor. The descriptor is taken only if it
+    // lacks close-on-exec, so no Rust code of this process owns it.
     unsafe {
         let flags = libc::fcntl(number, libc::F_GETFD);
         if flags < 0 || flags & libc::FD_CLOEXEC != 0 {
@@ -39,12 +41,12 @@ pub fn take_inherited(number: RawFd) -> Option<OwnedFd> {
     }
 }
 
-/// Whether descriptor `number` is open and not close-on-exec, and a file without a name, as a memfd is.
+/// Whether a descriptor is open, not close-on-exec, and a file without a name, such as a memfd.
 pub fn inherited_is_segment(number: RawFd) -> bool {
     inherited_mode(number).is_some_and(|s| s.st_mode & libc::S_IFMT == libc::S_IFREG && s.st_nlink == 0)
 }
 
-/// Whether descriptor `number` is open and not close-on-exec, and a socket that keeps message boundaries.
+/// Whether a descriptor is open, not close-on-exec, and a socket that keeps message boundaries.
 pub fn inherited_is_control(number: RawFd) -> bool {
     if inherited_mode(number).is_none_or(|s| s.st_mode & libc::S_IFMT != libc::S_IFSOCK) {
         return false;
@@ -58,7 +60,7 @@ pub fn inherited_is_control(number: RawFd) -> bool {
     failed == 0 && kind == libc::SOCK_SEQPACKET
 }
 
-/// Whether descriptor `number` is open, and a socket whose other end is not closed.
+/// Whether a descriptor is an open socket whose other end is not closed.
 pub fn is_live_socket(number: RawFd) -> bool {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: fstat(2) fails on a number that is no descriptor, and fills `stat` if it succeeds.
@@ -68,13 +70,14 @@ pub fn is_live_socket(number: RawFd) -> bool {
             && stat.assume_init().st_mode & libc::S_IFMT == libc::S_IFSOCK
     };
     let mut polled = libc::pollfd { fd: number, events: 0, revents: 0 };
-    // SAFETY: `polled` is one structure, which lives during the call; poll(2) takes any number for a descriptor.
+    // SAFETY: `polled` is one structure, which lives during the call; poll(2) accepts any number as
+    // a descriptor.
     is_socket && unsafe { libc::poll(&raw mut polled, 1, 0) } >= 0 && polled.revents == 0
 }
 
 fn inherited_mode(number: RawFd) -> Option<libc::stat> {
     let mut stat = std::mem::MaybeUninit::uninit();
-    // SAFETY: fcntl(2) and fstat(2) fail on a number that is no descriptor; fstat fills `stat` if it succeeds.
+    // SAFETY: both calls fail on a number that is no descriptor; fstat fills `stat` if it succeeds.
     unsafe {
         let flags = libc::fcntl(number, libc::F_GETFD);
         if flags < 0 || flags & libc::FD_CLOEXEC != 0 || libc::fstat(number, stat.as_mut_ptr()) != 0 {
@@ -96,7 +99,7 @@ mod tests {
         assert!(
             take_inherited(1).is_none() && take_inherited(-1).is_none() && take_inherited(9999).is_none()
         );
-        // SAFETY: a new descriptor, close-on-exec not set, as an exec would leave it.
+        // SAFETY: a new descriptor, without close-on-exec, as an exec would leave it.
         let number = unsafe { libc::dup(file.as_raw_fd()) };
         let taken = take_inherited(number).unwrap();
         assert!(take_inherited(number).is_none());

@@ -1,22 +1,22 @@
-//! Ending processes that carry a mark in their environment, wherever they have gone: into another process group or session, to
-//! another parent.
+//! Ends all processes that have a mark in their environment, also in other process groups and
+//! sessions, and with other parents.
 
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 use std::{ffi::CStr, fs, thread, time::Duration};
 
-/// What a guard calls itself. One carries the mark too if its launcher was started by a rank, and ends by itself when it has
-/// seen to the ranks of that.
+/// The process name of a guard. The guard of a launcher that a rank has started carries the mark as
+/// well, and must live until it has ended its own ranks.
 pub(super) const GUARD_NAME: &CStr = c"mpirun-guard";
 
-/// Looks through the processes that are left: while one was found some may have been started by it meanwhile, and a program that
-/// is just being executed has no environment for a moment.
+/// The most passes over all processes. A killed process may have started others before, and a
+/// program in the middle of execve has no environment for a moment.
 const PASSES: usize = 200;
-/// So many of them in a row must find none.
+/// The consecutive passes that must find no process.
 const QUIET_PASSES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Kills all processes of this user that have `mark` (`NAME=VALUE`) in the environment that they were started with, except this
-/// one.
+/// Kills all processes of this user, except this one, that were started with `mark` (`NAME=VALUE`)
+/// in their environment.
 pub(super) fn kill_all(mark: &str) {
     let mut quiet = 0;
     for _ in 0..PASSES {
@@ -28,16 +28,15 @@ pub(super) fn kill_all(mark: &str) {
     }
 }
 
-/// One look at all processes. How many were killed.
 fn kill_once(mark: &str) -> usize {
     let Ok(entries) = fs::read_dir("/proc") else { return 0 };
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     numbers.filter_map(Pid::from_raw).filter(|pid| *pid != getpid() && kill_if_marked(*pid, mark)).count()
 }
 
-/// Kills a process if it has the mark; whether it did.
+/// Kills a process if it has the mark; returns whether it did.
 fn kill_if_marked(pid: Pid, mark: &str) -> bool {
-    // First of all, so that a number that becomes another process's means nobody.
+    // Opened first: if another process gets the number later, the pidfd does not refer to it.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
     let folder = format!("/proc/{}", pid.as_raw_nonzero());
     let is_marked = fs::read(format!("{folder}/environ"))

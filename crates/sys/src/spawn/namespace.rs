@@ -1,8 +1,10 @@
-//! PID namespaces (pid_namespaces(7)): number spaces of their own for processes that are to have numbers which others have here.
+//! PID namespaces (pid_namespaces(7)): separate process numbers, for processes whose numbers are
+//! taken on this host.
 //!
-//! [`PidNamespace::start`] starts the first process of one, its *init*, which is this program under another word and calls [`init`]. It has
-//! a mount namespace with a /proc of its own, so that programs in there see the processes by the numbers that these have in there. It ends
-//! when the value is dropped or its process is gone, and the kernel kills all processes of the namespace with it.
+//! [`PidNamespace::start`] starts the first process of a namespace, its *init*: this program under
+//! another command word, which calls [`init`]. The init has a mount namespace with its own /proc,
+//! so that programs in it see processes by their numbers in the namespace. It ends when the value
+//! is dropped or its process is gone, and the kernel then kills all processes of the namespace.
 
 use std::ffi::{CStr, c_int};
 use std::fs::{self, File};
@@ -19,7 +21,7 @@ use rustix::process::{
 
 use super::close_others;
 
-/// What [`init`] writes when the namespace can be used; any other bytes are the reason why it cannot.
+/// The output of [`init`] when the namespace is ready; any other output is the reason of a failure.
 const READY: &[u8] = b"ready";
 
 /// A PID namespace in which processes can be started, with its mount namespace.
@@ -29,10 +31,11 @@ pub struct PidNamespace {
     level: usize,
     numbers: File,
     mounts: File,
-    /// Root and working directory of its init: entering a mount namespace loses those of the process that enters.
+    /// Root and working directory of the init: a process that enters a mount namespace loses its
+    /// own.
     root: File,
     directory: File,
-    /// Of a namespace that this process has made: its init lives until this is closed.
+    /// `Some` for a namespace that this process has made: its init lives until this is dropped.
     init: Option<Init>,
 }
 
@@ -44,15 +47,16 @@ struct Init {
 }
 
 impl PidNamespace {
-    /// Makes one below that of this process: `program`, called with the word `word` and a number, has to call [`init`]. All processes
-    /// that are started in there get numbers above `above`, unless they request their own. The calling thread becomes the parent of
-    /// the init.
+    /// Makes a namespace below that of this process. `program`, called with `word` and a number,
+    /// must call [`init`]. Processes in the namespace get numbers above `above`, unless they
+    /// request a number. The calling thread becomes the parent of the init.
     ///
     /// # Errors
-    /// What unshare(2) says, such as EPERM without CAP_SYS_ADMIN; why the init cannot be started, or cannot mount its /proc.
+    /// The error of unshare(2), such as EPERM without CAP_SYS_ADMIN; the reason why the init cannot
+    /// start or cannot mount its /proc.
     pub fn start(program: &Path, word: &str, above: u32) -> io::Result<PidNamespace> {
         let own = File::open("/proc/thread-self/ns/pid")?;
-        // SAFETY: unshare(2) of the namespace for children changes nothing of this thread but where its children are born.
+        // SAFETY: CLONE_NEWPID changes only the namespace of this thread's future children.
         if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -68,12 +72,12 @@ impl PidNamespace {
         let init = Init { number, process: pidfd_open(process, PidfdFlags::empty())?, _life: life };
         let mut said = Vec::new();
         if let Some(mut output) = child.stdout.take() {
-            // It closes the pipe when it has said everything.
+            // The init closes the pipe after its message.
             output.read_to_end(&mut said)?;
         }
         if said != READY {
             drop(init);
-            // Nothing else is in the namespace, so it ends at once.
+            // The namespace has no other process, so the init ends at once.
             let _ = child.wait();
             return Err(io::Error::other(String::from_utf8_lossy(&said).into_owned()));
         }
@@ -81,15 +85,13 @@ impl PidNamespace {
         Ok(PidNamespace { init: Some(init), ..found })
     }
 
-    /// As [`PidNamespace::start`], but its init has none of these numbers in the namespace of this process.
-    ///
-    /// # Errors
-    /// As [`PidNamespace::start`].
+    /// [`PidNamespace::start`] with an init that has none of the `needed` numbers in the namespace
+    /// of this process.
     pub fn start_outside_of(
         needed: &[u32],
         (program, word, above): (&Path, &str, u32),
     ) -> io::Result<PidNamespace> {
-        // While one has a number, no other gets it.
+        // A namespace that keeps an unsuitable number makes the next one get another.
         let mut others = Vec::new();
         let found = loop {
             let made = PidNamespace::start(program, word, above)?;
@@ -102,20 +104,22 @@ impl PidNamespace {
         Ok(found)
     }
 
-    /// Ends one that this process has made: afterwards the number of its init is free.
+    /// Ends a namespace that this process has made: afterwards the number of its init is free.
     fn end(self) {
         if let Some(init) = &self.init {
-            // It may have ended already.
+            // The init may have ended already.
             let _ = pidfd_send_signal(&init.process, Signal::KILL);
             let _ = waitid(WaitId::PidFd(init.process.as_fd()), WaitIdOptions::EXITED);
         }
     }
 
-    /// That of a process; `None` if it is that of this process. Only one of which the init is this program, run by this user: who
-    /// enters a namespace runs what its mount namespace has, and has to trust who made that.
+    /// The namespace of a process; `None` if it is that of this process. The init must be this
+    /// program, run by this user: a process that enters a namespace executes the files of its mount
+    /// namespace, and must trust its maker.
     ///
     /// # Errors
-    /// If the process or the init of its namespace is gone, or may not be seen; if the init is another program or another user's.
+    /// The process or the init is gone or not visible, or the init is another program or another
+    /// user's.
     pub fn of(process: u32) -> io::Result<Option<PidNamespace>> {
         let identity = identity_of(process)?;
         if identity == identity_of(std::process::id())? {
@@ -129,7 +133,8 @@ impl PidNamespace {
         let init = processes()?.find(is_init);
         let init =
             init.ok_or_else(|| io::Error::other("the first process of its PID namespace is not seen"))?;
-        // What is opened and read through this is of one process, whatever gets its number later.
+        // Files opened through this directory belong to one process, even if its number is reused
+        // later.
         let directory = File::open(format!("/proc/{init}"))?;
         let of_init = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
         if let Some(why) = why_foreign(&of_init)? {
@@ -146,7 +151,7 @@ impl PidNamespace {
         Ok(Some(found))
     }
 
-    /// The one whose init has this directory in /proc.
+    /// The namespace whose init has this directory in /proc.
     fn below(init: &Path) -> io::Result<PidNamespace> {
         let open = |name: &str| File::open(init.join(name));
         let numbers = open("ns/pid")?;
@@ -161,17 +166,14 @@ impl PidNamespace {
         })
     }
 
-    /// Starts a program in it as a child of the calling thread; its session is one of the namespace.
-    ///
-    /// # Errors
-    /// What setns(2) says, such as EPERM without CAP_SYS_ADMIN, and what [`Command::spawn`] does.
+    /// Starts a program in the namespace as a child of the calling thread, in a new session.
     pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         let own = File::open("/proc/thread-self/ns/pid")?;
         let (mounts, root, directory) =
             (self.mounts.as_raw_fd(), self.root.as_raw_fd(), self.directory.as_raw_fd());
         let enter = move || {
-            // SAFETY: system calls of the child on itself between fork and exec, with descriptors that are open and strings that end
-            // with a zero.
+            // SAFETY: system calls of the child on itself between fork and exec, with open
+            // descriptors and strings that end with a zero.
             let entered = unsafe {
                 libc::setns(mounts, libc::CLONE_NEWNS) == 0
                     && libc::fchdir(root) == 0
@@ -181,12 +183,12 @@ impl PidNamespace {
             if !entered {
                 return Err(io::Error::last_os_error());
             }
-            // A session of another namespace has the number 0 in there, which CRIU refuses. The leader of a process group cannot begin
-            // one, and has none to pass on.
+            // A session of another namespace has the number 0 here, which CRIU refuses. setsid(2)
+            // fails for the leader of a process group, which has no foreign session to pass on.
             let _ = rustix::process::setsid();
             Ok(())
         };
-        // SAFETY: `enter` calls nothing but the kernel: no allocation, no lock.
+        // SAFETY: `enter` makes only system calls: no allocation, no lock.
         unsafe { command.pre_exec(enter) };
         set_namespace(&self.numbers, libc::CLONE_NEWPID)?;
         let spawned = command.spawn();
@@ -194,17 +196,19 @@ impl PidNamespace {
         spawned
     }
 
-    /// Whether a process is in it, and not in one below it.
+    /// Whether a process is in this namespace itself, not in one below it.
     pub fn has(&self, process: u32) -> bool {
         identity_of(process).is_ok_and(|identity| identity == self.identity)
     }
 
-    /// The number that a process has in it; `None` if it has none, or is gone. Of one that has ended it is known until it is reaped.
+    /// The number of a process in this namespace; `None` if it has none or is gone. The number of
+    /// an ended process is known until it is reaped.
     pub fn number_inside(&self, process: u32) -> Option<u32> {
         numbers_of(process).ok()?.get(self.level - 1).copied()
     }
 
-    /// The number that the process with this number in it has in the namespace of this process.
+    /// The number, in the namespace of this process, of the process with the number `inside` in
+    /// this one.
     pub fn number_outside(&self, inside: u32) -> Option<u32> {
         let is_it = |process: &u32| self.number_inside(*process) == Some(inside) && self.has(*process);
         processes().ok()?.find(is_it)
@@ -213,23 +217,23 @@ impl PidNamespace {
 
 impl Drop for Init {
     fn drop(&mut self) {
-        // It may have ended. Whoever reaps the other children of this process reaps it.
+        // The init may have ended. The code that reaps the other children of this process reaps it.
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
     }
 }
 
-/// What the init of a namespace does, in a program that [`PidNamespace::start`] has started: makes its /proc, and waits until its standard
-/// input ends. The exit code.
+/// The main function of the init that [`PidNamespace::start`] has started: mounts its /proc, and
+/// waits until its standard input ends. Returns the exit code.
 pub fn init(above: u32) -> i32 {
-    // Whoever waits for the end of a pipe would wait for this process.
+    // Inherited pipes would stay open as long as this process.
     close_others(&[]);
-    // The kernel reaps what processes of the namespace leave to this one.
+    // With SIG_IGN the kernel reaps the orphans that this process inherits.
     // SAFETY: signal(2) with a disposition that runs no code.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     let said = prepare(above);
     let text = said.as_ref().err().map_or_else(|| READY.to_vec(), |text| text.clone().into_bytes());
     let done = io::stdout().write_all(&text).and_then(|()| io::stdout().flush());
-    // SAFETY: closes a descriptor of this process by its number; nothing writes to it from now on.
+    // SAFETY: closes standard output by its number; nothing writes to it from now on.
     unsafe { libc::close(libc::STDOUT_FILENO) };
     if said.is_err() || done.is_err() {
         return 1;
@@ -238,20 +242,21 @@ pub fn init(above: u32) -> i32 {
     0
 }
 
-/// Its mount namespace, its /proc, and the numbers of processes that come; an error is for a person.
+/// Makes the mount namespace and its /proc, and sets the next process number. An error is a text
+/// for users.
 fn prepare(above: u32) -> Result<(), String> {
     if std::process::id() != 1 {
         return Err("mpirun or an agent starts this; it is of no use otherwise".into());
     }
-    // SAFETY: unshare(2) of the mount namespace of a process that has a single thread.
+    // SAFETY: unshare(2) of the mount namespace in a process with a single thread.
     if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
         return Err(format!("no mount namespace: {}", io::Error::last_os_error()));
     }
-    // What is mounted in there stays there; what is mounted outside is seen in there as well.
+    // Mounts inside stay inside; mounts outside are visible inside as well.
     mount(c"none", c"/", c"", libc::MS_REC | libc::MS_SLAVE)
         .and_then(|()| mount(c"proc", c"/proc", c"proc", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC))
         .map_err(|error| format!("no /proc of its own: {error}"))?;
-    // CRIU's own processes must not get the numbers that it is to give to those of the images.
+    // CRIU's own processes must not get the numbers that the restored processes need.
     fs::write("/proc/sys/kernel/ns_last_pid", above.to_string())
         .map_err(|error| format!("/proc/sys/kernel/ns_last_pid: {error}"))
 }
@@ -262,28 +267,30 @@ fn mount(what: &CStr, place: &CStr, kind: &CStr, flags: libc::c_ulong) -> io::Re
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Moves this thread, or where its children are born, into a namespace.
+/// Moves this thread, or its future children, into a namespace.
 fn set_namespace(namespace: &File, kind: c_int) -> io::Result<()> {
-    // SAFETY: setns(2) on a descriptor that is open.
+    // SAFETY: setns(2) on an open descriptor.
     let done = unsafe { libc::setns(namespace.as_fd().as_raw_fd(), kind) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The kernel's number of the PID namespace of a process: no two have the same at one time.
+/// The kernel's number of a process's PID namespace, unique among the existing ones.
 ///
 /// # Errors
-/// If the process is gone, or may not be seen.
+/// The process is gone or not visible.
 pub fn identity_of(process: u32) -> io::Result<u64> {
     Ok(fs::metadata(format!("/proc/{process}/ns/pid"))?.ino())
 }
 
-/// The numbers of a process, from the namespace of this process down to its own (`NSpid` of proc_pid_status(5)).
+/// The numbers of a process, from the namespace of this process down to its own (`NSpid` of
+/// proc_pid_status(5)).
 fn numbers_of(process: u32) -> io::Result<Vec<u32>> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     Ok(numbers_in(&status))
 }
 
-/// Why the process with this directory in /proc is none that [`PidNamespace::start`] has made for this user; `None` if it is one.
+/// The reason why the process with this directory in /proc was not made by [`PidNamespace::start`]
+/// of this user; `None` if it was.
 fn why_foreign(process: &Path) -> io::Result<Option<String>> {
     let file = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
     let own = Path::new("/proc/self");
@@ -317,7 +324,8 @@ fn processes() -> io::Result<impl Iterator<Item = u32>> {
     Ok(fs::read_dir("/proc")?.filter_map(number))
 }
 
-/// Whether this process may make namespaces: it has CAP_SYS_ADMIN (capabilities(7)). The kernel may refuse it all the same.
+/// Whether this process has CAP_SYS_ADMIN (capabilities(7)), which namespaces need. The kernel may
+/// still refuse.
 pub fn may_make_namespaces() -> bool {
     const CAP_SYS_ADMIN: u32 = 21;
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
@@ -357,7 +365,8 @@ mod tests {
         assert_eq!(users_in("Name:\ta\nUid:\t0\t1000\t7\t0\nGid:\t5\n"), [0, 1000, 7, 0]);
     }
 
-    /// What is not the program that calls [`init`] is refused, and where children are born is as before.
+    /// A program that does not call [`init`] is refused, and the namespace of new children is as
+    /// before.
     #[test]
     fn a_program_that_is_no_init_is_refused() {
         if !may_make_namespaces() {

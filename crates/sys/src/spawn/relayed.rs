@@ -1,8 +1,8 @@
-//! Signals that a parent passes on to a child, which gets the same ones from elsewhere as well.
+//! Signals that a parent passes on to a child, which gets the same signals from elsewhere as well.
 //!
-//! Of a signal that is pending already the kernel keeps one, and says of it who has sent the first. A child could not tell whether its
-//! parent has sent one. Each of [`RELAYED`] therefore has a real-time signal that stands for it: those are kept apart, one for
-//! each time that it was sent (signal(7)).
+//! The kernel keeps one instance of a pending signal, with the first sender, so a child could not
+//! tell whether its parent has sent one. Each of [`RELAYED`] therefore has a real-time signal that
+//! stands for it: the kernel keeps every instance of those (signal(7)).
 
 use std::ffi::c_int;
 use std::io;
@@ -12,15 +12,15 @@ use rustix::process::Pid;
 /// The signals that end a job.
 pub const RELAYED: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
-/// How far above the first real-time signal they begin: lower ones are those that debuggers and libraries take.
+/// The offset from the first real-time signal: debuggers and libraries use lower ones.
 const FIRST: c_int = 8;
 
-/// The signals that stand for others.
+/// The real-time signals that stand for [`RELAYED`], in its order.
 pub fn stand_ins() -> [i32; 4] {
     std::array::from_fn(|at| libc::SIGRTMIN() + FIRST + at as c_int)
 }
 
-/// For which signal this one stands.
+/// The signal of [`RELAYED`] for which a real-time signal stands.
 pub fn stands_for(number: i32) -> Option<i32> {
     stand_ins().iter().position(|stand_in| *stand_in == number).map(|at| RELAYED[at])
 }
@@ -28,10 +28,10 @@ pub fn stands_for(number: i32) -> Option<i32> {
 /// Passes on one of [`RELAYED`] to a child that collects [`stand_ins`].
 ///
 /// # Errors
-/// What kill(2) says; `InvalidInput` for another signal.
+/// `InvalidInput` for another signal; the error of kill(2).
 pub fn relay(child: Pid, signal: i32) -> io::Result<()> {
     let at = RELAYED.iter().position(|relayed| *relayed == signal).ok_or(io::ErrorKind::InvalidInput)?;
-    // SAFETY: kill(2) has no preconditions; the number is that of one process.
+    // SAFETY: kill(2) has no preconditions; the number is positive, so it means one process.
     match unsafe { libc::kill(child.as_raw_nonzero().get(), stand_ins()[at]) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -48,7 +48,8 @@ mod tests {
         let signals = Signals::new(&[&RELAYED[..], &stand_ins()].concat()).unwrap();
         let [.., stand_in] = stand_ins();
         for signal in [libc::SIGTERM, stand_in, libc::SIGTERM, stand_in] {
-            // SAFETY: sends a signal, blocked here, to this thread: other threads of a test do not block it.
+            // SAFETY: sends a signal, blocked here, to this thread: other threads of a test do not
+            // block it.
             unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
         }
         let all: Vec<i32> = std::iter::from_fn(|| signals.next().unwrap()).collect();

@@ -1,19 +1,20 @@
-//! Sets of signals, and signals as something to poll and read (signalfd(2)).
+//! Sets of signals, and signals that can be polled and read (signalfd(2)).
 //!
-//! A program inherits which signals are ignored. One of [`HEEDED`] that was ignored when this program started stays so: nohup(1)
-//! has it for SIGHUP, a shell without job control for SIGINT and SIGQUIT of what runs in the background. SIGCHLD is an exception
-//! ([`heed_children`]).
+//! A program inherits which signals are ignored. A signal of [`IGNORABLE`] that was ignored when
+//! this program started stays ignored: nohup(1) ignores SIGHUP, and a shell without job control
+//! ignores SIGINT and SIGQUIT for background commands. SIGCHLD is an exception
+//! ([`unignore_children`]).
 
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// A set of signals that a thread does not want to be interrupted by.
+/// A set of signals for a thread to block.
 #[derive(Clone, Copy)]
 pub struct SignalMask(pub(super) libc::sigset_t);
 
 impl SignalMask {
-    /// No signal.
+    /// The empty set.
     pub fn none() -> SignalMask {
         SignalMask(mask_of(&[]))
     }
@@ -54,15 +55,12 @@ pub(super) fn set_mask(how: c_int, set: &libc::sigset_t) -> io::Result<SignalMas
     if failed != 0 {
         return Err(io::Error::from_raw_os_error(failed));
     }
-    // SAFETY: just written.
+    // SAFETY: pthread_sigmask(3) has written it.
     Ok(SignalMask(unsafe { old.assume_init() }))
 }
 
-/// Does something while all signals are blocked for the calling thread: a thread that it starts has them blocked for good, so that the
-/// program's signals go to the program's threads.
-///
-/// # Errors
-/// Those of `act`, and what pthread_sigmask(3) says.
+/// Runs `act` with all signals blocked for the calling thread. Threads that `act` starts keep them
+/// blocked, so that the program's signals go to the program's threads.
 pub fn without_signals<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let before = set_mask(libc::SIG_BLOCK, &full_mask())?;
     let result = act();
@@ -70,31 +68,30 @@ pub fn without_signals<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> 
     result
 }
 
-/// Signals that end or stop a program which does nothing about them, and that whoever starts it may have ignored so that they do
-/// not.
-pub const HEEDED: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP];
+/// Signals that end or stop a program by default, and that the starter of a program may ignore on
+/// purpose.
+pub const IGNORABLE: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP];
 
-/// Whether this process ignores a signal.
 pub(super) fn is_ignored(signal: c_int) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: sigaction(2) only asks here, and fills `action` if it succeeds.
+    // SAFETY: sigaction(2) only reads here, and fills `action` if it succeeds.
     unsafe {
         libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
             && action.assume_init().sa_sigaction == libc::SIG_IGN
     }
 }
 
-/// Lets this process hear of the ends of its children even if it was started with SIGCHLD ignored: the kernel would reap them by
-/// itself, and nobody would know how they have ended (wait(2)). A program that starts others does this first.
-pub fn heed_children() {
+/// Resets an ignored SIGCHLD to its default: otherwise the kernel would reap the children itself,
+/// and their exit codes would be lost (wait(2)). A program that starts others calls this first.
+pub fn unignore_children() {
     if is_ignored(libc::SIGCHLD) {
-        // SAFETY: the default action runs no code of ours.
+        // SAFETY: the default action runs no code of this process.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     }
 }
 
-/// Signals as something to poll and read. While it lives, they are blocked in the thread that made it; what was not read then is
-/// dropped.
+/// Signals that can be polled and read. While the value lives, they are blocked in the thread that
+/// made it; signals that are unread at its end are dropped.
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
@@ -102,16 +99,14 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Blocks `signals` in this thread (and those it will start) and collects them. Those of [`HEEDED`] that this process ignores
-    /// stay ignored: while they are blocked the kernel would keep them all the same.
-    ///
-    /// # Errors
-    /// What signalfd(2) says, such as too many open files.
+    /// Blocks `signals` in this thread (and in threads that it starts) and collects them. Signals
+    /// of [`IGNORABLE`] that this process ignores stay ignored: blocked, the kernel would keep
+    /// them.
     pub fn new(signals: &[i32]) -> io::Result<Signals> {
-        let is_wanted = |signal: &i32| !(HEEDED.contains(signal) && is_ignored(*signal));
+        let is_wanted = |signal: &i32| !(IGNORABLE.contains(signal) && is_ignored(*signal));
         let set = mask_of(&signals.iter().copied().filter(is_wanted).collect::<Vec<_>>());
         let before = set_mask(libc::SIG_BLOCK, &set)?;
-        // SAFETY: `set` is valid; -1 asks for a new descriptor, which nobody else owns.
+        // SAFETY: `set` is valid; -1 requests a new descriptor, which is owned here.
         let fd = unsafe {
             let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
             if fd < 0 {
@@ -124,15 +119,12 @@ impl Signals {
         Ok(Signals { fd, before })
     }
 
-    /// The mask from before: what a started program should have.
+    /// The mask from before, which a started program should get.
     pub fn before(&self) -> &SignalMask {
         &self.before
     }
 
-    /// The next signal that came, if one did.
-    ///
-    /// # Errors
-    /// What read(2) says, except that nothing is there.
+    /// Reads the next signal; `None` if no signal is pending.
     pub fn next(&self) -> io::Result<Option<i32>> {
         let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
         match rustix::io::read(&self.fd, &mut info) {
@@ -154,9 +146,10 @@ impl AsFd for Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // What has come and was not read shall not end this process now, such as a SIGXFSZ whose error was seen.
+        // A signal that was not read must not end this process now, such as a SIGXFSZ whose write
+        // error was handled.
         while let Ok(Some(_)) = self.next() {}
-        // Nothing to be done if it fails; it cannot with a valid mask.
+        // A valid mask cannot fail.
         let _ = set_mask(libc::SIG_SETMASK, &self.before.0);
     }
 }
@@ -174,15 +167,16 @@ mod tests {
         assert_eq!(signals.next().unwrap(), Some(libc::SIGUSR1));
         drop(signals);
         let now = set_mask(libc::SIG_BLOCK, &mask_of(&[])).unwrap();
-        // SAFETY: asks whether a signal is in a valid set.
+        // SAFETY: reads from a valid set.
         assert_eq!(unsafe { libc::sigismember(&now.0, libc::SIGUSR1) }, 0);
     }
 
-    /// Nextest runs each test in a process of its own; otherwise nobody else here has to do with these signals.
+    /// Nextest runs each test in its own process; otherwise no other test of this crate uses these
+    /// signals.
     #[test]
-    fn what_is_ignored_stays_so_and_children_are_heard_of() {
+    fn ignored_signals_stay_ignored_except_sigchld() {
         let ignore = |signal| {
-            // SAFETY: ignoring runs no code of ours.
+            // SAFETY: SIG_IGN runs no code of this process.
             unsafe { libc::signal(signal, libc::SIG_IGN) };
         };
         ignore(libc::SIGHUP);
@@ -194,9 +188,9 @@ mod tests {
         assert_eq!(signals.next().unwrap(), Some(libc::SIGQUIT));
         assert_eq!(signals.next().unwrap(), None);
         ignore(libc::SIGCHLD);
-        heed_children();
+        unignore_children();
         assert!(!is_ignored(libc::SIGCHLD) && is_ignored(libc::SIGHUP));
-        // SAFETY: the default actions from before.
+        // SAFETY: the default action from before.
         unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
     }
 }

@@ -1,16 +1,15 @@
-//! What the members of a rules file in JSON mean.
+//! Rules files in JSON: the meaning of their members.
 
-use super::syntax::{Member, Node, Value, parse as parse_json};
+use super::syntax::{JsonMember, JsonNode, JsonValue, parse as parse_json};
 use crate::collectives::{TUNABLE, UNTUNED};
 use crate::position::Problem;
-use crate::rules::{CommRules, Distribution, Matching, MessageRule, Range, Rules, algorithm_of};
+use crate::rules::{CommRules, Distribution, Matching, MessageRule, Rules, SizeRange, algorithm_of};
 use oxmpi_param::nearest::nearest;
 use oxmpi_plan::Collective;
 
-/// The only version of this form.
 pub(crate) const VERSION: u64 = 3;
 
-/// Reads a file. What is strange is noted.
+/// Parses a file and adds warnings to `notes`.
 pub(crate) fn parse(file: &str, text: &str, notes: &mut Vec<Problem>) -> Result<Rules, Problem> {
     let root = parse_json(text)?;
     let members = object(&root, "an object", &["$schema", "rule_file_version", "module", "collectives"])?;
@@ -20,14 +19,14 @@ pub(crate) fn parse(file: &str, text: &str, notes: &mut Vec<Problem>) -> Result<
         return Err(Problem::new(version.at, text));
     }
     let module = needed(&root, members, "module")?;
-    if !matches!(&module.value, Value::Text(text) if text == "tuned") {
+    if !matches!(&module.value, JsonValue::Text(text) if text == "tuned") {
         return Err(expected(module, "the module \"tuned\""));
     }
     let collectives = needed(&root, members, "collectives")?;
     let tuned = TUNABLE.iter().map(|row| row.json);
     let known: Vec<_> = tuned.chain(UNTUNED.iter().map(|(_, name)| *name)).collect();
     let mut rules = Rules::new(file, Matching::First);
-    for Member { at, name, node } in
+    for JsonMember { at, name, node } in
         object(collectives, "an object with a member for each collective", &known)?
     {
         match TUNABLE.iter().position(|row| row.json == name) {
@@ -46,7 +45,11 @@ pub(crate) fn parse(file: &str, text: &str, notes: &mut Vec<Problem>) -> Result<
     Ok(rules)
 }
 
-fn comm_rules(node: &Node, collective: Collective, notes: &mut Vec<Problem>) -> Result<CommRules, Problem> {
+fn comm_rules(
+    node: &JsonNode,
+    collective: Collective,
+    notes: &mut Vec<Problem>,
+) -> Result<CommRules, Problem> {
     let known = ["comm_size_min", "comm_size_max", "comm_rank_distribution", "rules"];
     let members = object(node, "an object with rules for communicators", &known)?;
     let distribution = match find(members, "comm_rank_distribution") {
@@ -54,7 +57,7 @@ fn comm_rules(node: &Node, collective: Collective, notes: &mut Vec<Problem>) -> 
         Some(node) => {
             let word = Distribution::WORDS
                 .into_iter()
-                .find(|(word, _)| matches!(&node.value, Value::Text(text) if text == word));
+                .find(|(word, _)| matches!(&node.value, JsonValue::Text(text) if text == word));
             word.ok_or_else(|| expected(node, "\"any\", \"one-per-node\" or \"single-node\""))?.1
         }
     };
@@ -66,9 +69,9 @@ fn comm_rules(node: &Node, collective: Collective, notes: &mut Vec<Problem>) -> 
     Ok(CommRules { ranks, distribution, messages })
 }
 
-/// A rule; `None` if it is to be ignored.
+/// Parses a rule; `None` if the rule is ignored.
 fn message_rule(
-    node: &Node,
+    node: &JsonNode,
     collective: Collective,
     notes: &mut Vec<Problem>,
 ) -> Result<Option<MessageRule>, Problem> {
@@ -77,7 +80,7 @@ fn message_rule(
     let sizes = range(members, ("msg_size_min", "msg_size_max"), notes)?;
     let named = needed(node, members, "alg")?;
     let name = match &named.value {
-        Value::Text(text) | Value::Number(text) => text,
+        JsonValue::Text(text) | JsonValue::Number(text) => text,
         _ => return Err(expected(named, "the number or the name of an algorithm")),
     };
     let rule = MessageRule {
@@ -101,10 +104,14 @@ fn message_rule(
     }
 }
 
-/// The range that two members say.
-fn range(members: &[Member], (min, max): (&str, &str), notes: &mut Vec<Problem>) -> Result<Range, Problem> {
+/// The range that two members give.
+fn range(
+    members: &[JsonMember],
+    (min, max): (&str, &str),
+    notes: &mut Vec<Problem>,
+) -> Result<SizeRange, Problem> {
     let end = |name, default| find(members, name).map_or(Ok(default), integer_or_inf);
-    let range = Range { min: end(min, 0)?, max: end(max, u64::MAX)? };
+    let range = SizeRange { min: end(min, 0)?, max: end(max, u64::MAX)? };
     if range.min > range.max
         && let Some(node) = find(members, max)
     {
@@ -114,24 +121,24 @@ fn range(members: &[Member], (min, max): (&str, &str), notes: &mut Vec<Problem>)
     Ok(range)
 }
 
-fn find<'a>(members: &'a [Member], name: &str) -> Option<&'a Node> {
+fn find<'a>(members: &'a [JsonMember], name: &str) -> Option<&'a JsonNode> {
     members.iter().find(|member| member.name == name).map(|member| &member.node)
 }
 
-fn needed<'a>(whole: &Node, members: &'a [Member], name: &str) -> Result<&'a Node, Problem> {
+fn needed<'a>(whole: &JsonNode, members: &'a [JsonMember], name: &str) -> Result<&'a JsonNode, Problem> {
     find(members, name).ok_or_else(|| {
         Problem::new(whole.at, format!("expected a member \"{name}\" in this object, found none"))
     })
 }
 
-fn expected(node: &Node, what: &str) -> Problem {
+fn expected(node: &JsonNode, what: &str) -> Problem {
     Problem::new(node.at, format!("expected {what}, found {}", node.value.shown()))
 }
 
-/// An object of which all members are known, each once.
-fn object<'a>(node: &'a Node, what: &str, known: &[&str]) -> Result<&'a [Member], Problem> {
-    let Value::Object(members) = &node.value else { return Err(expected(node, what)) };
-    for (index, Member { at, name, .. }) in members.iter().enumerate() {
+/// The members of an object; an error if a member is unknown or repeated.
+fn object<'a>(node: &'a JsonNode, what: &str, known: &[&str]) -> Result<&'a [JsonMember], Problem> {
+    let JsonValue::Object(members) = &node.value else { return Err(expected(node, what)) };
+    for (index, JsonMember { at, name, .. }) in members.iter().enumerate() {
         if !known.contains(&name.as_str()) {
             let hint = nearest(name, known.iter().copied());
             let hint = hint.map(|name| format!(" (did you mean \"{name}\"?)")).unwrap_or_default();
@@ -145,29 +152,29 @@ fn object<'a>(node: &'a Node, what: &str, known: &[&str]) -> Result<&'a [Member]
     Ok(members)
 }
 
-fn list<'a>(node: &'a Node, what: &str) -> Result<&'a [Node], Problem> {
+fn list<'a>(node: &'a JsonNode, what: &str) -> Result<&'a [JsonNode], Problem> {
     match &node.value {
-        Value::List(nodes) => Ok(nodes),
+        JsonValue::List(nodes) => Ok(nodes),
         _ => Err(expected(node, what)),
     }
 }
 
-fn integer(node: &Node, what: &str) -> Result<u64, Problem> {
+fn integer(node: &JsonNode, what: &str) -> Result<u64, Problem> {
     let number = match &node.value {
-        Value::Number(text) => text.parse().ok(),
+        JsonValue::Number(text) => text.parse().ok(),
         _ => None,
     };
     number.ok_or_else(|| expected(node, &format!("{what}, a whole number from 0 on")))
 }
 
-fn integer_or_inf(node: &Node) -> Result<u64, Problem> {
+fn integer_or_inf(node: &JsonNode) -> Result<u64, Problem> {
     match &node.value {
-        Value::Text(text) if ["inf", "INF", "Inf"].contains(&text.as_str()) => Ok(u64::MAX),
+        JsonValue::Text(text) if ["inf", "INF", "Inf"].contains(&text.as_str()) => Ok(u64::MAX),
         _ => integer(node, "a size or \"inf\""),
     }
 }
 
-fn small(members: &[Member], name: &str) -> Result<Option<u32>, Problem> {
+fn small(members: &[JsonMember], name: &str) -> Result<Option<u32>, Problem> {
     let Some(node) = find(members, name) else { return Ok(None) };
     match u32::try_from(integer(node, name)?) {
         Ok(number) => Ok(Some(number)),

@@ -1,67 +1,66 @@
-//! JSON (RFC 8259) with the place of every value. A comma behind the last of a list is allowed, as in the guide's example.
+//! A parser for JSON (RFC 8259) that keeps the position of every value. It accepts a comma after
+//! the last item of a list, as in the example of Open MPI's guide.
 
-use crate::position::{Cursor, Position, Problem};
+use crate::position::{Position, Problem, TextCursor};
 
-/// How deep values may lie in each other.
-const DEEPEST: usize = 32;
+/// The deepest nesting of values.
+const MAX_DEPTH: usize = 32;
 
-/// A value and its place.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct JsonNode {
     pub(super) at: Position,
-    pub(super) value: Value,
+    pub(super) value: JsonValue,
 }
 
-/// A value. A number is its text.
+/// A number is kept as its text.
 #[derive(Clone, Debug)]
-pub(super) enum Value {
+pub(super) enum JsonValue {
     Null,
     Bool,
     Number(String),
     Text(String),
-    List(Vec<Node>),
-    Object(Vec<Member>),
+    List(Vec<JsonNode>),
+    Object(Vec<JsonMember>),
 }
 
-/// A member of an object.
 #[derive(Clone, Debug)]
-pub(super) struct Member {
+pub(super) struct JsonMember {
     pub(super) at: Position,
     pub(super) name: String,
-    pub(super) node: Node,
+    pub(super) node: JsonNode,
 }
 
-impl Value {
-    /// What it is, for texts.
+impl JsonValue {
+    /// The value as error messages show it.
     pub(super) fn shown(&self) -> String {
         match self {
-            Value::Null => "null".to_string(),
-            Value::Bool => "a truth value".to_string(),
-            Value::Number(text) => text.clone(),
-            Value::Text(text) => format!("\"{text}\""),
-            Value::List(_) => "a list".to_string(),
-            Value::Object(_) => "an object".to_string(),
+            JsonValue::Null => "null".to_string(),
+            JsonValue::Bool => "a truth value".to_string(),
+            JsonValue::Number(text) => text.clone(),
+            JsonValue::Text(text) => format!("\"{text}\""),
+            JsonValue::List(_) => "a list".to_string(),
+            JsonValue::Object(_) => "an object".to_string(),
         }
     }
 }
 
-/// Reads the one value that a text is.
-pub(super) fn parse(text: &str) -> Result<Node, Problem> {
-    let mut reader = Reader { cursor: Cursor::new(text), depth: 0 };
-    let node = reader.value("a value")?;
-    reader.blanks();
-    match reader.cursor.peek() {
+/// Parses a text that is one value.
+pub(super) fn parse(text: &str) -> Result<JsonNode, Problem> {
+    let mut parser = JsonParser { cursor: TextCursor::new(text), depth: 0 };
+    let node = parser.value("a value")?;
+    parser.blanks();
+    match parser.cursor.peek() {
         None => Ok(node),
-        Some(_) => Err(reader.unexpected("the end of the file")),
+        Some(_) => Err(parser.unexpected("the end of the file")),
     }
 }
 
-struct Reader<'a> {
-    cursor: Cursor<'a>,
+struct JsonParser<'a> {
+    cursor: TextCursor<'a>,
     depth: usize,
 }
 
-impl Reader<'_> {
+impl JsonParser<'_> {
     fn blanks(&mut self) {
         self.cursor.take_while(|c| matches!(c, ' ' | '\t' | '\n' | '\r'));
     }
@@ -74,26 +73,26 @@ impl Reader<'_> {
         Problem::new(self.cursor.at(), format!("expected {expected}, found {found}"))
     }
 
-    fn value(&mut self, expected: &str) -> Result<Node, Problem> {
+    fn value(&mut self, expected: &str) -> Result<JsonNode, Problem> {
         self.blanks();
         let at = self.cursor.at();
-        if self.depth == DEEPEST {
-            return Err(Problem::new(at, format!("expected at most {DEEPEST} values in each other")));
+        if self.depth == MAX_DEPTH {
+            return Err(Problem::new(at, format!("expected at most {MAX_DEPTH} values in each other")));
         }
         self.depth += 1;
         let value = match self.cursor.peek() {
-            Some('{') => Value::Object(self.list('}', Self::member)?),
-            Some('[') => Value::List(self.list(']', |reader| reader.value("a value"))?),
-            Some('"') => Value::Text(self.text()?),
+            Some('{') => JsonValue::Object(self.list('}', Self::member)?),
+            Some('[') => JsonValue::List(self.list(']', |parser| parser.value("a value"))?),
+            Some('"') => JsonValue::Text(self.text()?),
             Some('-' | '0'..='9') => self.number()?,
             Some('a'..='z') => self.word(expected)?,
             _ => return Err(self.unexpected(expected)),
         };
         self.depth -= 1;
-        Ok(Node { at, value })
+        Ok(JsonNode { at, value })
     }
 
-    /// What stands between brackets, with commas between.
+    /// The items up to the bracket `end`, separated by commas.
     fn list<T>(
         &mut self,
         end: char,
@@ -118,7 +117,7 @@ impl Reader<'_> {
         Ok(items)
     }
 
-    fn member(&mut self) -> Result<Member, Problem> {
+    fn member(&mut self) -> Result<JsonMember, Problem> {
         let at = self.cursor.at();
         if self.cursor.peek() != Some('"') {
             return Err(self.unexpected("a name in quotes or '}'"));
@@ -130,7 +129,7 @@ impl Reader<'_> {
         }
         self.cursor.next();
         let node = self.value("a value")?;
-        Ok(Member { at, name, node })
+        Ok(JsonMember { at, name, node })
     }
 
     fn text(&mut self) -> Result<String, Problem> {
@@ -184,10 +183,10 @@ impl Reader<'_> {
         (0..4).try_fold(0, |number, _| Some(number * 16 + self.cursor.next()?.to_digit(16)?))
     }
 
-    fn number(&mut self) -> Result<Value, Problem> {
+    fn number(&mut self) -> Result<JsonValue, Problem> {
         let at = self.cursor.at();
         let text = self.cursor.take_while(|c| matches!(c, '-' | '+' | '.' | 'e' | 'E' | '0'..='9'));
-        // The grammar of Rust allows a little more: leading zeros, an end in a point.
+        // Unlike JSON, Rust accepts leading zeros and a point at the end.
         let digits = text.strip_prefix('-').unwrap_or(text);
         let whole = digits.split(['.', 'e', 'E']).next().unwrap_or_default();
         let is_json = !whole.is_empty()
@@ -197,16 +196,16 @@ impl Reader<'_> {
             && !text.ends_with('.')
             && text.parse::<f64>().is_ok();
         match is_json {
-            true => Ok(Value::Number(text.to_string())),
+            true => Ok(JsonValue::Number(text.to_string())),
             false => Err(Problem::new(at, format!("expected a number, found '{text}'"))),
         }
     }
 
-    fn word(&mut self, expected: &str) -> Result<Value, Problem> {
+    fn word(&mut self, expected: &str) -> Result<JsonValue, Problem> {
         let at = self.cursor.at();
         match self.cursor.take_while(|c| c.is_ascii_alphanumeric()) {
-            "null" => Ok(Value::Null),
-            "true" | "false" => Ok(Value::Bool),
+            "null" => Ok(JsonValue::Null),
+            "true" | "false" => Ok(JsonValue::Bool),
             other => Err(Problem::new(at, format!("expected {expected}, found '{other}'"))),
         }
     }

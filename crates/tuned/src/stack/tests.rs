@@ -21,7 +21,7 @@ fn stack(said: &[(&str, &str)], facts: &CommFacts<'_>) -> Stack {
     Stack::new(&components(said), facts, None)
 }
 
-fn call(facts: &Facts) -> CallFacts<'_> {
+fn call(facts: &CollectiveFacts) -> CallFacts<'_> {
     CallFacts {
         facts,
         form: Form::Blocking,
@@ -32,12 +32,12 @@ fn call(facts: &Facts) -> CallFacts<'_> {
     }
 }
 
-fn facts(collective: Collective) -> Facts {
-    Facts::new(collective, 4, 8, 8, true)
+fn facts(collective: Collective) -> CollectiveFacts {
+    CollectiveFacts::new(collective, 4, 8, 8, true)
 }
 
 #[test]
-fn each_component_is_asked_whether_it_is_for_the_communicator() {
+fn only_available_components_serve_a_communicator() {
     assert_eq!(names(&stack(&[], &PLAIN)), "shmem tuned libnbc basic");
     assert_eq!(names(&stack(&[], &CommFacts { ranks: 1, ..PLAIN })), "self tuned libnbc basic");
     let apart = CommFacts { has_control_section: false, ..PLAIN };
@@ -52,22 +52,21 @@ fn each_component_is_asked_whether_it_is_for_the_communicator() {
 }
 
 #[test]
-fn priorities_order_those_that_are_asked() {
+fn priorities_order_the_selected_components() {
     assert_eq!(names(&stack(&[("coll", "basic,self,libnbc")], &PLAIN)), "libnbc basic");
     assert_eq!(names(&stack(&[("coll", "^shmem")], &PLAIN)), "tuned libnbc basic");
     assert_eq!(names(&stack(&[("coll", "tuned,sm")], &PLAIN)), "shmem tuned base");
     let inter = CommFacts { is_inter: true, ..PLAIN };
     assert_eq!(names(&stack(&[("coll", "tuned,self"), ("coll_tuned_priority", "0")], &inter)), "base");
     assert_eq!(names(&stack(&[("coll_basic_priority", "90")], &PLAIN)), "basic shmem tuned libnbc");
-    // The table decides between equals.
     assert_eq!(names(&stack(&[("coll_lam_basic_priority", "30")], &PLAIN)), "shmem tuned basic libnbc");
     let only = |component| Stack::new(&components(&[("coll", "self")]), &PLAIN, Some(component));
-    assert_eq!(names(&only(Component::Basic)), "basic", "named for the communicator, whatever is asked");
+    assert_eq!(names(&only(Component::Basic)), "basic", "named for the communicator, whatever coll selects");
     assert_eq!(names(&only(Component::Smp)), "");
 }
 
 #[test]
-fn what_one_leaves_the_next_fills() {
+fn a_call_goes_to_the_first_component_that_can_serve_it() {
     let plain = stack(&[], &PLAIN);
     let pick = |collective, form, is_small| {
         plain.pick(&CallFacts { form, is_small, ..call(&facts(collective)) }, None).unwrap()
@@ -83,7 +82,7 @@ fn what_one_leaves_the_next_fills() {
     assert_eq!(pick(Collective::Gatherv, Form::Persistent, false), Component::Libnbc);
     let allreduce = facts(Collective::Allreduce);
     let named = CallFacts { is_small: true, is_named: true, ..call(&allreduce) };
-    assert_eq!(plain.pick(&named, None), Ok(Component::Tuned), "who names an algorithm wants it");
+    assert_eq!(plain.pick(&named, None), Ok(Component::Tuned), "a parameter names an algorithm of tuned");
     assert_eq!(stack(&[("coll", "^tuned")], &PLAIN).pick(&named, None), Ok(Component::Shmem));
     let some = stack(&[("coll", "tuned,sm"), ("coll_tuned_priority", "0")], &PLAIN);
     assert_eq!(some.pick(&named, None), Ok(Component::Tuned));
@@ -94,7 +93,7 @@ fn what_one_leaves_the_next_fills() {
 }
 
 #[test]
-fn of_two_libraries_the_one_of_the_higher_priority_serves_what_it_has() {
+fn of_two_libraries_the_one_of_higher_priority_serves() {
     let both = [("coll_ucc_enable", "1"), ("coll_hcoll_enable", "1")];
     let picked = |more: &[(&str, &str)], collective, can_hand_over| {
         let facts = facts(collective);
@@ -106,7 +105,6 @@ fn of_two_libraries_the_one_of_the_higher_priority_serves_what_it_has() {
     assert_eq!(names(&stack(&both, &PLAIN)), "hcoll shmem tuned libnbc ucc basic");
     assert_eq!(picked(&[], Allreduce, true), Component::Hcoll);
     assert_eq!(picked(&[], Allreduce, false), Component::Tuned);
-    // HCOLL has no such function.
     assert_eq!(picked(&[], Gather, true), Component::Tuned);
     let (ucc_first, equal) = (("coll_ucc_priority", "91"), ("coll_ucc_priority", "90"));
     assert_eq!(picked(&[ucc_first], Allreduce, true), Component::Ucc);
@@ -117,13 +115,13 @@ fn of_two_libraries_the_one_of_the_higher_priority_serves_what_it_has() {
 }
 
 #[test]
-fn a_function_that_nobody_has_is_an_error_that_says_why() {
+fn a_call_that_no_component_serves_is_an_error_with_reasons() {
     let only = |component| Stack::new(&Components::default(), &PLAIN, Some(component));
     let error = only(Component::Libnbc).pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
     let start =
         "no collective component serves a blocking bcast here: libnbc: it has no such function; self, smp, ";
     assert!(error.starts_with(start), "{error}");
-    assert!(error.ends_with(", ucc, hcoll, basic: another one is named for this communicator"), "{error}");
+    assert!(error.ends_with(", ucc, hcoll, basic: this communicator names another component"), "{error}");
     for (collective, kind) in
         [(Collective::Alltoallv, "alltoallv or alltoallw"), (Collective::Neighbor, "neighborhood collective")]
     {
@@ -135,15 +133,15 @@ fn a_function_that_nobody_has_is_an_error_that_says_why() {
     }
     let error = only(Component::Smp).pick(&call(&facts(Collective::Bcast)), None).unwrap_err().to_string();
     assert!(error.contains("smp: it needs several nodes, with several ranks on one"), "{error}");
-    assert!(error.contains("basic: another one is named for this communicator"), "{error}");
+    assert!(error.contains("basic: this communicator names another component"), "{error}");
 }
 
 #[test]
-fn nodes_group_only_what_is_associative() {
+fn only_associative_operations_are_grouped_by_nodes() {
     let (ordered, cyclic) = (Nodes::new([0, 0, 1, 1]), Nodes::new([0, 1, 0, 1]));
     let pick = |nodes: &Nodes, collective, commutative, is_exact, associative| {
         let stack = stack(&[], &CommFacts { nodes: Some(nodes), ..PLAIN });
-        let facts = Facts { commutative, ..facts(collective) };
+        let facts = CollectiveFacts { commutative, ..facts(collective) };
         let reduction = Some(Reduction { is_exact, associative });
         stack.pick(&CallFacts { reduction, ..call(&facts) }, Some(nodes)).unwrap()
     };
@@ -172,12 +170,12 @@ fn strict_order_needs_basic() {
     let error = named.pick(&strict, None).unwrap_err().to_string();
     assert!(error.contains("tuned: coll_base_associative is 0"), "{error}");
     let alone = CommFacts { ranks: 1, ..PLAIN };
-    let facts = Facts { ranks: 1, ..facts };
+    let facts = CollectiveFacts { ranks: 1, ..facts };
     assert_eq!(stack(&[], &alone).pick(&CallFacts { facts: &facts, ..strict }, None), Ok(Component::Own));
 }
 
 #[test]
-fn sync_goes_around_those_of_no_higher_priority() {
+fn sync_adds_barriers_up_to_its_priority() {
     let with = |more: &[(&str, &str)], facts: &CommFacts<'_>| {
         let said = [&[("coll_sync_barrier_before", "3"), ("coll_sync_barrier_after", "5")], more].concat();
         stack(&said, facts)
@@ -186,7 +184,7 @@ fn sync_goes_around_those_of_no_higher_priority() {
     let plain = with(&[], &PLAIN);
     assert_eq!(plain.barriers(Collective::Bcast, Component::Tuned), barriers);
     assert_eq!(plain.barriers(Collective::Reduce, Component::Shmem), barriers);
-    assert_eq!(plain.barriers(Collective::Allreduce, Component::Tuned), None, "nobody runs ahead");
+    assert_eq!(plain.barriers(Collective::Allreduce, Component::Tuned), None, "no rank runs ahead");
     assert_eq!(with(&[("coll", "^sync")], &PLAIN).barriers(Collective::Bcast, Component::Tuned), None);
     let low = with(&[("coll_sync_priority", "20")], &PLAIN);
     assert_eq!(low.barriers(Collective::Bcast, Component::Tuned), None);
@@ -200,7 +198,7 @@ fn sync_goes_around_those_of_no_higher_priority() {
 fn basic_is_linear_up_to_its_crossovers() {
     let components = components(&[("coll_crossover", "3"), ("coll_reduce_crossover", "100")]);
     let name = |collective, ranks, bytes, associative| {
-        let facts = Facts::new(collective, ranks, bytes, 1, true);
+        let facts = CollectiveFacts::new(collective, ranks, bytes, 1, true);
         let reduction = Some(Reduction { is_exact: true, associative });
         basic(&components, &facts, reduction).unwrap().algorithm().name
     };
@@ -217,10 +215,10 @@ fn basic_is_linear_up_to_its_crossovers() {
 }
 
 #[test]
-fn basic_has_an_algorithm_for_everything() {
+fn basic_has_an_algorithm_for_every_collective() {
     for collective in Collective::ALL {
         for (ranks, bytes) in [(2, 1), (7, 1), (7, 1 << 20)] {
-            let facts = Facts::new(collective, ranks, bytes, 1, false);
+            let facts = CollectiveFacts::new(collective, ranks, bytes, 1, false);
             let row = basic(&Components::default(), &facts, None).unwrap().algorithm();
             assert_eq!(row.refusal(ranks, false), None, "{collective} {}", row.name);
         }
@@ -228,11 +226,11 @@ fn basic_has_an_algorithm_for_everything() {
 }
 
 #[test]
-fn it_is_plain_unless_somebody_says_something_about_who_serves() {
+fn components_are_plain_unless_a_parameter_changes_the_choice() {
     assert!(Components::default().is_plain());
-    assert!(components(&[("coll_crossover", "9")]).is_plain(), "basic serves what it serves anyway");
+    assert!(components(&[("coll_crossover", "9")]).is_plain(), "basic serves the same calls");
     assert!(components(&[("coll_ftagree_priority", "9")]).is_plain(), "ftagree serves no collective");
-    assert_eq!(components(&[("coll", "^ftagree")]).asked.with(Component::Ftagree), Asked::ALL);
+    assert_eq!(components(&[("coll", "^ftagree")]).selected.with(Component::Ftagree), Asked::ALL);
     for said in [
         ("coll", "tuned"),
         ("coll_tuned_priority", "60"),
@@ -247,8 +245,8 @@ fn it_is_plain_unless_somebody_says_something_about_who_serves() {
 #[test]
 fn agreements_are_served_by_ftagree_or_basic() {
     let served = |said: &[(&str, &str)], facts: &CommFacts<'_>| {
-        let told = stack(said, facts).agreement().map(|(component, how)| format!("{component}: {how}"));
-        told.unwrap_or_else(|why| why)
+        let agreement = stack(said, facts).agreement().map(|(component, how)| format!("{component}: {how}"));
+        agreement.unwrap_or_else(|why| why)
     };
     let (plain, returning) =
         ("algorithm 0 allreduce, not fault tolerant", "algorithm 1 early returning, binary tree");
@@ -263,14 +261,14 @@ fn agreements_are_served_by_ftagree_or_basic() {
     assert_eq!(served(&[ft, ("coll_ftagree_agreement", "0")], &PLAIN), format!("ftagree: {plain}"));
     assert_eq!(
         served(&[("coll", "ftagree,tuned")], &PLAIN),
-        "no collective component serves an agreement here: ftagree: mpi_ft_enable is 0; basic: it is not asked (parameter coll)"
+        "no collective component serves an agreement here: ftagree: mpi_ft_enable is 0; basic: not selected (parameter coll)"
     );
     for (said, served) in [(&[][..], format!("basic: {plain}")), (&[ft], format!("ftagree: {returning}"))] {
         let named = Stack::new(&components(said), &PLAIN, Some(Component::Tuned));
-        let told = named.agreement().map(|(component, how)| format!("{component}: {how}"));
-        assert_eq!(told, Ok(served), "an agreement is no collective of the component that is named");
+        let agreement = named.agreement().map(|(component, how)| format!("{component}: {how}"));
+        assert_eq!(agreement, Ok(served), "the named component serves collectives, not agreements");
     }
-    // It serves nothing else.
+    // The component ftagree serves no collectives.
     let alone = stack(&[ft, ("coll", "ftagree")], &PLAIN);
     assert!(!alone.serves_collectives() && stack(&[], &PLAIN).serves_collectives());
     assert!(stack(&[("coll", "ftagree,base")], &PLAIN).serves_collectives());

@@ -1,10 +1,9 @@
-//! A generator of numbers for tests of random cases. Tests of several crates include this file.
+//! A generator of random numbers for tests. Tests of several crates include this file.
 
-/// Numbers that follow from a seed (splitmix64).
+/// Numbers from a seed (splitmix64).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    /// Any number.
     pub(crate) fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -1,10 +1,10 @@
-//! Tests of random cases, each drawn from a seed. Tests of several crates include this file.
+//! Tests with random cases, each from a seed. Tests of several crates include this file.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-/// Runs `case` with other seeds for OXMPI_FUZZ_SECONDS (1), at least once, or once with OXMPI_FUZZ_SEED. A failure names its
-/// seed.
+/// Runs `case` with different seeds for OXMPI_FUZZ_SECONDS (default 1), at least once, or once with
+/// OXMPI_FUZZ_SEED. A failure prints its seed.
 pub(crate) fn each_seed(case: impl Fn(u64)) {
     struct Name(u64);
     impl Drop for Name {
@@ -30,7 +30,7 @@ pub(crate) fn each_seed(case: impl Fn(u64)) {
     }
 }
 
-/// What a variable of the environment says.
+/// The value of an environment variable.
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))

@@ -1,5 +1,5 @@
-//! What the kernel's copy costs (process_vm_readv(2)): this process and one that it starts read each other's memory, first this one
-//! alone, then both.
+//! Costs of the kernel's copy (process_vm_readv(2)): this process and a child read each other's
+//! memory, first this process alone, then both.
 
 use std::io::{BufRead, BufReader, Error, Read as _, Result, Write};
 use std::process::{Command, Stdio};
@@ -12,35 +12,34 @@ use oxmpi_sys::{cpus, tracer};
 
 use super::{BUDGET, preempted};
 
-/// The word with which the other process starts.
+/// The argument that makes a process the second one of the measurement.
 pub(crate) const COPIES: &str = "--copies-memory";
 
-/// Bytes of the memory that is read in turns: more than a private cache has.
+/// Length of the region that is read piece by piece, in bytes: more than a private cache holds.
 const REGION_BYTES: usize = 4 << 20;
-/// Bytes of a long read, and of a short one.
+/// Lengths of a long and of a short read, in bytes.
 const LENGTHS: [usize; 2] = [64 << 10, 4 << 10];
-/// How much longer the other process reads: while this one begins and ends.
+/// The second process reads this much longer, so that it covers the measurement of this process.
 const MARGIN: Duration = Duration::from_millis(2);
 
-/// The costs of the kernel's copy.
 pub(super) struct KernelRun {
     pub(super) costs: KernelCopyCosts,
     pub(super) preemptions: u64,
 }
 
-/// Measures with one process on each of two processors. `None`: the kernel does not let one read the other's memory.
-///
+/// Measures with one process on each of two processors. `None`: the kernel does not let a process
+/// read the other's memory.
 /// # Errors
-/// The process cannot be started, or ends.
+/// The second process cannot be started, or ends early.
 pub(super) fn between(processors: [usize; 2]) -> std::result::Result<Option<KernelRun>, String> {
-    // A thread of its own, as it is bound to a processor.
+    // A thread of its own, as the measurement binds its thread to a processor.
     let thread = std::thread::spawn(move || run(processors).map_err(|error| error.to_string()));
     thread.join().map_err(|_| "a thread that measures has died")?
 }
 
 fn run([own, other]: [usize; 2]) -> Result<Option<KernelRun>> {
     cpus::set_cpu(own)?;
-    // The other process is a descendant of this one.
+    // The second process is a child, which Yama (ptrace_scope 1) allows only by this call.
     tracer::let_descendants_read(std::process::id());
     let region = vec![1u8; REGION_BYTES];
     let program = oxmpi_sys::library::program()?;
@@ -61,7 +60,7 @@ fn run([own, other]: [usize; 2]) -> Result<Option<KernelRun>> {
     result
 }
 
-/// Both measurements, with a process that has its ends of these pipes.
+/// Runs both measurements with the process at the other end of these pipes.
 fn talk(pid: u32, mut to_child: impl Write, mut from_child: impl BufRead) -> Result<Option<KernelRun>> {
     let mut next = || {
         let mut line = String::new();
@@ -79,7 +78,7 @@ fn talk(pid: u32, mut to_child: impl Write, mut from_child: impl BufRead) -> Res
     let alone = source.read_for(BUDGET)?;
     writeln!(to_child)?;
     to_child.flush()?;
-    // A line comes when it reads.
+    // The second process sends a line when it begins to read.
     next()?;
     let both = source.read_for(BUDGET)?;
     let preemptions = preempted() - before + next()?;
@@ -90,7 +89,8 @@ fn talk(pid: u32, mut to_child: impl Write, mut from_child: impl BufRead) -> Res
     Ok(Some(KernelRun { costs: KernelCopyCosts { call_ns, alone_ns, both_ns }, preemptions }))
 }
 
-/// The other process: it says where its memory is, and reads when a line comes.
+/// The second process: reports the address of its region, and reads the other one when a line
+/// comes.
 pub(crate) fn other(processor: &str, pid: &str, address_there: &str) -> i32 {
     let (Ok(processor), Ok(pid), Ok(there)) = (processor.parse(), pid.parse(), address_there.parse()) else {
         return 2;
@@ -114,18 +114,17 @@ pub(crate) fn other(processor: &str, pid: &str, address_there: &str) -> i32 {
         return 1;
     }
     crate::say(&format!("{}\n", preempted() - before));
-    // Its memory is read until nobody writes to it any more.
+    // The first process reads this memory until it closes the pipe.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     drop(region);
     0
 }
 
-/// Where a process can be read: the other one passes the number on.
+/// The address of a region as text, by which the other process reads it.
 fn address(region: &[u8]) -> String {
     region.as_ptr().expose_provenance().to_string()
 }
 
-/// A region of another process.
 struct RemoteRegion {
     process: RemoteProcess,
     address: u64,
@@ -136,19 +135,21 @@ impl RemoteRegion {
         self.process.probe(self.address, u64::from_ne_bytes([1; 8]))
     }
 
-    /// Reads all of the region again and again for a time: nanoseconds of a long and of a short read, of the best lap.
+    /// Reads the region repeatedly for `time`. Returns the nanoseconds of a long and of a short
+    /// read, each of its best lap.
     fn read_for(&self, time: Duration) -> Result<[f64; 2]> {
         let mut to = vec![0u8; LENGTHS[0]];
         let mut best = [f64::INFINITY; 2];
         let begun = Instant::now();
         for lap in 0.. {
-            // Two laps of either length at least.
+            // At least two laps of each length.
             if lap >= 4 && begun.elapsed() >= time {
                 break;
             }
             let which = lap % 2;
             let len = LENGTHS[which];
-            // As many calls of either, so that a lap of short ones does not take long.
+            // A lap has the same number of calls for both lengths, which keeps laps of short reads
+            // short.
             let places = (0..REGION_BYTES).step_by(LENGTHS[0]);
             let (calls, start) = (places.len(), Instant::now());
             for at in places {

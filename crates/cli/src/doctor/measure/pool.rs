@@ -1,5 +1,6 @@
-//! What a line and copies through a pool cost between two processors: two threads do in lockstep what two processes do that send to each
-//! other, each with a pool of its own. Threads are as good as processes here: caches know addresses of memory, not whose they are.
+//! Costs of a line and of copies through a pool between two processors. Two threads do in lockstep
+//! what two processes do that send to each other, each with a pool of its own. Threads are as good
+//! as processes, as caches know addresses and not their owners.
 
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -14,54 +15,51 @@ use oxmpi_sys::{clock, cpus};
 
 use super::{BUDGET, preempted};
 
-/// Bytes of a rank's pool: more than a private cache has.
+/// Length of a rank's pool in bytes: more than a private cache holds.
 const POOL_BYTES: usize = 4 << 20;
-/// Bytes of a message.
 const MESSAGE_BYTES: usize = 64 << 10;
-/// Turns of a line in a run.
+/// Round trips of a line in a run.
 const TURNS: u64 = 500;
-/// Bytes of a message that goes past the caches with each turn: so few that the waits for memory count, that of the writer until they are
-/// there and that of the reader.
+/// Length of a message that goes past the caches in each round trip, in bytes. It is short, so that
+/// the result is the latency of memory at writer and reader, and not the bandwidth.
 const FEW_BYTES: usize = 1 << 10;
-/// The longest wait for the other thread, after which something is wrong.
+/// The longest wait for the other thread. After this time something is wrong.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The costs between two processors, and those of storing past the caches that come on top.
+/// The costs between two processors, and the additional cost of stores past the caches.
 pub(super) struct PoolRun {
     pub(super) costs: PoolCosts,
     pub(super) past_caches_ns: f64,
     pub(super) preemptions: u64,
 }
 
-/// A line of its own.
+/// A counter with a cache line of its own.
 #[repr(align(128))]
 #[derive(Default)]
 struct StepLine(AtomicU64);
 
-/// What two threads share.
 struct PoolPair {
-    /// The last step of each of them.
+    /// The last step of each thread.
     turns: [StepLine; 2],
     pools: [Memory; 2],
-    /// The first thread's word that this is the last lap.
+    /// Set to 1 by the first thread: the current lap is the last one.
     last: AtomicU64,
 }
 
-/// The best of several runs of one thread, nanoseconds and for each KiB.
+/// The minima of several runs of one thread: nanoseconds, for copies per KiB.
 #[derive(Clone, Copy)]
 struct LeastCosts {
     line: f64,
-    /// The same with [`FEW_BYTES`] past the caches.
+    /// A line with [`FEW_BYTES`] past the caches.
     line_past_caches: f64,
-    /// By kind of copy: in and out.
+    /// For each kind of copy: in and out.
     copies: [[f64; 2]; 2],
     preemptions: u64,
 }
 
 /// Measures between two processors.
-///
 /// # Errors
-/// A thread may not run there, or the other one does not come.
+/// A thread may not run on its processor, or the other one does not respond.
 pub(super) fn between(processors: [usize; 2]) -> Result<PoolRun, String> {
     let pool = || Memory::zeroed(POOL_BYTES, 4096).ok_or("no memory for a pool");
     let shared =
@@ -88,10 +86,9 @@ pub(super) fn between(processors: [usize; 2]) -> Result<PoolRun, String> {
     })
 }
 
-/// One of the two threads.
 struct Lockstep<'a> {
     me: usize,
-    /// How many steps it has done.
+    /// The number of its current step.
     at: u64,
     shared: &'a PoolPair,
 }
@@ -99,7 +96,7 @@ struct Lockstep<'a> {
 impl Lockstep<'_> {
     fn run(mut self, processor: usize) -> Result<LeastCosts, String> {
         cpus::set_cpu(processor).map_err(|error| error.to_string())?;
-        // Pages are made before anything counts.
+        // The kernel allocates the pages here, before the measurement.
         self.shared.pools[self.me].clear();
         self.meet()?;
         let before = preempted();
@@ -109,7 +106,7 @@ impl Lockstep<'_> {
         Ok(LeastCosts { line, line_past_caches, copies, preemptions: preempted() - before })
     }
 
-    /// Says that this thread has done its step, and waits until the other one has.
+    /// Reports this thread's step, and waits until the other thread has done the same step.
     fn meet(&mut self) -> Result<(), String> {
         self.at += 1;
         self.shared.turns[self.me].0.store(self.at, Ordering::Release);
@@ -120,7 +117,7 @@ impl Lockstep<'_> {
         let other = &self.shared.turns[1 - self.me].0;
         let mut end = None;
         loop {
-            // The clock is read seldom, as it takes as long as a line.
+            // The clock is read seldom, as a read takes as long as a line.
             for _ in 0..10_000 {
                 if other.load(Ordering::Acquire) >= step {
                     return Ok(());
@@ -133,7 +130,7 @@ impl Lockstep<'_> {
         }
     }
 
-    /// Half of the time of a line there and back, with `bytes` that go past the caches.
+    /// Half of a round trip of a line, with `bytes` past the caches.
     fn lines(&mut self, bytes: usize) -> Result<f64, String> {
         let from = vec![1u8; bytes];
         let mut to = vec![0u8; bytes];
@@ -142,7 +139,7 @@ impl Lockstep<'_> {
             let begun = clock::now_ns();
             for turn in 0..TURNS as usize {
                 this.at += 1;
-                // The first one sends first, the second one when it has that.
+                // The first thread sends first; the second one sends when it has received.
                 if this.me == 0 {
                     this.send(turn, &from)?;
                 }
@@ -158,20 +155,21 @@ impl Lockstep<'_> {
         Ok(best)
     }
 
-    /// Lays a message into this thread's pool, and says so.
+    /// Copies a message into this thread's pool and publishes its step.
     fn send(&self, turn: usize, from: &[u8]) -> Result<(), String> {
         Bytes::from(from).copy_past_caches(self.message(self.me, turn, from.len())?);
         self.shared.turns[self.me].0.store(self.at, Ordering::Release);
         Ok(())
     }
 
-    /// Where a message lies in a thread's pool.
+    /// The bytes of a message in the pool of thread `of`.
     fn message(&self, of: usize, turn: usize, bytes: usize) -> Result<BytesMut<'_>, String> {
         let at = turn * MESSAGE_BYTES % POOL_BYTES;
         self.shared.pools[of].bytes(at, bytes).ok_or_else(|| "a pool is too short".into())
     }
 
-    /// Messages in both directions through all of both pools: copies in and out for each KiB.
+    /// Messages in both directions through the whole pools. Returns the costs of copies in and out
+    /// per KiB.
     fn copies(&mut self, kind: CopyKind) -> Result<[f64; 2], String> {
         let from = vec![1u8; MESSAGE_BYTES];
         let mut to = vec![0u8; MESSAGE_BYTES];
@@ -200,7 +198,7 @@ impl Lockstep<'_> {
         Ok(best)
     }
 
-    /// Laps of both threads until the first one has no time left: two at least.
+    /// Runs at least two laps, until the first thread has used up its time.
     fn laps(&mut self, mut lap: impl FnMut(&mut Self) -> Result<(), String>) -> Result<(), String> {
         let begun = Instant::now();
         for number in 0.. {
@@ -212,7 +210,7 @@ impl Lockstep<'_> {
             self.meet()?;
             let is_last = self.shared.last.load(Ordering::Relaxed) == 1;
             lap(self)?;
-            // The word may change again.
+            // The first thread may set `last` again only after both have read it.
             self.meet()?;
             if is_last {
                 break;

@@ -1,19 +1,18 @@
-//! What `mpirun --help` says, in short and by topic.
+//! The text of `mpirun --help`, in short and by topic.
 
 use oxmpi_param::nearest::nearest;
 
 use super::table::{SPECS, Topic};
 
-/// A topic of the help: its word, its heading, and what is said beside its options.
-struct Page {
+struct HelpTopic {
     topic: Topic,
     word: &'static str,
     heading: &'static str,
     text: &'static str,
 }
 
-const PAGES: &[Page] = &[
-    Page {
+const PAGES: &[HelpTopic] = &[
+    HelpTopic {
         topic: Topic::Ranks,
         word: "ranks",
         heading: "Ranks and programs",
@@ -27,14 +26,14 @@ mpirun c0,2-3 PROGRAM                   a rank on each of these processors, numb
 mpirun -configfile FILE                 each line of FILE is OPTIONS PROGRAM ARGUMENTS; ':' is a word like others there
 mpirun SCHEMA                           the same, if SCHEMA is a text that is not executable, and no script
 
-Without -n there is one rank, or as many as the slots that --host or --hostfile state. Places can follow each other
-(n0 c2-3 N; h is this node, o that of 'oxmpi boot'); with -n more ranks begin again with the first. A program that is
-called like a place is started as ./C or ./n0. The program is looked for in -path, then in PATH; a relative path counts
+Without -n there is one rank, or one for each slot that --host or --hostfile state. Places can follow each other
+(n0 c2-3 N; h is this node, o that of 'oxmpi boot'); with -n more ranks begin again with the first. A program with the
+name of a place is started as ./C or ./n0. mpirun searches the program in -path, then in PATH; a relative path counts
 from -wdir, then from here. All words after the program are its own. In a file of programs '\' at the end of a line
 continues it, and '#' at its beginning makes it a comment.
 ",
     },
-    Page {
+    HelpTopic {
         topic: Topic::Hosts,
         word: "hosts",
         heading: "Hosts and slots",
@@ -43,45 +42,46 @@ Without --host and --hostfile all ranks are on this machine. Ranks on other host
 mpirun starts by ssh, so 'ssh HOST true' must work without a password. OxMPI must be installed there at the same place
 (else --prefix), and the program and the directory must be there. See hosts.md in share/doc/oxmpi.
 
-A slot is a place for a rank; a host that is named without slots has one. Hosts are filled in their order, or in turn
-with --map-by node. When all slots are taken, each host gets as many ranks once more: they take turns on the cores, and
-waiting ranks give theirs up. --nooversubscribe refuses that. Lines of a host file are NAME, NAME:4, NAME slots=4
-max-slots=8, or NAME cpu=4 user=NAME schedule=no; only max-slots is a limit.
+A slot is a place for a rank; a host that is named without slots has one. Hosts are filled in their order, or one rank
+on each with --map-by node. When all slots are taken, each host gets the same number of ranks again: they share the
+cores, and waiting ranks give theirs up. --nooversubscribe refuses that. Lines of a host file are NAME, NAME:4,
+NAME slots=4 max-slots=8, or NAME cpu=4 user=NAME schedule=no; only max-slots is a limit.
 ",
     },
-    Page {
+    HelpTopic {
         topic: Topic::Environment,
         word: "environment",
         heading: "Environment of the ranks",
         text: "\
 Ranks get all of mpirun's variables unless -genvnone or -genvlist says otherwise. -x before the first ':' is for all
-programs, behind it for its own. What is set is stronger than what is passed on.
+programs, behind it for its own program. A variable that is set is stronger than one that is passed on.
 
 Each rank finds its number in OXMPI_COMM_WORLD_RANK, the number of ranks in OXMPI_COMM_WORLD_SIZE; the same with
 OMPI_ in front. OXMPI_UNIVERSE_SIZE and OMPI_UNIVERSE_SIZE say for how many ranks there are slots on all hosts
 (MPI_UNIVERSE_SIZE). LD_LIBRARY_PATH starts with the directory of this library. Variables by which another launcher
-tells its processes who they are (PMI_*, PMIX_*, OMPI_COMM_WORLD_* and their kin) are not passed on; SLURM_* are.
+identifies its processes (PMI_*, PMIX_*, OMPI_COMM_WORLD_* and the like) are not passed on; SLURM_* are.
 
 The MPI programs of a script (mpirun -n 4 sh -c './a; ./b') are ranks one after the other; an MPI program that a rank
 starts while it is in MPI is a job of one. See ranks.md in share/doc/oxmpi.
 ",
     },
-    Page {
+    HelpTopic {
         topic: Topic::Output,
         word: "output",
         heading: "Output and input",
         text: "\
 Output of all ranks is passed on by whole lines. A line that has no end (a question, dots of progress) is passed on
 when the rank has written nothing more to that output for a tenth of a second, or one second after its first byte;
-lines of other ranks do not wait for its end, and may follow it on the same line. Lines that get something in front
+lines of other ranks do not wait for its end, and may follow it on the same line. Lines with a tag or a time in front
 (--tag-output, --timestamp-output) always wait for their end, or that of the output.
 Standard input goes to one rank; the others find it empty. With -stdin all each rank gets all of it.
-What cannot be written, as on a full disk (also to files of --output-filename), is lost while the job goes on: mpirun
-says so at once, at the end how much of what, and ends with code 1 if the job has ended well. When nobody reads its
-output any more ('| head') mpirun ends the job without a word, with code 141, as SIGPIPE ends other programs.
+Output that cannot be written, as on a full disk (also to files of --output-filename), is lost while the job goes on:
+mpirun reports it at once, at the end reports how much of each output is lost, and ends with code 1 if the job has
+ended well. When nobody reads its output any more ('| head') mpirun ends the job silently, with code 141, as SIGPIPE
+ends other programs.
 ",
     },
-    Page {
+    HelpTopic {
         topic: Topic::Binding,
         word: "binding",
         heading: "Binding to cores",
@@ -96,7 +96,7 @@ Brackets are packages, slashes part cores; B is bound. A core that is bound in p
 Several jobs at the same time on one host: --bind-to none, or taskset for each, lest they bind to the same cores.
 ",
     },
-    Page {
+    HelpTopic {
         topic: Topic::Parameters,
         word: "parameters",
         heading: "Parameters",
@@ -105,12 +105,12 @@ A value comes from, strongest first: --mca (-ssi and --gmca are the same; for th
 --tune, --am, OXMPI_MCA_NAME in the environment, OMPI_MCA_NAME, ~/.oxmpi/mca-params.conf,
 PREFIX/etc/oxmpi-mca-params.conf, the default. Files have lines of the form NAME = VALUE; those of --tune and --am may
 have lines of '--mca NAME VALUE' and '-x NAME=VALUE' as well. The first of several files is the strongest, and one
-without a '/' in its name is looked for here, in ~/.oxmpi/amca-param-sets and in PREFIX/share/oxmpi/amca-param-sets.
+without a '/' in its name is searched here, in ~/.oxmpi/amca-param-sets and in PREFIX/share/oxmpi/amca-param-sets.
 OXMPI_PARAM_FILES names files in place of those in ~ and PREFIX, or is 'none'.
 'oxmpi info --params' shows all values and where they come from.
 ",
     },
-    Page {
+    HelpTopic {
         topic: Topic::End,
         word: "exit",
         heading: "The end of a job",
@@ -120,43 +120,41 @@ timeout (--timeout, or MPIEXEC_TIMEOUT in the environment); 126 if the program c
 75 if SIGTERM has made a checkpoint (--checkpoint-on-term); 2 for a wrong command line, or a job that cannot be as
 parameters want it; 1 if output was lost, 141 if nobody reads it. A rank that dies ends the job with one report.
 With --with-ft ulfm the others go on (see mpi-ext.h), and the code is 0 if one of them comes to its end and none fails.
-With -nw mpirun returns 0 as soon as the command line, the parameters and the programs have been looked at; its copy
+With -nw mpirun returns 0 as soon as the command line, the parameters and the programs have been checked; its copy
 runs the job, which gets no input and no Ctrl-C, and ends it when the copy is killed.
 With --every and --checkpoint-on-term mpirun is two processes, of which the second runs the job and is imaged.
 Ctrl-C ends the job, a second Ctrl-C at once. USR2 is passed on to the ranks, Ctrl-Z stops them too.
 HUP, INT, QUIT, TERM and TSTP do nothing if they were ignored when mpirun was started, as with nohup, or behind '&' in
-a script. Ranks start with the signals ignored and blocked that were when mpirun was, but for PIPE and CHLD, which do as
-usual; on other hosts the remote shell may change that, and what daemons start has all signals as usual.
-USR1 has mpirun print what each rank does and for whom it waits on what ('kill -USR1 PID' of mpirun); with the
-parameter mpi_sigusr1=forward it is passed on instead, with both as well. It prints the same by itself, once, when a
-rank has waited for 10 s (mpi_watch_ended) for one that has ended, and with --watchdog SECONDS when any wait takes so
-long and nothing comes. With mpi_watchdog_abort=1 the job ends then, with code 124.
+a script. Ranks ignore and block the same signals as mpirun at its start, except PIPE and CHLD, which have their default
+action; on other hosts the remote shell may change that, and processes of daemons have the default for all signals.
+USR1 makes mpirun print what each rank does, and for which rank and operation it waits ('kill -USR1 PID' of mpirun);
+with the parameter mpi_sigusr1=forward it is passed on instead, with both it does both. mpirun prints the same by
+itself, once, when a rank has waited for 10 s (mpi_watch_ended) for a rank that has ended, and with --watchdog SECONDS
+when any wait takes this time and nothing arrives. With mpi_watchdog_abort=1 the job ends then, with code 124.
 ",
     },
-    Page { topic: Topic::Help, word: "help", heading: "Help", text: "" },
+    HelpTopic { topic: Topic::Help, word: "help", heading: "Help", text: "" },
 ];
 
-/// Where the texts of options start.
+/// The column of the options' texts.
 const COLUMN: usize = 38;
 
-/// One line on how to call it.
 pub(crate) const USAGE: &str =
     "Usage: mpirun [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]...";
 
-/// An option: its spellings, its values, what it does.
+/// An option: its spellings, its values, its help.
 pub(crate) type Opt = (&'static [&'static str], &'static [&'static str], &'static str);
 
-/// All that is said on a topic.
+/// A topic with its options, for the manual page.
 pub(crate) struct Chapter {
     pub(crate) heading: &'static str,
     pub(crate) text: &'static str,
     pub(crate) options: Vec<Opt>,
 }
 
-/// The topics, for the manual page and for shells.
 pub(crate) fn chapters() -> Vec<Chapter> {
     let options = |topic| SPECS.iter().filter(move |spec| spec.topic == topic);
-    let chapter = |page: &Page| Chapter {
+    let chapter = |page: &HelpTopic| Chapter {
         heading: page.heading,
         text: page.text,
         options: options(page.topic).map(|spec| (spec.names, spec.values, spec.help)).collect(),
@@ -164,7 +162,6 @@ pub(crate) fn chapters() -> Vec<Chapter> {
     PAGES.iter().map(chapter).collect()
 }
 
-/// The help text, all options by topic.
 pub(crate) fn help() -> String {
     let mut out = format!(
         "{USAGE}\n\nStarts the ranks of an MPI job, on this host or others, and waits for them. Programs that do not use MPI run too.\n"
@@ -176,7 +173,6 @@ pub(crate) fn help() -> String {
     out
 }
 
-/// The page on a topic, or what is wrong with its name.
 pub(crate) fn topic(word: &str) -> Result<String, String> {
     if let Some(page) = PAGES.iter().find(|page| page.word == word) {
         return Ok(format!("{}\n\n{}\n{}", page.heading, page.text, options(page.topic)));
@@ -207,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_help_has_every_option_and_every_topic_a_page() {
+    fn help_lists_every_option_and_every_topic_has_a_page() {
         let help = help();
         for spec in SPECS {
             assert!(spec.names.iter().all(|name| help.contains(name)) && !spec.help.is_empty());

@@ -1,6 +1,6 @@
-//! The table of `mpirun`'s options: spellings, values, help. Parsing, help and suggestions read it.
+//! The table of `mpirun`'s options: spellings, values, help.
 
-/// What an option does.
+/// The effect of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Id {
     Ranks,
@@ -66,7 +66,6 @@ pub(super) enum Id {
     Version,
 }
 
-/// What options are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Topic {
     Ranks,
@@ -79,11 +78,11 @@ pub(super) enum Topic {
     Help,
 }
 
-/// One option: what it is called, its values, what it does.
 pub(super) struct Spec {
     pub(super) id: Id,
     pub(super) topic: Topic,
-    /// All spellings; the first is the one that the help shows first. Each is understood with one dash and with two.
+    /// All spellings; the help shows the first one first. Each is accepted with one dash and with
+    /// two.
     pub(super) names: &'static [&'static str],
     pub(super) values: &'static [&'static str],
     pub(super) help: &'static str,
@@ -145,7 +144,7 @@ pub(super) const SPECS: &[Spec] = &[
         Hosts,
         &["--host", "-H", "--hosts"],
         &["NAME[:SLOTS],..."],
-        "run on these hosts, with so many slots",
+        "run on these hosts, with these numbers of slots",
     ),
     spec(
         Id::HostFile,
@@ -298,7 +297,7 @@ pub(super) const SPECS: &[Spec] = &[
         Binding,
         &["--map-by"],
         &["slot|node|ppr:N:node[:PE=N]"],
-        "fill hosts one by one, in turn, or with N; with PE=N bind each to N cores",
+        "fill hosts one by one, one rank on each, or with N; with PE=N bind each to N cores",
     ),
     spec(
         Id::CoresEach,
@@ -321,7 +320,7 @@ pub(super) const SPECS: &[Spec] = &[
         Binding,
         &["--use-hwthread-cpus"],
         &[],
-        "a slot for each processor of a core, as anyway",
+        "a slot for each processor of a core, which is the default",
     ),
     spec(Id::ReportBindings, Binding, &["--report-bindings"], &[], "say what each rank is bound to"),
     spec(
@@ -365,7 +364,7 @@ pub(super) const SPECS: &[Spec] = &[
         End,
         &["--watchdog"],
         &["SECONDS"],
-        "tell who waits for whom when a wait takes so long: the parameter mpi_watchdog",
+        "report which rank waits for which when a wait takes this time: the parameter mpi_watchdog",
     ),
     spec(
         Id::FaultTolerance,
@@ -380,7 +379,7 @@ pub(super) const SPECS: &[Spec] = &[
         End,
         &["--every"],
         &["TIME"],
-        "make a checkpoint after each such time, such as 90s, 30m or 2h",
+        "make a checkpoint each time this has passed, such as 90s, 30m or 2h",
     ),
     spec(
         Id::CheckpointOnTerm,
@@ -439,19 +438,18 @@ pub(super) const SPECS: &[Spec] = &[
 ];
 
 impl Spec {
-    /// The option of this name, with whatever number of dashes.
+    /// Finds the option of this name, with one dash or two.
     pub(super) fn find(name: &str) -> Option<&'static Spec> {
         let bare = bare(name)?;
         SPECS.iter().find(|spec| spec.names.iter().any(|known| self::bare(known) == Some(bare)))
     }
 
-    /// Values that must follow.
+    /// The values that must follow.
     pub(super) fn wanted(&self) -> &'static [&'static str] {
         if self.id == Id::Help { &[] } else { self.values }
     }
 }
 
-/// The name behind one dash or two.
 fn bare(name: &str) -> Option<&str> {
     let bare = name.strip_prefix("--").or_else(|| name.strip_prefix('-'))?;
     (!bare.starts_with('-')).then_some(bare)

@@ -1,10 +1,10 @@
 use super::*;
 
-fn run(line: &str) -> Result<Options, UsageError> {
+fn run(line: &str) -> Result<LaunchOptions, UsageError> {
     let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
     match parse(&args)? {
-        Command::Run(options) => Ok(*options),
-        Command::Help(_) | Command::Version => Ok(Options::default()),
+        MpirunAction::Run(options) => Ok(*options),
+        MpirunAction::Help(_) | MpirunAction::Version => Ok(LaunchOptions::default()),
     }
 }
 
@@ -12,14 +12,14 @@ fn error(line: &str) -> String {
     run(line).unwrap_err().to_string()
 }
 
-fn program(line: &str) -> Program {
+fn program(line: &str) -> ProgramOptions {
     run(line).unwrap().programs.remove(0)
 }
 
 #[test]
-fn both_spellings_and_both_ways_to_give_a_value_are_understood() {
+fn both_spellings_and_both_syntaxes_of_values_are_accepted() {
     for line in ["-n 4 a", "-np 4 a", "--np 4 a", "--np=4 a", "-n=4 a", "--n 4 a", "-c 4 a", "-n 4 C a"] {
-        assert_eq!(program(line).count, Count::Number(4), "{line}");
+        assert_eq!(program(line).count, RankCount::Number(4), "{line}");
     }
     for line in ["-tag-output a", "--tag-output a", "-l a", "-prepend-rank a", "--prepend-rank a"] {
         assert!(run(line).unwrap().output.tags, "{line}");
@@ -30,7 +30,7 @@ fn both_spellings_and_both_ways_to_give_a_value_are_understood() {
 }
 
 #[test]
-fn a_job_goes_on_after_deaths_if_it_is_told_to() {
+fn fault_tolerance_has_options_of_open_mpi_and_mpich() {
     let set = |line: &str| run(line).unwrap().mca.last().map(|s| (s.name.clone(), s.value.clone()));
     let wanted = |value: &str| Some(("mpi_ft_enable".to_string(), value.to_string()));
     for line in ["--with-ft ulfm a", "--with-ft=mpi a", "--enable-recovery a", "-disable-auto-cleanup a"] {
@@ -41,10 +41,10 @@ fn a_job_goes_on_after_deaths_if_it_is_told_to() {
 }
 
 #[test]
-fn what_follows_the_program_is_the_programs() {
+fn words_behind_the_program_are_its_arguments() {
     let options = run("-n 2 a -n 3 --help").unwrap();
     assert_eq!(options.programs[0].words, ["a", "-n", "3", "--help"]);
-    assert_eq!(options.programs[0].count, Count::Number(2));
+    assert_eq!(options.programs[0].count, RankCount::Number(2));
     assert_eq!(program("-- -odd x").words, ["-odd", "x"]);
     assert_eq!(program("-- C x").words, ["C", "x"]);
     assert_eq!(program("./N C").words, ["./N", "C"]);
@@ -52,16 +52,16 @@ fn what_follows_the_program_is_the_programs() {
 
 #[test]
 fn the_guides_notation_counts_processors_and_hosts() {
-    assert_eq!(program("C a").count, Count::PerProcessor);
-    assert_eq!(program("-ssi rpi tcp C -tag-output a").count, Count::PerProcessor);
-    assert_eq!(program("N a C").count, Count::PerHost);
-    assert_eq!(program("C -np 3 a").count, Count::Number(3));
+    assert_eq!(program("C a").count, RankCount::PerProcessor);
+    assert_eq!(program("-ssi rpi tcp C -tag-output a").count, RankCount::PerProcessor);
+    assert_eq!(program("N a C").count, RankCount::PerHost);
+    assert_eq!(program("C -np 3 a").count, RankCount::Number(3));
     assert_eq!(program("n0-1,3 -np 3 c2 a n1").places, ["n0-1,3", "c2"]);
     assert_eq!((program("N n0 a").places.len(), program("N a").places.len()), (2, 0));
     assert_eq!((program("nproc").words.len(), program("./n0").words.len()), (1, 1));
     let error = run("-ppn 2 n0 a").unwrap_err().to_string();
     assert!(error.contains("'n0'") && error.contains("-ppn"), "{error}");
-    assert_eq!(program("a").count, Count::Unsaid);
+    assert_eq!(program("a").count, RankCount::Unset);
     assert_eq!(run("C"), Err(UsageError::NoProgram));
     for line in ["-N 3 a", "--npernode 3 a", "-npernode 3 a", "-ppn 3 a", "-perhost 3 a"] {
         assert_eq!(program(line).per_host, Some(3), "{line}");
@@ -73,7 +73,7 @@ fn a_colon_separates_programs_of_one_job() {
     let options = run("--tag-output -n 1 -x A=1 a x : -n 2 -x B=2 -wdir / b").unwrap();
     assert!(options.output.tags);
     assert_eq!(options.programs.len(), 2);
-    assert_eq!(options.programs[1].count, Count::Number(2));
+    assert_eq!(options.programs[1].count, RankCount::Number(2));
     assert_eq!(options.programs[0].words, ["a", "x"]);
     assert_eq!(options.env, [("A".into(), "1".into())]);
     assert_eq!(options.programs[1].env, [("B".into(), "2".into())]);
@@ -123,7 +123,7 @@ fn variables_are_for_all_or_for_one_program() {
 }
 
 #[test]
-fn what_we_do_anyway_is_accepted_and_what_we_cannot_is_not() {
+fn options_for_default_behaviour_are_accepted_and_impossible_ones_refused() {
     let line = "--oversubscribe --allow-run-as-root --map-by :OVERSUBSCRIBE a";
     assert_eq!(run(line).unwrap(), run("a").unwrap());
     assert!(error("--bind-to board a").contains("--bind-to board: ranks cannot be bound to these yet"));
@@ -135,7 +135,7 @@ fn what_we_do_anyway_is_accepted_and_what_we_cannot_is_not() {
 }
 
 #[test]
-fn binding_is_said_by_what_or_by_how_many_cores() {
+fn binding_is_chosen_by_kind_or_by_number_of_cores() {
     let bind = |line: &str| run(line).unwrap().bind();
     assert_eq!(bind("a"), Bind::Split);
     for line in ["--bind-to none a", "-bind-to none a", "--bind-to-none a", "--bind-to core --bind-to none a"]
@@ -194,9 +194,9 @@ fn errors_name_the_option_and_the_nearest_one() {
 #[test]
 fn help_may_name_a_topic() {
     let command = |words: &[&str]| parse(&words.iter().map(OsString::from).collect::<Vec<_>>()).unwrap();
-    assert_eq!(command(&["--help"]), Command::Help(None));
-    assert_eq!(command(&["-n", "2", "-help", "hosts"]), Command::Help(Some("hosts".into())));
-    assert_eq!(command(&["-version"]), Command::Version);
+    assert_eq!(command(&["--help"]), MpirunAction::Help(None));
+    assert_eq!(command(&["-n", "2", "-help", "hosts"]), MpirunAction::Help(Some("hosts".into())));
+    assert_eq!(command(&["-version"]), MpirunAction::Version);
 }
 
 #[test]
@@ -214,11 +214,11 @@ fn programs_can_stand_in_a_file() {
     std::fs::remove_file(path).unwrap();
     assert!(read.output.tags);
     assert_eq!(read.programs[0].words, ["a b", "x"]);
-    assert_eq!((read.programs.len(), read.programs[0].count), (2, Count::Number(2)));
+    assert_eq!((read.programs.len(), read.programs[0].count), (2, RankCount::Number(2)));
     let words: Vec<_> = colons.iter().map(|program| (program.count, &program.words[..])).collect();
     let ones = ["a", ":", "-n", "3", "b"].map(OsString::from);
     let others = ["c", ":", "d"].map(OsString::from);
-    assert_eq!(words, [(Count::Number(2), &ones[..]), (Count::Number(1), &others[..])]);
+    assert_eq!(words, [(RankCount::Number(2), &ones[..]), (RankCount::Number(1), &others[..])]);
     assert!(cut.contains("-n needs N after it"), "{cut}");
     assert!(nested.contains("cannot name another one"), "{nested}");
     assert!(after.contains("nothing can follow it, but 'more' does"), "{after}");
@@ -276,7 +276,7 @@ fn options_of_other_launchers_that_have_a_counterpart_are_taken() {
 }
 
 #[test]
-fn so_many_ranks_for_each_host_can_be_said_in_the_words_of_all() {
+fn each_launchers_options_for_ranks_per_host_are_accepted() {
     for (line, again) in
         [("--map-by ppr:2:node a", false), ("-N 2 a", false), ("-ppn 2 a", true), ("-perhost 2 a", true)]
     {

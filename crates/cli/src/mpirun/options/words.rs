@@ -1,9 +1,10 @@
-//! Files of programs (MPI-5.0 section 11.5, form B): each line is what could stand between two `:` on the command line. Lines that
-//! begin with `#` are comments, and a line that ends with `\` goes on in the next one. A `:` is a word like any other.
+//! Files of programs (MPI-5.0 section 11.5, form B): each line is a part of a command line between
+//! two `:`. Lines that begin with `#` are comments, and a line that ends with `\` continues in the
+//! next one. A `:` is an ordinary word.
 
 use std::ffi::OsString;
 
-/// The words of each line that has some. Words may be quoted as in a shell, without variables.
+/// The words of each line that is not empty. Words may be quoted as in a shell, without variables.
 pub(super) fn of_file(text: &str) -> Result<Vec<Vec<OsString>>, String> {
     let mut all = Vec::new();
     let mut lines = (1..).zip(text.lines());
@@ -27,7 +28,7 @@ pub(super) fn of_file(text: &str) -> Result<Vec<Vec<OsString>>, String> {
     Ok(all)
 }
 
-/// Whether the last character is a backslash that no other one quotes.
+/// Whether the line ends with a backslash that no other backslash quotes.
 fn goes_on(line: &str) -> bool {
     line.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
 }

@@ -7,29 +7,32 @@ use oxmpi_param::{Level, Param};
 const HEAD: &str = "\
 # Parameters
 
-Written by `cargo xtask docs` from the table in `crates/param/src/registry.rs` and the folders of the transports; do not edit it. `oxmpi info --params`
-shows the values of an installation and where each comes from; `oxmpi info --select` shows what `rpi`, `btl`, `pml` and the
-priorities lead to.
+`cargo xtask docs` writes this page from the table in `crates/param/src/registry.rs` and the folders
+of the transports; do not edit it. `oxmpi info --params` prints the values of an installation and
+their sources; `oxmpi info --select` prints the effect of `rpi`, `btl`, `pml` and the priorities.
 
-A value comes from, strongest first:
+The sources of a value, the strongest first:
 
 1. `mpirun --mca NAME VALUE` (also `-ssi`, `--gmca`);
-2. files of `mpirun --tune FILE,...`, then of `--am FILE,...`, of each list the first file first: lines `NAME = VALUE`,
-   `--mca NAME VALUE`, `-x NAME=VALUE`; a name without `/` is looked for here, in `~/.oxmpi/amca-param-sets` and in
-   `PREFIX/share/oxmpi/amca-param-sets`;
+2. files of `mpirun --tune FILE,...`, then of `--am FILE,...`, of each list the first file first:
+   lines `NAME = VALUE`, `--mca NAME VALUE`, `-x NAME=VALUE`; a name without `/` is searched for in
+   the current directory, in `~/.oxmpi/amca-param-sets` and in `PREFIX/share/oxmpi/amca-param-sets`;
 3. `OXMPI_MCA_NAME` in the environment, where an unknown name is an error;
 4. `OMPI_MCA_NAME` in the environment, for names that OxMPI knows;
 5. `~/.oxmpi/mca-params.conf`, lines `NAME = VALUE`;
 6. `PREFIX/etc/oxmpi-mca-params.conf`, the same;
 7. the default.
 
-`OXMPI_PARAM_FILES=FILE:FILE` names files in place of 5 and 6, `OXMPI_PARAM_FILES=none` reads none. Names may be spelt as in the
-components guide, with `_ssi_` in them: `rpi_ssi_tcp_short`. `OXMPI_MPI_THREAD_LEVEL` (also `OMPI_MPI_THREAD_LEVEL`) says which
-thread level a program gets, whatever it asks for.
+`OXMPI_PARAM_FILES=FILE:FILE` names files in place of 5 and 6, `OXMPI_PARAM_FILES=none` reads none.
+Names may be spelt as in the components guide, with `_ssi_` in them: `rpi_ssi_tcp_short`.
+`OXMPI_MPI_THREAD_LEVEL` (also `OMPI_MPI_THREAD_LEVEL`) sets the thread level of a program, whatever
+level the program requests.
 
-A name that is none is an error in 1 and 2, too. Parameters of Open MPI's components that are not here (`coll_adapt`, `coll_portals4`,
-`btl_openib`, `btl_vader`, `pml_ucx` and others) do no harm there: to switch such a component or its warnings off (`coll_fca_enable 0`) is
-what is the case, to tune it gets a warning that it has no effect, to switch it on is an error.
+An unknown name is an error in 1 and 2, too. Errors name file, line and column. Parameters of Open
+MPI's components that OxMPI does not have (`coll_adapt`, `coll_portals4`, `btl_openib`, `btl_vader`,
+`pml_ucx` and others) do no harm there: to switch such a component or its warnings off
+(`coll_fca_enable 0`) is accepted, to tune it gets a warning that it has no effect, and to switch it
+on is an error.
 ";
 
 /// The page.
@@ -49,11 +52,11 @@ fn page() -> String {
             continue;
         }
         out += &format!("\n## {heading}\n\n{text}\n\n");
-        out += "| parameter | value | default | what it does |\n|---|---|---|---|\n";
+        out += "| parameter | value | default | effect |\n|---|---|---|---|\n";
         rows.iter().for_each(|param| out += &row(param, param.name, param.help));
     }
     out += &format!(
-        "\n## Each tuned collective\n\nCOLLECTIVE is one of {}.\n\n| parameter | value | default | what it does |\n\
+        "\n## Each tuned collective\n\nCOLLECTIVE is one of the following: {}.\n\n| parameter | value | default | effect |\n\
          |---|---|---|---|\n",
         COLLECTIVES.join(", ")
     );

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use oxmpi_abi::FuncId;
 use oxmpi_abi::callbacks::{CALLBACKS, Callback};
-use oxmpi_abi::constants::{CONSTANTS, Kind};
+use oxmpi_abi::constants::{CONSTANTS, ConstantKind};
 use oxmpi_abi::prototype::{Param, params};
 use oxmpi_abi::types::HANDLE_TYPES;
 
@@ -132,7 +132,7 @@ pub(crate) fn source() -> String {
 }
 
 fn pool(kind: &'static str) -> String {
-    let of_kind = || CONSTANTS.iter().filter(|constant| constant.kind == Kind::Handle(kind));
+    let of_kind = || CONSTANTS.iter().filter(|constant| constant.kind == ConstantKind::Handle(kind));
     let null =
         of_kind().find(|constant| constant.name.ends_with("_NULL")).map_or("0", |constant| constant.name);
     // Those would end the job, by right.

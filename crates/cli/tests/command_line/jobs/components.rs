@@ -48,7 +48,7 @@ fn mpi_init_aborts_when_no_component_is_left_for_the_world() {
         assert!(outcome.code != 0 && outcome.out.is_empty(), "{coll}: {outcome:?}");
         assert_eq!(outcome.err.matches(text).count(), 1, "{coll}: {outcome:?}");
         assert!(
-            outcome.err.contains("MPI_Init") && outcome.err.contains("it is not asked (parameter coll)"),
+            outcome.err.contains("MPI_Init") && outcome.err.contains("not selected (parameter coll)"),
             "{outcome:?}"
         );
     }

@@ -187,8 +187,8 @@ fn a_rule_that_does_not_fit_is_told_once_and_the_fixed_rules_choose() {
     assert_eq!(
         outcome.err,
         format!(
-            "mpirun: {rules}:2:34: the rule asks for allgather algorithm 3 recursive_doubling, which cannot serve every \
-             call of this size: it needs a power of two ranks; the fixed rules choose for those\n"
+            "mpirun: {rules}:2:34: the rule selects allgather algorithm 3 recursive_doubling, which cannot serve every \
+             call of this size: it needs a power of two ranks; the fixed rules choose for the calls that it cannot serve\n"
         )
     );
     assert_eq!(run(&programs, 4, &file, "allgather").err, "");

@@ -410,7 +410,9 @@ impl Transport for GmSockets {
         1 << 16
     }
     fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
-        let Frame::Meet { asks } = message.frame else { panic!("{:?} goes over the network", message.frame) };
+        let Frame::Meet { wants_answer: asks } = message.frame else {
+            panic!("{:?} goes over the network", message.frame)
+        };
         let Body::Bytes(body) = message.body else { panic!("an introduction lies in one piece") };
         Ok(self.world.with(|world| {
             if world.random.below(3) == 0 {

@@ -97,7 +97,8 @@ impl<P: GmPort> Gm<P> {
         let word = self.port.word_address(word);
         let body = GmIntroduction { address, key, granted, message, word }.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message = Message { sequence: 0, frame: Frame::Meet { asks }, body, lent: None, token: 0 };
+        let message =
+            Message { sequence: 0, frame: Frame::Meet { wants_answer: asks }, body, lent: None, token: 0 };
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 

@@ -75,7 +75,8 @@ static PORT: Param = Param {
 static PRIORITY: Param = Param::priority(
     "rpi_gm_priority",
     50,
-    "The priority of 'gm' when no transport is asked for (rpi): the highest one that can run is used; shared memory has 60. It can run where \
+    "The priority of 'gm' when 'rpi' names no transport: the one with the highest priority that \
+     can run is used; shared memory has 60. It can run where \
      there is a Myrinet interface, or where rpi_gm_library names a library.",
 );
 

@@ -687,7 +687,9 @@ impl Transport for FakeSockets {
                 Sent::Done
             }));
         }
-        let Frame::Meet { asks } = message.frame else { panic!("{:?} goes over the network", message.frame) };
+        let Frame::Meet { wants_answer: asks } = message.frame else {
+            panic!("{:?} goes over the network", message.frame)
+        };
         Ok(self.world.with(|world| {
             if world.are_full || world.random.below(3) == 0 {
                 return Sent::Full;

@@ -134,7 +134,8 @@ impl<P: IbPort> Ib<P> {
         let Some(peer) = self.peer(to) else { return Ok(true) };
         let body = peer.introduction(envelope).encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message = Message { sequence: 0, frame: Frame::Meet { asks }, body, lent: None, token: 0 };
+        let message =
+            Message { sequence: 0, frame: Frame::Meet { wants_answer: asks }, body, lent: None, token: 0 };
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 

@@ -134,7 +134,8 @@ static LIBRARY: Param = Param {
 static PRIORITY: Param = Param::priority(
     "rpi_ib_priority",
     50,
-    "The priority of 'ib' when no transport is asked for (rpi): the highest one that can run is used. A job on several hosts goes over it \
+    "The priority of 'ib' when 'rpi' names no transport: the one with the highest priority that \
+     can run is used. A job on several hosts goes over it \
      if this host has an active port; 0: never.",
 );
 

@@ -258,7 +258,7 @@ impl<P: IbPort> Ib<P> {
         let granted = peer.granted.max(1);
         let last = IbIntroduction { connection: NO_MORE, granted, ..peer.introduction(envelope) }.encode();
         let body = Body::Bytes(Bytes::from(&last[..]));
-        let frame = Frame::Meet { asks: false };
+        let frame = Frame::Meet { wants_answer: false };
         // If it is not reached, it finds out by itself.
         let _ = self.sockets.send(number, &Message { sequence: 0, frame, body, lent: None, token: 0 });
     }

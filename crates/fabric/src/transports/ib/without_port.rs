@@ -30,7 +30,7 @@ impl WithoutPort {
         self.unanswered.extend(met.map(|(from, ..)| from));
         let body = IbIntroduction::WITHOUT_PORT.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let frame = Frame::Meet { asks: false };
+        let frame = Frame::Meet { wants_answer: false };
         for to in std::mem::take(&mut self.unanswered) {
             match self.sockets.send(to, &Message { sequence: 0, frame, body, lent: None, token: 0 }) {
                 Ok(Sent::Full) if !self.sockets.has_left(to) => self.unanswered.push(to),

@@ -28,7 +28,8 @@ static LAMD: Module = Module {
 static PRIORITY: Param = Param::priority(
     "rpi_lamd_priority",
     10,
-    "The priority of messages through the daemons when no transport is asked for (rpi): the highest one that can run is used.",
+    "The priority of messages through the daemons when 'rpi' names no transport: the one with the \
+     highest priority that can run is used.",
 );
 
 /// The socket to the daemon of this node.

@@ -59,7 +59,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     pub(super) fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
         let body = self.introduction.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message = Message { sequence: 0, frame: Frame::Meet { asks }, body, lent: None, token: 0 };
+        let message =
+            Message { sequence: 0, frame: Frame::Meet { wants_answer: asks }, body, lent: None, token: 0 };
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 

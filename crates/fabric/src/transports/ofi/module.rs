@@ -92,7 +92,8 @@ static MATCH: Param = Param {
     name: "mtl_ofi_match",
     unit: Unit::Choice(&["auto", "provider", "software"]),
     max: 2,
-    help: "Who matches messages with receives: the provider, or OxMPI (software), which then sends them over the provider without tags. \
+    help: "What matches messages with receives: the provider, or OxMPI (software), which then \
+           sends them over the provider without tags. \
            auto: OxMPI with providers that are known to lose messages when they match them (shm, sm2), to hang (net) or to cut \
            them (udp;ofi_rxd), else the provider.",
     ..Param::NEW

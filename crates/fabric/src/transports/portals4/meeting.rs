@@ -120,7 +120,8 @@ impl Portals {
 
     fn send_word(&mut self, to: u32, asks: bool, body: &[u8]) -> Result<Sent, Unreachable> {
         let body = Body::Bytes(Bytes::from(body));
-        let message = Message { sequence: 0, frame: Frame::Meet { asks }, body, lent: None, token: 0 };
+        let message =
+            Message { sequence: 0, frame: Frame::Meet { wants_answer: asks }, body, lent: None, token: 0 };
         self.sockets.send(to, &message)
     }
 

@@ -18,7 +18,7 @@ const BTL: Btl = Btl { names: &["sm", "vader", "shm"], left: BtlRule::AllBut };
 static USYSV: Module = Module {
     name: "usysv",
     place: 300,
-    help: "'usysv' is shared memory by the guide's postboxes and pool, where who waits spins.",
+    help: "'usysv' is shared memory by the guide's postboxes and pool, where waiting ranks spin.",
     params: &[
         &USYSV_SHORT,
         &USYSV_YIELD,
@@ -53,15 +53,15 @@ static USYSV_YIELD: Param = Param::switch(
 );
 
 static USYSV_READ_POLLS: Param = Param {
-    help: "At how many postboxes a rank over usysv that waits for a message looks, one after the other and again and again, \
-           before it gives its core to others. After wait_yields such gifts it sleeps. With more ranks than cores it \
-           looks 10 times, unless this parameter is set.",
+    help: "How many postboxes a rank over usysv that waits for a message polls, one after another \
+           and repeatedly, before it yields its core to others. After wait_yields yields it \
+           sleeps. With more ranks than cores it polls 10 times, unless this parameter is set.",
     ..polls("rpi_usysv_readlockpoll", 10_000)
 };
 
 static USYSV_WRITE_POLLS: Param = Param {
-    help: "How often a rank over usysv looks at a postbox that is full, or at the lock of the pool, before it gives its \
-           core to others.",
+    help: "How often a rank over usysv polls a full postbox, or the lock of the pool, before it \
+           yields its core to others.",
     ..polls("rpi_usysv_writelockpoll", 10)
 };
 
@@ -80,14 +80,16 @@ static USYSV_PIECE: Param = Param {
 static USYSV_PRIORITY: Param = Param::priority(
     "rpi_usysv_priority",
     40,
-    "The priority of usysv when no transport is asked for (rpi): the highest one that can run is used.",
+    "The priority of usysv when 'rpi' names no transport: the one with the highest priority that \
+     can run is used.",
 );
 
 #[distributed_slice(MODULES)]
 static SYSV: Module = Module {
     name: "sysv",
     place: 400,
-    help: "'sysv' is the same, where who waits sleeps, which is better with more ranks than cores.",
+    help: "'sysv' is the same, where waiting ranks sleep, which is better with more ranks than \
+           cores.",
     params: &[&SYSV_SHORT, &SYSV_YIELD, &SYSV_SEMAPHORES, &SYSV_POOL, &SYSV_PIECE, &SYSV_PRIORITY],
     priority: Some(&SYSV_PRIORITY),
     btl: BTL,
@@ -140,7 +142,8 @@ static SYSV_PIECE: Param = Param {
 static SYSV_PRIORITY: Param = Param::priority(
     "rpi_sysv_priority",
     30,
-    "The priority of sysv when no transport is asked for (rpi): the highest one that can run is used.",
+    "The priority of sysv when 'rpi' names no transport: the one with the highest priority that \
+     can run is used.",
 );
 
 const fn short(name: &'static str) -> Param {

@@ -42,7 +42,8 @@ static BUFFERS: Param = Param {
 static PRIORITY: Param = Param::priority(
     "rpi_tcp_priority",
     20,
-    "The priority of sockets when no transport is asked for (rpi): the highest one that can run is used.",
+    "The priority of sockets when 'rpi' names no transport: the one with the highest priority \
+     that can run is used.",
 );
 
 #[distributed_slice(MODULES)]
@@ -78,7 +79,8 @@ static CR_BUFFERS: Param = Param {
 static CR_PRIORITY: Param = Param::priority(
     "rpi_crtcp_priority",
     25,
-    "The priority of rpi crtcp when no transport is asked for (rpi): the highest one that can run is used.",
+    "The priority of rpi crtcp when 'rpi' names no transport: the one with the highest priority \
+     that can run is used.",
 );
 
 const fn short(name: &'static str) -> Param {

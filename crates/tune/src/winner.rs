@@ -1,45 +1,44 @@
-//! Who won, and whether it is worth a rule; rules out of it.
+//! The winner of each comparison, and the rules of the winners.
 
-use crate::bout::{Outcome, Time};
-use crate::question::{Cell, Variant};
+use crate::calls::{Cell, Variant};
+use crate::comparison::{Outcome, Timing};
 use oxmpi_plan::table::Parameter;
 use oxmpi_plan::{AlgorithmId, Collective};
 use oxmpi_tuned::collectives::{Measure, TUNABLE, index_of};
-use oxmpi_tuned::rules::{CommRules, Matching, MessageRule, Range};
+use oxmpi_tuned::rules::{CommRules, Matching, MessageRule, SizeRange};
 use oxmpi_tuned::{Distribution, Position, Rules};
 
-/// A winner must be faster than the fixed choice by this part of it.
+/// A winner must be faster than the fixed choice by this part of the fixed choice's time.
 pub const LEAST_GAIN: f64 = 0.05;
 
-/// What is best for a call.
+/// The best variant of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Verdict {
-    /// The call.
+pub struct Winner {
     pub cell: Cell,
-    /// What a rule shall name; [`Variant::FIXED`] for no rule.
+    /// The variant for a rule; [`Variant::FIXED`] for no rule.
     pub variant: Variant,
-    /// What it takes, and what the fixed choice takes, in nanoseconds.
+    /// The times of the variant and of the fixed choice, in nanoseconds.
     pub best_ns: f64,
-    /// See `best_ns`.
     pub fixed_ns: f64,
 }
 
-impl Verdict {
-    /// The algorithm that is named, or that the fixed cut-offs choose.
+impl Winner {
+    /// The algorithm of the variant, or of the fixed cut-offs.
     #[must_use]
     pub fn algorithm(&self) -> AlgorithmId {
         self.variant.algorithm.unwrap_or_else(|| self.cell.fixed())
     }
 }
 
-/// Decides. A winner is faster than the fixed choice by more than the scatter of both and by [`LEAST_GAIN`] of it, and his best
-/// time is better than its best by as much: on a machine with other work medians alone are luck.
+/// The winner of a comparison among the variants that `may` accepts. Its median must be better than
+/// that of the fixed choice by more than the spread of both and by [`LEAST_GAIN`], and its least
+/// time by [`LEAST_GAIN`]: on a machine with other load, medians alone are random.
 #[must_use]
-pub fn verdict(outcome: &Outcome, may: impl Fn(&Variant) -> bool) -> Option<Verdict> {
+pub fn winner(outcome: &Outcome, may: impl Fn(&Variant) -> bool) -> Option<Winner> {
     let (_, fixed) = *outcome.times.iter().find(|(variant, _)| *variant == Variant::FIXED)?;
     let others = outcome.times.iter().filter(|(variant, _)| variant.algorithm.is_some() && may(variant));
     let best = others.min_by(|a, b| a.1.median_ns.total_cmp(&b.1.median_ns));
-    let is_worth = |time: &Time| {
+    let is_worth = |time: &Timing| {
         let gain = fixed.median_ns - time.median_ns;
         let gain_at_best = fixed.least_ns - time.least_ns;
         gain > fixed.median_ns * LEAST_GAIN
@@ -50,12 +49,13 @@ pub fn verdict(outcome: &Outcome, may: impl Fn(&Variant) -> bool) -> Option<Verd
         Some((variant, time)) => (*variant, time.median_ns),
         None => (Variant::FIXED, fixed.median_ns),
     };
-    Some(Verdict { cell: outcome.cell, variant, best_ns, fixed_ns: fixed.median_ns })
+    Some(Winner { cell: outcome.cell, variant, best_ns, fixed_ns: fixed.median_ns })
 }
 
-/// One comparison for each key of rules files. Where the message size of rules files does not depend on the bytes of the call
-/// (scans, alltoallv), its times are relative to the fixed choice and are averaged over all bytes, as geometric means, of the
-/// ways that were measured for all of them.
+/// One comparison for each key of rules files. For some collectives (scans, alltoallv), the message
+/// size of rules files does not depend on the bytes of the call: their times are relative to the
+/// fixed choice, and the geometric mean over all sizes counts, for the variants that were measured
+/// at all sizes.
 fn by_key(outcomes: &[Outcome]) -> Vec<Outcome> {
     let mut all: Vec<Outcome> = Vec::new();
     let mut rest = outcomes;
@@ -86,18 +86,18 @@ fn averaged(group: &[Outcome]) -> Outcome {
         let how_many = parts.len() as f64;
         let mean = |of: usize| (parts.iter().map(|part| part[of].ln()).sum::<f64>() / how_many).exp();
         let spread_ns = parts.iter().map(|part| part[2]).sum::<f64>() / how_many;
-        Some(Time { median_ns: mean(0), spread_ns, least_ns: mean(1) })
+        Some(Timing { median_ns: mean(0), spread_ns, least_ns: mean(1) })
     };
     let times = group[0].times.iter().filter_map(|(variant, _)| Some((*variant, mean(variant)?))).collect();
     Outcome { cell: group[0].cell, times }
 }
 
-/// Rules for the winners. `outcomes` are by ranks, then collectives, then bytes, all ascending.
+/// The rules of the winners. `outcomes` are sorted by ranks, then collectives, then bytes.
 ///
-/// Neighbouring sizes with the same winner share a rule. A size that was measured stands for those up to the next; the least
-/// also for those below, the greatest for those above. A number of ranks stands for those up to the next that was measured,
-/// with winners that can serve any number; above the greatest nothing is known, so nothing is said. Where the fixed choice is
-/// as good there is no rule.
+/// Neighbouring sizes with the same winner share a rule. The rule of a size extends to the next
+/// size; the first also to all smaller sizes, the last to all larger. The rules of a number of
+/// ranks extend to the next measured number, with winners that serve any number of ranks; there is
+/// no rule above the largest number. There is no rule where the fixed choice is as good.
 #[must_use]
 pub fn rules(file: &str, outcomes: &[Outcome]) -> Rules {
     let outcomes = by_key(outcomes);
@@ -111,7 +111,7 @@ pub fn rules(file: &str, outcomes: &[Outcome]) -> Rules {
                 .iter()
                 .filter(|outcome| outcome.cell.ranks == here && outcome.cell.collective == row.collective)
                 .collect();
-            // Up to the next number that was measured.
+            // Up to the next measured number.
             let last = ranks.get(at + 1).map_or(u64::from(here), |next| u64::from(*next) - 1);
             let exact = messages(row.collective, &mine, |_| true);
             let between = messages(row.collective, &mine, Variant::serves_any_ranks);
@@ -123,7 +123,7 @@ pub fn rules(file: &str, outcomes: &[Outcome]) -> Rules {
             for (min, max, messages) in parts {
                 if min <= max && !messages.is_empty() {
                     all.push(CommRules {
-                        ranks: Range { min, max },
+                        ranks: SizeRange { min, max },
                         distribution: Distribution::Any,
                         messages,
                     });
@@ -134,18 +134,19 @@ pub fn rules(file: &str, outcomes: &[Outcome]) -> Rules {
     rules
 }
 
-/// The rules for the message sizes of one communicator; none if the fixed choice is as good everywhere.
+/// The rules for the message sizes of one number of ranks; empty if the fixed choice is as good for
+/// all.
 fn messages(
     collective: Collective,
     outcomes: &[&Outcome],
     may: impl Fn(&Variant) -> bool,
 ) -> Vec<MessageRule> {
-    let verdicts: Vec<Verdict> = outcomes.iter().filter_map(|outcome| verdict(outcome, &may)).collect();
+    let winners: Vec<Winner> = outcomes.iter().filter_map(|outcome| winner(outcome, &may)).collect();
     let mut all: Vec<(u64, Variant)> = Vec::new();
-    for verdict in &verdicts {
-        if all.last().is_none_or(|(_, variant)| *variant != verdict.variant) {
-            let from = if all.is_empty() { 0 } else { message_size(collective, &verdict.cell) };
-            all.push((from, verdict.variant));
+    for winner in &winners {
+        if all.last().is_none_or(|(_, variant)| *variant != winner.variant) {
+            let from = if all.is_empty() { 0 } else { message_size(collective, &winner.cell) };
+            all.push((from, winner.variant));
         }
     }
     let end = |at: usize| all.get(at + 1).map_or(u64::MAX, |(next, _)| next - 1);
@@ -153,7 +154,7 @@ fn messages(
         let algorithm = variant.algorithm?;
         let uses_requests = algorithm.algorithm().uses(Parameter::MaxRequests);
         Some(MessageRule {
-            sizes: Range { min: *min, max: end(at) },
+            sizes: SizeRange { min: *min, max: end(at) },
             algorithm: Some(algorithm),
             fan_out: variant.tuning.fan_out,
             segment_bytes: variant.tuning.segment_bytes,
@@ -166,7 +167,7 @@ fn messages(
 
 fn message_size(collective: Collective, cell: &Cell) -> u64 {
     match index_of(collective).map(|index| TUNABLE[index].measure) {
-        // The only size of its communicator: the rule is for all.
+        // The only size of its communicator: the rule is for all sizes.
         None | Some(Measure::TypeByRanks | Measure::Unused) => 0,
         Some(Measure::Buffer | Measure::AllBlocks | Measure::Sum) => cell.facts().message_size,
     }
@@ -191,30 +192,30 @@ mod tests {
         fixed: f64,
         others: &[(&str, f64)],
     ) -> Outcome {
-        let mut times = vec![(Variant::FIXED, Time::exact(fixed))];
-        times.extend(others.iter().map(|(name, ns)| (variant(collective, name), Time::exact(*ns))));
+        let mut times = vec![(Variant::FIXED, Timing::exact(fixed))];
+        times.extend(others.iter().map(|(name, ns)| (variant(collective, name), Timing::exact(*ns))));
         Outcome { cell: Cell { ranks, collective, bytes }, times }
     }
 
     #[test]
-    fn who_is_within_noise_of_the_fixed_choice_has_not_won() {
+    fn a_variant_within_the_noise_of_the_fixed_choice_does_not_win() {
         let of = |fixed, spread, best| {
             let mut outcome = outcome(4, Collective::Bcast, 8, fixed, &[("chain", best), ("pipeline", 9e9)]);
             outcome.times[0].1.spread_ns = spread;
-            verdict(&outcome, |_| true).unwrap().variant
+            winner(&outcome, |_| true).unwrap().variant
         };
         assert_eq!(of(100.0, 0.0, 97.0), Variant::FIXED);
         assert_eq!(of(100.0, 0.0, 90.0), variant(Collective::Bcast, "chain"));
         assert_eq!(of(100.0, 20.0, 90.0), Variant::FIXED);
-        // Often disturbed, but not slower by itself.
+        // Often disturbed, but its least time is as good.
         let mut outcome = outcome(4, Collective::Bcast, 8, 100.0, &[("chain", 50.0)]);
         outcome.times[0].1.least_ns = 48.0;
-        assert_eq!(verdict(&outcome, |_| true).unwrap().variant, Variant::FIXED);
+        assert_eq!(winner(&outcome, |_| true).unwrap().variant, Variant::FIXED);
         assert_eq!(of(100.0, 0.0, 110.0), Variant::FIXED);
     }
 
     #[test]
-    fn neighbours_with_one_winner_share_a_rule_and_ties_have_none() {
+    fn neighbouring_sizes_with_one_winner_share_a_rule_and_ties_have_none() {
         let c = Collective::Allreduce;
         let (ring, linear) = ("ring", "basic_linear");
         let all = [
@@ -228,7 +229,7 @@ mod tests {
         ];
         let rules = rules("f", &all);
         let [comm] = &rules.collectives[index_of(c).unwrap()][..] else { panic!("{rules:?}") };
-        assert_eq!(comm.ranks, Range { min: 4, max: 7 });
+        assert_eq!(comm.ranks, SizeRange { min: 4, max: 7 });
         let said: Vec<_> = comm
             .messages
             .iter()
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_winner_that_some_numbers_of_ranks_refuse_is_named_for_its_own_alone() {
+    fn a_winner_for_certain_numbers_of_ranks_gets_a_rule_for_its_number_only() {
         let c = Collective::Allgather;
         let all = [
             outcome(4, c, 8, 10.0, &[("recursive_doubling", 2.0), ("sparbit", 5.0)]),
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn where_rules_know_no_bytes_the_average_decides() {
+    fn collectives_without_message_size_use_the_mean() {
         let c = Collective::Scan;
         let all = [
             outcome(4, c, 8, 10.0, &[("linear", 5.0)]),
@@ -266,12 +267,12 @@ mod tests {
         ];
         let rules = rules("f", &all);
         let [comm] = &rules.collectives[index_of(c).unwrap()][..] else { panic!("{rules:?}") };
-        assert_eq!((comm.ranks.min, comm.messages.len(), comm.messages[0].sizes), (4, 1, Range::from(0)));
+        assert_eq!((comm.ranks.min, comm.messages.len(), comm.messages[0].sizes), (4, 1, SizeRange::from(0)));
     }
 
-    /// What was written is what is chosen, in both forms, at all that was measured.
+    /// In both forms, the written rules choose the winner of each comparison.
     #[test]
-    fn rules_come_back_as_they_were_written() {
+    fn written_rules_choose_the_winners() {
         let mut all = Vec::new();
         for ranks in [2, 5, 8] {
             for (c, name) in [(Collective::Alltoall, "linear_sync"), (Collective::Bcast, "chain")] {
@@ -291,7 +292,7 @@ mod tests {
             assert_eq!(read.warnings, [], "{text}");
             let selection = Selection::default().with_rules(read.rules);
             for outcome in &all {
-                let wanted = verdict(outcome, |_| true).unwrap();
+                let wanted = winner(outcome, |_| true).unwrap();
                 let facts = outcome.cell.facts();
                 let decision = selection.decide(&facts).unwrap();
                 assert_eq!(

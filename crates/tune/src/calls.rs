@@ -1,35 +1,34 @@
-//! What is compared: calls, and the ways to serve each.
+//! The calls that are compared, and the variants of each.
 
 use oxmpi_plan::table::{Parameter, algorithms, by_number};
 use oxmpi_plan::{Algorithm, AlgorithmId, Blocks, Call, Collective, Paired, Shared, Unit, choose};
-use oxmpi_tuned::{Facts, Tuning};
+use oxmpi_tuned::{CollectiveFacts, Tuning};
 use std::fmt;
 
-/// Bytes of an element of the reductions that are compared: a double.
+/// Bytes of an element of the compared reductions: a double.
 pub const ELEMENT_BYTES: usize = 8;
 
-/// No rank holds more than so many bytes of a call; longer ones are left out.
-pub const MOST_BYTES: usize = 256 << 20;
+/// The longest buffer of a rank; calls with longer buffers are left out.
+pub const MAX_BUFFER_BYTES: usize = 256 << 20;
 
-/// A call: all its ranks make it alike.
+/// A call that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cell {
-    /// Ranks of the communicator.
     pub ranks: u32,
-    /// The collective.
     pub collective: Collective,
-    /// Bytes as in [`Facts::bytes`]: of the whole vector of a broadcast, reduction or scan, of one block of the others.
+    /// Bytes as in [`Facts::bytes`]: of the whole vector of a broadcast, reduction or scan, of one
+    /// block of other collectives.
     pub bytes: usize,
 }
 
 impl Cell {
-    /// What a choice depends on.
+    /// The properties on which the choice of an algorithm depends.
     #[must_use]
-    pub fn facts(&self) -> Facts {
-        Facts::new(self.collective, self.ranks, self.bytes, self.element(), true)
+    pub fn facts(&self) -> CollectiveFacts {
+        CollectiveFacts::new(self.collective, self.ranks, self.bytes, self.element(), true)
     }
 
-    /// Bytes of an element: of a double for reductions, 1 for what moves bytes.
+    /// Bytes of an element: of a double for reductions, 1 for other collectives.
     #[must_use]
     pub fn element(&self) -> usize {
         match oxmpi_plan::table::unit(self.collective) {
@@ -38,9 +37,9 @@ impl Cell {
         }
     }
 
-    /// The call, as every rank makes it: with root 0, not in place, with a commutative operation.
+    /// The call of every rank: with root 0, not in place, with a commutative operation.
     ///
-    /// `None` if the collective is not one of those that can be tuned, or the blocks are more than memory can hold.
+    /// `None` if the collective cannot be tuned, or its blocks are too long.
     #[must_use]
     pub fn call(&self) -> Option<Call> {
         use Collective as C;
@@ -97,21 +96,20 @@ impl fmt::Display for Cell {
     }
 }
 
-/// A way to serve a call.
+/// An algorithm with parameters that may serve a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
-    /// The algorithm; `None` is whatever the library does when nothing is tuned.
+    /// `None`: the choice of the library without tuning.
     pub algorithm: Option<AlgorithmId>,
-    /// What is said to it.
     pub tuning: Tuning,
 }
 
 impl Variant {
-    /// What the library does when nothing is tuned.
+    /// The choice of the library without tuning.
     pub const FIXED: Variant =
         Variant { algorithm: None, tuning: Tuning { segment_bytes: 0, fan_out: 0, max_requests: 0 } };
 
-    /// As a word, `ALGORITHM/SEGMENT/FAN-OUT/REQUESTS`, all numbers.
+    /// `ALGORITHM/SEGMENT/FAN-OUT/REQUESTS`, all as numbers.
     #[must_use]
     pub fn word(&self) -> String {
         let Tuning { segment_bytes, fan_out, max_requests } = self.tuning;
@@ -119,7 +117,7 @@ impl Variant {
         format!("{number}/{segment_bytes}/{fan_out}/{max_requests}")
     }
 
-    /// What [`Variant::word`] has written; `None` if it is none of the collective.
+    /// Parses [`Variant::word`]; `None` if it is no variant of the collective.
     #[must_use]
     pub fn of_word(collective: Collective, word: &str) -> Option<Variant> {
         let mut parts = word.split('/');
@@ -135,16 +133,17 @@ impl Variant {
         parts.next().is_none().then_some(Variant { algorithm, tuning })
     }
 
-    /// Whether it can serve communicators of any number of ranks.
+    /// Whether the algorithm serves communicators of any number of ranks.
     #[must_use]
     pub fn serves_any_ranks(&self) -> bool {
-        // Every number of ranks that is refused anywhere is refused here: odd, not a power of two, not two.
+        // 7 violates every restriction on the number of ranks: it is odd, not a power of two, not
+        // two.
         self.algorithm.is_none_or(|id| id.algorithm().refusal(7, true).is_none())
     }
 }
 
-/// What is compared for a call: first the fixed choice, then every legal algorithm with its own settings, and with others
-/// where its row has such parameters and they make a difference.
+/// The variants of a call: first the fixed choice, then every legal algorithm with its default
+/// parameters, and with other values of the parameters that matter for the call.
 #[must_use]
 pub fn variants(cell: &Cell) -> Vec<Variant> {
     let mut all = vec![Variant::FIXED];
@@ -159,7 +158,7 @@ pub fn variants(cell: &Cell) -> Vec<Variant> {
     all
 }
 
-/// Other settings than an algorithm's own, one at a time.
+/// Values other than the algorithm's defaults, one parameter at a time.
 fn tunings(cell: &Cell, row: &'static Algorithm) -> impl Iterator<Item = Tuning> {
     let (bytes, ranks) = (cell.bytes as u64, cell.ranks);
     let each = move |parameter: &Parameter| -> Vec<Tuning> {
@@ -185,13 +184,13 @@ fn tunings(cell: &Cell, row: &'static Algorithm) -> impl Iterator<Item = Tuning>
     row.parameters.iter().flat_map(each)
 }
 
-/// The fan-out that an algorithm takes when it is told none.
+/// The default fan-out of an algorithm.
 pub(crate) fn own_fan_out(row: &Algorithm) -> u32 {
     if row.collective == Collective::Allgather { 2 } else { oxmpi_plan::table::DEFAULT_FANOUT }
 }
 
-/// The cells of a comparison, by ranks, collectives and sizes. Calls that differ from another in nothing that counts, or whose
-/// buffers are too long, are left out.
+/// The cells of a comparison, by ranks, collectives and sizes. Cells with too long buffers, and
+/// cells that round to the size of another, are left out.
 #[must_use]
 pub fn cells(collectives: &[Collective], ranks: &[u32], sizes: &[usize], most_bytes: usize) -> Vec<Cell> {
     let mut all = Vec::new();
@@ -214,7 +213,7 @@ pub fn cells(collectives: &[Collective], ranks: &[u32], sizes: &[usize], most_by
     all
 }
 
-/// Sizes from `min` to `max`, each four times the one before, and `max`.
+/// Sizes from `min` to `max`: multiples of four, and `max`.
 #[must_use]
 pub fn sizes(min: usize, max: usize) -> Vec<usize> {
     let mut all: Vec<usize> = std::iter::successors(Some(min.max(1)), |size| size.checked_mul(4))
@@ -231,7 +230,7 @@ mod tests {
     use oxmpi_tuned::collectives::TUNABLE;
 
     #[test]
-    fn every_collective_has_calls_and_all_its_legal_algorithms() {
+    fn every_collective_has_calls_with_all_legal_algorithms() {
         for row in TUNABLE {
             let cell = Cell { ranks: 8, collective: row.collective, bytes: 1 << 20 };
             assert_eq!(cell.call().unwrap().collective(), row.collective);
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_other_collectives_and_torn_ones_are_none() {
+    fn invalid_words_are_no_variants() {
         for word in ["", "9/0/0", "9/0/0/0/0", "x/0/0/0", "99/0/0/0", "1/-1/0/0"] {
             assert_eq!(Variant::of_word(Collective::Allreduce, word), None, "{word}");
         }
@@ -263,11 +262,14 @@ mod tests {
         assert_eq!(sizes(8, 100), [8, 32, 100]);
         assert_eq!(sizes(8, 8), [8]);
         let of = |collective| -> Vec<usize> {
-            cells(&[collective], &[4], &sizes(1, 16), MOST_BYTES).iter().map(|cell| cell.bytes).collect()
+            cells(&[collective], &[4], &sizes(1, 16), MAX_BUFFER_BYTES)
+                .iter()
+                .map(|cell| cell.bytes)
+                .collect()
         };
         assert_eq!(of(Collective::Allreduce), [8, 16]);
         assert_eq!(of(Collective::Bcast), [1, 4, 16]);
         assert_eq!(of(Collective::Barrier), [0]);
-        assert!(cells(&[Collective::Alltoall], &[1 << 20], &[1 << 20], MOST_BYTES).is_empty());
+        assert!(cells(&[Collective::Alltoall], &[1 << 20], &[1 << 20], MAX_BUFFER_BYTES).is_empty());
     }
 }
