@@ -14,7 +14,7 @@ use oxmpi_core::dynamic::wishes;
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt::client::UniverseError;
-use oxmpi_rt::universe::{Command, Parent, Spawn};
+use oxmpi_rt::universe::{Parent, Spawn, SpawnCommand};
 use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
 
@@ -45,7 +45,7 @@ fn spawn(
     root: c_int,
     place: *mut Comm,
     codes: *mut c_int,
-    commands: impl FnOnce() -> Result<(Vec<Command>, Vec<c_int>)>,
+    commands: impl FnOnce() -> Result<(Vec<SpawnCommand>, Vec<c_int>)>,
 ) -> Result<()> {
     let start = |parents| match commands() {
         Ok((commands, most)) => start(library, commands, &most, parents),
@@ -63,7 +63,7 @@ fn spawn(
 
 fn start(
     library: &Running,
-    commands: Vec<Command>,
+    commands: Vec<SpawnCommand>,
     most: &[c_int],
     Parents { context, processes }: Parents,
 ) -> std::result::Result<Children, (MpiError, Vec<i32>)> {

@@ -24,7 +24,9 @@ use oxmpi_rt::client::{
 use oxmpi_rt::daemon::Universe;
 use oxmpi_rt::hostmap::Hostmap;
 use oxmpi_rt::hosts::agent::{self, Setup};
-use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, OutputStyle, Stdin, Supervision, Wanted};
+use oxmpi_rt::launch::{
+    self, App, Bind, Launch, LaunchError, OutputStyle, ProgramSearch, Stdin, Supervision,
+};
 use oxmpi_sys::{host, spawn};
 use oxmpi_tuned::settings::Settings;
 
@@ -453,7 +455,7 @@ pub(crate) fn agent() -> i32 {
     }
 }
 
-fn find_program(wanted: &Wanted<'_>) -> Result<PathBuf, String> {
+fn find_program(wanted: &ProgramSearch<'_>) -> Result<PathBuf, String> {
     if let Some(hosts) = wanted.hosts
         && let Some(host) = hosts::Hosts::of_list(hosts)?.elsewhere()
     {

@@ -11,7 +11,7 @@ use oxmpi_coll::Run;
 use oxmpi_engine::{Outlook, RequestId, Source, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_plan::{Call, Shared};
-use oxmpi_rt::waiting::{MOST_PEERS, Need, Waiting};
+use oxmpi_rt::waiting::{LongWait, MOST_PEERS, Need};
 use oxmpi_shm::door::Door;
 use oxmpi_shm::wait_note::WaitNote;
 use oxmpi_sys::clock;
@@ -381,7 +381,7 @@ impl<'a, F: Fabric> Telling<'a, F> {
         let Reason { text, need, mut processes } = self.process.domain.lock().reason(self.awaited);
         let count = processes.len() as u32;
         processes.truncate(MOST_PEERS);
-        let waiting = Waiting {
+        let waiting = LongWait {
             since_ns: self.begun_ns,
             moved_ns: self.moved_ns,
             call: segment.status().last_call(),

@@ -50,8 +50,7 @@ pub const BOOT_VERSION: u32 = 1;
 
 /// Opens the segments of a job.
 pub trait Directory: Send + Sync {
-    /// The segment of `rank` as a new descriptor, close-on-exec, and its contact if it belongs to
-    /// another launcher.
+    /// The segment of `rank` as a new close-on-exec descriptor, and another launcher's contact.
     fn open_peer(&self, rank: u32) -> Result<(OwnedFd, Option<Contact>), DirectoryError>;
 }
 
@@ -93,8 +92,7 @@ pub struct Client {
     getting_launcher: Mutex<()>,
     /// The count of restores of the process when its control socket was last taken.
     restored: AtomicU32,
-    /// The launcher's number among the user's launchers on this machine, once processes of others
-    /// matter.
+    /// The launcher's number among the user's on this machine, once other launchers matter.
     place: OnceLock<u32>,
 }
 
@@ -112,8 +110,7 @@ impl Client {
         }
     }
 
-    /// The rank that `mpirun` started this process as, if its descriptors are open and unclaimed.
-    /// Does not wait.
+    /// The rank that this process was started as, if its descriptors are open and unclaimed.
     pub fn inherited() -> Option<Client> {
         let (segment, control) = parse_boot(&std::env::var(BOOT_VARIABLE).ok()?).ok()?;
         Client::of_inherited(segment, control).ok()?
@@ -171,8 +168,8 @@ impl Client {
         Ok(client)
     }
 
-    /// Uses this socket to the launcher from now on, and lets the launcher's descendants read this
-    /// process's memory.
+    /// Uses this socket from now on, and lets the launcher's descendants read this process's
+    /// memory.
     fn begin_service(&self, control: Descriptor) {
         // The peer is the process that created or listens on the socket: the launcher of this host,
         // or a singleton itself, from which its launcher and the launcher's children descend.
@@ -230,8 +227,7 @@ impl Client {
         }
     }
 
-    /// The control socket, reconnected if the program has closed it; `None` in a singleton without
-    /// a launcher.
+    /// The control socket, reconnected if it was closed; `None` in a singleton without a launcher.
     fn control(&self) -> Option<io::Result<MutexGuard<'_, Descriptor>>> {
         // A poisoned lock: another thread panicked between request and answer.
         let mut control = self.control.get()?.lock().unwrap_or_else(PoisonError::into_inner);
@@ -262,16 +258,15 @@ impl Client {
     /// this rank called MPI_Abort). Returns at once whether the request was sent; the caller ends
     /// its process. In a singleton the text is printed here.
     pub fn abort(&self, code: i32, text: &str) -> bool {
-        self.tell(&Request::Abort { code, text: text.to_string() }, text)
+        self.report(&Request::Abort { code, text: text.to_string() }, text)
     }
 
-    /// Requests the launcher to print a warning once for all ranks. In a singleton it is printed
-    /// here.
+    /// Requests a warning, printed once for all ranks. In a singleton it is printed here.
     pub fn say(&self, text: &str) {
-        self.tell(&Request::Say { text: text.to_string() }, text);
+        self.report(&Request::Say { text: text.to_string() }, text);
     }
 
-    fn tell(&self, request: &Request, text: &str) -> bool {
+    fn report(&self, request: &Request, text: &str) -> bool {
         let is_sent = matches!(self.send(request, None), Some(Ok(())));
         if !is_sent && !text.is_empty() {
             oxmpi_sys::complain!("{}", text.trim_end());
@@ -296,7 +291,7 @@ pub(crate) fn new_universe() -> u64 {
 
 /// The socket addresses of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct SocketAddresses {
     /// Separated by blanks.
     pub addresses: String,
     /// If the process belongs to another launcher: its contact, and the secret shared with it.
@@ -320,10 +315,9 @@ impl Client {
         }
     }
 
-    /// Reports to the launcher that this process has taken a step of a quiescence or of its end
-    /// ([`Request::Quiesced`]).
+    /// Reports that this process has taken a step ([`Request::Quiesced`]).
     pub fn quiesced(&self, step: u32) {
-        self.tell(&Request::Quiesced { step }, "");
+        self.report(&Request::Quiesced { step }, "");
     }
 
     /// This rank's socket to the daemon of its node.
@@ -336,7 +330,7 @@ impl Client {
     }
 
     /// The socket addresses of a rank. `None`: the rank has finalized.
-    pub fn addresses(&self, rank: u32) -> Result<Option<Found>, DirectoryError> {
+    pub fn addresses(&self, rank: u32) -> Result<Option<SocketAddresses>, DirectoryError> {
         match self.ask(rank, &Request::Addresses { rank })? {
             (Reply::Addresses { rank: found, addresses }, _) if found == rank => {
                 let lines: Vec<&str> = addresses.split('\n').collect();
@@ -350,7 +344,7 @@ impl Client {
                     _ => (Err(format!("'{addresses}' does not say where it is")), ""),
                 };
                 let contact = contact.map_err(|reason| refused(rank, reason))?;
-                Ok(Some(Found { addresses: addresses.to_string(), contact }))
+                Ok(Some(SocketAddresses { addresses: addresses.to_string(), contact }))
             }
             (Reply::Left { rank: found }, _) if found == rank => Ok(None),
             (other, _) => Err(unexpected(rank, other)),

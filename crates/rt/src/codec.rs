@@ -83,8 +83,7 @@ impl<'a> FieldReader<'a> {
         if self.bool()? { self.bytes().map(Some) } else { Some(None) }
     }
 
-    /// A list of elements of at least one number each; a length that exceeds the bytes left is
-    /// refused.
+    /// A list of elements of at least one number each, which limits its length.
     pub(crate) fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = usize::try_from(self.number()?).ok().filter(|count| *count <= self.0.len() / 8)?;
         (0..count).map(|_| read(self)).collect()

@@ -330,8 +330,7 @@ mod kind {
 }
 
 impl Request {
-    /// Encodes the message in at most [`MAX_MESSAGE`] bytes; a longer text is cut between two
-    /// characters.
+    /// Encodes the message in at most [`MAX_MESSAGE`] bytes: a longer text is cut.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Request::Segment { rank } => encode(kind::SEGMENT, *rank, ""),
@@ -431,8 +430,7 @@ impl Request {
 }
 
 impl Reply {
-    /// The answer to this rank's [`Request::Listener`]; `is_there`: its socket has not been sent
-    /// yet.
+    /// The answer to [`Request::Listener`]; `is_there`: the socket has not been sent yet.
     pub(crate) fn listener(rank: u32, is_there: bool, (incarnation, secret): (u32, &[u8; 32])) -> Reply {
         if is_there {
             return Reply::Listener { incarnation, secret: to_hex(secret) };
@@ -441,8 +439,7 @@ impl Reply {
         Reply::Refused { rank, reason }
     }
 
-    /// Encodes the message in at most [`MAX_MESSAGE`] bytes; a longer text is cut between two
-    /// characters.
+    /// Encodes the message in at most [`MAX_MESSAGE`] bytes: a longer text is cut.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Reply::Segment { rank, contact } => encode(kind::HERE, *rank, contact),

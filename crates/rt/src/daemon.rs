@@ -39,7 +39,7 @@ use std::net::SocketAddr;
 
 pub use self::boot::{Boot, BootError, Wish, boot};
 pub use self::client::{PATIENCE, Program, Running, Stdio, Universe, UniverseError};
-pub use self::notation::{NotationError, Place, is_notation, places};
+pub use self::notation::{NotationError, ProcessLocation, is_notation, places};
 pub use self::schema::{Host, SchemaError, hosts};
 pub use self::serve::serve;
 pub use crate::hosts::stream::Stream;
@@ -60,17 +60,17 @@ pub struct Node {
 
 /// The end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum ProgramEnd {
     Exited(i32),
     Killed(i32),
 }
 
-impl Ended {
+impl ProgramEnd {
     /// The exit status as a shell reports it: 128 + the signal's number.
     pub fn code(self) -> i32 {
         match self {
-            Ended::Exited(code) => code,
-            Ended::Killed(signal) => 128 + signal,
+            ProgramEnd::Exited(code) => code,
+            ProgramEnd::Killed(signal) => 128 + signal,
         }
     }
 }

@@ -345,8 +345,7 @@ pub(crate) fn command_of(pid: u32) -> Vec<u8> {
     std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
 }
 
-/// Whether the program of a command line, or its first argument (`oxmpi mpirun`), has one of these
-/// names.
+/// Whether the program, or its first argument (`oxmpi mpirun`), has one of these names.
 pub(crate) fn is_named(command: &[u8], names: &[&str]) -> bool {
     let mut words = command.split(|byte| *byte == 0);
     let mut is = || {

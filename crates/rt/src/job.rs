@@ -247,8 +247,7 @@ impl Jobs {
         }
     }
 
-    /// A process's rank in its job, and a suffix for a job other than the first: " of spawned job
-    /// 1".
+    /// A process's rank, and a suffix for jobs other than the first: " of spawned job 1".
     pub fn place(&self, number: u32) -> (u32, String) {
         match self.world(number) {
             Some(JobState { other: Some(job), processes, .. }) => {
@@ -277,8 +276,7 @@ impl Jobs {
         self.bonds.of(rank, bond)
     }
 
-    /// The number of the first process of a process's job; `None` if the job is forgotten (rule
-    /// 10).
+    /// The first process of a process's job; `None` if the job is forgotten (rule 10).
     pub fn first_of(&self, rank: u32) -> Option<u32> {
         self.world(rank).map(|world| world.processes.start)
     }
@@ -469,8 +467,7 @@ impl Jobs {
         }
     }
 
-    /// The processes of another host are gone with its agent: all connected jobs fail, or survive
-    /// them (rule 8).
+    /// All jobs connected with processes of a lost host fail, or survive (rule 8).
     fn host_lost(&mut self, host: &str, ranks: &[u32], text: &str, out: &mut Vec<Action>) {
         let was_running =
             |rank: &u32| self.world(*rank).is_some_and(|world| world.phase == EndPhase::Running);

@@ -141,7 +141,7 @@ pub struct Launch {
     /// Comes first in LD_LIBRARY_PATH.
     pub library_directory: Option<PathBuf>,
     /// Finds a program to spawn.
-    pub find_program: fn(&Wanted<'_>) -> Result<PathBuf, String>,
+    pub find_program: fn(&ProgramSearch<'_>) -> Result<PathBuf, String>,
     pub call_name: fn(u16) -> Option<&'static str>,
     pub spread: Option<Spread>,
     /// The automatic checkpoints by the launcher's parent, if any.
@@ -186,7 +186,7 @@ impl Spread {
 
 /// A program that a process wants to spawn.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct ProgramSearch<'a> {
     /// As a shell would search for it.
     pub program: &'a OsStr,
     pub directory: &'a Path,
@@ -297,8 +297,7 @@ impl Deadline {
     }
 }
 
-/// Runs a job to its end; returns the exit status for `mpirun`. After an error no process of the
-/// job is left.
+/// Runs a job to its end; returns the exit status for `mpirun`. An error leaves no process.
 pub fn run(launch: &Launch) -> Result<i32, LaunchError> {
     let size: u64 = launch.apps.iter().map(|app| u64::from(app.ranks)).sum();
     if size > u64::from(MAX_RANKS) {

@@ -137,8 +137,7 @@ pub(crate) fn lost_rank() -> Option<LostRank> {
     Some(lost)
 }
 
-/// Ends the job over the rank's control socket. An orphan needs this: no process waits for its exit
-/// status.
+/// Ends the job over the control socket, as no process waits for an orphan's exit status.
 fn end_job(lost: &LostRank) {
     let control = inherited_is_control(CONTROL_NUMBER).then(|| take_inherited(CONTROL_NUMBER)).flatten();
     if let Some(control) = control {

@@ -68,8 +68,7 @@ impl Quiescence {
         if step == self.step && self.missing.remove(&process) { self.next() } else { None }
     }
 
-    /// Notes that a process sends no more and takes no more steps. Returns the next request if it
-    /// was the last process.
+    /// Notes that a process takes no more steps. Returns the next request if it was the last.
     pub(crate) fn gone(&mut self, process: u32) -> Option<Next> {
         self.all.remove(&process);
         if self.is_on() && self.missing.remove(&process) { self.next() } else { None }

@@ -168,8 +168,7 @@ pub(crate) fn timeout(
     out
 }
 
-/// The report on the end of a daemon (node, pid, host), with its exit status and its own reason, if
-/// it reported one.
+/// The report on the end of a daemon, with its own reason if it reported one.
 pub(crate) fn daemon(
     (node, pid, host): (u32, i32, &str),
     (exit, why): (Exit, Option<&str>),
@@ -202,8 +201,7 @@ pub(crate) fn interrupted(signal: i32, running: usize) -> String {
     )
 }
 
-/// The report on a job of another launcher that has failed; `others` connected ranks here are being
-/// ended.
+/// The report on a failed job of another launcher; `others` connected ranks are being ended.
 pub(crate) fn connected(text: &str, others: usize, code: i32) -> String {
     let text = text.trim_end();
     format!(
@@ -497,7 +495,7 @@ mod tests {
             "rank 15: pid 5, is between MPI_Init and MPI_Finalize; its last MPI call was MPI_Barrier"
         ));
         assert!(text.contains("and 4 more") && !text.contains("rank 16:"));
-        assert!(text.contains("tells it at any time):\n  rank 0: in MPI_Recv\n  Next:"), "{text}");
+        assert!(text.contains("prints this at any time):\n  rank 0: in MPI_Recv\n  Next:"), "{text}");
         assert!(!timeout(Duration::from_secs(2), None, &running, "").contains("Who waits"));
     }
 }

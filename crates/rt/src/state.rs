@@ -2,7 +2,7 @@
 //! can continue.
 //!
 //! The launcher observes the ranks ([`Sight`]) without their help: it reads the header pages of
-//! their segments, the notes that long waits leave there ([`Waiting`]), and the kernel's state of
+//! their segments, the notes that long waits leave there ([`LongWait`]), and the kernel's state of
 //! their processes. Nothing here makes a system call.
 //!
 //! A rank can continue, as in any graph of waits: if it does not wait; if it waits for all of some
@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::job::{Glimpse, MpiStage};
-use crate::waiting::{Need, Waiting};
+use crate::waiting::{LongWait, Need};
 
 /// The kernel's state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,7 +40,7 @@ pub struct Sight {
     /// 0: unknown.
     pub threads: u32,
     /// The notes, each with the name of its MPI call.
-    pub waits: Vec<(Waiting, Option<&'static str>)>,
+    pub waits: Vec<(LongWait, Option<&'static str>)>,
 }
 
 impl Sight {
@@ -104,7 +104,7 @@ fn phrases(sight: &Sight, naming: Naming<'_>) -> Vec<(String, u64)> {
     };
     let stopped = if sight.doing == Doing::Stopped { "stopped by a signal or a debugger, " } else { "" };
     if sight.waits() {
-        let phrase = |(waiting, call): &(Waiting, Option<&str>)| {
+        let phrase = |(waiting, call): &(LongWait, Option<&str>)| {
             let call = call.map_or("in MPI".to_string(), |call| format!("in {call}"));
             (format!("{stopped}{call} {SINCE}, {}", wish(waiting, naming)), waiting.since_ns)
         };
@@ -126,7 +126,7 @@ fn phrases(sight: &Sight, naming: Naming<'_>) -> Vec<(String, u64)> {
     vec![(words, u64::MAX)]
 }
 
-fn wish(waiting: &Waiting, naming: Naming<'_>) -> String {
+fn wish(waiting: &LongWait, naming: Naming<'_>) -> String {
     let peers = names(&waiting.peers, naming);
     let more = match (waiting.count as usize).saturating_sub(waiting.peers.len()) {
         0 => String::new(),
@@ -179,7 +179,7 @@ fn stuck(sights: &BTreeMap<u32, &Sight>) -> BTreeSet<u32> {
     let is_ended = |number: &u32| sights.get(number).is_some_and(|sight| sight.is_ended());
     loop {
         let can = |number: &u32| !stuck.contains(number) && !is_ended(number);
-        let may_end = |waiting: &Waiting| match waiting.need {
+        let may_end = |waiting: &LongWait| match waiting.need {
             Need::Outside => true,
             Need::All => waiting.peers.iter().all(can),
             Need::Any => waiting.count as usize > waiting.peers.len() || waiting.peers.iter().any(can),
@@ -309,7 +309,7 @@ pub fn is_overdue(sights: &[Sight], limit: Duration, now_ns: u64) -> bool {
     let waits = |sight: &&Sight| sight.waits();
     let mut patient: BTreeSet<u32> = BTreeSet::new();
     loop {
-        let may_wait = |(waiting, _): &(Waiting, Option<&str>)| {
+        let may_wait = |(waiting, _): &(LongWait, Option<&str>)| {
             waiting.need == Need::Outside || waiting.peers.iter().any(|peer| patient.contains(peer))
         };
         let more: Vec<u32> = sights
@@ -351,7 +351,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn sight(number: u32, doing: Doing, waits: &[(Need, &[u32], &str)]) -> Sight {
-        let note = |(need, peers, text): &(Need, &[u32], &str)| Waiting {
+        let note = |(need, peers, text): &(Need, &[u32], &str)| LongWait {
             since_ns: u64::from(number) * S / 10,
             moved_ns: u64::from(number) * S / 10,
             call: 0,

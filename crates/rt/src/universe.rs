@@ -12,7 +12,7 @@ use crate::codec::{FieldReader, FieldWriter};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spawn {
     /// The new ranks are numbered in this order.
-    pub commands: Vec<Command>,
+    pub commands: Vec<SpawnCommand>,
     /// The directory of the spawning process, in which the programs start by default.
     pub directory: PathBuf,
     pub parent: Parent,
@@ -20,7 +20,7 @@ pub struct Spawn {
 
 /// One program of a spawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Command {
+pub struct SpawnCommand {
     /// As a shell would search for it.
     pub program: OsString,
     /// Without the program's name.
@@ -85,7 +85,7 @@ impl Spawn {
             let hosts = from.option()?.map(String::from_utf8).transpose().ok()?;
             let count = from.number()?;
             let env = (0..count).map(|_| from.os_string().zip(from.os_string())).collect::<Option<_>>()?;
-            commands.push(Command { program, arguments, processes, directory, path, hosts, env });
+            commands.push(SpawnCommand { program, arguments, processes, directory, path, hosts, env });
         }
         let directory = from.os_string()?.into();
         let parent = Parent::read(&mut from)?;
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_spawn_comes_back_and_a_part_of_it_is_none() {
-        let command = Command {
+        let command = SpawnCommand {
             program: "./a b".into(),
             arguments: vec!["".into(), "x y".into(), OsString::from_vec(vec![0xff])],
             processes: 3,
@@ -226,7 +226,7 @@ mod tests {
             env: vec![("A".into(), "b=c".into())],
         };
         let parent = Parent { context: 77 << 32, processes: vec![3, 1], is_mixed: true };
-        let plain = Command { program: "b".into(), processes: 1, ..Command::default() };
+        let plain = SpawnCommand { program: "b".into(), processes: 1, ..SpawnCommand::default() };
         let spawn = Spawn { commands: vec![command, plain], directory: "/".into(), parent: parent.clone() };
         let bytes = spawn.encode();
         assert_eq!(Spawn::decode(&bytes), Some(spawn));

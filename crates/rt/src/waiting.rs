@@ -32,7 +32,7 @@ impl Need {
 
 /// One long wait of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct LongWait {
     /// CLOCK_MONOTONIC.
     pub since_ns: u64,
     /// When a message last arrived for the process, or when the wait began.
@@ -54,7 +54,7 @@ pub const MOST_PEERS: usize = 24;
 
 const HEAD: usize = 24;
 
-impl Waiting {
+impl LongWait {
     /// Whether the wait has lasted `limit`.
     pub fn is_long(&self, limit: Duration, now_ns: u64) -> bool {
         u128::from(now_ns.saturating_sub(self.since_ns)) >= limit.as_nanos()
@@ -82,12 +82,12 @@ impl Waiting {
     }
 
     /// Reads a note; `None` if it is malformed.
-    pub fn decode(bytes: &[u8]) -> Option<Waiting> {
+    pub fn decode(bytes: &[u8]) -> Option<LongWait> {
         let (head, rest) = bytes.split_at_checked(HEAD)?;
         let long = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
         let named = usize::from(head[19]);
         let (peers, text) = rest.split_at_checked(4 * named)?;
-        Some(Waiting {
+        Some(LongWait {
             since_ns: long(0)?,
             moved_ns: long(8)?,
             call: u16::from_le_bytes([head[16], head[17]]),
@@ -104,8 +104,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn waiting(peers: u32, text: String) -> Waiting {
-        Waiting {
+    fn waiting(peers: u32, text: String) -> LongWait {
+        LongWait {
             since_ns: 5,
             moved_ns: 7 << 40,
             call: 300,
@@ -120,7 +120,7 @@ mod tests {
     fn a_note_is_read_as_it_was_written() {
         for peers in [0, 1, MOST_PEERS as u32] {
             let waiting = waiting(peers, "a message from rank 1 on 'ä'".to_string());
-            assert_eq!(Waiting::decode(&waiting.encode()), Some(waiting));
+            assert_eq!(LongWait::decode(&waiting.encode()), Some(waiting));
         }
     }
 
@@ -128,7 +128,7 @@ mod tests {
     fn a_text_that_does_not_fit_is_cut() {
         let long = waiting(99, "ä".repeat(NOTE_BYTES));
         let bytes = long.encode();
-        let read = Waiting::decode(&bytes).unwrap();
+        let read = LongWait::decode(&bytes).unwrap();
         assert!(bytes.len() <= NOTE_BYTES && bytes.len() + 2 > NOTE_BYTES);
         assert_eq!((read.peers.len(), read.count), (MOST_PEERS, 99));
         assert!(long.text.starts_with(&read.text) && !read.text.is_empty());
@@ -137,7 +137,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
-            if let Some(waiting) = Waiting::decode(&bytes) {
+            if let Some(waiting) = LongWait::decode(&bytes) {
                 prop_assert!(waiting.peers.len() <= bytes.len() / 4);
             }
         }

@@ -8,7 +8,7 @@ mod random;
 mod seeds;
 
 use oxmpi_rt::hosts::message::{
-    FromAgent, LifelineOffer, Order, OrderedProgram, Seen, ToAgent, find_greeting, greeting, next,
+    AgentOrder, FromAgent, LifelineOffer, OrderedProgram, Seen, ToAgent, find_greeting, greeting, next,
 };
 use oxmpi_rt::job::{Exit, MpiStage};
 use oxmpi_rt::launch::Bind;
@@ -40,7 +40,7 @@ fn to_agent(random: &mut Random) -> ToAgent {
                 env: variables.clone(),
                 directory: "/".into(),
             };
-            ToAgent::Order(Box::new(Order {
+            ToAgent::Order(Box::new(AgentOrder {
                 universe: random.draw(),
                 node: random.draw() as u32,
                 base: 0,

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-use oxmpi_rt::daemon::{self, Ended, Program, Running, Stdio, Stream, UniverseError};
+use oxmpi_rt::daemon::{self, Program, ProgramEnd, Running, Stdio, Stream, UniverseError};
 use oxmpi_sys::stdio;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -164,7 +164,7 @@ struct Show {
     running: Running,
     stdio: Stdio,
     lines: [Lines; 2],
-    ended: Option<Result<Ended, UniverseError>>,
+    ended: Option<Result<ProgramEnd, UniverseError>>,
 }
 
 struct Lines {
@@ -317,9 +317,11 @@ fn report(shows: &[Show], program: &OsString) -> i32 {
     let mut code = 0;
     for show in shows {
         let (text, own) = match &show.ended {
-            Some(Ok(Ended::Exited(0))) => continue,
-            Some(Ok(how @ Ended::Exited(exit))) => (format!("exited with code {exit}"), how.code()),
-            Some(Ok(how @ Ended::Killed(signal))) => (format!("was killed by signal {signal}"), how.code()),
+            Some(Ok(ProgramEnd::Exited(0))) => continue,
+            Some(Ok(how @ ProgramEnd::Exited(exit))) => (format!("exited with code {exit}"), how.code()),
+            Some(Ok(how @ ProgramEnd::Killed(signal))) => {
+                (format!("was killed by signal {signal}"), how.code())
+            }
             Some(Err(error)) => (format!("was lost: {error}"), 1),
             None => continue,
         };

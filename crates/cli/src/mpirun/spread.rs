@@ -7,7 +7,7 @@ use std::sync::Arc;
 use oxmpi_param::{Params, Source};
 use oxmpi_rt::daemon::{PATIENCE, Universe};
 use oxmpi_rt::hosts::opening::Opening;
-use oxmpi_rt::hosts::placement::{self, By, Crowd, Room};
+use oxmpi_rt::hosts::placement::{self, By, HostSlots, RankGroup};
 use oxmpi_rt::launch::{Host, Spread};
 use oxmpi_sys::{cpus, host};
 
@@ -136,7 +136,7 @@ fn slots_of_one(hosts: &Hosts) -> u32 {
 }
 
 struct JobHost {
-    room: Room,
+    room: HostSlots,
     user: Option<String>,
     node: Option<NodeOf>,
     is_here: bool,
@@ -160,7 +160,7 @@ pub(super) fn spread(
             let places: Vec<usize> =
                 hosts.iter().map(|host| add(&mut places, host, host.slots.unwrap_or(1))).collect();
             let hosts = at.iter().map(|at| places[*at]).collect();
-            crowds.push(Crowd { ranks, hosts, per_host: None, is_seated: true });
+            crowds.push(RankGroup { ranks, hosts, per_host: None, is_seated: true });
             continue;
         }
         let hosts = hosts_of(program, options);
@@ -191,13 +191,13 @@ pub(super) fn spread(
         crowds.push(match program.per_host {
             Some(each) if program.per_host_again && ranks > each.saturating_mul(there) => {
                 let hosts = at.iter().flat_map(|host| std::iter::repeat_n(*host, each as usize)).collect();
-                Crowd { ranks, hosts, per_host: None, is_seated: true }
+                RankGroup { ranks, hosts, per_host: None, is_seated: true }
             }
-            per_host => Crowd { ranks, hosts: at, per_host, is_seated: false },
+            per_host => RankGroup { ranks, hosts: at, per_host, is_seated: false },
         });
     }
     let slots = places.iter().fold(0, |sum: u32, place| sum.saturating_add(place.room.slots));
-    let rooms: Vec<Room> = places.iter().map(|place| place.room.clone()).collect();
+    let rooms: Vec<HostSlots> = places.iter().map(|place| place.room.clone()).collect();
     let nodes = placement::place(&rooms, &crowds, options.by, !options.no_oversubscribe)
         .map_err(|error| mpirun_error(USAGE, error))?;
     let used: Vec<usize> = (0..places.len()).filter(|at| nodes.contains(&(*at as u32))).collect();
@@ -237,7 +237,7 @@ fn add(places: &mut Vec<JobHost>, host: &NamedHost, slots: u32) -> usize {
         Some(at) => at,
         None => {
             let name = if here { host::name() } else { host.name.clone() };
-            let room = Room { host: name, slots, max_slots: host.max_slots };
+            let room = HostSlots { host: name, slots, max_slots: host.max_slots };
             places.push(JobHost { room, user: host.user.clone(), node: host.node, is_here: here });
             places.len() - 1
         }

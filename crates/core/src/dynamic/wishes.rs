@@ -5,7 +5,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::info::Info;
 use oxmpi_param::file::{MAX_BYTES, read_at_most};
 use oxmpi_param::{ENV_PREFIX, Params};
-use oxmpi_rt::universe::Command;
+use oxmpi_rt::universe::SpawnCommand;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
@@ -19,7 +19,7 @@ const INITIAL_ERRHANDLER: &str = "mpi_initial_errhandler";
 ///
 /// # Errors
 /// MPI_ERR_ARG if `most` is negative; MPI_ERR_INFO_VALUE if a value makes no sense; MPI_ERR_SPAWN if there is no such machine.
-pub fn command(program: &[u8], arguments: Vec<Vec<u8>>, most: i32, info: &Info) -> Result<Command> {
+pub fn command(program: &[u8], arguments: Vec<Vec<u8>>, most: i32, info: &Info) -> Result<SpawnCommand> {
     if program.is_empty() {
         return Err(MpiError::new(abi::MPI_ERR_ARG, "the command is an empty string"));
     }
@@ -56,7 +56,7 @@ pub fn command(program: &[u8], arguments: Vec<Vec<u8>>, most: i32, info: &Info) 
         }
         env.push((format!("{ENV_PREFIX}{INITIAL_ERRHANDLER}").into(), handler.into()));
     }
-    Ok(Command {
+    Ok(SpawnCommand {
         program: os(program),
         arguments: arguments.into_iter().map(OsString::from_vec).collect(),
         processes,

@@ -7,7 +7,7 @@ use oxmpi_fabric::routes::{Addition, AskAddition, Coordinator, Nodes};
 use oxmpi_fabric::{Address, Constructor, Listening, Offer, Services, Situation, Whereabouts};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_param::{Module, Params};
-use oxmpi_rt::client::{Client, Directory, Found, UniverseError};
+use oxmpi_rt::client::{Client, Directory, SocketAddresses, UniverseError};
 use oxmpi_rt::universe::{Contact, ProcessName};
 use oxmpi_shm::postbox::PostboxArea;
 use oxmpi_sys::barrier::BarrierKind;
@@ -118,7 +118,7 @@ impl Services for LauncherServices {
 
     fn locate(&self, peer: u32) -> std::result::Result<Whereabouts, String> {
         let found = self.client.addresses(peer).map_err(|e| e.to_string())?;
-        let Some(Found { addresses, contact }) = found else { return Ok(Whereabouts::Left) };
+        let Some(SocketAddresses { addresses, contact }) = found else { return Ok(Whereabouts::Left) };
         let addresses = Address::list(&addresses)?;
         Ok(match contact {
             None => Whereabouts::At(addresses),

@@ -51,8 +51,7 @@ impl WayIn {
         format!("{VERSION}:{}:{}:{}", self.name, self.number, self.secret)
     }
 
-    /// Connects to the launcher, which must belong to the same user: no other user may learn the
-    /// secret.
+    /// Connects to the launcher, which must have the same user: no other may learn the secret.
     fn connect(&self) -> io::Result<OwnedFd> {
         let limit = Instant::now() + PATIENCE;
         let socket = loop {

@@ -33,8 +33,7 @@ pub enum Meeting {
 type Answer<T> = Result<T, UniverseError>;
 
 impl Client {
-    /// Spawns processes: returns the number of the first, and the number of processes. After an
-    /// error nothing is spawned.
+    /// Spawns processes; returns the number of the first, and their count. Nothing on an error.
     pub fn spawn(&self, spawn: &Spawn) -> Answer<(u32, u32)> {
         self.need_launcher()?;
         let (first, size) = self.done(&Request::Spawn, Some(&spawn.encode()))?;
@@ -113,16 +112,15 @@ impl Client {
     /// Reports a communicator that this process shares with `members`, some of them of other jobs.
     pub fn bound(&self, bond: u64, members: &[u32]) {
         let words: Vec<u64> = members.iter().map(|member| u64::from(*member)).collect();
-        // Without this report the launcher regards the jobs as not connected, and ends one without
-        // the other.
+        // Otherwise the launcher ends one job without the other, as if they were not connected.
         if let Ok(fd) = blob::write(&encode_words(&words)) {
-            self.tell_with(&Request::Bound { bond }, Some(&fd));
+            self.report_with(&Request::Bound { bond }, Some(&fd));
         }
     }
 
     /// Reports that this process has freed the communicator.
     pub fn released(&self, bond: u64) {
-        self.tell_with(&Request::Released { bond }, None);
+        self.report_with(&Request::Released { bond }, None);
     }
 
     /// Whether all members of a communicator have freed it, or have ended.
@@ -210,7 +208,7 @@ impl Client {
         }
     }
 
-    fn tell_with(&self, request: &Request, fd: Option<&OwnedFd>) {
+    fn report_with(&self, request: &Request, fd: Option<&OwnedFd>) {
         let _ = self.send(request, fd.map(AsFd::as_fd));
     }
 }

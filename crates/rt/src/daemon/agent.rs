@@ -20,8 +20,7 @@ fn words(agent: &str, user: Option<&str>) -> Vec<String> {
     words
 }
 
-/// The command that runs `program daemon` on a host, and its text for the user. An error if no
-/// agent is set.
+/// The command that runs `program daemon` on a host, and its text for the user.
 pub(super) fn command(agent: &str, host: &Host, program: &Path) -> Result<(Command, String), String> {
     let mut all = words(agent, host.user.as_deref());
     if all.is_empty() {

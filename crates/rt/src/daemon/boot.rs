@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use oxmpi_sys::net;
 use oxmpi_wire::Secret;
 
-use super::channel::Channel;
+use super::channel::SecureChannel;
 use super::client::{Universe, UniverseError};
 use super::message::{DaemonMessage, Seed, VERSION};
 use super::schema::Host;
@@ -85,8 +85,7 @@ fn list(nodes: &[Node]) -> String {
     format!("{} node{plural} ({}{more})", nodes.len(), names.join(", "))
 }
 
-/// Starts all daemons, and reports progress to `say`. Returns the nodes. On an error no daemon is
-/// left.
+/// Starts all daemons, with progress for `say`; returns the nodes. An error leaves none.
 pub fn boot(boot: &Boot, say: &mut dyn FnMut(&str)) -> Result<Vec<Node>, BootError> {
     let mut here = boot.hosts.iter().filter(|wish| wish.is_here).map(|wish| wish.host.name.clone());
     let first = here.next().ok_or_else(|| BootError::NotHere { own: oxmpi_sys::host::name() })?;
@@ -195,7 +194,7 @@ impl Booting<'_> {
     }
 
     fn send(&mut self, number: usize, message: &DaemonMessage) {
-        let mut channel = Channel::trusted();
+        let mut channel = SecureChannel::trusted();
         if channel.send(message).is_ok()
             && let Some(input) = &mut self.daemons[number].input
         {
@@ -360,7 +359,7 @@ fn read_messages(
     output: &mut impl Read,
     events: &Sender<(usize, BootEvent)>,
 ) -> Result<(), String> {
-    let mut channel = Channel::trusted();
+    let mut channel = SecureChannel::trusted();
     let mut noise = Some(Vec::new());
     let mut bytes = [0; 4096];
     loop {

@@ -69,7 +69,7 @@ enum ChannelStage {
 }
 
 #[derive(Debug)]
-pub(crate) struct Channel {
+pub(crate) struct SecureChannel {
     stage: ChannelStage,
     /// Received and not decrypted.
     input: Vec<u8>,
@@ -87,9 +87,9 @@ fn prologue(node: u32) -> Vec<u8> {
     [&MAGIC[..], &node.to_le_bytes()].concat()
 }
 
-impl Channel {
-    fn new(stage: ChannelStage) -> Channel {
-        Channel {
+impl SecureChannel {
+    fn new(stage: ChannelStage) -> SecureChannel {
+        SecureChannel {
             stage,
             input: Vec::new(),
             plain: Vec::new(),
@@ -101,21 +101,21 @@ impl Channel {
     }
 
     /// A channel over a socket whose peer the kernel has identified.
-    pub(crate) fn trusted() -> Channel {
-        Channel::new(ChannelStage::Trusted)
+    pub(crate) fn trusted() -> SecureChannel {
+        SecureChannel::new(ChannelStage::Trusted)
     }
 
     /// The side that connects to a node's daemon. An error if the kernel has no random bytes.
-    pub(crate) fn initiator(secret: &Secret, node: u32) -> Result<Channel, ChannelError> {
+    pub(crate) fn initiator(secret: &Secret, node: u32) -> Result<SecureChannel, ChannelError> {
         let (handshake, message) = Handshake::initiator(secret, &prologue(node))?;
-        let mut channel = Channel::new(ChannelStage::Answer(Some(Box::new(handshake))));
+        let mut channel = SecureChannel::new(ChannelStage::Answer(Some(Box::new(handshake))));
         channel.output.extend(MAGIC);
         channel.output.extend(message);
         Ok(channel)
     }
 
-    pub(crate) fn acceptor(secret: &Secret, node: u32) -> Channel {
-        Channel::new(ChannelStage::Hello(secret.clone(), prologue(node)))
+    pub(crate) fn acceptor(secret: &Secret, node: u32) -> SecureChannel {
+        SecureChannel::new(ChannelStage::Hello(secret.clone(), prologue(node)))
     }
 
     /// Queues a message; an error if it is too long.
@@ -176,9 +176,9 @@ impl Channel {
         matches!(self.stage, ChannelStage::Records { .. })
     }
 
-    /// The number of bytes until [`Channel::next`] can progress, at least 1. A caller that reads at
-    /// most that many leaves the next message in the socket, where poll(2) sees it: each message
-    /// has records of its own.
+    /// The number of bytes until [`SecureChannel::next`] can progress, at least 1. A caller that
+    /// reads at most that many leaves the next message in the socket, where poll(2) sees it: each
+    /// message has records of its own.
     pub(crate) fn wanted(&self) -> usize {
         let (whole, have) = match &self.stage {
             ChannelStage::Hello(..) => (HELLO, &self.input),
@@ -294,19 +294,22 @@ mod tests {
     use proptest::prelude::*;
 
     /// Carries the output of one side to the other, at most `step` bytes at a time.
-    fn carry(from: &mut Channel, to: &mut Channel, step: usize) {
+    fn carry(from: &mut SecureChannel, to: &mut SecureChannel, step: usize) {
         let bytes = from.output().to_vec();
         from.sent(bytes.len());
         bytes.chunks(step).for_each(|piece| to.feed(piece));
     }
 
     /// Two sides with these secrets; the initiator wants node 3, the acceptor is `node`.
-    fn pair(ours: u8, theirs: u8, node: u32) -> (Channel, Channel) {
-        (Channel::initiator(&Secret([ours; 32]), 3).unwrap(), Channel::acceptor(&Secret([theirs; 32]), node))
+    fn pair(ours: u8, theirs: u8, node: u32) -> (SecureChannel, SecureChannel) {
+        (
+            SecureChannel::initiator(&Secret([ours; 32]), 3).unwrap(),
+            SecureChannel::acceptor(&Secret([theirs; 32]), node),
+        )
     }
 
     /// Two sides after the handshake.
-    fn greeted() -> (Channel, Channel) {
+    fn greeted() -> (SecureChannel, SecureChannel) {
         let (mut a, mut b) = pair(5, 5, 3);
         a.send(&DaemonMessage::Ask).unwrap();
         carry(&mut a, &mut b, 1000);
@@ -439,10 +442,10 @@ mod tests {
         a.feed(&[0; HANDSHAKE]);
         assert_eq!(a.next(), Err(FORGED));
         assert!(!a.is_open());
-        let mut old = Channel::acceptor(&Secret([5; 32]), 3);
+        let mut old = SecureChannel::acceptor(&Secret([5; 32]), 3);
         old.feed(b"OxMPI daemon 001");
         assert_eq!(old.next(), Err(ChannelError::Foreign));
-        let mut long = Channel::trusted();
+        let mut long = SecureChannel::trusted();
         long.feed(&(MAX_MESSAGE as u32 + 1).to_le_bytes());
         assert_eq!(long.next(), Err(ChannelError::TooLong(MAX_MESSAGE as u64 + 1)));
     }
@@ -457,8 +460,8 @@ mod tests {
         ) {
             let secret = Secret([3; 32]);
             let bytes = if has_magic { [&MAGIC[..], &bytes].concat() } else { bytes };
-            let sealed = [Channel::acceptor(&secret, 1), Channel::initiator(&secret, 1).unwrap()];
-            for mut channel in [Channel::trusted()].into_iter().chain(sealed) {
+            let sealed = [SecureChannel::acceptor(&secret, 1), SecureChannel::initiator(&secret, 1).unwrap()];
+            for mut channel in [SecureChannel::trusted()].into_iter().chain(sealed) {
                 let is_sealed = !channel.is_open();
                 let mut plain = Vec::new();
                 'all: for piece in bytes.chunks(step) {

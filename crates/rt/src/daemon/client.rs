@@ -11,9 +11,9 @@ use std::time::Duration;
 use oxmpi_sys::{local, net};
 use oxmpi_wire::Secret;
 
-use super::channel::{Channel, ChannelError};
+use super::channel::{ChannelError, SecureChannel};
 use super::message::{DaemonMessage, Exec, Purpose, View};
-use super::{Ended, Node, socket_name};
+use super::{Node, ProgramEnd, socket_name};
 use crate::hosts::stream::Stream;
 
 /// The default limit for a daemon to be connected to, and to answer.
@@ -36,7 +36,7 @@ pub enum UniverseError {
     #[error("the daemon of {node} refuses: {reason}")]
     Refused { node: String, reason: String },
     #[error(
-        "the daemon of {node} cannot be authenticated ({what}): it belongs to another universe, or an attacker on the network changes its messages"
+        "the daemon of {node} cannot be authenticated ({what}): it belongs to another universe, or its messages were changed on the way"
     )]
     Forged { node: String, what: String },
     #[error("the daemon of {node} has sent a malformed message ({what}): is it of another version of OxMPI?")]
@@ -62,8 +62,7 @@ pub struct Program {
     pub directory: PathBuf,
     /// Whether `directory` must exist; otherwise the home directory replaces it.
     pub is_strict: bool,
-    /// After this time without an answer of this host's kernel, a daemon on another host ends the
-    /// program.
+    /// After this time without an answer of this host's kernel, the daemon ends the program.
     pub silence: Duration,
     /// The limit for each answer of the daemon.
     pub patience: Duration,
@@ -86,7 +85,7 @@ pub struct Stdio {
 
 impl Running {
     /// Waits for the program's end; an error if its daemon ends first, or is lost.
-    pub fn wait(&mut self) -> Result<Ended, UniverseError> {
+    pub fn wait(&mut self) -> Result<ProgramEnd, UniverseError> {
         match self.control.next(None)? {
             DaemonMessage::Ended { how, .. } => Ok(how),
             other => Err(self.control.nonsense(&other)),
@@ -242,7 +241,7 @@ impl Socket {
 struct ClientConnection {
     node: String,
     socket: Socket,
-    channel: Channel,
+    channel: SecureChannel,
     id: u64,
     patience: Duration,
 }
@@ -264,7 +263,7 @@ impl ClientConnection {
             return Err(UniverseError::ForeignOwner { user: peer.user, pid: peer.pid });
         }
         let socket = Socket::Near(socket.into());
-        ClientConnection::introduced((node, patience), socket, Channel::trusted(), purpose).map(Some)
+        ClientConnection::introduced((node, patience), socket, SecureChannel::trusted(), purpose).map(Some)
     }
 
     fn far(
@@ -279,9 +278,8 @@ impl ClientConnection {
             let node = format!("{node} at {address}");
             match TcpStream::connect_timeout(address, patience.max(Duration::from_millis(1))) {
                 Ok(socket) => {
-                    let channel = Channel::initiator(secret, number).map_err(|error| UniverseError::Io {
-                        node: node.clone(),
-                        error: io::Error::other(error),
+                    let channel = SecureChannel::initiator(secret, number).map_err(|error| {
+                        UniverseError::Io { node: node.clone(), error: io::Error::other(error) }
                     })?;
                     // Without it small messages are only slower.
                     let _ = socket.set_nodelay(true);
@@ -303,7 +301,7 @@ impl ClientConnection {
     fn introduced(
         (node, patience): (String, Duration),
         socket: Socket,
-        channel: Channel,
+        channel: SecureChannel,
         purpose: &Purpose,
     ) -> Result<ClientConnection, UniverseError> {
         let mut connection = ClientConnection { node, socket, channel, id: 0, patience };

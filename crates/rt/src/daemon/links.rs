@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use oxmpi_sys::net::{self, Socket};
 
 use super::Node;
-use super::channel::Channel;
+use super::channel::SecureChannel;
 use super::message::{DaemonMessage, Purpose};
 use super::serve::{Daemon, DaemonConnection, PeerSocket, Role};
 use crate::interfaces;
@@ -87,7 +87,7 @@ impl Daemon {
         let Some(to) = peer.node.addresses.get(dial.address).copied() else {
             return self.not_reached(node, "its addresses are not known");
         };
-        let channel = match Channel::initiator(&self.seed.secret, node) {
+        let channel = match SecureChannel::initiator(&self.seed.secret, node) {
             Ok(channel) => channel,
             Err(error) => return self.not_reached(node, &error.to_string()),
         };

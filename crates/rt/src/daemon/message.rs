@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use oxmpi_wire::Secret;
 
-use super::{Ended, Node};
+use super::{Node, ProgramEnd};
 
 /// Daemons and programs of one universe come from one installation.
 pub(crate) const VERSION: u32 = 2;
@@ -21,8 +21,7 @@ pub(crate) const VERSION: u32 = 2;
 pub(crate) enum Purpose {
     /// Requests of the user's program.
     Control,
-    /// After the answer, standard input and output, or standard error, of a program that a control
-    /// connection will start.
+    /// A standard stream, after the answer, of a program that a control connection will start.
     Stream {
         /// The number of the control connection, from [`DaemonMessage::Accepted`].
         connection: u64,
@@ -42,8 +41,7 @@ pub(crate) struct Exec {
     pub(crate) directory: PathBuf,
     /// Whether `directory` must exist; otherwise the home directory replaces it.
     pub(crate) is_strict: bool,
-    /// After this time without an answer of the requester's host, the connection and the program
-    /// end.
+    /// After this time without an answer of the requester's host, the program ends.
     pub(crate) silence_s: u32,
 }
 
@@ -113,7 +111,7 @@ pub(crate) enum DaemonMessage {
     },
     Ended {
         id: u32,
-        how: Ended,
+        how: ProgramEnd,
     },
     /// From a program: ends the universe; answered by [`DaemonMessage::Halted`]. From another
     /// daemon: ends this one; answered by the same message after all its programs.
@@ -184,8 +182,8 @@ impl DaemonMessage {
             }
             DaemonMessage::Ended { id, how } => {
                 let (kind, number) = match how {
-                    Ended::Exited(code) => (0, *code),
-                    Ended::Killed(signal) => (1, *signal),
+                    ProgramEnd::Exited(code) => (0, *code),
+                    ProgramEnd::Killed(signal) => (1, *signal),
                 };
                 MessageWriter::new(9).u32(*id).u32(kind).u32(number.cast_unsigned()).0
             }
@@ -404,7 +402,7 @@ impl MessageReader<'_> {
                 let (id, is_killed, number) = (self.u32()?, self.bool()?, self.i32()?);
                 DaemonMessage::Ended {
                     id,
-                    how: if is_killed { Ended::Killed(number) } else { Ended::Exited(number) },
+                    how: if is_killed { ProgramEnd::Killed(number) } else { ProgramEnd::Exited(number) },
                 }
             }
             10 => DaemonMessage::Halt,
@@ -485,8 +483,8 @@ mod tests {
                 DaemonMessage::Exec(exec),
                 DaemonMessage::Started { id: number, pid: 1 },
                 DaemonMessage::Failed { id: number, error: -1, reason: text.clone() },
-                DaemonMessage::Ended { id: number, how: Ended::Exited(3) },
-                DaemonMessage::Ended { id: number, how: Ended::Killed(9) },
+                DaemonMessage::Ended { id: number, how: ProgramEnd::Exited(3) },
+                DaemonMessage::Ended { id: number, how: ProgramEnd::Killed(9) },
                 DaemonMessage::Halt,
                 DaemonMessage::Halted { missing: vec![number, 0] },
                 DaemonMessage::Seed(seed),

@@ -15,7 +15,7 @@ use super::Node;
 
 /// The node, and possibly the processor, of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ProcessLocation {
     pub node: usize,
     /// The number of the processor on the node, if the word names one.
     pub cpu: Option<u32>,
@@ -41,14 +41,16 @@ pub fn is_notation(word: &str) -> bool {
 
 /// The nodes or processors that a word names, in its order. `own` is the number of the node on
 /// which the command runs. An error if they do not exist.
-pub fn places(word: &str, nodes: &[Node], own: usize) -> Result<Vec<Place>, NotationError> {
+pub fn places(word: &str, nodes: &[Node], own: usize) -> Result<Vec<ProcessLocation>, NotationError> {
     let scheduled = || nodes.iter().enumerate().filter(|(_, node)| node.is_scheduled);
-    let whole = |node: usize| Place { node, cpu: None };
-    let all_cpus = || -> Vec<Place> {
-        let of = |(node, it): (usize, &Node)| (0..it.cpus).map(move |cpu| Place { node, cpu: Some(cpu) });
+    let whole = |node: usize| ProcessLocation { node, cpu: None };
+    let all_cpus = || -> Vec<ProcessLocation> {
+        let of = |(node, it): (usize, &Node)| {
+            (0..it.cpus).map(move |cpu| ProcessLocation { node, cpu: Some(cpu) })
+        };
         scheduled().flat_map(of).collect()
     };
-    let some = |places: Vec<Place>| match places.is_empty() {
+    let some = |places: Vec<ProcessLocation>| match places.is_empty() {
         true => Err(NotationError::NoneScheduled(word.into())),
         false => Ok(places),
     };

@@ -16,7 +16,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send, shutdown, socketpair,
 };
 
-use super::channel::{Channel, StreamItem};
+use super::channel::{SecureChannel, StreamItem};
 
 const PIECE: usize = 32 << 10;
 const MAX_WAITING: usize = 128 << 10;
@@ -67,7 +67,7 @@ impl Passage {
     }
 
     /// The poll interests for the network and for the program.
-    pub(super) fn interests(&self, channel: &Channel) -> [Interest; 2] {
+    pub(super) fn interests(&self, channel: &SecureChannel) -> [Interest; 2] {
         let has_room = self.waiting() < MAX_WAITING;
         // After the end of the client's direction too: the client may go.
         let client = Interest { read: has_room, write: !channel.output().is_empty() };
@@ -84,7 +84,7 @@ impl Passage {
 
     /// Forwards available data in both directions. An error if the connection is broken or cut, or
     /// its data are not authentic.
-    pub(super) fn pass(&mut self, socket: &Socket, channel: &mut Channel) -> Result<Passing, String> {
+    pub(super) fn pass(&mut self, socket: &Socket, channel: &mut SecureChannel) -> Result<Passing, String> {
         let mut bytes = [0; PIECE];
         for _ in 0..ROUNDS {
             let from_client = self.read_client(socket, channel, &mut bytes)?;
@@ -103,9 +103,8 @@ impl Passage {
         Ok(Passing::On)
     }
 
-    /// Forwards the program's remaining output without waiting for room. Returns whether all is
-    /// sent.
-    pub(super) fn pass_last(&mut self, socket: &Socket, channel: &mut Channel) -> bool {
+    /// Forwards the program's remaining output without blocking; returns whether all is sent.
+    pub(super) fn pass_last(&mut self, socket: &Socket, channel: &mut SecureChannel) -> bool {
         let mut bytes = [0; PIECE];
         loop {
             let read = self.read_program(channel, &mut bytes);
@@ -118,20 +117,20 @@ impl Passage {
         }
     }
 
-    fn is_finished(&self, channel: &Channel) -> bool {
+    fn is_finished(&self, channel: &SecureChannel) -> bool {
         self.to_client == FlowState::Ended && channel.output().is_empty()
     }
 
     fn read_client(
         &mut self,
         socket: &Socket,
-        channel: &mut Channel,
+        channel: &mut SecureChannel,
         bytes: &mut [u8],
     ) -> Result<ReadOutcome, String> {
         if self.waiting() >= MAX_WAITING {
             return Ok(ReadOutcome::Nothing);
         }
-        let heard = match socket.receive(bytes) {
+        let outcome = match socket.receive(bytes) {
             Ok(0) => ReadOutcome::Gone,
             Ok(n) => {
                 channel.feed(&bytes[..n]);
@@ -146,10 +145,10 @@ impl Passage {
                 self.to_program = FlowState::Ending;
             }
         }
-        if heard == ReadOutcome::Gone && !self.is_finished(channel) {
+        if outcome == ReadOutcome::Gone && !self.is_finished(channel) {
             return Err("it was cut before its end".into());
         }
-        Ok(heard)
+        Ok(outcome)
     }
 
     fn give(&mut self) {
@@ -177,7 +176,7 @@ impl Passage {
         }
     }
 
-    fn read_program(&mut self, channel: &mut Channel, bytes: &mut [u8]) -> Result<ReadOutcome, String> {
+    fn read_program(&mut self, channel: &mut SecureChannel, bytes: &mut [u8]) -> Result<ReadOutcome, String> {
         if self.to_client != FlowState::Open || channel.output().len() >= MAX_WAITING {
             return Ok(ReadOutcome::Nothing);
         }
@@ -194,7 +193,7 @@ impl Passage {
     }
 
     /// Sends encrypted data while there is room.
-    fn send_output(&self, socket: &Socket, channel: &mut Channel) -> io::Result<()> {
+    fn send_output(&self, socket: &Socket, channel: &mut SecureChannel) -> io::Result<()> {
         while !channel.output().is_empty() {
             match socket.send_bytes(channel.output()) {
                 Ok(n) => channel.sent(n),

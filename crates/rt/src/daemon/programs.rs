@@ -24,7 +24,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, set_child_subreaper, waitid,
 };
 
-use super::Ended;
+use super::ProgramEnd;
 use super::message::Exec;
 use crate::orphans::children_where;
 
@@ -133,15 +133,15 @@ impl Programs {
     }
 
     /// Reaps ended processes; returns the connection, number and end of each program.
-    pub(super) fn reap(&mut self) -> Vec<(u64, u32, Ended)> {
+    pub(super) fn reap(&mut self) -> Vec<(u64, u32, ProgramEnd)> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         let (mut ended, mut leaders) = (Vec::new(), Vec::new());
         for (pid, running) in &self.running {
             let leader = WaitId::PidFd(running.process.pidfd.as_fd());
             let Ok(Some(status)) = waitid(leader, options | WaitIdOptions::NOWAIT) else { continue };
             let how = match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => Ended::Exited(code),
-                (None, signal) => Ended::Killed(signal.unwrap_or(0)),
+                (Some(code), _) => ProgramEnd::Exited(code),
+                (None, signal) => ProgramEnd::Killed(signal.unwrap_or(0)),
             };
             ended.push((running.connection, running.id, how));
             leaders.push(*pid);

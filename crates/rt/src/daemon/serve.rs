@@ -21,7 +21,7 @@ use rustix::process::Signal;
 
 use self::beginning::{prepare, read_seed, report_to_boot};
 use self::ending::HaltState;
-use super::channel::{Channel, ChannelError};
+use super::channel::{ChannelError, SecureChannel};
 use super::links::DaemonPeer;
 use super::message::{DaemonMessage, NodeView, Purpose, Seed, View};
 use super::passage::Passage;
@@ -86,7 +86,7 @@ pub(super) enum PendingStream {
 
 pub(super) struct DaemonConnection {
     pub(super) link: PeerSocket,
-    pub(super) channel: Channel,
+    pub(super) channel: SecureChannel,
     pub(super) role: Role,
     /// When the connection is closed, if it has made no progress.
     pub(super) limit: Option<Instant>,
@@ -109,7 +109,7 @@ pub(super) struct Daemon {
     /// Listeners that are not polled until then, as no descriptors were left.
     shut: BTreeMap<u64, Instant>,
     /// The channel of `oxmpi boot`, until the daemon is in the background.
-    boot: Option<Channel>,
+    boot: Option<SecureChannel>,
     /// Once the daemon is in the background.
     background: Option<(Signals, Programs)>,
     ending: Option<HaltState>,
@@ -120,7 +120,7 @@ pub(super) struct Daemon {
 
 /// Runs a daemon; returns the exit status.
 pub fn serve() -> i32 {
-    let mut boot = Channel::trusted();
+    let mut boot = SecureChannel::trusted();
     let seed = match read_seed(&mut boot) {
         Ok(seed) => seed,
         Err(text) => {
@@ -222,7 +222,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn add(&mut self, link: PeerSocket, channel: Channel, role: Role) -> Option<u64> {
+    pub(super) fn add(&mut self, link: PeerSocket, channel: SecureChannel, role: Role) -> Option<u64> {
         let number = self.next;
         let (is_full, interests) = (matches!(role, Role::Dialling(_)), <[Interest; 2]>::default());
         self.poller.add(&link, number, is_full).ok()?;
@@ -250,8 +250,7 @@ impl Daemon {
 
     fn read(&mut self, number: u64) {
         let mut bytes = [0; 1 << 14];
-        // A limited number of reads, so that other events are served; the poller reports the rest
-        // again.
+        // Limited, so that other events are served; the poller reports the rest again.
         for _ in 0..16 {
             let Some(connection) = self.connections.get_mut(&number) else { return };
             match rustix::net::recv(&connection.link, &mut bytes, rustix::net::RecvFlags::DONTWAIT) {

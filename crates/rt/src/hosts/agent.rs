@@ -28,7 +28,7 @@ use self::holding::{ImageTransfer, Imaging};
 pub(crate) use self::ranks::stage;
 use self::ranks::{EndedProcess, LocalRank};
 use super::lifeline::{Fate, Lifeline};
-use super::message::{FromAgent, Order, OrderedProgram, ToAgent, greeting};
+use super::message::{AgentOrder, FromAgent, OrderedProgram, ToAgent, greeting};
 use super::pieces::FileReceiver;
 pub use super::pieces::ImageDirectory;
 use super::stream::Stream;
@@ -38,8 +38,8 @@ use crate::launch::parts::{
     raise_open_files,
 };
 use crate::launch::{
-    ApartRanks, App, HeldRank, Images, Launch, LaunchError, OutputStyle, Restored, Stdin, Wanted, binding_of,
-    end,
+    ApartRanks, App, HeldRank, Images, Launch, LaunchError, OutputStyle, ProgramSearch, Restored, Stdin,
+    binding_of, end,
 };
 use crate::orphans::Orphans;
 
@@ -70,7 +70,7 @@ pub struct Setup {
     /// Put in front of LD_LIBRARY_PATH.
     pub library_directory: Option<PathBuf>,
     /// Finds a program that is not at the head's path.
-    pub find_program: fn(&Wanted<'_>) -> Result<PathBuf, String>,
+    pub find_program: fn(&ProgramSearch<'_>) -> Result<PathBuf, String>,
     /// Checks the images of ranks before their restore.
     pub apart: CheckRanks,
     /// Checks that no process of a job with one of these marks
@@ -102,8 +102,7 @@ pub struct ImageTask {
     pub is_given_up: Arc<AtomicBool>,
 }
 
-/// Serves the head over standard input and output until the head, or the job, has ended. Returns
-/// the exit status.
+/// Serves the head over standard input and output; returns the exit status.
 pub fn serve(setup: &Setup) -> Result<i32, LaunchError> {
     let kernel = |error: rustix::io::Errno| LaunchError::Kernel("take over standard input", error.into());
     let input = rustix::io::dup(rustix::stdio::stdin()).map_err(kernel)?;
@@ -159,7 +158,7 @@ struct Agent<'a> {
 }
 
 struct ReadyRanks {
-    order: Order,
+    order: AgentOrder,
     launch: Launch,
     crew_places: Vec<RankPlace>,
     here: Vec<u32>,
@@ -348,7 +347,7 @@ impl<'a> Agent<'a> {
                 Err(error) => Err(error),
             };
             match message {
-                Ok(message) => self.obey(message)?,
+                Ok(message) => self.handle_head_message(message)?,
                 Err(error) => {
                     self.fail(
                         u32::MAX,
@@ -362,7 +361,7 @@ impl<'a> Agent<'a> {
         if goes_on { Ok(()) } else { Err(Over) }
     }
 
-    fn obey(&mut self, message: ToAgent) -> Result<(), Over> {
+    fn handle_head_message(&mut self, message: ToAgent) -> Result<(), Over> {
         match message {
             ToAgent::Order(order) => {
                 let base = order.base;
@@ -403,7 +402,7 @@ impl<'a> Agent<'a> {
             }
             ToAgent::Died { count } => self.announce(count),
             ToAgent::Step { number, closes } => self.request_step(number, closes),
-            ToAgent::Look => {
+            ToAgent::QueryState => {
                 // All messages of the ranks and the relay so far go before the answer.
                 for rank in self.members.keys().copied().collect::<Vec<_>>() {
                     while self.control_once(rank) {}
@@ -433,7 +432,7 @@ impl<'a> Agent<'a> {
         self.post(&FromAgent::Failed { base, is_program, text });
     }
 
-    fn prepare(&mut self, order: Order) -> Result<(), LaunchError> {
+    fn prepare(&mut self, order: AgentOrder) -> Result<(), LaunchError> {
         let size = order.nodes.len() as u32;
         let here: Vec<u32> =
             (0..size).filter(|rank| order.nodes.get(*rank as usize) == Some(&order.node)).collect();
@@ -626,7 +625,7 @@ impl<'a> Agent<'a> {
 }
 
 /// The job as the launcher's code on this host needs it.
-fn launch(setup: &Setup, order: &Order) -> Result<Launch, LaunchError> {
+fn launch(setup: &Setup, order: &AgentOrder) -> Result<Launch, LaunchError> {
     let params = Params::from_vars(order.env.iter().map(|(name, value)| (name, value)));
     let params = params.map_err(|error| LaunchError::Order(error.to_string()))?;
     let own: Vec<(OsString, OsString)> = std::env::vars_os().collect();
@@ -637,7 +636,8 @@ fn launch(setup: &Setup, order: &Order) -> Result<Launch, LaunchError> {
             // The program may be at another path here.
             false => {
                 let name = program.args.first().map_or(OsStr::new(""), |name| name);
-                let wanted = Wanted { program: name, directory: &program.directory, path: None, hosts: None };
+                let wanted =
+                    ProgramSearch { program: name, directory: &program.directory, path: None, hosts: None };
                 (setup.find_program)(&wanted).unwrap_or_else(|_| program.path.clone())
             }
         };

@@ -11,7 +11,7 @@ use oxmpi_sys::spawn::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use super::message::{self, FromAgent, LifelineOffer, Order, OrderedProgram, StreamError, ToAgent};
+use super::message::{self, AgentOrder, FromAgent, LifelineOffer, OrderedProgram, StreamError, ToAgent};
 use super::opening::{Carrier, OpenedStream, Opening};
 use super::pieces::{FileSender, PIECES_WAITING};
 use super::stream::Stream;
@@ -59,7 +59,7 @@ pub(crate) struct RemoteAgent {
     pub(crate) owed: u64,
     /// Requests for addresses of processes there: requester and process.
     pub(crate) address_requests: Vec<(u32, u32)>,
-    pub(crate) unanswered: u32,
+    pub(crate) unanswered_queries: u32,
     queries: u64,
     /// The number of the last state query of [`RemoteAgent::watch`].
     watch: u64,
@@ -72,8 +72,7 @@ pub(crate) struct RemoteAgent {
 struct Kill {
     since: Instant,
     ranks: Vec<u32>,
-    /// The number of the state query behind the order: its answer shows that the order is carried
-    /// out.
+    /// The number of the state query behind the order, whose answer confirms the order.
     query: u64,
 }
 
@@ -141,7 +140,7 @@ impl RemoteAgent {
             last_message: now,
             owed: 0,
             address_requests: Vec::new(),
-            unanswered: 0,
+            unanswered_queries: 0,
             watch: 0,
             queries: 0,
             kills: Vec::new(),
@@ -156,9 +155,9 @@ impl RemoteAgent {
         nodes: &[u32],
         fed: &[u32],
         lifeline: Option<&LifelineOffer>,
-    ) -> Order {
+    ) -> AgentOrder {
         let own = |rank: &&u32| nodes.get(**rank as usize) == Some(&self.node);
-        Order {
+        AgentOrder {
             universe: boot.job_id,
             node: self.node,
             base: 0,
@@ -187,7 +186,7 @@ impl RemoteAgent {
     /// Sends all agents their orders, and waits until their ranks are prepared.
     pub(crate) fn prepare_all(
         all: &mut [RemoteAgent],
-        order: impl Fn(&RemoteAgent) -> Order,
+        order: impl Fn(&RemoteAgent) -> AgentOrder,
         watch: Watch<'_>,
     ) -> Result<(), LaunchError> {
         for far in &mut *all {
@@ -257,7 +256,7 @@ impl RemoteAgent {
     }
 
     pub(crate) fn note_answer(&mut self) {
-        self.unanswered = self.unanswered.saturating_sub(1);
+        self.unanswered_queries = self.unanswered_queries.saturating_sub(1);
         let answered = self.answered();
         self.kills.retain(|kill| kill.query > answered);
     }
@@ -279,9 +278,9 @@ impl RemoteAgent {
     }
 
     pub(crate) fn query(&mut self) {
-        self.unanswered += 1;
+        self.unanswered_queries += 1;
         self.queries += 1;
-        self.post(&ToAgent::Look);
+        self.post(&ToAgent::QueryState);
     }
 
     /// Queries the state, and notes the query for [`RemoteAgent::has_answered_watch`].
@@ -295,7 +294,7 @@ impl RemoteAgent {
     }
 
     fn answered(&self) -> u64 {
-        self.queries - u64::from(self.unanswered)
+        self.queries - u64::from(self.unanswered_queries)
     }
 
     fn await_all(
@@ -426,10 +425,7 @@ impl RemoteAgent {
     }
 
     fn senseless(&self, error: &StreamError) -> LaunchError {
-        let text = format!(
-            "a message of the agent there cannot be read: {error}; it was started by '{}'",
-            self.shown
-        );
+        let text = format!("the agent there cannot be used: {error}; it was started by '{}'", self.shown);
         host_error(&self.host, text)
     }
 

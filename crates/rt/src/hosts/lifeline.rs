@@ -17,7 +17,7 @@ use oxmpi_wire::Secret;
 use rustix::event::epoll;
 
 use super::message::LifelineOffer;
-use crate::daemon::channel::Channel;
+use crate::daemon::channel::SecureChannel;
 use crate::daemon::message::{DaemonMessage, Purpose};
 
 /// In place of a node's number in the prologue: the head is no daemon, and has a secret of its own.
@@ -38,7 +38,7 @@ pub(crate) struct Lifeline {
 #[derive(Debug)]
 struct LifelineSocket {
     socket: Socket,
-    channel: Channel,
+    channel: SecureChannel,
     is_connected: bool,
 }
 
@@ -70,7 +70,7 @@ impl Lifeline {
         self.line = None;
         while let Some(address) = self.addresses.pop_front() {
             let Ok(socket) = Socket::connect(address, None) else { continue };
-            let Ok(channel) = Channel::initiator(&self.secret, HEAD) else { continue };
+            let Ok(channel) = SecureChannel::initiator(&self.secret, HEAD) else { continue };
             // A connection that does not end without answers is useless.
             if net::end_when_unanswered(&socket, self.silence).is_err() {
                 continue;
@@ -175,7 +175,7 @@ mod tests {
         secret: u8,
         lifeline: &mut Lifeline,
         events: &OwnedFd,
-    ) -> (Socket, Channel, Fate) {
+    ) -> (Socket, SecureChannel, Fate) {
         wait(events);
         lifeline.ready(events);
         let (socket, _) = loop {
@@ -184,9 +184,9 @@ mod tests {
                 None => std::thread::yield_now(),
             }
         };
-        let mut channel = Channel::acceptor(&Secret([secret; 32]), HEAD);
+        let mut channel = SecureChannel::acceptor(&Secret([secret; 32]), HEAD);
         let mut bytes = [0; 512];
-        let mut round = |channel: &mut Channel| {
+        let mut round = |channel: &mut SecureChannel| {
             let n = loop {
                 match socket.receive(&mut bytes) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),

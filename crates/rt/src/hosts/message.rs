@@ -11,7 +11,7 @@ mod order;
 mod to_agent;
 
 pub use self::from_agent::{FromAgent, Seen};
-pub use self::order::{LifelineOffer, Order, OrderedProgram, RestoreOrder, Variable};
+pub use self::order::{AgentOrder, LifelineOffer, OrderedProgram, RestoreOrder, Variable};
 pub use self::to_agent::ToAgent;
 
 use crate::codec::{FieldReader, FieldWriter};

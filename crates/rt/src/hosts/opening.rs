@@ -118,8 +118,8 @@ impl Opening {
     fn agent(&self, silence: Duration) -> daemon::Program {
         let program = match self {
             Opening::Daemon { program: Some(program), .. } => program.as_os_str(),
-            // The daemon's child resolves this before it executes the program, so it names the
-            // daemon's file on any host.
+            // The daemon's child resolves this before execve(2): it names the daemon's file on any
+            // host.
             _ => OsStr::new(OF_DAEMON),
         };
         daemon::Program {

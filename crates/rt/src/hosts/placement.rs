@@ -2,7 +2,7 @@
 
 /// A host with its slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct HostSlots {
     pub host: String,
     /// Ranks that the host gets before others get more than their slots; at least 1.
     pub slots: u32,
@@ -11,14 +11,13 @@ pub struct Room {
 
 /// Ranks, and the hosts for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Crowd {
+pub struct RankGroup {
     pub ranks: u32,
     /// Indices in the list of all hosts, in the order of filling.
     pub hosts: Vec<usize>,
     /// Ranks on each host, if given.
     pub per_host: Option<u32>,
-    /// Whether `hosts` lists the host of each rank, repeated from the first as needed, regardless
-    /// of slots.
+    /// Whether `hosts` lists the host of each rank, repeated as needed, regardless of slots.
     pub is_seated: bool,
 }
 
@@ -48,8 +47,8 @@ pub enum PlacementError {
 /// Places ranks: returns the index in `rooms` of each rank's host. When all slots are taken, each
 /// host gets its number of slots once more, and so on, if oversubscription is allowed.
 pub fn place(
-    rooms: &[Room],
-    crowds: &[Crowd],
+    rooms: &[HostSlots],
+    crowds: &[RankGroup],
     by: By,
     may_oversubscribe: bool,
 ) -> Result<Vec<u32>, PlacementError> {
@@ -101,7 +100,7 @@ pub fn place(
             if came && by == By::Node || left == 0 {
                 continue;
             }
-            let sum = |of: fn(&Room) -> u32| {
+            let sum = |of: fn(&HostSlots) -> u32| {
                 crowd.hosts.iter().filter_map(|at| rooms.get(*at)).map(|room| u64::from(of(room))).sum()
             };
             if !may_grow {
@@ -119,8 +118,8 @@ pub fn place(
 }
 
 fn seat(
-    rooms: &[Room],
-    crowd: &Crowd,
+    rooms: &[HostSlots],
+    crowd: &RankGroup,
     taken: &mut [u32],
     placed: &mut Vec<u32>,
     may_oversubscribe: bool,
@@ -143,7 +142,7 @@ fn seat(
 }
 
 /// The most ranks of a host in a round.
-fn limit(room: &Room, round: u32) -> u32 {
+fn limit(room: &HostSlots, round: u32) -> u32 {
     room.slots.max(1).saturating_mul(round).min(room.max_slots.unwrap_or(u32::MAX))
 }
 
@@ -151,8 +150,8 @@ fn limit(room: &Room, round: u32) -> u32 {
 mod tests {
     use super::*;
 
-    fn rooms(slots: &[(u32, Option<u32>)]) -> Vec<Room> {
-        let room = |(at, (slots, max_slots)): (u8, &(u32, Option<u32>))| Room {
+    fn rooms(slots: &[(u32, Option<u32>)]) -> Vec<HostSlots> {
+        let room = |(at, (slots, max_slots)): (u8, &(u32, Option<u32>))| HostSlots {
             host: char::from(b'a' + at).to_string(),
             slots: *slots,
             max_slots: *max_slots,
@@ -160,8 +159,8 @@ mod tests {
         (0..).zip(slots).map(room).collect()
     }
 
-    fn all(ranks: u32, rooms: &[Room], by: By) -> Result<Vec<u32>, PlacementError> {
-        let crowd = Crowd { ranks, hosts: (0..rooms.len()).collect(), per_host: None, is_seated: false };
+    fn all(ranks: u32, rooms: &[HostSlots], by: By) -> Result<Vec<u32>, PlacementError> {
+        let crowd = RankGroup { ranks, hosts: (0..rooms.len()).collect(), per_host: None, is_seated: false };
         place(rooms, &[crowd], by, true)
     }
 
@@ -181,10 +180,10 @@ mod tests {
         let error = all(6, &two, By::Slot).unwrap_err().to_string();
         assert_eq!(error, "6 ranks, but the host file allows 5 (max-slots) on a, b");
         let two = rooms(&[(2, None), (1, None)]);
-        let crowd = Crowd { ranks: 4, hosts: vec![0, 1], per_host: None, is_seated: false };
+        let crowd = RankGroup { ranks: 4, hosts: vec![0, 1], per_host: None, is_seated: false };
         let error = place(&two, &[crowd], By::Slot, false).unwrap_err().to_string();
         assert!(error.starts_with("4 ranks on 3 slots, which --nooversubscribe forbids"), "{error}");
-        let crowd = Crowd { ranks: 5, hosts: vec![0, 1], per_host: Some(2), is_seated: false };
+        let crowd = RankGroup { ranks: 5, hosts: vec![0, 1], per_host: Some(2), is_seated: false };
         let error = place(&two, &[crowd], By::Slot, true).unwrap_err().to_string();
         assert_eq!(error, "5 ranks with 2 on each host need 3 hosts, and there are 2: a, b");
     }
@@ -193,7 +192,7 @@ mod tests {
     fn ranks_can_have_listed_hosts() {
         let two = rooms(&[(2, None), (1, Some(2))]);
         let seated = |ranks, hosts: &[usize], may| {
-            let crowd = Crowd { ranks, hosts: hosts.to_vec(), per_host: None, is_seated: true };
+            let crowd = RankGroup { ranks, hosts: hosts.to_vec(), per_host: None, is_seated: true };
             place(&two, &[crowd], By::Slot, may)
         };
         assert_eq!(seated(3, &[1, 0, 0], false).unwrap(), [1, 0, 0]);
@@ -208,9 +207,9 @@ mod tests {
     fn programs_have_hosts_of_their_own_and_share_slots() {
         let three = rooms(&[(2, None), (2, None), (1, None)]);
         let crowds = [
-            Crowd { ranks: 1, hosts: vec![1], per_host: None, is_seated: false },
-            Crowd { ranks: 3, hosts: vec![0, 1], per_host: None, is_seated: false },
-            Crowd { ranks: 3, hosts: vec![2, 0], per_host: Some(2), is_seated: false },
+            RankGroup { ranks: 1, hosts: vec![1], per_host: None, is_seated: false },
+            RankGroup { ranks: 3, hosts: vec![0, 1], per_host: None, is_seated: false },
+            RankGroup { ranks: 3, hosts: vec![2, 0], per_host: Some(2), is_seated: false },
         ];
         assert_eq!(place(&three, &crowds, By::Slot, false).unwrap(), [1, 0, 0, 1, 2, 2, 0]);
     }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 
 use super::message::{self, StreamError};
-use crate::daemon::channel::{Channel, ChannelError, StreamItem};
+use crate::daemon::channel::{ChannelError, SecureChannel, StreamItem};
 
 const PIECE: usize = 64 << 10;
 
@@ -18,7 +18,7 @@ pub struct Stream {
     input: OwnedFd,
     output: OwnedFd,
     /// Encrypts a stream over TCP.
-    sealed: Option<Channel>,
+    sealed: Option<SecureChannel>,
     came: Vec<u8>,
     taken: usize,
     /// Whether the other side has ended its direction.
@@ -50,9 +50,8 @@ impl Stream {
         })
     }
 
-    /// A stream over one socket, or over one end of a pipe for one direction; with a channel it is
-    /// encrypted.
-    pub(crate) fn over(socket: OwnedFd, sealed: Option<Channel>) -> io::Result<Stream> {
+    /// A stream over one socket, or one end of a pipe; encrypted if there is a channel.
+    pub(crate) fn over(socket: OwnedFd, sealed: Option<SecureChannel>) -> io::Result<Stream> {
         Ok(Stream { sealed, ..Stream::new(socket.try_clone()?, socket)? })
     }
 
@@ -135,8 +134,7 @@ impl Stream {
             Some(channel) => loop {
                 let sent = write(&self.output, channel.output());
                 channel.sent(sent);
-                // Encrypted data cannot be taken back, so data are encrypted only when there
-                // is room.
+                // Encrypted data cannot be taken back, so encryption waits for room.
                 let next = &self.waiting[self.written..];
                 if !channel.output().is_empty() || next.is_empty() {
                     break;
@@ -182,8 +180,7 @@ impl Stream {
     }
 }
 
-/// Writes without blocking; on an error all bytes count as written, as they cannot be
-/// read any more.
+/// Writes without blocking; on an error all bytes count as written.
 fn write(to: &OwnedFd, bytes: &[u8]) -> usize {
     let mut written = 0;
     while written < bytes.len() {
@@ -202,7 +199,7 @@ fn cut(why: &str) -> io::Error {
 }
 
 fn forged(error: ChannelError) -> io::Error {
-    let text = format!("data from the network were changed on their way: {error}");
+    let text = format!("data from the network were changed on the way: {error}");
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
@@ -215,9 +212,10 @@ mod tests {
 
     fn sealed() -> (Stream, Stream) {
         let secret = Secret([1; 32]);
-        let (mut a, mut b) = (Channel::initiator(&secret, 0).unwrap(), Channel::acceptor(&secret, 0));
+        let (mut a, mut b) =
+            (SecureChannel::initiator(&secret, 0).unwrap(), SecureChannel::acceptor(&secret, 0));
         a.send(&DaemonMessage::Ask).unwrap();
-        let carry = |from: &mut Channel, to: &mut Channel| {
+        let carry = |from: &mut SecureChannel, to: &mut SecureChannel| {
             to.feed(from.output());
             from.sent(from.output().len());
             to.next().unwrap()

@@ -13,8 +13,7 @@ use std::collections::{HashMap, HashSet};
 pub(super) struct Bonds(HashMap<(u32, u64), Vec<u32>>);
 
 impl Bonds {
-    /// Notes that a process has this communicator, whose members are of these jobs. Repetition is
-    /// harmless.
+    /// Notes that a process has a communicator with these jobs. Repetition is harmless.
     pub(super) fn bind(&mut self, process: u32, bond: u64, worlds: Vec<u32>) {
         self.0.insert((process, bond), worlds);
     }

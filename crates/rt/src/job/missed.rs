@@ -35,8 +35,7 @@ impl Jobs {
         self.left > 0 && self.worlds.values().any(|w| w.phase == EndPhase::Running && is_missed(w))
     }
 
-    /// Handles a status other than 0 after which the others continue for the present. The first one
-    /// is reported.
+    /// Reports a first status other than 0 after which the others continue for the present.
     pub(super) fn note_code(&mut self, rank: u32, code: i32, seen: &Glimpse, out: &mut Vec<Action>) {
         if self.code.is_none() {
             self.code = Some(code);

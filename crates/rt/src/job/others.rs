@@ -30,8 +30,7 @@ impl Jobs {
         worlds.dedup();
         let running = self.in_phase(EndPhase::Running);
         worlds.retain(|first| running.contains(first));
-        // If no job here is connected with it yet, one may still connect before its last process
-        // has ended.
+        // A job here may still connect before the last process there has ended.
         for first in firsts.iter().filter(|_| self.survives || !worlds.is_empty()) {
             if let Some(world) = self.worlds.get_mut(first) {
                 world.phase = EndPhase::Killed;

@@ -91,8 +91,7 @@ pub(crate) fn give_abroad(
     (reply, listener)
 }
 
-/// Creates the listener that a rank needs to be reachable on `need`; returns whether one was
-/// created.
+/// Creates a listener if `need` requires one; returns whether one was created.
 fn widen(plug: &mut Option<Plug>, launch: &Launch, (own, need): (Reach, Reach)) -> Result<bool, LaunchError> {
     // Ranks whose messages go through daemons have no listener.
     let listens = plug.as_ref().is_some_and(|plug| !plug.address.is_empty());
@@ -141,8 +140,7 @@ impl Launcher<'_> {
         reach_abroad((&rank.segment, &mut member.plug), self.launch, (own, need), notifies)
     }
 
-    /// Makes a process of this host reachable for a process of another launcher that requests its
-    /// address.
+    /// Makes a process of this host reachable for a process of another launcher.
     pub(super) fn reach_for(&mut self, asker: u32, wanted: u32) -> Result<(), String> {
         match self.reach_of(asker) {
             Some(need) => self.reach_member_abroad(wanted, need, true),

@@ -40,8 +40,7 @@ impl Launcher<'_> {
         true
     }
 
-    /// Carries out a request of a process of this launcher or another, and sends the answer if
-    /// there is one.
+    /// Carries out a request of a process of this launcher or another.
     pub(super) fn handle_request(&mut self, rank: u32, request: Request, came: Option<OwnedFd>) {
         let Some((request, came)) = self.pass_on(rank, request, came) else { return };
         match request {
@@ -203,16 +202,15 @@ impl Launcher<'_> {
         }
     }
 
-    /// A process aborts its job and all connected jobs. A process that has freed the connection is
-    /// not connected: before a disconnect returns anywhere all have reported it, but the reports
-    /// may not be read yet.
+    /// Aborts a job and all connected jobs. A process that has freed the communicator is not
+    /// connected; all have reported that before a disconnect returns, but the reports may not be
+    /// read yet.
     fn take_abort(&mut self, abort: JobEvent) {
         if self.job.jobs() == 1 && !self.links.is_any() {
             return self.handle_in_order(abort);
         }
         self.aborts.push(abort);
-        // Further aborts that are read meanwhile are queued, as handling each at once would nest
-        // the calls.
+        // Further aborts that are read meanwhile are queued: handled at once they would nest.
         if self.aborts.len() == 1 {
             self.read_all();
             std::mem::take(&mut self.aborts).into_iter().for_each(|abort| self.handle_after_checks(abort));
@@ -251,8 +249,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// The contact that a process of another launcher needs beside an answer about a process of
-    /// this one.
+    /// The contact beside an answer about `wanted` to a process of another launcher.
     fn contact(&self, asker: u32, wanted: u32) -> Option<Contact> {
         let contact = Contact { universe: self.universe, number: wanted, known_as: asker };
         self.links.is_other(asker).then_some(contact)

@@ -73,9 +73,11 @@ impl Launcher<'_> {
                 return Some(format!("{name} has called MPI_Finalize"));
             }
             match self.phase_of(*number) {
-                MpiPhase::Ahead => Some(format!("{name} has not called MPI_Init yet: try again when it has")),
-                MpiPhase::Behind => Some(format!("{name} has called MPI_Finalize")),
-                MpiPhase::Inside => None,
+                MpiPhase::BeforeInit => {
+                    Some(format!("{name} has not called MPI_Init yet: try again when it has"))
+                }
+                MpiPhase::Done => Some(format!("{name} has called MPI_Finalize")),
+                MpiPhase::Active => None,
             }
         })
     }

@@ -158,8 +158,7 @@ impl Launcher<'_> {
         Ok(())
     }
 
-    /// Warns once if the standard output cannot be written; ends the job if an output has no
-    /// reader.
+    /// Warns once if standard output cannot be written; ends the job if a reader is gone.
     pub(super) fn check_sinks(&mut self) {
         if let Some(error) = self.sinks[0].lost.unreported() {
             let text = format!(
@@ -178,8 +177,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// Reports lost output. Returns the exit status: the job's, or [`LOST_CODE`] if only output was
-    /// lost.
+    /// Reports lost output; returns the exit status, [`LOST_CODE`] if only output was lost.
     pub(super) fn settle(&mut self, code: i32) -> rustix::io::Result<i32> {
         if let Some(signal) = self.interrupted {
             return Ok(if code == 0 { 128 + signal } else { code });

@@ -35,7 +35,7 @@ const MOST: usize = 1024;
 /// root may query jobs of other users.
 const ROOT: u32 = 0;
 /// The interval of checks whether the next generation can begin.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(crate) struct Entrance {
@@ -46,7 +46,7 @@ pub(crate) struct Entrance {
     entrants: BTreeMap<u32, Entrant>,
     next: u32,
     /// When waiting processes are checked; `None`: at once.
-    look: Option<Instant>,
+    next_check: Option<Instant>,
     /// The number of later generations of each job, by the number of its first process.
     generations: BTreeMap<u32, u32>,
 }
@@ -69,7 +69,16 @@ impl Entrance {
             local::listen_as(&name).map_err(|e| LaunchError::Kernel("listen under a local name", e))?;
         let secret = to_hex(&start::draw_secret()?);
         let (entrants, generations) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Entrance { listener, name, secret, is_for_ranks, entrants, next: 0, look: None, generations })
+        Ok(Entrance {
+            listener,
+            name,
+            secret,
+            is_for_ranks,
+            entrants,
+            next: 0,
+            next_check: None,
+            generations,
+        })
     }
 
     /// The address for the environment of ranks, with number 0.
@@ -88,7 +97,16 @@ impl Entrance {
             local::listen_as(&name).map_err(|e| LaunchError::Kernel("listen under a local name", e))?;
         let generations = BTreeMap::from([(0, generation)]);
         let (entrants, is_for_ranks) = (BTreeMap::new(), true);
-        Ok(Entrance { listener, name, secret, is_for_ranks, entrants, next: 0, look: None, generations })
+        Ok(Entrance {
+            listener,
+            name,
+            secret,
+            is_for_ranks,
+            entrants,
+            next: 0,
+            next_check: None,
+            generations,
+        })
     }
 
     pub(super) fn names(&self) -> (String, String) {
@@ -100,7 +118,7 @@ impl Entrance {
     }
 
     pub(super) fn time(&self) -> Option<Instant> {
-        self.look.filter(|_| self.waiting().next().is_some())
+        self.next_check.filter(|_| self.waiting().next().is_some())
     }
 
     fn waiting(&self) -> impl Iterator<Item = (u32, u32, Instant)> {
@@ -202,7 +220,7 @@ impl Launcher<'_> {
             entrant.wants = Some((number, Instant::now()));
         }
         if let Some(entrance) = &mut self.entrance {
-            entrance.look = None;
+            entrance.next_check = None;
         }
     }
 
@@ -255,10 +273,13 @@ impl Launcher<'_> {
         let Some(entrance) = &mut self.entrance else { return };
         let waiting: Vec<u32> =
             entrance.entrants.iter().filter(|(_, one)| one.wants.is_some()).map(|(id, _)| *id).collect();
-        if waiting.is_empty() || entrance.look.is_some_and(|look| look > now) || self.job.is_ending() {
+        if waiting.is_empty()
+            || entrance.next_check.is_some_and(|next_check| next_check > now)
+            || self.job.is_ending()
+        {
             return;
         }
-        entrance.look = Some(now + LOOK);
+        entrance.next_check = Some(now + CHECK_INTERVAL);
         // The ranks of the last job, valid until a process is admitted.
         let mut known: Option<(u32, Vec<RankSeat>)> = None;
         for id in waiting {

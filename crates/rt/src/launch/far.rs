@@ -13,7 +13,7 @@ use rustix::event::{PollFlags, epoll};
 use rustix::process::Signal;
 
 use super::Launch;
-use super::launcher::{FAR, FAR_ERRORS, FAR_INPUT, JobMember, Launcher};
+use super::launcher::{AGENT_ERRORS, AGENT_STREAM, JobMember, Launcher, REMOTE_INPUT};
 use super::output::{Came, Lines, Sink, is_ready, read_some};
 use super::start::{RankProcess, app_of};
 use crate::blob;
@@ -66,9 +66,9 @@ impl Launcher<'_> {
     ) -> rustix::io::Result<()> {
         for at in 0..self.far.len() {
             let Some(far) = &self.far[at] else { continue };
-            self.listen(&self.events, far.stream.input(), FAR, at as u64)?;
+            self.listen(&self.events, far.stream.input(), AGENT_STREAM, at as u64)?;
             if let Some(errors) = &far.errors {
-                self.listen(&self.events, errors.input(), FAR_ERRORS, at as u64)?;
+                self.listen(&self.events, errors.input(), AGENT_ERRORS, at as u64)?;
             }
             let pids = far.pids.clone();
             for (number, pid) in pids {
@@ -79,7 +79,7 @@ impl Launcher<'_> {
             }
         }
         for (rank, pipe) in inputs {
-            self.listen(&self.events, pipe.as_fd(), FAR_INPUT, rank.into())?;
+            self.listen(&self.events, pipe.as_fd(), REMOTE_INPUT, rank.into())?;
             self.far_inputs.push(FarInput { rank, pipe: Some(pipe), under_way: 0 });
         }
         Ok(())
@@ -149,8 +149,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// Handles messages that came together with the agents' last start-up message: no further event
-    /// announces them.
+    /// Handles messages that came with the agents' last start-up message, without a further event.
     pub(super) fn read_all_agents(&mut self) {
         let now = Instant::now();
         // Starting may have taken longer than the silence limit of agents.
@@ -364,7 +363,7 @@ impl Launcher<'_> {
         let was_full = input.under_way >= INPUT_WINDOW;
         input.under_way = input.under_way.saturating_sub(bytes);
         if let (true, Some(pipe)) = (was_full && input.under_way < INPUT_WINDOW, &input.pipe) {
-            let name = epoll::EventData::new_u64(FAR_INPUT << 32 | u64::from(rank));
+            let name = epoll::EventData::new_u64(REMOTE_INPUT << 32 | u64::from(rank));
             let _ = epoll::add(&self.events, pipe, name, epoll::EventFlags::IN);
         }
     }
@@ -391,7 +390,7 @@ impl Launcher<'_> {
             far.stream.flush();
             if far.is_behind != far.stream.is_behind() {
                 far.is_behind = !far.is_behind;
-                let name = epoll::EventData::new_u64(FAR << 32 | at as u64);
+                let name = epoll::EventData::new_u64(AGENT_STREAM << 32 | at as u64);
                 let _ = match far.is_behind {
                     true => epoll::add(&self.events, far.stream.output(), name, epoll::EventFlags::OUT),
                     false => epoll::delete(&self.events, far.stream.output()),
@@ -417,7 +416,7 @@ impl Launcher<'_> {
             self.members.values().any(|member| member.host == Some(at) && member.far_open.contains(&true))
         };
         let busy = |(at, far): (usize, &Option<RemoteAgent>)| {
-            far.as_ref().is_some_and(|far| far.unanswered > 0 || now < far.last_message + QUIET)
+            far.as_ref().is_some_and(|far| far.unanswered_queries > 0 || now < far.last_message + QUIET)
                 && is_open(at)
         };
         self.far.iter().enumerate().any(busy)

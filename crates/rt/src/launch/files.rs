@@ -89,8 +89,7 @@ impl Files {
         Files { ranks, patterns: files.patterns.clone(), made, short, is_reported: false }
     }
 
-    /// Creates the files of a process, or opens its existing ones if it `goes_on` from a
-    /// checkpoint.
+    /// Creates the files of a process; `goes_on`: opens those of the checkpoint.
     pub(super) fn add(
         &mut self,
         number: u32,

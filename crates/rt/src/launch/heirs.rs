@@ -39,18 +39,18 @@ use crate::orphans::children;
 /// other orphans ends later by this time.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The interval of checks meanwhile.
-const LOOK: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Ranks whose process has ended, and which may have an heir.
 #[derive(Debug, Default)]
 pub(super) struct Heirs {
     awaited: BTreeMap<u32, Instant>,
-    look: Option<Instant>,
+    next_check: Option<Instant>,
 }
 
 impl Heirs {
     pub(super) fn time(&self) -> Option<Instant> {
-        self.look.filter(|_| !self.awaited.is_empty())
+        self.next_check.filter(|_| !self.awaited.is_empty())
     }
 
     /// Whether the end of this rank's process was seen before.
@@ -60,7 +60,7 @@ impl Heirs {
 
     fn waits(&mut self, rank: u32, now: Instant) -> bool {
         let since = *self.awaited.entry(rank).or_insert(now);
-        self.look = Some(now + LOOK);
+        self.next_check = Some(now + CHECK_INTERVAL);
         now.duration_since(since) < PATIENCE
     }
 }
@@ -148,7 +148,7 @@ impl Launcher<'_> {
     }
 
     pub(super) fn check_heirs(&mut self, now: Instant) -> rustix::io::Result<()> {
-        if self.heirs.time().is_none_or(|look| look > now) {
+        if self.heirs.time().is_none_or(|next_check| next_check > now) {
             return Ok(());
         }
         let awaited: Vec<u32> = self.heirs.awaited.keys().copied().collect();

@@ -40,12 +40,12 @@ pub(super) const CONTROL: u64 = 2;
 pub(super) const ENDED: u64 = 3;
 const SIGNALS: u64 = 4;
 pub(super) const LINK: u64 = 5;
-pub(super) const DOORS: u64 = 6;
+pub(super) const LAUNCHER_LISTENERS: u64 = 6;
 
-pub(super) const FAR: u64 = 7;
+pub(super) const AGENT_STREAM: u64 = 7;
 /// The error output of an agent, or of the process that forwards its stream.
-pub(super) const FAR_ERRORS: u64 = 8;
-pub(super) const FAR_INPUT: u64 = 9;
+pub(super) const AGENT_ERRORS: u64 = 8;
+pub(super) const REMOTE_INPUT: u64 = 9;
 pub(super) const LIFELINES: u64 = 12;
 
 pub(super) struct JobMember {
@@ -415,14 +415,14 @@ impl<'a> Launcher<'a> {
                 ENDED => self.ended(rank)?,
                 SIGNALS => self.signalled()?,
                 LINK => self.link_ready(rank),
-                DOORS => self.welcome_others(),
+                LAUNCHER_LISTENERS => self.welcome_others(),
                 ENTRANCE => self.welcome_entrants(),
                 ENTRANT => self.read_entrant(rank),
                 RELAY => self.read_relay(rank),
                 RELAY_ENDED => self.relay_ended(rank)?,
-                FAR => self.far_ready(rank as usize),
-                FAR_ERRORS => self.print_agent_errors(rank as usize),
-                FAR_INPUT => self.far_input(rank),
+                AGENT_STREAM => self.far_ready(rank as usize),
+                AGENT_ERRORS => self.print_agent_errors(rank as usize),
+                REMOTE_INPUT => self.far_input(rank),
                 LIFELINES => self.lifeline_ready(rank),
                 kind => self.output(rank, kind as usize),
             }

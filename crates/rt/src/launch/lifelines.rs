@@ -19,7 +19,7 @@ use super::Launch;
 use super::launcher::{LIFELINES, Launcher};
 use super::plugs::listeners;
 use super::start::draw_secret;
-use crate::daemon::channel::Channel;
+use crate::daemon::channel::SecureChannel;
 use crate::daemon::message::{DaemonMessage, Purpose};
 use crate::hosts::lifeline::HEAD;
 use crate::hosts::message::LifelineOffer;
@@ -43,14 +43,13 @@ pub(crate) struct Lifelines {
 #[derive(Debug)]
 struct Guest {
     socket: Socket,
-    channel: Channel,
+    channel: SecureChannel,
     /// The node of the agent, once it is authenticated.
     node: Option<u32>,
 }
 
 impl Lifelines {
-    /// Listens for `agents` agents, if this host has a network that they may reach. Returns the
-    /// offer for the agents.
+    /// Listens for `agents` agents, if they may reach a network of this host; returns the offer.
     pub(crate) fn listen(launch: &Launch, agents: usize) -> (Lifelines, Option<LifelineOffer>) {
         let none = (Lifelines::default(), None);
         if agents == 0 {
@@ -102,7 +101,7 @@ impl Lifelines {
 
     /// Adds a connection, and returns its number with the connection that it displaces.
     fn add(&mut self, socket: Socket) -> Option<(u32, Option<Guest>)> {
-        let channel = Channel::acceptor(self.secret.as_ref()?, HEAD);
+        let channel = SecureChannel::acceptor(self.secret.as_ref()?, HEAD);
         let old = self.loser(self.agents + MAX_UNAUTHENTICATED).and_then(|number| self.all.remove(&number));
         let number = self.next;
         self.next = self.next.checked_add(1)?;
@@ -157,7 +156,7 @@ impl Launcher<'_> {
                     }
                 }
                 Ok(None) => return,
-                // No descriptors are left: unauthenticated connections are closed first, then the
+                // Without descriptors, unauthenticated connections are closed first, then the
                 // listener.
                 Err(_) => match self.lifelines.loser(1) {
                     Some(number) => _ = self.lifelines.all.remove(&number),

@@ -31,7 +31,7 @@ use rustix::event::epoll;
 
 use self::claims::Refused;
 use super::abroad::Reach;
-use super::launcher::{DOORS, LINK, Launcher};
+use super::launcher::{LAUNCHER_LISTENERS, LINK, Launcher};
 use crate::control::{MAX_MESSAGE, Reply, Request};
 use crate::job::JobEvent;
 use crate::link::LinkMessage;
@@ -158,7 +158,8 @@ impl Launcher<'_> {
         for place in (0..MAX_PLACE).map(|at| (start + at) % MAX_PLACE + 1) {
             match claims::claim(&door_name(place)) {
                 Ok(listener) => {
-                    self.listen(&self.events, listener.as_fd(), DOORS, 0).map_err(|e| e.to_string())?;
+                    self.listen(&self.events, listener.as_fd(), LAUNCHER_LISTENERS, 0)
+                        .map_err(|e| e.to_string())?;
                     (self.links.door, self.links.secret) = (Some((place, listener)), secret);
                     self.links.port_word = u64::from_le_bytes([e, f, g, h, i, j, k, l]);
                     return Ok(place);

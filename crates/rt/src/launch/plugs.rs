@@ -65,8 +65,7 @@ pub(crate) fn plugs(
     (0..count).map(plug).collect()
 }
 
-/// `count` listeners on the networks of the job with buffers of this size, and the addresses to
-/// announce.
+/// `count` listeners with buffers of this size, and the addresses to announce.
 pub(crate) fn listeners(
     launch: &Launch,
     count: usize,

@@ -15,12 +15,12 @@ use crate::job::MpiStage;
 use crate::quiesce::{Next, Quiescence};
 
 /// The interval of checks for missing processes: a process that has finalized takes no more steps.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// The time before missing processes are reported.
 const PATIENCE: Duration = Duration::from_secs(5);
 const RESTING: Duration = Duration::from_secs(60);
 /// How long the progress of processes on other hosts is awaited.
-const LOOK_GRACE: Duration = Duration::from_secs(2);
+const CHECK_GRACE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(super) struct Standing {
@@ -45,26 +45,26 @@ struct Asker {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MpiPhase {
-    Ahead,
+    BeforeInit,
     /// May send messages, now or later.
-    Inside,
-    Behind,
+    Active,
+    Done,
 }
 
 #[derive(Debug)]
 struct Times {
     began: Instant,
     quiet: Option<Instant>,
-    look: Instant,
+    next_check: Instant,
     is_reported: bool,
 }
 
 impl Standing {
     /// When missing processes are checked, or a limit is over.
     pub(super) fn time(&self) -> Option<Instant> {
-        let look = self.times.as_ref().map(|times| times.look);
+        let next_check = self.times.as_ref().map(|times| times.next_check);
         let until = self.asker.as_ref().map(|asker| asker.until);
-        look.into_iter().chain(self.awaited).chain(until).min()
+        next_check.into_iter().chain(self.awaited).chain(until).min()
     }
 
     /// For restored processes, whose last step this was.
@@ -120,7 +120,7 @@ impl Launcher<'_> {
         let now = Instant::now();
         self.standing.asker = Some(Asker { id, until: now + limit, limit, makes_images });
         self.query_agents();
-        self.standing.awaited = Some(now + LOOK_GRACE);
+        self.standing.awaited = Some(now + CHECK_GRACE);
         self.begin_quiescing(now, self.are_checks_answered());
     }
 
@@ -142,32 +142,33 @@ impl Launcher<'_> {
         }
         self.standing.awaited = None;
         let running = || self.members.iter().filter(|(_, member)| member.running).map(|(number, _)| *number);
-        if let Some(number) = running().find(|number| self.phase_of(*number) == MpiPhase::Ahead) {
+        if let Some(number) = running().find(|number| self.phase_of(*number) == MpiPhase::BeforeInit) {
             let name = self.job.name(number);
             return self.refuse_asker(format!("{name} has not called MPI_Init yet: try again when it has"));
         }
         let taking_part: Vec<u32> =
-            running().filter(|number| self.phase_of(*number) == MpiPhase::Inside).collect();
+            running().filter(|number| self.phase_of(*number) == MpiPhase::Active).collect();
         if taking_part.is_empty() {
             return self.refuse_asker("no process of the job sends messages any more".into());
         }
         let Some(step) = self.standing.processes.begin(taking_part.into_iter()) else { return };
-        self.standing.times = Some(Times { began: now, quiet: None, look: now + LOOK, is_reported: false });
+        self.standing.times =
+            Some(Times { began: now, quiet: None, next_check: now + CHECK_INTERVAL, is_reported: false });
         self.request_step(step, false);
     }
 
     pub(super) fn phase_of(&self, number: u32) -> MpiPhase {
         if let Some(rank) = self.rank(number) {
             return match rank.segment.status().state() {
-                RankState::Created | RankState::Loaded => MpiPhase::Ahead,
-                RankState::Initialized | RankState::Finalizing | RankState::Resting => MpiPhase::Inside,
-                RankState::Aborting | RankState::Finalized => MpiPhase::Behind,
+                RankState::Created | RankState::Loaded => MpiPhase::BeforeInit,
+                RankState::Initialized | RankState::Finalizing | RankState::Resting => MpiPhase::Active,
+                RankState::Aborting | RankState::Finalized => MpiPhase::Done,
             };
         }
         match self.members.get(&number) {
-            Some(JobMember { seen, .. }) if seen.stage == MpiStage::Untouched => MpiPhase::Ahead,
-            Some(JobMember { seen, rests, .. }) if *rests || seen.stage.is_inside() => MpiPhase::Inside,
-            _ => MpiPhase::Behind,
+            Some(JobMember { seen, .. }) if seen.stage == MpiStage::Untouched => MpiPhase::BeforeInit,
+            Some(JobMember { seen, rests, .. }) if *rests || seen.stage.is_inside() => MpiPhase::Active,
+            _ => MpiPhase::Done,
         }
     }
 
@@ -253,14 +254,16 @@ impl Launcher<'_> {
                 if names.is_empty() { "other hosts".into() } else { names.join(", ") }
             ));
         }
-        let Some(times) = self.standing.times.as_mut().filter(|times| times.look <= now) else { return };
-        times.look = now + LOOK;
+        let Some(times) = self.standing.times.as_mut().filter(|times| times.next_check <= now) else {
+            return;
+        };
+        times.next_check = now + CHECK_INTERVAL;
         let is_late =
             now.duration_since(times.began) > PATIENCE && !std::mem::replace(&mut times.is_reported, true);
         if self.are_checks_answered() {
             self.query_agents();
         }
-        let is_over = |number: &u32| self.phase_of(*number) == MpiPhase::Behind;
+        let is_over = |number: &u32| self.phase_of(*number) == MpiPhase::Done;
         let (over, missing): (Vec<u32>, Vec<u32>) = self.standing.processes.missing().partition(is_over);
         if is_late && !missing.is_empty() {
             let names: Vec<_> = missing.iter().map(|number| self.job.name(*number)).collect();

@@ -22,8 +22,8 @@ use super::start::{Crew, Recruits};
 use super::{App, Bind, LaunchError, Stdin, end};
 use crate::client::{is_oversubscribed, segment_config};
 use crate::hosts::head::{RemoteAgent, program, timespec};
-use crate::hosts::message::{Order, ToAgent};
-use crate::universe::Command;
+use crate::hosts::message::{AgentOrder, ToAgent};
+use crate::universe::SpawnCommand;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -54,10 +54,10 @@ impl Launcher<'_> {
     /// The hosts of the commands' processes: the hosts that a command names, otherwise hosts with
     /// free slots, otherwise all round robin. An error about a host that is not of the job is for
     /// the user.
-    pub(super) fn homes(&self, commands: &[Command]) -> Result<Vec<Home>, String> {
+    pub(super) fn homes(&self, commands: &[SpawnCommand]) -> Result<Vec<Home>, String> {
         let mut rooms = self.rooms();
         let mut homes = Vec::new();
-        for Command { processes, hosts, .. } in commands {
+        for SpawnCommand { processes, hosts, .. } in commands {
             let mut named = match hosts {
                 Some(hosts) => find_rooms(&rooms, hosts)?,
                 None => {
@@ -113,8 +113,7 @@ impl Launcher<'_> {
         rooms
     }
 
-    /// Starts processes on these hosts, all or none. Returns those of this host, and the process
-    /// numbers of the others.
+    /// Starts all processes or none; returns those of this host, and the others' process numbers.
     pub(super) fn recruit(
         &mut self,
         apps: &[App],
@@ -167,7 +166,7 @@ impl Launcher<'_> {
                 return Err("the agent of a host is lost".into());
             };
             (far.addresses, far.pids, far.refused) = (Vec::new(), Vec::new(), None);
-            let order = Order {
+            let order = AgentOrder {
                 universe: self.universe,
                 node: far.node,
                 base,

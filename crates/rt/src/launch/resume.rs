@@ -38,7 +38,7 @@ use super::start::{Nested, Outputs, RankProcess, StartedRanks, boot, kernel, rai
 use super::still::send;
 use super::{Deadline, Launch, LaunchError, binding_of, prepare};
 use crate::hosts::head::RemoteAgent;
-use crate::hosts::message::{Order, RestoreOrder, ToAgent};
+use crate::hosts::message::{AgentOrder, RestoreOrder, ToAgent};
 use crate::hosts::pieces::FileSender;
 
 /// The argument that makes this program the init of a PID namespace ([`oxmpi_sys::spawn::init`]).
@@ -314,7 +314,7 @@ fn bring_all_back(
             let (images, mark, marks) = (images.clone(), held.mark.clone(), marks.clone());
             let restore = RestoreOrder { images, mark, marks, step, ranks };
             let order = far.order(launch, (&boot, held.secret), &nodes, &fed, offer.as_ref());
-            Order { restore: Some(restore), ..order }
+            AgentOrder { restore: Some(restore), ..order }
         };
         RemoteAgent::prepare_all(&mut far, order, watch)?;
         clear().map_err(LaunchError::Restore)?;

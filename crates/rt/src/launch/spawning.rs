@@ -11,9 +11,9 @@ use super::launcher::Launcher;
 use super::links::MAX_NUMBER;
 use super::recruiting::Home;
 use super::start::Recruits;
-use super::{App, MAX_RANKS, Wanted, end};
+use super::{App, MAX_RANKS, ProgramSearch, end};
 use crate::job::{Exit, JobEvent};
-use crate::universe::{Command, Spawn};
+use crate::universe::{Spawn, SpawnCommand};
 
 impl Launcher<'_> {
     /// Starts the processes that `from` requests: all or none. Returns the number of the first
@@ -52,13 +52,13 @@ impl Launcher<'_> {
         let like = self.launch.apps.get(program).ok_or("the spawning process runs no known program")?;
         let homes = self.homes(&spawn.commands)?;
         let is_spread = self.launch.spread.is_some();
-        let app =
-            |command: &Command| app(self.launch.find_program, command, &spawn.directory, like, is_spread);
+        let app = |command: &SpawnCommand| {
+            app(self.launch.find_program, command, &spawn.directory, like, is_spread)
+        };
         let apps = spawn.commands.iter().map(app).collect::<Result<Vec<_>, _>>()?;
         let recruited = self.recruit(&apps, base, &homes);
         if recruited.is_err() && is_spread {
-            // Late messages about processes that a host had started must not be taken for later
-            // ones.
+            // Late messages about started processes must not be taken for later ones.
             self.job.skip(size as u32);
         }
         let (recruits, far) = recruited?;
@@ -118,8 +118,7 @@ impl Launcher<'_> {
 }
 
 impl Launcher<'_> {
-    /// Opens the files for the output of a new process, if any. Without `home` the process is on
-    /// this host.
+    /// Opens the files for a new process's output; `home`: its host, if not this one.
     pub(super) fn open_files_of(&mut self, number: u32, name: &str, home: Option<&Home>) {
         let here = host::name();
         let (node, host) = home.map_or((0, &*here), |home| (home.node, &*home.host));
@@ -134,8 +133,8 @@ impl Launcher<'_> {
 
 /// The program of a command, with the inherited variables of the spawning process's program.
 fn app(
-    find: fn(&Wanted<'_>) -> Result<PathBuf, String>,
-    command: &Command,
+    find: fn(&ProgramSearch<'_>) -> Result<PathBuf, String>,
+    command: &SpawnCommand,
     directory: &Path,
     like: &App,
     is_spread: bool,
@@ -151,7 +150,7 @@ fn app(
             }
         }
     };
-    let path = find(&Wanted {
+    let path = find(&ProgramSearch {
         program: &command.program,
         directory: &directory,
         path: command.path.as_deref(),

@@ -319,8 +319,7 @@ pub(crate) fn boot(params: &Params, job_id: u64, (size, here): (u32, u32), socke
 }
 
 impl Crew<'_> {
-    /// Creates segments and sockets for the ranks. All exist before the first rank runs, as it may
-    /// request any of them.
+    /// Creates all segments and sockets before the first rank runs, which may request any.
     pub(crate) fn prepare(&self) -> Result<PreparedRanks, LaunchError> {
         self.check_libraries()?;
         let segments = self.make_segments()?;

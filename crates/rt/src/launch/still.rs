@@ -21,7 +21,7 @@ use super::start::{Outputs, RankProcess};
 pub(super) const STOPPING: Duration = Duration::from_secs(5);
 /// The limit for CRIU's code in the processes to end.
 const RECOVERY: Duration = Duration::from_secs(1);
-const LOOK: Duration = Duration::from_micros(200);
+const CHECK_INTERVAL: Duration = Duration::from_micros(200);
 
 /// Stops these processes and all their descendants. Returns the processes that ran before. `tool`
 /// is a process that must not be among them. After an error, which is for the user, the processes
@@ -53,7 +53,7 @@ pub(crate) fn stop(roots: &[u32], tool: Option<u32>) -> Result<Vec<u32>, String>
                 names.join(", ")
             ));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_INTERVAL);
     }
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn recover(stopped: &[u32]) {
         let is_changing =
             || ProcessStat::of(*pid).is_some_and(|stat| stat.state == 't' || !is_stopped(stat.state));
         while is_changing() && Instant::now() < end {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_INTERVAL);
         }
         // A process that is gone, or that another process traces, is left as it is.
         let _ = discard_pending(*pid, Signal::PIPE);

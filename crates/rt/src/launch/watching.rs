@@ -13,7 +13,7 @@ use super::launcher::Launcher;
 use super::start::RankProcess;
 use crate::job::JobEvent;
 use crate::state::{self, Doing, Sight};
-use crate::waiting::Waiting;
+use crate::waiting::LongWait;
 
 /// The pause between a check that found a hang and the second check.
 const SECOND_CHECK: Duration = Duration::from_millis(500);
@@ -185,7 +185,7 @@ impl Launcher<'_> {
                 let doing = if member.running { Doing::Unknown } else { Doing::Ended };
                 return Sight { number, seen, doing, threads: 0, waits: Vec::new() };
             };
-            let name = |waiting: Waiting| {
+            let name = |waiting: LongWait| {
                 let call = Some(waiting.call).filter(|call| *call != 0).and_then(self.launch.call_name);
                 (waiting, call)
             };
@@ -201,11 +201,11 @@ impl Launcher<'_> {
 }
 
 /// The waits of a process, with starts on the launcher's clock.
-fn waits_of(rank: &RankProcess) -> impl Iterator<Item = Waiting> + '_ {
+fn waits_of(rank: &RankProcess) -> impl Iterator<Item = LongWait> + '_ {
     let notes = rank.segment.wait_notes().iter().filter_map(WaitNote::read);
-    notes.filter_map(|note| Waiting::decode(&note)).map(|waiting| {
+    notes.filter_map(|note| LongWait::decode(&note)).map(|waiting| {
         let since_ns = waiting.since_ns.saturating_add_signed(rank.clock_ahead_ns);
-        Waiting { since_ns, ..waiting }
+        LongWait { since_ns, ..waiting }
     })
 }
 

@@ -100,7 +100,7 @@ fn processes_are_spawned_on_hosts_of_the_job() {
     let one = spawn(&[], "nodeb:2", ["-", "2", "-"]);
     assert_eq!(one, "4 together, child 0 on nodeb, child 1 on nodeb");
     let error = spawn(&[], "nodea,nodeb", ["nodea,other", "2", "-"]);
-    assert!(error.contains("host 'other' is none of the job's, which are nodea, nodeb"), "{error}");
+    assert!(error.contains("host 'other' is not among the hosts of the job, nodea, nodeb"), "{error}");
     bed.is_clean();
 }
 
@@ -359,7 +359,7 @@ fn an_agent_that_stalls_when_it_is_to_kill_processes_loses_these_alone() {
     let report = errors.next().unwrap();
     assert!(report.contains("rank 0 of spawned job 1 (pid "), "{report}");
     let given_up = errors.find(|line| line.starts_with("mpirun: ")).unwrap();
-    assert!(given_up.contains("host nodeb has not answered that 1 of its ranks"), "{given_up}");
+    assert!(given_up.contains("host nodeb has not confirmed the end of 1 of its ranks"), "{given_up}");
     kill_process(agent, Signal::CONT).unwrap();
     fs::write(bed.directory.join("go"), "").unwrap();
     assert_eq!(job.lines.next().unwrap().unwrap(), "sum 1");

@@ -249,7 +249,7 @@ fn who_is_on_the_way_can_start_nothing_and_change_nothing() {
     // What a program writes.
     between.meddle(Meddling::Change { to_daemon: false, at: 50_000 });
     let (code, out, err) = bed.oxmpi_on(HEAD, &["exec", "n2", "head", "-c", "100000", "/dev/zero"]);
-    assert!(code == Some(1) && err.contains("is not what was sent"), "{err}");
+    assert!(code == Some(1) && err.contains("were changed on the way"), "{err}");
     assert!(out.len() < 50_000 && out.bytes().all(|byte| byte == 0));
     between.meddle(Meddling::Listen);
     let (code, out, err) = bed.oxmpi_on(HEAD, &["exec", "n2", "head", "-c", "100000", "/dev/zero"]);

@@ -107,7 +107,7 @@ fn who_does_not_call_mpi_is_named_when_the_time_is_over() {
     while String::from_utf8_lossy(&quiesce(&[&pid]).stderr).contains("only starting") {
         assert!(start.elapsed() < SOON);
     }
-    refused(&[&pid], 1, "rank 0 has not called MPI_Init yet: ask again when it has");
+    refused(&[&pid], 1, "rank 0 has not called MPI_Init yet: try again when it has");
     job.signal(Signal::TERM);
     job.end_within(SOON);
 }

@@ -10,7 +10,7 @@ use oxmpi_sys::stdio::write_all;
 use oxmpi_sys::{cpus, host, local};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
-use super::super::channel::Channel;
+use super::super::channel::SecureChannel;
 use super::super::links::DaemonPeer;
 use super::super::message::{DaemonMessage, Seed, VERSION};
 use super::super::programs::Programs;
@@ -21,12 +21,12 @@ use crate::interfaces;
 const MAX_ADDRESSES: usize = 8;
 
 pub(super) fn report_to_boot(message: &DaemonMessage) -> io::Result<()> {
-    let mut channel = Channel::trusted();
+    let mut channel = SecureChannel::trusted();
     channel.send(message).map_err(io::Error::other)?;
     write_all(rustix::stdio::stdout(), channel.output())
 }
 
-fn read_input(channel: &mut Channel) -> io::Result<bool> {
+fn read_input(channel: &mut SecureChannel) -> io::Result<bool> {
     let mut bytes = [0; 4096];
     loop {
         match rustix::io::read(rustix::stdio::stdin(), &mut bytes) {
@@ -40,7 +40,7 @@ fn read_input(channel: &mut Channel) -> io::Result<bool> {
     }
 }
 
-fn await_boot(channel: &mut Channel) -> Result<Option<DaemonMessage>, String> {
+fn await_boot(channel: &mut SecureChannel) -> Result<Option<DaemonMessage>, String> {
     let not_boot = "it is started by 'oxmpi boot', not by hand";
     loop {
         match channel.next() {
@@ -60,7 +60,7 @@ fn wrong(message: &DaemonMessage) -> String {
     format!("'oxmpi boot' has sent an unexpected message: {message:?}")
 }
 
-pub(super) fn read_seed(boot: &mut Channel) -> Result<Seed, String> {
+pub(super) fn read_seed(boot: &mut SecureChannel) -> Result<Seed, String> {
     // If the output is closed, the input is too.
     let _ = write_all(rustix::stdio::stdout(), MAGIC);
     match await_boot(boot)? {
@@ -70,9 +70,8 @@ pub(super) fn read_seed(boot: &mut Channel) -> Result<Seed, String> {
     }
 }
 
-/// Becomes a daemon that others can reach, with a table of all nodes. `None` if `oxmpi boot` has
-/// ended.
-pub(super) fn prepare(seed: Seed, boot: &mut Channel) -> Result<Option<Daemon>, String> {
+/// Becomes a daemon with a table of all nodes. `None` if `oxmpi boot` has ended.
+pub(super) fn prepare(seed: Seed, boot: &mut SecureChannel) -> Result<Option<Daemon>, String> {
     check_suffix(&seed.suffix)?;
     let door = local::bind_stream(&socket_name(&seed.suffix)).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => taken(&seed.suffix),

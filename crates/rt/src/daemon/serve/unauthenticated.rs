@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use oxmpi_sys::local;
 
-use super::super::channel::Channel;
+use super::super::channel::SecureChannel;
 use super::{DOOR, Daemon, LISTENERS, PeerSocket, Role};
 use crate::unauthenticated::{self, AT_ONCE};
 
@@ -28,7 +28,7 @@ impl Daemon {
                     let own = rustix::process::geteuid().as_raw();
                     if local::peer(&socket).is_ok_and(|peer| peer.user == own) {
                         self.make_room(true, MAX_UNAUTHENTICATED);
-                        self.add(PeerSocket::Near(socket), Channel::trusted(), Role::Unidentified);
+                        self.add(PeerSocket::Near(socket), SecureChannel::trusted(), Role::Unidentified);
                     }
                 }
                 Ok(None) => return,
@@ -43,7 +43,7 @@ impl Daemon {
             match self.listeners[listener].accept() {
                 Ok(Some((socket, _))) => {
                     self.make_room(false, MAX_UNAUTHENTICATED);
-                    let channel = Channel::acceptor(&self.seed.secret, self.seed.node);
+                    let channel = SecureChannel::acceptor(&self.seed.secret, self.seed.node);
                     self.add(PeerSocket::Far(socket), channel, Role::Unidentified);
                 }
                 Ok(None) => return,

@@ -97,8 +97,7 @@ impl Agent<'_> {
         }
     }
 
-    /// The socket addresses of a rank of this host, for a process of another host (`is_far`) or of
-    /// this one.
+    /// The socket addresses of a rank of this host; `is_far`: for a process of another host.
     pub(super) fn whereabouts(&mut self, wanted: u32, is_far: bool) -> Reply {
         if is_far && let Err(reason) = self.reach_member_abroad(wanted, true) {
             return Reply::Refused { rank: wanted, reason };

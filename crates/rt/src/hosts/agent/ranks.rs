@@ -91,8 +91,7 @@ impl Agent<'_> {
         Ok(())
     }
 
-    /// Drops all state of a finished spawned job's processes, except segments, and outputs that
-    /// others may write to.
+    /// Drops the state of a finished job, except segments and outputs that others may write to.
     pub(super) fn release_job(&mut self, processes: Range<u32>) {
         let Some(guard) = &self.guard else { return };
         let of_it: Vec<u32> = self.members.range(processes).map(|(number, _)| *number).collect();
@@ -166,8 +165,7 @@ impl Agent<'_> {
         if let Some(member) = self.members.get_mut(&rank) {
             (member.running, member.input) = (false, None);
             if let Some(plug) = &mut member.plug {
-                // If the rank has never requested its listener, peers must not connect to it any
-                // more.
+                // Peers must not connect to a listener that the rank has never requested.
                 plug.listener = None;
                 plug.abroad.iter_mut().for_each(|abroad| abroad.listener = None);
             }

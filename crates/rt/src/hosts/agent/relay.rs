@@ -8,7 +8,7 @@ use oxmpi_sys::spawn::Guard;
 use oxmpi_wire::relay::Order as RelayOrder;
 use rustix::event::epoll;
 
-use super::super::message::{FromAgent, Order};
+use super::super::message::{AgentOrder, FromAgent};
 use super::{Agent, RELAY, RELAY_ENDED};
 use crate::control::Reply;
 use crate::launch::parts::{RelayProcess, listeners};
@@ -26,7 +26,7 @@ impl Agent<'_> {
     /// Starts the relay. The head sends it the addresses of the other relays.
     pub(super) fn start_relay(
         &mut self,
-        (order, launch): (&Order, &Launch),
+        (order, launch): (&AgentOrder, &Launch),
         guard: &Guard,
         listener: &Listener,
     ) -> Result<(), LaunchError> {
@@ -62,8 +62,7 @@ impl Agent<'_> {
         self.answer(rank, &reply, socket.as_ref().ok().map(AsFd::as_fd));
     }
 
-    /// Reports the end of a rank to the relay, which forwards the rank's messages before others
-    /// learn of the end.
+    /// The relay forwards the rank's messages before others learn of its end.
     pub(super) fn report_end_to_relay(&self, rank: u32) {
         if let Some(relay) = &self.relay {
             let _ = relay.send(&RelayOrder::Ended { number: rank }, None);

@@ -10,7 +10,7 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid}
 use super::super::message::{self, ToAgent};
 use super::super::opening::Carrier;
 use super::{RemoteAgent, host_error, timespec};
-use crate::daemon::Ended;
+use crate::daemon::ProgramEnd;
 use crate::launch::LaunchError;
 
 /// The limit for the exit of a process that has closed its end of the stream.
@@ -64,8 +64,8 @@ impl RemoteAgent {
             Carrier::Process(process) => process,
             Carrier::Agent(running) if has_ended => {
                 return Some(match running.wait() {
-                    Ok(Ended::Exited(code)) => CarrierExit::Code(code),
-                    Ok(Ended::Killed(signal)) => CarrierExit::Signal(signal),
+                    Ok(ProgramEnd::Exited(code)) => CarrierExit::Code(code),
+                    Ok(ProgramEnd::Killed(signal)) => CarrierExit::Signal(signal),
                     Err(error) => CarrierExit::Error(error.to_string()),
                 });
             }

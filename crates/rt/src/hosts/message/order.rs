@@ -14,7 +14,7 @@ pub type Variable = (OsString, OsString);
 
 /// The ranks that an agent is to start, and the facts about the other ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct AgentOrder {
     /// Identifies all jobs of the head.
     pub universe: u64,
     pub node: u32,
@@ -62,7 +62,7 @@ pub struct LifelineOffer {
     pub secret: [u8; 32],
 }
 
-/// A program of an [`Order`].
+/// A program of an [`AgentOrder`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OrderedProgram {
     pub ranks: u32,
@@ -75,7 +75,7 @@ pub struct OrderedProgram {
     pub directory: PathBuf,
 }
 
-impl Order {
+impl AgentOrder {
     pub(super) fn write(&self, out: &mut FieldWriter) {
         out.number(VERSION.into());
         out.number(self.universe);
@@ -120,9 +120,9 @@ impl Order {
         }
     }
 
-    pub(super) fn read(from: &mut FieldReader<'_>) -> Option<Order> {
+    pub(super) fn read(from: &mut FieldReader<'_>) -> Option<AgentOrder> {
         from.word().filter(|version| *version == VERSION)?;
-        Some(Order {
+        Some(AgentOrder {
             universe: from.number()?,
             node: from.word()?,
             base: from.word()?,

@@ -78,7 +78,7 @@ fn variables() -> Vec<Variable> {
     vec![("A".into(), "b=c".into()), ("EMPTY".into(), "".into())]
 }
 
-fn order(universe: u64, nodes: Vec<u32>, bind: Bind, fed: Vec<u32>) -> Order {
+fn order(universe: u64, nodes: Vec<u32>, bind: Bind, fed: Vec<u32>) -> AgentOrder {
     let program = OrderedProgram {
         ranks: 3,
         path: "/bin/a b".into(),
@@ -87,7 +87,7 @@ fn order(universe: u64, nodes: Vec<u32>, bind: Bind, fed: Vec<u32>) -> Order {
         env: variables(),
         directory: "/tmp".into(),
     };
-    Order {
+    AgentOrder {
         universe,
         node: 1,
         base: 3,
@@ -153,7 +153,7 @@ fn to_agents() -> impl Strategy<Value = ToAgent> {
         bytes().prop_map(|order| ToAgent::Relay { order }),
         any::<u32>().prop_map(|count| ToAgent::Died { count }),
         any::<(u32, bool)>().prop_map(|(number, closes)| ToAgent::Step { number, closes }),
-        Just(ToAgent::Look),
+        Just(ToAgent::QueryState),
         any::<(u32, u32)>().prop_map(|(asker, rank)| ToAgent::Where { asker, rank }),
         (any::<u32>(), bytes()).prop_map(|(rank, bytes)| ToAgent::Input { rank, bytes }),
         any::<u64>().prop_map(|bytes| ToAgent::Taken { bytes }),

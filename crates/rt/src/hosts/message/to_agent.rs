@@ -1,13 +1,13 @@
 //! Messages of the head to an agent: orders, and answers to its ranks' requests.
 
-use super::{Order, StreamError, framed, read};
+use super::{AgentOrder, StreamError, framed, read};
 use crate::codec::{FieldReader, FieldWriter};
 
 /// A message of the head to an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToAgent {
     /// Prepares ranks. Answered by [`super::FromAgent::Ready`] or [`super::FromAgent::Failed`].
-    Order(Box<Order>),
+    Order(Box<AgentOrder>),
     /// Starts the prepared ranks. Answered by [`super::FromAgent::Started`] or
     /// [`super::FromAgent::Failed`].
     Go,
@@ -80,7 +80,7 @@ pub enum ToAgent {
         closes: bool,
     },
     /// Queries the progress of the processes. Answered by [`super::FromAgent::Seen`].
-    Look,
+    QueryState,
     /// Requests the socket addresses of a process. Answered by [`super::FromAgent::Answer`].
     Where {
         asker: u32,
@@ -135,7 +135,7 @@ impl ToAgent {
                 out.number((*number).into());
                 out.number((*closes).into());
             }),
-            ToAgent::Look => framed(kind::LOOK, |_| {}),
+            ToAgent::QueryState => framed(kind::QUERY_STATE, |_| {}),
             ToAgent::Where { asker, rank } => framed(kind::WHERE, |out| {
                 out.number((*asker).into());
                 out.number((*rank).into());
@@ -154,7 +154,7 @@ impl ToAgent {
     pub fn decode(bytes: &[u8]) -> Result<ToAgent, StreamError> {
         read(bytes, |kind, from| {
             Some(match kind {
-                kind::ORDER => ToAgent::Order(Box::new(Order::read(from)?)),
+                kind::ORDER => ToAgent::Order(Box::new(AgentOrder::read(from)?)),
                 kind::GO => ToAgent::Go,
                 kind::GO_ON => ToAgent::GoOn,
                 kind::HOLD => ToAgent::Hold { round: from.word()? },
@@ -175,7 +175,7 @@ impl ToAgent {
                 kind::TO_RELAY => ToAgent::Relay { order: from.bytes()? },
                 kind::DIED => ToAgent::Died { count: from.word()? },
                 kind::STEP => ToAgent::Step { number: from.word()?, closes: from.bool()? },
-                kind::LOOK => ToAgent::Look,
+                kind::QUERY_STATE => ToAgent::QueryState,
                 kind::WHERE => ToAgent::Where { asker: from.word()?, rank: from.word()? },
                 kind::INPUT => ToAgent::Input { rank: from.word()?, bytes: from.bytes()? },
                 kind::TAKEN => ToAgent::Taken { bytes: from.number()? },
@@ -197,7 +197,7 @@ mod kind {
     pub(super) const ANSWER: u8 = 3;
     pub(super) const SIGNAL: u8 = 4;
     pub(super) const DIED: u8 = 5;
-    pub(super) const LOOK: u8 = 6;
+    pub(super) const QUERY_STATE: u8 = 6;
     pub(super) const WHERE: u8 = 7;
     pub(super) const INPUT: u8 = 8;
     pub(super) const TAKEN: u8 = 9;

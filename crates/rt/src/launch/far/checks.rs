@@ -7,7 +7,7 @@ use super::super::launcher::Launcher;
 use crate::hosts::head::RemoteAgent;
 use crate::job::JobEvent;
 
-const LOOK_GRACE: Duration = Duration::from_secs(2);
+const CHECK_GRACE: Duration = Duration::from_secs(2);
 
 impl Launcher<'_> {
     /// Queries the state of the processes on other hosts.
@@ -32,7 +32,7 @@ impl Launcher<'_> {
         self.query_agents();
         self.deferred.push(event);
         let now = Instant::now();
-        self.deferred_until.get_or_insert(now + LOOK_GRACE);
+        self.deferred_until.get_or_insert(now + CHECK_GRACE);
         self.handle_deferred(now);
     }
 
@@ -67,6 +67,6 @@ impl Launcher<'_> {
     }
 
     pub(in super::super) fn are_checks_answered(&self) -> bool {
-        self.far.iter().flatten().all(|far| far.unanswered == 0)
+        self.far.iter().flatten().all(|far| far.unanswered_queries == 0)
     }
 }

@@ -7,7 +7,7 @@ use oxmpi_sys::local;
 use rustix::event::epoll;
 use rustix::net::Shutdown;
 
-use super::super::launcher::{DOORS, Launcher};
+use super::super::launcher::{LAUNCHER_LISTENERS, Launcher};
 use super::{Links, trusted};
 use crate::unauthenticated::{self, AT_ONCE};
 
@@ -82,7 +82,7 @@ impl Launcher<'_> {
         if self.links.shut.is_some_and(|shut| shut <= now) {
             self.links.shut = None;
             for (_, door) in self.links.door.iter().chain(self.links.names.values()) {
-                let _ = self.listen(&self.events, door.as_fd(), DOORS, 0);
+                let _ = self.listen(&self.events, door.as_fd(), LAUNCHER_LISTENERS, 0);
             }
         }
         let late = self.links.connections.iter();

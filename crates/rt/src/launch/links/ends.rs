@@ -25,8 +25,7 @@ impl LauncherConnection {
 }
 
 impl Launcher<'_> {
-    /// Handles the end of a connection. The launcher there is gone if no other connection leads to
-    /// it.
+    /// Ends a connection. The launcher there is gone if no other connection leads to it.
     pub(super) fn end(&mut self, number: u32) {
         let Some((connection, universe)) = self.close_connection(number, HAS_ENDED) else { return };
         let all = &self.links.connections;
@@ -43,8 +42,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// Closes a faulty connection. The launcher there is lost too, unless messages use another
-    /// connection.
+    /// Closes a faulty connection, and loses its launcher if messages use this connection.
     pub(super) fn lose(&mut self, number: u32, why: &str) {
         let Some((connection, universe)) = self.close_connection(number, why) else { return };
         let used = self.links.others.get(&universe).and_then(|other| other.connection);
@@ -53,8 +51,7 @@ impl Launcher<'_> {
         }
     }
 
-    /// Closes a connection, and answers a lookup that waits on it. Otherwise returns the connection
-    /// and its universe.
+    /// Closes a connection, and refuses a lookup on it; otherwise returns it with its universe.
     fn close_connection(&mut self, number: u32, why: &str) -> Option<(LauncherConnection, u64)> {
         let mut connection = self.links.connections.remove(&number)?;
         if let Some((asker, service)) = connection.search.take() {

@@ -3,7 +3,7 @@
 
 use std::os::fd::AsFd;
 
-use super::super::launcher::{DOORS, Launcher};
+use super::super::launcher::{LAUNCHER_LISTENERS, Launcher};
 use super::claims::{self, Refused};
 use super::user;
 
@@ -26,7 +26,8 @@ impl Launcher<'_> {
             ),
             Refused::Failed(error) => format!("'{service}' cannot be published: {error}"),
         })?;
-        self.listen(&self.events, listener.as_fd(), DOORS, 0).map_err(|error| error.to_string())?;
+        self.listen(&self.events, listener.as_fd(), LAUNCHER_LISTENERS, 0)
+            .map_err(|error| error.to_string())?;
         self.links.names.insert(service.to_string(), (owner, listener));
         Ok(())
     }
@@ -35,8 +36,7 @@ impl Launcher<'_> {
         self.links.names.remove(service);
     }
 
-    /// Searches for the launcher that has published a name, for a process of ours; an error if
-    /// there is none.
+    /// Searches for the launcher that has published a name.
     pub(in super::super) fn search(&mut self, asker: u32, service: &str) -> Result<(), String> {
         let found = self.call(&service_name(service), 0, Some((asker, service.to_string())));
         found.map(drop).map_err(|_| format!("nothing is published as '{service}'"))
