@@ -4,11 +4,12 @@
  * also warms everything up; then as many batches run as fit into the time of a point. The figure is the median over
  * the batches. Its line is
  *
- *     point test=latency ranks=2 bytes=8 unit=us median=0.31 least=0.30 most=0.42 line=0.061,0.063
+ *     point test=latency ranks=2 bytes=8 unit=us median=0.31 least=0.30 most=0.42 line=0.061,0.063 cores=near
  *
  * least and most are over the batches, in the order of the unit. line: the us that a line of the cache took to the other
- * core before and after the figure, where two processes are bound to two cores (line.h). Units: us (microseconds), MB/s (10^6 bytes a second),
- * M/s (10^6 messages a second), MiB. */
+ * core before and after the figure, where two processes are bound to two cores (line.h). cores: near if these share a cache, far if they
+ * do not, between if the host has moved them meanwhile. Units: us (microseconds), MB/s (10^6 bytes a second), M/s (10^6 messages a
+ * second), MiB. */
 #ifndef FIGURES_H
 #define FIGURES_H
 
@@ -17,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "line.h"
 
 #define BATCH_SECONDS 400e-6
 #define LEAST_BATCHES 5
@@ -41,13 +44,6 @@ struct measure {
     double amount; /* of a rate: bytes or messages of one repeat; 0 for a time */
 };
 
-static inline double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* Binds the process to the index-th of the cores that it may use, counted round. Returns how many those are. */
 static inline int pin(int index)
 {
@@ -70,12 +66,6 @@ static inline int how_many_batches(double point_seconds, double batch_seconds)
     return fit < LEAST_BATCHES ? LEAST_BATCHES : fit > MOST_BATCHES ? MOST_BATCHES : (int)fit;
 }
 
-static inline int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static inline double figure_of(const struct measure *what, double seconds)
 {
     return what->amount > 0 ? what->amount / seconds * 1e-6 : seconds / what->parts * 1e6;
@@ -93,7 +83,7 @@ static inline void print_point(const struct measure *what, int ranks, const char
            what->bytes, what->unit, figure_of(what, middle), shortest < longest ? shortest : longest,
            shortest < longest ? longest : shortest, by ? " by=" : "", by ? by : "");
     if (lines)
-        printf(" line=%.4g,%.4g", lines[0] * 1e6, lines[1] * 1e6);
+        printf(" line=%.4g,%.4g cores=%s", lines[0] * 1e6, lines[1] * 1e6, place_of_cores(lines));
     printf("\n");
     fflush(stdout);
 }

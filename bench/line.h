@@ -8,19 +8,35 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
-
-#include "figures.h"
+#include <stdlib.h>
+#include <time.h>
 
 /* The time is the median of so many parts: one that another process interrupts, and the first, which warms up, do not
  * count. */
 #define LINE_PARTS 9
 #define LINE_TRIPS 40
+/* Us of a line between cores that share a cache, at most, and between others, at least (xtask/src/bench/distance.rs says why). */
+#define NEAR_BELOW 0.12
+#define FAR_ABOVE 0.15
 
 /* Memory of both processes, all zero at first. */
 struct lines {
     _Alignas(128) _Atomic uint64_t there;
     _Alignas(128) _Atomic uint64_t back;
 };
+
+static inline double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static inline int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
 
 static inline void relax(void)
 {
@@ -72,6 +88,15 @@ static inline double line_seconds(struct lines *lines, int first)
     }
     qsort(parts, LINE_PARTS, sizeof *parts, ascending);
     return parts[LINE_PARTS / 2];
+}
+
+/* Where the two cores were, by the seconds of a line before and after a figure. */
+static inline const char *place_of_cores(const double *lines)
+{
+    double before = lines[0] * 1e6, after = lines[1] * 1e6;
+    if (before < NEAR_BELOW && after < NEAR_BELOW)
+        return "near";
+    return before > FAR_ABOVE && after > FAR_ABOVE ? "far" : "between";
 }
 
 #endif

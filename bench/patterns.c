@@ -29,8 +29,10 @@ struct pattern {
     void (*end)(void);     /* may be NULL */
 };
 
-#define MOST_PATTERN_BYTES ((size_t)1 << 20)
 #define KIB ((size_t)1024)
+#define MIB (KIB * KIB)
+/* A message with gaps takes twice its bytes; those of a stream have none. */
+#define LEAST_ROOM (4 * MIB)
 
 /* Messages leave from `out`, which always has the same contents, and arrive in `in`. */
 static char *out, *in;
@@ -64,9 +66,11 @@ static void set_length(size_t bytes)
     length = bytes;
 }
 
+/* In this order: collectives have vectors as well. */
+#include "patterns/p2p.h"
+
 #include "patterns/coll.h"
 #include "patterns/objects.h"
-#include "patterns/p2p.h"
 #include "patterns/rma.h"
 
 static const struct {
@@ -160,8 +164,8 @@ static int run(const char *test, const size_t *sizes, int count)
 
 static void make_buffers(void)
 {
-    /* A message with gaps takes twice its bytes, and collectives take a block of 64 KiB for each rank. */
-    room = 2 * MOST_PATTERN_BYTES;
+    /* Collectives take a block of 64 KiB for each rank. */
+    room = LEAST_ROOM;
     if (room < (size_t)ranks * 64 * KIB)
         room = (size_t)ranks * 64 * KIB;
     out = aligned_alloc(4096, room);

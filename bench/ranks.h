@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "figures.h"
-#include "line.h"
 
 #define WORLD MPI_COMM_WORLD
 #define IGNORE MPI_STATUS_IGNORE

@@ -82,6 +82,19 @@ static void alltoallv(long repeats)
         MPI_Alltoallv(out, counts, places, MPI_BYTE, in, counts, places, MPI_BYTE, WORLD);
 }
 
+static void bcast_vector(long repeats)
+{
+    for (long i = 0; i < repeats; i++) {
+        int root = (int)(i % ranks);
+        MPI_Bcast(rank == root ? out : in, 1, vector, root, WORLD);
+    }
+}
+
+static int is_vector_of_0(void)
+{
+    return rank == 0 || is_vector_of(0);
+}
+
 /* Whether block r came from rank r, where it lay `from` bytes into its data. */
 static int are_blocks_from(size_t from)
 {
@@ -267,6 +280,7 @@ static const struct pattern coll_patterns[] = {
     {"coll/gatherv", BLOCK_SIZES, 1, begin_counts, gatherv, are_gathered_at_0, end_counts},
     {"coll/allgatherv", BLOCK_SIZES, 1, begin_counts, allgatherv, are_gathered, end_counts},
     {"coll/alltoallv", BLOCK_SIZES, 1, begin_counts, alltoallv, are_exchanged, end_counts},
+    {"coll/bcast-vector", LONG_SIZES, 1, begin_vector, bcast_vector, is_vector_of_0, end_vector},
     {"coll/allreduce-user", VECTOR_SIZES, 1, begin_user_sum, allreduce_user, are_sums_of_all, end_user_sum},
     {"coll/allreduce-maxloc", {16, 16 * KIB}, 1, begin_candidates, allreduce_maxloc, are_highest, end_candidates},
     {"coll/exscan", VECTOR_SIZES, 1, begin_prefix, exscan, are_sums_before_mine, end_prefix},

@@ -56,6 +56,26 @@ static void probe_and_receive(void)
 
 PING_PONG(ping_pong_probe, MPI_Send(out, (int)length, MPI_BYTE, partner, DATA_TAG, WORLD), probe_and_receive())
 
+static void mprobe_and_receive(void)
+{
+    MPI_Message message;
+    MPI_Status status;
+    int bytes;
+    MPI_Mprobe(partner, DATA_TAG, WORLD, &message, &status);
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    MPI_Mrecv(in, bytes, MPI_BYTE, &message, IGNORE);
+}
+
+PING_PONG(ping_pong_mprobe, MPI_Send(out, (int)length, MPI_BYTE, partner, DATA_TAG, WORLD), mprobe_and_receive())
+
+PING_PONG(ping_pong_any_source,
+          MPI_Send(out, (int)length, MPI_BYTE, partner, DATA_TAG, WORLD),
+          MPI_Recv(in, (int)length, MPI_BYTE, MPI_ANY_SOURCE, DATA_TAG, WORLD, IGNORE))
+
+PING_PONG(ping_pong_any_tag,
+          MPI_Send(out, (int)length, MPI_BYTE, partner, DATA_TAG, WORLD),
+          MPI_Recv(in, (int)length, MPI_BYTE, partner, MPI_ANY_TAG, WORLD, IGNORE))
+
 static void *buffer;
 
 static void begin_buffer(size_t bytes)
@@ -98,12 +118,17 @@ PING_PONG(ping_pong_vector,
           MPI_Send(out, 1, vector, partner, DATA_TAG, WORLD),
           MPI_Recv(in, 1, vector, partner, DATA_TAG, WORLD, IGNORE))
 
-static int is_vector_of_partner(void)
+static int is_vector_of(int sender)
 {
     for (size_t at = 0; at < 2 * length; at++)
-        if (in[at] != (at % (2 * VECTOR_BLOCK) < VECTOR_BLOCK ? content(at, partner) : 0))
+        if (in[at] != (at % (2 * VECTOR_BLOCK) < VECTOR_BLOCK ? content(at, sender) : 0))
             return 0;
     return 1;
+}
+
+static int is_vector_of_partner(void)
+{
+    return is_vector_of(partner);
 }
 
 /* The memory of the last message that was received in new memory. */
@@ -232,6 +257,28 @@ static int is_from_both(void)
     return are_from(in, left(), length, length) && are_from(in + length, right(), 0, length);
 }
 
+/* The same in memory that the library has allocated. */
+static char *own_out, *own_in;
+
+static void begin_allocated(size_t bytes)
+{
+    set_length(bytes);
+    own_out = out;
+    own_in = in;
+    MPI_Alloc_mem((MPI_Aint)room, MPI_INFO_NULL, &out);
+    MPI_Alloc_mem((MPI_Aint)room, MPI_INFO_NULL, &in);
+    memcpy(out, own_out, room);
+    memset(in, 0, room);
+}
+
+static void end_allocated(void)
+{
+    MPI_Free_mem(out);
+    MPI_Free_mem(in);
+    out = own_out;
+    in = own_in;
+}
+
 /* The border of a part of a periodic grid goes to its four neighbours: with 2 ranks two of them are the rank itself. Block k
  * goes to neighbour k; it arrives there as the block of the way that it came. */
 static MPI_Comm grid = MPI_COMM_NULL;
@@ -272,6 +319,30 @@ static int is_from_neighbours(void)
 }
 
 /* ---- many messages at once ------------------------------------------------------------------------------------- */
+
+enum { STREAM = 8 };
+
+/* One way, as fast as the second rank of a pair takes them. */
+static void stream(long repeats)
+{
+    char none = 0;
+    for (long i = 0; i < repeats; i++) {
+        for (int k = 0; k < STREAM; k++)
+            if (is_first)
+                MPI_Send(out, (int)length, MPI_BYTE, partner, DATA_TAG, WORLD);
+            else
+                MPI_Recv(in, (int)length, MPI_BYTE, partner, DATA_TAG, WORLD, IGNORE);
+        if (is_first)
+            MPI_Recv(&none, 1, MPI_BYTE, partner, ACK_TAG, WORLD, IGNORE);
+        else
+            MPI_Send(&none, 1, MPI_BYTE, partner, ACK_TAG, WORLD);
+    }
+}
+
+static int is_streamed(void)
+{
+    return is_first || is_from_partner();
+}
 
 enum { FEW = 256, MANY = 2048, READY_TAG = MANY };
 static MPI_Request many_requests[MANY];
@@ -357,6 +428,9 @@ static const struct pattern p2p_patterns[] = {
     {"p2p/ping-pong-dup", USUAL_SIZES, 2, begin_duplicate, ping_pong_dup, is_from_partner, end_duplicate},
     {"p2p/ssend", USUAL_SIZES, 2, set_length, ping_pong_ssend, is_from_partner, NULL},
     {"p2p/probe", USUAL_SIZES, 2, set_length, ping_pong_probe, is_from_partner, NULL},
+    {"p2p/mprobe", USUAL_SIZES, 2, set_length, ping_pong_mprobe, is_from_partner, NULL},
+    {"p2p/any-source", USUAL_SIZES, 2, set_length, ping_pong_any_source, is_from_partner, NULL},
+    {"p2p/any-tag", USUAL_SIZES, 2, set_length, ping_pong_any_tag, is_from_partner, NULL},
     {"p2p/bsend", USUAL_SIZES, 2, begin_buffer, ping_pong_bsend, is_from_partner, end_buffer},
     {"p2p/vector", LONG_SIZES, 2, begin_vector, ping_pong_vector, is_vector_of_partner, end_vector},
     {"p2p/new-memory", LONG_SIZES, 2, set_length, ping_pong_new, is_new_of_partner, forget_received},
@@ -365,7 +439,10 @@ static const struct pattern p2p_patterns[] = {
     {"p2p/sendrecv", USUAL_SIZES, 1, set_length, sendrecv, is_from_partner, NULL},
     {"p2p/ring-sendrecv", RING_SIZES, 1, set_length, ring_sendrecv, is_from_left, NULL},
     {"p2p/ring-exchange", RING_SIZES, 1, set_length, ring_exchange, is_from_both, NULL},
+    {"p2p/alloc-sendrecv", RING_SIZES, 1, begin_allocated, ring_sendrecv, is_from_left, end_allocated},
+    {"p2p/alloc-exchange", RING_SIZES, 1, begin_allocated, ring_exchange, is_from_both, end_allocated},
     {"p2p/halo", {8, KIB, 64 * KIB}, 1, begin_grid, halo, is_from_neighbours, end_grid},
+    {"p2p/stream", {4 * MIB}, STREAM, set_length, stream, is_streamed, NULL},
     {"p2p/unexpected-256", {8}, FEW, set_length, few_unexpected, are_few_right, NULL},
     {"p2p/unexpected-2048", {8}, MANY, set_length, many_unexpected, are_many_right, NULL},
     {"p2p/posted-256", {8}, FEW, set_length, few_posted, are_few_right, NULL},

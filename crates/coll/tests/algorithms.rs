@@ -1,7 +1,7 @@
 //! Every algorithm of the table, run over virtual networks: reductions whose operation does not commute, and blocks.
 
 use oxmpi_coll::{Buffers, Combine, Progress, Run, UserReduction};
-use oxmpi_engine::{Lane, RankMap, Rest};
+use oxmpi_engine::{Kept, Lane, RankMap, Rest};
 use oxmpi_fabric::sim::{Network, Random, Sim, Weather};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
@@ -180,7 +180,7 @@ fn run_cases(
                 }
                 Some(Progress::Waiting) | None => {}
             }
-            if lanes[rank].announce_sleep() != Rest::Not {
+            if lanes[rank].announce_sleep(Kept::All) != Rest::Not {
                 return runs.iter().all(Option::is_none);
             }
         }

@@ -8,7 +8,7 @@ use crate::process::Domain;
 use crate::shmem;
 use crate::task::Task;
 use oxmpi_coll::Run;
-use oxmpi_engine::{Outlook, RequestId, Source, TagMatch, Team};
+use oxmpi_engine::{Kept, Outlook, RequestId, Source, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_plan::{Call, Shared};
 use oxmpi_rt::waiting::{LongWait, MOST_PEERS, Need};
@@ -127,6 +127,19 @@ impl<F: Fabric> Domain<F> {
             }
         }
         sole.filter(|_| requests.len() <= MOST_PEERS).unwrap_or(Awaits::Anything)
+    }
+
+    /// Which sends are kept during a wait for this.
+    pub(crate) fn kept(&self, awaited: &Awaited<'_, F>) -> Kept {
+        let is_receiving = |request: &u64| self.lane.is_receiving(RequestId::from_raw(*request));
+        let needs_message = match awaited {
+            Awaited::Request(request) => is_receiving(request),
+            Awaited::All(requests) => requests.iter().any(is_receiving),
+            Awaited::Message(..) => true,
+            // One send may be enough.
+            Awaited::Any(_) | Awaited::Said(_) => false,
+        };
+        if needs_message { Kept::InPieces } else { Kept::All }
     }
 
     fn join(&self, requests: &[u64], is_any: bool) -> Reason {
@@ -331,7 +344,12 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-impl<F: Fabric> Telling<'_, F> {
+impl<'a, F: Fabric> Telling<'a, F> {
+    /// What the thread waits for.
+    pub(crate) fn awaited(&self) -> &'a Awaited<'a, F> {
+        self.awaited
+    }
+
     /// Something has come, if not what is waited for.
     #[inline]
     pub(crate) fn note_news(&mut self) {

@@ -613,9 +613,10 @@ impl<F: Fabric> Process<F> {
     /// As [`Process::send`] and [`Process::recv_whatever`].
     pub fn sendrecv(&self, comm: &Communicator, send: Outgoing, receive: Incoming) -> Result<Completion> {
         let (sent, received) = self.start_both(comm, send, receive)?;
-        let sent = self.wait(sent);
-        let received = self.wait_raw(received.raw())?;
-        sent.map(|_| received)
+        // The receiver may read what is sent meanwhile: then it need not be kept.
+        let received = self.wait_raw(received.raw());
+        self.wait(sent)?;
+        received
     }
 
     /// Starts to send and to receive at the same time (MPI_Isendrecv): one request for both.

@@ -17,6 +17,7 @@ use crate::notes::Notes;
 use crate::request::{Completion, Fault, Found, NO_CONTEXT, Received, RequestId, Requests, Work};
 use crate::team::{RankMap, Team};
 pub use failure::Notice;
+pub use keep::Kept;
 use oxmpi_fabric::Fabric;
 use oxmpi_wire::ContextId;
 use std::collections::{HashMap, VecDeque};
@@ -555,9 +556,9 @@ impl<F: Fabric> Lane<F> {
         self.state.nonsense
     }
 
-    /// The process is about to sleep: asks the peers for which messages wait to wake it when there is room.
-    pub fn announce_sleep(&mut self) -> Rest {
-        if self.restless || !self.state.todo.is_empty() || self.keep_sends() || self.read_late() {
+    /// The process is about to sleep, and keeps these sends: asks the peers for which messages wait to wake it when there is room.
+    pub fn announce_sleep(&mut self, kept: Kept) -> Rest {
+        if self.restless || !self.state.todo.is_empty() || self.keep_sends(kept) || self.read_late() {
             return Rest::Not;
         }
         let is_light = self.fabric.sleeps_lightly() || self.waits_for_room();

@@ -33,7 +33,7 @@ mod team;
 
 pub use compound::{Operation, StartFault};
 pub use counts::{Counts, QueueCounts};
-pub use lane::{Lane, Notice, Now, Posted, Rest};
+pub use lane::{Kept, Lane, Notice, Now, Posted, Rest};
 pub use matching::{ANYBODY, NOTICE_TAG, WORLD};
 pub use notes::Note;
 pub use outlook::Outlook;

@@ -20,7 +20,8 @@
 //! 6. After each publication the sender rings the peer's bell.
 //! 7. An announced message that lies whole in the sender's heap is copied by the receiver alone, from its own mapping of
 //!    that heap, which it makes at the first such message. This needs no permission to read the sender's memory.
-//! 8. What is worth a copy by the receiver alone ([`copy_policy`]) is announced with where it lies, however short. The sender of a
+//! 8. What is worth a copy by the receiver alone ([`copy_policy`]) is announced with where it lies, however short; of what lies in the
+//!    sender's heap more is. The sender of a
 //!    standard send can take that back (rules of [`oxmpi_shm::announcement`]).
 //! 9. An announced message that is worth two copies goes through the pool in pieces, however long it is, while both processes wait in the
 //!    library. No more than a share of the pool ([`copy_policy::Streaming`]) holds pieces for one peer. When the sender leaves the library,
@@ -262,12 +263,15 @@ impl Shm {
         if longest > by_itself && pool.room_for(longest) { longest } else { by_itself }
     }
 
-    /// Whether a message had better be announced for the receiver's copy, however short it is: by [`copy_policy`], where the two may
+    /// Whether a message is announced for the receiver's copy, however short it is: by [`copy_policy`], where the two may
     /// read each other's memory, as far as this process can find out.
     #[inline]
-    fn is_for_single_copy(&mut self, peer: u32, len: usize) -> bool {
+    fn is_for_single_copy(&mut self, peer: u32, bytes: Bytes<'_>) -> bool {
         let Some(out) = out_of(&mut self.links, peer) else { return false };
-        out.plan.of(len).protocol == Protocol::SingleCopy && self.can_read(peer)
+        let (len, plan) = (bytes.len(), &out.plan);
+        let is_announced = plan.of(len).protocol == Protocol::SingleCopy
+            || plan.is_mapped(len) && self.own.is_in_heap(bytes.as_ptr().addr() as u64, len);
+        is_announced && self.can_read(peer)
     }
 
     /// Whether this process may read the peer's memory: found out by a real read between the two.

@@ -9,7 +9,7 @@ mod frames;
 mod posting;
 
 pub use frames::{FrameBody, FrameRoom};
-pub use posting::{Label, TagFilter};
+pub use posting::{Label, ShortSend, TagFilter};
 
 use crate::declarations::{
     Av, AvAttr, Cq, CqAttr, CqEntry, Domain, Ep, FI_ADDR_UNSPEC, FI_AV_TABLE, FI_AV_UNSPEC,

@@ -15,7 +15,7 @@ mod library;
 
 pub use endpoint::{
     Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameBody, FrameRoom, Label, PeerAddress,
-    TagFilter,
+    ShortSend, TagFilter,
 };
 pub use library::{Library, LibraryError, Provider, ProviderQuery};
 #[cfg(doc)]

@@ -68,6 +68,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_programs_have_the_same_limits() {
+        let header = include_str!("../../../bench/line.h");
+        for (name, limit) in [("NEAR_BELOW", NEAR_BELOW), ("FAR_ABOVE", FAR_ABOVE)] {
+            assert!(header.contains(&format!("#define {name} {limit}\n")), "{name}");
+        }
+    }
+
+    #[test]
     fn both_times_of_a_line_decide() {
         for (line, distance) in [
             ([0.06, 0.08], Near),

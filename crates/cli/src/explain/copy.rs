@@ -97,11 +97,16 @@ fn words_of(protocol: Protocol) -> &'static str {
         Protocol::Pool(CopyKind::Plain) => "through the sender's pool, by plain copies",
         Protocol::Pool(CopyKind::Streaming) => "through the sender's pool, copied in past the caches",
         Protocol::SingleCopy => "copied by its receiver from the sender's memory",
+        Protocol::Mapped => "copied by its receiver from its own mapping of the sender's memory",
     }
 }
 
-const LONGER: [Protocol; 3] =
-    [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::SingleCopy];
+const LONGER: [Protocol; 4] = [
+    Protocol::Pool(CopyKind::Plain),
+    Protocol::Pool(CopyKind::Streaming),
+    Protocol::SingleCopy,
+    Protocol::Mapped,
+];
 
 /// The protocol of a message that its receiver may pull. `None`: the message is not longer than the
 /// eager limit.
@@ -125,6 +130,9 @@ fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
     if matches!(protocol, Protocol::Pool(_)) {
         let _ = writeln!(out, "  pieces:   {} bytes", (piece_bytes as usize).min((*bytes).max(1)));
     }
+    let is_mapped = protocol == Protocol::SingleCopy || plan.is_mapped(*bytes);
+    let in_heap = if is_mapped { Protocol::Mapped } else { protocol };
+    let _ = writeln!(out, "  in memory of MPI_Alloc_mem: {}", words_of(in_heap));
     let long = [Traffic::OneWay, Traffic::BothWays].map(|it| pulled(query, plan, it));
     if let [Some(alone), Some(with_another)] = long {
         let _ = writeln!(out, "  one way:  {}, while its sender waits in the library", words_of(alone));
@@ -143,7 +151,7 @@ fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
         if bytes > eager_limit {
             "a standard send waits for its receiver (it is longer than shm_eager_limit_bytes)"
         } else if protocol == Protocol::SingleCopy {
-            "a standard send does not wait for its receiver: it takes the message back"
+            "a standard send does not wait for its receiver: a process that waits for no message takes it back"
         } else {
             "a standard send does not wait for its receiver"
         }

@@ -300,7 +300,7 @@ fn the_way_of_a_message_is_explained_by_facts() {
             && intel.contains(": copied by its receiver from the sender's memory\n"),
         "{intel}"
     );
-    assert!(intel.contains("it takes the message back"), "{intel}");
+    assert!(intel.contains("waits for no message takes it back"), "{intel}");
     let denied = copy(&["--processor", "Intel family 6", "--denied"]);
     assert!(denied.contains(": through the sender's pool, "), "{denied}");
     assert_eq!(
@@ -315,7 +315,12 @@ fn the_way_of_a_message_is_explained_by_facts() {
     let on = copy(&["--processor", "AMD family 25", "--mca", "single_copy", "on", "--json"]);
     let on: Value = serde_json::from_str(&on).unwrap();
     assert_eq!(on["way"], "copied by its receiver from the sender's memory");
-    assert_eq!(on["predicted"].as_array().unwrap().len(), 3);
+    assert_eq!(on["predicted"].as_array().unwrap().len(), 4);
+    for (words, allocated) in [(&["--bytes", "4k"], false), (&["--bytes", "64k"], true)] {
+        let told = copy(&[&words[..], &["--processor", "AMD family 26"]].concat());
+        let mapped = "in memory of MPI_Alloc_mem: copied by its receiver from its own mapping of the sender's memory\n";
+        assert!(told.contains(": through the sender's pool") && told.contains(mapped) == allocated, "{told}");
+    }
     // What is long may be pulled, and goes another way than one of messages both ways.
     let long = copy(&["--bytes", "4m", "--processor", "AMD family 25"]);
     let told = "one way:  through the sender's pool, copied in past the caches, while";

@@ -4,7 +4,7 @@ use super::Process;
 use super::domain::{Domain, Due};
 use crate::awaited::{Awaited, Telling};
 use crate::tool::Seen;
-use oxmpi_engine::{RequestId, Rest};
+use oxmpi_engine::{Kept, RequestId, Rest};
 use oxmpi_fabric::Fabric;
 use oxmpi_shm::door::Next;
 use std::sync::atomic::Ordering;
@@ -191,6 +191,10 @@ impl<F: Fabric> Process<F> {
         if door.has_semaphores() {
             door.will_await(telling.awaits());
         }
+        // Another thread may wait for a send.
+        let is_shared = self.is_threaded();
+        let awaited = telling.awaited();
+        let kept = |domain: &Domain<F>| if is_shared { Kept::All } else { domain.kept(awaited) };
         let mut wait = door.begin();
         let mut at_once = false;
         loop {
@@ -206,8 +210,8 @@ impl<F: Fabric> Process<F> {
                     let answer = self.look_all(|domain, something| {
                         came = something;
                         // What this process waits for may depend on a process that waits for one of its sends.
-                        if has_spun {
-                            domain.lane.keep_sends();
+                        if has_spun && domain.lane.has_keepable() {
+                            domain.lane.keep_sends(kept(domain));
                         }
                         question(domain)
                     });
@@ -224,7 +228,11 @@ impl<F: Fabric> Process<F> {
                         // Such libraries wake no process.
                         nap = domain.handed.nap();
                         question(domain).ok_or_else(|| {
-                            if something || domain.moved { Rest::Not } else { domain.lane.announce_sleep() }
+                            if something || domain.moved {
+                                return Rest::Not;
+                            }
+                            let kept = kept(domain);
+                            domain.lane.announce_sleep(kept)
                         })
                     });
                     match last {

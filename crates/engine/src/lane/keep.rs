@@ -3,16 +3,28 @@
 //! A standard send of up to [`Fabric::standard_limit`] bytes does not depend on its receiver (MPI-5.0 section 3.4 leaves that to the
 //! library, and programs count on it). It waits where it was announced by its address, so that the receiver can copy it alone. When
 //! the process is about to wait, the lane *keeps* such messages: it copies each to memory of its own, and the send is complete for its
-//! user. The receiver may be about to read it: one compare-exchange decides ([`oxmpi_shm::announcement`]). Only what the receiver gets
+//! user. While a call waits for a message as well, which its sends do not bring, it keeps only what lies in several pieces
+//! ([`Kept::InPieces`]): so the two messages of an exchange are copied once each. The receiver may be about to read it: one compare-exchange decides ([`oxmpi_shm::announcement`]). Only what the receiver gets
 //! without the sender is kept, as the sender may make no progress for long: what found no room in ring or pool stays until there is some.
 
 use super::Lane;
-use crate::request::{Mode, Mover, Phase, RequestId};
+use crate::compound::Standing;
+use crate::request::{Mode, Mover, Outstanding, Phase, RequestId, Work};
 use oxmpi_fabric::Fabric;
 
 /// So many bytes are kept for all sends together: more of them wait, as a program that sends without end to somebody who does not
 /// receive would take all memory.
 const MOST_KEPT: usize = 64 << 20;
+
+/// Which sends a process keeps that is about to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// All of them: perhaps it waits for one.
+    All,
+    /// Those alone whose receivers cannot read the data by themselves, and would wait while this process computes behind its wait. It
+    /// waits for something that no copy of the others brings nearer.
+    InPieces,
+}
 
 impl<F: Fabric> Lane<F> {
     /// Whether a send of this mode and length, in this context, does not wait for its receiver.
@@ -33,15 +45,35 @@ impl<F: Fabric> Lane<F> {
         self.keepable.push(request);
     }
 
-    /// Keeps all sends that would wait for their receivers: the process is about to wait, and perhaps for what somebody does who waits
-    /// for it. Whether any was.
-    pub fn keep_sends(&mut self) -> bool {
+    /// Whether some sends may be kept.
+    pub fn has_keepable(&self) -> bool {
+        !self.keepable.is_empty()
+    }
+
+    /// Whether a request cannot be complete before a receive is that goes on.
+    pub fn is_receiving(&self, request: RequestId) -> bool {
+        match self.state.requests.outstanding(request) {
+            Outstanding::Posted(_) | Outstanding::Active(Work::Receive(_)) => true,
+            Outstanding::Active(Work::Pair(pair)) => {
+                pair.parts.iter().flatten().any(|part| self.is_receiving(*part))
+            }
+            Outstanding::Active(Work::Persistent(persistent)) => match persistent.standing {
+                Standing::Active(part) => self.is_receiving(part),
+                Standing::Inactive | Standing::Complete(_) => false,
+            },
+            Outstanding::Active(_) | Outstanding::Over => false,
+        }
+    }
+
+    /// Keeps these sends of those that would wait for their receivers: the process is about to wait, and perhaps for what somebody does
+    /// who waits for it. Whether any was.
+    pub fn keep_sends(&mut self, kept: Kept) -> bool {
         if self.keepable.is_empty() {
             return false;
         }
         let before = self.state.requests.kept_bytes();
         let mut sends = std::mem::take(&mut self.keepable);
-        sends.retain(|request| self.keep(*request));
+        sends.retain(|request| self.keep(*request, kept));
         self.keepable = sends;
         let any = self.state.requests.kept_bytes() != before;
         if any {
@@ -51,8 +83,9 @@ impl<F: Fabric> Lane<F> {
         any
     }
 
-    /// Keeps a send, if its receiver has not begun to read it. Whether to try it again: it was not announced yet, or too much is kept.
-    fn keep(&mut self, request: RequestId) -> bool {
+    /// Keeps a send, if its receiver has not begun to read it. Whether to try it again: it was not announced yet, it is not to be kept
+    /// now, or too much is kept.
+    fn keep(&mut self, request: RequestId, kept: Kept) -> bool {
         let kept_bytes = self.state.requests.kept_bytes();
         let Some(work) = self.state.requests.send_mut(request) else { return false };
         if work.phase == Phase::Waiting {
@@ -65,7 +98,8 @@ impl<F: Fabric> Lane<F> {
         if work.is_kept || work.is_withdrawn || work.mover != Mover::Open {
             return false;
         }
-        if kept_bytes + work.buffer.packed_len() > MOST_KEPT {
+        let is_left = kept == Kept::InPieces && work.buffer.as_contiguous().is_some();
+        if is_left || kept_bytes + work.buffer.packed_len() > MOST_KEPT {
             return true;
         }
         let buffer = work.buffer.clone();

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each test file uses its part
 
 use oxmpi_engine::{
-    Completion, Fault, Lane, Mode, RankMap, RequestId, Rest, Source, Started, TagMatch, Team,
+    Completion, Fault, Kept, Lane, Mode, RankMap, RequestId, Rest, Source, Started, TagMatch, Team,
 };
 use oxmpi_fabric::sim::{Network, Random, Sim, Weather};
 use oxmpi_mem::memory::Owned;
@@ -73,7 +73,7 @@ impl Lanes {
         {
             let lane = &mut self.lanes[at as usize];
             lane.progress();
-            while lane.announce_sleep() == Rest::Not {
+            while lane.announce_sleep(Kept::All) == Rest::Not {
                 lane.progress();
             }
         }

@@ -32,8 +32,8 @@ impl Shm {
     /// As [`Fabric::is_eager`].
     pub fn is_eager(&mut self, to: u32, buffer: &UserBuf) -> bool {
         let len = buffer.packed_len();
-        let is_announced = buffer.as_contiguous().is_some() && self.is_for_single_copy(to, len);
-        len <= self.eager_limit(to) && !is_announced
+        len <= self.eager_limit(to)
+            && !buffer.as_contiguous().is_some_and(|bytes| self.is_for_single_copy(to, bytes))
     }
 
     /// As [`Fabric::standard_limit`].
@@ -174,7 +174,7 @@ impl Shm {
         }
         let (limit, from) = (self.settings.eager_limit, self.settings.pool_from);
         let Ok(index) = u16::try_from(context) else { return false };
-        if bytes.len() > limit || self.is_for_single_copy(to, bytes.len()) {
+        if bytes.len() > limit || self.is_for_single_copy(to, bytes) {
             return false;
         }
         let Shm { links, pool, .. } = self;

@@ -1,7 +1,8 @@
 //! How a message goes from one process of a node to another: a pure function of the node's facts and the message's length and layout.
 //!
-//! There are three protocols. *Ring*: a short message lies in the pair ring. *Pool*: the sender copies into its pool, the receiver out of it.
-//! *Single copy*: the sender announces where the message lies, and the receiver reads it there. Nothing is learnt from messages: what a
+//! There are four protocols. *Ring*: a short message lies in the pair ring. *Pool*: the sender copies into its pool, the receiver out of it.
+//! *Single copy*: the sender announces where the message lies, and the receiver reads it there. *Mapped*: the same of a message in memory of
+//! MPI_Alloc_mem, which the receiver maps, so that it needs no call of the kernel. Nothing is learnt from messages: what a
 //! node is like is a sheet of [`CopyFacts`], built in by processor family or measured on request (`oxmpi doctor --measure`), and
 //! `oxmpi explain copy --bytes N` prints facts, decision and predicted times.
 //!
@@ -178,6 +179,8 @@ pub enum Protocol {
     Pool(CopyKind),
     /// The receiver reads the sender's memory.
     SingleCopy,
+    /// The receiver reads the sender's memory where it has mapped it.
+    Mapped,
 }
 
 /// Whether receivers copy messages from their senders' memory.
@@ -219,6 +222,8 @@ pub struct CopyPlan {
     ring_below: usize,
     by_magnitude: [CopyDecision; usize::BITS as usize],
     one_way: [CopyDecision; usize::BITS as usize],
+    /// The lengths whose bits are set are worth [`Protocol::Mapped`].
+    mapped: u64,
 }
 
 impl CopyPlan {
@@ -231,7 +236,16 @@ impl CopyPlan {
             ring_below: capabilities.ring_below,
             by_magnitude: decide(Traffic::BothWays),
             one_way: decide(Traffic::OneWay),
+            mapped: (0..usize::BITS)
+                .filter(|magnitude| is_worth_mapping(facts, proximity, capabilities, 1 << magnitude))
+                .fold(0, |lengths, magnitude| lengths | 1 << magnitude),
         }
+    }
+
+    /// Whether a message of `len` bytes is announced if its receiver can map the memory where it lies.
+    #[inline]
+    pub fn is_mapped(&self, len: usize) -> bool {
+        len >= self.ring_below && self.mapped >> len.max(1).ilog2() & 1 != 0
     }
 
     /// What holds for messages of `len` bytes that are announced and whose receiver may pull them, while this goes between the two.
@@ -276,6 +290,17 @@ fn decide(
         (false, SingleCopyMode::Off) => Protocol::Ring,
     };
     CopyDecision { protocol, kind, piece_bytes: piece(facts, len) }
+}
+
+/// Whether messages of `len` bytes and more are worth [`Protocol::Mapped`]: it is compared with the pool alone, as what is announced for
+/// [`Protocol::SingleCopy`] is read in the receiver's mapping as well. Where receivers may not read their senders' memory it is `false`: a
+/// standard send may have to be kept, and then lies elsewhere.
+fn is_worth_mapping(facts: &CopyFacts, proximity: Proximity, capabilities: Capabilities, len: usize) -> bool {
+    let protocols = [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::Mapped];
+    let worst =
+        |protocol: &Protocol| regret(facts, (proximity, Traffic::BothWays), *protocol, len, &protocols);
+    let best = protocols.iter().min_by(|a, b| worst(a).total_cmp(&worst(b)));
+    capabilities.single_copy != SingleCopyMode::Off && best == Some(&Protocol::Mapped)
 }
 
 /// How many times as long a protocol takes as the best one of `protocols`, at worst for any proximity that they may have.
@@ -327,8 +352,13 @@ pub fn predict(
         Protocol::Pool(CopyKind::Streaming) => by_pool + facts.past_caches_ns + kib * past_caches,
         // The announcement, and word that it was read.
         Protocol::SingleCopy => 2.0 * line_ns + single.call_ns + kib * kernel,
+        Protocol::Mapped => 2.0 * line_ns + ANNOUNCED_NS + kib * out_ns,
     }
 }
+
+/// What the library does for a message that is announced and not for one that leaves at once, nanoseconds: a request, two frames and word
+/// that the message was read, of a single copy a part of what its call costs.
+const ANNOUNCED_NS: f64 = 1000.0;
 
 /// How messages that their receivers pull go through a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -402,6 +432,22 @@ mod tests {
             assert_eq!(protocol("AMD family 25", len), Protocol::SingleCopy, "{len}");
             assert!(matches!(protocol("AMD family 26", len), Protocol::Pool(_)), "{len}");
         }
+    }
+
+    #[test]
+    fn what_is_mapped_is_copied_once_unless_it_is_short() {
+        for facts in CopyFacts::all_built_in() {
+            let plan = CopyPlan::new(&facts, Proximity::Unknown, ALL);
+            let is_mapped = |len| plan.is_mapped(len);
+            assert!([0, 8, 1 << 10, 4 << 10].into_iter().all(|len| !is_mapped(len)), "{}", facts.of);
+            assert!((15..31).all(|magnitude| is_mapped(1 << magnitude)), "{}", facts.of);
+            let off = Capabilities { single_copy: SingleCopyMode::Off, ..ALL };
+            assert!(!CopyPlan::new(&facts, Proximity::Unknown, off).is_mapped(1 << 20), "{}", facts.of);
+        }
+        let is_mapped = |place, len| CopyPlan::new(&sheet("AMD family 25"), place, ALL).is_mapped(len);
+        // Far a line that the receiver has read is slow to write again, and so the pool.
+        assert!(is_mapped(Proximity::Far, 8 << 10) && !is_mapped(Proximity::Near, 16 << 10));
+        assert!(is_mapped(Proximity::Unknown, 16 << 10));
     }
 
     #[test]

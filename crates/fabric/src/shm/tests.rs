@@ -4,18 +4,27 @@ use super::*;
 use crate::Taken;
 use crate::neighbours::Opened;
 use crate::sink::testing::CountingSink;
+use oxmpi_shm::heap::Heap;
 use oxmpi_shm::segment::{Boot, SegmentConfig};
 use oxmpi_sys::barrier::BarrierKind;
 use oxmpi_sys::bytes::BytesMut;
 use oxmpi_wire::Context;
 use oxmpi_wire::Envelope;
 use oxmpi_wire::Tags;
+use std::os::fd::OwnedFd;
+
+fn created(heap_bytes: u64) -> [OwnedFd; 2] {
+    [0, 1].map(|rank| {
+        let config = SegmentConfig { heap_bytes, ..SegmentConfig::default() };
+        Segment::create(&Boot { config, ..Boot::on_one_node(3, rank, 2) }).unwrap()
+    })
+}
 
 fn two() -> [Shm; 2] {
-    let created = [0, 1].map(|rank| {
-        let config = SegmentConfig { heap_bytes: 0, ..SegmentConfig::default() };
-        Segment::create(&Boot { config, ..Boot::on_one_node(3, rank, 2) }).unwrap()
-    });
+    two_of(&created(0))
+}
+
+fn two_of(created: &[OwnedFd; 2]) -> [Shm; 2] {
     [0, 1].map(|me: usize| {
         let other = created[1 - me].try_clone().unwrap();
         let open = Box::new(move |_| {
@@ -94,6 +103,27 @@ fn a_peer_can_be_polled_alone() {
     while sink.bytes < 40 + long.len() {
         assert_eq!(b.poll_peer(0, 1, &mut sink), Some(true));
     }
+}
+
+/// A message in memory that its receiver maps is announced, so that it is copied once, unless it is short.
+#[test]
+fn what_lies_in_the_heap_is_announced() {
+    const LEN: usize = 64 << 10;
+    let created = created(1 << 20);
+    let [mut a, mut b] = two_of(&created);
+    // This process may read itself: `a` finds out that it may read `b`.
+    b.own.status().claim(std::process::id()).unwrap();
+    b.own.advertise();
+    make_hot(&mut a, &mut b);
+    let [fd, _] = created;
+    let heap = Arc::new(Heap::new(a.own.clone(), Box::new(move || fd.try_clone())));
+    let (mut block, elsewhere) = (heap.block(LEN).unwrap(), vec![3; LEN]);
+    block.fill(3);
+    let leaves = |shm: &mut Shm, bytes: &[u8]| shm.send_now(1, 0, 0, Bytes::from(bytes));
+    assert!(leaves(&mut a, &elsewhere) && leaves(&mut a, &block[..2 << 10]));
+    assert!(!leaves(&mut a, &block) && !leaves(&mut a, &block[1..]));
+    a.retune(ShmSettings { single_copy: SingleCopyMode::Off, ..ShmSettings::default() });
+    assert!(leaves(&mut a, &block), "the copy that a sender keeps could not be read");
 }
 
 /// What lies in the pool for the dead is free.

@@ -1,6 +1,6 @@
 //! How operations end.
 
-use super::{Ended, Ending, Endpoint, EndpointError, FrameRoom, Operation, OperationMemory};
+use super::{Ended, Ending, Endpoint, EndpointError, FrameRoom, Operation, OperationMemory, ShortSend};
 use crate::declarations::{
     CqEntry, CqError, FI_EAGAIN, FI_EAVAIL, FI_ECANCELED, FI_ENOMSG, FI_ETRUNC, FI_SEND,
 };
@@ -16,6 +16,42 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     /// # Errors
     /// If the queue itself is of no use any more.
     pub fn read(&mut self, events: &mut Vec<Ended<T>>) -> Result<bool, EndpointError> {
+        self.read_with(events, |_, _| false)
+    }
+
+    /// As [`Endpoint::read`], right after a short message was given to the provider. Whether that is gone: its end makes no event.
+    ///
+    /// # Errors
+    /// As [`Endpoint::read`].
+    #[inline]
+    pub fn read_after(
+        &mut self,
+        ShortSend(at): ShortSend,
+        events: &mut Vec<Ended<T>>,
+    ) -> Result<bool, EndpointError> {
+        let mut has_ended = false;
+        let operation = &mut *self.operations[at as usize];
+        let context = (&raw mut *operation).cast::<c_void>();
+        self.read_with(events, |endpoint, entry| {
+            let is_it = entry.op_context == context;
+            if is_it {
+                // It has no memory to give back.
+                endpoint.operations[at as usize].is_live = false;
+                endpoint.free.push(at);
+                has_ended = true;
+            }
+            is_it
+        })?;
+        Ok(has_ended)
+    }
+
+    /// Reads completions, of which `takes` takes some and the others become events.
+    #[inline(always)]
+    fn read_with(
+        &mut self,
+        events: &mut Vec<Ended<T>>,
+        mut takes: impl FnMut(&mut Self, &CqEntry) -> bool,
+    ) -> Result<bool, EndpointError> {
         let mut left = self.entries.len();
         while left > 0 {
             let cq = self.cq;
@@ -25,7 +61,9 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
                 came if came > 0 => {
                     for at in 0..came as usize {
                         let entry = self.entries[at];
-                        self.complete(&entry, events);
+                        if !takes(self, &entry) {
+                            self.complete(&entry, events);
+                        }
                     }
                     // Some providers end a call before an error.
                     return Ok(true);

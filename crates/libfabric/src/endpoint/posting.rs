@@ -22,6 +22,10 @@ pub struct Label {
     pub data: Option<u64>,
 }
 
+/// A short message that was given to the provider just now.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortSend(pub(super) u32);
+
 /// Which messages an operation takes.
 #[derive(Clone, Copy, Debug)]
 pub struct TagFilter {
@@ -160,7 +164,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     }
 
     /// Sends a message of at most [`Endpoint::SHORT`] bytes, whose memory is the caller's again at once. It is gone when the operation has
-    /// ended, and not before.
+    /// ended, and not before: [`Endpoint::read_after`] looks for that. `None`: there is no room now, and nothing happened.
     ///
     /// # Errors
     /// What the provider says.
@@ -171,7 +175,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         label: Label,
         bytes: Bytes<'_>,
         token: T,
-    ) -> Result<Admission, EndpointError> {
+    ) -> Result<Option<ShortSend>, EndpointError> {
         let way = self.way_to(to, label.context)?;
         let operation = self.operation(way.0, token, OperationMemory::None);
         let len = bytes.len().min(SHORT);
@@ -180,7 +184,13 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         let context = (&raw mut *operation).cast::<c_void>();
         // SAFETY: the operation holds the message, and is kept in its place.
         let answer = unsafe { self.post(way, label, (short, len), context) };
-        if answer == 0 { Ok(Admission::Yes) } else { self.posted("fi_tsend", at, answer) }
+        if answer == 0 {
+            return Ok(Some(ShortSend(at)));
+        }
+        Ok(match self.posted("fi_tsend", at, answer)? {
+            Admission::Yes => Some(ShortSend(at)),
+            Admission::NoRoom => None,
+        })
     }
 
     /// The longest message of [`Endpoint::send_short`], bytes.

@@ -410,15 +410,13 @@ impl Wait<'_> {
     }
 
     /// Begins anew, because something came that was not yet what this wait is for: whoever is given a long message piece
-    /// by piece has waited only since the last one. `true`: look again at once. Oversubscribed it stays as it is, `false`:
-    /// who sends the next piece may need this processor.
+    /// by piece has waited only since the last one, and so has a target of accesses that follow each other. `true`: look
+    /// again at once. Oversubscribed `false`: the sender of the next piece may need this processor, and gets it by a
+    /// yield, while a sleep would have to be ended by a system call of the sender's.
     #[inline]
     pub fn renew(&mut self) -> bool {
-        if self.door.is_oversubscribed() {
-            return false;
-        }
         (self.started, self.phase, self.looks, self.yields) = (None, Phase::Spin, 0, 0);
-        true
+        !self.door.is_oversubscribed()
     }
 
     /// Ends this thread's turn before it does something that takes long, so that another one that waits looks at the
@@ -672,6 +670,20 @@ mod tests {
         door.retune(&policy);
         assert!(door.is_oversubscribed() && !door.spins(), "a change of the policy is none of the host");
         assert_eq!(to_its_sleep(), Some(32), "the yields of a process that shares its processor");
+    }
+
+    #[test]
+    fn a_wait_that_shares_its_processor_yields_anew_when_something_came() {
+        let policy = Policy { slow_yield_ns: u64::MAX >> 24, yields_before_sleep: 4, ..Policy::new(true) };
+        let door = Door::new(alone(true), policy);
+        let mut wait = door.begin();
+        for yields in [3, 4] {
+            assert!((0..yields).all(|_| matches!(wait.next(), Next::Look)));
+            assert!(!wait.renew(), "others have the processor first");
+        }
+        assert_eq!((0..).find(|_| matches!(wait.next(), Next::Sleep(_))), Some(4));
+        wait.renew();
+        assert!(matches!(wait.next(), Next::Look), "also after a sleep");
     }
 
     #[test]

@@ -50,7 +50,7 @@ use crate::{
 };
 use oxmpi_libfabric::{
     Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameRoom, Label, LibraryError, PeerAddress,
-    Provider, TagFilter,
+    Provider, ShortSend, TagFilter,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
@@ -744,12 +744,10 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         let name = Name { kind: Kind::Send, token, peer: to };
         // `tsend` reports an error.
         let posted = self.endpoint.send_short(address, label, bytes, name);
-        if !matches!(posted, Ok(Admission::Yes)) {
-            return Sent::Full;
-        }
+        let Ok(Some(posted)) = posted else { return Sent::Full };
         self.count_sent(to);
         self.sent.add(bytes.len() as u64);
-        if self.has_ended(name) { Sent::Done } else { Sent::Later }
+        if self.is_gone(posted) { Sent::Done } else { Sent::Later }
     }
 
     fn open_context(&mut self, context: u32) {
@@ -918,6 +916,18 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             }
         }
         has_ended
+    }
+
+    /// As [`Ofi::has_ended`], of a short message.
+    #[inline]
+    fn is_gone(&mut self, send: ShortSend) -> bool {
+        let is_gone = match self.endpoint.read_after(send, &mut self.events) {
+            Ok(is_gone) => is_gone,
+            Err(error) => self.give_up(&error.to_string()),
+        };
+        self.reads += u64::from(is_gone || !self.events.is_empty());
+        self.early.extend(self.events.drain(..));
+        is_gone
     }
 }
 

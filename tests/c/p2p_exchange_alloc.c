@@ -1,0 +1,94 @@
+// ranks: 2
+// transports: one
+/* Both ranks send and receive, one of them late, in memory of MPI_Alloc_mem: the late one copies the message of the other from the
+ * place where it was sent from, in its own mapping of that memory. So the sender, which waits for a message itself, has made no copy,
+ * which would have to be read by the kernel. */
+#include "mpit.h"
+
+enum { LENGTH = 64 * 1024, LATE_MS = 20 };
+
+/* How messages are exchanged. */
+enum { SENDRECV, ISENDRECV, ISEND_AND_RECV, ISEND_AND_PROBE, WAITALL, WAITALL_SEND_FIRST, PERSISTENT, WAYS };
+static const char *const way_names[] = {"MPI_Sendrecv", "MPI_Isendrecv", "MPI_Isend, MPI_Recv", "MPI_Isend, MPI_Probe",
+                                        "MPI_Waitall", "MPI_Waitall, the send first", "persistent requests"};
+
+static unsigned char *out, *in;
+static int partner;
+
+static MPI_Comm world = MPI_COMM_WORLD;
+
+static void exchange(int way)
+{
+    MPI_Request requests[2];
+    MPI_Request *receive = &requests[way == WAITALL_SEND_FIRST], *send = &requests[way != WAITALL_SEND_FIRST];
+    switch (way) {
+    case SENDRECV:
+        CHECK_OK(MPI_Sendrecv(out, LENGTH, MPI_BYTE, partner, 1, in, LENGTH, MPI_BYTE, partner, 1, world, MPI_STATUS_IGNORE));
+        break;
+    case ISENDRECV:
+        CHECK_OK(MPI_Isendrecv(out, LENGTH, MPI_BYTE, partner, 1, in, LENGTH, MPI_BYTE, partner, 1, world, requests));
+        CHECK_OK(MPI_Wait(requests, MPI_STATUS_IGNORE));
+        break;
+    case ISEND_AND_RECV:
+    case ISEND_AND_PROBE:
+        CHECK_OK(MPI_Isend(out, LENGTH, MPI_BYTE, partner, 1, world, send));
+        if (way == ISEND_AND_PROBE) CHECK_OK(MPI_Probe(partner, 1, world, MPI_STATUS_IGNORE));
+        CHECK_OK(MPI_Recv(in, LENGTH, MPI_BYTE, partner, 1, world, MPI_STATUS_IGNORE));
+        CHECK_OK(MPI_Wait(send, MPI_STATUS_IGNORE));
+        break;
+    case WAITALL:
+    case WAITALL_SEND_FIRST:
+        CHECK_OK(MPI_Irecv(in, LENGTH, MPI_BYTE, partner, 1, world, receive));
+        CHECK_OK(MPI_Isend(out, LENGTH, MPI_BYTE, partner, 1, world, send));
+        CHECK_OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+        break;
+    case PERSISTENT:
+        CHECK_OK(MPI_Recv_init(in, LENGTH, MPI_BYTE, partner, 1, world, receive));
+        CHECK_OK(MPI_Send_init(out, LENGTH, MPI_BYTE, partner, 1, world, send));
+        CHECK_OK(MPI_Startall(2, requests));
+        CHECK_OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+        CHECK_OK(MPI_Request_free(receive));
+        CHECK_OK(MPI_Request_free(send));
+        break;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    MPI_T_pvar_session session;
+    int threads;
+    MPI_T_init_thread(MPI_THREAD_SINGLE, &threads);
+    check_begin(&argc, &argv);
+    MPI_T_pvar_session_create(&session);
+    partner = 1 - rank;
+    CHECK_OK(MPI_Alloc_mem(LENGTH, MPI_INFO_NULL, &out));
+    CHECK_OK(MPI_Alloc_mem(LENGTH, MPI_INFO_NULL, &in));
+    /* The first messages of all may take another way: each pattern comes twice, and counts once. */
+    for (int k = 0; k < 2 * WAYS; k++) {
+        int way = k % WAYS;
+        pattern_fill(out, LENGTH, (unsigned) (k + rank));
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_T_pvar_handle read = started(session, "shm_single_copy_bytes", NULL);
+        MPI_T_pvar_handle mapped = started(session, "shm_heap_copy_bytes", NULL);
+        check_where("%s", way_names[way]);
+        if (rank == 1) {
+            CHECK_OK(MPI_Probe(partner, 1, world, MPI_STATUS_IGNORE));
+            pause_ms(LATE_MS); /* the other one goes to sleep */
+        }
+        exchange(way);
+        CHECK_EQ(pattern_differs(in, LENGTH, (unsigned) (k + partner)), -1);
+        /* The early one may read a copy, which the late one has made when it had all that it waited for. */
+        if (rank == 1 && k >= WAYS) {
+            CHECK_EQ(value(session, read), 0);
+            CHECK_EQ(value(session, mapped), LENGTH);
+        }
+        CHECK_OK(MPI_T_pvar_handle_free(session, &read));
+        CHECK_OK(MPI_T_pvar_handle_free(session, &mapped));
+    }
+    CHECK_OK(MPI_Free_mem(out));
+    CHECK_OK(MPI_Free_mem(in));
+    MPI_T_pvar_session_free(&session);
+    int failed = check_end();
+    MPI_T_finalize();
+    return failed;
+}
