@@ -14,8 +14,9 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
@@ -184,8 +185,25 @@ impl Criu {
             return Ok(());
         }
         let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said).trim().replace('\n', "; ");
-        Err(failed(said))
+        let said = String::from_utf8_lossy(&said);
+        // Warnings say nothing of the failure.
+        let lines = said.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains("Warn  ("));
+        Err(failed(lines.collect::<Vec<_>>().join("; ")))
+    }
+
+    /// Why a restart by it has failed, in words.
+    pub fn failed_restore(&self, work: &Path, status: ExitStatus) -> Failure {
+        match status.signal() {
+            Some(signal) => Failure {
+                text: format!(
+                    "CRIU {} ({}) was ended by signal {signal}",
+                    self.version,
+                    self.program.display()
+                ),
+                quoted: String::new(),
+            },
+            None => self.failure(work, false),
+        }
     }
 
     /// Why it has failed, in words.

@@ -264,9 +264,17 @@ pub(crate) fn job_of(request: &Request) -> io::Result<Job> {
         transport: request.transport.clone(),
         user: fs::metadata(format!("/proc/{process}"))?.uid(),
         streams: [stream_of(process, 0)?, stream_of(process, 1)?, stream_of(process, 2)?],
+        output_files: [1, 2].map(|number| regular_file(process, number)),
         tasks: Vec::new(),
         supervision: request.supervision,
     })
+}
+
+/// The path of a descriptor of a process, if that is a regular file with a name.
+fn regular_file(process: u32, number: u32) -> Option<PathBuf> {
+    let link = format!("/proc/{process}/fd/{number}");
+    fs::metadata(&link).ok().filter(|file| file.is_file() && file.nlink() > 0)?;
+    fs::read_link(link).ok()
 }
 
 /// Waits until nobody makes an image of a process: two cannot trace it. The lock is on something of it in /proc that only its owner can

@@ -101,6 +101,9 @@ pub struct Job {
     pub user: u32,
     /// What mpirun's standard streams are: input, output, errors.
     pub streams: [Stream; 3],
+    /// The paths of mpirun's output and errors, where these are regular files.
+    #[serde(default)]
+    pub output_files: [Option<PathBuf>; 2],
     /// The numbers of all its processes and threads.
     pub tasks: Vec<u32>,
     /// What is done about its checkpoints without being asked, if anything is.
@@ -266,6 +269,7 @@ pub(crate) mod tests {
                 transport: "shm".into(),
                 user: 1000,
                 streams: [Stream::File, Stream::Outside("pipe:[7]".into()), Stream::File],
+                output_files: [None, Some("/home/u/errors".into())],
                 tasks: vec![4711, 4712],
                 supervision: Some(Supervision { every_ms: Some(1_800_000), on_term: false, keep: 2 }),
             },

@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use oxmpi_sys::spawn::{GUARD_VARIABLE, PidNamespace, may_make_namespaces};
 use rustix::fs::{OFlags, SeekFrom, seek};
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{CommitError, Draft, Step, WORK};
+use crate::commit::{CommitError, Draft, Step, WORK, private_directory};
 use crate::criu::{Criu, Handed, OUTPUT, Places, close_sockets, has_descriptor_under_way};
 use crate::files::{Descriptor, Policy, Survey, WrittenFile, nonblocking_sockets};
 use crate::machine;
@@ -253,7 +253,8 @@ pub fn image_part(
     goes_on: &GoesOn<'_>,
 ) -> Result<Part, MakeError> {
     for within in [IMAGE, WORK].map(|name| directory.join(name)) {
-        fs::create_dir_all(&within).map_err(|error| CommitError::Write(within, error))?;
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&within);
+        made.map_err(|error| CommitError::Write(within, error))?;
     }
     let images = image_ranks(directory, criu, ranks, goes_on)?;
     let (mut processes, mut tasks) = (Vec::new(), Vec::new());
@@ -349,7 +350,7 @@ fn image_one(directory: &Path, criu: &Criu, rank: &StillRank, space: &NumberSpac
     let name = format!("rank.{}", rank.number);
     let (image, work) = (directory.join(IMAGE).join(&name), directory.join(WORK).join(&name));
     for directory in [&image, &work] {
-        fs::create_dir(directory).map_err(|error| CommitError::Write(directory.clone(), error))?;
+        private_directory(directory).map_err(|error| CommitError::Write(directory.clone(), error))?;
     }
     let places = Places { image: &image, work: &work, action: None };
     let outside: Vec<Stream> = rank.outside.iter().cloned().map(Stream::Outside).collect();
@@ -623,7 +624,11 @@ fn restore_all(set: &Set, criu: &Criu, work: &Path, given: &[&Given<'_>]) -> Res
     let end = |running: &mut Vec<(u32, PathBuf, Child)>| {
         let (rank, work, mut child) = running.remove(0);
         let status = child.wait().map_err(|error| kernel("CRIU cannot be waited for", error))?;
-        if status.success() { Ok(()) } else { Err(RestartError::Rank(rank, criu.failure(&work, false))) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(RestartError::Rank(rank, criu.failed_restore(&work, status)))
+        }
     };
     let mut result = Ok(());
     for rank in given {
@@ -653,7 +658,7 @@ fn begin(set: &Set, criu: &Criu, work: &Path, rank: &Given<'_>) -> Result<(PathB
     let image = Handed::new(set.image_folder(Some(&name))?);
     let image = image.map_err(|error| kernel("no descriptor for CRIU", error))?;
     let work = work.join(&name);
-    fs::create_dir(&work).map_err(|error| kernel("no directory for CRIU's log", error))?;
+    private_directory(&work).map_err(|error| kernel("no directory for CRIU's log", error))?;
     let places = Places { image: image.path(), work: &work, action: None };
     let named: Vec<(i32, Stream)> =
         rank.descriptors.iter().map(|(number, name)| (*number, Stream::Outside(name.clone()))).collect();

@@ -364,8 +364,9 @@ pub fn bring_back(
     let errors = output.try_clone().map_err(kernel("no file for CRIU's output"))?;
     let status = command.stdout(output).stderr(errors).status();
     let what = format!("{} cannot be started", criu.program.display());
-    if !status.map_err(kernel(&what))?.success() {
-        return Err(RestartError::Criu(criu.failure(work, false)));
+    let status = status.map_err(kernel(&what))?;
+    if !status.success() {
+        return Err(RestartError::Criu(criu.failed_restore(work, status)));
     }
     Ok(job.mpirun)
 }

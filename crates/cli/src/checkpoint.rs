@@ -56,6 +56,10 @@ The exit code is 0 when the set is on disk, and then a line says where. Else not
 'oxmpi restart SET' brings the job back; 'oxmpi info --checkpoint SET' says what it is.
 ";
 
+/// The form of the command, for messages.
+const USAGE: &str =
+    "'oxmpi checkpoint [--tree] [--kill] [--dir DIR] [--mca NAME VALUE] PID' ('oxmpi checkpoint --help')";
+
 /// Answers `oxmpi checkpoint`: 1 if there is no new set, 2 if the question is wrong.
 pub(crate) fn checkpoint(args: &[OsString]) -> i32 {
     answer("checkpoint", HELP, try_checkpoint(args))
@@ -69,8 +73,8 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
     }
     let pid = match &command.words[..] {
         [pid] => pid.parse::<u32>().ok().filter(|pid| *pid > 0),
-        [] => return Ok(None),
-        _ => return Err(usage("one process number is needed, that of mpirun ('oxmpi checkpoint --help')")),
+        [] if args.is_empty() => return Ok(None),
+        _ => return Err(usage(format!("one process number is needed, that of mpirun: {USAGE}"))),
     };
     let pid = pid.ok_or_else(|| usage(format!("'{}' is no process number", command.words[0])))?;
     let facts = inquiry::job_of(pid).map_err(|error| failed(MakerError::Job(error)))?;
@@ -310,6 +314,37 @@ fn criu(params: &Params) -> Result<Criu, Stop> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_without_a_process_or_a_set_are_a_usage_error() {
+        type Act = fn(&[OsString]) -> Result<Option<i32>, Stop>;
+        let checkpoint =
+            (try_checkpoint as Act, "one process number is needed, that of mpirun: 'oxmpi checkpoint ");
+        let restart = (
+            restart::try_restart as Act,
+            "one set is needed, as 'oxmpi checkpoint' has named it: 'oxmpi restart ",
+        );
+        for ((act, wanted), options) in [
+            (checkpoint, &["--kill"][..]),
+            (checkpoint, &["--tree"]),
+            (checkpoint, &["--dir", "/x"]),
+            (checkpoint, &["--mca", "cr_keep", "1"]),
+            (checkpoint, &["7", "8"]),
+            (restart, &["--mca", "cr_files", "cut"]),
+            (restart, &["--files", "cut"]),
+            (restart, &["--host", "nodea"]),
+            (restart, &["--every", "none"]),
+        ] {
+            let args: Vec<OsString> = options.iter().map(OsString::from).collect();
+            match act(&args) {
+                Err(Stop(text, 2)) => {
+                    assert!(text.starts_with(wanted) && text.ends_with("--help')"), "{options:?}: {text}");
+                }
+                other => panic!("{options:?}: {:?}", other.map_err(|Stop(text, code)| (text, code))),
+            }
+            assert!(matches!(act(&[]), Ok(None)), "the command alone prints its help");
+        }
+    }
 
     #[test]
     fn amounts_are_for_people() {

@@ -24,7 +24,9 @@ use oxmpi_rt::client::{
 use oxmpi_rt::daemon::Universe;
 use oxmpi_rt::hostmap::Hostmap;
 use oxmpi_rt::hosts::agent::{self, Setup};
-use oxmpi_rt::launch::{self, App, Bind, Launch, LaunchError, OutputStyle, Stdin, Supervision, Wanted};
+use oxmpi_rt::launch::{
+    self, App, Bind, Launch, LaunchError, OutputFiles, OutputStyle, Stdin, Supervision, Wanted,
+};
 use oxmpi_sys::{host, spawn};
 use oxmpi_tuned::settings::Settings;
 
@@ -164,6 +166,14 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, Stop> {
     }
     let launch = launch(&options, params, None, true)?;
     resumption.run(&launch).map_err(of_command)
+}
+
+/// The files for the output of ranks by these words of a command line, if there are some.
+pub(crate) fn output_files(args: &[OsString]) -> Option<OutputFiles> {
+    match options::parse(args) {
+        Ok(Command::Run(options)) => options.output_files,
+        _ => None,
+    }
 }
 
 /// Serves a process that was started without `mpirun` and needs one now: it has started this program itself.

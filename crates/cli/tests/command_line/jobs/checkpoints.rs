@@ -833,6 +833,7 @@ fn keeps_code_signals_and_streams(options: &[&str], file: &str, form: &[&str]) {
     let out = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(7), "{}", words(&output));
     assert!(out.contains("whole, sum") && !out.contains("round 10 "), "{out}");
+    assert!(!words(&output).contains("output goes on in"), "{}", words(&output));
     let mut job =
         place.oxmpi(&["restart", &set]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = Pid::from_child(&job);

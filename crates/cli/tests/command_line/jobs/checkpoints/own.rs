@@ -51,6 +51,39 @@ fn a_program_saves_its_state_and_restores_it_in_mpi_init() {
     }
 }
 
+/// Sets with functions of the program are the ones that are made fastest.
+#[test]
+fn a_damaged_set_names_the_one_before_it_and_the_command() {
+    let Some(place) = Place::new(&["jobs/cr_own"]) else { return };
+    let mut job = place.start(&OWN, "cr_own", &ROUNDS);
+    job.await_line("round");
+    let sets = [&[][..], &[], &["--kill"]]
+        .map(|options| set_of(&run(place.oxmpi(&[&["checkpoint", &job.mpirun()], options].concat()))));
+    job.end();
+    let name = sets[0].strip_suffix(".1").unwrap();
+    let damage = |set: &str| {
+        let mut file = File::options().append(true).open(Path::new(set).join("image/environment")).unwrap();
+        file.write_all(b"x").unwrap();
+    };
+    damage(&sets[2]);
+    let is_damaged = format!("{}/image/environment is damaged: ", sets[2]);
+    let command = format!("; the set before it is whole: oxmpi restart {}\n", sets[1]);
+    for args in [["restart", name], ["restart", &sets[2]]] {
+        refused(&run(place.oxmpi(&args)), 1, &[&is_damaged, &command]);
+    }
+    refused(&run(place.oxmpi(&["info", "--checkpoint", name])), 1, &[&is_damaged, &command]);
+    let options = ["restart", "--files", "cut", name, "--host", "a b"];
+    let command = format!("oxmpi restart --files cut {} --host 'a b'\n", sets[1]);
+    refused(&run(place.oxmpi(&options)), 1, &[&is_damaged, &command]);
+    damage(&sets[1]);
+    fs::remove_file(Path::new(&sets[0]).join("manifest")).unwrap();
+    refused(
+        &run(place.oxmpi(&["restart", name])),
+        1,
+        &[&is_damaged, "; the job has no older set that is whole\n"],
+    );
+}
+
 #[test]
 fn what_a_function_refuses_is_discarded_and_mpi_is_closed_to_it() {
     let Some(place) = Place::new(&["jobs/cr_own"]) else { return };

@@ -131,6 +131,72 @@ fn files_with_the_output_of_ranks_are_cut_back() {
     assert_eq!(results(&out), results(&alone));
 }
 
+/// The files of the job do not get the reason: the terminal does, with the rank and its host.
+#[test]
+fn a_restart_of_ranks_that_fails_says_rank_host_and_reason() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let remote = place.programs.file("remote", b"#!/bin/sh\nshift; exec sh -c \"$*\"\n", 0o755);
+    let mut command = place.command("mpirun");
+    // The restart has the environment of the job.
+    command.env("OXMPI_MCA_plm_rsh_agent", &remote).env("OXMPI_MCA_btl_tcp_if_include", "lo");
+    let mut job = place.start_by(command, &BY_RANK, "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let set = set_of(&run(place.oxmpi(&["checkpoint", "--kill", &job.mpirun()])));
+    job.lose();
+    let was = fs::read(place.programs.path("out")).unwrap();
+    let text = format!(
+        "#!/bin/sh\ncase \"$1 $*\" in restore*rank.1*) ;; *) exec {} \"$@\";; esac\nwhile [ \"$1\" != -W ]; do shift; done\n\
+         [ -e {} ] && kill -9 $$\n\
+         echo '(00.1) 1: Error (criu/files.c:1): The data (all) is gone' > \"$2/restore.log\"; exit 1\n",
+        place.criu.display(),
+        place.programs.path("dies").display()
+    );
+    let fails = place.programs.file("fails", text.as_bytes(), 0o755);
+    let fails = ["--mca", "cr_blcr_criu", fails.to_str().unwrap()];
+    let hosts = ["--host", "a.invalid:4"];
+    let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    for (options, host) in [(&[][..], &*own), (&hosts, "a.invalid")] {
+        for (reason, dies) in
+            [("has failed (CRIU: The data (all) is gone)", false), ("was ended by signal 9", true)]
+        {
+            dies.then(|| File::create(place.programs.path("dies")).unwrap());
+            let output = run(place.oxmpi(&[&["restart", &set], &fails[..], options].concat()));
+            refused(&output, 1, &[&format!("mpirun: host '{host}': rank 1: CRIU "), reason]);
+            assert_eq!(words(&output).matches("mpirun: ").count(), 1, "{}", words(&output));
+            let _ = fs::remove_file(place.programs.path("dies"));
+        }
+    }
+    let is = fs::read(place.programs.path("out")).unwrap();
+    assert_eq!(String::from_utf8_lossy(&is), String::from_utf8_lossy(&was));
+    await_nobody(&place);
+}
+
+/// The restart says in which files the output goes on.
+#[test]
+fn output_that_goes_on_in_a_file_is_told() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let (out, directory) = (place.programs.path("out"), place.programs.directory.display().to_string());
+    let whole = format!("oxmpi restart: output goes on in {}\n", out.display());
+    let of_ranks = format!(
+        "oxmpi restart: output goes on in {directory}/f/rank.*/stdout, errors in {directory}/f/rank.*/stderr\n"
+    );
+    let file = place.programs.directory.join("f/rank.0/stdout");
+    let nocopy = [&BY_RANK[..], &["--output-filename", "f:nocopy"]].concat();
+    for (options, form, (first, told)) in
+        [(&[][..], &["--tree"][..], (&out, &whole)), (&nocopy, &[], (&file, &of_ranks))]
+    {
+        let mut job = place.start(options, "cr_heat", &["60", "6000"]);
+        job.await_that("no step", |_| fs::read_to_string(first).is_ok_and(|text| text.contains("step")));
+        let set = set_of(&run(place.oxmpi(&[&["checkpoint"], form, &["--kill", &job.mpirun()]].concat())));
+        job.end();
+        let output = run(place.oxmpi(&["restart", &set]));
+        assert!(output.status.success(), "{}", words(&output));
+        assert_eq!(words(&output).matches("goes on in").count(), 1, "{}", words(&output));
+        assert!(words(&output).contains(told), "{}", words(&output));
+        assert!(fs::read_to_string(first).unwrap().contains("sum "), "{}", first.display());
+    }
+}
+
 #[test]
 fn the_exit_code_the_signals_and_the_streams_are_those_of_the_job_too() {
     keeps_code_signals_and_streams(&BY_RANK, "own:data", &[]);
