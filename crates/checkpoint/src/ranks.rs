@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commit::{CommitError, Draft, Step, WORK, private_directory};
 use crate::criu::{Criu, Handed, OUTPUT, Places, close_sockets, has_descriptor_under_way};
+use crate::devices::{Device, devices_of, open_all};
 use crate::files::{Descriptor, Policy, Survey, WrittenFile, nonblocking_sockets};
 use crate::machine;
 use crate::making::{Checkpoint, MakeError, Request, await_end, job_of, pause_at, run, turn};
@@ -185,6 +186,7 @@ impl Making {
             written: survey.written,
             needed: survey.needed,
             nonblocking: Vec::new(),
+            devices: Vec::new(),
             cost,
         };
         Ok(Made { making: self, manifest, listeners: still.listeners.clone(), running })
@@ -233,6 +235,7 @@ pub fn save<S, E: From<MakeError>>(
         written: survey.written,
         needed: Vec::new(),
         nonblocking: Vec::new(),
+        devices: Vec::new(),
         cost: Cost { pause_s: (!request.ends).then_some(0.0), image_s: seconds, sync_s: 0.0 },
     };
     let published = draft.publish(manifest, request.keep, &mut pause_at).map_err(MakeError::from)?;
@@ -288,6 +291,8 @@ fn image_ranks(
         trees.push((rank.number, Tree::of(rank.process).map_err(of_rank)?));
         spaces.push(NumberSpace::of(rank.process).map_err(of_rank)?);
     }
+    let devices = trees.iter().map(|(_, tree)| devices_of(&tree.processes));
+    let devices = devices.collect::<Result<Vec<_>, _>>()?;
     let shared = shared_memory(&trees);
     let shared = shared.map_err(|error| MakeError::Standing(format!("/proc cannot be read: {error}")))?;
     if let Some((one, other)) = shared {
@@ -299,11 +304,11 @@ fn image_ranks(
         // The first failure is enough.
         std::iter::from_fn(|| {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            ranks.get(at).zip(spaces.get(at))
+            ranks.get(at).zip(devices.get(at)).zip(spaces.get(at))
         })
-        .try_for_each(|(rank, space)| {
+        .try_for_each(|((rank, devices), space)| {
             goes_on().map_err(MakeError::Standing)?;
-            image_one(directory, criu, rank, space)
+            image_one(directory, criu, (rank, devices), space)
         })
     };
     std::thread::scope(|scope| {
@@ -326,9 +331,13 @@ fn image_ranks(
             tasks: tasks.map_err(of_rank)?,
             outside: rank.outside.clone(),
             nonblocking: nonblocking.map_err(of_rank)?,
+            devices: Vec::new(),
         })
     };
-    ranks.iter().zip(trees).zip(&spaces).map(image).collect()
+    let images = ranks.iter().zip(trees).zip(&spaces).map(image);
+    let with_devices =
+        |(image, devices): (Result<RankImage, MakeError>, Vec<Device>)| Ok(RankImage { devices, ..image? });
+    images.zip(devices).map(with_devices).collect()
 }
 
 /// The mark of a guard in the environment of processes; empty if none has one.
@@ -346,14 +355,20 @@ fn mark_of(processes: &[u32]) -> io::Result<String> {
     Ok(String::new())
 }
 
-fn image_one(directory: &Path, criu: &Criu, rank: &StillRank, space: &NumberSpace) -> Result<(), MakeError> {
+fn image_one(
+    directory: &Path,
+    criu: &Criu,
+    (rank, devices): (&StillRank, &[Device]),
+    space: &NumberSpace,
+) -> Result<(), MakeError> {
     let name = format!("rank.{}", rank.number);
     let (image, work) = (directory.join(IMAGE).join(&name), directory.join(WORK).join(&name));
     for directory in [&image, &work] {
         private_directory(directory).map_err(|error| CommitError::Write(directory.clone(), error))?;
     }
     let places = Places { image: &image, work: &work, action: None };
-    let outside: Vec<Stream> = rank.outside.iter().cloned().map(Stream::Outside).collect();
+    let outside = rank.outside.iter().cloned().map(Stream::Outside);
+    let outside: Vec<Stream> = outside.chain(devices.iter().map(Device::stream)).collect();
     let process = space.inside(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
     // CRIU sees its numbers only from within.
     let command = criu.dump(process, &places, &outside, false);
@@ -660,8 +675,12 @@ fn begin(set: &Set, criu: &Criu, work: &Path, rank: &Given<'_>) -> Result<(PathB
     let work = work.join(&name);
     private_directory(&work).map_err(|error| kernel("no directory for CRIU's log", error))?;
     let places = Places { image: image.path(), work: &work, action: None };
-    let named: Vec<(i32, Stream)> =
+    let mut named: Vec<(i32, Stream)> =
         rank.descriptors.iter().map(|(number, name)| (*number, Stream::Outside(name.clone()))).collect();
+    let number = [rank.rank];
+    let devices: Vec<&Device> = images_of(set, &number).flat_map(|image| &image.devices).collect();
+    let opened = open_all(&devices)?;
+    named.extend(opened.iter().zip(&devices).map(|(fd, device)| (fd.as_raw_fd(), device.stream())));
     let numbers: Vec<(i32, &Stream)> = named.iter().map(|(number, stream)| (*number, stream)).collect();
     let mut command: Command = criu.restore(&places, &numbers);
     let output =

@@ -171,6 +171,53 @@ fn a_restart_of_ranks_that_fails_says_rank_host_and_reason() {
     await_nobody(&place);
 }
 
+/// As a shell has one that was entered into a container: here the namespace is made after the descriptor was opened.
+#[test]
+fn a_device_of_another_mount_namespace_comes_back_and_a_file_is_named() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let start = |opened: &str, options: &[&str]| {
+        let like = place.command("mpirun");
+        let mut command = Command::new("bash"); // sh may know descriptors to 9 alone
+        let script = format!("exec {opened}; exec unshare -m sh -c 'exec \"$@\" >> out 2>&1' sh \"$@\"");
+        command
+            .args(["-c", &script, "sh"])
+            .arg(like.get_program())
+            .args(like.get_args())
+            .stdin(Stdio::null());
+        command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.current_dir(&place.programs.directory);
+        place.start_by(command, options, "cr_heat", &["2000", "6000"])
+    };
+    let checkpoint = |job: &Running<'_>, options: &[&str]| {
+        let like = place.oxmpi(&[&["checkpoint"], options, &[&job.mpirun()]].concat());
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--mount=/proc/{}/ns/mnt", job.mpirun())).arg("--");
+        command.arg(like.get_program()).args(like.get_args()).stdin(Stdio::null());
+        command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        run(command)
+    };
+    for (options, form) in [(&BY_RANK[..], &["--kill"][..]), (&[], &["--tree", "--kill"])] {
+        let mut job = start("10< /dev/null 12> /dev/full", options);
+        job.await_line("step");
+        let set = set_of(&checkpoint(&job, form));
+        job.lose();
+        let mut job = restart(&place, &set, &[]);
+        assert!(job.goes_on(), "{}", restarted(&place));
+        let rank = ranks_of(&place)[0];
+        let of = |number: u32| fs::read_link(format!("/proc/{rank}/fd/{number}")).unwrap();
+        assert_eq!((of(10), of(12)), ("/dev/null".into(), "/dev/full".into()));
+        job.await_line("step");
+        job.lose();
+    }
+    let mut job = start("11< /etc/passwd", &BY_RANK);
+    job.await_line("step");
+    for form in [&[][..], &["--tree"]] {
+        let told = "has descriptor 11 open, /etc/passwd, which was opened in another mount namespace";
+        refused(&checkpoint(&job, form), 1, &["there is no new set", told, "'mpirun ... 11>&-'"]);
+    }
+    job.lose();
+}
+
 /// The restart says in which files the output goes on.
 #[test]
 fn output_that_goes_on_in_a_file_is_told() {
