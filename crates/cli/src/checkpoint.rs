@@ -301,9 +301,16 @@ pub(crate) fn check(params: &Params) -> Result<(), Stop> {
 /// CRIU for a job with these parameters; `None` if its program saves its state itself, by functions that have to have names.
 fn criu_of_job(params: &Params) -> Result<Option<Criu>, Stop> {
     if params.cr() != Some(OWN) {
-        return criu(params).map(Some);
+        return able_criu(params).map(Some);
     }
     params.cr_self_functions().map(|_| None).map_err(failed)
+}
+
+/// CRIU by the parameters, after it has checked that it can work here.
+fn able_criu(params: &Params) -> Result<Criu, Stop> {
+    let criu = criu(params)?;
+    criu.check().map_err(failed)?;
+    Ok(criu)
 }
 
 /// CRIU by the parameters.

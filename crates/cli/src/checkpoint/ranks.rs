@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use oxmpi_checkpoint::criu::Criu;
+use oxmpi_checkpoint::criu::{self, Criu};
 use oxmpi_checkpoint::files::Policy;
 use oxmpi_checkpoint::making::{Checkpoint, MakeError, Request};
 use oxmpi_checkpoint::origins::Apart;
@@ -169,7 +169,8 @@ pub(crate) fn check_here(params: &Params) -> Result<(), String> {
     if params.cr() != Some("blcr") {
         return Ok(());
     }
-    Criu::find(params.cr_blcr_criu(), params.cr_blcr_options()).map(drop).map_err(|error| error.to_string())
+    let criu = Criu::find(params.cr_blcr_criu(), params.cr_blcr_options());
+    criu.and_then(|criu| criu.check()).map_err(|error| error.to_string())
 }
 
 /// On which hosts ranks are to go on: an option of mpirun, and its value.
@@ -318,7 +319,7 @@ impl Resumption {
             program: program.into(),
             version: version.to_string_lossy().into_owned(),
             options,
-            is_root: rustix::process::geteuid().is_root(),
+            is_root: criu::is_root(),
         };
         let policy =
             Policy::named(&files.to_string_lossy()).ok_or_else(|| unreadable("it makes no sense".into()))?;
