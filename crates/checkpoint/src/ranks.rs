@@ -203,14 +203,14 @@ pub fn is_seen(directory: &Path, word: &str) -> bool {
 }
 
 /// Publishes the set of a job whose program has saved its state by functions of its own: what is needed to start it anew. `save` has
-/// them called.
+/// them called, and returns the app schema of the job if it has one.
 ///
 /// # Errors
 /// See [`MakeError`], and those of `save`; then nothing is left of the set.
 pub fn save<S, E: From<MakeError>>(
     request: &Request,
     is_supervised: bool,
-    save: impl FnOnce() -> Result<S, E>,
+    save: impl FnOnce() -> Result<(S, Option<String>), E>,
 ) -> Result<(Checkpoint, S), E> {
     let turn = turn(request.mpirun);
     let (start, mpirun) = (Instant::now(), request.mpirun);
@@ -221,8 +221,14 @@ pub fn save<S, E: From<MakeError>>(
     pause_at(Step::Begun);
     let environment = draft.image().join(ENVIRONMENT);
     let text = fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?;
-    fs::write(&environment, text).map_err(|error| MakeError::from(CommitError::Write(environment, error)))?;
-    let saved = save()?;
+    let write = |path: PathBuf, bytes: &[u8]| {
+        fs::write(&path, bytes).map_err(|error| MakeError::from(CommitError::Write(path, error)))
+    };
+    write(environment, &text)?;
+    let (saved, schema) = save()?;
+    if let Some(schema) = schema {
+        write(draft.image().join(SCHEMA), schema.as_bytes())?;
+    }
     let survey = Survey::of(&Tree { processes: vec![mpirun], tasks: Vec::new() }).map_err(of_job)?;
     let streams = [open_file(mpirun, 0), open_file(mpirun, 1), open_file(mpirun, 2)];
     let seconds = start.elapsed().as_secs_f64();

@@ -34,8 +34,14 @@ pub(crate) use oxmpi_checkpoint::restart::RESUME_OPTION;
 
 /// The module that calls functions of the program.
 const OWN: &str = "self";
+/// The module that makes images.
+const BLCR: &str = "blcr";
 /// How `lamcheckpoint -ssi cr self` says that it wants nothing else.
 const OWN_OPTION: &str = "--self";
+/// How `lamcheckpoint -ssi cr blcr` and `cr_checkpoint` say that they want images: of each rank if the job has chosen that module.
+const BLCR_OPTION: &str = "--blcr";
+/// How `lamcheckpoint` alone leaves it to the module of the job: a job that has none gets an image of all processes.
+const CHOSEN_OPTION: &str = "--as-chosen";
 
 pub(crate) const HELP: &str = "\
 oxmpi checkpoint: write an image of a running job to disk, from which it can go on later
@@ -66,7 +72,7 @@ pub(crate) fn checkpoint(args: &[OsString]) -> i32 {
 }
 
 fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
-    let known = ["--tree", "--kill", "--dir", "--advise", OWN_OPTION];
+    let known = ["--tree", "--kill", "--dir", "--advise", OWN_OPTION, BLCR_OPTION, CHOSEN_OPTION];
     let Some(command) = Command::read(args, &known, &["--dir"])? else { return Ok(None) };
     if command.has("--advise") {
         return advise::advise(&command).map(Some);
@@ -78,8 +84,11 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
     };
     let pid = pid.ok_or_else(|| usage(format!("'{}' is no process number", command.words[0])))?;
     let facts = inquiry::job_of(pid).map_err(|error| failed(MakerError::Job(error)))?;
+    let is_tree = command.has("--tree")
+        || command.has(BLCR_OPTION) && facts.cr.as_deref() != Some(BLCR)
+        || command.has(CHOSEN_OPTION) && facts.cr.is_none();
     let mut is_own = false;
-    if !command.has("--tree") {
+    if !is_tree {
         is_own = facts.cr.as_deref() == Some(OWN);
         if command.has(OWN_OPTION) && !is_own {
             return Err(usage("the job was started without 'cr self', which calls functions of the program"));
@@ -93,8 +102,8 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
     }
     let params = &with_those_of_job(&command.params, &facts)?;
     let maker = Maker {
-        is_tree: command.has("--tree"),
-        criu: (!is_own).then(|| criu(params)).transpose()?,
+        is_tree,
+        criu: (!is_own).then(|| able_criu(params)).transpose()?,
         program: program()?,
         base: base(command.value("--dir"), params)?,
         keep: keep(params),

@@ -18,7 +18,7 @@ use rustix::net::{RecvFlags, recv};
 use crate::blob;
 use crate::codec::Reader;
 use crate::control::{MAX_MESSAGE, Reply, Request};
-use crate::launch::{Held, Supervision};
+use crate::launch::{Held, Layout, Supervision};
 
 /// How the names of entrances begin.
 pub(crate) const ENTRANCE_PREFIX: &str = "oxmpi.rank.";
@@ -283,6 +283,7 @@ impl Hold {
 pub struct Saved {
     pid: u32,
     socket: OwnedFd,
+    layout: Layout,
 }
 
 /// Has the program of the job of this `mpirun` save its state, by its functions for checkpoints; waits as long as that takes.
@@ -291,12 +292,24 @@ pub struct Saved {
 /// See [`InquiryError`]; also if the job has no such functions, or one has not returned 0.
 pub fn save(pid: u32) -> Result<Saved, InquiryError> {
     let (pid, name) = launcher_of(pid)?;
-    let saved = Saved { pid, socket: connect(&name, pid)? };
-    saved.say(&Request::CallFunctions { saves: true }, IMAGING)?;
-    Ok(saved)
+    let socket = connect(&name, pid)?;
+    match question(&socket, pid, &Request::CallFunctions { saves: true }, IMAGING)? {
+        (Reply::Given, Some(fd)) => {
+            let bytes = blob::read(fd).map_err(|error| InquiryError::Unreachable(pid, error))?;
+            let layout = Layout::decode(&bytes).ok_or(InquiryError::Nonsense(pid))?;
+            Ok(Saved { pid, socket, layout })
+        }
+        (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
+        _ => Err(InquiryError::Nonsense(pid)),
+    }
 }
 
 impl Saved {
+    /// The programs of the job, and the hosts of its ranks.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// Its set is on disk: the functions are called that let the program go on.
     ///
     /// # Errors

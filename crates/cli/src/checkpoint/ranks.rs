@@ -28,7 +28,7 @@ use oxmpi_param::Params;
 use oxmpi_rt::client::RESTART_VARIABLE;
 use oxmpi_rt::hosts::agent::{ImageDirectory, ImageTask, ImagesMade};
 use oxmpi_rt::inquiry;
-use oxmpi_rt::launch::{self, ApartRanks, Held, Images, Launch, Restored, Source};
+use oxmpi_rt::launch::{self, ApartRanks, Held, Images, Launch, Layout, Restored, Source};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
@@ -111,8 +111,12 @@ fn stopped_before(held: &Held) -> Option<String> {
 
 /// Has a program save its state by its own functions.
 pub(super) fn save(request: &Request, is_supervised: bool) -> Result<Checkpoint, MakerError> {
-    let (checkpoint, saved) =
-        ranks::save(request, is_supervised, || inquiry::save(request.mpirun).map_err(not_saved))?;
+    let (checkpoint, saved) = ranks::save(request, is_supervised, || {
+        let saved = inquiry::save(request.mpirun).map_err(not_saved)?;
+        let Layout { programs, hosts } = saved.layout();
+        let schema = schema(programs, &hosts.iter().map(String::as_str).collect::<Vec<_>>());
+        Ok::<_, MakerError>((saved, schema))
+    })?;
     let path = checkpoint.set.path.clone();
     if request.ends {
         saved.end(&path).map_err(|error| MakeError::NotEnded { path, why: error.to_string() })?;

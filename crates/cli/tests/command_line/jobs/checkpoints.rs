@@ -729,7 +729,8 @@ fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
     let mut job = place.start(&[], "cr_heat", &args);
     job.await_line("step");
     let pid = job.mpirun();
-    set_of(&run(by("lamcheckpoint", &["-ssi", "cr", "blcr", "-pid", &pid])));
+    let set = set_of(&run(by("lamcheckpoint", &["-pid", &pid])));
+    assert!(!Path::new(&set).join("image/rank.0").exists(), "one image of all: {set}");
     let own = by("lamcheckpoint", &["-ssi", "cr", "self", "-pid", &pid]);
     refused(&run(own), 2, &["the job was started without 'cr self'"]);
     refused(

@@ -171,6 +171,26 @@ fn a_restart_of_ranks_that_fails_says_rank_host_and_reason() {
     await_nobody(&place);
 }
 
+#[test]
+fn the_commands_of_the_guide_make_an_image_of_each_rank_where_cr_blcr_is_chosen() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mut job = place.start(&BY_RANK, "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let pid = job.mpirun();
+    let by_rank = |set: &str| Path::new(set).join("image/rank.0").is_dir();
+    for (name, words, is_by_rank) in [
+        ("lamcheckpoint", &["-ssi", "cr", "blcr", "-pid", &pid][..], true),
+        ("lamcheckpoint", &["-pid", &pid], true),
+        ("cr_checkpoint", &["--tree", &pid], false),
+        ("cr_checkpoint", &["--kill", &pid], true),
+    ] {
+        let set = set_of(&run(with(place.command(name), words)));
+        assert_eq!(by_rank(&set), is_by_rank, "{name} {words:?}");
+        assert_eq!(Path::new(&set).join("image/appschema").exists(), is_by_rank, "{name} {words:?}");
+    }
+    job.lose();
+}
+
 /// As a shell has one that was entered into a container: here the namespace is made after the descriptor was opened.
 #[test]
 fn a_device_of_another_mount_namespace_comes_back_and_a_file_is_named() {
