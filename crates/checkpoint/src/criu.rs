@@ -4,6 +4,7 @@
 //! its way is sent again: the records of a connection are numbered. So nothing has to hold back packets while an image is made, which
 //! would need iptables or nft and a capability, and would leave a job without connections if CRIU were killed.
 
+mod getting;
 mod log;
 mod message;
 mod queues;
@@ -14,11 +15,14 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
+use oxmpi_sys::spawn::may_make_namespaces;
 use rustix::io::{FdFlags, fcntl_setfd};
 
+use self::getting::{advice, is_new_enough};
 pub use self::log::{Failure, reason};
 pub use self::queues::has_descriptor_under_way;
 pub use self::sockets::close_sockets;
@@ -40,9 +44,9 @@ const RESTORE_LOG: &str = "restore.log";
 pub enum CriuError {
     /// There is no such program.
     #[error(
-        "images of processes are made by CRIU, and there is no program 'criu' in PATH ({path}): install the package criu ('apt-get \
-         install criu', 'dnf install criu'; version 4.2 or newer for new kernels), or name the program with the parameter \
-         cr_blcr_criu ('--mca cr_blcr_criu /DIR/criu')"
+        "images of processes are made by CRIU, and there is no program 'criu' in PATH ({path}); if it is somewhere else, name it with \
+         the parameter cr_blcr_criu ('--mca cr_blcr_criu /DIR/criu'). {}",
+        advice()
     )]
     NotInPath {
         /// Where it was looked for.
@@ -56,11 +60,21 @@ pub enum CriuError {
         /// What is wrong with it.
         why: String,
     },
+    /// It is too old.
+    #[error(
+        "{} is CRIU {version}, which is too old: older versions fail on newer kernels; name a newer one with the parameter cr_blcr_criu \
+         ('--mca cr_blcr_criu /DIR/criu'). {}", program.display(), advice()
+    )]
+    TooOld {
+        /// The program.
+        program: PathBuf,
+        /// Its version.
+        version: String,
+    },
     /// Its check of this host fails.
     #[error(
-        "'{} check' says that CRIU cannot work here ({why}): no file was changed; give it the \
-         rights that it needs, or name another one with the parameter cr_blcr_criu",
-        program.display()
+        "CRIU cannot work here: '{} check' says '{why}'; {}name another one with the parameter cr_blcr_criu",
+        program.display(), log::remedy_of_check(program, why)
     )]
     Check {
         /// The program.
@@ -110,8 +124,11 @@ impl Criu {
             let errors = String::from_utf8_lossy(&output.stderr);
             unusable(format!("is not CRIU: asked for its version it says '{}{}'", text.trim(), errors.trim()))
         })?;
+        if !is_new_enough(&version) {
+            return Err(CriuError::TooOld { program, version });
+        }
         let options = options.split_ascii_whitespace().map(String::from).collect();
-        Ok(Criu { program, version, options, is_root: rustix::process::geteuid().is_root() })
+        Ok(Criu { program, version, options, is_root: is_root() })
     }
 
     /// The command that makes an image of the tree of a process. `action` is called by CRIU between its acts; without `ends`, the
@@ -184,8 +201,25 @@ impl Criu {
             return Ok(());
         }
         let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said).trim().replace('\n', "; ");
-        Err(failed(said))
+        let said = String::from_utf8_lossy(&said);
+        // Warnings say nothing of the failure.
+        let lines = said.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains("Warn  ("));
+        Err(failed(lines.collect::<Vec<_>>().join("; ")))
+    }
+
+    /// Why a restart by it has failed, in words.
+    pub fn failed_restore(&self, work: &Path, status: ExitStatus) -> Failure {
+        match status.signal() {
+            Some(signal) => Failure {
+                text: format!(
+                    "CRIU {} ({}) was ended by signal {signal}",
+                    self.version,
+                    self.program.display()
+                ),
+                quoted: String::new(),
+            },
+            None => self.failure(work, false),
+        }
     }
 
     /// Why it has failed, in words.
@@ -197,6 +231,11 @@ impl Criu {
         let log = read(if is_dump { DUMP_LOG } else { RESTORE_LOG });
         reason(&log, &read(OUTPUT), &self.program, &self.version)
     }
+}
+
+/// Whether CRIU needs no `--unprivileged`: root has lost the right to do all in some containers.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root() && may_make_namespaces()
 }
 
 /// Directories and files of one run of CRIU.
@@ -325,12 +364,45 @@ mod tests {
         let text = find_in(OsStr::new("/nonexistent:/none")).map_err(|error| error.to_string());
         if let Err(text) = text {
             assert!(text.contains("/nonexistent:/none") && text.contains("cr_blcr_criu"), "{text}");
+            assert!(text.contains("CRIU 4.2 or newer is needed:\n  "), "{text}");
         }
         let text = Criu::find("/nonexistent/criu", "").unwrap_err().to_string();
         assert!(text.contains("names /nonexistent/criu, which cannot be run: No such file"), "{text}");
         let text = Criu::find("/bin/echo", "").unwrap_err().to_string();
         assert!(text.contains("/bin/echo, which is not CRIU"), "{text}");
+        let text = Criu::find("criu-that-is-nowhere", "").unwrap_err().to_string();
+        assert!(text.contains("cr_blcr_criu names criu-that-is-nowhere, which cannot be run"), "{text}");
         assert_eq!(version_in("Version: 4.2.1\nGitID: v4\n"), Some("4.2.1".into()));
         assert_eq!((version_in("criu"), version_in("Version: \n")), (None, None));
+    }
+
+    /// A program that says it is CRIU of a version, and that its check fails.
+    fn program(name: &str, version: &str) -> (PathBuf, Result<Criu, CriuError>) {
+        let path = std::env::temp_dir().join(format!("oxmpi-criu-{}-{name}", std::process::id()));
+        let text = format!(
+            "#!/bin/sh\n[ $1 = --version ] && echo 'Version: {version}' && exit 0\n\
+             echo 'Warn  (criu/x.c:1): nothing'; echo 'CRIU needs to have the CAP_CHECKPOINT_RESTORE capability: '; exit 1\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let found = Criu::find(&path.to_string_lossy(), "");
+        (path, found)
+    }
+
+    #[test]
+    fn a_program_that_is_too_old_or_lacks_a_capability_is_told_with_the_remedy() {
+        for version in ["3.17.1", "4.1"] {
+            let (path, found) = program("old", version);
+            let text = found.unwrap_err().to_string();
+            let wanted = format!("{} is CRIU {version}, which is too old", path.display());
+            assert!(text.starts_with(&wanted) && text.contains("CRIU 4.2 or newer is needed:\n  "), "{text}");
+            std::fs::remove_file(path).unwrap();
+        }
+        let (path, found) = program("new", "4.2");
+        let text = found.unwrap().check().unwrap_err().to_string();
+        let quoted = "check' says 'CRIU needs to have the CAP_CHECKPOINT_RESTORE capability:'; ";
+        let remedy = format!("'sudo setcap cap_checkpoint_restore,cap_setpcap+eip {}'", path.display());
+        assert!(text.contains(quoted) && text.contains(&remedy) && text.contains("as root"), "{text}");
+        std::fs::remove_file(path).unwrap();
     }
 }

@@ -22,6 +22,7 @@
 //! | `trust` | whose directories and files are: nothing of another user is used |
 //! | [`commit`] | how a set is published, step by step |
 //! | [`files`] | the files that a job has open: recorded, and judged before a restart |
+//! | [`devices`] | descriptors that were opened in another mount namespace |
 //! | `content` | checksums of what files had at a checkpoint |
 //! | [`tails`] | what restarts have cut off files, and how it is put back |
 //! | [`tree`] | the processes of a job |
@@ -39,6 +40,7 @@ pub mod advice;
 pub mod commit;
 mod content;
 pub mod criu;
+pub mod devices;
 pub mod files;
 pub mod machine;
 pub mod making;

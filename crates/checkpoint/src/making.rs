@@ -20,9 +20,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::commit::{CommitError, Draft, Step, WORK};
 use crate::criu::{Criu, Failure, OUTPUT, Places, has_descriptor_under_way, pause_s, stream_of};
+use crate::devices::{Device, devices_of};
 use crate::files::Survey;
 use crate::machine;
-use crate::manifest::{Cost, Job, Manifest, Supervision};
+use crate::manifest::{Cost, Job, Manifest, Stream, Supervision};
 use crate::restart::RESUME_OPTION;
 use crate::set::{JobName, Set, SetError};
 use crate::tree::{Tree, session_of, taken};
@@ -137,6 +138,19 @@ pub enum MakeError {
          a name: it cannot be in the images of both; make one image of all processes together (--tree)"
     )]
     Shared(u32, u32),
+    /// A file was opened in another mount namespace.
+    #[error(
+        "process {process} has descriptor {number} open, {path}, which was opened in another mount namespace (outside of this container), \
+         and CRIU makes no image of such a file: start the job without it ({})", remedy_of(*.number), path = path.display()
+    )]
+    Mount {
+        /// The process.
+        process: u32,
+        /// The number of the descriptor.
+        number: u32,
+        /// The file, as it is named there.
+        path: PathBuf,
+    },
     /// The image of one rank cannot be used.
     #[error("rank {0}: {1}")]
     Image(u32, String),
@@ -173,6 +187,16 @@ pub enum MakeError {
     Set(#[from] SetError),
 }
 
+/// How a job is started without a descriptor that it would inherit.
+fn remedy_of(number: u32) -> String {
+    match number {
+        0 => "'mpirun ... < /dev/null', or '... | mpirun ...'".into(),
+        1 => "'mpirun ... | cat'".into(),
+        2 => "'mpirun ... 2>&1 | cat'".into(),
+        _ => format!("'mpirun ... {number}>&-' in a shell"),
+    }
+}
+
 /// The words of CRIU behind ours.
 pub fn quoted(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(" (CRIU: {words})") }
@@ -185,6 +209,7 @@ struct Plan {
     job: Job,
     criu: String,
     begun_s: f64,
+    devices: Vec<Device>,
 }
 
 /// Makes a checkpoint; waits first until nobody else makes one of the same job. `action` is a program that does what [`at_action`] does when it is called [`ACTION_PROGRAM`].
@@ -202,7 +227,11 @@ pub fn make(request: &Request, criu: &Criu, action: &Path) -> Result<Checkpoint,
     let mut draft = Draft::begin(&request.base, name)?;
     pause_at(Step::Begun);
     let work = draft.work();
-    let plan = Plan { request: request.clone(), job, criu: criu.version.clone(), begun_s: now_s() };
+    let of_job = |error| MakeError::Job(request.mpirun, error);
+    let devices = devices_of(&Tree::of(request.mpirun).map_err(of_job)?.processes)?;
+    let streams: Vec<Stream> =
+        job.streams.iter().cloned().chain(devices.iter().map(Device::stream)).collect();
+    let plan = Plan { request: request.clone(), job, criu: criu.version.clone(), begun_s: now_s(), devices };
     write_json(&work.join(PLAN), &plan)?;
     let link = work.join(ACTION_PROGRAM);
     std::os::unix::fs::symlink(action, &link).map_err(|error| MakeError::Work(link.clone(), error))?;
@@ -210,7 +239,7 @@ pub fn make(request: &Request, criu: &Criu, action: &Path) -> Result<Checkpoint,
     let places = Places { image: &image, work: &work, action: Some(&link) };
     let mut attempts = 1..=ATTEMPTS;
     let is_well = loop {
-        let command = criu.dump(request.mpirun, &places, &plan.job.streams, request.ends);
+        let command = criu.dump(request.mpirun, &places, &streams, request.ends);
         let is_well = run(criu, command, &work.join(OUTPUT), None, || "all processes".into())?;
         let is_again = fs::remove_file(work.join(AGAIN)).is_ok() && attempts.next().is_some();
         if is_well || !is_again {
@@ -264,9 +293,17 @@ pub(crate) fn job_of(request: &Request) -> io::Result<Job> {
         transport: request.transport.clone(),
         user: fs::metadata(format!("/proc/{process}"))?.uid(),
         streams: [stream_of(process, 0)?, stream_of(process, 1)?, stream_of(process, 2)?],
+        output_files: [1, 2].map(|number| regular_file(process, number)),
         tasks: Vec::new(),
         supervision: request.supervision,
     })
+}
+
+/// The path of a descriptor of a process, if that is a regular file with a name.
+fn regular_file(process: u32, number: u32) -> Option<PathBuf> {
+    let link = format!("/proc/{process}/fd/{number}");
+    fs::metadata(&link).ok().filter(|file| file.is_file() && file.nlink() > 0)?;
+    fs::read_link(link).ok()
 }
 
 /// Waits until nobody makes an image of a process: two cannot trace it. The lock is on something of it in /proc that only its owner can
@@ -361,6 +398,7 @@ fn standing(directory: &Path) -> Result<(), MakeError> {
         written: survey.written,
         needed: survey.needed,
         nonblocking: survey.nonblocking,
+        devices: plan.devices,
         cost,
     };
     if plan.request.ends {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::devices::Device;
 use crate::files::{Descriptor, NeededFile, WrittenFile};
 
 /// The format that is written, and the only one that is read.
@@ -56,6 +57,9 @@ pub struct Manifest {
     pub needed: Vec<NeededFile>,
     /// Its sockets that do not let their processes wait, where there is one image of all processes.
     pub nonblocking: Vec<Descriptor>,
+    /// Devices that it has open from another mount namespace, where there is one image of all processes.
+    #[serde(default)]
+    pub devices: Vec<Device>,
     /// What the checkpoint took.
     pub cost: Cost,
 }
@@ -101,6 +105,9 @@ pub struct Job {
     pub user: u32,
     /// What mpirun's standard streams are: input, output, errors.
     pub streams: [Stream; 3],
+    /// The paths of mpirun's output and errors, where these are regular files.
+    #[serde(default)]
+    pub output_files: [Option<PathBuf>; 2],
     /// The numbers of all its processes and threads.
     pub tasks: Vec<u32>,
     /// What is done about its checkpoints without being asked, if anything is.
@@ -161,6 +168,9 @@ pub struct RankImage {
     /// Its sockets that do not let their processes wait.
     #[serde(default)]
     pub nonblocking: Vec<Descriptor>,
+    /// Devices that it has open from another mount namespace.
+    #[serde(default)]
+    pub devices: Vec<Device>,
 }
 
 impl RankImage {
@@ -266,6 +276,7 @@ pub(crate) mod tests {
                 transport: "shm".into(),
                 user: 1000,
                 streams: [Stream::File, Stream::Outside("pipe:[7]".into()), Stream::File],
+                output_files: [None, Some("/home/u/errors".into())],
                 tasks: vec![4711, 4712],
                 supervision: Some(Supervision { every_ms: Some(1_800_000), on_term: false, keep: 2 }),
             },
@@ -277,6 +288,7 @@ pub(crate) mod tests {
                     tasks: vec![4712],
                     outside: vec!["socket:[9]".into()],
                     nonblocking: vec![Descriptor { process: 4712, number: 3 }],
+                    devices: vec![Device { name: "file[18:3]".into(), path: "/dev/null".into() }],
                 }],
                 streams: [None, Some(OpenFile { path: "/o".into(), flags: 0o2001, position: 7 }), None],
                 is_supervised: true,
@@ -286,6 +298,7 @@ pub(crate) mod tests {
             written: vec![],
             needed: vec![],
             nonblocking: vec![Descriptor { process: 4711, number: 6 }],
+            devices: vec![],
             cost: Cost { pause_s: Some(0.25), image_s: 0.5, sync_s: 1.0 },
         }
     }

@@ -161,7 +161,15 @@ mod tests {
     fn image(rank: u32, origin: &str, tasks: &[u32]) -> RankImage {
         let (origin, tasks) = (origin.into(), tasks.to_vec());
         let mark = String::new();
-        RankImage { rank, origin, mark, tasks, outside: Vec::new(), nonblocking: Vec::new() }
+        RankImage {
+            rank,
+            origin,
+            mark,
+            tasks,
+            outside: Vec::new(),
+            nonblocking: Vec::new(),
+            devices: Vec::new(),
+        }
     }
 
     fn taken(task: u32) -> Taken {

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,8 +19,9 @@ use oxmpi_sys::spawn::{GUARD_VARIABLE, PidNamespace, may_make_namespaces};
 use rustix::fs::{OFlags, SeekFrom, seek};
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{CommitError, Draft, Step, WORK};
+use crate::commit::{CommitError, Draft, Step, WORK, private_directory};
 use crate::criu::{Criu, Handed, OUTPUT, Places, close_sockets, has_descriptor_under_way};
+use crate::devices::{Device, devices_of, open_all};
 use crate::files::{Descriptor, Policy, Survey, WrittenFile, nonblocking_sockets};
 use crate::machine;
 use crate::making::{Checkpoint, MakeError, Request, await_end, job_of, pause_at, run, turn};
@@ -185,6 +186,7 @@ impl Making {
             written: survey.written,
             needed: survey.needed,
             nonblocking: Vec::new(),
+            devices: Vec::new(),
             cost,
         };
         Ok(Made { making: self, manifest, listeners: still.listeners.clone(), running })
@@ -201,14 +203,14 @@ pub fn is_seen(directory: &Path, word: &str) -> bool {
 }
 
 /// Publishes the set of a job whose program has saved its state by functions of its own: what is needed to start it anew. `save` has
-/// them called.
+/// them called, and returns the app schema of the job if it has one.
 ///
 /// # Errors
 /// See [`MakeError`], and those of `save`; then nothing is left of the set.
 pub fn save<S, E: From<MakeError>>(
     request: &Request,
     is_supervised: bool,
-    save: impl FnOnce() -> Result<S, E>,
+    save: impl FnOnce() -> Result<(S, Option<String>), E>,
 ) -> Result<(Checkpoint, S), E> {
     let turn = turn(request.mpirun);
     let (start, mpirun) = (Instant::now(), request.mpirun);
@@ -219,8 +221,14 @@ pub fn save<S, E: From<MakeError>>(
     pause_at(Step::Begun);
     let environment = draft.image().join(ENVIRONMENT);
     let text = fs::read(format!("/proc/{mpirun}/environ")).map_err(of_job)?;
-    fs::write(&environment, text).map_err(|error| MakeError::from(CommitError::Write(environment, error)))?;
-    let saved = save()?;
+    let write = |path: PathBuf, bytes: &[u8]| {
+        fs::write(&path, bytes).map_err(|error| MakeError::from(CommitError::Write(path, error)))
+    };
+    write(environment, &text)?;
+    let (saved, schema) = save()?;
+    if let Some(schema) = schema {
+        write(draft.image().join(SCHEMA), schema.as_bytes())?;
+    }
     let survey = Survey::of(&Tree { processes: vec![mpirun], tasks: Vec::new() }).map_err(of_job)?;
     let streams = [open_file(mpirun, 0), open_file(mpirun, 1), open_file(mpirun, 2)];
     let seconds = start.elapsed().as_secs_f64();
@@ -233,6 +241,7 @@ pub fn save<S, E: From<MakeError>>(
         written: survey.written,
         needed: Vec::new(),
         nonblocking: Vec::new(),
+        devices: Vec::new(),
         cost: Cost { pause_s: (!request.ends).then_some(0.0), image_s: seconds, sync_s: 0.0 },
     };
     let published = draft.publish(manifest, request.keep, &mut pause_at).map_err(MakeError::from)?;
@@ -253,7 +262,8 @@ pub fn image_part(
     goes_on: &GoesOn<'_>,
 ) -> Result<Part, MakeError> {
     for within in [IMAGE, WORK].map(|name| directory.join(name)) {
-        fs::create_dir_all(&within).map_err(|error| CommitError::Write(within, error))?;
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&within);
+        made.map_err(|error| CommitError::Write(within, error))?;
     }
     let images = image_ranks(directory, criu, ranks, goes_on)?;
     let (mut processes, mut tasks) = (Vec::new(), Vec::new());
@@ -287,6 +297,8 @@ fn image_ranks(
         trees.push((rank.number, Tree::of(rank.process).map_err(of_rank)?));
         spaces.push(NumberSpace::of(rank.process).map_err(of_rank)?);
     }
+    let devices = trees.iter().map(|(_, tree)| devices_of(&tree.processes));
+    let devices = devices.collect::<Result<Vec<_>, _>>()?;
     let shared = shared_memory(&trees);
     let shared = shared.map_err(|error| MakeError::Standing(format!("/proc cannot be read: {error}")))?;
     if let Some((one, other)) = shared {
@@ -298,11 +310,11 @@ fn image_ranks(
         // The first failure is enough.
         std::iter::from_fn(|| {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            ranks.get(at).zip(spaces.get(at))
+            ranks.get(at).zip(devices.get(at)).zip(spaces.get(at))
         })
-        .try_for_each(|(rank, space)| {
+        .try_for_each(|((rank, devices), space)| {
             goes_on().map_err(MakeError::Standing)?;
-            image_one(directory, criu, rank, space)
+            image_one(directory, criu, (rank, devices), space)
         })
     };
     std::thread::scope(|scope| {
@@ -325,9 +337,13 @@ fn image_ranks(
             tasks: tasks.map_err(of_rank)?,
             outside: rank.outside.clone(),
             nonblocking: nonblocking.map_err(of_rank)?,
+            devices: Vec::new(),
         })
     };
-    ranks.iter().zip(trees).zip(&spaces).map(image).collect()
+    let images = ranks.iter().zip(trees).zip(&spaces).map(image);
+    let with_devices =
+        |(image, devices): (Result<RankImage, MakeError>, Vec<Device>)| Ok(RankImage { devices, ..image? });
+    images.zip(devices).map(with_devices).collect()
 }
 
 /// The mark of a guard in the environment of processes; empty if none has one.
@@ -345,14 +361,20 @@ fn mark_of(processes: &[u32]) -> io::Result<String> {
     Ok(String::new())
 }
 
-fn image_one(directory: &Path, criu: &Criu, rank: &StillRank, space: &NumberSpace) -> Result<(), MakeError> {
+fn image_one(
+    directory: &Path,
+    criu: &Criu,
+    (rank, devices): (&StillRank, &[Device]),
+    space: &NumberSpace,
+) -> Result<(), MakeError> {
     let name = format!("rank.{}", rank.number);
     let (image, work) = (directory.join(IMAGE).join(&name), directory.join(WORK).join(&name));
     for directory in [&image, &work] {
-        fs::create_dir(directory).map_err(|error| CommitError::Write(directory.clone(), error))?;
+        private_directory(directory).map_err(|error| CommitError::Write(directory.clone(), error))?;
     }
     let places = Places { image: &image, work: &work, action: None };
-    let outside: Vec<Stream> = rank.outside.iter().cloned().map(Stream::Outside).collect();
+    let outside = rank.outside.iter().cloned().map(Stream::Outside);
+    let outside: Vec<Stream> = outside.chain(devices.iter().map(Device::stream)).collect();
     let process = space.inside(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
     // CRIU sees its numbers only from within.
     let command = criu.dump(process, &places, &outside, false);
@@ -623,7 +645,11 @@ fn restore_all(set: &Set, criu: &Criu, work: &Path, given: &[&Given<'_>]) -> Res
     let end = |running: &mut Vec<(u32, PathBuf, Child)>| {
         let (rank, work, mut child) = running.remove(0);
         let status = child.wait().map_err(|error| kernel("CRIU cannot be waited for", error))?;
-        if status.success() { Ok(()) } else { Err(RestartError::Rank(rank, criu.failure(&work, false))) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(RestartError::Rank(rank, criu.failed_restore(&work, status)))
+        }
     };
     let mut result = Ok(());
     for rank in given {
@@ -653,10 +679,14 @@ fn begin(set: &Set, criu: &Criu, work: &Path, rank: &Given<'_>) -> Result<(PathB
     let image = Handed::new(set.image_folder(Some(&name))?);
     let image = image.map_err(|error| kernel("no descriptor for CRIU", error))?;
     let work = work.join(&name);
-    fs::create_dir(&work).map_err(|error| kernel("no directory for CRIU's log", error))?;
+    private_directory(&work).map_err(|error| kernel("no directory for CRIU's log", error))?;
     let places = Places { image: image.path(), work: &work, action: None };
-    let named: Vec<(i32, Stream)> =
+    let mut named: Vec<(i32, Stream)> =
         rank.descriptors.iter().map(|(number, name)| (*number, Stream::Outside(name.clone()))).collect();
+    let number = [rank.rank];
+    let devices: Vec<&Device> = images_of(set, &number).flat_map(|image| &image.devices).collect();
+    let opened = open_all(&devices)?;
+    named.extend(opened.iter().zip(&devices).map(|(fd, device)| (fd.as_raw_fd(), device.stream())));
     let numbers: Vec<(i32, &Stream)> = named.iter().map(|(number, stream)| (*number, stream)).collect();
     let mut command: Command = criu.restore(&places, &numbers);
     let output =

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::criu::{Criu, Failure, Handed, OUTPUT, Places};
+use crate::devices::{Device, open_all};
 use crate::files::{NeededFile, Policy, Verdict, WrittenFile};
 use crate::machine;
 use crate::making::{ACTION_PROGRAM, MakeError, quoted};
@@ -350,7 +351,12 @@ pub fn bring_back(
         move |error: std::io::Error| RestartError::Kernel(what, error)
     };
     let given = streams(&job.streams).map_err(kernel("the standard streams cannot be given to the job"))?;
+    let devices: Vec<&Device> = set.manifest.devices.iter().collect();
+    let opened = open_all(&devices)?;
+    let of_devices: Vec<Stream> = devices.iter().map(|device| device.stream()).collect();
     let numbers: Vec<(i32, &Stream)> = given.iter().map(|(fd, stream)| (fd.as_raw_fd(), *stream)).collect();
+    let numbers: Vec<(i32, &Stream)> =
+        numbers.into_iter().chain(opened.iter().map(|fd| fd.as_raw_fd()).zip(&of_devices)).collect();
     let image = Handed::new(set.image_folder(None)?).map_err(kernel("no descriptor for CRIU"))?;
     let action = work.join(ACTION_PROGRAM);
     std::os::unix::fs::symlink(program, &action).map_err(kernel("no link for CRIU"))?;
@@ -364,8 +370,9 @@ pub fn bring_back(
     let errors = output.try_clone().map_err(kernel("no file for CRIU's output"))?;
     let status = command.stdout(output).stderr(errors).status();
     let what = format!("{} cannot be started", criu.program.display());
-    if !status.map_err(kernel(&what))?.success() {
-        return Err(RestartError::Criu(criu.failure(work, false)));
+    let status = status.map_err(kernel(&what))?;
+    if !status.success() {
+        return Err(RestartError::Criu(criu.failed_restore(work, status)));
     }
     Ok(job.mpirun)
 }

@@ -145,7 +145,7 @@ pub enum SetError {
     #[error("{path}: {error}", path = .0.display(), error = .1)]
     Manifest(PathBuf, ManifestError),
     /// A file of the image is damaged.
-    #[error("{path} is damaged: {why}; the set cannot be restarted, older ones of the job may be whole", path = .0.display(), why = .1)]
+    #[error("{path} is damaged: {why}", path = .0.display(), why = .1)]
     Damaged(PathBuf, String),
 }
 
@@ -195,6 +195,23 @@ impl Set {
         let manifest =
             Manifest::from_text(&text).map_err(|error| SetError::Manifest(path.join(MANIFEST), error))?;
         Ok(Set { path, manifest, passed_over })
+    }
+
+    /// The newest set of a job that is older than a set that cannot be used, and whole with all checksums. `path` names that set, or
+    /// the job: then sets of all numbers count.
+    pub fn whole_before(path: &Path) -> Option<Set> {
+        let path = std::path::absolute(path).ok()?;
+        let (base, name) = (path.parent()?, path.file_name()?.to_str()?);
+        let (job, limit) = match name.rsplit_once('.') {
+            Some((job, digits)) if JobName::named(job).number(name).is_some() => (job, digits.parse().ok()?),
+            _ => (name, u64::MAX),
+        };
+        let job = JobName::named(job);
+        let numbers = job.numbers(base).ok()?;
+        let older = numbers.into_iter().rev().filter(|number| *number < limit);
+        older
+            .filter_map(|number| Set::open(&base.join(job.set(number))).ok())
+            .find(|set| set.verify(true).is_ok())
     }
 
     /// By which a set is told from any other: the head of its manifest, which has a checksum of all that it says.
@@ -410,6 +427,33 @@ mod tests {
         assert!(set.passed_over[0].contains("no set can follow the number 18446744073709551615"), "{set:?}");
         assert_eq!(job.numbers(&base).unwrap(), [1]);
         assert_eq!(job.number("heat-12345678.18446744073709551616"), None);
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn the_set_before_a_damaged_one_is_the_newest_that_is_whole() {
+        let (base, job) = sets("before", &[1, 2, 5, 7]);
+        let path = |number| base.join(job.set(number));
+        for number in [1, 2, 5, 7] {
+            let file = path(number).join(IMAGE).join("core.img");
+            std::fs::write(&file, "image").unwrap();
+            let manifest = Manifest { files: vec![sum(&file).unwrap()], ..example() };
+            std::fs::write(path(number).join(MANIFEST), manifest.to_text().unwrap()).unwrap();
+        }
+        let before = |named: &Path| Set::whole_before(named).map(|set| set.path);
+        assert_eq!(before(&path(7)), path(5).canonicalize().ok());
+        assert_eq!(before(&path(5)), path(2).canonicalize().ok());
+        std::fs::write(path(7).join(MANIFEST), "nothing").unwrap();
+        std::fs::write(path(5).join(IMAGE).join("core.img"), "imagE").unwrap();
+        assert_eq!(before(&path(7)), path(2).canonicalize().ok());
+        assert_eq!(
+            before(&base.join(job.to_string())),
+            path(2).canonicalize().ok(),
+            "by the name of the job"
+        );
+        std::fs::remove_dir_all(path(1)).unwrap();
+        assert_eq!(before(&path(2)), None);
+        assert_eq!(before(Path::new("/nonexistent/heat-1.2")), None);
         std::fs::remove_dir_all(&base).unwrap();
     }
 

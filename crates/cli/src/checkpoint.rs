@@ -34,8 +34,14 @@ pub(crate) use oxmpi_checkpoint::restart::RESUME_OPTION;
 
 /// The module that calls functions of the program.
 const OWN: &str = "self";
+/// The module that makes images.
+const BLCR: &str = "blcr";
 /// How `lamcheckpoint -ssi cr self` says that it wants nothing else.
 const OWN_OPTION: &str = "--self";
+/// How `lamcheckpoint -ssi cr blcr` and `cr_checkpoint` say that they want images: of each rank if the job has chosen that module.
+const BLCR_OPTION: &str = "--blcr";
+/// How `lamcheckpoint` alone leaves it to the module of the job: a job that has none gets an image of all processes.
+const CHOSEN_OPTION: &str = "--as-chosen";
 
 pub(crate) const HELP: &str = "\
 oxmpi checkpoint: write an image of a running job to disk, from which it can go on later
@@ -56,26 +62,33 @@ The exit code is 0 when the set is on disk, and then a line says where. Else not
 'oxmpi restart SET' brings the job back; 'oxmpi info --checkpoint SET' says what it is.
 ";
 
+/// The form of the command, for messages.
+const USAGE: &str =
+    "'oxmpi checkpoint [--tree] [--kill] [--dir DIR] [--mca NAME VALUE] PID' ('oxmpi checkpoint --help')";
+
 /// Answers `oxmpi checkpoint`: 1 if there is no new set, 2 if the question is wrong.
 pub(crate) fn checkpoint(args: &[OsString]) -> i32 {
     answer("checkpoint", HELP, try_checkpoint(args))
 }
 
 fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
-    let known = ["--tree", "--kill", "--dir", "--advise", OWN_OPTION];
+    let known = ["--tree", "--kill", "--dir", "--advise", OWN_OPTION, BLCR_OPTION, CHOSEN_OPTION];
     let Some(command) = Command::read(args, &known, &["--dir"])? else { return Ok(None) };
     if command.has("--advise") {
         return advise::advise(&command).map(Some);
     }
     let pid = match &command.words[..] {
         [pid] => pid.parse::<u32>().ok().filter(|pid| *pid > 0),
-        [] => return Ok(None),
-        _ => return Err(usage("one process number is needed, that of mpirun ('oxmpi checkpoint --help')")),
+        [] if args.is_empty() => return Ok(None),
+        _ => return Err(usage(format!("one process number is needed, that of mpirun: {USAGE}"))),
     };
     let pid = pid.ok_or_else(|| usage(format!("'{}' is no process number", command.words[0])))?;
     let facts = inquiry::job_of(pid).map_err(|error| failed(MakerError::Job(error)))?;
+    let is_tree = command.has("--tree")
+        || command.has(BLCR_OPTION) && facts.cr.as_deref() != Some(BLCR)
+        || command.has(CHOSEN_OPTION) && facts.cr.is_none();
     let mut is_own = false;
-    if !command.has("--tree") {
+    if !is_tree {
         is_own = facts.cr.as_deref() == Some(OWN);
         if command.has(OWN_OPTION) && !is_own {
             return Err(usage("the job was started without 'cr self', which calls functions of the program"));
@@ -89,8 +102,8 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
     }
     let params = &with_those_of_job(&command.params, &facts)?;
     let maker = Maker {
-        is_tree: command.has("--tree"),
-        criu: (!is_own).then(|| criu(params)).transpose()?,
+        is_tree,
+        criu: (!is_own).then(|| able_criu(params)).transpose()?,
         program: program()?,
         base: base(command.value("--dir"), params)?,
         keep: keep(params),
@@ -297,9 +310,16 @@ pub(crate) fn check(params: &Params) -> Result<(), Stop> {
 /// CRIU for a job with these parameters; `None` if its program saves its state itself, by functions that have to have names.
 fn criu_of_job(params: &Params) -> Result<Option<Criu>, Stop> {
     if params.cr() != Some(OWN) {
-        return criu(params).map(Some);
+        return able_criu(params).map(Some);
     }
     params.cr_self_functions().map(|_| None).map_err(failed)
+}
+
+/// CRIU by the parameters, after it has checked that it can work here.
+fn able_criu(params: &Params) -> Result<Criu, Stop> {
+    let criu = criu(params)?;
+    criu.check().map_err(failed)?;
+    Ok(criu)
 }
 
 /// CRIU by the parameters.
@@ -310,6 +330,37 @@ fn criu(params: &Params) -> Result<Criu, Stop> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_without_a_process_or_a_set_are_a_usage_error() {
+        type Act = fn(&[OsString]) -> Result<Option<i32>, Stop>;
+        let checkpoint =
+            (try_checkpoint as Act, "one process number is needed, that of mpirun: 'oxmpi checkpoint ");
+        let restart = (
+            restart::try_restart as Act,
+            "one set is needed, as 'oxmpi checkpoint' has named it: 'oxmpi restart ",
+        );
+        for ((act, wanted), options) in [
+            (checkpoint, &["--kill"][..]),
+            (checkpoint, &["--tree"]),
+            (checkpoint, &["--dir", "/x"]),
+            (checkpoint, &["--mca", "cr_keep", "1"]),
+            (checkpoint, &["7", "8"]),
+            (restart, &["--mca", "cr_files", "cut"]),
+            (restart, &["--files", "cut"]),
+            (restart, &["--host", "nodea"]),
+            (restart, &["--every", "none"]),
+        ] {
+            let args: Vec<OsString> = options.iter().map(OsString::from).collect();
+            match act(&args) {
+                Err(Stop(text, 2)) => {
+                    assert!(text.starts_with(wanted) && text.ends_with("--help')"), "{options:?}: {text}");
+                }
+                other => panic!("{options:?}: {:?}", other.map_err(|Stop(text, code)| (text, code))),
+            }
+            assert!(matches!(act(&[]), Ok(None)), "the command alone prints its help");
+        }
+    }
 
     #[test]
     fn amounts_are_for_people() {

@@ -25,7 +25,7 @@ use oxmpi_rt::daemon::Universe;
 use oxmpi_rt::hostmap::Hostmap;
 use oxmpi_rt::hosts::agent::{self, Setup};
 use oxmpi_rt::launch::{
-    self, App, Bind, Launch, LaunchError, OutputStyle, ProgramSearch, Stdin, Supervision,
+    self, App, Bind, Launch, LaunchError, OutputFiles, OutputStyle, ProgramSearch, Stdin, Supervision,
 };
 use oxmpi_sys::{host, spawn};
 use oxmpi_tuned::settings::Settings;
@@ -172,6 +172,14 @@ fn resume(directory: &Path, args: &[OsString]) -> Result<i32, MpirunError> {
     }
     let launch = launch(&options, params, None, true)?;
     resumption.run(&launch).map_err(of_command)
+}
+
+/// The files for the output of ranks by these words of a command line, if there are some.
+pub(crate) fn output_files(args: &[OsString]) -> Option<OutputFiles> {
+    match options::parse(args) {
+        Ok(MpirunAction::Run(options)) => options.output_files,
+        _ => None,
+    }
 }
 
 /// Serves a singleton: a process that was started without `mpirun`, needs a launcher, and has

@@ -20,6 +20,9 @@ The exit code is 0 on success; then a line says how long it took, and mpirun say
 is 1, with the reason, if there is no such job, if it cannot do that, or if a rank has not called MPI in time.
 ";
 
+/// The form of the command, for messages.
+const USAGE: &str = "'oxmpi quiesce [--timeout SECONDS] PID' ('oxmpi quiesce --help')";
+
 /// The default for the time that a rank may compute without calling MPI.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -30,6 +33,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
 
 fn try_quiesce(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let (mut limit, mut pids) = (LIMIT, Vec::new());
+    let is_alone = args.is_empty();
     let mut args = words(args);
     while let Some(arg) = args.next() {
         let (option, inline) = split(&arg);
@@ -49,12 +53,11 @@ fn try_quiesce(args: &[OsString]) -> Result<Option<i32>, Stop> {
         }
     }
     let pid = match &pids[..] {
-        [] => return Ok(None),
+        [] if is_alone => return Ok(None),
         [pid] => pid.parse::<u32>().ok().filter(|pid| *pid > 0),
+        [] => return Err(usage(format!("one process number is needed, that of mpirun: {USAGE}"))),
         [_, more, ..] => {
-            return Err(usage(format!(
-                "'{more}': one process number is needed, that of mpirun ('oxmpi quiesce --help')"
-            )));
+            return Err(usage(format!("'{more}': one process number is needed, that of mpirun: {USAGE}")));
         }
     };
     let pid = pid.ok_or_else(|| usage(format!("'{}' is no process number", pids[0])))?;

@@ -19,7 +19,7 @@ use rustix::net::{RecvFlags, recv};
 use crate::blob;
 use crate::codec::FieldReader;
 use crate::control::{MAX_MESSAGE, Reply, Request};
-use crate::launch::{Held, Supervision};
+use crate::launch::{Held, Layout, Supervision};
 
 pub(crate) const ENTRANCE_PREFIX: &str = "oxmpi.rank.";
 /// The limit for an answer: a launcher may be stopped, or blocked by its output.
@@ -251,18 +251,31 @@ impl Hold {
 pub struct Saved {
     pid: u32,
     socket: OwnedFd,
+    layout: Layout,
 }
 
 /// Calls the checkpoint functions of the program of this `mpirun`'s job that save its state, and
 /// waits for them. An error also if the job has no such functions, or one has not returned 0.
 pub fn save(pid: u32) -> Result<Saved, InquiryError> {
     let (pid, name) = launcher_of(pid)?;
-    let saved = Saved { pid, socket: connect(&name, pid)? };
-    saved.say(&Request::CallFunctions { saves: true }, IMAGING)?;
-    Ok(saved)
+    let socket = connect(&name, pid)?;
+    match question(&socket, pid, &Request::CallFunctions { saves: true }, IMAGING)? {
+        (Reply::Given, Some(fd)) => {
+            let bytes = blob::read(fd).map_err(|error| InquiryError::Unreachable(pid, error))?;
+            let layout = Layout::decode(&bytes).ok_or(InquiryError::Nonsense(pid))?;
+            Ok(Saved { pid, socket, layout })
+        }
+        (Reply::Refused { reason, .. }, _) => Err(InquiryError::Refused(reason)),
+        _ => Err(InquiryError::Nonsense(pid)),
+    }
 }
 
 impl Saved {
+    /// The programs of the job, and the hosts of its ranks.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// Calls the functions that continue the program, as its checkpoint is on disk. An error also
     /// if one has not returned 0.
     pub fn go_on(self) -> Result<(), InquiryError> {

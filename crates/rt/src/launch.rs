@@ -80,7 +80,7 @@ use rustix::process::Signal;
 
 pub use self::binding::Bind;
 pub use self::files::OutputFiles;
-pub use self::held::{Held, HeldProgram, HeldRank, Images};
+pub use self::held::{Held, HeldProgram, HeldRank, Images, Layout};
 pub(crate) use self::held::{read_addresses, write_addresses};
 pub use self::input::Stdin;
 pub use self::output::OutputStyle;

@@ -7,7 +7,7 @@
 
 use crate::agreement::AgreementSettings;
 use crate::collectives::CollectiveFacts;
-use crate::components::{ComponentSet, Barriers, Component, Components, Form, serves};
+use crate::components::{Barriers, Component, ComponentSet, Components, Form, serves};
 use crate::handed::HandedOver;
 use oxmpi_plan::table::{Parameter, by_name};
 use oxmpi_plan::{AlgorithmId, Collective, Nodes, Setup, segment_bytes};

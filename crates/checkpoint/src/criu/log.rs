@@ -67,11 +67,7 @@ pub fn reason(log: &str, output: &str, program: &Path, version: &str) -> Failure
     });
     let (line, text) = match (meant, errors.first()) {
         (Some((line, CAPABILITY)), _) => {
-            let program = program.display();
-            let text = format!(
-                "{CAPABILITY}: 'sudo setcap cap_checkpoint_restore,cap_setpcap+eip {program}' gives it; in a container, \
-                 start that with '--cap-add CHECKPOINT_RESTORE'"
-            );
+            let text = format!("{CAPABILITY}: {}", remedy_of_rights(program));
             (line, text)
         }
         (Some((line, meaning)), _) => (line, meaning.to_string()),
@@ -82,6 +78,23 @@ pub fn reason(log: &str, output: &str, program: &Path, version: &str) -> Failure
         }
     };
     Failure { text, quoted: words_of(line) }
+}
+
+/// How this program gets the rights that it needs.
+pub(super) fn remedy_of_rights(program: &Path) -> String {
+    format!(
+        "'sudo setcap cap_checkpoint_restore,cap_setpcap+eip {}' gives it the rights that it needs, as root has them; in a container, \
+         start that with '--cap-add CHECKPOINT_RESTORE'",
+        program.display()
+    )
+}
+
+/// What helps if its check of this host says this, in words that go on with another remedy.
+pub(super) fn remedy_of_check(program: &Path, why: &str) -> String {
+    match ["CAP_", "ermitted"].iter().any(|word| why.contains(word)) {
+        true => format!("{}, or ", remedy_of_rights(program)),
+        false => String::new(),
+    }
 }
 
 /// The line without time, process and place in CRIU's source.

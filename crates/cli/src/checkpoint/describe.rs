@@ -7,10 +7,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use oxmpi_checkpoint::manifest::FORMAT;
 use oxmpi_checkpoint::ranks;
-use oxmpi_checkpoint::set::Set;
+use oxmpi_checkpoint::set::{Set, SetError};
 
 use super::amount;
 use super::command::Command;
+use super::restart::with_older;
 use super::supervise::interval_text;
 use crate::command::{Stop, answer, failed, usage};
 
@@ -36,7 +37,8 @@ fn try_info(args: &[OsString]) -> Result<Option<i32>, Stop> {
             "'{word}': {OPTION} takes one set, and nothing else of 'oxmpi info' goes with it"
         )));
     }
-    let set = Set::open(Path::new(path)).map_err(failed)?;
+    let unusable = |error: SetError| failed(with_older(&error, Path::new(path), &[path.into()]));
+    let set = Set::open(Path::new(path)).map_err(unusable)?;
     let sums = !command.has("--quick");
     set.passed_over.iter().for_each(|why| oxmpi_sys::complain!("oxmpi info: {why}"));
     let state = set.verify(sums);
@@ -44,7 +46,7 @@ fn try_info(args: &[OsString]) -> Result<Option<i32>, Stop> {
     match state {
         Ok(()) if sums => crate::say("whole:      yes, all checksums verified\n"),
         Ok(()) => crate::say("whole:      all lengths are right, checksums not verified (--quick)\n"),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(unusable(error)),
     }
     Ok(Some(0))
 }

@@ -2,24 +2,31 @@
 //! `oxmpi restart`. Their words are translated; what has no counterpart is refused with a sentence.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
 
-use crate::command::{Stop, answer, sets_parameter, split, usage, words};
+use oxmpi_rt::client::RESTART_VARIABLE;
+
+use super::{BLCR, BLCR_OPTION, CHOSEN_OPTION, OWN, OWN_OPTION};
+use crate::command::{Stop, answer, failed, sets_parameter, split, usage, words};
 
 /// The names.
 pub(crate) const NAMES: [&str; 4] = ["lamcheckpoint", "lamrestart", "cr_checkpoint", "cr_restart"];
 
 pub(crate) const HELP: &str = "\
-lamcheckpoint, lamrestart, cr_checkpoint, cr_restart: other names of 'oxmpi checkpoint --tree' and 'oxmpi restart'
+lamcheckpoint, lamrestart, cr_checkpoint, cr_restart: other names of 'oxmpi checkpoint' and 'oxmpi restart'
 
-  lamcheckpoint [-ssi cr blcr] -pid PID           PID is the process number of mpirun
-  lamrestart [-ssi cr blcr] -ssi cr_blcr_context_file SET
+  lamcheckpoint [-ssi cr blcr|self] -pid PID      PID is the process number of mpirun
+  lamrestart [-ssi cr blcr|self] -ssi cr_blcr_context_file SET
       -ssi cr_restart_args 'ARGS'                 options of 'oxmpi restart'
+  lamrestart -ssi cr self -ssi cr_restart_args 'ARGS'
+                                                  a new 'mpirun ARGS', such as '--app SET/image/appschema', without a set
   cr_checkpoint [--tree] [--kill] [-d DIR] PID
   cr_restart SET
       -ssi NAME VALUE                             set a parameter: cr_base_dir, cr_keep, cr_files, ...
 
-An image is one of the whole tree of processes, mpirun among them, made by CRIU in BLCR's place; what BLCR called a context file is the
-directory of a set. There are no images of single processes. With '-ssi cr self' the program saves its state by functions of its own.
+Of a job that was started with '-ssi cr blcr' each rank gets an image; of any other, and with --tree, there is one of the whole tree of
+processes, mpirun among them. CRIU makes them in BLCR's place; what BLCR called a context file is the directory of a set. There are no
+images of single processes. With '-ssi cr self' the program saves its state by functions of its own.
 ";
 
 /// What is to be done.
@@ -28,6 +35,8 @@ enum Wanted {
     Help,
     Checkpoint(Vec<String>),
     Restart(Vec<String>),
+    /// A new job, whose program restores its state itself.
+    Anew(Vec<String>),
 }
 
 /// Acts as one of [`NAMES`].
@@ -35,21 +44,33 @@ pub(crate) fn called(name: &str, args: &[OsString]) -> i32 {
     let run = |words: Vec<String>, act: fn(&[OsString]) -> i32| {
         act(&words.into_iter().map(OsString::from).collect::<Vec<_>>())
     };
-    match translated(name, args) {
-        Ok(Wanted::Checkpoint(words)) => run(words, super::checkpoint),
-        Ok(Wanted::Restart(words)) => run(words, super::restart),
-        Ok(Wanted::Help) => answer(name, HELP, Ok(None)),
-        Err(Stop(text, code)) => {
-            oxmpi_sys::complain!("{name}: {text}");
-            code
+    let Stop(text, code) = match translated(name, args) {
+        Ok(Wanted::Checkpoint(words)) => return run(words, super::checkpoint),
+        Ok(Wanted::Restart(words)) => return run(words, super::restart),
+        Ok(Wanted::Help) => return answer(name, HELP, Ok(None)),
+        Ok(Wanted::Anew(words)) => become_mpirun(&words),
+        Err(stop) => stop,
+    };
+    oxmpi_sys::complain!("{name}: {text}");
+    code
+}
+
+/// Goes on as an mpirun, by which name checkpoints find it. Returns only if it cannot.
+fn become_mpirun(words: &[String]) -> Stop {
+    match super::program() {
+        Ok(program) => {
+            let error = std::process::Command::new(program).arg0("mpirun").args(words).exec();
+            failed(format!("mpirun cannot be started: {error}"))
         }
+        Err(stop) => stop,
     }
 }
 
 fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
     let is_lam = name.starts_with("lam");
     let restarts = name.ends_with("restart");
-    let (mut out, mut subject, mut is_own) = (Vec::new(), None, false);
+    let (mut out, mut subject, mut module) = (Vec::new(), None, None);
+    let (mut restart_args, mut is_tree) = (Vec::new(), false);
     let mut args = words(args);
     while let Some(arg) = args.next() {
         let (option, inline) = split(&arg);
@@ -62,15 +83,18 @@ fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
             ("-v" | "-q" | "--verbose" | "--quiet", _) => {}
             ("-d" | "-debug", _) if is_lam => {}
             ("-pid" | "--pid", false) if is_lam => subject = Some(value("a process number")?),
-            ("-T" | "--tree" | "--run", false) | ("--restore-pid", true) if !is_lam => {}
+            ("-T" | "--tree", false) if !is_lam => is_tree = true,
+            ("--run", false) | ("--restore-pid", true) if !is_lam => {}
             ("-d" | "--dir", false) if !is_lam => out.extend(["--dir".into(), value("a directory")?]),
             ("--kill", false) => out.push("--kill".into()),
             _ if sets_parameter(option) => {
                 let (key, text) = (value("a parameter")?, value("a parameter and its value")?);
                 match &*key {
-                    "cr" => is_own = is_own_module(&text)?,
+                    "cr" => module = Some(module_named(&text)?),
                     "cr_blcr_context_file" if restarts => subject = Some(text),
-                    "cr_restart_args" if restarts => out.extend(text.split_whitespace().map(String::from)),
+                    "cr_restart_args" if restarts => {
+                        restart_args.extend(text.split_whitespace().map(String::from));
+                    }
                     _ => out.extend(["--mca".into(), key, text]),
                 }
             }
@@ -79,12 +103,23 @@ fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
             _ => subject = Some(arg),
         }
     }
+    if is_lam && restarts && subject.is_none() && module == Some(OWN) && !restart_args.is_empty() {
+        let head = ["-x".into(), format!("{RESTART_VARIABLE}=1"), "--mca".into(), "cr".into(), OWN.into()];
+        return Ok(Wanted::Anew(head.into_iter().chain(out).chain(restart_args).collect()));
+    }
     let subject = subject.ok_or_else(|| usage(wanted(name)))?;
     if restarts {
         out.insert(0, subject);
+        out.extend(restart_args);
         return Ok(Wanted::Restart(out));
     }
-    out.splice(0..0, [if is_own { super::OWN_OPTION } else { "--tree" }.to_string(), subject]);
+    let form = match module {
+        _ if is_tree => "--tree",
+        Some(OWN) => OWN_OPTION,
+        None if is_lam => CHOSEN_OPTION,
+        _ => BLCR_OPTION,
+    };
+    out.splice(0..0, [form.to_string(), subject]);
     Ok(Wanted::Checkpoint(out))
 }
 
@@ -98,15 +133,11 @@ fn wanted(name: &str) -> &'static str {
     }
 }
 
-/// Whether a module for checkpoints is the one that calls functions of the program; an error if there is no such module.
-fn is_own_module(module: &str) -> Result<bool, Stop> {
-    match module {
-        "blcr" => Ok(false),
-        "self" => Ok(true),
-        other => {
-            Err(usage(format!("-ssi cr {other}: there is no such module for checkpoints, but blcr and self")))
-        }
-    }
+/// The module for checkpoints of this name; an error if there is none.
+fn module_named(name: &str) -> Result<&'static str, Stop> {
+    [BLCR, OWN].into_iter().find(|module| *module == name).ok_or_else(|| {
+        usage(format!("-ssi cr {name}: there is no such module for checkpoints, but {BLCR} and {OWN}"))
+    })
 }
 
 /// Why an option of BLCR or LAM/MPI is not there.
@@ -142,9 +173,11 @@ mod tests {
     fn words_are_translated() {
         let all = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();
         for (line, to) in [
-            ("lamcheckpoint -ssi cr blcr -pid 7", "--tree 7"),
-            ("lamcheckpoint -d --pid=7 -ssi cr_base_dir /x", "--tree 7 --mca cr_base_dir /x"),
-            ("cr_checkpoint 7", "--tree 7"),
+            ("lamcheckpoint -ssi cr blcr -pid 7", "--blcr 7"),
+            ("lamcheckpoint -ssi cr self -pid 7", "--self 7"),
+            ("lamcheckpoint -d --pid=7 -ssi cr_base_dir /x", "--as-chosen 7 --mca cr_base_dir /x"),
+            ("cr_checkpoint 7", "--blcr 7"),
+            ("cr_checkpoint --tree 7", "--tree 7"),
             ("cr_checkpoint -v -T --kill --dir=/x 7", "--tree 7 --kill --dir /x"),
         ] {
             assert_eq!(read(line), Ok(Wanted::Checkpoint(all(to))), "{line}");
@@ -159,6 +192,11 @@ mod tests {
             ["-ssi", "cr_restart_args", "--files refuse", "/s"].into_iter().map(OsString::from).collect();
         let found = translated("lamrestart", &args).map_err(|stop| stop.0);
         assert_eq!(found, Ok(Wanted::Restart(all("/s --files refuse"))));
+        let args =
+            ["-ssi", "cr", "self", "-ssi", "cr_restart_args", "--app /s/image/appschema"].map(OsString::from);
+        let found = translated("lamrestart", &args).map_err(|stop| stop.0);
+        let anew = format!("-x {RESTART_VARIABLE}=1 --mca cr self --app /s/image/appschema");
+        assert_eq!(found, Ok(Wanted::Anew(all(&anew))));
         assert_eq!(read("cr_restart --help"), Ok(Wanted::Help));
     }
 
@@ -168,6 +206,8 @@ mod tests {
             ("lamcheckpoint -ssi cr bcr -pid 7", "-ssi cr bcr: there is no such module"),
             ("lamcheckpoint -pid", "-pid needs a process number"),
             ("lamcheckpoint", "'-pid PID'"),
+            ("lamrestart -ssi cr self", "'-ssi cr_blcr_context_file SET'"),
+            ("lamrestart -ssi cr blcr -ssi cr_restart_args x", "'-ssi cr_blcr_context_file SET'"),
             ("lamrestart -ssi cr blcr", "'-ssi cr_blcr_context_file SET'"),
             ("cr_checkpoint -f file 7", "-f: a set is a directory"),
             ("cr_checkpoint -p 7", "-p: an image is one of the whole tree"),

@@ -17,18 +17,18 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use oxmpi_checkpoint::criu::Criu;
+use oxmpi_checkpoint::criu::{self, Criu};
 use oxmpi_checkpoint::files::Policy;
 use oxmpi_checkpoint::making::{Checkpoint, MakeError, Request};
 use oxmpi_checkpoint::origins::Apart;
 use oxmpi_checkpoint::ranks::{self, Given, Making, Part, StillJob, StillRank};
 use oxmpi_checkpoint::restart::{self, FittedFiles, RESUME_OPTION};
-use oxmpi_checkpoint::set::Set;
+use oxmpi_checkpoint::set::{Set, SetError};
 use oxmpi_param::Params;
 use oxmpi_rt::client::RESTART_VARIABLE;
 use oxmpi_rt::hosts::agent::{ImageDirectory, ImageTask, ImagesMade};
 use oxmpi_rt::inquiry;
-use oxmpi_rt::launch::{self, ApartRanks, Held, Images, Launch, Restored, Source};
+use oxmpi_rt::launch::{self, ApartRanks, Held, Images, Launch, Layout, Restored, Source};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
@@ -111,8 +111,12 @@ fn stopped_before(held: &Held) -> Option<String> {
 
 /// Has a program save its state by its own functions.
 pub(super) fn save(request: &Request, is_supervised: bool) -> Result<Checkpoint, MakerError> {
-    let (checkpoint, saved) =
-        ranks::save(request, is_supervised, || inquiry::save(request.mpirun).map_err(not_saved))?;
+    let (checkpoint, saved) = ranks::save(request, is_supervised, || {
+        let saved = inquiry::save(request.mpirun).map_err(not_saved)?;
+        let Layout { programs, hosts } = saved.layout();
+        let schema = schema(programs, &hosts.iter().map(String::as_str).collect::<Vec<_>>());
+        Ok::<_, MakerError>((saved, schema))
+    })?;
     let path = checkpoint.set.path.clone();
     if request.ends {
         saved.end(&path).map_err(|error| MakeError::NotEnded { path, why: error.to_string() })?;
@@ -169,7 +173,8 @@ pub(crate) fn check_here(params: &Params) -> Result<(), String> {
     if params.cr() != Some("blcr") {
         return Ok(());
     }
-    Criu::find(params.cr_blcr_criu(), params.cr_blcr_options()).map(drop).map_err(|error| error.to_string())
+    let criu = Criu::find(params.cr_blcr_criu(), params.cr_blcr_options());
+    criu.and_then(|criu| criu.check()).map_err(|error| error.to_string())
 }
 
 /// On which hosts ranks are to go on: an option of mpirun, and its value.
@@ -255,11 +260,12 @@ fn held_of(set: &Set) -> Result<Held, Stop> {
     })
 }
 
-/// The marks in the environment of the processes of a set; none if it has no ranks with images of their own.
-pub(super) fn marks_of(set: &Set) -> Result<Vec<String>, Stop> {
+/// The marks in the environment of the processes of a set; none if it has no ranks with images of their own. `unusable` is called if
+/// the set is damaged.
+pub(super) fn marks_of(set: &Set, unusable: impl Fn(SetError) -> Stop) -> Result<Vec<String>, Stop> {
     match set.manifest.ranks {
         Some(_) if !set.manifest.is_own => {
-            set.verify_of(true, |name| name == ranks::STATE).map_err(failed)?;
+            set.verify_of(true, |name| name == ranks::STATE).map_err(unusable)?;
             Ok(all_marks(set, &held_of(set)?))
         }
         _ => Ok(Vec::new()),
@@ -317,7 +323,7 @@ impl Resumption {
             program: program.into(),
             version: version.to_string_lossy().into_owned(),
             options,
-            is_root: rustix::process::geteuid().is_root(),
+            is_root: criu::is_root(),
         };
         let policy =
             Policy::named(&files.to_string_lossy()).ok_or_else(|| unreadable("it makes no sense".into()))?;
@@ -333,6 +339,8 @@ impl Resumption {
     pub(crate) fn run(self, launch: &Launch) -> Result<i32, Stop> {
         let Resumption { set, criu, held, work, hosts: _, policy } = self;
         let Some(held) = held else {
+            let said = OpenOptions::new().write(true).open(work.join(SAID));
+            tell(said.ok().as_mut(), &lines(&places_of_output(&set)));
             // It does no harm.
             let _ = std::fs::remove_dir_all(&work);
             let mut launch = launch.clone();
@@ -349,7 +357,7 @@ impl Resumption {
         let marks = all_marks(&set, &held);
         // The standard error may be a file of the job, and that is brought to its length at the
         // checkpoint.
-        let said = std::fs::OpenOptions::new().write(true).open(work.join(SAID));
+        let said = OpenOptions::new().write(true).open(work.join(SAID));
         let said = RefCell::new(said.ok());
         let (fitted, is_back) = (RefCell::new(None), Cell::new(false));
         let clear = || {
@@ -367,13 +375,16 @@ impl Resumption {
             Ok(apart)
         };
         let restore = |_: &Images, all: &[Restored<'_>]| {
-            restore_into(&set, &criu, &work, all)?;
+            let host = oxmpi_sys::host::name();
+            restore_into(&set, &criu, &work, all).map_err(|error| format!("host '{host}': {error}"))
+        };
+        // Until all hosts have restored their ranks, the reason of a failure has to be told through the pipe.
+        let back = || {
             is_back.set(true);
-            // Nothing more is told through it.
+            tell(said.borrow_mut().as_mut(), &lines(&places_of_output(&set)));
             said.replace(None);
             // It does no harm.
             let _ = std::fs::remove_dir_all(&work);
-            Ok(())
         };
         let files_of = |ranks: &[u32]| set.files_of(ranks);
         let source = Source {
@@ -383,6 +394,7 @@ impl Resumption {
             apart: &apart,
             restore: &restore,
             files_of: &files_of,
+            back: &back,
         };
         launch::resume(launch, &held, &source).map_err(|error| {
             if let Some(files) = fitted.take() {
@@ -450,6 +462,25 @@ fn told(files: &FittedFiles, place: &str) -> String {
     lines(&files.lines(place))
 }
 
+/// The files in which the output of a job goes on that is brought back, in a line: the terminal does not show it.
+pub(super) fn places_of_output(set: &Set) -> Vec<String> {
+    let job = &set.manifest.job;
+    let options = args_of(&job.command).map(|args| args.iter().map(OsString::from).collect::<Vec<_>>());
+    let files = match options.and_then(|options| crate::mpirun::output_files(&options)) {
+        Some(files) if !files.print => files.places().map(|file| file.map(|file| job.directory.join(file))),
+        _ => job.output_files.clone(),
+    };
+    let line = match files {
+        [Some(output), Some(errors)] if output != errors => {
+            format!("output goes on in {}, errors in {}", output.display(), errors.display())
+        }
+        [Some(output), _] => format!("output goes on in {}", output.display()),
+        [None, Some(errors)] => format!("errors go on in {}", errors.display()),
+        [None, None] => return Vec::new(),
+    };
+    vec![line]
+}
+
 /// Tells `oxmpi restart` something through the pipe, or writes it to the standard error if there is
 /// no pipe.
 fn tell(pipe: Option<&mut File>, text: &str) {
@@ -502,7 +533,7 @@ pub(crate) fn restore_here(images: &Images, all: &[Restored<'_>]) -> Result<Stri
     let program = images.program.to_string_lossy();
     let criu = Criu::find(&program, &images.options.join(" ")).map_err(|error| error.to_string())?;
     criu.check().map_err(|error| error.to_string())?;
-    let work = super::restart::Work::make().map_err(|Stop(text, _)| text)?;
+    let work = super::restart::scratch().map_err(|Stop(text, _)| text)?;
     let policy = if images.refuses_files { Policy::Refuse } else { Policy::Cut };
     let files = ranks::fit_files(&set, &numbers, policy).map_err(|error| error.to_string())?;
     let host = rustix::system::uname();

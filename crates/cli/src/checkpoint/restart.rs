@@ -1,28 +1,31 @@
 //! `oxmpi restart`: brings a job back, and waits for its end as its mpirun did.
 
 use std::ffi::OsString;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use oxmpi_checkpoint::files::Policy;
 use oxmpi_checkpoint::manifest;
-use oxmpi_checkpoint::restart::{FittedFiles, bring_back, check, fit_files};
-use oxmpi_checkpoint::set::Set;
+use oxmpi_checkpoint::restart::{FittedFiles, RestartError, bring_back, check, fit_files};
+use oxmpi_checkpoint::set::{Set, SetError};
 use oxmpi_checkpoint::tree::session_of;
 use oxmpi_param::{Param, Params};
+use oxmpi_rt::hosts::agent::ImageDirectory;
 use oxmpi_rt::launch::Supervision;
-use oxmpi_sys::net::fill_random;
 use oxmpi_sys::spawn::Signals;
 use rustix::process::{Pid, setsid};
 
 use super::command::Command;
 use super::ranks::Hosts;
+use super::schema::quoted;
 use super::supervise::{Plan, Supervisor, signals};
 use super::terminal::{Terminal, needs_new};
 use super::{Criu, Maker};
 use crate::command::{Stop, answer, failed, usage};
 use crate::mpirun::{INTERVAL_WANTED, interval};
+
+/// The form of the command, for messages.
+const USAGE: &str = "'oxmpi restart [--host LIST] [--files HOW] [--every TIME] [--mca NAME VALUE] SET' ('oxmpi restart --help')";
 
 pub(crate) const HELP: &str = "\
 oxmpi restart: bring back a job of which 'oxmpi checkpoint' has made a set
@@ -50,7 +53,7 @@ pub(crate) fn restart(args: &[OsString]) -> i32 {
     answer("restart", HELP, try_restart(args))
 }
 
-fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
+pub(super) fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let options = ["--files", "--every", "--host", "-H", "--hostfile", "--app"];
     let Some(mut command) = Command::read(args, &options, &options)? else { return Ok(None) };
     if let Some(files) = command.value("--files").map(String::from) {
@@ -59,10 +62,12 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     }
     let path = match &command.words[..] {
         [path] => Path::new(path),
-        [] => return Ok(None),
-        [_, more, ..] => return Err(usage(format!("'{more}': one set is restarted at a time"))),
+        [] if args.is_empty() => return Ok(None),
+        [] => return Err(usage(format!("one set is needed, as 'oxmpi checkpoint' has named it: {USAGE}"))),
+        [_, more, ..] => return Err(usage(format!("'{more}': one set is restarted at a time: {USAGE}"))),
     };
-    let set = Set::open(path).map_err(failed)?;
+    let unusable = |error: SetError| failed(with_older(&error, path, args));
+    let set = Set::open(path).map_err(unusable)?;
     // Never a program that the set names.
     let criu = (!set.manifest.is_own).then(|| super::criu(&command.params)).transpose()?;
     let supervision = supervision(&command, &set)?;
@@ -94,13 +99,17 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
              go on anywhere, are made of jobs that are started with '--mca cr blcr'"
         )));
     }
-    let marks = super::ranks::marks_of(&set)?;
-    note(&check(&set, policy, (&marks, hosts.is_none())).map_err(failed)?);
+    let marks = super::ranks::marks_of(&set, unusable)?;
+    let checked = check(&set, policy, (&marks, hosts.is_none()));
+    note(&checked.map_err(|error| match error {
+        RestartError::Set(error) => unusable(error),
+        error => failed(error),
+    })?);
     if let Some(criu) = criu.as_ref().filter(|_| hosts.is_none()) {
         criu.check().map_err(failed)?;
         note(&other_version(&set, criu));
     }
-    let work = Work::make()?;
+    let work = scratch()?;
     // Before the job is there: none of them may be lost.
     let signals = signals().map_err(failed)?;
     let Some(criu) = criu else {
@@ -120,6 +129,7 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let back = bring_back(&set, &criu, work.path(), (&program, slave));
     let mpirun = back.inspect_err(|_| give_back(&files, true)).map_err(failed)?;
     drop(work);
+    note(&super::ranks::places_of_output(&set));
     let pid = i32::try_from(mpirun).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| failed(format!("process number {mpirun} makes no sense")))?;
     let is_known = set.manifest.job.supervision.is_some();
@@ -128,12 +138,26 @@ fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
 }
 
+/// Why a set cannot be used, and the command for the set before that one. `args` are those of the command with this set.
+pub(super) fn with_older(error: &SetError, path: &Path, args: &[OsString]) -> String {
+    let Some(older) = Set::whole_before(path) else {
+        let is_damage = matches!(error, SetError::Damaged(..) | SetError::Manifest(..));
+        return format!("{error}{}", if is_damage { "; the job has no older set that is whole" } else { "" });
+    };
+    let mut words: Vec<String> = args.iter().map(|arg| quoted(&arg.to_string_lossy())).collect();
+    let named = args.iter().rposition(|arg| arg.as_os_str() == path.as_os_str());
+    if let Some(word) = named.and_then(|at| words.get_mut(at)) {
+        *word = quoted(&older.path.to_string_lossy());
+    }
+    format!("{error}; the set before it is whole: oxmpi restart {}", words.join(" "))
+}
+
 /// Has a new mpirun bring the ranks of a set back, or start a program that restores its state
 /// itself.
 fn by_ranks(
     command: &Command,
     (set, criu): (&Set, Option<Criu>),
-    work: &Work,
+    work: &ImageDirectory,
     started: (Option<Hosts<'_>>, Policy),
     (supervision, signals): (Option<Supervision>, &Signals),
 ) -> Result<Option<i32>, Stop> {
@@ -205,63 +229,11 @@ fn in_child(args: &[OsString]) -> std::io::Result<i32> {
     Supervisor::new("oxmpi restart", Pid::from_child(&child), &signals, false).watch()
 }
 
-/// The number of random names that are tried.
-const MOST_TRIED: u32 = 16;
-
-/// A directory for CRIU's log, which is removed. CRIU runs a program in it, so its name cannot be
-/// guessed and nobody else may read or write it.
-pub(super) struct Work(PathBuf);
-
-impl Work {
-    /// Where it is.
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-
-    pub(super) fn make() -> Result<Work, Stop> {
-        Work::make_in(&std::env::temp_dir())
-    }
-
-    fn make_in(place: &Path) -> Result<Work, Stop> {
-        let mut tried = 0;
-        loop {
-            let mut bytes = [0; 16];
-            fill_random(&mut bytes).map_err(|error| failed(format!("no random number: {error}")))?;
-            let directory = place.join(format!("oxmpi-restart-{:032x}", u128::from_ne_bytes(bytes)));
-            tried += 1;
-            match std::fs::DirBuilder::new().mode(0o700).create(&directory) {
-                Ok(()) => return Ok(Work(directory)),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && tried < MOST_TRIED => {}
-                Err(error) => return Err(failed(format!("{} cannot be made: {error}", directory.display()))),
-            }
-        }
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        // It is in nobody's way.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_directory_of_a_restart_is_private_has_no_name_to_guess_and_is_removed() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let place = std::env::temp_dir().join(format!("oxmpi-work-{}", std::process::id()));
-        std::fs::create_dir(&place).unwrap();
-        let make = || Work::make_in(&place).map_err(|Stop(text, _)| text).unwrap();
-        let (one, other) = (make(), make());
-        let mode = std::fs::metadata(one.path()).unwrap().permissions().mode();
-        assert_eq!(mode & 0o7777, 0o700);
-        let name = |work: &Work| work.path().file_name().unwrap().to_str().unwrap().to_string();
-        assert!(name(&one) != name(&other) && !name(&one).contains(&std::process::id().to_string()));
-        assert!(Work::make_in(&place.join("nowhere")).is_err());
-        drop((one, other));
-        std::fs::remove_dir(&place).unwrap();
-    }
+/// A directory for CRIU's logs, which is removed with this.
+pub(super) fn scratch() -> Result<ImageDirectory, Stop> {
+    let place = std::env::temp_dir();
+    let made = ImageDirectory::make_in(&[&place]);
+    made.map_err(|error| {
+        failed(format!("no directory for logs of CRIU can be made in {}: {error}", place.display()))
+    })
 }

@@ -27,8 +27,8 @@ pub(super) fn schema(programs: &[HeldProgram], hosts: &[&str]) -> Option<String>
     Some(text)
 }
 
-/// A word as such files quote it.
-fn quoted(word: &str) -> String {
+/// A word as such files, and shells, quote it.
+pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:=,+@%".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.into(),

@@ -3,15 +3,20 @@
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use oxmpi_sys::net::fill_random;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open};
+use rustix::process::geteuid;
 
 /// In bytes.
 const PIECE: usize = 256 << 10;
-/// The most left-over directories of one process number that are skipped.
-const MOST_LEFT: u32 = 100;
+/// How the names of directories begin that are removed with the process that has made them.
+const PREFIX: &str = ".oxmpi-part.";
+/// How many random names are tried in a directory.
+const MOST_TRIED: u32 = 4;
 /// The most bytes of pieces that wait in a stream.
 pub(crate) const PIECES_WAITING: usize = 1 << 20;
 
@@ -96,34 +101,32 @@ impl FileReceiver {
 }
 
 /// A directory that is removed with this. It is readable by its owner alone: an image holds the
-/// memory of a program.
+/// memory of a program, and CRIU may run a program in the directory. Its name cannot be guessed.
 #[derive(Debug)]
 pub struct ImageDirectory {
     path: PathBuf,
     /// Locked, as is every such directory that is in use.
-    _lock: File,
+    _lock: OwnedFd,
 }
 
 impl ImageDirectory {
-    /// Makes one in the first of these directories that has room for names.
+    /// Makes one in the first of these directories that has room for names. Removes those that killed processes of this user have
+    /// left there.
     ///
     /// # Errors
     /// Why there can be none in the last of them.
     pub fn make_in(directories: &[&Path]) -> io::Result<ImageDirectory> {
         let mut made = Err(io::ErrorKind::NotFound.into());
-        // One that was killed has left its own, and process numbers come again.
-        for (directory, number) in
-            directories.iter().flat_map(|directory| (0..MOST_LEFT).map(move |n| (directory, n)))
-        {
-            // A set that is made there removes what begins so and is not locked.
-            let path = directory.join(format!(".oxmpi-part.{}.{number}", std::process::id()));
-            made = DirBuilder::new().mode(0o700).create(&path).and_then(|()| {
-                let lock = File::open(&path)?;
-                flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-                Ok(ImageDirectory { path, _lock: lock })
-            });
-            if made.is_ok() {
-                break;
+        for directory in directories {
+            remove_left(directory);
+            for _ in 0..MOST_TRIED {
+                let mut name = [0; 16];
+                fill_random(&mut name)?;
+                // A set that is made there removes directories with this prefix that are not locked.
+                made = begin(directory.join(format!("{PREFIX}{:032x}", u128::from_ne_bytes(name))));
+                if made.is_ok() {
+                    return made;
+                }
             }
         }
         made
@@ -137,14 +140,71 @@ impl ImageDirectory {
 
 impl Drop for ImageDirectory {
     fn drop(&mut self) {
-        // The next checkpoint in this directory removes left-over files.
+        // The next checkpoint made there removes left-over files.
         let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Makes a directory and locks it. Another process may take it for one that was left, before it is locked: then that has its lock, or
+/// has removed it.
+fn begin(path: PathBuf) -> io::Result<ImageDirectory> {
+    DirBuilder::new().mode(0o700).create(&path)?;
+    let lock = lock(&path)?;
+    Ok(ImageDirectory { path, _lock: lock })
+}
+
+fn lock(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = open(path, flags, Mode::empty())?;
+    if fstat(&directory)?.st_uid != geteuid().as_raw() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    flock(&directory, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(directory)
+}
+
+/// Removes the directories of this user that processes have left which were killed.
+fn remove_left(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(PREFIX)
+            && let Ok(_lock) = lock(&entry.path())
+        {
+            // The next one tries again.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_is_private_has_no_name_to_guess_and_goes_even_if_its_process_was_killed() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = std::env::temp_dir().join(format!("oxmpi-pieces-{}", std::process::id()));
+        std::fs::create_dir(&place).unwrap();
+        let make = || ImageDirectory::make_in(&[&place]).unwrap();
+        let (one, other) = (make(), make());
+        let mode = std::fs::metadata(one.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o700);
+        let name = |of: &ImageDirectory| of.path().file_name().unwrap().to_str().unwrap().to_string();
+        assert!(name(&one) != name(&other) && !name(&one).contains(&std::process::id().to_string()));
+        assert!(ImageDirectory::make_in(&[&place.join("nowhere")]).is_err());
+        // As a process leaves it that was killed: its lock is gone.
+        let left = place.join(format!("{PREFIX}left"));
+        std::fs::create_dir_all(left.join("rank.0")).unwrap();
+        let (link, aside) = (place.join(format!("{PREFIX}link")), place.join("aside"));
+        std::fs::create_dir(&aside).unwrap();
+        std::os::unix::fs::symlink(&aside, &link).unwrap();
+        drop(make());
+        assert!(!left.exists() && one.path().exists() && other.path().exists());
+        assert!(aside.exists() && link.exists(), "a link is not followed");
+        drop((one, other));
+        std::fs::remove_file(&link).unwrap();
+        std::fs::remove_dir(&aside).unwrap();
+        std::fs::remove_dir(&place).unwrap();
+    }
 
     #[test]
     fn files_arrive_as_they_were() {

@@ -34,13 +34,20 @@ impl OutputFiles {
         let file = |name: &str| OsString::from_vec([&plain[..], b"/rank.%r/", name.as_bytes()].concat());
         OutputFiles { patterns: [Some(file("stdout")), Some(file("stderr"))], print }
     }
+
+    /// The files of standard output and standard error, for people: a `*` stands for what differs between ranks.
+    pub fn places(&self) -> [Option<PathBuf>; 2] {
+        let any = Named { rank: "*", node: None, host: "*" };
+        self.patterns.each_ref().map(|pattern| pattern.as_ref().map(|pattern| any.file(pattern)))
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named<'a> {
     /// `JOB.RANK` of a spawned process.
     pub(super) rank: &'a str,
-    pub(super) node: u32,
+    /// The number of its host; `None`: any.
+    pub(super) node: Option<u32>,
     pub(super) host: &'a str,
 }
 
@@ -54,7 +61,9 @@ impl Named<'_> {
                 (b'%', Some(b'g')) => {
                     out.extend(self.rank.split_once('.').map_or("0", |(job, _)| job).bytes());
                 }
-                (b'%', Some(b'p')) => out.extend(self.node.to_string().bytes()),
+                (b'%', Some(b'p')) => {
+                    out.extend(self.node.map_or_else(|| "*".into(), |node| node.to_string()).bytes())
+                }
                 (b'%', Some(b'h')) => out.extend(self.host.bytes()),
                 (b'%', Some(b'%')) => out.push(b'%'),
                 _ => {

@@ -8,12 +8,16 @@
 //! 3. Then the tool requests the functions that continue the program, or the end of the job.
 
 use std::collections::BTreeMap;
+use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use oxmpi_shm::segment::{CheckpointCall, Status};
 
+use super::far::hosts_of;
+use super::held::{HeldProgram, Layout};
 use super::hold::CHECKPOINTED;
 use super::launcher::Launcher;
+use crate::blob;
 use crate::control::{Reply, Request};
 use crate::hosts::message::ToAgent;
 
@@ -158,13 +162,23 @@ impl Launcher<'_> {
             }
             None if CheckpointCall::of(number) == CheckpointCall::Save => {
                 self.post_call(CheckpointCall::Open);
-                self.tell_entrant(asker, &Reply::Done { number, text: String::new() }, None);
+                match blob::write(&self.layout().encode()) {
+                    Ok(fd) => self.tell_entrant(asker, &Reply::Given, Some(fd.as_fd())),
+                    Err(error) => self.give_up_call(error.to_string()),
+                }
             }
             None => {
                 self.end_calling();
                 self.end_entrant(asker, &Reply::Done { number, text: String::new() });
             }
         }
+    }
+
+    fn layout(&self) -> Layout {
+        let own = oxmpi_sys::host::name();
+        let mut hosts = hosts_of(self.launch, &own);
+        hosts.resize(self.members.len(), own);
+        Layout { programs: self.launch.apps.iter().map(HeldProgram::of).collect(), hosts }
     }
 
     fn end_calling(&mut self) -> Option<Calling> {

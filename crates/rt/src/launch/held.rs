@@ -50,6 +50,40 @@ impl HeldProgram {
         let words = app.args.iter().map(|word| word.to_string_lossy().into_owned());
         HeldProgram { ranks: app.ranks, words: words.collect() }
     }
+
+    fn write(out: &mut FieldWriter, program: &HeldProgram) {
+        out.number(program.ranks.into());
+        out.list(&program.words, |out, word| out.bytes(word.as_bytes()));
+    }
+
+    fn read(from: &mut FieldReader<'_>) -> Option<HeldProgram> {
+        Some(HeldProgram { ranks: from.word()?, words: from.list(|from| from.text())? })
+    }
+}
+
+/// Which programs a job has, and on which hosts its ranks are: what an app schema says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The programs of the ranks, in their order.
+    pub programs: Vec<HeldProgram>,
+    /// The host of each rank.
+    pub hosts: Vec<String>,
+}
+
+impl Layout {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = FieldWriter::default();
+        out.list(&self.programs, HeldProgram::write);
+        out.list(&self.hosts, |out, host| out.bytes(host.as_bytes()));
+        out.into_bytes()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Layout> {
+        let mut from = FieldReader::new(bytes);
+        let layout =
+            Layout { programs: from.list(HeldProgram::read)?, hosts: from.list(|from| from.text())? };
+        from.is_empty().then_some(layout)
+    }
 }
 
 /// A rank of a held job.
@@ -145,10 +179,7 @@ impl Held {
         out.number(self.time_left.map_or(0, |time| 1 + time.as_millis() as u64));
         self.queued.iter().for_each(|bytes| out.bytes(bytes));
         out.number(self.input_ended.into());
-        out.list(&self.programs, |out, program| {
-            out.number(program.ranks.into());
-            out.list(&program.words, |out, word| out.bytes(word.as_bytes()));
-        });
+        out.list(&self.programs, HeldProgram::write);
         out.into_bytes()
     }
 
@@ -170,9 +201,7 @@ impl Held {
             time_left: from.number()?.checked_sub(1).map(Duration::from_millis),
             queued: [from.bytes()?, from.bytes()?],
             input_ended: from.bool()?,
-            programs: from.list(|from| {
-                Some(HeldProgram { ranks: from.word()?, words: from.list(|from| from.text())? })
-            })?,
+            programs: from.list(HeldProgram::read)?,
         };
         let is_in_order = held.ranks.iter().zip(0..).all(|(rank, number)| rank.number == number);
         (from.is_empty() && is_in_order && !held.ranks.is_empty()).then_some(held)

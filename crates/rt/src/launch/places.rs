@@ -44,7 +44,7 @@ impl Launch {
         for (rank, node) in (0..size).zip(self.nodes(size)) {
             let host = self.spread.as_ref().and_then(|spread| spread.host(rank));
             let host = host.map_or(&here, |host| &host.name);
-            let process = Named { rank: &rank.to_string(), node, host };
+            let process = Named { rank: &rank.to_string(), node: Some(node), host };
             files.add(rank, process, goes_on).map_err(|(path, error)| LaunchError::Files { path, error })?;
         }
         Ok(Some(files))

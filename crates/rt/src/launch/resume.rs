@@ -87,6 +87,8 @@ pub struct Source<'a> {
     pub restore: &'a Restore<'a>,
     /// What other hosts have to get that do not see the set.
     pub files_of: &'a FilesOf<'a>,
+    /// Is called when all processes are restored on all hosts, before any of them runs.
+    pub back: &'a dyn Fn(),
 }
 
 /// Restarts a job and runs it to its end. Returns the exit status for `mpirun`. After an error no
@@ -108,6 +110,7 @@ pub fn resume(launch: &Launch, held: &Held, source: &Source<'_>) -> Result<i32, 
     let mut launcher = Launcher::new(launch, &signals, started)?;
     launcher.files = files;
     launcher.open_files = open_files;
+    (source.back)();
     launcher.take_up(held, &restored);
     launcher.introduce(&binding);
     launcher.run_to_the_end()
@@ -278,7 +281,7 @@ fn take_all_over(
 fn bring_all_back(
     launch: &Launch,
     held: &Held,
-    Source { images, marks, clear, apart, restore, files_of }: &Source<'_>,
+    Source { images, marks, clear, apart, restore, files_of, back: _ }: &Source<'_>,
     (signals, binding): (&Signals, &Binding),
 ) -> Result<(StartedRanks, Vec<HeldRank>), LaunchError> {
     let size = held.ranks.len() as u32;

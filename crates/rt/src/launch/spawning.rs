@@ -122,7 +122,7 @@ impl Launcher<'_> {
     pub(super) fn open_files_of(&mut self, number: u32, name: &str, home: Option<&Home>) {
         let here = host::name();
         let (node, host) = home.map_or((0, &*here), |home| (home.node, &*home.host));
-        let process = Named { rank: name, node, host };
+        let process = Named { rank: name, node: Some(node), host };
         let failed = self.files.as_mut().and_then(|files| files.add(number, process, false).err());
         if let Some((path, error)) = failed {
             let text = format!("warning: output of rank {name} goes to no file: {}: {error}", path.display());

@@ -641,6 +641,50 @@ fn a_module_for_checkpoints_is_selected_with_what_it_needs() {
     }
 }
 
+/// By mpirun, and before the ranks of a running job are stopped.
+#[test]
+fn a_criu_that_is_too_old_or_lacks_a_capability_is_named_at_the_start() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let old = place.programs.file(
+        "old",
+        b"#!/bin/sh\n[ $1 = --version ] || echo dumped\necho 'Version: 4.1.1'\n",
+        0o755,
+    );
+    let old = ["--mca", "cr_blcr_criu", old.to_str().unwrap()];
+    let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let (pid, by_cr) = (job.mpirun(), ["-n", "1", "--mca", "cr", "blcr"]);
+    let started = ["echo", "started"];
+    for (command, code) in [
+        (with(place.command("mpirun"), &[&by_cr[..], &old, &started].concat()), 2),
+        (place.oxmpi(&[&["checkpoint", "--tree", &pid], &old[..]].concat()), 1),
+    ] {
+        let output = run(command);
+        refused(&output, code, &["/old is CRIU 4.1.1, which is too old", "CRIU 4.2 or newer is needed:\n"]);
+        assert!(!words(&output).contains("started\n"), "{}", words(&output));
+    }
+    for (like, code) in [
+        (with(place.command("mpirun"), &[&by_cr[..], &started].concat()), 2),
+        (place.oxmpi(&["checkpoint", "--tree", &pid]), 1),
+    ] {
+        let mut command = Command::new(like.get_program());
+        let before = like.get_args().position(|word| word == "--").unwrap() + 1;
+        command.args(like.get_args().take(before));
+        let lost = "-sys_admin,-checkpoint_restore";
+        command.args(["setpriv", "--bounding-set", lost, "--inh-caps", lost]);
+        command
+            .args(like.get_args().skip(before))
+            .stdin(Stdio::null())
+            .current_dir(&place.programs.directory);
+        command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = run(command);
+        refused(&output, code, &["CRIU cannot work here: ", "CAP_CHECKPOINT_RESTORE", "'sudo setcap "]);
+        assert!(!words(&output).contains("started\n"), "{}", words(&output));
+    }
+    assert!(place.names().is_empty(), "{:?}", place.names());
+    job.lose();
+}
+
 #[test]
 fn a_checkpoint_goes_where_the_parameters_of_its_job_say() {
     let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
@@ -685,7 +729,8 @@ fn the_commands_of_the_guide_make_sets_and_bring_them_back() {
     let mut job = place.start(&[], "cr_heat", &args);
     job.await_line("step");
     let pid = job.mpirun();
-    set_of(&run(by("lamcheckpoint", &["-ssi", "cr", "blcr", "-pid", &pid])));
+    let set = set_of(&run(by("lamcheckpoint", &["-pid", &pid])));
+    assert!(!Path::new(&set).join("image/rank.0").exists(), "one image of all: {set}");
     let own = by("lamcheckpoint", &["-ssi", "cr", "self", "-pid", &pid]);
     refused(&run(own), 2, &["the job was started without 'cr self'"]);
     refused(
@@ -833,6 +878,7 @@ fn keeps_code_signals_and_streams(options: &[&str], file: &str, form: &[&str]) {
     let out = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(7), "{}", words(&output));
     assert!(out.contains("whole, sum") && !out.contains("round 10 "), "{out}");
+    assert!(!words(&output).contains("output goes on in"), "{}", words(&output));
     let mut job =
         place.oxmpi(&["restart", &set]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = Pid::from_child(&job);
@@ -964,7 +1010,7 @@ fn what_cannot_be_checkpointed_is_told_with_the_remedy() {
         refused(
             &run(missing),
             1,
-            &["no program 'criu' in PATH (/nonexistent", "apt-get install criu", "cr_blcr_criu"],
+            &["no program 'criu' in PATH (/nonexistent", "CRIU 4.2 or newer is needed:\n", "cr_blcr_criu"],
         );
     }
     // The directory by the parameter, and so many old sets as another one says.

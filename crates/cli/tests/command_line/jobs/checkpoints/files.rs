@@ -64,7 +64,7 @@ fn a_restart_that_fails_leaves_files_as_they_were() {
         let out = place.programs.path("out");
         let before = (fs::read(&out).unwrap(), fs::metadata(&out).unwrap().modified().unwrap());
         let text = String::from_utf8_lossy(&before.0);
-        for (act, says) in [("check", "check' says that CRIU cannot work here"), ("restore", "CRIU")] {
+        for (act, says) in [("check", "CRIU cannot work here: "), ("restore", "CRIU")] {
             let by = ["--mca", "cr_blcr_criu", &failing(act)];
             let output = run(place.oxmpi(&[&["restart", &set], &by[..]].concat()));
             refused(&output, 1, &[says]);

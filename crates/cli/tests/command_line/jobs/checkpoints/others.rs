@@ -159,7 +159,7 @@ fn the_scratch_directory_of_a_restart_is_private_and_removed() {
     let inside = || fs::read_dir(&scratch).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
     let (seen, fails) = (place.programs.path("seen"), place.programs.path("fails"));
     let text = format!(
-        "#!/bin/sh\n[ \"$1\" = restore ] && stat -c '%a %n' {}/* >> {}\n[ \"$1\" = restore ] && [ -e {} ] && exit 1\nexec {} \"$@\"\n",
+        "#!/bin/sh\n[ \"$1\" = restore ] && find {} -mindepth 1 -type d -printf '%m %p\\n' >> {}\n[ \"$1\" = restore ] && [ -e {} ] && exit 1\nexec {} \"$@\"\n",
         scratch.display(),
         seen.display(),
         fails.display(),
@@ -183,7 +183,11 @@ fn the_scratch_directory_of_a_restart_is_private_and_removed() {
             let child = command.spawn().unwrap();
             let mut job = Running { place: &place, out: place.programs.directory.join("out"), child };
             assert_eq!(job.goes_on(), is_back, "{}", restarted(&place));
-            assert_eq!(inside(), Vec::<PathBuf>::new(), "it goes when the job is back, or not to be had");
+            if is_back {
+                // Ranks of one image of all run before the restart goes on.
+                job.await_that("the directory goes when the job is back", |_| inside().is_empty());
+            }
+            assert_eq!(inside(), Vec::<PathBuf>::new(), "it goes if the job is not to be had");
             let modes = fs::read_to_string(&seen).unwrap();
             assert!(!modes.is_empty() && modes.lines().all(|line| line.starts_with("700 ")), "{modes}");
             let pid = format!("-{}", job.child.id());

@@ -51,6 +51,68 @@ fn a_program_saves_its_state_and_restores_it_in_mpi_init() {
     }
 }
 
+/// As the guide has it: a restart by the schema alone, or of the set on the hosts of the schema.
+#[test]
+fn a_set_of_cr_self_has_an_app_schema_by_which_the_job_starts_anew() {
+    let Some(place) = Place::new(&["jobs/cr_own"]) else { return };
+    let mut job = place.start(&OWN, "cr_own", &ROUNDS);
+    job.await_line("round");
+    let set = set_of(&run(with(place.command("lamcheckpoint"), &["-pid", &job.mpirun()])));
+    job.lose();
+    let file = Path::new(&set).join("image/appschema").display().to_string();
+    let schema = fs::read_to_string(&file).unwrap();
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let line =
+        format!("\n-n 4 -H {host}:4 {} {} ", place.programs.path("cr_own").display(), ROUNDS.join(" "));
+    assert!(schema.starts_with("# oxmpi restart --app FILE SET") && schema.contains(&line), "{schema}");
+    assert_eq!(schema.lines().count(), 2, "{schema}");
+    let mut job = restart(&place, &set, &["--app", &file]);
+    job.await_line("begins after round");
+    job.lose();
+    let args = format!("--app {file}");
+    let lam = ["-ssi", "cr", "self", "-ssi", "cr_self_user_prefix", "own", "-ssi", "cr_restart_args", &args];
+    let out = File::create(place.programs.path("out")).unwrap();
+    let mut command = with(place.command("lamrestart"), &lam);
+    let child = command.stdout(out.try_clone().unwrap()).stderr(out).spawn().unwrap();
+    let mut job = Running { place: &place, out: place.programs.path("out"), child };
+    job.await_line("begins after round");
+    assert!(!job.text().contains("begins after round 0,"), "{}", job.text());
+    job.lose();
+}
+
+/// Sets with functions of the program are the ones that are made fastest.
+#[test]
+fn a_damaged_set_names_the_one_before_it_and_the_command() {
+    let Some(place) = Place::new(&["jobs/cr_own"]) else { return };
+    let mut job = place.start(&OWN, "cr_own", &ROUNDS);
+    job.await_line("round");
+    let sets = [&[][..], &[], &["--kill"]]
+        .map(|options| set_of(&run(place.oxmpi(&[&["checkpoint", &job.mpirun()], options].concat()))));
+    job.end();
+    let name = sets[0].strip_suffix(".1").unwrap();
+    let damage = |set: &str| {
+        let mut file = File::options().append(true).open(Path::new(set).join("image/environment")).unwrap();
+        file.write_all(b"x").unwrap();
+    };
+    damage(&sets[2]);
+    let is_damaged = format!("{}/image/environment is damaged: ", sets[2]);
+    let command = format!("; the set before it is whole: oxmpi restart {}\n", sets[1]);
+    for args in [["restart", name], ["restart", &sets[2]]] {
+        refused(&run(place.oxmpi(&args)), 1, &[&is_damaged, &command]);
+    }
+    refused(&run(place.oxmpi(&["info", "--checkpoint", name])), 1, &[&is_damaged, &command]);
+    let options = ["restart", "--files", "cut", name, "--host", "a b"];
+    let command = format!("oxmpi restart --files cut {} --host 'a b'\n", sets[1]);
+    refused(&run(place.oxmpi(&options)), 1, &[&is_damaged, &command]);
+    damage(&sets[1]);
+    fs::remove_file(Path::new(&sets[0]).join("manifest")).unwrap();
+    refused(
+        &run(place.oxmpi(&["restart", name])),
+        1,
+        &[&is_damaged, "; the job has no older set that is whole\n"],
+    );
+}
+
 #[test]
 fn what_a_function_refuses_is_discarded_and_mpi_is_closed_to_it() {
     let Some(place) = Place::new(&["jobs/cr_own"]) else { return };

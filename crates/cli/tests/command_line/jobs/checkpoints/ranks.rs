@@ -131,6 +131,139 @@ fn files_with_the_output_of_ranks_are_cut_back() {
     assert_eq!(results(&out), results(&alone));
 }
 
+/// The files of the job do not get the reason: the terminal does, with the rank and its host.
+#[test]
+fn a_restart_of_ranks_that_fails_says_rank_host_and_reason() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let remote = place.programs.file("remote", b"#!/bin/sh\nshift; exec sh -c \"$*\"\n", 0o755);
+    let mut command = place.command("mpirun");
+    // The restart has the environment of the job.
+    command.env("OXMPI_MCA_plm_rsh_agent", &remote).env("OXMPI_MCA_btl_tcp_if_include", "lo");
+    let mut job = place.start_by(command, &BY_RANK, "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let set = set_of(&run(place.oxmpi(&["checkpoint", "--kill", &job.mpirun()])));
+    job.lose();
+    let was = fs::read(place.programs.path("out")).unwrap();
+    let text = format!(
+        "#!/bin/sh\ncase \"$1 $*\" in restore*rank.1*) ;; *) exec {} \"$@\";; esac\nwhile [ \"$1\" != -W ]; do shift; done\n\
+         [ -e {} ] && kill -9 $$\n\
+         echo '(00.1) 1: Error (criu/files.c:1): The data (all) is gone' > \"$2/restore.log\"; exit 1\n",
+        place.criu.display(),
+        place.programs.path("dies").display()
+    );
+    let fails = place.programs.file("fails", text.as_bytes(), 0o755);
+    let fails = ["--mca", "cr_blcr_criu", fails.to_str().unwrap()];
+    let hosts = ["--host", "a.invalid:4"];
+    let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    for (options, host) in [(&[][..], &*own), (&hosts, "a.invalid")] {
+        for (reason, dies) in
+            [("has failed (CRIU: The data (all) is gone)", false), ("was ended by signal 9", true)]
+        {
+            dies.then(|| File::create(place.programs.path("dies")).unwrap());
+            let output = run(place.oxmpi(&[&["restart", &set], &fails[..], options].concat()));
+            refused(&output, 1, &[&format!("mpirun: host '{host}': rank 1: CRIU "), reason]);
+            assert_eq!(words(&output).matches("mpirun: ").count(), 1, "{}", words(&output));
+            let _ = fs::remove_file(place.programs.path("dies"));
+        }
+    }
+    let is = fs::read(place.programs.path("out")).unwrap();
+    assert_eq!(String::from_utf8_lossy(&is), String::from_utf8_lossy(&was));
+    await_nobody(&place);
+}
+
+#[test]
+fn the_commands_of_the_guide_make_an_image_of_each_rank_where_cr_blcr_is_chosen() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mut job = place.start(&BY_RANK, "cr_heat", &["2000", "6000"]);
+    job.await_line("step");
+    let pid = job.mpirun();
+    let by_rank = |set: &str| Path::new(set).join("image/rank.0").is_dir();
+    for (name, words, is_by_rank) in [
+        ("lamcheckpoint", &["-ssi", "cr", "blcr", "-pid", &pid][..], true),
+        ("lamcheckpoint", &["-pid", &pid], true),
+        ("cr_checkpoint", &["--tree", &pid], false),
+        ("cr_checkpoint", &["--kill", &pid], true),
+    ] {
+        let set = set_of(&run(with(place.command(name), words)));
+        assert_eq!(by_rank(&set), is_by_rank, "{name} {words:?}");
+        assert_eq!(Path::new(&set).join("image/appschema").exists(), is_by_rank, "{name} {words:?}");
+    }
+    job.lose();
+}
+
+/// As a shell has one that was entered into a container: here the namespace is made after the descriptor was opened.
+#[test]
+fn a_device_of_another_mount_namespace_comes_back_and_a_file_is_named() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let start = |opened: &str, options: &[&str]| {
+        let like = place.command("mpirun");
+        let mut command = Command::new("bash"); // sh may know descriptors to 9 alone
+        let script = format!("exec {opened}; exec unshare -m sh -c 'exec \"$@\" >> out 2>&1' sh \"$@\"");
+        command
+            .args(["-c", &script, "sh"])
+            .arg(like.get_program())
+            .args(like.get_args())
+            .stdin(Stdio::null());
+        command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.current_dir(&place.programs.directory);
+        place.start_by(command, options, "cr_heat", &["2000", "6000"])
+    };
+    let checkpoint = |job: &Running<'_>, options: &[&str]| {
+        let like = place.oxmpi(&[&["checkpoint"], options, &[&job.mpirun()]].concat());
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--mount=/proc/{}/ns/mnt", job.mpirun())).arg("--");
+        command.arg(like.get_program()).args(like.get_args()).stdin(Stdio::null());
+        command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        run(command)
+    };
+    for (options, form) in [(&BY_RANK[..], &["--kill"][..]), (&[], &["--tree", "--kill"])] {
+        let mut job = start("10< /dev/null 12> /dev/full", options);
+        job.await_line("step");
+        let set = set_of(&checkpoint(&job, form));
+        job.lose();
+        let mut job = restart(&place, &set, &[]);
+        assert!(job.goes_on(), "{}", restarted(&place));
+        let rank = ranks_of(&place)[0];
+        let of = |number: u32| fs::read_link(format!("/proc/{rank}/fd/{number}")).unwrap();
+        assert_eq!((of(10), of(12)), ("/dev/null".into(), "/dev/full".into()));
+        job.await_line("step");
+        job.lose();
+    }
+    let mut job = start("11< /etc/passwd", &BY_RANK);
+    job.await_line("step");
+    for form in [&[][..], &["--tree"]] {
+        let told = "has descriptor 11 open, /etc/passwd, which was opened in another mount namespace";
+        refused(&checkpoint(&job, form), 1, &["there is no new set", told, "'mpirun ... 11>&-'"]);
+    }
+    job.lose();
+}
+
+/// The restart says in which files the output goes on.
+#[test]
+fn output_that_goes_on_in_a_file_is_told() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let (out, directory) = (place.programs.path("out"), place.programs.directory.display().to_string());
+    let whole = format!("oxmpi restart: output goes on in {}\n", out.display());
+    let of_ranks = format!(
+        "oxmpi restart: output goes on in {directory}/f/rank.*/stdout, errors in {directory}/f/rank.*/stderr\n"
+    );
+    let file = place.programs.directory.join("f/rank.0/stdout");
+    let nocopy = [&BY_RANK[..], &["--output-filename", "f:nocopy"]].concat();
+    for (options, form, (first, told)) in
+        [(&[][..], &["--tree"][..], (&out, &whole)), (&nocopy, &[], (&file, &of_ranks))]
+    {
+        let mut job = place.start(options, "cr_heat", &["60", "6000"]);
+        job.await_that("no step", |_| fs::read_to_string(first).is_ok_and(|text| text.contains("step")));
+        let set = set_of(&run(place.oxmpi(&[&["checkpoint"], form, &["--kill", &job.mpirun()]].concat())));
+        job.end();
+        let output = run(place.oxmpi(&["restart", &set]));
+        assert!(output.status.success(), "{}", words(&output));
+        assert_eq!(words(&output).matches("goes on in").count(), 1, "{}", words(&output));
+        assert!(words(&output).contains(told), "{}", words(&output));
+        assert!(fs::read_to_string(first).unwrap().contains("sum "), "{}", first.display());
+    }
+}
+
 #[test]
 fn the_exit_code_the_signals_and_the_streams_are_those_of_the_job_too() {
     keeps_code_signals_and_streams(&BY_RANK, "own:data", &[]);
