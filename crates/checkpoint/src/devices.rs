@@ -2,7 +2,7 @@
 //! `nsenter`) and passes them on.
 //!
 //! CRIU knows files by the mounts that their process sees. A device such as /dev/null is the same in each mount namespace: it is named
-//! to CRIU as an external file ([`Device`]), and a restart opens it anew. Of any other file there can be no image, which is said before
+//! to CRIU as an external file ([`OuterDevice`]), and a restart opens it anew. Of any other file there can be no image, which is said before
 //! CRIU begins.
 
 use std::collections::BTreeSet;
@@ -31,14 +31,14 @@ const PSEUDO_TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
 
 /// A device that processes of a job have open, and that was opened in another mount namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Device {
+pub struct OuterDevice {
     /// How CRIU names it: by its mount and its inode.
     pub name: String,
     /// Where a restart opens it.
     pub path: PathBuf,
 }
 
-impl Device {
+impl OuterDevice {
     /// As a stream that is given from outside.
     pub(crate) fn stream(&self) -> Stream {
         Stream::Outside(self.name.clone())
@@ -58,8 +58,8 @@ impl Device {
 }
 
 /// Opens devices of a set for CRIU, which inherits them.
-pub(crate) fn open_all(devices: &[&Device]) -> Result<Vec<OwnedFd>, RestartError> {
-    let open = |device: &&Device| {
+pub(crate) fn open_all(devices: &[&OuterDevice]) -> Result<Vec<OwnedFd>, RestartError> {
+    let open = |device: &&OuterDevice| {
         device.open().map_err(|error| RestartError::Kernel(device.path.display().to_string(), error))
     };
     devices.iter().map(open).collect()
@@ -68,7 +68,7 @@ pub(crate) fn open_all(devices: &[&Device]) -> Result<Vec<OwnedFd>, RestartError
 /// A descriptor that was opened in another mount namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Found {
-    Plain(Device),
+    Plain(OuterDevice),
     /// Its number, and where the file was there.
     Other(u32, PathBuf),
 }
@@ -77,7 +77,7 @@ enum Found {
 ///
 /// # Errors
 /// [`MakeError::Mount`] names a descriptor of another file.
-pub(crate) fn devices_of(processes: &[u32]) -> Result<Vec<Device>, MakeError> {
+pub(crate) fn devices_of(processes: &[u32]) -> Result<Vec<OuterDevice>, MakeError> {
     let mut all = Vec::new();
     for process in processes {
         for found in outside_of(*process) {
@@ -128,7 +128,7 @@ fn judge(number: u32, link: PathBuf, mount: u32, file: &Metadata) -> Option<Foun
         let plain = PLAIN.iter().find(|(minor, _)| device == (MEMORY, *minor));
         if let Some((_, path)) = plain {
             let name = format!("file[{mount:x}:{:x}]", file.ino());
-            return Some(Found::Plain(Device { name, path: path.into() }));
+            return Some(Found::Plain(OuterDevice { name, path: path.into() }));
         }
     }
     Some(Found::Other(number, link))
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(mounts, BTreeSet::from([24, 27]));
         let of = |path: &str| judge(10, path.into(), 24, &fs::metadata(path).unwrap());
         let inode = fs::metadata("/dev/null").unwrap().ino();
-        let device = Device { name: format!("file[18:{inode:x}]"), path: "/dev/null".into() };
+        let device = OuterDevice { name: format!("file[18:{inode:x}]"), path: "/dev/null".into() };
         assert_eq!(of("/dev/null"), Some(Found::Plain(device.clone())));
         assert_eq!(of("/proc/self/exe"), Some(Found::Other(10, "/proc/self/exe".into())));
         assert_eq!(of("/tmp"), Some(Found::Other(10, "/tmp".into())));

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commit::{CommitError, Draft, Step, WORK};
 use crate::criu::{Criu, Failure, OUTPUT, Places, has_descriptor_under_way, pause_s, stream_of};
-use crate::devices::{Device, devices_of};
+use crate::devices::{OuterDevice, devices_of};
 use crate::files::Survey;
 use crate::machine;
 use crate::manifest::{Cost, Job, Manifest, Stream, Supervision};
@@ -209,7 +209,7 @@ struct Plan {
     job: Job,
     criu: String,
     begun_s: f64,
-    devices: Vec<Device>,
+    devices: Vec<OuterDevice>,
 }
 
 /// Makes a checkpoint; waits first until nobody else makes one of the same job. `action` is a program that does what [`at_action`] does when it is called [`ACTION_PROGRAM`].
@@ -230,7 +230,7 @@ pub fn make(request: &Request, criu: &Criu, action: &Path) -> Result<Checkpoint,
     let of_job = |error| MakeError::Job(request.mpirun, error);
     let devices = devices_of(&Tree::of(request.mpirun).map_err(of_job)?.processes)?;
     let streams: Vec<Stream> =
-        job.streams.iter().cloned().chain(devices.iter().map(Device::stream)).collect();
+        job.streams.iter().cloned().chain(devices.iter().map(OuterDevice::stream)).collect();
     let plan = Plan { request: request.clone(), job, criu: criu.version.clone(), begun_s: now_s(), devices };
     write_json(&work.join(PLAN), &plan)?;
     let link = work.join(ACTION_PROGRAM);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::devices::Device;
+use crate::devices::OuterDevice;
 use crate::files::{Descriptor, NeededFile, WrittenFile};
 
 /// The format that is written, and the only one that is read.
@@ -59,7 +59,7 @@ pub struct Manifest {
     pub nonblocking: Vec<Descriptor>,
     /// Devices that it has open from another mount namespace, where there is one image of all processes.
     #[serde(default)]
-    pub devices: Vec<Device>,
+    pub devices: Vec<OuterDevice>,
     /// What the checkpoint took.
     pub cost: Cost,
 }
@@ -170,7 +170,7 @@ pub struct RankImage {
     pub nonblocking: Vec<Descriptor>,
     /// Devices that it has open from another mount namespace.
     #[serde(default)]
-    pub devices: Vec<Device>,
+    pub devices: Vec<OuterDevice>,
 }
 
 impl RankImage {
@@ -288,7 +288,7 @@ pub(crate) mod tests {
                     tasks: vec![4712],
                     outside: vec!["socket:[9]".into()],
                     nonblocking: vec![Descriptor { process: 4712, number: 3 }],
-                    devices: vec![Device { name: "file[18:3]".into(), path: "/dev/null".into() }],
+                    devices: vec![OuterDevice { name: "file[18:3]".into(), path: "/dev/null".into() }],
                 }],
                 streams: [None, Some(OpenFile { path: "/o".into(), flags: 0o2001, position: 7 }), None],
                 is_supervised: true,

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commit::{CommitError, Draft, Step, WORK, private_directory};
 use crate::criu::{Criu, Handed, OUTPUT, Places, close_sockets, has_descriptor_under_way};
-use crate::devices::{Device, devices_of, open_all};
+use crate::devices::{OuterDevice, devices_of, open_all};
 use crate::files::{Descriptor, Policy, Survey, WrittenFile, nonblocking_sockets};
 use crate::machine;
 use crate::making::{Checkpoint, MakeError, Request, await_end, job_of, pause_at, run, turn};
@@ -341,8 +341,9 @@ fn image_ranks(
         })
     };
     let images = ranks.iter().zip(trees).zip(&spaces).map(image);
-    let with_devices =
-        |(image, devices): (Result<RankImage, MakeError>, Vec<Device>)| Ok(RankImage { devices, ..image? });
+    let with_devices = |(image, devices): (Result<RankImage, MakeError>, Vec<OuterDevice>)| {
+        Ok(RankImage { devices, ..image? })
+    };
     images.zip(devices).map(with_devices).collect()
 }
 
@@ -364,7 +365,7 @@ fn mark_of(processes: &[u32]) -> io::Result<String> {
 fn image_one(
     directory: &Path,
     criu: &Criu,
-    (rank, devices): (&StillRank, &[Device]),
+    (rank, devices): (&StillRank, &[OuterDevice]),
     space: &NumberSpace,
 ) -> Result<(), MakeError> {
     let name = format!("rank.{}", rank.number);
@@ -374,7 +375,7 @@ fn image_one(
     }
     let places = Places { image: &image, work: &work, action: None };
     let outside = rank.outside.iter().cloned().map(Stream::Outside);
-    let outside: Vec<Stream> = outside.chain(devices.iter().map(Device::stream)).collect();
+    let outside: Vec<Stream> = outside.chain(devices.iter().map(OuterDevice::stream)).collect();
     let process = space.inside(rank.process).map_err(|error| MakeError::Job(rank.process, error))?;
     // CRIU sees its numbers only from within.
     let command = criu.dump(process, &places, &outside, false);
@@ -684,7 +685,7 @@ fn begin(set: &Set, criu: &Criu, work: &Path, rank: &Given<'_>) -> Result<(PathB
     let mut named: Vec<(i32, Stream)> =
         rank.descriptors.iter().map(|(number, name)| (*number, Stream::Outside(name.clone()))).collect();
     let number = [rank.rank];
-    let devices: Vec<&Device> = images_of(set, &number).flat_map(|image| &image.devices).collect();
+    let devices: Vec<&OuterDevice> = images_of(set, &number).flat_map(|image| &image.devices).collect();
     let opened = open_all(&devices)?;
     named.extend(opened.iter().zip(&devices).map(|(fd, device)| (fd.as_raw_fd(), device.stream())));
     let numbers: Vec<(i32, &Stream)> = named.iter().map(|(number, stream)| (*number, stream)).collect();

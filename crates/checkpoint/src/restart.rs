@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::criu::{Criu, Failure, Handed, OUTPUT, Places};
-use crate::devices::{Device, open_all};
+use crate::devices::{OuterDevice, open_all};
 use crate::files::{NeededFile, Policy, Verdict, WrittenFile};
 use crate::machine;
 use crate::making::{ACTION_PROGRAM, MakeError, quoted};
@@ -351,7 +351,7 @@ pub fn bring_back(
         move |error: std::io::Error| RestartError::Kernel(what, error)
     };
     let given = streams(&job.streams).map_err(kernel("the standard streams cannot be given to the job"))?;
-    let devices: Vec<&Device> = set.manifest.devices.iter().collect();
+    let devices: Vec<&OuterDevice> = set.manifest.devices.iter().collect();
     let opened = open_all(&devices)?;
     let of_devices: Vec<Stream> = devices.iter().map(|device| device.stream()).collect();
     let numbers: Vec<(i32, &Stream)> = given.iter().map(|(fd, stream)| (fd.as_raw_fd(), *stream)).collect();

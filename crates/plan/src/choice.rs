@@ -99,8 +99,8 @@ pub fn choose_on(
         let row = part.rows().iter().find(|row| size <= row.max_size && bytes.0 <= row.max_bytes)?;
         Some((row, part.powers_of_two))
     });
-    // Of a part without rows, where there is nothing to choose. The rows of each other part end with
-    // one without bounds, which a test checks.
+    // A part without rows has nothing to choose. The rows of each other part end with a row without
+    // bounds, which a test checks.
     let (row, powers_of_two) = found.unwrap_or((&DecisionRow::LAST, None));
     Chosen {
         algorithm: by_number(collective, row.number).unwrap_or_else(|| first(collective)),
@@ -124,8 +124,8 @@ struct DecisionTable {
     commutative: Option<bool>,
     /// Numbers of ranks that are powers of two, or all others; `None`: both.
     powers_of_two: Option<bool>,
-    /// Its rows in the table of all rows, by ascending size, then by ascending length. The first that
-    /// fits counts.
+    /// The rows in the table of all rows, by ascending size, then by ascending length. The first
+    /// row that fits counts.
     rows_begin: usize,
     rows_end: usize,
 }

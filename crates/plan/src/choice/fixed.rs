@@ -1,5 +1,5 @@
-//! The fixed decisions, read from `fixed.txt` while the library is compiled: in the library they are
-//! constants without pointers, which all processes of a node share.
+//! The fixed decisions, read from `fixed.txt` while the library is compiled. In the library they
+//! are constants without pointers, which all processes of a node share.
 //!
 //! A mistake in the file ends the compilation.
 

@@ -110,8 +110,8 @@ pub struct ImageDirectory {
 }
 
 impl ImageDirectory {
-    /// Makes one in the first of these directories that has room for names. Removes those that killed processes of this user have
-    /// left there.
+    /// Makes one in the first of these directories that can be written. Removes directories that
+    /// killed processes of this user have left there.
     ///
     /// # Errors
     /// Why there can be none in the last of them.
@@ -122,7 +122,7 @@ impl ImageDirectory {
             for _ in 0..MOST_TRIED {
                 let mut name = [0; 16];
                 fill_random(&mut name)?;
-                // A set that is made there removes directories with this prefix that are not locked.
+                // The next set there removes unlocked directories with this prefix.
                 made = begin(directory.join(format!("{PREFIX}{:032x}", u128::from_ne_bytes(name))));
                 if made.is_ok() {
                     return made;
@@ -145,8 +145,8 @@ impl Drop for ImageDirectory {
     }
 }
 
-/// Makes a directory and locks it. Another process may take it for one that was left, before it is locked: then that has its lock, or
-/// has removed it.
+/// Makes a directory and locks it. Before it is locked, another process may take the directory for
+/// a left-over one: then that process has the lock, or has removed the directory.
 fn begin(path: PathBuf) -> io::Result<ImageDirectory> {
     DirBuilder::new().mode(0o700).create(&path)?;
     let lock = lock(&path)?;

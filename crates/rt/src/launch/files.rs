@@ -35,7 +35,8 @@ impl OutputFiles {
         OutputFiles { patterns: [Some(file("stdout")), Some(file("stderr"))], print }
     }
 
-    /// The files of standard output and standard error, for people: a `*` stands for what differs between ranks.
+    /// The files of standard output and standard error, for messages: `*` stands for the parts of a
+    /// name that differ between ranks.
     pub fn places(&self) -> [Option<PathBuf>; 2] {
         let any = Named { rank: "*", node: None, host: "*" };
         self.patterns.each_ref().map(|pattern| pattern.as_ref().map(|pattern| any.file(pattern)))
