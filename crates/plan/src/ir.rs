@@ -4,7 +4,7 @@
 //!
 //! 1. **Issue order.** Steps are issued in the order in which they are yielded. Therefore the sends
 //!    to one peer match its receives in order, and one tag is enough for a whole collective call.
-//! 2. **Dependencies.** A step is issued only when its dependencies ([`after`](Step::after)) are
+//! 2. **Dependencies.** A step is issued only when its dependencies ([`PlanStep::after`]) are
 //!    complete. A waiting step holds back all later steps: a generator orders its steps
 //!    accordingly.
 //! 3. **Completion.** Issued steps complete in any order. A send may complete only when its receive

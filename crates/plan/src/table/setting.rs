@@ -327,7 +327,7 @@ pub(super) fn reduce_scatter(setting: &Setting) -> Draft {
     draft.then(scatter::LinearScatter::new(me, 0, result, setting.mine(), all, false)).window(setting.window)
 }
 
-/// As [`reduce_scatter`], in strict rank order from the last rank on.
+/// As [`reduce_scatter()`], in strict rank order from the last rank on.
 pub(super) fn reduce_scatter_linear(setting: &Setting) -> Draft {
     let (me, all) = (setting.me, setting.all());
     let (count, result) = (all.total(me.size), PlanBuffer::Temporary(RESULT));
