@@ -7,6 +7,7 @@ use oxmpi_core::modules::{LEVEL_VARIABLE, ThreadLevel};
 use oxmpi_core::start::{self, Started};
 use oxmpi_core::world::{Options, world_shared};
 use oxmpi_fabric::routes::Routes;
+use oxmpi_objects::error::MpiError;
 use oxmpi_rt::client::Client;
 use oxmpi_shm::segment::RankState;
 use std::marker::PhantomData;
@@ -38,11 +39,13 @@ mod sealed {
 ///
 /// It ends with [`finalize`](Universe::finalize), or when it is dropped. Both wait until all messages this rank has
 /// sent are with their receivers. A drop because of a panic does not wait: `mpirun` then reports this rank and ends
-/// the job.
+/// the job. It does the same after a drop when messages were lost.
 #[derive(Debug)]
 pub struct Universe<L: Level = Funneled> {
     process: Arc<Process<Routes>>,
     client: Arc<Client>,
+    /// [`finalize`](Universe::finalize) was called.
+    is_over: bool,
     level: PhantomData<L>,
 }
 
@@ -93,7 +96,7 @@ impl<L: Level> Universe<L> {
             return Err(Error::new(ErrorKind::Start, operation, text));
         }
         client.segment().status().set_state(RankState::Initialized);
-        Ok(Universe { process: Arc::new(process), client, level: PhantomData })
+        Ok(Universe { process: Arc::new(process), client, is_over: false, level: PhantomData })
     }
 
     /// The communicator of all ranks of the job (MPI_COMM_WORLD).
@@ -110,10 +113,21 @@ impl<L: Level> Universe<L> {
     /// section 11.2.2). A rank that sends a message which nobody receives waits here for ever.
     ///
     /// # Errors
-    /// None yet.
-    pub fn finalize(self) -> Result<()> {
-        // Its drop does the work; an error will have its way out here.
-        drop(self);
+    /// [`ErrorKind::Other`] if messages were lost, as a rank that runs could not be reached. To `mpirun` this rank has not
+    /// finalized then.
+    #[track_caller]
+    pub fn finalize(mut self) -> Result<()> {
+        self.is_over = true;
+        settle("finalize", self.end())
+    }
+
+    fn end(&self) -> std::result::Result<(), MpiError> {
+        let status = self.client.segment().status();
+        status.set_state(RankState::Finalizing);
+        self.process.drain();
+        self.process.check_delivered()?;
+        status.set_state(RankState::Finalized);
+        self.process.answer_last();
         Ok(())
     }
 
@@ -128,13 +142,10 @@ impl<L: Level> Universe<L> {
 
 impl<L: Level> Drop for Universe<L> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            return;
+        if !self.is_over && !std::thread::panicking() {
+            // Who lost the messages has said so to the user, and `mpirun` sees that this rank has not finalized.
+            let _ = self.end();
         }
-        self.client.segment().status().set_state(RankState::Finalizing);
-        self.process.drain();
-        self.client.segment().status().set_state(RankState::Finalized);
-        self.process.answer_last();
     }
 }
 
