@@ -27,8 +27,9 @@ impl ContextCache {
     /// its table entry was reused exactly 4096 times.
     #[inline(always)]
     pub(crate) fn get(&self, comm: Comm) -> Option<u32> {
-        let word = self.entries[place(comm)].load(Ordering::Relaxed);
-        if word >> CONTEXT_BITS == key(comm) { Some(word as u32 & ((1 << CONTEXT_BITS) - 1)) } else { None }
+        // What is the same in both leaves the context alone.
+        let rest = self.entries[place(comm)].load(Ordering::Relaxed) ^ key(comm) << CONTEXT_BITS;
+        if rest >> CONTEXT_BITS == 0 { Some(rest as u32) } else { None }
     }
 
     /// Adds the context of a communicator whose handle is in use.

@@ -282,8 +282,7 @@ impl Running {
                 comms.extend([self.process.world().clone(), self.process.own().clone()]);
                 self.process.end_communicators(&comms);
             } else {
-                self.process.rest();
-                self.process.check_delivered()?;
+                self.process.deliver_all()?;
                 comms.iter().for_each(|comm| self.process.close(comm));
             }
             // Without a buffer the call fails, which does not matter.

@@ -302,8 +302,8 @@ pub(crate) fn received(status: *mut Status, completion: Completion) -> Result<()
 
 #[inline(always)]
 fn irecv(function: FuncId, r: ReceiveArgs, comm: Comm, request: *mut Request) -> c_int {
-    if let Some((library, context)) = at_hand(comm)
-        && !request.is_null()
+    if !request.is_null()
+        && let Some((library, context)) = at_hand(comm)
         && let Some(into) = plain(r.buf, r.count, r.datatype)
         && let Some(posted) = library.process.try_irecv(context, into, r.source, r.tag)
     {

@@ -138,7 +138,7 @@ fn finalize(handle: SessionHandle) -> Result<()> {
     }
     let comms = library.communicators_of(session.origin);
     let ended = life::exit(library, || {
-        library.process.end_session(session.origin, &comms)?;
+        library.process.end_session(session.origin, &comms, !life::has_others())?;
         library.forget_handles_of(session.origin);
         Ok(())
     });

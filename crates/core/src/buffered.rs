@@ -5,6 +5,9 @@
 //! allowance: it says how many bytes may wait at a time, and its memory is not used. A message of a communicator that
 //! has a buffer counts there; else in the buffer of the session that the communicator comes from, if that has one; else in
 //! the process's.
+//!
+//! A message is charged [`OVERHEAD`] bytes beside its data, less than MPI_BSEND_OVERHEAD: programs that were written for another
+//! library may have attached a buffer by the overhead of that library, which is 88 to 128 bytes.
 
 use crate::awaited::Awaited;
 use crate::comm::Communicator;
@@ -65,7 +68,12 @@ pub(crate) struct AttachedBuffers {
     buffers: HashMap<Owner, Attached>,
     /// The contexts of communicators that come from sessions.
     of_sessions: HashMap<u32, Origin>,
+    /// Whether a message is charged MPI_BSEND_OVERHEAD (parameter mpi_strict).
+    pub(crate) is_strict: bool,
 }
+
+/// The bytes that a buffered message is charged beside its data.
+const OVERHEAD: usize = 96;
 
 impl AttachedBuffers {
     /// Whose buffer counts for a message in this context.
@@ -129,7 +137,8 @@ impl<F: Fabric> Domain<F> {
                 "a buffered send needs a buffer: none is attached (MPI_Buffer_attach)",
             ));
         };
-        let need = len.saturating_add(abi::MPI_BSEND_OVERHEAD as usize);
+        let overhead = if self.attached.is_strict { abi::MPI_BSEND_OVERHEAD as usize } else { OVERHEAD };
+        let need = len.saturating_add(overhead);
         let free = bytes.saturating_sub(self.lane.buffered_in(owner));
         if need <= free {
             return Ok(());
@@ -137,7 +146,8 @@ impl<F: Fabric> Domain<F> {
         Err(MpiError::new(
             abi::MPI_ERR_BUFFER,
             format!(
-                "a buffered send of {len} bytes needs {need} bytes (with MPI_BSEND_OVERHEAD), the attached buffer of {bytes} bytes has {free} free"
+                "a buffered send of {len} bytes needs {need} bytes ({overhead} for the message itself), the attached buffer of {bytes} bytes has {free} free; a program should allow MPI_BSEND_OVERHEAD ({}) for each message",
+                abi::MPI_BSEND_OVERHEAD
             ),
         ))
     }

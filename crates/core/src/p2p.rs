@@ -131,9 +131,7 @@ impl<F: Fabric> Process<F> {
     ) -> bool {
         let sent = domain.lane.try_send(context, dest, tag, bytes);
         if sent == SentNow::No {
-            return MAY_WAIT
-                && domain.lane.is_matching()
-                && self.sent_by_tag(domain, context, bytes, dest, tag);
+            return self.sent_otherwise::<MAY_WAIT>(domain, context, bytes, dest, tag);
         }
         let look = domain.lane.is_look_due(1);
         drop(domain);
@@ -143,8 +141,32 @@ impl<F: Fabric> Process<F> {
         true
     }
 
-    /// As [`Process::try_send`], by tag. It waits until the message is gone; if its peer is lost meanwhile, the next call hears of it.
+    /// As [`Process::try_send`] where a look shows that there is room after all, or by tag.
     #[inline(never)]
+    fn sent_otherwise<const MAY_WAIT: bool>(
+        &self,
+        mut domain: impl DerefMut<Target = Domain<F>>,
+        context: u32,
+        bytes: Bytes<'_>,
+        dest: i32,
+        tag: i32,
+    ) -> bool {
+        if domain.lane.is_matching() {
+            return MAY_WAIT && self.sent_by_tag(domain, context, bytes, dest, tag);
+        }
+        let Some(to) = domain.lane.process_of(context, dest) else { return false };
+        let sent = domain.lane.send_now(context, to, tag, bytes);
+        // The receiver's index may have been learnt since the route was noted.
+        domain.lane.note_route(context, dest as u32, to);
+        let look = sent && domain.lane.is_look_due(1);
+        drop(domain);
+        if look {
+            self.look_now_and_then();
+        }
+        sent
+    }
+
+    /// As [`Process::try_send`], by tag. It waits until the message is gone; if its peer is lost meanwhile, the next call hears of it.
     fn sent_by_tag(
         &self,
         mut domain: impl DerefMut<Target = Domain<F>>,
@@ -344,6 +366,9 @@ impl<F: Fabric> Process<F> {
         /// Looks for the one message between two looks at everything, where they are all that is done.
         const LOOKS: u32 = 32;
         let Some(tags) = plain_tags(tag) else { return Ok(None) };
+        if source == abi::MPI_ANY_SOURCE {
+            return Ok(self.receive_from_anybody_soon(context, into, tags));
+        }
         let (mut wait, mut crowded) = (None, None);
         loop {
             for _ in 0..LOOKS {
@@ -390,6 +415,40 @@ impl<F: Fabric> Process<F> {
             }
             // What is coming from that peer is left alone: taken in now it would be a message that nobody expects.
             self.look_elsewhere(context, source);
+        }
+    }
+
+    /// As [`Process::receive_soon`] from anybody: what comes is taken in, and received from there without a request.
+    #[inline(never)]
+    fn receive_from_anybody_soon(&self, context: u32, into: &PlainBuf, tags: Tags) -> Option<Completion> {
+        let mut wait = None;
+        loop {
+            let (now, look) = self.enter(|domain| {
+                let now = domain.lane.receive_from_anybody_now(context, tags, into);
+                if !matches!(now, Now::NotYet) {
+                    return (now, domain.lane.is_look_due(1));
+                }
+                if !domain.lane.progress() {
+                    return (now, domain.goes_on_above());
+                }
+                domain.serve();
+                let now = domain.lane.receive_from_anybody_now(context, tags, into);
+                (now, domain.goes_on_above())
+            });
+            if look {
+                self.look_now_and_then();
+            }
+            match now {
+                Now::Received(received) => return Some(received.into()),
+                Now::NotYet => {}
+                Now::Begun(_) | Now::NeverSo => return None,
+            }
+            let door = self.door.as_ref().filter(|_| !self.is_crowded)?;
+            let wait = wait.get_or_insert_with(|| door.begin());
+            if !wait.is_spinning() {
+                return None;
+            }
+            wait.pass_gap();
         }
     }
 
@@ -450,8 +509,7 @@ impl<F: Fabric> Process<F> {
         tag: i32,
     ) -> Option<RequestId> {
         let tags = plain_tags(tag)?;
-        let from =
-            if source == abi::MPI_ANY_SOURCE { ANYBODY } else { domain.lane.process_of(context, source)? };
+        let from = if source == abi::MPI_ANY_SOURCE { Some(ANYBODY) } else { None };
         match domain.lane.receive_plain(context, (from, source), tags, into)? {
             Posted::Waits(request) => Some(request),
             Posted::Taken(request) => {
@@ -575,10 +633,8 @@ impl<F: Fabric> Process<F> {
             return false;
         }
         let Some(domain) = self.domain.home() else { return false };
-        (source == abi::MPI_ANY_SOURCE || domain.lane.process_of(context, source).is_some())
-            && !domain.lane.has_unexpected(context)
-            && domain.lane.is_calm()
-            && !domain.goes_on_above()
+        let source = if source == abi::MPI_ANY_SOURCE { None } else { Some(source) };
+        domain.lane.has_none(context, source) && !domain.goes_on_above()
     }
 
     /// Looks whether a message is there (MPI_Iprobe).

@@ -214,6 +214,13 @@ impl<F: Fabric> Process<F> {
         Process { checks: false, ..self }
     }
 
+    /// The process whose buffered sends are charged MPI_BSEND_OVERHEAD each, as the standard counts.
+    #[must_use]
+    pub(crate) fn with_whole_overhead(self) -> Process<F> {
+        self.domain.lock().attached.is_strict = true;
+        self
+    }
+
     /// Memory from which peers copy messages by themselves, if this process has such.
     pub fn heap(&self) -> Option<&Arc<Heap>> {
         self.heap.as_ref()

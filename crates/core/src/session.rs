@@ -14,11 +14,13 @@ use std::sync::Arc;
 
 impl<F: Fabric> Process<F> {
     /// Ends what a session has left: sees that nothing of it waits, and frees its communicators, which are `comms`, as if
-    /// each were disconnected. Its buffer is detached.
+    /// each were disconnected. Its buffer is detached. If the session is the last user of the process, everything that the process
+    /// has sent is delivered first.
     ///
     /// # Errors
-    /// MPI_ERR_PENDING if operations go on for which the program holds requests; nothing is freed then.
-    pub fn end_session(&self, origin: Origin, comms: &[Arc<Communicator>]) -> Result<()> {
+    /// MPI_ERR_PENDING if operations go on for which the program holds requests, and those of [`Process::deliver_all`]; nothing is
+    /// freed then.
+    pub fn end_session(&self, origin: Origin, comms: &[Arc<Communicator>], is_last: bool) -> Result<()> {
         let held = self.look(|domain| {
             let of = |comm: &Arc<Communicator>| -> usize {
                 let teams =
@@ -33,9 +35,13 @@ impl<F: Fabric> Process<F> {
             );
             return Err(MpiError::new(abi::MPI_ERR_PENDING, text));
         }
+        self.await_quiet(comms);
+        if is_last {
+            self.deliver_all()?;
+        }
         // It fails if there is none.
         let _ = self.detach(BufferOf::Session(origin));
-        self.end_communicators(comms);
+        self.close_all(comms);
         Ok(())
     }
 
@@ -43,6 +49,11 @@ impl<F: Fabric> Process<F> {
     /// and until collectives are over that nobody can ask for any more. Then those but the predefined ones are freed.
     /// A receive whose request was freed keeps its context until its message has come.
     pub fn end_communicators(&self, comms: &[Arc<Communicator>]) {
+        self.await_quiet(comms);
+        self.close_all(comms);
+    }
+
+    fn await_quiet(&self, comms: &[Arc<Communicator>]) {
         self.wait_for(&Awaited::Said(&Domain::reason_of_sends), |domain| {
             let is_quiet = |comm: &Arc<Communicator>| {
                 comm.teams()
@@ -50,6 +61,9 @@ impl<F: Fabric> Process<F> {
             };
             comms.iter().all(is_quiet).then_some(())
         });
+    }
+
+    fn close_all(&self, comms: &[Arc<Communicator>]) {
         for comm in comms.iter().filter(|comm| !self.is_predefined(comm)) {
             self.close(comm);
         }
@@ -71,7 +85,16 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().reap();
     }
 
-    /// Sees after [`Process::rest`] whether what this process has sent is with its receivers.
+    /// As [`Process::rest`].
+    ///
+    /// # Errors
+    /// Those of [`Process::check_delivered`]. The process does not rest then.
+    pub fn deliver_all(&self) -> Result<()> {
+        self.rest();
+        self.check_delivered().inspect_err(|_| self.resume())
+    }
+
+    /// Sees after [`Process::rest`] or [`Process::drain`] whether what this process has sent is with its receivers.
     ///
     /// # Errors
     /// MPI_ERR_OTHER if one of them runs and was given up, as it could not be reached.

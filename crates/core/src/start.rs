@@ -154,6 +154,9 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     if !checks {
         process = process.without_checks();
     }
+    if params.mpi_strict() {
+        process = process.with_whole_overhead();
+    }
     tuned.warnings.iter().for_each(|warning| client.say(warning));
     let teller = client.clone();
     let is_verbose = params.coll_verbose() > 0;

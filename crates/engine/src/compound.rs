@@ -186,8 +186,8 @@ impl<F: Fabric> Lane<F> {
     ) -> Option<RequestId> {
         let into = buffer.as_plain()?;
         let from = match source {
-            Source::Any => (ANYBODY, -1),
-            Source::Process(process) => (process, self.state.contexts.get(context)?.rank_of(process)),
+            Source::Any => (Some(ANYBODY), -1),
+            Source::Process(process) => (Some(process), self.state.contexts.get(context)?.rank_of(process)),
         };
         match self.receive_plain(context, from, tag.into(), into)? {
             Posted::Waits(part) | Posted::Taken(part) => Some(part),

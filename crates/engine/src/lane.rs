@@ -12,7 +12,7 @@ mod tagged;
 use self::tagged::Unposted;
 use crate::arrive::{Copies, Fetch, Spare, State, Todo};
 use crate::counts::Tally;
-use crate::matching::Contexts;
+use crate::matching::{Contexts, UNKNOWN};
 use crate::notes::Notes;
 use crate::request::{Completion, Fault, Found, NO_CONTEXT, Received, RequestId, Requests, Work};
 use crate::team::{RankMap, Team};
@@ -283,6 +283,21 @@ impl<F: Fabric> Lane<F> {
         // One comparison for all.
         let waiting = self.state.todo.len() | self.busy.len() | self.state.lost.len();
         waiting == 0 && self.fabric.is_calm()
+    }
+
+    /// Whether certainly no message waits for a receive from a rank of a context's team whose process was noted, or from anybody if
+    /// `source` is none, and nothing has come or waits to be done, as far as a short look shows.
+    #[inline(always)]
+    pub fn has_none(&self, context: u32, source: Option<i32>) -> bool {
+        let Some(own) = self.state.contexts.get(context) else { return false };
+        if let Some(source) = source {
+            // No closures here: the compiler makes calls of them.
+            let Some(route) = own.route(source) else { return false };
+            if route.process == UNKNOWN {
+                return false;
+            }
+        }
+        own.unexpected.is_empty() && !self.state.is_matching && self.is_calm()
     }
 
     /// Whether a message may wait in a context that nobody has asked for.

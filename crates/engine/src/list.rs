@@ -124,18 +124,15 @@ impl<T> List<T> {
     /// The first element, in order, for which `wanted` holds.
     #[inline]
     pub(crate) fn find(&self, wanted: impl FnMut(&T) -> bool) -> Option<u32> {
-        self.find_before(u64::MAX, wanted)
+        self.find_among(usize::MAX, wanted)
     }
 
-    /// The same of elements with lower numbers than `end`: see [`List::number`].
+    /// The same among the first `most` elements.
     #[inline]
-    pub(crate) fn find_before(&self, end: u64, mut wanted: impl FnMut(&T) -> bool) -> Option<u32> {
+    pub(crate) fn find_among(&self, most: usize, mut wanted: impl FnMut(&T) -> bool) -> Option<u32> {
         let mut key = self.first;
-        while key != NONE {
-            let node = &self.nodes[key as usize];
-            if node.number >= end {
-                return None;
-            }
+        for _ in 0..most {
+            let node = self.nodes.get(key as usize)?;
             if node.value.as_ref().is_some_and(&mut wanted) {
                 return Some(key);
             }
@@ -150,11 +147,22 @@ impl<T> List<T> {
         node.value.as_ref().map(|_| node.number)
     }
 
-    /// Key and number of all elements, in order.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
-        let node = |key: u32| self.nodes.get(key as usize);
-        let keys = std::iter::successors(Some(self.first), move |key| Some(node(*key)?.after));
-        keys.map_while(move |key| Some((key, node(key)?.number)))
+    /// Key, number and value of the elements from this number on, in order.
+    pub(crate) fn since(&self, number: u64) -> impl Iterator<Item = (u32, u64, &T)> {
+        let mut key = self.first;
+        let mut later = self.last;
+        // Backwards, as there may be many older ones. The first one says nothing of what is before it.
+        while let Some(node) = self.nodes.get(later as usize).filter(|node| node.number >= number) {
+            key = later;
+            if later == self.first {
+                break;
+            }
+            later = node.before;
+        }
+        let is_any = self.nodes.get(key as usize).is_some_and(|node| node.number >= number);
+        std::iter::successors(is_any.then_some(key), |key| Some(self.nodes.get(*key as usize)?.after))
+            .map_while(|key| self.nodes.get(key as usize).map(|node| (key, node)))
+            .filter_map(|(key, node)| Some((key, node.number, node.value.as_ref()?)))
     }
 
     pub(crate) fn get(&self, key: u32) -> Option<&T> {

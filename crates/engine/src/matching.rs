@@ -224,6 +224,8 @@ pub(crate) struct Context {
     pub(crate) symmetric: bool,
     /// Nobody may talk in it any more.
     pub(crate) revoked: bool,
+    /// It is in use; else it is an empty place.
+    is_open: bool,
     /// This process has finalised since it opened it: it sends nothing more in it.
     pub(crate) is_finalized: bool,
     /// How many of its lost members, in the order in which their loss was heard, are known to the program: they do not keep
@@ -270,6 +272,7 @@ impl Context {
             team: None,
             symmetric: false,
             revoked: false,
+            is_open: true,
             is_finalized: false,
             acknowledged: 0,
             remote: Vec::new(),
@@ -418,7 +421,7 @@ pub(crate) struct Contexts {
     /// Context [`WORLD`]: here, so that the fast ways find it without a look-up. Until it is opened nobody names it.
     world: Context,
     /// The others, of which `WORLD + 1` is the first.
-    others: Vec<Option<Context>>,
+    others: Vec<Context>,
     is_world_open: bool,
     by_id: HashMap<ContextId, u32>,
     retired: VecDeque<u32>,
@@ -466,7 +469,16 @@ impl Contexts {
     pub(crate) fn get(&self, index: u32) -> Option<&Context> {
         match index.checked_sub(1) {
             None => Some(&self.world),
-            Some(other) => self.others.get(other as usize)?.as_ref(),
+            Some(other) => self.others.get(other as usize).filter(|context| context.is_open),
+        }
+    }
+
+    /// As [`Contexts::get`], for calls that need a route there: a context that is not open has none.
+    #[inline(always)]
+    pub(crate) fn with_routes(&self, index: u32) -> Option<&Context> {
+        match index.checked_sub(1) {
+            None => Some(&self.world),
+            Some(other) => self.others.get(other as usize),
         }
     }
 
@@ -474,7 +486,7 @@ impl Contexts {
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Context> {
         match index.checked_sub(1) {
             None => Some(&mut self.world),
-            Some(other) => self.others.get_mut(other as usize)?.as_mut(),
+            Some(other) => self.others.get_mut(other as usize).filter(|context| context.is_open),
         }
     }
 
@@ -494,10 +506,10 @@ impl Contexts {
         } else {
             let free = if self.retired.len() > RETIRED { self.retired.pop_front() } else { None };
             let index = free.unwrap_or_else(|| {
-                self.others.push(None);
+                self.others.push(Context::new(id));
                 self.others.len() as u32
             });
-            self.others[index as usize - 1] = Some(Context::new(id));
+            self.others[index as usize - 1] = Context::new(id);
             index
         };
         self.by_id.insert(id, index);
@@ -513,7 +525,8 @@ impl Contexts {
             let id = self.world.id;
             return Some(std::mem::replace(&mut self.world, Context::new(id)));
         };
-        let context = self.others.get_mut(other as usize)?.take()?;
+        let context = self.others.get_mut(other as usize).filter(|context| context.is_open)?;
+        let context = std::mem::replace(context, Context { is_open: false, ..Context::new(context.id) });
         self.by_id.remove(&context.id);
         self.retired.push_back(index);
         Some(context)
@@ -521,14 +534,13 @@ impl Contexts {
 
     /// All that are open.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Context> {
-        std::iter::once(&self.world).chain(self.others.iter().flatten())
+        std::iter::once(&self.world).chain(self.others.iter().filter(|context| context.is_open))
     }
 
     /// The unexpected message of a process for whose match this request of its waits: its context and its key there.
-    pub(crate) fn find_waiting(&self, from: u32, request: u64) -> Option<(u32, u32)> {
-        let others =
-            (WORLD + 1..).zip(&self.others).filter_map(|(index, other)| Some((index, other.as_ref()?)));
-        let mut all = std::iter::once((WORLD, &self.world)).chain(others);
+    pub(crate) fn find_waiting(&mut self, from: u32, request: u64) -> Option<(u32, u32)> {
+        let others = (WORLD + 1..).zip(&mut self.others).filter(|(_, context)| context.is_open);
+        let mut all = std::iter::once((WORLD, &mut self.world)).chain(others);
         all.find_map(|(index, context)| Some((index, context.unexpected.find_waiting(from, request)?)))
     }
 
@@ -541,7 +553,7 @@ impl Contexts {
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Context> {
-        std::iter::once(&mut self.world).chain(self.others.iter_mut().flatten())
+        std::iter::once(&mut self.world).chain(self.others.iter_mut().filter(|context| context.is_open))
     }
 }
 

@@ -39,12 +39,17 @@ impl<T: Copy, const MOST: usize> Queue<T, MOST> {
     }
 
     /// Appends an element. `false`: it is full.
-    #[inline(always)]
     pub(crate) fn push(&mut self, element: T) -> bool {
-        let place = self.place(self.tail);
+        self.push_now(element) || self.push_with_more_places(element)
+    }
+
+    /// As [`Queue::push`] where a place is free. `false`: there is none, and nothing happened.
+    #[inline(always)]
+    pub(crate) fn push_now(&mut self, element: T) -> bool {
         if self.len() == self.places.len() {
-            return self.push_with_more_places(element);
+            return false;
         }
+        let place = self.place(self.tail);
         if let Some(free) = self.places.get_mut(place) {
             *free = element;
             self.tail = self.tail.wrapping_add(1);
@@ -52,8 +57,6 @@ impl<T: Copy, const MOST: usize> Queue<T, MOST> {
         true
     }
 
-    #[cold]
-    #[inline(never)]
     fn push_with_more_places(&mut self, element: T) -> bool {
         if self.places.len() == MOST {
             return false;

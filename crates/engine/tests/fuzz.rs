@@ -174,7 +174,7 @@ impl Fuzz {
         let way = self.random.below(5);
         let lane = self.receiver();
         let started = match way {
-            0 => match lane.receive_plain(own, (from, from as i32), tags, plain) {
+            0 => match lane.receive_plain(own, (Some(from), from as i32), tags, plain) {
                 Some(Posted::Waits(request) | Posted::Taken(request)) => Some(Started::Pending(request)),
                 None => None,
             },

@@ -526,7 +526,7 @@ impl Fabric for Sim {
     }
 
     fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
-        if self.is_beyond(to) {
+        if self.is_beyond(to) || context == u32::MAX {
             return SentNow::No;
         }
         let mut network = self.network.borrow_mut();

@@ -2,7 +2,9 @@
 //!
 //! Rules
 //! 1. Elements of 1, 2, 4 and 8 bytes without padding that lie at multiples of their size are changed by atomic
-//!    instructions of the processor.
+//!    instructions of the processor. Calls for several elements change those that fill a word of 8 bytes by one instruction on
+//!    that word, since an atomic instruction costs the same whatever it changes. A processor makes atomic instructions of
+//!    different lengths on the same bytes one after the other.
 //! 2. All others are changed with the *element lock* held: one word for a window's process ([`robust_lock`](oxmpi_shm::robust_lock)).
 //! 3. Which of the two it is follows from the element and its address in the window alone, which does not depend on who
 //!    accesses it from where: memory is mapped at multiples of a page. So all accumulates of one datatype to an element are
@@ -47,11 +49,11 @@ const LINE_BYTES: usize = 64;
 
 macro_rules! atomic_elements {
     ($name:ident, $atomic:ty, $word:ty) => {
-        /// Changes `n` elements (rule 1).
+        /// Changes `n` elements, or `n` words of as many elements as fit (rule 1).
         ///
         /// # Safety
-        /// `n` elements are readable at `left` (none if the operation is [`Op::NoOp`]), writable and aligned at `right`; `old`
-        /// is null or writable for `n` elements.
+        /// `n` of them are readable at `left` (none if the operation is [`Op::NoOp`]), writable and aligned at `right`; `old`
+        /// is null or writable for `n` of them.
         #[inline]
         unsafe fn $name(a: &Accumulator, left: *const u8, right: *mut u8, old: *mut u8, n: usize) {
             const SIZE: usize = size_of::<$word>();
@@ -64,7 +66,9 @@ macro_rules! atomic_elements {
                     let before = match a.op {
                         Op::NoOp => element.load(Ordering::SeqCst),
                         Op::Replace => element.swap(operand(), Ordering::SeqCst),
-                        Op::Sum if a.is_integer() => element.fetch_add(operand(), Ordering::SeqCst),
+                        Op::Sum if a.size == SIZE && a.is_integer() => {
+                            element.fetch_add(operand(), Ordering::SeqCst)
+                        }
                         Op::Band => element.fetch_and(operand(), Ordering::SeqCst),
                         Op::Bor => element.fetch_or(operand(), Ordering::SeqCst),
                         Op::Bxor => element.fetch_xor(operand(), Ordering::SeqCst),
@@ -72,7 +76,11 @@ macro_rules! atomic_elements {
                             let mut now = element.load(Ordering::Relaxed);
                             loop {
                                 let mut new = now;
-                                (a.run)(left.add(i * SIZE), (&raw mut new).cast(), 1);
+                                (a.run)(
+                                    left.add(i * SIZE),
+                                    (&raw mut new).cast(),
+                                    SIZE >> a.size.trailing_zeros(),
+                                );
                                 match element.compare_exchange_weak(
                                     now,
                                     new,
@@ -220,6 +228,35 @@ impl Accumulator {
     /// # Safety
     /// As for `atomic_8`, but that `right` may be at any address.
     unsafe fn change(&self, left: *const u8, right: *mut u8, old: *mut u8, n: usize) {
+        let in_word = 8 / self.size;
+        if in_word < 2 || n < in_word || !self.is_atomic_at(right.addr()) {
+            // SAFETY: by the contract of this function.
+            return unsafe { self.change_each(left, right, old, n) };
+        }
+        let before = right.addr().wrapping_neg() % 8 / self.size;
+        let words = (n - before) / in_word;
+        let behind = before + words * in_word;
+        let at = |elements: usize| {
+            let offset = elements * self.size;
+            let from = if self.op == Op::NoOp { left } else { left.wrapping_add(offset) };
+            (from, right.wrapping_add(offset), if old.is_null() { old } else { old.wrapping_add(offset) })
+        };
+        let ((left_words, right_words, old_words), (left_rest, right_rest, old_rest)) =
+            (at(before), at(behind));
+        // SAFETY: by the contract of this function: the elements before the first word, those in words and those behind are the
+        // `n` elements, and the words are aligned.
+        unsafe {
+            self.change_each(left, right, old, before);
+            atomic_8(self, left_words, right_words, old_words, words);
+            self.change_each(left_rest, right_rest, old_rest, n - behind);
+        }
+    }
+
+    /// As [`Accumulator::change`], one element after the other.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn change_each(&self, left: *const u8, right: *mut u8, old: *mut u8, n: usize) {
         // SAFETY: by the contract of this function; the alignment was asked for.
         unsafe {
             match self.size {
@@ -470,6 +507,70 @@ mod tests {
         assert_eq!(f64::from_ne_bytes(word(8)), 4.0 * EACH as f64);
         assert_eq!(u64::from_ne_bytes(word(17)), 4 * EACH);
         assert_eq!(f64::from_ne_bytes(word(40)), 8.0 * EACH as f64);
+    }
+
+    /// Rule 1: a call for several elements changes words, which other threads change element by element.
+    #[test]
+    fn words_of_small_elements_lose_nothing() {
+        const EACH: u64 = 20_000;
+        let memory = oxmpi_sys::memory::Memory::zeroed(64, 64).unwrap();
+        let lock = AtomicU64::new(0);
+        let sum = Accumulator::new(Op::Sum, Scalar::U8).unwrap();
+        let max = Accumulator::new(Op::Max, Scalar::U16).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..EACH {
+                    let right = memory.bytes(1, 17).unwrap();
+                    sum.apply(Bytes::from(&[1; 17]), right, None, || held_by_0(&lock));
+                    let right = memory.bytes(32, 8).unwrap();
+                    let round = (round as u16).to_ne_bytes();
+                    let rounds = [round, [0; 2], round, [0; 2]].concat();
+                    max.apply(Bytes::from(&rounds[..]), right, None, || held_by_0(&lock));
+                }
+            });
+            for round in 0..EACH {
+                let right = memory.bytes((round % 19) as usize, 1).unwrap();
+                sum.apply(Bytes::from(&[1]), right, None, || held_by_0(&lock));
+                let right = memory.bytes(34, 2).unwrap();
+                max.apply(Bytes::from(&(round as u16).to_ne_bytes()), right, None, || held_by_0(&lock));
+            }
+        });
+        for (at, byte) in memory.bytes(0, 19).unwrap().as_bytes().to_vec().into_iter().enumerate() {
+            let singly = (EACH + 18 - at as u64) / 19;
+            let in_words = if (1..18).contains(&at) { EACH } else { 0 };
+            assert_eq!(byte, (singly + in_words) as u8, "byte {at}");
+        }
+        let last = (EACH as u16 - 1).to_ne_bytes();
+        assert_eq!(memory.bytes(32, 8).unwrap().as_bytes().to_vec(), [last, last, last, [0; 2]].concat());
+    }
+
+    /// Each operation on each kind of small elements, at each place in a word: what one element at a time would do.
+    #[test]
+    fn words_of_small_elements_change_as_the_elements_do() {
+        let lock = AtomicU64::new(0);
+        let operands: Vec<u8> = (0..64u8).map(|i| i.wrapping_mul(89) ^ 0x5a).collect();
+        for (op, scalar) in Op::ALL.iter().flat_map(|op| Scalar::ALL.map(|scalar| (*op, scalar))) {
+            let Some(accumulator) = Accumulator::new(op, scalar).filter(|a| a.is_plain() && a.size < 8)
+            else {
+                continue;
+            };
+            let size = accumulator.size;
+            for (first, n) in (0..8 / size).flat_map(|first| (1..=40 / size).map(move |n| (first, n))) {
+                let case = format!("{n} times {op:?} of {scalar:?} from element {first} on");
+                let memory = oxmpi_sys::memory::Memory::zeroed(64, 64).unwrap();
+                let start: Vec<u8> = (0..64u8).map(|i| i.wrapping_mul(151) ^ 0x33).collect();
+                Bytes::from(&start[..]).copy_to(memory.bytes(0, 64).unwrap());
+                let (from, len) = (first * size, n * size);
+                let given = if op == Op::NoOp { 0 } else { len };
+                let (left, mut old) = (Bytes::from(&operands[..given]), vec![0; len]);
+                let right = memory.bytes(from, len).unwrap();
+                accumulator.apply(left, right, Some(BytesMut::from(&mut old[..])), || held_by_0(&lock));
+                let mut after = start.clone();
+                accumulator.apply_alone(left, BytesMut::from(&mut after[from..from + len]), None);
+                assert_eq!(memory.bytes(0, 64).unwrap().as_bytes().to_vec(), after, "{case}");
+                assert_eq!(old, start[from..from + len], "{case}");
+            }
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use oxmpi_core::modules::{LEVEL_VARIABLE, ThreadLevel};
 use oxmpi_core::start::{self, Started};
 use oxmpi_core::world::{Options, world_shared};
 use oxmpi_fabric::routes::Routes;
+use oxmpi_objects::error::MpiError;
 use oxmpi_rt::client::Client;
 use oxmpi_shm::segment::RankState;
 use std::marker::PhantomData;
@@ -38,11 +39,13 @@ mod sealed {
 ///
 /// It ends with [`finalize`](Universe::finalize) or on drop. Both wait until the receivers have all
 /// messages of this rank. A drop during a panic does not wait: `mpirun` then reports this rank and
-/// ends the job.
+/// ends the job. `mpirun` does the same after a drop that finds lost messages.
 #[derive(Debug)]
 pub struct Universe<L: Level = Funneled> {
     process: Arc<Process<Routes>>,
     client: Arc<Client>,
+    /// [`finalize`](Universe::finalize) was called.
+    is_over: bool,
     level: PhantomData<L>,
 }
 
@@ -90,7 +93,7 @@ impl<L: Level> Universe<L> {
             return Err(Error::new(ErrorKind::Start, operation, text));
         }
         client.segment().status().set_state(RankState::Initialized);
-        Ok(Universe { process: Arc::new(process), client, level: PhantomData })
+        Ok(Universe { process: Arc::new(process), client, is_over: false, level: PhantomData })
     }
 
     /// The communicator of all ranks of the job (MPI_COMM_WORLD).
@@ -105,9 +108,23 @@ impl<L: Level> Universe<L> {
 
     /// Ends this rank's part in the job, when the receivers have all its messages (MPI_Finalize,
     /// MPI-5.0 section 11.2.2). A message that no rank receives makes it wait for ever.
-    pub fn finalize(self) -> Result<()> {
-        // The drop does the work; a later version may return its errors here.
-        drop(self);
+    ///
+    /// # Errors
+    /// [`ErrorKind::Other`] if messages were lost, because a running rank could not be reached. For
+    /// `mpirun` this rank has then not finalized.
+    #[track_caller]
+    pub fn finalize(mut self) -> Result<()> {
+        self.is_over = true;
+        settle("finalize", self.end())
+    }
+
+    fn end(&self) -> std::result::Result<(), MpiError> {
+        let status = self.client.segment().status();
+        status.set_state(RankState::Finalizing);
+        self.process.drain();
+        self.process.check_delivered()?;
+        status.set_state(RankState::Finalized);
+        self.process.answer_last();
         Ok(())
     }
 
@@ -122,13 +139,10 @@ impl<L: Level> Universe<L> {
 
 impl<L: Level> Drop for Universe<L> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            return;
+        if !self.is_over && !std::thread::panicking() {
+            // Who lost the messages has said so to the user, and `mpirun` sees that this rank has not finalized.
+            let _ = self.end();
         }
-        self.client.segment().status().set_state(RankState::Finalizing);
-        self.process.drain();
-        self.client.segment().status().set_state(RankState::Finalized);
-        self.process.answer_last();
     }
 }
 

@@ -435,8 +435,10 @@ parameters! {
         default: false, aliases: [], level: User,
         help: "Whether operations are refused (1) that the standard does not define, but other MPI libraries carry out, and so does \
                OxMPI (0): those of C's integers on MPI_CHAR in reductions and accumulates, MPI_Compare_and_swap of it, and logical \
-               operations on MPI_AINT, MPI_OFFSET and MPI_COUNT. And whether an error of a call on no object goes to the error handler of \
-               MPI_COMM_SELF in any case (1), or to that of MPI_COMM_WORLD as long as the program has not set the former (0).",
+               operations on MPI_AINT, MPI_OFFSET and MPI_COUNT. Whether an error of a call on no object goes to the error handler of \
+               MPI_COMM_SELF in any case (1), or to that of MPI_COMM_WORLD as long as the program has not set the former (0). And \
+               whether a buffered send takes MPI_BSEND_OVERHEAD (512) bytes of its buffer beside its data (1), or 96 (0), which is \
+               enough for programs that were written for another library.",
     }
     mpi_allow_singletons: switch {
         default: false, aliases: ["allow_singletons"], level: User,

@@ -407,6 +407,16 @@ static void strict(int is_strict)
     CHECK_EQ(got, is_strict ? 9 : 0);
     MPI_Type_free(&pair);
     MPI_Win_free(&win);
+    /* A buffer that was made for a smaller overhead. */
+    char buffer[160], data[65] = {0};
+    void *back = NULL;
+    int bytes = -1;
+    CHECK_OK(MPI_Buffer_attach(buffer, sizeof buffer));
+    CHECK_CLASS(MPI_Bsend(data, 64, MPI_CHAR, 0, 5, MPI_COMM_SELF), is_strict ? MPI_ERR_BUFFER : MPI_SUCCESS);
+    if (!is_strict) CHECK_OK(MPI_Recv(data, 64, MPI_CHAR, 0, 5, MPI_COMM_SELF, MPI_STATUS_IGNORE));
+    CHECK_CLASS(MPI_Bsend(data, sizeof data, MPI_CHAR, 0, 5, MPI_COMM_SELF), MPI_ERR_BUFFER);
+    CHECK_OK(MPI_Buffer_detach(&back, &bytes));
+    CHECK(back == buffer && bytes == sizeof buffer);
 }
 
 /* What the program has not set a handler for. */

@@ -164,6 +164,8 @@ impl<F: Fabric> Process<F> {
         let apart = !shared || all.chunks(5).all(|words| words[4] != 0);
         let wanted = match (new.flavor, apart) {
             (Flavor::Create | Flavor::Dynamic, _) => None,
+            // Programs tell by a null pointer that a rank has no segment, where other segments do not say where it would lie.
+            (Flavor::Shared, true) if new.size == 0 => None,
             (_, true) => Some(new.size),
             (_, false) if own_rank == 0 => {
                 let total = sizes.iter().try_fold(0u64, |total, size| total.checked_add(*size));

@@ -17,7 +17,7 @@ use oxmpi_wire::{Announced, Frame, Tags};
 impl<F: Fabric> Lane<F> {
     /// Receives a message of a few bytes from a rank of a context's team, straight from where it lies, without any request. It may
     /// do so exactly if no receive is posted in the context, which would be older, and nothing of that peer was taken in before: no
-    /// unexpected message here, none before its turn.
+    /// unexpected message here, none before its turn. Where messages are unexpected it receives one of them, whatever its length.
     #[inline(always)]
     pub fn try_receive(
         &mut self,
@@ -27,10 +27,10 @@ impl<F: Fabric> Lane<F> {
         into: BytesMut<'_>,
     ) -> Option<Received> {
         let State { peers, contexts, .. } = &mut self.state;
-        let own = contexts.get(context)?;
+        let own = contexts.with_routes(context)?;
         let from = own.route(source)?.process;
         if !own.is_quiet() {
-            return None;
+            return self.try_receive_unexpected(context, (from, source), tags, into);
         }
         let Some(Some(peer)) = peers.get_mut(from as usize) else { return None };
         let peer = &mut **peer;
@@ -44,10 +44,27 @@ impl<F: Fabric> Lane<F> {
         Some(Received { source, tag, bytes: len as u64 })
     }
 
+    /// As [`Lane::try_receive`] in a context where something waits.
+    #[inline(never)]
+    fn try_receive_unexpected(
+        &mut self,
+        context: u32,
+        (from, source): (u32, i32),
+        tags: Tags,
+        into: BytesMut<'_>,
+    ) -> Option<Received> {
+        // The full path notes matches for a tool. A process that is not known would count as anybody.
+        const _: () = assert!(UNKNOWN == ANYBODY);
+        if self.state.notes.is_wanted() || from == UNKNOWN {
+            return None;
+        }
+        self.receive_unexpected_now(context, (from, source), tags, into)
+    }
+
     /// The process of a rank of a context's team, if it was noted ([`Lane::note_route`]).
     #[inline(always)]
     pub fn process_of(&self, context: u32, rank: i32) -> Option<u32> {
-        let process = self.state.contexts.get(context)?.route(rank)?.process;
+        let process = self.state.contexts.with_routes(context)?.route(rank)?.process;
         (process != UNKNOWN).then_some(process)
     }
 
@@ -101,7 +118,7 @@ impl<F: Fabric> Lane<F> {
                 // The way on which matches are noted.
                 return Now::NeverSo;
             }
-            return match self.receive_unexpected_now(context, (from, source), tags, into) {
+            return match self.receive_unexpected_now(context, (from, source), tags, into.bytes_mut()) {
                 Some(received) => Now::Received(received),
                 None => Now::NeverSo,
             };
@@ -135,7 +152,7 @@ impl<F: Fabric> Lane<F> {
         context: u32,
         (from, source): (u32, i32),
         tags: Tags,
-        into: &PlainBuf,
+        mut into: BytesMut<'_>,
     ) -> Option<Received> {
         let own = self.state.contexts.get_mut(context)?;
         if !own.posted.is_empty() {
@@ -145,7 +162,7 @@ impl<F: Fabric> Lane<F> {
         let Unexpected { from: sender, tag, what } = own.unexpected.first()?;
         if Wanted::plain(from, tags).fits(*sender, *tag)
             && let Waits::Short { len, data } = what
-            && Bytes::from(data).slice(0, usize::from(*len)).copy_if_it_fits(into.bytes_mut())
+            && Bytes::from(data).slice(0, usize::from(*len)).copy_if_it_fits(into.reborrow())
         {
             let received = Received { source, tag: *tag, bytes: u64::from(*len) };
             own.unexpected.forget_first();
@@ -161,18 +178,20 @@ impl<F: Fabric> Lane<F> {
         context: u32,
         (from, source): (u32, i32),
         tags: Tags,
-        into: &PlainBuf,
+        into: BytesMut<'_>,
     ) -> Option<Received> {
         let own = self.state.contexts.get_mut(context)?;
         let key = own.find_unexpected(Wanted::plain(from, tags))?;
-        let Unexpected { tag, what, .. } = own.unexpected.get(key)?;
+        let Unexpected { from: sender, tag, what } = own.unexpected.get(key)?;
         let (bytes, total) = match what {
             Waits::Short { len, data } => (Bytes::from(data).slice(0, usize::from(*len)), usize::from(*len)),
             Waits::Eager { data, total, sync: None } => (Bytes::from(&data[..]), *total),
             _ => return None,
         };
+        // Who receives from anybody hears from whom.
+        let source = if from == ANYBODY { own.rank_of(*sender) } else { source };
         let received = Received { source, tag: *tag, bytes: total as u64 };
-        if bytes.len() < total || !bytes.copy_if_it_fits(into.bytes_mut()) {
+        if bytes.len() < total || !bytes.copy_if_it_fits(into) {
             return None;
         }
         if let Some(Unexpected { what: Waits::Eager { data, .. }, .. }) = own.unexpected.remove(key) {
@@ -181,30 +200,55 @@ impl<F: Fabric> Lane<F> {
         Some(received)
     }
 
-    /// Starts to receive into memory in one piece, from process `from` whose rank is `source`, or from
-    /// [`ANYBODY`](crate::ANYBODY), and with one of `tags`. If the message lies there and nobody older wants it, it is received
+    /// As [`Lane::receive_now`] from anybody, of the messages that have been taken in: it looks at nothing else.
+    pub fn receive_from_anybody_now(&mut self, context: u32, tags: Tags, into: &PlainBuf) -> Now {
+        let State { contexts, lost, notes, is_matching, .. } = &self.state;
+        let Some(own) = contexts.get(context) else { return Now::NeverSo };
+        // What is older, what has failed and what the network matches is seen to elsewhere, and matches are noted there.
+        if *is_matching || own.revoked || !lost.is_empty() || !own.posted.is_empty() || notes.is_wanted() {
+            return Now::NeverSo;
+        }
+        if own.unexpected.is_empty() {
+            return Now::NotYet;
+        }
+        match self.receive_any_unexpected_now(context, (ANYBODY, -1), tags, into.bytes_mut()) {
+            Some(received) => Now::Received(received),
+            None => Now::NeverSo,
+        }
+    }
+
+    /// Starts to receive into memory in one piece, from process `from` whose rank is `source` (`None`: the one that was noted of it,
+    /// [`Lane::note_route`]), or from [`ANYBODY`](crate::ANYBODY), and with one of `tags`. If the message lies there and nobody older wants it, it is received
     /// at once. `None`: something has to be looked at first, and nothing happened; use [`Lane::start_receive`].
     #[inline(always)]
     pub fn receive_plain(
         &mut self,
         context: u32,
-        (from, source): (u32, i32),
+        (from, source): (Option<u32>, i32),
         tags: Tags,
         into: PlainBuf,
     ) -> Option<Posted> {
-        if self.state.is_matching || !self.state.lost.is_empty() {
+        let State { peers, contexts, requests, lost, is_matching, .. } = &mut self.state;
+        if *is_matching || !lost.is_empty() {
             return None;
         }
-        if !self.state.contexts.get(context)?.unexpected.is_empty() {
-            // The full path finds the source for a receive from anybody, and notes the match for a tool.
-            if from == ANYBODY || self.state.notes.is_wanted() {
-                return None;
+        let own = contexts.get_mut(context)?;
+        // No closures here: the compiler makes calls of them.
+        let from = match from {
+            Some(from) => from,
+            None => {
+                let process = own.route(source)?.process;
+                if process == UNKNOWN {
+                    return None;
+                }
+                process
             }
-            let received = self.receive_unexpected_now(context, (from, source), tags, &into)?;
+        };
+        if !own.unexpected.is_empty() {
+            // The full path finds the source for a receive from anybody, which this refuses.
+            let received = self.try_receive_unexpected(context, (from, source), tags, into.bytes_mut())?;
             return Some(Posted::Taken(self.state.requests.insert_good(received)));
         }
-        let State { peers, contexts, requests, .. } = &mut self.state;
-        let own = contexts.get_mut(context)?;
         // Nobody is no peer.
         if own.posted.is_empty()
             && let Some(Some(peer)) = peers.get_mut(from as usize)

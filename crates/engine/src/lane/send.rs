@@ -25,15 +25,18 @@ impl<F: Fabric> Lane<F> {
     pub fn try_send(&mut self, context: u32, dest: i32, tag: i32, bytes: Bytes<'_>) -> SentNow {
         let State { peers, contexts, .. } = &mut self.state;
         // No closures here: the compiler makes calls of them.
-        let Some(own) = contexts.get(context) else { return SentNow::No };
+        let Some(own) = contexts.with_routes(context) else { return SentNow::No };
         let Some(route) = own.route(dest) else { return SentNow::No };
         let Some(Some(peer)) = peers.get_mut(route.process as usize) else { return SentNow::No };
         let peer = &mut **peer;
-        if peer.listed | peer.lost | (route.index == UNKNOWN) {
+        if peer.listed | peer.lost {
             return SentNow::No;
         }
         let sent = if bytes.len() <= INLINE_MAX {
+            // No route takes an unknown index.
             self.fabric.send_short_now(route.process, route.index, tag, bytes)
+        } else if route.index == UNKNOWN {
+            SentNow::No
         } else if self.fabric.send_now(route.process, route.index, tag, peer.next_send as u8, bytes) {
             SentNow::Done
         } else {

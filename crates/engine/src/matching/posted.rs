@@ -46,15 +46,20 @@ impl PostedQueue {
     /// Appends a receive.
     #[inline(always)]
     pub(crate) fn push(&mut self, posted: Posted) {
-        if self.younger.is_some() || !self.oldest.push(posted) {
-            self.push_younger(posted);
+        if self.younger.is_some() || !self.oldest.push_now(posted) {
+            let Posted { source, tag, mask, request } = posted;
+            self.push_slowly(source, tag, mask, request);
         }
     }
 
+    /// The parts of a receive stay in registers where this is called.
     #[cold]
     #[inline(never)]
-    fn push_younger(&mut self, posted: Posted) {
-        self.younger.get_or_insert_default().push(posted);
+    fn push_slowly(&mut self, source: u32, tag: i32, mask: i32, request: RequestId) {
+        let posted = Posted { source, tag, mask, request };
+        if self.younger.is_some() || !self.oldest.push(posted) {
+            self.younger.get_or_insert_default().push(posted);
+        }
     }
 
     /// The oldest one.

@@ -1,43 +1,59 @@
 //! The unexpected queue of a context: messages that came before their receives, in the order of their arrival.
 //!
-//! Up to [`LINEAR`] of them are compared one after the other. Those that come when there are more are in an *index* as well, by
-//! source and tag, by source, and by tag: a receive of any of these three classes takes the front of one bucket of it, and one
-//! that wants anything at the front of the queue. What leaves the queue stays in the index until somebody comes across it
-//! there; numbers tell it from what is in its place now.
+//! A receive is compared with the oldest [`FRONT`] messages, as most receives take messages in about the order of their arrival, and with
+//! all where there are no more than [`LINEAR`]. Else it is looked up in an *index* of its class: by source and tag, by tag or by
+//! source; one that wants anything takes what is at the front of the queue. An index takes in a message when a receive of its class
+//! is looked up there for the first time since the message came: arrivals cost nothing, and so does a class that nobody uses. What
+//! leaves the queue stays in an index until somebody comes across it there; numbers tell it from what is in its place now.
 
-use super::bucket::Bucket;
 use super::{ANYBODY, LINEAR, Unexpected, Wanted};
 use crate::list::List;
 use rustc_hash::FxHashMap;
+use std::hash::Hash;
 use std::ops::{Deref, DerefMut};
 
 /// The unexpected queue.
 #[derive(Debug, Default)]
 pub(crate) struct UnexpectedQueue {
     list: List<Unexpected>,
-    /// Of the messages from number [`UnexpectedIndex::begin`] on, which are the last ones of the list.
-    index: Option<Box<UnexpectedIndex>>,
+    /// Made when it is first needed.
+    indices: Option<Box<Indices>>,
 }
 
-/// Where a message is in the list, and its number there.
+/// How many of the oldest messages a receive is compared with before an index is used.
+const FRONT: usize = 4;
+
+/// The indices of a queue.
+#[derive(Debug, Default)]
+struct Indices {
+    exact: Index<(u32, i32)>,
+    by_tag: Index<i32>,
+    /// Without the messages of the library, which no wildcard takes.
+    by_source: Index<u32>,
+    /// The messages for whose match their sender waits, by sender and request.
+    waiting: Index<(u32, u64)>,
+}
+
+/// The messages of a queue by what they have in common, oldest first.
+#[derive(Debug)]
+struct Index<C> {
+    /// First and last entry of each class, by their places in `entries`.
+    classes: FxHashMap<C, (u32, u32)>,
+    /// With those of messages that have left the queue.
+    entries: Vec<Entry>,
+    /// Messages with lower numbers were taken in.
+    until: u64,
+}
+
+/// Where a message is in the list, its number there, and the place of the next entry of its class.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    key: u32,
     number: u64,
+    key: u32,
+    next: u32,
 }
 
-/// Source and tag of the messages in a bucket: [`ANYBODY`] and `None` are all of them.
-type Class = (u32, Option<i32>);
-
-#[derive(Debug)]
-struct UnexpectedIndex {
-    begin: u64,
-    buckets: FxHashMap<Class, Bucket<Entry>>,
-    /// How many entries the buckets have, with those of messages that have left.
-    entries: usize,
-    /// The messages for whose match their sender waits, by sender and request.
-    waiting: FxHashMap<(u32, u64), Entry>,
-}
+const NONE: u32 = u32::MAX;
 
 // Whatever is taken out of the list is found missing by the index.
 impl Deref for UnexpectedQueue {
@@ -55,101 +71,95 @@ impl DerefMut for UnexpectedQueue {
 }
 
 impl UnexpectedQueue {
-    /// Appends a message and returns its key.
-    #[inline]
-    pub(crate) fn push(&mut self, message: Unexpected) -> u32 {
-        let key = self.list.push(message);
-        if self.index.is_some() || self.list.len() > LINEAR {
-            self.index(key);
-        }
-        key
-    }
-
     /// The first message that a receive wants.
     #[inline]
     pub(crate) fn find_wanted(&mut self, wanted: Wanted) -> Option<u32> {
-        let UnexpectedQueue { list, index } = self;
-        let Some(index) = index else { return list.find(|u| wanted.fits(u.from, u.tag)) };
-        if wanted.class() == (ANYBODY, None) {
-            return list.find(|u| wanted.fits(u.from, u.tag));
+        let fits = |u: &Unexpected| wanted.fits(u.from, u.tag);
+        let is_short = self.list.len() <= LINEAR;
+        if is_short || wanted.class() == (ANYBODY, None) {
+            return self.list.find(fits);
         }
-        let older = list.find_before(index.begin, |u| wanted.fits(u.from, u.tag));
-        older.or_else(|| index.first_of(wanted.class(), list))
+        self.list.find_among(FRONT, fits).or_else(|| self.look_up(wanted))
+    }
+
+    /// As [`UnexpectedQueue::find_wanted`], of a receive that names source or tag.
+    #[inline(never)]
+    fn look_up(&mut self, wanted: Wanted) -> Option<u32> {
+        let UnexpectedQueue { list, indices } = self;
+        let Indices { exact, by_tag, by_source, .. } = &mut **indices.get_or_insert_default();
+        match wanted.class() {
+            (from, Some(tag)) if from != ANYBODY => {
+                exact.take_in(list, |u| Some((u.from, u.tag)));
+                exact.first(&(from, tag), list)
+            }
+            (_, Some(tag)) => {
+                by_tag.take_in(list, |u| Some(u.tag));
+                by_tag.first(&tag, list)
+            }
+            (from, None) => {
+                by_source.take_in(list, |u| (u.tag >= 0).then_some(u.from));
+                by_source.first(&from, list)
+            }
+        }
     }
 
     /// The message of a process for whose match this request of its waits.
-    pub(crate) fn find_waiting(&self, from: u32, request: u64) -> Option<u32> {
+    pub(crate) fn find_waiting(&mut self, from: u32, request: u64) -> Option<u32> {
         let is_it = |u: &Unexpected| u.from == from && u.what.waiting() == Some(request);
-        let Some(index) = &self.index else { return self.list.find(is_it) };
-        self.list.find_before(index.begin, is_it).or_else(|| {
-            let entry = index.waiting.get(&(from, request)).filter(|entry| self.list.has(entry))?;
-            self.list.get(entry.key).is_some_and(is_it).then_some(entry.key)
-        })
+        let UnexpectedQueue { list, indices } = self;
+        if list.len() <= LINEAR {
+            return list.find(is_it);
+        }
+        let waiting = &mut indices.get_or_insert_default().waiting;
+        waiting.take_in(list, |u| u.what.waiting().map(|request| (u.from, request)));
+        waiting.first(&(from, request), list).filter(|key| list.get(*key).is_some_and(is_it))
     }
+}
 
-    /// Notes the newest message in the index, which is made if there is none.
-    #[cold]
-    #[inline(never)]
-    fn index(&mut self, key: u32) {
-        let UnexpectedQueue { list, index } = self;
-        if list.len() <= LINEAR / 2 {
-            *index = None;
+impl<C> Default for Index<C> {
+    fn default() -> Self {
+        Index { classes: FxHashMap::default(), entries: Vec::new(), until: 0 }
+    }
+}
+
+impl<C: Eq + Hash> Index<C> {
+    /// Takes in what has come since the last time.
+    fn take_in(&mut self, list: &List<Unexpected>, class: impl Fn(&Unexpected) -> Option<C>) {
+        let more = list.pushed() - self.until;
+        if more == 0 {
             return;
         }
-        let Some(entry) = list.number(key).map(|number| Entry { key, number }) else { return };
-        let index = index.get_or_insert_with(|| Box::new(UnexpectedIndex::new(entry.number)));
-        index.add(entry, list);
-        // A message has at most three entries: most of these are of messages that have left.
-        if index.entries > 8 * list.len() {
-            **index = UnexpectedIndex::of(list, index.begin);
+        // What has left is more than half of the entries: they are made again, which costs no more than they did.
+        if self.entries.len() > 2 * list.len() + LINEAR {
+            self.classes.clear();
+            self.entries.clear();
+            self.until = 0;
         }
-    }
-}
-
-impl List<Unexpected> {
-    fn has(&self, entry: &Entry) -> bool {
-        self.number(entry.key) == Some(entry.number)
-    }
-}
-
-impl UnexpectedIndex {
-    fn new(begin: u64) -> UnexpectedIndex {
-        UnexpectedIndex { begin, buckets: FxHashMap::default(), entries: 0, waiting: FxHashMap::default() }
-    }
-
-    /// The index of the messages from number `begin` on.
-    fn of(list: &List<Unexpected>, begin: u64) -> UnexpectedIndex {
-        let mut index = UnexpectedIndex::new(begin);
-        for (key, number) in list.keys().filter(|(_, number)| *number >= begin) {
-            index.add(Entry { key, number }, list);
+        for (key, number, message) in list.since(self.until) {
+            let Some(class) = class(message) else { continue };
+            let place = self.entries.len() as u32;
+            self.entries.push(Entry { number, key, next: NONE });
+            let (_, last) = self.classes.entry(class).or_insert((place, place));
+            let before = std::mem::replace(last, place);
+            if before != place
+                && let Some(before) = self.entries.get_mut(before as usize)
+            {
+                before.next = place;
+            }
         }
-        index
-    }
-
-    fn add(&mut self, entry: Entry, list: &List<Unexpected>) {
-        let Some(Unexpected { from, tag, what }) = list.get(entry.key) else { return };
-        let classes = [(*from, Some(*tag)), (ANYBODY, Some(*tag)), (*from, None)];
-        // No wildcard takes a message of the library.
-        for class in &classes[..if *tag < 0 { 2 } else { 3 }] {
-            self.buckets.entry(*class).or_default().push(entry);
-            self.entries += 1;
-        }
-        if let Some(request) = what.waiting() {
-            self.waiting.insert((*from, request), entry);
-        }
+        self.until = list.pushed();
     }
 
     /// The oldest message of a class that is still in the list.
-    fn first_of(&mut self, class: Class, list: &List<Unexpected>) -> Option<u32> {
-        let bucket = self.buckets.get_mut(&class)?;
-        while let Some(entry) = bucket.first() {
-            if list.has(entry) {
+    fn first(&mut self, class: &C, list: &List<Unexpected>) -> Option<u32> {
+        let (first, _) = self.classes.get_mut(class)?;
+        while let Some(entry) = self.entries.get(*first as usize) {
+            if list.number(entry.key) == Some(entry.number) {
                 return Some(entry.key);
             }
-            bucket.forget_first();
-            self.entries -= 1;
+            *first = entry.next;
         }
-        self.buckets.remove(&class);
+        self.classes.remove(class);
         None
     }
 }
@@ -218,25 +228,27 @@ mod tests {
         queue.get(key).map_or(u32::MAX, |message| message.from)
     }
 
-    /// The steps of the index grow with the messages, not with their square: counted, not timed.
+    /// An index does not grow with what has been there, and what leaves and what is found cost a few steps: counted, not timed.
     #[test]
-    fn the_index_keeps_no_more_than_is_there() {
+    fn an_index_keeps_no_more_than_is_there() {
         let mut queue = UnexpectedQueue::default();
         for n in 0..100_000u64 {
             queue.push(message(0, (n % 500) as i32, n));
             if n >= 200 {
-                // Nothing is ever looked up in the buckets of the other classes.
-                let key = queue.find_wanted(Wanted::plain(0, Tags::one(((n - 200) % 500) as i32)));
+                let key = queue.find_wanted(Wanted::plain(0, Tags::one(((n - 100) % 500) as i32)));
                 assert!(queue.remove(key.unwrap()).is_some());
+                // Of each message some sender may want to know.
+                queue.find_waiting(0, n);
             }
         }
-        let index = queue.index.as_ref().unwrap();
-        assert!(index.entries <= 8 * 201 + 3, "{} entries of {} messages", index.entries, queue.len());
-        assert!(index.waiting.len() <= 8 * 201, "{} waiting", index.waiting.len());
+        let Indices { exact, by_tag, by_source, waiting } = &**queue.indices.as_ref().unwrap();
+        let most = 2 * 200 + LINEAR + 200;
+        assert!(exact.entries.len() <= most && waiting.entries.len() <= most, "{}", exact.entries.len());
+        assert!(exact.classes.len() <= 500 && waiting.classes.len() <= most, "{}", waiting.classes.len());
+        assert!(by_tag.entries.is_empty() && by_source.entries.is_empty(), "nobody has used them");
         while queue.len() > 1 {
             queue.forget_first();
         }
-        queue.push(message(0, 1, 0));
-        assert!(queue.index.is_none(), "few are compared one after the other again");
+        assert!(queue.find_wanted(Wanted::plain(0, Tags::one(7))).is_none());
     }
 }

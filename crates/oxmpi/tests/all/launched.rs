@@ -1,6 +1,7 @@
 //! Examples, and this test program itself, as ranks under `mpirun`.
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 const ROLE: &str = "OXMPI_TEST_ROLE";
 
@@ -12,16 +13,44 @@ fn role() {
     let world = universe.world();
     assert_eq!(world.size(), 3);
     let me = world.rank();
+    if role.starts_with("lost") && me < 2 {
+        // Only on a connection that is there does a message leave at once.
+        let sent = world.isend(vec![0u8], 1 - me, 0).unwrap();
+        world.recv::<u8>(1 - me, 0).unwrap();
+        drop(sent);
+    }
     match role.as_str() {
         // The end of the program ends the universe: the message still arrives.
         "drop" if me == 0 => drop(world.isend(vec![1u8; 1_000_000], 2, 0).unwrap()),
         "drop" if me == 2 => assert_eq!(world.recv::<u8>(0, 0).unwrap().0, vec![1; 1_000_000]),
         "panic" if me == 1 => panic!("a rank has had enough"),
         "panic" => drop(world.recv::<u8>(1, 0)),
+        "lost" if me == 0 => {
+            cut();
+            drop(world.isend(vec![1u8; 64], 1, 0).unwrap());
+            let lost = universe.finalize().unwrap_err();
+            assert!(lost.to_string().starts_with("finalize: messages are lost"), "{lost}");
+            println!("it was lost");
+        }
+        "lost in a drop" if me == 0 => {
+            cut();
+            drop(world.isend(vec![1u8; 64], 1, 0).unwrap());
+        }
+        // It takes part in connections, and is still there when rank 0 ends.
+        "lost" | "lost in a drop" => (0..60_000).for_each(|_| {
+            let _ = world.iprobe(0, 1);
+            std::thread::sleep(Duration::from_millis(1));
+        }),
         "abort" if me == 1 => universe.abort(42, "the input is wrong"),
         "abort" => drop(world.recv::<u8>(1, 0)),
         _ => {}
     }
+}
+
+/// Makes the kernel reset each later connection at its first bytes.
+fn cut() {
+    let rule = "-A INPUT -p tcp --tcp-flags PSH PSH -j REJECT --reject-with tcp-reset";
+    assert!(Command::new("iptables").args(rule.split(' ')).status().unwrap().success());
 }
 
 /// Cargo's output directory for this profile.
@@ -113,6 +142,34 @@ fn an_abort_ends_the_job_with_its_code_and_text() {
     let (code, out, err) = rank_in_role("abort");
     assert_eq!(code, 42, "{out}{err}");
     assert!(err.contains("rank 1") && err.contains("the input is wrong"), "{err}");
+}
+
+mod night {
+    use super::*;
+
+    /// Runs in its own network namespace, where rank 0 makes the kernel refuse packets.
+    #[test]
+    #[ignore = "cargo xtask nightly"]
+    fn a_universe_ends_with_an_error_if_messages_are_lost() {
+        for role in ["lost", "lost in a drop"] {
+            let me = std::env::current_exe().unwrap();
+            let Output { status, stdout, stderr } = Command::new("unshare")
+                .args(["--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"])
+                .arg(launcher())
+                .args(["mpirun", "-n", "3", "--mca", "rpi", "tcp", "--timeout", "60"])
+                .arg(me)
+                .args(["--exact", "launched::role", "--nocapture"])
+                .env(ROLE, role)
+                .stdin(Stdio::null())
+                .output()
+                .unwrap();
+            let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+            assert_eq!(out.contains("it was lost"), role == "lost", "{role}: {out}{err}");
+            assert!(!status.success(), "{role}: {out}{err}");
+            assert!(err.contains("rank 0 cannot reach rank 1 over sockets"), "{role}: {out}{err}");
+            assert!(err.contains("without calling MPI_Finalize"), "{role}: {out}{err}");
+        }
+    }
 }
 
 /// The sequential computation of the example `heat`: the heat and the last change.

@@ -305,6 +305,32 @@ fn sockets_use_the_interfaces_that_are_named() {
 mod night {
     use super::*;
 
+    /// In networks of their own, whose packets rank 0 has the kernel refuse.
+    #[test]
+    #[ignore = "cargo xtask nightly"]
+    fn the_end_of_mpi_fails_if_messages_are_lost() {
+        let up = "ip link set lo up && exec \"$@\"";
+        let may = Command::new("unshare").args(["--net", "sh", "-c", "iptables -L"]).output();
+        if !may.is_ok_and(|o| o.status.success()) {
+            skip("'unshare --net' or iptables is not permitted here");
+            return;
+        }
+        let p = compile(&["jobs/lost"]);
+        let jobs =
+            [("world", "MPI_Finalize"), ("session", "MPI_Session_finalize")].map(|(user, function)| {
+                let mpirun = p.mpirun(2, &["--mca", "rpi", "tcp"], "lost", &[user]);
+                let mut command = Command::new("unshare");
+                command.args(["--net", "sh", "-c", up, "sh"]);
+                command.arg(mpirun.get_program()).args(mpirun.get_args());
+                (p.start(command), function)
+            });
+        for (job, function) in jobs {
+            let outcome = job.end();
+            let is_told = |text: &str| outcome.err.contains(text);
+            assert!(outcome.code != 0 && is_told(function) && is_told("messages are lost"), "{outcome:?}");
+        }
+    }
+
     /// A connection is made, and reset with the first bytes: what accepts it is no rank. The job ends within seconds.
     #[test]
     #[ignore = "cargo xtask nightly"]
