@@ -207,8 +207,8 @@ impl<L: Level> Communicator<'_, L> {
         settle("barrier", self.moves(Call::Barrier, UserBuf::empty(), UserBuf::empty()))
     }
 
-    /// Sends the `data` of `root` to all ranks, where `data` has the same length (MPI_Bcast, MPI-5.0
-    /// section 6.4).
+    /// Sends the `data` of `root` to all ranks, where `data` has the same length (MPI_Bcast,
+    /// MPI-5.0 section 6.4).
     ///
     /// ```
     /// oxmpi::threads(3, |world| {
