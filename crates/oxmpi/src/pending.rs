@@ -8,7 +8,7 @@ pub trait Pending: sealed::Pending + Sized {
     /// The result of a wait.
     type Output;
 
-    /// Private: only this crate can make a [`sealed::Done`].
+    /// Private: only this crate can make a `sealed::Done`.
     #[doc(hidden)]
     fn finish(self, done: sealed::Done) -> Result<Self::Output>;
 }

@@ -4,8 +4,8 @@
 //! They are memfds. Where memfd_create(2) is denied or missing (by a seccomp profile, in another
 //! kernel), a file in a directory that never had a name there (O_TMPFILE) serves as well, in memory
 //! or, at worst, on a disk. Such a directory may be small, as /dev/shm of a container is, and a
-//! process that writes more than it holds is killed by SIGBUS. So a directory with
-//! [`PREFERRED_FREE_BYTES`] is preferred.
+//! process that writes more than it holds is killed by SIGBUS. So a directory with 256 MiB
+//! free is preferred.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

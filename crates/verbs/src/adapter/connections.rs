@@ -176,8 +176,8 @@ impl Adapter {
     /// A library drops the unread completions of a queue pair that it destroys, and the slot of a
     /// dropped completion never comes back. The number of a queue pair's own operations under way
     /// is known, but not the number of slots that it has taken from a shared queue. In the error
-    /// state it takes no more, and the taken ones end soon. So it stays in that state for
-    /// [`DRAIN`], and until the completion queue is empty.
+    /// state it takes no more, and the taken ones end soon. So it stays in that state for a second,
+    /// and until the completion queue is empty.
     pub fn take_closed(&mut self) -> Vec<u32> {
         if self.closing == 0 {
             return Vec::new();

@@ -51,7 +51,7 @@ impl Adapter {
     }
 
     /// Sends the first `len` bytes of a slot, which belongs to the device until
-    /// [`AdapterOperation::Send`], or to the caller after an error.
+    /// `AdapterOperation::Send`, or to the caller after an error.
     pub fn send(&mut self, queue_pair: u32, slot: SlotId, len: usize) -> Result<(), VerbsError> {
         let Some(sge) = self.arena.lend(slot, len) else {
             return Err(self.error("ibv_post_send", libc::EBUSY));
