@@ -297,7 +297,7 @@ pub(super) const SPECS: &[Spec] = &[
         Binding,
         &["--map-by"],
         &["slot|node|ppr:N:node[:PE=N]"],
-        "fill hosts one by one, one rank on each, or with N; with PE=N bind each to N cores",
+        "fill hosts one by one, one rank each, or N each; with PE=N bind each to N cores",
     ),
     spec(
         Id::CoresEach,
@@ -364,7 +364,7 @@ pub(super) const SPECS: &[Spec] = &[
         End,
         &["--watchdog"],
         &["SECONDS"],
-        "report which rank waits for which when a wait takes this time: the parameter mpi_watchdog",
+        "report which rank waits for which after this wait: the parameter mpi_watchdog",
     ),
     spec(
         Id::FaultTolerance,
