@@ -140,8 +140,8 @@ impl<L: Level> Universe<L> {
 impl<L: Level> Drop for Universe<L> {
     fn drop(&mut self) {
         if !self.is_over && !std::thread::panicking() {
-            // The transport has reported lost messages to the user, and `mpirun` sees that this rank
-            // has not finalized.
+            // The transport has reported lost messages to the user, and `mpirun` sees that this
+            // rank has not finalized.
             let _ = self.end();
         }
     }

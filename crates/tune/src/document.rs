@@ -73,7 +73,7 @@ fn tables() -> String {
             | Collective::Exscan => "m: bytes of the vector",
             _ => "m: bytes of one block",
         };
-        let _ = writeln!(out, "{id} in rules files, message size there: {}; {unit}.\n", measure.phrase());
+        let _ = writeln!(out, "{id} in rules files; message size there: {};\n{unit}.\n", measure.phrase());
         out += "| id | name | how | needs | settings | most that a rank sends, of 64 | cost | wins |\n";
         out += "|---|---|---|---|---|---|---|---|\n";
         for id in settled(collective) {
