@@ -530,7 +530,7 @@ pub fn raised_buffers(params: &Params) -> Option<String> {
     let name = params.sockets()?.buffers.name;
     (wanted < LEAST_SOCKET_BUFFERS).then(|| {
         format!(
-            "parameter '{name}' is {wanted}, but the buffer of each socket is {LEAST_SOCKET_BUFFERS} bytes, as \
+            "parameter '{name}' is {wanted}: the buffer of each socket is {LEAST_SOCKET_BUFFERS} bytes, as \
              connections stop with a smaller one"
         )
     })
