@@ -7,21 +7,21 @@
 
 enum { LENGTH = 64 * 1024, LATE_MS = 20 };
 
-/* How messages are exchanged. */
-enum { SENDRECV, ISENDRECV, ISEND_AND_RECV, ISEND_AND_PROBE, WAITALL, WAITALL_SEND_FIRST, PERSISTENT, WAYS };
-static const char *const way_names[] = {"MPI_Sendrecv", "MPI_Isendrecv", "MPI_Isend, MPI_Recv", "MPI_Isend, MPI_Probe",
-                                        "MPI_Waitall", "MPI_Waitall, the send first", "persistent requests"};
+/* How messages are exchanged. MPI_Waitall waits for its requests in their order: the receive is first. */
+enum { SENDRECV, ISENDRECV, ISEND_AND_RECV, ISEND_AND_PROBE, WAITALL, PERSISTENT, PATTERNS };
+static const char *const pattern_names[] = {"MPI_Sendrecv", "MPI_Isendrecv", "MPI_Isend, MPI_Recv",
+                                            "MPI_Isend, MPI_Probe", "MPI_Waitall", "persistent requests"};
 
 static unsigned char *out, *in;
 static int partner;
 
 static MPI_Comm world = MPI_COMM_WORLD;
 
-static void exchange(int way)
+static void exchange(int pattern)
 {
     MPI_Request requests[2];
-    MPI_Request *receive = &requests[way == WAITALL_SEND_FIRST], *send = &requests[way != WAITALL_SEND_FIRST];
-    switch (way) {
+    MPI_Request *receive = &requests[0], *send = &requests[1];
+    switch (pattern) {
     case SENDRECV:
         CHECK_OK(MPI_Sendrecv(out, LENGTH, MPI_BYTE, partner, 1, in, LENGTH, MPI_BYTE, partner, 1, world, MPI_STATUS_IGNORE));
         break;
@@ -32,12 +32,11 @@ static void exchange(int way)
     case ISEND_AND_RECV:
     case ISEND_AND_PROBE:
         CHECK_OK(MPI_Isend(out, LENGTH, MPI_BYTE, partner, 1, world, send));
-        if (way == ISEND_AND_PROBE) CHECK_OK(MPI_Probe(partner, 1, world, MPI_STATUS_IGNORE));
+        if (pattern == ISEND_AND_PROBE) CHECK_OK(MPI_Probe(partner, 1, world, MPI_STATUS_IGNORE));
         CHECK_OK(MPI_Recv(in, LENGTH, MPI_BYTE, partner, 1, world, MPI_STATUS_IGNORE));
         CHECK_OK(MPI_Wait(send, MPI_STATUS_IGNORE));
         break;
     case WAITALL:
-    case WAITALL_SEND_FIRST:
         CHECK_OK(MPI_Irecv(in, LENGTH, MPI_BYTE, partner, 1, world, receive));
         CHECK_OK(MPI_Isend(out, LENGTH, MPI_BYTE, partner, 1, world, send));
         CHECK_OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
@@ -63,22 +62,22 @@ int main(int argc, char **argv)
     partner = 1 - rank;
     CHECK_OK(MPI_Alloc_mem(LENGTH, MPI_INFO_NULL, &out));
     CHECK_OK(MPI_Alloc_mem(LENGTH, MPI_INFO_NULL, &in));
-    /* The first messages of all may take another way: each pattern comes twice, and counts once. */
-    for (int k = 0; k < 2 * WAYS; k++) {
-        int way = k % WAYS;
+    /* The first messages of all may take another route: each pattern comes twice, and counts once. */
+    for (int k = 0; k < 2 * PATTERNS; k++) {
+        int pattern = k % PATTERNS;
         pattern_fill(out, LENGTH, (unsigned) (k + rank));
         MPI_Barrier(MPI_COMM_WORLD);
         MPI_T_pvar_handle read = started(session, "shm_single_copy_bytes", NULL);
         MPI_T_pvar_handle mapped = started(session, "shm_heap_copy_bytes", NULL);
-        check_where("%s", way_names[way]);
+        check_where("%s", pattern_names[pattern]);
         if (rank == 1) {
             CHECK_OK(MPI_Probe(partner, 1, world, MPI_STATUS_IGNORE));
             pause_ms(LATE_MS); /* the other one goes to sleep */
         }
-        exchange(way);
+        exchange(pattern);
         CHECK_EQ(pattern_differs(in, LENGTH, (unsigned) (k + partner)), -1);
         /* The early one may read a copy, which the late one has made when it had all that it waited for. */
-        if (rank == 1 && k >= WAYS) {
+        if (rank == 1 && k >= PATTERNS) {
             CHECK_EQ(value(session, read), 0);
             CHECK_EQ(value(session, mapped), LENGTH);
         }
