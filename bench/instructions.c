@@ -17,7 +17,8 @@ static char data[1 << 10];
 static int bytes = 8;
 static uint64_t turn;
 
-/* The other rank has come as far as this one. Nobody waits within MPI meanwhile, where who sleeps has to be woken. */
+/* Waits outside of MPI until the other rank has come as far as this one: in MPI a rank could sleep, and the peer
+ * would need further instructions to wake it. */
 static void meet(void)
 {
     turn++;

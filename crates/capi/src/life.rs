@@ -140,7 +140,7 @@ fn note_ending(library: &Running, next: impl FnOnce(usize) -> usize) {
     users.note_state(library);
 }
 
-/// Whether the rank has users beside the caller.
+/// Whether the rank has other users than the caller.
 pub(crate) fn has_others() -> bool {
     locked(&USERS).count > 1
 }

@@ -6,8 +6,9 @@
 //! has a buffer counts there; else in the buffer of the session that the communicator comes from, if that has one; else in
 //! the process's.
 //!
-//! A message is charged [`OVERHEAD`] bytes beside its data, less than MPI_BSEND_OVERHEAD: programs that were written for another
-//! library may have attached a buffer by the overhead of that library, which is 88 to 128 bytes.
+//! A message is charged [`OVERHEAD`] bytes in addition to its data, less than MPI_BSEND_OVERHEAD:
+//! programs that were written for another library may have attached a buffer by the overhead of
+//! that library, which is 88 to 128 bytes.
 
 use crate::awaited::Awaited;
 use crate::comm::Communicator;
@@ -72,7 +73,7 @@ pub(crate) struct AttachedBuffers {
     pub(crate) is_strict: bool,
 }
 
-/// The bytes that a buffered message is charged beside its data.
+/// The bytes that a buffered message is charged in addition to its data.
 const OVERHEAD: usize = 96;
 
 impl AttachedBuffers {

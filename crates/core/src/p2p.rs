@@ -141,7 +141,7 @@ impl<F: Fabric> Process<F> {
         true
     }
 
-    /// As [`Process::try_send`] where a look shows that there is room after all, or by tag.
+    /// As [`Process::try_send`], by a second attempt that reads the credits of the ring, or by tag.
     #[inline(never)]
     fn sent_otherwise<const MAY_WAIT: bool>(
         &self,
@@ -418,7 +418,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// As [`Process::receive_soon`] from anybody: what comes is taken in, and received from there without a request.
+    /// As [`Process::receive_soon`] from MPI_ANY_SOURCE: polls all peers, and receives a message from
+    /// the unexpected queue without a request.
     #[inline(never)]
     fn receive_from_anybody_soon(&self, context: u32, into: &PlainBuf, tags: Tags) -> Option<Completion> {
         let mut wait = None;
@@ -669,7 +670,8 @@ impl<F: Fabric> Process<F> {
     /// As [`Process::send`] and [`Process::recv_whatever`].
     pub fn sendrecv(&self, comm: &Communicator, send: Outgoing, receive: Incoming) -> Result<Completion> {
         let (sent, received) = self.start_both(comm, send, receive)?;
-        // The receiver may read what is sent meanwhile: then it need not be kept.
+        // During the wait for the receive the peer may read the sent data where they are, so that
+        // no copy of them is needed.
         let received = self.wait_raw(received.raw());
         self.wait(sent)?;
         received

@@ -285,8 +285,9 @@ impl<F: Fabric> Lane<F> {
         waiting == 0 && self.fabric.is_calm()
     }
 
-    /// Whether certainly no message waits for a receive from a rank of a context's team whose process was noted, or from anybody if
-    /// `source` is none, and nothing has come or waits to be done, as far as a short look shows.
+    /// Whether certainly no message from the rank `source` of a context's team (`None`: from any
+    /// rank) is unexpected or has come, and no work waits. False also if the process of the rank is
+    /// not noted, or if only a poll could tell.
     #[inline(always)]
     pub fn has_none(&self, context: u32, source: Option<i32>) -> bool {
         let Some(own) = self.state.contexts.get(context) else { return false };
@@ -571,7 +572,8 @@ impl<F: Fabric> Lane<F> {
         self.state.nonsense
     }
 
-    /// The process is about to sleep, and keeps these sends: asks the peers for which messages wait to wake it when there is room.
+    /// Prepares this process for sleep: makes private copies of the sends of `kept`, and requests a
+    /// wake-up from the peers whose rings are full.
     pub fn announce_sleep(&mut self, kept: Kept) -> Rest {
         if self.restless || !self.state.todo.is_empty() || self.keep_sends(kept) || self.read_late() {
             return Rest::Not;

@@ -66,8 +66,8 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
     }
 
     /// Sends a contiguous eager message of a few bytes if that needs no thought: the route is warm, there is room by what is known
-    /// of it, and `context` is the receiver's index (`u32::MAX`: it is not known, and nothing is sent). One straight line without a call, so that whoever makes a call on it has
-    /// nothing to save.
+    /// of it, and `context` is the receiver's index (`u32::MAX`: the index is unknown, and nothing is
+    /// sent). It makes no call itself, so that its caller has no registers to save.
     #[inline]
     fn send_short_now(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>) -> SentNow {
         SentNow::No

@@ -378,7 +378,7 @@ impl Resumption {
             let host = oxmpi_sys::host::name();
             restore_into(&set, &criu, &work, all).map_err(|error| format!("host '{host}': {error}"))
         };
-        // Until all hosts have restored their ranks, the reason of a failure has to be told through the pipe.
+        // Until all hosts have restored their ranks, only the pipe can report the reason of a failure.
         let back = || {
             is_back.set(true);
             tell(said.borrow_mut().as_mut(), &lines(&places_of_output(&set)));

@@ -3,8 +3,10 @@
 //! A standard send of up to [`Fabric::standard_limit`] bytes does not depend on its receiver (MPI-5.0 section 3.4 leaves that to the
 //! library, and programs count on it). It waits where it was announced by its address, so that the receiver can copy it alone. When
 //! the process is about to wait, the lane *keeps* such messages: it copies each to memory of its own, and the send is complete for its
-//! user. While a call waits for a message as well, which its sends do not bring, it keeps only what lies in several pieces
-//! ([`Kept::InPieces`]): so the two messages of an exchange are copied once each. The receiver may be about to read it: one compare-exchange decides ([`oxmpi_shm::announcement`]). Only what the receiver gets
+//! user. While a call also waits for a message, which a copy of its sends does not bring nearer, the
+//! lane keeps only sends from buffers in several pieces ([`Kept::InPieces`]): so each of the two
+//! messages of an exchange is copied once. The receiver may be about to read a message: one
+//! compare-exchange decides ([`oxmpi_shm::announcement`]). Only what the receiver gets
 //! without the sender is kept, as the sender may make no progress for long: what found no room in ring or pool stays until there is some.
 
 use super::Lane;
@@ -16,13 +18,13 @@ use oxmpi_fabric::Fabric;
 /// receive would take all memory.
 const MOST_KEPT: usize = 64 << 20;
 
-/// Which sends a process keeps that is about to wait.
+/// The sends of which a process makes private copies before it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// All of them: perhaps it waits for one.
+    /// All sends: one of them may be the one that the process waits for.
     All,
-    /// Those alone whose receivers cannot read the data by themselves, and would wait while this process computes behind its wait. It
-    /// waits for something that no copy of the others brings nearer.
+    /// Only sends from buffers in several pieces, which no receiver can read by itself. The process
+    /// waits for a message, and copies of the other sends would not end that wait.
     InPieces,
 }
 
@@ -65,8 +67,8 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Keeps these sends of those that would wait for their receivers: the process is about to wait, and perhaps for what somebody does
-    /// who waits for it. Whether any was.
+    /// Keeps the sends of `kept` that would wait for their receivers, because a peer on which this
+    /// process is about to wait may itself wait for one of them. Returns whether any was kept.
     pub fn keep_sends(&mut self, kept: Kept) -> bool {
         if self.keepable.is_empty() {
             return false;
@@ -83,8 +85,8 @@ impl<F: Fabric> Lane<F> {
         any
     }
 
-    /// Keeps a send, if its receiver has not begun to read it. Whether to try it again: it was not announced yet, it is not to be kept
-    /// now, or too much is kept.
+    /// Keeps a send if its receiver has not begun to read it. Returns whether to try again later: the
+    /// send is not announced yet, `kept` leaves it out, or [`MOST_KEPT`] bytes are kept.
     fn keep(&mut self, request: RequestId, kept: Kept) -> bool {
         let kept_bytes = self.state.requests.kept_bytes();
         let Some(work) = self.state.requests.send_mut(request) else { return false };

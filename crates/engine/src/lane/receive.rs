@@ -188,7 +188,7 @@ impl<F: Fabric> Lane<F> {
             Waits::Eager { data, total, sync: None } => (Bytes::from(&data[..]), *total),
             _ => return None,
         };
-        // Who receives from anybody hears from whom.
+        // The status of a receive from MPI_ANY_SOURCE names the sender.
         let source = if from == ANYBODY { own.rank_of(*sender) } else { source };
         let received = Received { source, tag: *tag, bytes: total as u64 };
         if bytes.len() < total || !bytes.copy_if_it_fits(into) {
@@ -200,7 +200,7 @@ impl<F: Fabric> Lane<F> {
         Some(received)
     }
 
-    /// As [`Lane::receive_now`] from anybody, of the messages that have been taken in: it looks at nothing else.
+    /// As [`Lane::receive_now`] from MPI_ANY_SOURCE, from the unexpected queue alone, without a poll.
     pub fn receive_from_anybody_now(&mut self, context: u32, tags: Tags, into: &PlainBuf) -> Now {
         let State { contexts, lost, notes, is_matching, .. } = &self.state;
         let Some(own) = contexts.get(context) else { return Now::NeverSo };
@@ -217,9 +217,11 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Starts to receive into memory in one piece, from process `from` whose rank is `source` (`None`: the one that was noted of it,
-    /// [`Lane::note_route`]), or from [`ANYBODY`](crate::ANYBODY), and with one of `tags`. If the message lies there and nobody older wants it, it is received
-    /// at once. `None`: something has to be looked at first, and nothing happened; use [`Lane::start_receive`].
+    /// Starts to receive into contiguous memory, with one of `tags`, from process `from` whose rank is
+    /// `source`, or from [`ANYBODY`](crate::ANYBODY). A `from` of `None` stands for the process that
+    /// [`Lane::note_route`] noted for `source`. A message that is there, and that no older receive
+    /// matches, is received at once. `None`: this path cannot serve the call, and nothing happened;
+    /// use [`Lane::start_receive`].
     #[inline(always)]
     pub fn receive_plain(
         &mut self,
@@ -245,7 +247,7 @@ impl<F: Fabric> Lane<F> {
             }
         };
         if !own.unexpected.is_empty() {
-            // The full path finds the source for a receive from anybody, which this refuses.
+            // A receive from MPI_ANY_SOURCE is refused here: the full path finds its source.
             let received = self.try_receive_unexpected(context, (from, source), tags, into.bytes_mut())?;
             return Some(Posted::Taken(self.state.requests.insert_good(received)));
         }

@@ -3,8 +3,10 @@
 //! A receive is compared with the oldest [`FRONT`] messages, as most receives take messages in about the order of their arrival, and with
 //! all where there are no more than [`LINEAR`]. Else it is looked up in an *index* of its class: by source and tag, by tag or by
 //! source; one that wants anything takes what is at the front of the queue. An index takes in a message when a receive of its class
-//! is looked up there for the first time since the message came: arrivals cost nothing, and so does a class that nobody uses. What
-//! leaves the queue stays in an index until somebody comes across it there; numbers tell it from what is in its place now.
+//! is looked up there for the first time since the message came: arrivals cost nothing, and so does
+//! a class that no receive uses. The entry of a message that has left the queue stays in an index
+//! until a later search meets it; the number of an entry distinguishes it from a newer message in the
+//! same place.
 
 use super::{ANYBODY, LINEAR, Unexpected, Wanted};
 use crate::list::List;

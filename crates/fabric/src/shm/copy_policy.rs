@@ -293,8 +293,8 @@ fn decide(
 }
 
 /// Whether messages of `len` bytes and more are worth [`Protocol::Mapped`]: it is compared with the pool alone, as what is announced for
-/// [`Protocol::SingleCopy`] is read in the receiver's mapping as well. Where receivers may not read their senders' memory it is `false`: a
-/// standard send may have to be kept, and then lies elsewhere.
+/// [`Protocol::SingleCopy`] is read in the receiver's mapping as well. `false` where receivers may not
+/// read their senders' memory: a standard send may become a private copy, which no receiver maps.
 fn is_worth_mapping(facts: &CopyFacts, proximity: Proximity, capabilities: Capabilities, len: usize) -> bool {
     let protocols = [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::Mapped];
     let worst =

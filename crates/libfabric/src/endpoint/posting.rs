@@ -164,7 +164,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
     }
 
     /// Sends a message of at most [`Endpoint::SHORT`] bytes, whose memory is the caller's again at once. It is gone when the operation has
-    /// ended, and not before: [`Endpoint::read_after`] looks for that. `None`: there is no room now, and nothing happened.
+    /// ended, and not before: [`Endpoint::read_after`] checks that. `None`: there is no room now, and nothing happened.
     ///
     /// # Errors
     /// What the provider says.

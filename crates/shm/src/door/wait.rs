@@ -409,10 +409,11 @@ impl Wait<'_> {
         }
     }
 
-    /// Begins anew, because something came that was not yet what this wait is for: whoever is given a long message piece
-    /// by piece has waited only since the last one, and so has a target of accesses that follow each other. `true`: look
-    /// again at once. Oversubscribed `false`: the sender of the next piece may need this processor, and gets it by a
-    /// yield, while a sleep would have to be ended by a system call of the sender's.
+    /// Begins this wait anew, because something else came than it waits for: the receiver of a long
+    /// message has waited only since its last piece, and the target of several accesses only since
+    /// the last access. Returns whether to poll again at once. `false` if the ranks are
+    /// oversubscribed: the sender of the next piece may need this processor. A yield gives it away,
+    /// whereas a sleep would cost the sender a system call to end it.
     #[inline]
     pub fn renew(&mut self) -> bool {
         (self.started, self.phase, self.looks, self.yields) = (None, Phase::Spin, 0, 0);
