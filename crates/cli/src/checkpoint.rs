@@ -19,6 +19,7 @@ use oxmpi_checkpoint::making::{self, Checkpoint, MakeError, Request};
 use oxmpi_checkpoint::manifest::Supervision;
 use oxmpi_param::{Module, Param, Params};
 use oxmpi_rt::inquiry::{self, InquiryError};
+use oxmpi_sys::process_stat::ProcessStat;
 
 use self::command::Command;
 use crate::command::{Stop, answer, failed, usage};
@@ -179,6 +180,9 @@ enum MakerError {
     /// It was tried in vain.
     #[error("there is no new set, and the job goes on: {0}")]
     Make(MakeError),
+    /// The job ended while its image was made.
+    #[error("there is no new set: the job has ended meanwhile ({0})")]
+    Ended(MakeError),
 }
 
 impl From<MakeError> for MakerError {
@@ -199,16 +203,26 @@ impl MakerError {
         match self {
             MakerError::Job(error) => error.to_string(),
             MakerError::Transport(why) => why.clone(),
-            MakerError::GoesOn(error) | MakerError::Killed(error) | MakerError::Make(error) => {
-                error.to_string()
-            }
+            MakerError::GoesOn(error)
+            | MakerError::Killed(error)
+            | MakerError::Make(error)
+            | MakerError::Ended(error) => error.to_string(),
         }
     }
 }
 
 impl Maker {
-    /// Makes one of the job of this `mpirun`, which ends with it if that is wanted.
+    /// Makes a checkpoint of the job of this `mpirun`; with `ends`, the job ends with it.
     fn make(&self, mpirun: u32, ends: bool) -> Result<Checkpoint, MakerError> {
+        let has_ended = || ProcessStat::of(mpirun).is_none_or(|stat| stat.has_ended());
+        match self.try_make(mpirun, ends) {
+            // CRIU reports a rank that has ended under it as a fault of its own.
+            Err(MakerError::Make(error)) if has_ended() => Err(MakerError::Ended(error)),
+            made => made,
+        }
+    }
+
+    fn try_make(&self, mpirun: u32, ends: bool) -> Result<Checkpoint, MakerError> {
         let facts = inquiry::job_of(mpirun)?;
         let of_job = facts.supervision.map(|supervision| Supervision {
             every_ms: supervision.every.map(|time| time.as_millis() as u64),

@@ -277,10 +277,9 @@ fn comes_back_by(words: &[&str], options: &[&str], program: &str, args: &[&str])
             let ends = random.below(3) == 0;
             let words: &[&str] = if ends { &["--kill"] } else { &[] };
             let output = run(place.oxmpi(&[&asks[..], &[&mpirun], words].concat()));
-            if self::words(&output).contains("has called MPI_Finalize")
-                || self::words(&output).contains("No such")
-            {
-                break; // the moment was too late
+            let too_late = ["has called MPI_Finalize", "No such", "has ended meanwhile"];
+            if too_late.iter().any(|text| self::words(&output).contains(text)) {
+                break;
             }
             let set = set_of(&output);
             if !ends {

@@ -249,18 +249,21 @@ fn output_that_goes_on_in_a_file_is_told() {
     );
     let file = place.programs.directory.join("f/rank.0/stdout");
     let nocopy = [&BY_RANK[..], &["--output-filename", "f:nocopy"]].concat();
+    let gate = place.programs.path("gate");
     for (options, form, (first, told)) in
         [(&[][..], &["--tree"][..], (&out, &whole)), (&nocopy, &[], (&file, &of_ranks))]
     {
-        let mut job = place.start(options, "cr_heat", &["60", "6000"]);
+        let mut job = place.start(options, "cr_heat", &["60", "1000", gate.to_str().unwrap()]);
         job.await_that("no step", |_| fs::read_to_string(first).is_ok_and(|text| text.contains("step")));
         let set = set_of(&run(place.oxmpi(&[&["checkpoint"], form, &["--kill", &job.mpirun()]].concat())));
         job.end();
+        File::create(&gate).unwrap();
         let output = run(place.oxmpi(&["restart", &set]));
         assert!(output.status.success(), "{}", words(&output));
         assert_eq!(words(&output).matches("goes on in").count(), 1, "{}", words(&output));
         assert!(words(&output).contains(told), "{}", words(&output));
         assert!(fs::read_to_string(first).unwrap().contains("sum "), "{}", first.display());
+        fs::remove_file(&gate).unwrap();
     }
 }
 
@@ -311,16 +314,34 @@ fn a_crash_of_who_asks_lets_the_ranks_go_on() {
     job.lose();
 }
 
+/// A program in the place of CRIU that runs a line of shell before CRIU makes an image.
+fn criu_after(place: &Place, line: &str) -> PathBuf {
+    let path = place.programs.path("criu_after");
+    let script = format!("#!/bin/sh\n[ \"$1\" = dump ] && {line}\nexec '{}' \"$@\"\n", place.criu.display());
+    fs::write(&path, script).unwrap();
+    assert!(Command::new("chmod").arg("+x").arg(&path).status().unwrap().success());
+    path
+}
+
+/// A job that ends while CRIU makes its image is not said to go on.
+#[test]
+fn a_job_that_ends_under_the_image_is_told() {
+    let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
+    let mut job = place.start(&[], "cr_heat", &["6000", "6000"]);
+    job.await_line("step");
+    let mut asks = place.oxmpi(&["checkpoint", "--tree", &job.mpirun()]);
+    asks.env("OXMPI_MCA_cr_blcr_criu", criu_after(&place, &format!("kill -9 {}", job.mpirun())));
+    refused(&run(asks), 1, &["there is no new set: the job has ended meanwhile (CRIU "]);
+    job.lose();
+}
+
 /// A signal for the job comes while its images are made: it counts, and the images do not.
 #[test]
 fn a_signal_meanwhile_ends_the_job_and_makes_no_set() {
     let Some(place) = Place::new(&["jobs/cr_heat"]) else { return };
     let mut job = place.start(&BY_RANK, "cr_heat", &["6000", "6000"]);
     job.await_line("step");
-    let slow = place.programs.path("slow");
-    let script = format!("#!/bin/sh\n[ \"$1\" = dump ] && sleep 1\nexec {} \"$@\"\n", place.criu.display());
-    fs::write(&slow, script).unwrap();
-    assert!(Command::new("chmod").arg("+x").arg(&slow).status().unwrap().success());
+    let slow = criu_after(&place, "sleep 1");
     let mut asks = place.oxmpi(&["checkpoint", &job.mpirun()]);
     asks.env("OXMPI_MCA_cr_blcr_criu", &slow).stdout(Stdio::piped()).stderr(Stdio::piped());
     let asked = asks.spawn().unwrap();
