@@ -11,8 +11,8 @@
 //! include/mpi-ext.h           functions beyond MPI-5.0, from the same tables
 //! include/mpi_compat.h        names that MPI removed; include/compat/mpi.h includes both headers,
 //!                             for mpicc -mpi-compat
-//! share/man/man1, man7        manual pages: mpirun, mpicc, oxmpi, oxmpi-params, and links
-//! share/bash-completion, zsh, fish/vendor_completions.d    completions of mpirun
+//! share/man/man1, man7        manual pages: mpirun, mpicc, oxmpi, oxmpi-VERB, oxmpi-params, links
+//! share/bash-completion, zsh, fish/vendor_completions.d    completions of mpirun and oxmpi
 //! share/doc/oxmpi             the pages of docs/, which manual pages name
 //! share/oxmpi/valgrind.supp   suppressions for the library's memory
 //! share/oxmpi/installed       the list of these files, for 'oxmpi uninstall'
@@ -66,32 +66,53 @@ const SHARED_DIRECTORIES: [&str; 7] = [
     "share/zsh/site-functions",
     "share/fish/vendor_completions.d",
 ];
-/// Commands of `oxmpi` that print files, and the places of the files.
-const PAGES: [(&str, &str, &str); 7] = [
-    ("man", "mpirun", "share/man/man1/mpirun.1"),
-    ("man", "mpicc", "share/man/man1/mpicc.1"),
-    ("man", "oxmpi", "share/man/man1/oxmpi.1"),
-    ("man", "oxmpi-params", "share/man/man7/oxmpi-params.7"),
-    ("completions", "bash", "share/bash-completion/completions/mpirun"),
-    ("completions", "zsh", "share/zsh/site-functions/_mpirun"),
-    ("completions", "fish", "share/fish/vendor_completions.d/mpirun.fish"),
+/// The manual pages, which `oxmpi man` prints.
+const PAGES: [(&str, &str); 21] = [
+    ("mpirun", "1"),
+    ("mpicc", "1"),
+    ("ompi_info", "1"),
+    ("lamcheckpoint", "1"),
+    ("oxmpi", "1"),
+    ("oxmpi-info", "1"),
+    ("oxmpi-bench", "1"),
+    ("oxmpi-doctor", "1"),
+    ("oxmpi-explain", "1"),
+    ("oxmpi-tune", "1"),
+    ("oxmpi-boot", "1"),
+    ("oxmpi-nodes", "1"),
+    ("oxmpi-exec", "1"),
+    ("oxmpi-halt", "1"),
+    ("oxmpi-quiesce", "1"),
+    ("oxmpi-checkpoint", "1"),
+    ("oxmpi-restart", "1"),
+    ("oxmpi-man", "1"),
+    ("oxmpi-completions", "1"),
+    ("oxmpi-uninstall", "1"),
+    ("oxmpi-params", "7"),
 ];
 /// Pages of other names: the page and the name.
-const PAGE_LINKS: [(&str, &str); 14] = [
+const PAGE_LINKS: [(&str, &str); 12] = [
     ("mpirun.1", "mpiexec.1"),
     ("mpicc.1", "mpicxx.1"),
     ("mpicc.1", "mpic++.1"),
     ("mpicc.1", "mpiCC.1"),
-    ("oxmpi.1", "ompi_info.1"),
-    ("oxmpi.1", "laminfo.1"),
-    ("oxmpi.1", "lamboot.1"),
-    ("oxmpi.1", "lamhalt.1"),
-    ("oxmpi.1", "lamnodes.1"),
-    ("oxmpi.1", "lamexec.1"),
-    ("oxmpi.1", "lamcheckpoint.1"),
-    ("oxmpi.1", "lamrestart.1"),
-    ("oxmpi.1", "cr_checkpoint.1"),
-    ("oxmpi.1", "cr_restart.1"),
+    ("ompi_info.1", "laminfo.1"),
+    ("oxmpi-boot.1", "lamboot.1"),
+    ("oxmpi-halt.1", "lamhalt.1"),
+    ("oxmpi-nodes.1", "lamnodes.1"),
+    ("oxmpi-exec.1", "lamexec.1"),
+    ("lamcheckpoint.1", "lamrestart.1"),
+    ("lamcheckpoint.1", "cr_checkpoint.1"),
+    ("lamcheckpoint.1", "cr_restart.1"),
+];
+/// The completions, which `oxmpi completions` prints: shell, command, path.
+const COMPLETIONS: [(&str, &str, &str); 6] = [
+    ("bash", "mpirun", "share/bash-completion/completions/mpirun"),
+    ("bash", "oxmpi", "share/bash-completion/completions/oxmpi"),
+    ("zsh", "mpirun", "share/zsh/site-functions/_mpirun"),
+    ("zsh", "oxmpi", "share/zsh/site-functions/_oxmpi"),
+    ("fish", "mpirun", "share/fish/vendor_completions.d/mpirun.fish"),
+    ("fish", "oxmpi", "share/fish/vendor_completions.d/oxmpi.fish"),
 ];
 
 const COMPAT: &str = include_str!("../../crates/cli/include/mpi_compat.h");
@@ -193,20 +214,26 @@ fn copy_chapters(prefix: &Path, manifest: &mut Manifest) -> Result<(), Failure> 
 
 /// Manual pages and completions, which the program makes from its tables.
 fn write_pages(prefix: &Path, manifest: &mut Manifest) -> Result<(), Failure> {
-    for (word, name, to) in PAGES {
-        let made = Run::new(prefix.canonicalize().map_err(Failure::io("no prefix"))?.join("bin/oxmpi"));
-        let text = made.args([word, name]).output()?;
+    let oxmpi = prefix.canonicalize().map_err(Failure::io("no prefix"))?.join("bin/oxmpi");
+    let mut made = |args: &[&str], to: &str| {
+        let text = Run::new(&oxmpi).args(args).output()?;
         fs::write(prefix.join(to), text).map_err(Failure::io(format!("cannot write {to}")))?;
         manifest.file(to);
+        Ok(())
+    };
+    for (name, section) in PAGES {
+        made(&["man", name], &format!("share/man/man{section}/{name}.{section}"))?;
+    }
+    for (shell, command, to) in COMPLETIONS {
+        made(&["completions", shell, command], to)?;
     }
     for (page, name) in PAGE_LINKS {
         link(page, &prefix.join("share/man/man1").join(name))?;
         manifest.file(&format!("share/man/man1/{name}"));
     }
-    for name in ["mpiexec", "oxmpi"] {
-        link("mpirun", &prefix.join("share/bash-completion/completions").join(name))?;
-        manifest.file(&format!("share/bash-completion/completions/{name}"));
-    }
+    let completions = "share/bash-completion/completions";
+    link("mpirun", &prefix.join(completions).join("mpiexec"))?;
+    manifest.file(&format!("{completions}/mpiexec"));
     Ok(())
 }
 

@@ -1,7 +1,6 @@
 //! `oxmpi checkpoint` and `oxmpi restart`: a job is imaged as a whole and goes on later; `oxmpi info --checkpoint` describes a set.
 
 mod advise;
-mod command;
 mod describe;
 mod lam;
 mod ranks;
@@ -10,8 +9,7 @@ mod schema;
 mod supervise;
 mod terminal;
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use oxmpi_checkpoint::commit;
 use oxmpi_checkpoint::criu::Criu;
@@ -21,13 +19,12 @@ use oxmpi_param::{Module, Param, Params};
 use oxmpi_rt::inquiry::{self, InquiryError};
 use oxmpi_sys::process_stat::ProcessStat;
 
-use self::command::Command;
-use crate::command::{Stop, answer, failed, usage};
+use crate::command::{Settings, Stop, failed, pid, usage};
 
-pub(crate) use self::describe::{OPTION as INFO_OPTION, info};
+pub(crate) use self::describe::info;
 pub(crate) use self::lam::{HELP as LAM_HELP, NAMES as LAM_NAMES, called};
 pub(crate) use self::ranks::{Resumption, apart_here, check_here, has_ended, image_here, restore_here, sees};
-pub(crate) use self::restart::{HELP as RESTART_HELP, restart};
+pub(crate) use self::restart::{RestartArgs, restart};
 pub(crate) use self::supervise::{in_parent, plan};
 /// What CRIU calls between its acts has this name.
 pub(crate) use oxmpi_checkpoint::making::{ACTION_PROGRAM, at_action};
@@ -37,61 +34,68 @@ pub(crate) use oxmpi_checkpoint::restart::RESUME_OPTION;
 const OWN: &str = "self";
 /// The module that makes images.
 const BLCR: &str = "blcr";
-/// How `lamcheckpoint -ssi cr self` says that it wants nothing else.
-const OWN_OPTION: &str = "--self";
-/// How `lamcheckpoint -ssi cr blcr` and `cr_checkpoint` say that they want images: of each rank if the job has chosen that module.
-const BLCR_OPTION: &str = "--blcr";
-/// How `lamcheckpoint` alone leaves it to the module of the job: a job that has none gets an image of all processes.
-const CHOSEN_OPTION: &str = "--as-chosen";
-
-pub(crate) const HELP: &str = "\
-oxmpi checkpoint: write an image of a running job to disk, from which it can go on later
-
-  oxmpi checkpoint --tree PID   PID is the process number of its mpirun; the job goes on. Without --tree the job must have been
-                                started with '--mca cr blcr'; if its messages go over crtcp, each rank has an image of its own;
-                                or with '--mca cr self': then the program saves its state by functions of its own
-      --kill                    the job ends when the image is safe on disk, and not before
-      --dir DIR                 where the set goes (parameter cr_base_dir; by default the home directory)
-  oxmpi checkpoint --advise [SECONDS]
-                                how often to checkpoint, from what the last sets took, on a machine that fails every so many
-                                seconds (a day)
-      --mca NAME VALUE          set a parameter: cr_base_dir, cr_keep, cr_blcr_criu, cr_blcr_options
-
-The image is one of all processes of the job, mpirun among them, or each rank has one. With --tree all must be on this host, and any
-transport will do. Their program need not know of it. All ranks must be between MPI_Init and MPI_Finalize. CRIU does the work.
-The exit code is 0 when the set is on disk, and then a line says where. Else nothing is left of it, and the job goes on.
-'oxmpi restart SET' brings the job back; 'oxmpi info --checkpoint SET' says what it is.
-";
-
-/// The form of the command, for messages.
-const USAGE: &str =
-    "'oxmpi checkpoint [--tree] [--kill] [--dir DIR] [--mca NAME VALUE] PID' ('oxmpi checkpoint --help')";
-
-/// Answers `oxmpi checkpoint`: 1 if there is no new set, 2 if the question is wrong.
-pub(crate) fn checkpoint(args: &[OsString]) -> i32 {
-    answer("checkpoint", HELP, try_checkpoint(args))
+/// Write an image of a running job to disk, from which it can go on later
+///
+/// The image is one of all processes of the job, mpirun among them, or each rank has one. With
+/// --tree all processes must be on this host, and any transport will do; their program need not know
+/// of it. Without --tree the job must have been started with '--mca cr blcr'; if its messages go
+/// over crtcp, each rank has an image of its own; or with '--mca cr self': then the program saves
+/// its state by functions of its own. All ranks must be between MPI_Init and MPI_Finalize. CRIU
+/// makes the images.
+///
+/// The exit code is 0 when the set is on disk, and then a line says where. Else nothing is left of
+/// it, and the job goes on. 'oxmpi restart SET' brings the job back; 'oxmpi info --checkpoint SET'
+/// describes it. LAM/MPI and BLCR call this command lamcheckpoint and cr_checkpoint.
+#[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct CheckpointArgs {
+    /// The process number of the job's mpirun
+    #[arg(value_parser = pid, required_unless_present = "advise")]
+    pid: Option<u32>,
+    /// Make one image of all processes
+    #[arg(long)]
+    tree: bool,
+    /// End the job when the image is safe on disk, and not before
+    #[arg(long)]
+    kill: bool,
+    /// Where the set goes (parameter cr_base_dir; by default the home directory)
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Say how often to checkpoint, from the costs of the last sets
+    ///
+    /// SECONDS is the mean time between failures of the machine: a day if it is left out.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, conflicts_with_all = ["pid", "tree", "kill"])]
+    #[arg(value_parser = advise::mean_time)]
+    advise: Option<Option<f64>>,
+    #[command(flatten)]
+    settings: Settings,
+    /// The module of `lamcheckpoint -ssi cr self`.
+    #[arg(long = "self", hide = true)]
+    is_self: bool,
+    /// The module of `lamcheckpoint -ssi cr blcr` and `cr_checkpoint`: images of each rank if the job
+    /// has chosen this module.
+    #[arg(long, hide = true)]
+    blcr: bool,
+    /// The module of the job, as `lamcheckpoint` alone has it. A job without one gets an image of all
+    /// processes.
+    #[arg(long, hide = true)]
+    as_chosen: bool,
 }
 
-fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
-    let known = ["--tree", "--kill", "--dir", "--advise", OWN_OPTION, BLCR_OPTION, CHOSEN_OPTION];
-    let Some(command) = Command::read(args, &known, &["--dir"])? else { return Ok(None) };
-    if command.has("--advise") {
-        return advise::advise(&command).map(Some);
+/// Runs `oxmpi checkpoint`: an error if there is no new set.
+pub(crate) fn checkpoint(args: &CheckpointArgs) -> Result<i32, Stop> {
+    let params = args.settings.parameters()?;
+    if let Some(mean_time_s) = args.advise {
+        return advise::advise(mean_time_s, base(args.dir.as_deref(), &params)?);
     }
-    let pid = match &command.words[..] {
-        [pid] => pid.parse::<u32>().ok().filter(|pid| *pid > 0),
-        [] if args.is_empty() => return Ok(None),
-        _ => return Err(usage(format!("one process number is needed, that of mpirun: {USAGE}"))),
-    };
-    let pid = pid.ok_or_else(|| usage(format!("'{}' is no process number", command.words[0])))?;
+    let pid = args.pid.unwrap_or_default();
     let facts = inquiry::job_of(pid).map_err(|error| failed(MakerError::Job(error)))?;
-    let is_tree = command.has("--tree")
-        || command.has(BLCR_OPTION) && facts.cr.as_deref() != Some(BLCR)
-        || command.has(CHOSEN_OPTION) && facts.cr.is_none();
+    let is_tree =
+        args.tree || args.blcr && facts.cr.as_deref() != Some(BLCR) || args.as_chosen && facts.cr.is_none();
     let mut is_own = false;
     if !is_tree {
         is_own = facts.cr.as_deref() == Some(OWN);
-        if command.has(OWN_OPTION) && !is_own {
+        if args.is_self && !is_own {
             return Err(usage("the job was started without 'cr self', which calls functions of the program"));
         }
         if facts.cr.is_none() {
@@ -101,16 +105,16 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
             )));
         }
     }
-    let params = &with_those_of_job(&command.params, &facts)?;
+    let params = &with_those_of_job(&params, &facts)?;
     let maker = Maker {
         is_tree,
         criu: (!is_own).then(|| able_criu(params)).transpose()?,
         program: program()?,
-        base: base(command.value("--dir"), params)?,
+        base: base(args.dir.as_deref(), params)?,
         keep: keep(params),
         supervision: None,
     };
-    let made = maker.make(pid, command.has("--kill")).map_err(failed)?;
+    let made = maker.make(pid, args.kill).map_err(failed)?;
     let manifest = &made.set.manifest;
     let stood = match manifest.cost.pause_s {
         Some(_) if manifest.is_own => {
@@ -130,7 +134,7 @@ fn try_checkpoint(args: &[OsString]) -> Result<Option<i32>, Stop> {
     for left in &made.left {
         oxmpi_sys::complain!("oxmpi checkpoint: an old set cannot be removed: {left}");
     }
-    Ok(Some(0))
+    Ok(0)
 }
 
 /// Parameters, and those for checkpoints with which the job was started where they leave something open.
@@ -275,10 +279,10 @@ pub(crate) fn check_transport(name: &str) -> Result<(), String> {
 }
 
 /// The directory for sets: what was named, or what the parameter says.
-fn base(named: Option<&str>, params: &Params) -> Result<PathBuf, Stop> {
-    let named = named.unwrap_or_else(|| params.cr_base_dir());
+fn base(named: Option<&Path>, params: &Params) -> Result<PathBuf, Stop> {
+    let named = named.unwrap_or_else(|| params.cr_base_dir().as_ref());
     let home = || std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
-    let directory = if named.is_empty() { home() } else { Some(PathBuf::from(named)) };
+    let directory = if named.as_os_str().is_empty() { home() } else { Some(named.to_path_buf()) };
     directory.ok_or_else(|| {
         failed("HOME is not set: name a directory for the set with '--dir DIR' or the parameter cr_base_dir")
     })
@@ -344,37 +348,6 @@ fn criu(params: &Params) -> Result<Criu, Stop> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn options_without_a_process_or_a_set_are_a_usage_error() {
-        type Act = fn(&[OsString]) -> Result<Option<i32>, Stop>;
-        let checkpoint =
-            (try_checkpoint as Act, "one process number is needed, that of mpirun: 'oxmpi checkpoint ");
-        let restart = (
-            restart::try_restart as Act,
-            "one set is needed, as 'oxmpi checkpoint' has named it: 'oxmpi restart ",
-        );
-        for ((act, wanted), options) in [
-            (checkpoint, &["--kill"][..]),
-            (checkpoint, &["--tree"]),
-            (checkpoint, &["--dir", "/x"]),
-            (checkpoint, &["--mca", "cr_keep", "1"]),
-            (checkpoint, &["7", "8"]),
-            (restart, &["--mca", "cr_files", "cut"]),
-            (restart, &["--files", "cut"]),
-            (restart, &["--host", "nodea"]),
-            (restart, &["--every", "none"]),
-        ] {
-            let args: Vec<OsString> = options.iter().map(OsString::from).collect();
-            match act(&args) {
-                Err(Stop(text, 2)) => {
-                    assert!(text.starts_with(wanted) && text.ends_with("--help')"), "{options:?}: {text}");
-                }
-                other => panic!("{options:?}: {:?}", other.map_err(|Stop(text, code)| (text, code))),
-            }
-            assert!(matches!(act(&[]), Ok(None)), "the command alone prints its help");
-        }
-    }
 
     #[test]
     fn amounts_are_for_people() {

@@ -5,8 +5,6 @@ mod measure;
 mod others;
 mod probe;
 
-use std::ffi::OsString;
-
 use oxmpi_core::copy_costs;
 use oxmpi_fabric::{Constructor, Survey};
 use oxmpi_param::{Accelerator, Found, Job, Module, NodeCount, Params, ThreadLevel};
@@ -14,24 +12,31 @@ use oxmpi_rt::launch::network;
 use oxmpi_sys::net;
 use serde_json::{Value, json};
 
+use crate::command::{Stop, failed};
 use crate::info::survey;
 use crate::prefix;
 
-pub(crate) const HELP: &str = "\
-oxmpi doctor: checks this machine as a job would use it, and recommends remedies
-
-  oxmpi doctor          memory, single copy between processes, costs of copies, networks, limits, control group, cores, clocks,
-                        other MPI libraries, parameters; a line for each, with its remedy
-  oxmpi doctor --json   the same as JSON
-  oxmpi doctor --measure
-                        measure what copies between two processes cost here, on two idle processors in some tens of milliseconds,
-                        and write it to the file that shm_copy_costs names, ~/.oxmpi/copy-costs.conf unless set. Jobs choose by it
-                        from then on how messages go through shared memory ('oxmpi explain copy'), instead of by what is built in
-                        for the processor. It holds for this processor and this kernel; remove it to go back. Figures that are
-                        not 0.3 to 3 times those built in, or of a busy machine, are not written
-
-Exit code: 0, or 1 if something keeps jobs from running as they should (PROBLEM), or nothing was measured.
-";
+/// Check this machine as a job would use it, and recommend remedies
+///
+/// Checked are memory, single copy between processes, costs of copies, networks, limits, control
+/// group, cores, clocks, other MPI libraries and parameters. The exit code is 1 if something keeps
+/// jobs from running as they should (PROBLEM), or nothing was measured.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DoctorArgs {
+    /// Print JSON instead of a line for each finding
+    #[arg(long)]
+    json: bool,
+    /// Measure the costs of copies between two processes, and write them to a file
+    ///
+    /// The measurement takes some tens of milliseconds on two idle processors. The file is the one
+    /// that shm_copy_costs names, ~/.oxmpi/copy-costs.conf unless set. From then on jobs choose by
+    /// its figures how messages go through shared memory ('oxmpi explain copy'), instead of by the
+    /// built-in figures for the processor. The file holds for this processor and this kernel; remove
+    /// it to go back. Figures that are not 0.3 to 3 times the built-in ones, or of a busy machine,
+    /// are not written.
+    #[arg(long, conflicts_with = "json")]
+    measure: bool,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Severity {
@@ -73,47 +78,27 @@ impl Severity {
     }
 }
 
-pub(crate) fn main(args: &[OsString]) -> i32 {
-    let words: Vec<String> = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let is_json = match words[..] {
-        [] => false,
-        ["--json"] => true,
-        ["--help" | "-h"] => {
-            crate::say(HELP);
-            return 0;
-        }
-        // The two processes of the probe for single copy.
-        [probe::SHOWS] => return probe::show(),
-        [probe::READS, pid, address, word] => return probe::read(pid, address, word),
-        ["--measure"] => return measured(),
-        // The second process of the measurement.
-        [measure::kernel::COPIES, processor, pid, address] => {
-            return measure::kernel::other(processor, pid, address);
-        }
-        _ => {
-            oxmpi_sys::complain!(
-                "oxmpi doctor: unknown word '{}' ('oxmpi doctor --help' explains)",
-                words.join(" ")
-            );
-            return 2;
-        }
-    };
+pub(crate) fn main(args: &DoctorArgs) -> Result<i32, Stop> {
+    if args.measure {
+        let measured = measure::measure();
+        let text = measured.map_err(|error| failed(format!("nothing was written: {error}")))?;
+        crate::say(&text);
+        return Ok(0);
+    }
     let found = all();
-    crate::say(&if is_json { as_json(&found) } else { as_text(&found) });
-    i32::from(found.iter().any(|one| one.severity == Severity::Problem))
+    crate::say(&if args.json { as_json(&found) } else { as_text(&found) });
+    Ok(i32::from(found.iter().any(|one| one.severity == Severity::Problem)))
 }
 
-fn measured() -> i32 {
-    match measure::measure() {
-        Ok(text) => {
-            crate::say(&text);
-            0
+/// Runs the second process of a check or of the measurement. Returns `None` for other words.
+pub(crate) fn internal(words: &[&str]) -> Option<i32> {
+    match *words {
+        [probe::SHOWS] => Some(probe::show()),
+        [probe::READS, pid, address, word] => Some(probe::read(pid, address, word)),
+        [measure::kernel::COPIES, processor, pid, address] => {
+            Some(measure::kernel::other(processor, pid, address))
         }
-        Err(error) => {
-            oxmpi_sys::complain!("oxmpi doctor --measure: nothing was written: {error}");
-            1
-        }
+        _ => None,
     }
 }
 

@@ -6,43 +6,27 @@ mod text;
 mod tools;
 mod world;
 
-use std::ffi::OsString;
+use std::path::PathBuf;
 
 use oxmpi_fabric::Survey;
 use oxmpi_param::Param;
-use oxmpi_param::nearest::nearest;
 use oxmpi_param::{Found, Job, Module, ModuleSelection, NodeCount, Params, SelectError, Source, ThreadLevel};
 use oxmpi_rt::launch::network;
 
 use crate::checkpoint;
+use crate::command::{Settings, Stop, usage, within};
 use crate::prefix;
 
 /// The functions that the C library does not have yet. The build script finds them in the library's
 /// sources.
 const MISSING: &[&str] = include!(concat!(env!("OUT_DIR"), "/missing.rs"));
 
-pub(crate) const HELP: &str = "\
-oxmpi info: what this installation is
-
-  oxmpi info               version, directory, interface
-  oxmpi info --params      all parameters: value, where it comes from, type, default, level, help
-  oxmpi info --param NAME  one of them, or all whose name starts with NAME
-  oxmpi info --select      which modules would be used (transport, collectives), step by step, and why no other; with
-                           --ranks N for a job of N ranks (one for each processor, two at least)
-  oxmpi info --mca NAME VALUE
-                           as with this parameter of mpirun (also -ssi, --gmca), beside the others
-  oxmpi info --pvars       the performance variables that a tool can read (MPI_T_pvar_*)
-  oxmpi info --events      the events that a tool can receive (MPI_T_event_*)
-  oxmpi info --categories  the groups of these and of the parameters (MPI_T_category_*)
-  oxmpi info --collectives the algorithms of the collectives, which coll_tuned_COLLECTIVE_algorithm may name; with
-                           --parsable a line collective:id:name:restrictions:description for each
-  oxmpi info --ofi         the providers of libfabric on this machine, and how a job would use them (--mca mtl ofi)
-  oxmpi info --missing     the functions of MPI-5.0 that are not there yet
-  oxmpi info --checkpoint SET
-                           what a set of 'oxmpi checkpoint' is, and whether it is whole (--quick: by lengths alone)
-  oxmpi info --all         all of that about the installation
-  oxmpi info --json        all of that as JSON; with one of the others, that alone
-
+/// Print the facts about this installation, and its parameters
+///
+/// Without an option: version, directory, interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+#[command(group(clap::ArgGroup::new("section").multiple(true)))]
+#[command(after_long_help = "\
 Parameters are set by, strongest first:
   mpirun --mca NAME VALUE            (also -ssi, --gmca)
   mpirun --tune FILE, --am FILE      lines NAME = VALUE, '--mca NAME VALUE', '-x NAME=VALUE'
@@ -50,42 +34,83 @@ Parameters are set by, strongest first:
   OMPI_MCA_NAME=VALUE                in the environment, for names that OxMPI knows
   ~/.oxmpi/mca-params.conf           lines of the form NAME = VALUE
   PREFIX/etc/oxmpi-mca-params.conf   the same, for all users
-OXMPI_PARAM_FILES=FILE:FILE names other files, OXMPI_PARAM_FILES=none reads none.
-";
-
-/// The sections to show, by the command line.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct InfoOptions {
-    basic: bool,
+OXMPI_PARAM_FILES=FILE:FILE names other files, OXMPI_PARAM_FILES=none reads none.")]
+pub(crate) struct InfoArgs {
+    /// All sections about the installation
+    #[arg(short, long, group = "section")]
+    all: bool,
+    /// All parameters: value, source, type, default, level, help
+    #[arg(long, group = "section")]
     params: bool,
-    /// The prefix of the names of the parameters to show.
+    /// The parameter of this name, or all whose names start with it
+    #[arg(long = "param", value_name = "NAME", group = "section")]
     only: Option<String>,
-    /// Settings as by an option of mpirun: the option, name and value.
-    settings: Vec<(String, String, String)>,
+    /// The modules that a job would use (transport, collectives), step by step, and why no other
+    #[arg(long, group = "section")]
     select: bool,
-    /// The ranks of the job for which modules are selected.
+    /// With --select: for a job with this number of ranks (one for each processor, at least two)
+    #[arg(long, value_name = "N", value_parser = ranks)]
     ranks: Option<u32>,
+    /// The performance variables that a tool can read (MPI_T_pvar_*)
+    #[arg(long, group = "section")]
     pvars: bool,
+    /// The events that a tool can receive (MPI_T_event_*)
+    #[arg(long, group = "section")]
     events: bool,
+    /// The groups of variables, events and parameters (MPI_T_category_*)
+    #[arg(long, group = "section")]
     categories: bool,
+    /// The algorithms of the collectives, which coll_tuned_COLLECTIVE_algorithm may name
+    #[arg(long, group = "section")]
     collectives: bool,
-    missing: bool,
-    /// Transports whose survey of this machine is shown.
-    surveys: Vec<&'static Module>,
+    /// With --collectives: lines collective:id:name:restrictions:description
+    #[arg(long, conflicts_with = "json")]
     parsable: bool,
+    /// The functions of MPI-5.0 that the library does not have yet
+    #[arg(long, group = "section")]
+    missing: bool,
+    /// The adapters of InfiniBand and RoCE on this machine, and how a job would use them
+    #[arg(long, group = "section")]
+    ib: bool,
+    /// The same for the providers of libfabric
+    #[arg(long, group = "section")]
+    ofi: bool,
+    /// The same for the ports of GM
+    #[arg(long, group = "section")]
+    gm: bool,
+    /// The same for the interfaces of Portals 4
+    #[arg(long, group = "section")]
+    portals4: bool,
+    /// A set of 'oxmpi checkpoint': its job, and whether it is whole
+    #[arg(long, value_name = "SET", conflicts_with_all = ["section", "ranks", "parsable", "json"])]
+    checkpoint: Option<PathBuf>,
+    /// With --checkpoint: compare only the lengths of its files, not their checksums
+    #[arg(long, requires = "checkpoint")]
+    quick: bool,
+    #[command(flatten)]
+    settings: Settings,
+    /// JSON: of the named sections, or of all
+    #[arg(long)]
     json: bool,
+    /// The basic facts.
+    #[arg(skip)]
+    basic: bool,
 }
 
-impl InfoOptions {
+fn ranks(text: &str) -> Result<u32, String> {
+    within(text, 1..=i32::MAX as u64).map(|ranks| ranks as u32)
+}
+
+impl InfoArgs {
     fn ranks(&self) -> u32 {
         let processors = || std::thread::available_parallelism().map_or(2, |many| many.get().max(2));
         self.ranks.unwrap_or_else(|| u32::try_from(processors()).unwrap_or(u32::MAX))
     }
 
     /// All sections, and the other options as they are.
-    fn with_all_sections(self) -> InfoOptions {
+    fn with_all_sections(self) -> InfoArgs {
         let yes = true;
-        InfoOptions {
+        InfoArgs {
             basic: yes,
             params: yes,
             select: yes,
@@ -101,7 +126,32 @@ impl InfoOptions {
     fn has_no_section(&self) -> bool {
         !(self.basic || self.params || self.select || self.missing || self.collectives)
             && !(self.pvars || self.events || self.categories)
-            && self.surveys.is_empty()
+            && self.surveys().next().is_none()
+    }
+
+    /// The transports whose survey of this machine is shown.
+    fn surveys(&self) -> impl Iterator<Item = &'static Module> {
+        let all = [("ib", self.ib), ("ofi", self.ofi), ("gm", self.gm), ("portals4", self.portals4)];
+        all.into_iter().filter(|(_, is_wanted)| *is_wanted).filter_map(|(name, _)| Module::named(name))
+    }
+
+    /// The sections that the options select together.
+    fn completed(mut self) -> Result<InfoArgs, Stop> {
+        self.params |= self.only.is_some();
+        let is_alone = InfoArgs { collectives: false, ..self.clone() }.has_no_section() && self.collectives;
+        if self.parsable && (self.all || !is_alone) {
+            let text = "--parsable goes with --collectives alone ('--json' gives all in one form)";
+            return Err(usage(text));
+        }
+        if self.ranks.is_some() && !self.select && !self.has_no_section() {
+            return Err(usage("--ranks goes with --select"));
+        }
+        self.select |= self.ranks.is_some();
+        if self.all || self.json && self.has_no_section() {
+            return Ok(self.with_all_sections());
+        }
+        self.basic = self.has_no_section();
+        Ok(self)
     }
 }
 
@@ -112,37 +162,20 @@ struct InfoFacts {
     surveys: Vec<(&'static Module, Result<Survey, String>)>,
 }
 
-/// Runs `oxmpi info ARGS`. Returns 1 if a parameter is set wrong.
-pub(crate) fn main(args: &[OsString]) -> i32 {
-    let words: Vec<String> = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
-    if words.iter().any(|w| w.starts_with(checkpoint::INFO_OPTION)) {
-        return checkpoint::info(args);
+/// Runs `oxmpi info`. Returns 1 if a parameter is set wrong.
+pub(crate) fn main(args: &InfoArgs) -> Result<i32, Stop> {
+    if let Some(set) = &args.checkpoint {
+        return checkpoint::info(set, !args.quick);
     }
-    if words.iter().any(|w| w == "--help" || w == "-h") {
-        crate::say(HELP);
-        return 0;
-    }
-    let options = match parse(&words) {
-        Ok(options) => options,
-        Err(text) => {
-            oxmpi_sys::complain!("oxmpi info: {text}");
-            return 2;
-        }
-    };
-    let params = match chosen(options.only.as_deref()) {
-        Ok(params) => params,
-        Err(text) => {
-            oxmpi_sys::complain!("oxmpi info: {text}");
-            return 2;
-        }
-    };
+    let options = args.clone().completed()?;
+    let params = chosen(options.only.as_deref()).map_err(usage)?;
     let directory = prefix::find();
     let mut found = Found::gather(std::env::vars_os(), directory.as_deref());
-    for (option, name, value) in &options.settings {
-        found.set_strongest(name, value, Source::CommandLine(format!("{option} {name} {value}")));
+    for (name, value) in options.settings.pairs() {
+        found.set_strongest(name, value, Source::CommandLine(format!("--mca {name} {value}")));
     }
-    let survey = |module: &&'static Module| Some((*module, survey::survey(module, &found.params)?));
-    let surveys = options.surveys.iter().filter_map(survey).collect();
+    let survey = |module: &'static Module| Some((module, survey::survey(module, &found.params)?));
+    let surveys = options.surveys().filter_map(survey).collect();
     let facts = InfoFacts { prefix: directory.map(|p| p.display().to_string()), found, params, surveys };
     crate::say(&if options.json { json::json(&options, &facts) } else { text::text(&options, &facts) });
     for no_effect in &facts.found.no_effect {
@@ -160,7 +193,7 @@ pub(crate) fn main(args: &[OsString]) -> i32 {
     }
     let is_of_use = |found: &Result<Survey, String>| found.as_ref().is_ok_and(|found| found.choice.is_ok());
     let nothing_found = facts.surveys.iter().any(|(_, found)| !is_of_use(found));
-    i32::from(!facts.found.errors.is_empty() || refused.is_some() || nothing_found)
+    Ok(i32::from(!facts.found.errors.is_empty() || refused.is_some() || nothing_found))
 }
 
 /// The modules that a job of `ranks` processes would use. `None` stands for a job of several
@@ -170,83 +203,6 @@ fn selected(params: &Params, ranks: Option<u32>) -> Result<ModuleSelection, Sele
     let no_daemons = no_sockets.clone().filter(|_| params.mpi_virtual_nodes() > 1);
     let nodes = NodeCount::virtual_ones(params, ranks);
     params.select(&Job { ranks, no_daemons, no_sockets, nodes }, ThreadLevel::Single)
-}
-
-fn parse(words: &[String]) -> Result<InfoOptions, String> {
-    let mut options = InfoOptions::default();
-    let mut words = words.iter().map(String::as_str);
-    while let Some(word) = words.next() {
-        match word {
-            "--all" | "-a" => options = options.with_all_sections(),
-            "--params" => options.params = true,
-            "--param" => {
-                options.params = true;
-                options.only = Some(words.next().ok_or("--param needs a name after it")?.to_string());
-            }
-            "--select" => options.select = true,
-            "--mca" | "-mca" | "--ssi" | "-ssi" | "--gmca" | "-gmca" => {
-                let mut next = |what| words.next().ok_or(format!("{word} needs {what} after it"));
-                let (name, value) = (next("NAME VALUE")?, next("VALUE")?);
-                options.settings.push((word.to_string(), name.to_string(), value.to_string()));
-            }
-            "--ranks" => {
-                let number = words.next().ok_or("--ranks needs a number after it")?;
-                let ranks = number.parse().ok().filter(|ranks| (1..=i32::MAX as u32).contains(ranks));
-                let wrong = || format!("--ranks {number}: expected a whole number from 1 to {}", i32::MAX);
-                options.ranks = Some(ranks.ok_or_else(wrong)?);
-            }
-            "--pvars" => options.pvars = true,
-            "--events" => options.events = true,
-            "--categories" => options.categories = true,
-            "--collectives" => options.collectives = true,
-            "--parsable" => options.parsable = true,
-            "--missing" => options.missing = true,
-            "--json" => options.json = true,
-            other if survey::named_by(other).is_some() => options.surveys.extend(survey::named_by(other)),
-            other => {
-                let surveys = survey::options();
-                let known = [
-                    "--all",
-                    "--params",
-                    "--param",
-                    "--select",
-                    "--mca",
-                    "--ranks",
-                    "--pvars",
-                    "--events",
-                    "--categories",
-                    "--collectives",
-                    "--parsable",
-                    "--missing",
-                    "--json",
-                    checkpoint::INFO_OPTION,
-                    "--help",
-                ];
-                let known = known.into_iter().chain(surveys.iter().map(String::as_str));
-                let hint = nearest(other, known).map(|n| format!("; did you mean '{n}'?"));
-                let hint = hint.unwrap_or_default();
-                return Err(format!("unknown word '{other}'{hint} ('oxmpi info --help' lists all)"));
-            }
-        }
-    }
-    let is_alone =
-        InfoOptions { collectives: false, ..options.clone() }.has_no_section() && options.collectives;
-    if options.parsable && (options.json || !is_alone) {
-        return Err("--parsable goes with --collectives alone ('--json' gives all in one form)".to_string());
-    }
-    if options.ranks.is_some() && !options.select && !options.has_no_section() {
-        return Err("--ranks goes with --select".to_string());
-    }
-    if options.ranks.is_some() {
-        options.select = true;
-    }
-    if options.has_no_section() {
-        options.basic = true;
-        if options.json {
-            options = options.with_all_sections();
-        }
-    }
-    Ok(options)
 }
 
 /// The parameter of this name, or all whose names begin with it. `None` stands for all parameters.
@@ -270,32 +226,42 @@ fn chosen(name: Option<&str>) -> Result<Vec<&'static Param>, String> {
 mod tests {
     use super::*;
 
-    fn options(line: &str) -> Result<InfoOptions, String> {
-        parse(&line.split_whitespace().map(String::from).collect::<Vec<_>>())
+    fn options(line: &str) -> Result<InfoArgs, String> {
+        let words: Vec<_> = ["info"].into_iter().chain(line.split_whitespace()).map(Into::into).collect();
+        match crate::command::parse::<crate::Oxmpi>(&words).map_err(|error| error.to_string())?.verb {
+            crate::Verb::Info(args) => args.completed().map_err(|Stop(text, _)| text),
+            other => Err(format!("{other:?}")),
+        }
     }
 
     #[test]
     fn the_words_add_up() {
-        let all = InfoOptions::default().with_all_sections();
+        let all = InfoArgs::default().with_all_sections();
         assert!(options("--collectives --parsable").unwrap().parsable);
         assert!(options("--parsable").unwrap_err().contains("goes with --collectives alone"));
         assert!(options("--collectives --params --parsable").is_err());
         assert!(options("--collectives --json --parsable").is_err());
-        assert_eq!(options("").unwrap(), InfoOptions { basic: true, ..InfoOptions::default() });
-        assert_eq!(options("--all").unwrap(), all);
-        assert_eq!(options("--json").unwrap(), InfoOptions { json: true, ..all.clone() });
-        assert_eq!(options("--json --all").unwrap(), InfoOptions { json: true, ..all });
-        let only = InfoOptions { params: true, only: Some("rpi".into()), ..InfoOptions::default() };
+        assert_eq!(options("").unwrap(), InfoArgs { basic: true, ..InfoArgs::default() });
+        assert_eq!(options("--all").unwrap(), InfoArgs { all: true, ..all.clone() });
+        assert_eq!(options("--json").unwrap(), InfoArgs { json: true, ..all });
+        let only = InfoArgs { params: true, only: Some("rpi".into()), ..InfoArgs::default() };
         assert_eq!(options("--param rpi").unwrap(), only);
-        assert_eq!(options("--pvars").unwrap(), InfoOptions { pvars: true, ..InfoOptions::default() });
-        assert!(options("--event").unwrap_err().contains("did you mean '--events'"));
-        assert!(options("--parms").unwrap_err().contains("did you mean '--params'"));
-        assert!(options("--param").unwrap_err().contains("needs a name"));
+        assert_eq!(options("--pvars").unwrap(), InfoArgs { pvars: true, ..InfoArgs::default() });
         let settings = options("--select -ssi rpi tcp --mca coll basic").unwrap();
-        let of = |option: &str, name: &str, value: &str| (option.into(), name.into(), value.into());
-        assert_eq!(settings.settings, [of("-ssi", "rpi", "tcp"), of("--mca", "coll", "basic")]);
+        assert_eq!(settings.settings.pairs().collect::<Vec<_>>(), [("rpi", "tcp"), ("coll", "basic")]);
         assert!(settings.select && options("--mca rpi tcp").unwrap().basic);
-        assert!(options("--mca rpi").unwrap_err().contains("--mca needs VALUE after it"));
+        assert!(options("--checkpoint set --quick").is_ok() && options("--checkpoint set --all").is_err());
+    }
+
+    /// Each transport with a survey has an option, and each of these options has a survey.
+    #[test]
+    fn surveys_have_options() {
+        let chosen = options("--ib --ofi --gm --portals4").unwrap();
+        let mut chosen: Vec<_> = chosen.surveys().map(|module| module.name).collect();
+        let mut surveyed = survey::names();
+        chosen.sort_unstable();
+        surveyed.sort_unstable();
+        assert_eq!(chosen, surveyed);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! | `lamboot`, `lamhalt`, `lamnodes`, `lamexec` | as `oxmpi boot` and so on: [`daemons`] |
 //! | `lamcheckpoint`, `cr_checkpoint` | as `oxmpi checkpoint`: [`checkpoint`] |
 //! | `lamrestart`, `cr_restart` | as `oxmpi restart`: [`checkpoint`] |
-//! | `oxmpi` | [`info`], [`explain`], [`doctor`], [`oxmpi_tune`], [`mod@bench`] and others |
+//! | `oxmpi` | the commands of [`Verb`] |
 //!
 //! `oxmpi mpirun ...` is the same as `mpirun ...`, and so on.
 #![forbid(unsafe_code)]
@@ -30,40 +30,56 @@ mod prefix;
 mod quiesce;
 mod relay;
 mod uninstall;
-mod words;
 mod wrapper;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::exit;
 
+use crate::command::Stop;
 use oxmpi_rt::launch::{NAMESPACE_WORD, RELAY_WORD};
 use oxmpi_sys::stdio;
 use wrapper::Language;
 
-const HELP: &str = "\
-oxmpi: an MPI library and launcher
+/// An MPI library and launcher.
+#[derive(Debug, clap::Parser)]
+#[command(name = "oxmpi", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(disable_help_subcommand = true, args_override_self = true)]
+#[command(after_help = "\
+'mpirun -n N PROGRAM ...' runs a job ('mpirun --help'), 'mpicc ...' compiles a program ('mpicc
+--help'). 'oxmpi mpirun ...' is the same as 'mpirun ...', and so on.")]
+struct Oxmpi {
+    #[command(subcommand)]
+    verb: Verb,
+}
 
-  mpirun -n N PROGRAM ...   run a job ('mpirun --help')
-  mpicc ..., mpicxx ...     compile a C or C++ program ('mpicc --help')
-  oxmpi info                what this installation is ('oxmpi info --help')
-  oxmpi info --params       the parameters and their values ('mpirun --mca NAME VALUE' sets one)
-  oxmpi bench               how fast the transports are here ('oxmpi bench --help')
-  oxmpi doctor              check this machine and recommend remedies; measure costs of copies ('oxmpi doctor --help')
-  oxmpi boot [FILE]         start a daemon for you on each host of a file ('oxmpi boot --help')
-  oxmpi nodes               list the nodes where you have daemons
-  oxmpi exec PLACES PROGRAM run a program there, which need not use MPI ('oxmpi exec --help')
-  oxmpi halt                end your daemons and what they have started
-  oxmpi man PAGE            a manual page as roff: mpirun, mpicc, oxmpi, oxmpi-params
-  oxmpi completions SHELL   what bash, zsh or fish offer behind mpirun
-  oxmpi explain coll NAME   which algorithm serves a collective, and why ('oxmpi explain --help')
-  oxmpi explain copy        how a message goes between two processes of this node, and why
-  oxmpi quiesce PID         let the messages of a job stand still ('oxmpi quiesce --help')
-  oxmpi checkpoint          write an image of a running job to disk ('oxmpi checkpoint --help')
-  oxmpi restart SET         bring it back ('oxmpi restart --help')
-  oxmpi tune                find the fastest algorithms here, or by a model, and write rules ('oxmpi tune --help')
-  oxmpi uninstall           remove what the installation has put below its prefix ('oxmpi uninstall --help')
-";
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    Info(info::InfoArgs),
+    Bench(bench::BenchArgs),
+    Doctor(doctor::DoctorArgs),
+    Explain(explain::ExplainArgs),
+    Tune(Box<oxmpi_tune::options::TuneArgs>),
+    Boot(daemons::BootArgs),
+    Nodes(daemons::NodesArgs),
+    Exec(daemons::ExecArgs),
+    Halt(daemons::HaltArgs),
+    Quiesce(quiesce::QuiesceArgs),
+    Checkpoint(checkpoint::CheckpointArgs),
+    Restart(checkpoint::RestartArgs),
+    /// Print a manual page as roff
+    Man {
+        /// mpirun, mpicc, oxmpi, oxmpi-params, ompi_info, lamcheckpoint, or oxmpi-VERB
+        page: String,
+    },
+    /// Print the completions of mpirun or of oxmpi for a shell
+    Completions {
+        shell: clap_complete::Shell,
+        #[arg(value_enum, default_value = "mpirun")]
+        command: pages::Completed,
+    },
+    Uninstall(uninstall::UninstallArgs),
+}
 
 fn main() {
     stdio::begin();
@@ -74,13 +90,7 @@ fn main() {
     if !args.is_empty() {
         args.remove(0);
     }
-    let tools = ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC", "ompi_info", "laminfo"];
-    let tools = tools
-        .into_iter()
-        .chain(wrapper::FORTRAN_NAMES)
-        .chain(daemons::NAMES.map(|(name, _)| name))
-        .chain(checkpoint::LAM_NAMES);
-    let tools: Vec<&str> = tools.collect();
+    let tools = tools();
     if !name.as_deref().is_some_and(|n| tools.contains(&n))
         && args.first().and_then(|a| a.to_str()).is_some_and(|a| tools.contains(&a))
     {
@@ -109,45 +119,62 @@ fn say(text: &str) {
     stdio::say(text.as_bytes());
 }
 
-fn oxmpi(args: &[OsString]) -> i32 {
-    let words: Vec<String> = args.iter().map(|a| a.to_string_lossy().into_owned()).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] | ["-h" | "--help" | "help"] => say(HELP),
-        ["--version"] => say(concat!("oxmpi ", env!("CARGO_PKG_VERSION"), "\n")),
-        ["info", ..] => return info::main(&args[1..]),
-        ["bench", ..] => return bench::main(&args[1..]),
-        ["bench-rank", ref measurements @ ..] => return bench::rank_main(measurements),
-        ["explain", ..] => return explain::main(&args[1..]),
-        ["boot", ..] => return daemons::boot(&args[1..]),
-        ["halt", ..] => return daemons::halt(&args[1..]),
-        ["nodes", ..] => return daemons::nodes(&args[1..]),
-        ["exec", ..] => return daemons::exec(&args[1..]),
-        ["daemon"] => return daemons::serve(),
-        ["doctor", ..] => return doctor::main(&args[1..]),
-        ["man", ..] => return pages::man(&args[1..]),
-        ["completions", ..] => return pages::completions(&args[1..]),
-        ["quiesce", ..] => return quiesce::main(&args[1..]),
-        ["checkpoint", ..] => return checkpoint::checkpoint(&args[1..]),
-        ["restart", ..] => return checkpoint::restart(&args[1..]),
-        ["tune", ref words @ ..] => return tune(words),
-        ["uninstall", ref words @ ..] => return uninstall::main(words),
-        ["tune-rank"] => return tune_rank(),
-        [RELAY_WORD] => return relay::main(),
-        [NAMESPACE_WORD, above] => return oxmpi_sys::spawn::init(above.parse().unwrap_or(0)),
-        ["agent"] => return mpirun::agent(),
-        [wrong, ..] => {
-            let hint = oxmpi_param::nearest::nearest(wrong, words::WORDS.iter().copied());
-            let hint = hint.map(|h| format!("; did you mean '{h}'?")).unwrap_or_default();
-            oxmpi_sys::complain!("oxmpi: unknown word '{wrong}'{hint} ('oxmpi --help' lists all)");
-            return 2;
-        }
-    }
-    0
+/// The names by which this program is another tool than `oxmpi`.
+fn tools() -> Vec<&'static str> {
+    let tools = ["mpirun", "mpiexec", "mpicc", "mpicxx", "mpic++", "mpiCC", "ompi_info", "laminfo"];
+    let tools = tools
+        .into_iter()
+        .chain(wrapper::FORTRAN_NAMES)
+        .chain(daemons::NAMES.map(|(name, _)| name))
+        .chain(checkpoint::LAM_NAMES);
+    tools.collect()
 }
 
-fn tune(words: &[&str]) -> i32 {
-    let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-    oxmpi_tune::command::main(&words)
+fn oxmpi(args: &[OsString]) -> i32 {
+    internal(args).unwrap_or_else(|| match command::read::<Oxmpi>("oxmpi", args) {
+        Ok(Oxmpi { verb }) => {
+            let (name, words) = args.split_first().map_or((OsStr::new(""), args), |(n, w)| (n, w));
+            command::answer(&format!("oxmpi {}", name.display()), run(&verb, words))
+        }
+        Err(code) => code,
+    })
+}
+
+/// The exit code of a process that this installation starts for itself; `None` for the commands of
+/// users.
+fn internal(args: &[OsString]) -> Option<i32> {
+    let words: Vec<&str> = args.iter().map(|word| word.to_str().unwrap_or_default()).collect();
+    Some(match words[..] {
+        ["bench-rank", ref measurements @ ..] => bench::rank_main(measurements),
+        ["daemon"] => daemons::serve(),
+        ["tune-rank"] => tune_rank(),
+        ["doctor", ref words @ ..] => return doctor::internal(words),
+        [RELAY_WORD] => relay::main(),
+        [NAMESPACE_WORD, above] => oxmpi_sys::spawn::init(above.parse().unwrap_or(0)),
+        ["agent"] => mpirun::agent(),
+        _ => return None,
+    })
+}
+
+/// Runs a command of a user. `words` follow its name on the command line.
+fn run(verb: &Verb, words: &[OsString]) -> Result<i32, Stop> {
+    match verb {
+        Verb::Info(args) => info::main(args),
+        Verb::Bench(args) => bench::main(args),
+        Verb::Doctor(args) => doctor::main(args),
+        Verb::Explain(args) => explain::main(args),
+        Verb::Tune(args) => Ok(oxmpi_tune::command::main(args)),
+        Verb::Boot(args) => daemons::boot(args),
+        Verb::Nodes(args) => daemons::nodes(args),
+        Verb::Exec(args) => daemons::exec(args),
+        Verb::Halt(args) => daemons::halt(args),
+        Verb::Quiesce(args) => quiesce::main(args),
+        Verb::Checkpoint(args) => checkpoint::checkpoint(args),
+        Verb::Restart(args) => checkpoint::restart(args, words),
+        Verb::Man { page } => pages::man(page),
+        Verb::Completions { shell, command } => pages::completions(*shell, *command),
+        Verb::Uninstall(args) => uninstall::main(args),
+    }
 }
 
 /// Runs a rank of a job that `oxmpi tune` has started.

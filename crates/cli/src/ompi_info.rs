@@ -4,38 +4,47 @@
 use std::ffi::OsString;
 
 use oxmpi_param::module::{BtlRule, Module};
-use oxmpi_param::nearest::nearest;
 use oxmpi_param::select::modules::Job;
 use oxmpi_param::select::{Framework, ModuleRow};
 use oxmpi_param::{Found, Params, ThreadLevel, Unit};
 use oxmpi_param::{Level, Param};
 
+use crate::command::{did_you_mean, read, within};
 use crate::prefix;
 
 /// The names of this command.
 pub(crate) const NAMES: [&str; 2] = ["ompi_info", "laminfo"];
 
-pub(crate) const HELP: &str = "\
-ompi_info, laminfo: what this installation of OxMPI is, in the words of Open MPI and LAM/MPI
-
-  ompi_info                                version, directory, modules
-  ompi_info --param FRAMEWORK COMPONENT    the parameters of a module; 'all' for any: --param btl tcp, --param all all
-  ompi_info --level N                      parameters up to this level: 1 to 3 for users, to 6 for tuning, to 9 all
-                                           (without it 1, and 9 with --all)
-  ompi_info --all, -a                      everything
-  ompi_info --parsable, --parseable        lines with colons, for programs
-  ompi_info --version                      the version
-
-One dash is as good as two. 'oxmpi info --help' has more.
-";
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct ListOptions {
+/// Print the facts about this installation of OxMPI in the words of Open MPI and LAM/MPI
+///
+/// One dash is as good as two. 'oxmpi info --help' has more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Parser)]
+#[command(name = "ompi_info", max_term_width = 100, args_override_self = true)]
+pub(crate) struct ListOptions {
+    /// Everything
+    #[arg(short, long)]
     all: bool,
+    /// Lines with colons, for programs
+    #[arg(long, alias = "parseable")]
     parsable: bool,
+    /// The version
+    #[arg(short = 'V', long)]
     version: bool,
-    level: Option<u8>,
-    params: Vec<(String, String)>,
+    /// Parameters up to this level: 1 to 3 for users, to 6 for tuning, to 9 all (without it 1, and 9
+    /// with --all)
+    #[arg(long, value_name = "N", value_parser = |text: &str| within(text, 1..=9))]
+    level: Option<u64>,
+    /// The parameters of a module; 'all' for any: --param btl tcp, --param all all
+    #[arg(long, alias = "params", num_args = 2, value_names = ["FRAMEWORK", "COMPONENT"])]
+    #[arg(action = clap::ArgAction::Append)]
+    param: Vec<String>,
+}
+
+impl ListOptions {
+    /// Pairs of framework and component.
+    fn params(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.param.chunks_exact(2).map(|pair| (pair[0].as_str(), pair[1].as_str()))
+    }
 }
 
 /// A framework and the component of it that a parameter belongs to.
@@ -74,61 +83,19 @@ fn components_of(module: &'static Module) -> Vec<Component> {
 }
 
 pub(crate) fn main(name: &str, args: &[OsString]) -> i32 {
-    let words: Vec<String> = args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    if words.iter().any(|word| matches!(word.as_str(), "--help" | "-help" | "-h")) {
-        crate::say(HELP);
-        return 0;
-    }
-    let options = match parse(&words).and_then(|options| check(&options).map(|()| options)) {
+    let options: ListOptions = match read(name, args) {
         Ok(options) => options,
-        Err(text) => {
-            oxmpi_sys::complain!("{name}: {text} ('{name} --help' explains)");
-            return 2;
-        }
+        Err(code) => return code,
     };
+    if let Err(text) = check(&options) {
+        oxmpi_sys::complain!("{name}: {text} ('{name} --help' explains)");
+        return 2;
+    }
     let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
     crate::say(&answer(&options, &found.params));
     found.unread.iter().for_each(|unread| oxmpi_sys::complain!("{name}: warning: {unread}: it is left out"));
     found.errors.iter().for_each(|error| oxmpi_sys::complain!("{name}: {error}"));
     i32::from(!found.errors.is_empty())
-}
-
-fn parse(words: &[String]) -> Result<ListOptions, String> {
-    const KNOWN: [&str; 9] = [
-        "--all",
-        "--a",
-        "--param",
-        "--params",
-        "--level",
-        "--parsable",
-        "--parseable",
-        "--version",
-        "--help",
-    ];
-    let mut options = ListOptions::default();
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let bare = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).unwrap_or_default();
-        let mut next = |what| words.next().cloned().ok_or_else(|| format!("{word} needs {what} after it"));
-        match bare {
-            "all" | "a" => options.all = true,
-            "parsable" | "parseable" => options.parsable = true,
-            "version" | "V" => options.version = true,
-            "param" | "params" => {
-                options.params.push((next("FRAMEWORK and COMPONENT")?, next("COMPONENT")?));
-            }
-            "level" => {
-                let level = next("a number from 1 to 9")?;
-                let number = level.parse().ok().filter(|n| (1..=9).contains(n));
-                options.level = Some(number.ok_or(format!("{word} {level}: not a number from 1 to 9"))?);
-            }
-            _ => {
-                let hint = nearest(word, KNOWN).map(|near| format!("; did you mean '{near}'?"));
-                return Err(format!("unknown word '{word}'{}", hint.unwrap_or_default()));
-            }
-        }
-    }
-    Ok(options)
 }
 
 /// Checks that the frameworks and components exist.
@@ -137,11 +104,11 @@ fn check(options: &ListOptions) -> Result<(), String> {
         let others = COMPONENTS.iter().flat_map(|(_, components)| *components).copied();
         Module::all().iter().flat_map(|module| components_of(module)).chain(others).collect()
     };
-    for (framework, component) in &options.params {
-        if framework != "all" && !all.iter().any(|(known, _)| known == framework) {
+    for (framework, component) in options.params() {
+        if framework != "all" && !all.iter().any(|(known, _)| *known == framework) {
             return Err(unknown("framework", framework, all.iter().map(|(known, _)| *known)));
         }
-        let inside = all.iter().filter(|(known, _)| framework == "all" || known == framework);
+        let inside = all.iter().filter(|(known, _)| framework == "all" || *known == framework);
         let mut components = inside.map(|(_, component)| *component);
         if component != "all" && !components.clone().any(|known| known == component) {
             return Err(unknown(&format!("component of '{framework}'"), component, &mut components));
@@ -154,13 +121,13 @@ fn unknown(what: &str, word: &str, known: impl Iterator<Item = &'static str>) ->
     let mut known: Vec<&str> = known.chain(["all"]).collect();
     known.sort_unstable();
     known.dedup();
-    let hint = nearest(word, known.iter().copied()).map(|near| format!("; did you mean '{near}'?"));
-    format!("there is no {what} '{word}'{} (there are {})", hint.unwrap_or_default(), known.join(", "))
+    let hint = did_you_mean(word, known.iter().copied());
+    format!("there is no {what} '{word}'{hint} (there are {})", known.join(", "))
 }
 
 fn answer(options: &ListOptions, params: &Params) -> String {
     const VERSION: &str = env!("CARGO_PKG_VERSION");
-    let is_basic = options.all || (options.params.is_empty() && !options.version);
+    let is_basic = options.all || (options.param.is_empty() && !options.version);
     let mut out = String::new();
     if options.version || is_basic {
         out += &match options.parsable {
@@ -173,15 +140,18 @@ fn answer(options: &ListOptions, params: &Params) -> String {
         out += &basic(options.parsable, params);
     }
     let limit = options.level.unwrap_or(if options.all { 9 } else { 1 });
-    let everything = [("all".to_string(), "all".to_string())];
-    let wanted = if options.all && options.params.is_empty() { &everything[..] } else { &options.params };
+    let wanted: Vec<(&str, &str)> = match options.all && options.param.is_empty() {
+        true => vec![("all", "all")],
+        false => options.params().collect(),
+    };
     let mut hidden = 0;
     for param in Param::all() {
         let is_wanted = |(framework, component): &Component| {
-            wanted.iter().any(|(f, c)| (f == "all" || f == framework) && (c == "all" || c == component))
+            let is = |wanted: &str, name: &str| wanted == "all" || wanted == name;
+            wanted.iter().any(|(f, c)| is(f, framework) && is(c, component))
         };
         let Some(place) = components(param).into_iter().find(|place| is_wanted(place)) else { continue };
-        if level(param.level).0 > limit {
+        if u64::from(level(param.level).0) > limit {
             hidden += 1;
         } else {
             out +=
@@ -312,8 +282,9 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<ListOptions, String> {
-        let words: Vec<String> = line.split_whitespace().map(String::from).collect();
-        parse(&words).and_then(|options| check(&options).map(|()| options))
+        let words: Vec<_> = line.split_whitespace().map(Into::into).collect();
+        let options: ListOptions = crate::command::parse(&words).map_err(|error| error.to_string())?;
+        check(&options).map(|()| options)
     }
 
     fn output(line: &str) -> String {
@@ -353,13 +324,13 @@ mod tests {
         assert!(output("-a").contains("parameter \"wait_yields\""));
         assert!(output("-parseable").contains("mca:rpi:tcp:version:"));
         for (line, text) in [
-            ("--param btl", "--param needs COMPONENT after it"),
+            ("--param btl", "--param needs 2 values after it"),
             ("--param blt tcp", "no framework 'blt'; did you mean 'btl'?"),
             (
                 "--param btl tpc",
                 "no component of 'btl' 'tpc'; did you mean 'tcp'? (there are all, base, sm, tcp)",
             ),
-            ("--level 10", "not a number from 1 to 9"),
+            ("--level 10", "--level 10: expected a whole number from 1 to 9"),
             ("--parm", "did you mean '--param'?"),
             ("btl", "unknown word 'btl'"),
         ] {

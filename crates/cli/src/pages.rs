@@ -1,52 +1,87 @@
 //! `oxmpi man PAGE` and `oxmpi completions SHELL`: manual pages and completions for shells, made
-//! from the tables of options and of parameters. The installer writes them to `share/`.
+//! from the tables of options and of parameters, and by clap. The installer writes them to `share/`.
 
 mod completions;
 mod roff;
 
-use std::ffi::OsString;
-
-use oxmpi_param::nearest::nearest;
+use clap::CommandFactory as _;
+use clap_complete::Shell;
 use oxmpi_param::{Level, Param};
 
+use crate::Oxmpi;
+use crate::command::{Stop, did_you_mean, failed, usage};
+
 use crate::mpirun::{Chapter, chapters};
+use crate::ompi_info::ListOptions;
 use crate::wrapper;
 use roff::RoffPage;
 
-const PAGES: [(&str, &str); 4] = [("mpirun", "1"), ("mpicc", "1"), ("oxmpi", "1"), ("oxmpi-params", "7")];
-const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
+/// The manual pages that are not those of a verb of `oxmpi`, and their sections.
+const PAGES: [(&str, &str); 6] = [
+    ("mpirun", "1"),
+    ("mpicc", "1"),
+    ("oxmpi", "1"),
+    ("ompi_info", "1"),
+    ("lamcheckpoint", "1"),
+    ("oxmpi-params", "7"),
+];
 
-pub(crate) fn man(args: &[OsString]) -> i32 {
-    print("man", args, &PAGES.map(|(name, _)| name), |name| match name {
+/// Prints a manual page: `oxmpi-VERB` is the page of a verb of `oxmpi`.
+pub(crate) fn man(name: &str) -> Result<i32, Stop> {
+    let mut oxmpi = Oxmpi::command();
+    oxmpi.build();
+    let page = match name {
         "mpirun" => mpirun(),
         "mpicc" => mpicc(),
+        "oxmpi" => of_command(oxmpi)?,
+        "ompi_info" => of_command(ListOptions::command())?,
+        "lamcheckpoint" => lamcheckpoint(),
         "oxmpi-params" => params(),
-        _ => oxmpi(),
-    })
-}
-
-pub(crate) fn completions(args: &[OsString]) -> i32 {
-    print("completions", args, &SHELLS, |shell| match shell {
-        "bash" => completions::bash(),
-        "zsh" => completions::zsh(),
-        _ => completions::fish(),
-    })
-}
-
-fn print(word: &str, args: &[OsString], known: &[&str], make: impl Fn(&str) -> String) -> i32 {
-    let list = known.join(", ");
-    let [name] = args else {
-        oxmpi_sys::complain!("oxmpi {word}: name one of {list}");
-        return 2;
+        _ => {
+            let verb = name.strip_prefix("oxmpi-").and_then(|verb| oxmpi.find_subcommand(verb));
+            let verb = verb.cloned().ok_or_else(|| {
+                let verbs = oxmpi.get_subcommands().map(|verb| format!("oxmpi-{}", verb.get_name()));
+                let all: Vec<String> = PAGES.iter().map(|(name, _)| name.to_string()).chain(verbs).collect();
+                let hint = did_you_mean(name, all.iter().map(String::as_str));
+                usage(format!("there is no page '{name}'{hint} (there are {})", all.join(", ")))
+            })?;
+            of_command(verb)?
+        }
     };
-    let name = name.to_string_lossy();
-    if known.contains(&name.as_ref()) {
-        crate::say(&make(&name));
-        return 0;
-    }
-    let hint = nearest(&name, known.iter().copied()).map(|near| format!("; did you mean '{near}'?"));
-    oxmpi_sys::complain!("oxmpi {word}: there is no '{name}'{} (there are {list})", hint.unwrap_or_default());
-    2
+    crate::say(&page);
+    Ok(0)
+}
+
+/// The manual page of a command that clap reads.
+fn of_command(command: clap::Command) -> Result<String, Stop> {
+    let mut page = Vec::new();
+    let made = clap_mangen::Man::new(command).source("OxMPI").manual("OxMPI").render(&mut page);
+    made.map_err(failed)?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+/// A command with completions.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Completed {
+    Mpirun,
+    Oxmpi,
+}
+
+/// Prints the completions of a command for a shell.
+pub(crate) fn completions(shell: Shell, command: Completed) -> Result<i32, Stop> {
+    let text = match (command, shell) {
+        (Completed::Oxmpi, _) => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Oxmpi::command(), "oxmpi", &mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        }
+        (_, Shell::Bash) => completions::bash(),
+        (_, Shell::Zsh) => completions::zsh(),
+        (_, Shell::Fish) => completions::fish(),
+        _ => return Err(usage(format!("there are no completions of mpirun for {shell}"))),
+    };
+    crate::say(&text);
+    Ok(0)
 }
 
 fn mpirun() -> String {
@@ -75,33 +110,10 @@ fn mpicc() -> String {
     page.see_also(&PAGES)
 }
 
-fn oxmpi() -> String {
-    let mut page = RoffPage::new("oxmpi", "1", "explain this installation of OxMPI");
-    page.heading("SYNOPSIS");
-    page.literal(
-        "oxmpi WORD ...\nompi_info ...\nlaminfo ...\nlamboot, lamnodes, lamexec, lamhalt ...\n\
-         lamcheckpoint, lamrestart, cr_checkpoint, cr_restart ...",
-    );
-    let texts = [
-        ("DESCRIPTION", crate::HELP),
-        ("OXMPI INFO", crate::info::HELP),
-        ("OXMPI EXPLAIN", crate::explain::HELP),
-        ("OXMPI BENCH", crate::bench::HELP),
-        ("OXMPI QUIESCE", crate::quiesce::HELP),
-        ("OXMPI CHECKPOINT", crate::checkpoint::HELP),
-        ("OXMPI RESTART", crate::checkpoint::RESTART_HELP),
-        ("LAMCHECKPOINT, LAMRESTART, CR_CHECKPOINT AND CR_RESTART", crate::checkpoint::LAM_HELP),
-        ("OXMPI DOCTOR", crate::doctor::HELP),
-        ("OXMPI BOOT", crate::daemons::BOOT_HELP),
-        ("OXMPI NODES", crate::daemons::NODES_HELP),
-        ("OXMPI EXEC", crate::daemons::EXEC_HELP),
-        ("OXMPI HALT", crate::daemons::HALT_HELP),
-        ("OMPI_INFO AND LAMINFO", crate::ompi_info::HELP),
-    ];
-    for (heading, text) in texts {
-        page.heading(heading);
-        page.text(text);
-    }
+fn lamcheckpoint() -> String {
+    let mut page = RoffPage::new("lamcheckpoint", "1", "checkpoint and restart a job by LAM/MPI's names");
+    page.heading("DESCRIPTION");
+    page.text(crate::checkpoint::LAM_HELP);
     page.see_also(&PAGES)
 }
 
@@ -151,7 +163,7 @@ mod tests {
         Param::all()
             .iter()
             .for_each(|param| assert!(page.contains(&roff::escaped(param.name)), "{}", param.name));
-        for page in [mpirun(), mpicc(), oxmpi(), params()] {
+        for page in [mpirun(), mpicc(), lamcheckpoint(), params()] {
             assert!(page.starts_with(".TH ") && page.contains("\n.SH SEE ALSO\n"));
             let requests = [".TH", ".SH", ".PP", ".TP", ".EX", ".EE", ".B ", ".BR"];
             for line in page.lines().filter(|line| line.starts_with(['.', '\''])) {
@@ -169,6 +181,21 @@ mod tests {
             }
             Param::all().iter().for_each(|param| assert!(script.contains(param.name), "{}", param.name));
         }
+    }
+
+    /// A changed text is reviewed with `cargo insta review`, or by the file below `snapshots`.
+    #[test]
+    fn help_texts() {
+        let mut oxmpi = Oxmpi::command().term_width(100);
+        oxmpi.build();
+        let mut text = String::new();
+        let mut commands = vec![oxmpi, ListOptions::command().term_width(100)];
+        while let Some(mut command) = commands.pop() {
+            let name = command.get_display_name().unwrap_or(command.get_name()).to_string();
+            text += &format!("==== {name}\n{}\n", command.render_long_help());
+            commands.extend(command.get_subcommands().cloned());
+        }
+        insta::assert_snapshot!(text);
     }
 
     /// The words that bash offers for the last of `words`.

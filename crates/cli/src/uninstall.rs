@@ -7,19 +7,22 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use crate::command::{Stop, failed};
 use crate::prefix;
 
 /// The path of the list below the prefix.
 const FILE: &str = "share/oxmpi/installed";
 
-const HELP: &str = "\
-oxmpi uninstall: remove what the installation has put below its prefix
-
-  oxmpi uninstall           remove it: files, links, and directories that were made for them and are empty
-  oxmpi uninstall --list    list what would be removed
-
-A file of parameters for all users that somebody has changed stays.
-";
+/// Remove the files that the installation has put below its prefix
+///
+/// Links, and directories that were made for the files and are empty, go too. A file of parameters
+/// for all users that somebody has changed stays.
+#[derive(Debug, clap::Args)]
+pub(crate) struct UninstallArgs {
+    /// List what would be removed, and remove nothing
+    #[arg(long)]
+    list: bool,
+}
 
 /// A line of the list.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,32 +33,15 @@ enum InstalledPath {
     Directory(PathBuf),
 }
 
-pub(crate) fn main(words: &[&str]) -> i32 {
-    let lists = match words {
-        [] => false,
-        ["--list"] => true,
-        ["-h" | "--help"] => {
-            crate::say(HELP);
-            return 0;
-        }
-        [wrong, ..] => {
-            oxmpi_sys::complain!("oxmpi uninstall: unknown option '{wrong}' ('oxmpi uninstall --help')");
-            return 2;
-        }
-    };
-    match entries() {
-        Ok((prefix, entries)) if lists => {
-            for path in entries.iter().filter(|entry| is_ours(&prefix, entry)).map(InstalledPath::path) {
-                crate::say(&format!("{}\n", prefix.join(path).display()));
-            }
-            0
-        }
-        Ok((prefix, entries)) => remove(&prefix, &entries),
-        Err(why) => {
-            oxmpi_sys::complain!("oxmpi uninstall: {why}");
-            1
-        }
+pub(crate) fn main(args: &UninstallArgs) -> Result<i32, Stop> {
+    let (prefix, entries) = entries().map_err(failed)?;
+    if !args.list {
+        return Ok(remove(&prefix, &entries));
     }
+    for path in entries.iter().filter(|entry| is_ours(&prefix, entry)).map(InstalledPath::path) {
+        crate::say(&format!("{}\n", prefix.join(path).display()));
+    }
+    Ok(0)
 }
 
 fn entries() -> Result<(PathBuf, Vec<InstalledPath>), String> {

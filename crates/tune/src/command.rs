@@ -4,7 +4,7 @@ use crate::calls::{Cell, Variant};
 use crate::campaign::{Campaign, CampaignSettings};
 use crate::comparison::Outcome;
 use crate::job::MeasuringJob;
-use crate::options::{HELP, Simulation, TuneOptions, parse};
+use crate::options::{Simulation, TuneArgs, TuneOptions, options};
 use crate::picture::{bytes_text, draw};
 use crate::simulate::outcome;
 use crate::state::{self, Resumed};
@@ -22,13 +22,9 @@ use oxmpi_sys::stdio;
 /// Runs `oxmpi tune` with these arguments and returns its exit code: 1 after a failure, 2 for wrong
 /// arguments.
 #[must_use]
-pub fn main(words: &[String]) -> i32 {
-    if words.iter().any(|word| word == "--help" || word == "-h") {
-        stdio::say(HELP.as_bytes());
-        return 0;
-    }
+pub fn main(args: &TuneArgs) -> i32 {
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-    let options = match parse(words, processors) {
+    let options = match options(args, processors) {
         Ok(options) => options,
         Err(text) => {
             oxmpi_sys::complain!("oxmpi tune: {text}");

@@ -26,7 +26,8 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    pub(crate) const WORDS: [(&'static str, Distribution); 3] = [
+    /// The words of rules files and of the command line.
+    pub const WORDS: [(&'static str, Distribution); 3] = [
         ("any", Distribution::Any),
         ("one-per-node", Distribution::OnePerNode),
         ("single-node", Distribution::SingleNode),

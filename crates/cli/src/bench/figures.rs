@@ -1,6 +1,6 @@
 //! The quantities that are measured, and the lines in which rank 0 reports them.
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Measurement {
     Latency,
     Bandwidth,

@@ -6,24 +6,22 @@ use oxmpi_checkpoint::advice::interval;
 use oxmpi_checkpoint::manifest::MANIFEST;
 use oxmpi_checkpoint::set::{Set, SetError};
 
-use super::command::Command;
-use crate::command::{Stop, failed, usage};
+use crate::command::{Stop, failed};
 
 /// A machine that fails once a day, if nothing else is said.
 const DAY_S: f64 = 86400.0;
 /// So many sets are looked at, the newest ones.
 const MOST: usize = 10;
 
-pub(super) fn advise(command: &Command) -> Result<i32, Stop> {
-    let mtbf_s = match &command.words[..] {
-        [] => DAY_S,
-        [time] => {
-            let seconds = time.parse::<f64>().ok().filter(|time| time.is_finite() && *time > 0.0);
-            seconds.ok_or_else(|| usage(format!("--advise {time}: not a number of seconds above 0")))?
-        }
-        _ => return Err(usage("--advise takes the mean time between failures alone, in seconds")),
-    };
-    let base = super::base(command.value("--dir"), &command.params)?;
+/// Reads a mean time between failures, in seconds.
+pub(super) fn mean_time(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|time| time.is_finite() && *time > 0.0);
+    seconds.ok_or_else(|| "not a number of seconds above 0".to_string())
+}
+
+/// Advises by the sets in `base`.
+pub(super) fn advise(mean_time_s: Option<f64>, base: PathBuf) -> Result<i32, Stop> {
+    let mtbf_s = mean_time_s.unwrap_or(DAY_S);
     let mut sets = sets_in(&base);
     sets.sort_by_key(|set| std::cmp::Reverse(set.manifest.made.unix_s));
     // A job that has ended with its checkpoint has not been kept waiting.

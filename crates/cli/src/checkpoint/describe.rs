@@ -1,6 +1,5 @@
 //! `oxmpi info --checkpoint`: what a set is.
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,36 +9,14 @@ use oxmpi_checkpoint::ranks;
 use oxmpi_checkpoint::set::{Set, SetError};
 
 use super::amount;
-use super::command::Command;
 use super::restart::with_older;
 use super::supervise::interval_text;
-use crate::command::{Stop, answer, failed, usage};
+use crate::command::{Stop, failed};
 
-/// The option of `oxmpi info`.
-pub(crate) const OPTION: &str = "--checkpoint";
-
-const HELP: &str = "\
-oxmpi info --checkpoint SET     what a set of 'oxmpi checkpoint' is, and whether it is whole
-      --quick                   compare only the lengths of its files, not their checksums
-The exit code is 0 if it is whole.
-";
-
-/// Answers `oxmpi info --checkpoint`: 1 if the set is damaged, 2 if the question is wrong.
-pub(crate) fn info(args: &[OsString]) -> i32 {
-    answer("info", HELP, try_info(args))
-}
-
-fn try_info(args: &[OsString]) -> Result<Option<i32>, Stop> {
-    let Some(command) = Command::read(args, &[OPTION, "--quick"], &[OPTION])? else { return Ok(None) };
-    let path = command.value(OPTION).unwrap_or_default();
-    if let Some(word) = command.words.first() {
-        return Err(usage(format!(
-            "'{word}': {OPTION} takes one set, and nothing else of 'oxmpi info' goes with it"
-        )));
-    }
-    let unusable = |error: SetError| failed(with_older(&error, Path::new(path), &[path.into()]));
-    let set = Set::open(Path::new(path)).map_err(unusable)?;
-    let sums = !command.has("--quick");
+/// Runs `oxmpi info --checkpoint`: an error if the set is damaged. `sums`: checksums are verified.
+pub(crate) fn info(path: &Path, sums: bool) -> Result<i32, Stop> {
+    let unusable = |error: SetError| failed(with_older(&error, path, &[path.into()]));
+    let set = Set::open(path).map_err(unusable)?;
     set.passed_over.iter().for_each(|why| oxmpi_sys::complain!("oxmpi info: {why}"));
     let state = set.verify(sums);
     crate::say(&text(&set));
@@ -48,7 +25,7 @@ fn try_info(args: &[OsString]) -> Result<Option<i32>, Stop> {
         Ok(()) => crate::say("whole:      all lengths are right, checksums not verified (--quick)\n"),
         Err(error) => return Err(unusable(error)),
     }
-    Ok(Some(0))
+    Ok(0)
 }
 
 fn text(set: &Set) -> String {

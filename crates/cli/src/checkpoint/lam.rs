@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 
 use oxmpi_rt::client::RESTART_VARIABLE;
 
-use super::{BLCR, BLCR_OPTION, CHOSEN_OPTION, OWN, OWN_OPTION};
+use super::{BLCR, OWN};
 use crate::command::{Stop, answer, failed, sets_parameter, split, usage, words};
 
 /// The names.
@@ -41,18 +41,20 @@ enum Wanted {
 
 /// Acts as one of [`NAMES`].
 pub(crate) fn called(name: &str, args: &[OsString]) -> i32 {
-    let run = |words: Vec<String>, act: fn(&[OsString]) -> i32| {
-        act(&words.into_iter().map(OsString::from).collect::<Vec<_>>())
+    let oxmpi = |verb: &str, words: Vec<String>| {
+        crate::oxmpi(&[verb.to_string()].into_iter().chain(words).map(OsString::from).collect::<Vec<_>>())
     };
-    let Stop(text, code) = match translated(name, args) {
-        Ok(Wanted::Checkpoint(words)) => return run(words, super::checkpoint),
-        Ok(Wanted::Restart(words)) => return run(words, super::restart),
-        Ok(Wanted::Help) => return answer(name, HELP, Ok(None)),
+    let stop = match translated(name, args) {
+        Ok(Wanted::Checkpoint(words)) => return oxmpi("checkpoint", words),
+        Ok(Wanted::Restart(words)) => return oxmpi("restart", words),
+        Ok(Wanted::Help) => {
+            crate::say(HELP);
+            return 0;
+        }
         Ok(Wanted::Anew(words)) => become_mpirun(&words),
         Err(stop) => stop,
     };
-    oxmpi_sys::complain!("{name}: {text}");
-    code
+    answer(name, Err(stop))
 }
 
 /// Goes on as an mpirun, by which name checkpoints find it. Returns only if it cannot.
@@ -115,9 +117,9 @@ fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
     }
     let form = match module {
         _ if is_tree => "--tree",
-        Some(OWN) => OWN_OPTION,
-        None if is_lam => CHOSEN_OPTION,
-        _ => BLCR_OPTION,
+        Some(OWN) => "--self",
+        None if is_lam => "--as-chosen",
+        _ => "--blcr",
     };
     out.splice(0..0, [form.to_string(), subject]);
     Ok(Wanted::Checkpoint(out))

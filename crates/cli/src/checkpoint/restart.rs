@@ -1,7 +1,7 @@
 //! `oxmpi restart`: brings a job back, and waits for its end as its mpirun did.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use oxmpi_checkpoint::files::Policy;
@@ -15,83 +15,98 @@ use oxmpi_rt::launch::Supervision;
 use oxmpi_sys::spawn::Signals;
 use rustix::process::{Pid, setsid};
 
-use super::command::Command;
 use super::ranks::Hosts;
 use super::schema::quoted;
 use super::supervise::{Plan, Supervisor, signals};
 use super::terminal::{Terminal, needs_new};
 use super::{Criu, Maker};
-use crate::command::{Stop, answer, failed, usage};
+use crate::command::{Settings, Stop, failed, usage};
 use crate::mpirun::{INTERVAL_WANTED, interval};
 
-/// The form of the command, for messages.
-const USAGE: &str = "'oxmpi restart [--host LIST] [--files HOW] [--every TIME] [--mca NAME VALUE] SET' ('oxmpi restart --help')";
-
-pub(crate) const HELP: &str = "\
-oxmpi restart: bring back a job of which 'oxmpi checkpoint' has made a set
-
-  oxmpi restart SET             SET is the directory of a set, or the name of the job's sets without their number: the newest
-      --files cut|refuse|accept what to do about files that the job had open for writing and that have changed since (parameter
-                                cr_files): cut back files that have grown and put back parts that another restart has cut off,
-                                which is the default; refuse changed files; or cut, and accept other files under the same paths. Parts
-                                that are cut off are kept beside the sets
-      --host LIST, -H LIST      on which hosts the ranks go on, as mpirun has it (nodea:2,nodeb:2): if each rank has an image, and
-      --hostfile FILE           the hosts have the set, the program and its files under the same paths
-      --app FILE                the same, for each rank: the app schema that is in the set ('oxmpi info --checkpoint'), with other hosts
-      --every TIME|none         how often it is checkpointed from now on (90s, 30m, 2h); else as before
-      --mca NAME VALUE          set a parameter: cr_files, cr_base_dir, cr_keep, cr_blcr_criu, cr_blcr_options
-
-The job goes on where it was, with the process numbers that it had, on this host unless others are named. Where each rank has an image,
-a new mpirun restores them, those whose numbers cannot be had in a PID namespace (CAP_SYS_ADMIN). Where mpirun's input, output and errors were a
-terminal or a pipe, those of this command take their place; files go on as files. If mpirun had a terminal and this command has none,
-the job writes to this command's output, and gets no input. Signals are passed on to mpirun, and its exit code is the one of this
-command; 1 if the job cannot be restarted.
-";
-
-/// Answers `oxmpi restart`.
-pub(crate) fn restart(args: &[OsString]) -> i32 {
-    answer("restart", HELP, try_restart(args))
+/// Bring back a job of which 'oxmpi checkpoint' has made a set
+///
+/// The job goes on where it was, with the process numbers that it had, on this host unless others
+/// are named. Where each rank has an image, a new mpirun restores them, those whose numbers cannot
+/// be had in a PID namespace (CAP_SYS_ADMIN). Where mpirun's input, output and errors were a
+/// terminal or a pipe, those of this command take their place; files go on as files. If mpirun had a
+/// terminal and this command has none, the job writes to this command's output, and gets no input.
+/// Signals are passed on to mpirun, and its exit code is the one of this command; 1 if the job
+/// cannot be restarted. LAM/MPI and BLCR call this command lamrestart and cr_restart.
+#[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct RestartArgs {
+    /// The directory of a set, or the name of the job's sets without their number: the newest
+    set: PathBuf,
+    /// What to do about files that the job had open for writing and that have changed since
+    ///
+    /// (parameter cr_files). cut: cut back files that have grown and put back parts that another
+    /// restart has cut off, which is the default; refuse changed files; or accept: cut, and accept
+    /// other files under the same paths. Parts that are cut off are kept beside the sets.
+    #[arg(long, value_name = "HOW", value_parser = ["cut", "refuse", "accept"])]
+    files: Option<String>,
+    /// The hosts on which the ranks go on, as mpirun has them (nodea:2,nodeb:2)
+    ///
+    /// Each rank must have an image, and the hosts must have the set, the program and its files
+    /// under the same paths.
+    #[arg(short = 'H', long, value_name = "LIST", group = "hosts")]
+    host: Option<String>,
+    /// A file with these hosts
+    #[arg(long, value_name = "FILE", group = "hosts")]
+    hostfile: Option<PathBuf>,
+    /// An app schema with a host for each rank, as in the set ('oxmpi info --checkpoint')
+    #[arg(long, value_name = "FILE", group = "hosts")]
+    app: Option<PathBuf>,
+    /// How often the job is checkpointed from now on (90s, 30m, 2h), or 'none'; else as before
+    #[arg(long, value_name = "TIME", value_parser = every)]
+    every: Option<CheckpointInterval>,
+    #[command(flatten)]
+    settings: Settings,
 }
 
-pub(super) fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
-    let options = ["--files", "--every", "--host", "-H", "--hostfile", "--app"];
-    let Some(mut command) = Command::read(args, &options, &options)? else { return Ok(None) };
-    if let Some(files) = command.value("--files").map(String::from) {
-        let source = oxmpi_param::Source::CommandLine(format!("--files {files}"));
-        command.params.set_from("cr_files", &files, source).map_err(usage)?;
+/// The value of `--every`; `None` for 'none'.
+#[derive(Clone, Copy, Debug)]
+struct CheckpointInterval(Option<Duration>);
+
+fn every(text: &str) -> Result<CheckpointInterval, String> {
+    let time = if text == "none" { None } else { Some(interval(text)) };
+    match time {
+        Some(None) => Err(format!("not {INTERVAL_WANTED}, nor 'none'")),
+        time => Ok(CheckpointInterval(time.flatten())),
     }
-    let path = match &command.words[..] {
-        [path] => Path::new(path),
-        [] if args.is_empty() => return Ok(None),
-        [] => return Err(usage(format!("one set is needed, as 'oxmpi checkpoint' has named it: {USAGE}"))),
-        [_, more, ..] => return Err(usage(format!("'{more}': one set is restarted at a time: {USAGE}"))),
-    };
-    let unusable = |error: SetError| failed(with_older(&error, path, args));
+}
+
+/// Runs `oxmpi restart`. `words` are the words after `restart`.
+pub(crate) fn restart(args: &RestartArgs, words: &[OsString]) -> Result<i32, Stop> {
+    let mut params = args.settings.parameters()?;
+    if let Some(files) = &args.files {
+        let source = oxmpi_param::Source::CommandLine(format!("--files {files}"));
+        params.set_from("cr_files", files, source).map_err(usage)?;
+    }
+    let path = args.set.as_path();
+    let unusable = |error: SetError| failed(with_older(&error, path, words));
     let set = Set::open(path).map_err(unusable)?;
     // Never a program that the set names.
-    let criu = (!set.manifest.is_own).then(|| super::criu(&command.params)).transpose()?;
-    let supervision = supervision(&command, &set)?;
-    let policy = Policy::named(command.params.cr_files()).unwrap_or(Policy::Cut);
+    let criu = (!set.manifest.is_own).then(|| super::criu(&params)).transpose()?;
+    let supervision = supervision(args.every, &set);
+    let policy = Policy::named(params.cr_files()).unwrap_or(Policy::Cut);
     let is_outside = session_of(std::process::id()).is_ok_and(|leader| leader == 0);
     let by_rank = set.manifest.ranks.as_ref();
     if (is_outside || by_rank.is_none() && needs_new(&set.manifest.job.streams)) && setsid().is_err() {
         // A new terminal needs a session, and a job cannot go on in one of another PID namespace. The leader of a group cannot begin
         // one: its child can.
-        return in_child(args).map(Some).map_err(failed);
+        return in_child(words).map_err(failed);
     }
     note(&set.passed_over);
-    let named = ["--host", "-H", "--hostfile", "--app"]
-        .into_iter()
-        .find_map(|option| Some((option, command.value(option)?.to_string())));
-    let named = match named {
-        // The new mpirun is in the directory of the old one.
-        Some((option @ ("--hostfile" | "--app"), file)) => {
-            let file =
-                std::path::absolute(&file).map_err(|error| usage(format!("{option} {file}: {error}")))?;
-            Some((option, file.display().to_string()))
-        }
-        named => named,
+    // The new mpirun is in the directory of the old one.
+    let absolute = |option: &'static str, file: &Option<PathBuf>| {
+        let file = file.as_ref()?;
+        let path = std::path::absolute(file);
+        let wrong = |error| usage(format!("{option} {}: {error}", file.display()));
+        Some(path.map_err(wrong).map(|path| (option, path.display().to_string())))
     };
+    let named = args.host.clone().map(|hosts| Ok(("--host", hosts)));
+    let named = named.or_else(|| absolute("--hostfile", &args.hostfile));
+    let named = named.or_else(|| absolute("--app", &args.app)).transpose()?;
     let hosts = named.as_ref().map(|(option, value)| Hosts { option, value });
     if let (Some(Hosts { option, value }), None) = (hosts, by_rank) {
         return Err(usage(format!(
@@ -115,13 +130,13 @@ pub(super) fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let Some(criu) = criu else {
         let files = fit_files(&set, policy).map_err(failed)?;
         note(&files.lines(""));
-        return by_ranks(&command, (&set, None), &work, (hosts, policy), (supervision, &signals))
+        return by_ranks(&params, (&set, None), &work, (hosts, policy), (supervision, &signals))
             .inspect_err(|_| give_back(&files, false));
     };
     if by_rank.is_some() {
-        return by_ranks(&command, (&set, Some(criu)), &work, (hosts, policy), (supervision, &signals));
+        return by_ranks(&params, (&set, Some(criu)), &work, (hosts, policy), (supervision, &signals));
     }
-    let plan = supervision.map(|it| plan(it, &set, Some(criu.clone()), &command.params)).transpose()?;
+    let plan = supervision.map(|it| plan(it, &set, Some(criu.clone()), &params)).transpose()?;
     let (slave, terminal) = Terminal::of(&set.manifest.job.streams).map_err(failed)?;
     let program = super::program()?;
     let files = fit_files(&set, policy).map_err(failed)?;
@@ -135,7 +150,7 @@ pub(super) fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let is_known = set.manifest.job.supervision.is_some();
     let supervisor = Supervisor::new("oxmpi restart", pid, &signals, is_known);
     let code = supervisor.at(terminal).with(plan).watch();
-    code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
+    code.map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
 }
 
 /// Why a set cannot be used, and the command for the set before that one. `args` are those of the command with this set.
@@ -155,19 +170,19 @@ pub(super) fn with_older(error: &SetError, path: &Path, args: &[OsString]) -> St
 /// Has a new mpirun bring the ranks of a set back, or start a program that restores its state
 /// itself.
 fn by_ranks(
-    command: &Command,
+    params: &Params,
     (set, criu): (&Set, Option<Criu>),
     work: &ImageDirectory,
     started: (Option<Hosts<'_>>, Policy),
     (supervision, signals): (Option<Supervision>, &Signals),
-) -> Result<Option<i32>, Stop> {
+) -> Result<i32, Stop> {
     let is_known = set.manifest.ranks.as_ref().is_some_and(|ranks| ranks.is_supervised);
-    let plan = supervision.map(|it| plan(it, set, criu.clone(), &command.params)).transpose()?;
+    let plan = supervision.map(|it| plan(it, set, criu.clone(), params)).transpose()?;
     let (mpirun, said) = super::ranks::start(set, criu.as_ref(), work.path(), started)?;
     let supervisor = Supervisor::new("oxmpi restart", mpirun, signals, is_known).with(plan);
     let code = supervisor.watch();
     said.finish();
-    code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
+    code.map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
 }
 
 /// Tells remarks.
@@ -189,22 +204,16 @@ fn other_version(set: &Set, criu: &Criu) -> Vec<String> {
 }
 
 /// What is to be done about checkpoints of a job that is brought back: what was done before, or what the command line says.
-fn supervision(command: &Command, set: &Set) -> Result<Option<Supervision>, Stop> {
+fn supervision(every: Option<CheckpointInterval>, set: &Set) -> Option<Supervision> {
     let before = set.manifest.job.supervision;
     let mut found = before.map_or_else(Supervision::default, |before| Supervision {
         every: before.every_ms.map(Duration::from_millis),
         on_term: before.on_term,
     });
-    match command.value("--every") {
-        None => {}
-        Some("none") => found.every = None,
-        Some(text) => {
-            let every = interval(text);
-            let wrong = || usage(format!("--every {text}: not {INTERVAL_WANTED}, nor 'none'"));
-            found.every = Some(every.ok_or_else(wrong)?);
-        }
+    if let Some(CheckpointInterval(every)) = every {
+        found.every = every;
     }
-    Ok(Some(found).filter(|found| *found != Supervision::default()))
+    Some(found).filter(|found| *found != Supervision::default())
 }
 
 /// How checkpoints are made of it: beside the set that it comes from, and as many are kept, unless a parameter says something else.

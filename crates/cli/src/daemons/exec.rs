@@ -10,35 +10,38 @@ use oxmpi_sys::stdio;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use super::DaemonCommand;
-use crate::command::{Stop, answer, failed, usage};
+use super::universe;
+use crate::command::{Settings, Stop, did_you_mean, failed, usage};
 
-pub(crate) const HELP: &str = "\
-oxmpi exec, lamexec: run a program that need not use MPI on nodes where you have daemons
-
-  oxmpi exec [OPTIONS] PLACES... PROGRAM ARGUMENTS...
-      PLACES                n0-2,5 (nodes), c0-3 (processors), N (each node), C (each processor), h (this node), o (where
-                            'oxmpi boot' ran); several words may follow each other
-      -x NAME[=VALUE]       hand on a variable; several with commas between them
-      -wd DIRECTORY         start there; without it, in the directory of the same name as this one, else at home
-      --tag-output          put the node before each line
-      --mca NAME VALUE      set a parameter: boot_session_suffix
-
-The program has the environment of the node's daemon. A single program gets the standard input. When this command is interrupted
-the programs and their process groups are ended. Exit code: 0 if all programs exit with 0; else the first other code, or 128 +
-the number of the signal that ended the program.
-";
+/// Run a program that need not use MPI on nodes where you have daemons
+///
+/// oxmpi exec [OPTIONS] PLACES... PROGRAM ARGUMENTS...
+///
+/// PLACES are n0-2,5 (nodes), c0-3 (processors), N (each node), C (each processor), h (this node), o
+/// (where 'oxmpi boot' ran); several words may follow each other.
+///
+/// The options: '-x NAME[=VALUE]' passes a variable on, several with commas between them; '-wd
+/// DIRECTORY' starts there, otherwise in the directory of the same name as this one, else at home;
+/// '--tag-output' puts the node before each line; '--mca NAME VALUE' sets a parameter:
+/// boot_session_suffix.
+///
+/// The program has the environment of the node's daemon. A single program gets the standard input.
+/// When this command is interrupted the programs and their process groups are ended. The exit code
+/// is 0 if all programs exit with 0; else the first other code, or 128 + the number of the signal
+/// that ended the program. LAM/MPI's name for this command is lamexec.
+#[derive(Debug, clap::Args)]
+#[command(override_usage = "oxmpi exec [OPTIONS] PLACES... PROGRAM [ARGUMENTS]...")]
+pub(crate) struct ExecArgs {
+    /// Options, places, the program and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
+}
 
 /// The longest part of an unfinished line that waits for its end, in bytes.
 const MAX_LINE: usize = 64 << 10;
 
-pub(crate) fn exec(args: &[OsString]) -> i32 {
-    answer("exec", HELP, try_exec(args))
-}
-
 struct ExecOptions {
-    /// The options that [`DaemonCommand::read`] handles.
-    common: Vec<OsString>,
+    settings: Settings,
     env: Vec<(OsString, OsString)>,
     directory: Option<OsString>,
     is_tagged: bool,
@@ -48,7 +51,7 @@ struct ExecOptions {
 
 fn read(args: &[OsString]) -> Result<ExecOptions, Stop> {
     let mut options = ExecOptions {
-        common: Vec::new(),
+        settings: Settings::default(),
         env: Vec::new(),
         directory: None,
         is_tagged: false,
@@ -73,12 +76,18 @@ fn read(args: &[OsString]) -> Result<ExecOptions, Stop> {
             }
             "--tag-output" | "-tag-output" => options.is_tagged = true,
             "--mca" | "-mca" | "-ssi" | "--ssi" => {
-                options.common.extend([Some(arg), args.next(), args.next()].into_iter().flatten())
+                let (Some(name), Some(value)) = (args.next(), args.next()) else {
+                    return Err(usage(format!("{text} needs a parameter and its value after it")));
+                };
+                options.settings.push(&name.to_string_lossy(), &value.to_string_lossy());
             }
             "--" => {
                 options.words.extend(args.by_ref());
             }
-            _ if text.starts_with('-') => options.common.push(arg),
+            _ if text.starts_with('-') => {
+                let hint = did_you_mean(&text, ["-x", "-wd", "--tag-output", "--mca", "--help"]);
+                return Err(usage(format!("unknown option '{text}'{hint}")));
+            }
             _ if daemon::is_notation(&text) => options.places.push(text),
             _ => {
                 options.words.push(arg);
@@ -101,11 +110,9 @@ fn variable(text: &str) -> Result<(OsString, OsString), Stop> {
     }
 }
 
-fn try_exec(args: &[OsString]) -> Result<Option<i32>, Stop> {
-    let options = read(args)?;
-    let Some(command) = DaemonCommand::read(&options.common, &[], &["--tag-output"])? else {
-        return Ok(None);
-    };
+/// Runs `oxmpi exec`.
+pub(crate) fn exec(args: &ExecArgs) -> Result<i32, Stop> {
+    let options = read(&args.words)?;
     if options.words.is_empty() {
         return Err(usage("no program to run: write 'oxmpi exec N PROGRAM' ('oxmpi exec --help' explains)"));
     }
@@ -115,7 +122,8 @@ fn try_exec(args: &[OsString]) -> Result<Option<i32>, Stop> {
             options.words[0].display()
         )));
     }
-    let universe = command.universe()?;
+    let params = options.settings.parameters()?;
+    let universe = universe(&options.settings)?;
     let nodes = universe.nodes();
     let mut places = Vec::new();
     for word in &options.places {
@@ -131,7 +139,7 @@ fn try_exec(args: &[OsString]) -> Result<Option<i32>, Stop> {
         directory: directory
             .map_err(|error| failed(format!("cannot read the working directory: {error}")))?,
         is_strict: options.directory.is_some(),
-        silence: Duration::from_secs(command.params.mpi_agent_silence_s()),
+        silence: Duration::from_secs(params.mpi_agent_silence_s()),
         patience: daemon::PATIENCE,
     };
     let mut shows = Vec::new();
@@ -146,7 +154,7 @@ fn try_exec(args: &[OsString]) -> Result<Option<i32>, Stop> {
         shows.iter_mut().for_each(|show| show.stdio.stream.finish());
     }
     watch(&mut shows, is_fed).map_err(|error| failed(format!("cannot wait for the programs: {error}")))?;
-    Ok(Some(report(&shows, &program.args[0])))
+    Ok(report(&shows, &program.args[0]))
 }
 
 /// The exit codes of a shell: 127 if there is no such program, 126 if it cannot be run.

@@ -1,15 +1,13 @@
 //! `oxmpi explain copy`: the protocol by which a message goes from one process of this node to
 //! another.
 
-use super::number;
-use crate::prefix;
+use crate::command::{Settings, Stop, bytes};
 use oxmpi_core::copy_costs::{self, CopyCosts};
 use oxmpi_core::start::shm_settings;
 use oxmpi_fabric::shm::copy_policy::{
     CopyDecision, CopyFacts, CopyPlan, Protocol, Proximity, Streaming, Traffic, predict,
 };
 use oxmpi_fabric::shm::{ShmSettings, SingleCopyMode};
-use oxmpi_param::{Found, Params, Source};
 use oxmpi_rt::client::segment_config;
 use oxmpi_shm::pool::PoolShape;
 use oxmpi_sys::bytes::CopyKind;
@@ -34,61 +32,64 @@ impl CopyQuery {
     }
 }
 
-/// Returns the answer to `oxmpi explain copy WORDS`.
-/// # Errors
-/// A word or a parameter is wrong.
-pub(super) fn explain<'a>(words: impl Iterator<Item = &'a str>) -> Result<String, String> {
-    let query = parse(words)?;
-    let plan = query.settings.plan(query.pool.bytes > 0);
-    Ok(if query.json { in_json(&query, &plan) } else { in_text(&query, &plan) })
+/// Explain how a message goes between two processes of this node
+///
+/// The answer depends on single_copy, shm_pool_bytes, shm_pool_from_bytes and shm_eager_limit_bytes,
+/// and on facts about the processor alone, built in or measured (shm_copy_costs, 'oxmpi doctor
+/// --measure'): nothing is learnt from messages.
+#[derive(Debug, clap::Args)]
+pub(super) struct CopyArgs {
+    /// Bytes of the message; suffixes k, m
+    #[arg(long, value_name = "N", value_parser = bytes)]
+    bytes: usize,
+    /// Whether the two processors share a cache
+    #[arg(long, value_name = "WORD", default_value = "unknown", value_enum)]
+    place: Place,
+    /// The processes may not read each other's memory
+    #[arg(long)]
+    denied: bool,
+    /// Use the built-in facts for this processor, such as 'Intel family 6', instead of this machine's
+    #[arg(long, value_name = "NAME", value_parser = processor)]
+    processor: Option<CopyFacts>,
+    #[command(flatten)]
+    settings: Settings,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
-fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<CopyQuery, String> {
-    let found = Found::gather(std::env::vars_os(), prefix::find().as_deref());
-    let mut params: Params = found.into_result().map_err(|error| error.to_string())?;
-    let (mut bytes, mut proximity, mut is_denied, mut facts, mut json) =
-        (None, Proximity::Unknown, false, None, false);
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value behind it"));
-        match word {
-            "--bytes" => bytes = Some(number(word, value()?, 0..=isize::MAX as u64)? as usize),
-            "--place" => {
-                proximity = match value()? {
-                    "near" => Proximity::Near,
-                    "far" => Proximity::Far,
-                    "unknown" => Proximity::Unknown,
-                    other => return Err(format!("--place {other}: expected near, far or unknown")),
-                }
-            }
-            "--denied" => is_denied = true,
-            "--processor" => {
-                let name = value()?;
-                let found = CopyFacts::all_built_in().find(|facts| facts.of.eq_ignore_ascii_case(name));
-                facts = Some(found.ok_or_else(|| {
-                    let known: Vec<_> = CopyFacts::all_built_in().map(|facts| facts.of).collect();
-                    format!("--processor {name}: there are sheets of {}", known.join(", "))
-                })?);
-            }
-            "--mca" => {
-                let name = value()?.to_string();
-                let value = words.next().ok_or("--mca needs a name and a value behind it")?;
-                let source = Source::CommandLine(format!("--mca {name} {value}"));
-                params.set_from(&name, value, source).map_err(|error| error.to_string())?;
-            }
-            "--json" => json = true,
-            other => return Err(format!("unknown word '{other}' behind 'copy' ('oxmpi explain --help')")),
-        }
-    }
-    let bytes = bytes.ok_or("--bytes is needed: the length of the message")?;
-    let costs = if facts.is_none() { Some(copy_costs::find(&params)) } else { None };
-    let facts = costs.as_ref().map(|costs| costs.facts.clone()).or(facts).unwrap_or_else(CopyFacts::here);
-    let mut settings = shm_settings(&params, Arc::new(facts));
-    settings.proximity = proximity;
-    if is_denied {
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Place {
+    Near,
+    Far,
+    Unknown,
+}
+
+fn processor(name: &str) -> Result<CopyFacts, String> {
+    CopyFacts::all_built_in().find(|facts| facts.of.eq_ignore_ascii_case(name)).ok_or_else(|| {
+        let known: Vec<_> = CopyFacts::all_built_in().map(|facts| facts.of).collect();
+        format!("there are sheets of {}", known.join(", "))
+    })
+}
+
+/// Returns the answer to `oxmpi explain copy`, or the error of a wrong parameter.
+pub(super) fn explain(args: &CopyArgs) -> Result<String, Stop> {
+    let params = args.settings.parameters()?;
+    let costs = if args.processor.is_none() { Some(copy_costs::find(&params)) } else { None };
+    let facts = costs.as_ref().map(|costs| costs.facts.clone()).or(args.processor.clone());
+    let mut settings = shm_settings(&params, Arc::new(facts.unwrap_or_else(CopyFacts::here)));
+    settings.proximity = match args.place {
+        Place::Near => Proximity::Near,
+        Place::Far => Proximity::Far,
+        Place::Unknown => Proximity::Unknown,
+    };
+    if args.denied {
         settings.single_copy = SingleCopyMode::Off;
     }
     let pool = segment_config(&params, false).pool_shape();
-    Ok(CopyQuery { bytes, settings, costs, pool, json })
+    let query = CopyQuery { bytes: args.bytes, settings, costs, pool, json: args.json };
+    let plan = query.settings.plan(query.pool.bytes > 0);
+    Ok(if query.json { in_json(&query, &plan) } else { in_text(&query, &plan) })
 }
 
 fn words_of(protocol: Protocol) -> &'static str {

@@ -10,9 +10,9 @@ use oxmpi_param::{Level, Param};
 use serde_json::{Map, Value as Json, json};
 
 use super::world::World;
-use super::{InfoFacts, InfoOptions, MISSING, survey, tools};
+use super::{InfoArgs, InfoFacts, MISSING, survey, tools};
 
-pub(super) fn json(options: &InfoOptions, facts: &InfoFacts) -> String {
+pub(super) fn json(options: &InfoArgs, facts: &InfoFacts) -> String {
     let params = &facts.found.params;
     let mut out = Map::new();
     let functions = oxmpi_abi::FuncId::all().len();
@@ -63,7 +63,7 @@ pub(super) fn json(options: &InfoOptions, facts: &InfoFacts) -> String {
     format!("{:#}\n", Json::Object(out))
 }
 
-fn selection(options: &InfoOptions, params: &Params) -> Json {
+fn selection(options: &InfoArgs, params: &Params) -> Json {
     let one = |step: &SelectionStep| {
         let drops = step.drops.iter().map(|(module, reason)| json!({ "module": module, "reason": reason }));
         json!({ "number": step.number, "text": step.text, "drops": drops.collect::<Vec<_>>() })

@@ -5,19 +5,13 @@ use oxmpi_param::{Module, Params};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// The transport that an option of the command line names.
-pub(super) fn named_by(word: &str) -> Option<&'static Module> {
-    word.strip_prefix("--").and_then(Module::named).filter(|module| has_survey(module))
-}
-
-/// The options that name a transport with a survey.
-pub(super) fn options() -> Vec<String> {
-    let surveyed = Module::all().iter().filter(|module| has_survey(module));
-    surveyed.map(|module| format!("--{}", module.name)).collect()
-}
-
-fn has_survey(module: &Module) -> bool {
-    Constructor::of(module).is_some_and(|made| made.survey.is_some())
+/// The names of the transports that have a survey.
+#[cfg(test)]
+pub(super) fn names() -> Vec<&'static str> {
+    let surveyed = Module::all()
+        .iter()
+        .filter(|module| Constructor::of(module).is_some_and(|made| made.survey.is_some()));
+    surveyed.map(|module| module.name).collect()
 }
 
 /// The survey of a transport, if it has one. An error is a message for the user.
@@ -80,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_survey_shows_its_table_and_its_choice() {
-        let module = named_by("--ofi").unwrap();
+        let module = Module::named("ofi").unwrap();
         assert_eq!(
             text(module, &found(Ok("a;b".into()))),
             "ofi: libfabric 1.2\n  provider  tag bits\n  a;b       64\n  shm       no: why\na job on this host would use a;b\n"
@@ -89,6 +83,5 @@ mod tests {
         assert_eq!(text(module, &Err("it is not there".into())), "ofi: it is not there\n");
         let value = json(&found(Ok("a;b".into())));
         assert_eq!((&value["rows"][0]["tag_bits"], &value["choice"]), (&"64".into(), &"a;b".into()));
-        assert!(named_by("--shm").is_none() && options().contains(&"--ofi".to_string()));
     }
 }

@@ -8,9 +8,9 @@ use oxmpi_param::{Level, Param};
 use oxmpi_param::{Params, SelectError, foreign};
 
 use super::world::World;
-use super::{InfoFacts, InfoOptions, MISSING, survey, tools};
+use super::{InfoArgs, InfoFacts, MISSING, survey, tools};
 
-pub(super) fn text(options: &InfoOptions, facts: &InfoFacts) -> String {
+pub(super) fn text(options: &InfoArgs, facts: &InfoFacts) -> String {
     let mut out = String::new();
     let functions = oxmpi_abi::FuncId::all().len();
     if options.basic {
@@ -104,7 +104,7 @@ fn category(one: Category) -> String {
     out
 }
 
-fn selection(options: &InfoOptions, params: &Params) -> String {
+fn selection(options: &InfoArgs, params: &Params) -> String {
     let processes = match options.ranks {
         None => "several processes".to_string(),
         Some(1) => "1 process".to_string(),

@@ -1,9 +1,8 @@
-//! The words that shells offer behind `mpirun` and `oxmpi`.
+//! The words that shells offer behind `mpirun`.
 
 use oxmpi_param::Param;
 
 use crate::mpirun::{Opt, chapters};
-use crate::words::WORDS;
 
 fn options() -> Vec<Opt> {
     chapters().into_iter().flat_map(|chapter| chapter.options).collect()
@@ -65,7 +64,7 @@ pub(super) fn bash() -> String {
         worded().map(|(names, words)| format!("            {names}) words='{words}' ;;\n")).collect();
     format!(
         "\
-# Completion of mpirun, mpiexec and oxmpi in bash, from 'oxmpi completions bash'.
+# Completion of mpirun and mpiexec in bash, from 'oxmpi completions bash'.
 _oxmpi_mpirun() {{
     local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} before= at=1 words=
     COMPREPLY=()
@@ -95,22 +94,12 @@ _oxmpi_mpirun() {{
         *) (( at == COMP_CWORD )) && COMPREPLY=($(compgen -A command -A file -- \"$cur\")) ;;
     esac
 }}
-_oxmpi() {{
-    local cur=${{COMP_WORDS[COMP_CWORD]}}
-    COMPREPLY=()
-    case ${{COMP_WORDS[1]}} in
-        mpirun|mpiexec) (( COMP_CWORD > 1 )) && {{ COMP_WORDS=(\"${{COMP_WORDS[@]:1}}\"); (( COMP_CWORD -= 1 )); _oxmpi_mpirun; return; }} ;;
-    esac
-    (( COMP_CWORD == 1 )) && COMPREPLY=($(compgen -W '{tools}' -- \"$cur\"))
-}}
 complete -o default -F _oxmpi_mpirun mpirun mpiexec
-complete -o default -F _oxmpi oxmpi
 ",
         two = by_count(2),
         one = by_count(1),
         parameters = parameters(),
         all = all.join(" "),
-        tools = WORDS.join(" "),
     )
 }
 
@@ -151,7 +140,7 @@ _arguments -S \\
 
 pub(super) fn fish() -> String {
     let mut out =
-        String::from("# Completion of mpirun, mpiexec and oxmpi in fish, from 'oxmpi completions fish'.\n");
+        String::from("# Completion of mpirun and mpiexec in fish, from 'oxmpi completions fish'.\n");
     for (names, values, help) in &options() {
         let mut flags = String::new();
         for name in names.iter() {
@@ -174,6 +163,5 @@ pub(super) fn fish() -> String {
         out += &format!("complete -c mpirun{flags} -d '{help}'\n");
     }
     out += "complete -c mpiexec -w mpirun\n";
-    out += &format!("complete -c oxmpi -f -n __fish_use_subcommand -a '{}'\n", WORDS.join(" "));
     out
 }

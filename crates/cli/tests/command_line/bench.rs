@@ -28,7 +28,7 @@ fn a_page_gets_its_tables() {
 fn what_is_wrong_is_named() {
     let (code, _, err) = bench(&["--rpi", "pigeon"]);
     assert_eq!(code, 2);
-    assert!(err.contains("there is no transport 'pigeon'"), "{err}");
+    assert!(err.contains("--rpi pigeon: expected shm, "), "{err}");
     let (code, _, err) = bench(&["idle", "--markdown", "/nonexistent/page.md"]);
     assert_eq!(code, 1);
     assert!(err.contains("cannot read /nonexistent/page.md"), "{err}");

@@ -69,7 +69,7 @@ fn what_is_measured_is_used_or_nothing_is_written() {
         assert!(out.contains(&format!("written to {}", home.file().display())), "{out}");
         assert!(explained.contains(&line), "{explained}");
     } else {
-        let reason = err.strip_prefix("oxmpi doctor --measure: nothing was written: ").unwrap();
+        let reason = err.strip_prefix("oxmpi doctor: nothing was written: ").unwrap();
         assert!(code == 1 && reason.len() > 10, "{err}");
         assert!(!home.file().exists() && !explained.contains("  file: "), "{explained}");
     }

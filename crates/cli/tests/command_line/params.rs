@@ -315,7 +315,7 @@ fn info_shows_the_selection_with_parameters_of_its_command_line() {
         home.run(&["info", "--select", "--mca", "rpi", "tcp", "-ssi", "coll", "basic"], &[]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.contains("rpi tcp, coll basic"), "{out}");
-    assert!(out.contains("coll tuned is dropped: 'coll' is 'basic' (from -ssi coll basic)"), "{out}");
+    assert!(out.contains("coll tuned is dropped: 'coll' is 'basic' (from --mca coll basic)"), "{out}");
     let (code, _, err) = home.run(&["info", "--select", "--mca", "rpi", "tpc"], &[]);
     assert!(code == 1 && err.contains("--mca rpi tpc: parameter 'rpi': 'tpc' is not"), "{err}");
 }

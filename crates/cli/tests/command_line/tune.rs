@@ -212,7 +212,7 @@ fn what_cannot_work_is_told_before_anything_is_measured() {
         ("--out one --svg ./one", 1, "./one: two outputs have the same file name"),
         ("--out one --state one", 1, "one: two outputs have the same file name"),
         ("--out one --svg one.state", 1, "one.state: two outputs have the same file name"),
-        ("--resume there --mca rpi tcp", 2, "--mca has no meaning beside --resume"),
+        ("--resume there --mca rpi tcp", 2, "--resume has no meaning beside --mca"),
     ] {
         let (code, out, err) = here.oxmpi(&format!("tune {line}"));
         assert_eq!((code, out.as_str()), (wanted_code, ""), "{line}: {err}");

@@ -969,7 +969,7 @@ fn what_cannot_be_checkpointed_is_told_with_the_remedy() {
     let own = std::process::id().to_string();
     let ask = |pid: &str, more: &[&str]| run(place.oxmpi(&[&["checkpoint", "--tree", pid], more].concat()));
     refused(&ask(&own, &[]), 1, &["not mpirun of this installation"]);
-    refused(&ask("nobody", &[]), 2, &["'nobody' is no process number"]);
+    refused(&ask("nobody", &[]), 2, &["'nobody': not the number of a process"]);
     let mut job = place.start(&[], "cr_heat", &["2000", "6000"]);
     job.await_line("step");
     let mpirun = job.mpirun();

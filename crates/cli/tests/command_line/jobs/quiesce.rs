@@ -72,7 +72,7 @@ fn who_cannot_be_asked_is_named() {
     refused(&[&job.child.id().to_string()], 1, why);
     refused(&[&pids[&0].to_string()], 1, "not mpirun of this installation; its mpirun is process");
     for word in ["x", "-1", "0"] {
-        refused(&[word], 2, &format!("'{word}' is no process number"));
+        refused(&[word], 2, &format!("'{word}': not the number of a process"));
     }
     refused(&["1", "2"], 2, "'2'");
     refused(&["--timeout", "x", "1"], 2, "--timeout x: not a number of seconds");
