@@ -13,7 +13,7 @@ use oxmpi_sys::host;
 
 pub(crate) use self::exec::{ExecArgs, exec};
 use crate::command::{Settings, Stop, failed, timeout, usage};
-use crate::mpirun::{is_here, shell_text};
+use crate::mpirun::{is_here, look_up, shell_text};
 
 /// Pairs of LAM/MPI's name and the subcommand of `oxmpi`.
 pub(crate) const NAMES: [(&str, &str); 4] =
@@ -102,6 +102,7 @@ pub(crate) fn boot(args: &BootArgs) -> Result<i32, Stop> {
             let wrong = |error: &dyn Display| usage(format!("{}: {error}", file.display()));
             let text = oxmpi_param::file::read_text(file).map_err(|error| wrong(&error))?;
             let hosts = daemon::hosts(&text).map_err(|error| wrong(&error))?;
+            look_up(hosts.iter().map(|host| host.name.as_str()));
             hosts.into_iter().map(|host| Wish { is_here: is_here(&host.name), host }).collect()
         }
     };

@@ -1,9 +1,14 @@
 //! Hosts as users name them: in lists and in files of several formats.
 
-use std::net::ToSocketAddrs;
+use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use oxmpi_param::nearest::nearest;
 use oxmpi_rt::daemon::Universe;
+use oxmpi_sys::host;
 use oxmpi_sys::net::is_own;
 
 /// The named hosts, in their order.
@@ -112,6 +117,11 @@ impl Hosts {
         }
     }
 
+    /// The names as the user has written them.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.named.iter().map(|host| host.name.as_str())
+    }
+
     /// The hosts that get ranks.
     pub(crate) fn used(&self) -> impl Iterator<Item = &NamedHost> {
         self.named.iter().filter(|host| !host.is_left_out)
@@ -187,22 +197,79 @@ fn number(text: &str, of: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("'{of}': '{text}' is not a number of slots, 1 or more"))
 }
 
-/// Whether a name or an address means this machine. The test binds a socket, which succeeds only
-/// for the machine's own addresses.
+/// Whether a name or an address means this machine. A name is looked up once in the life of this
+/// process: a resolver that does not answer takes seconds each time.
 pub(crate) fn is_here(name: &str) -> bool {
-    let own = oxmpi_sys::host::name();
-    if name.eq_ignore_ascii_case("localhost") || name.eq_ignore_ascii_case(&own) {
-        return true;
+    look_up(std::iter::once(name));
+    known().get(name).copied().unwrap_or(false)
+}
+
+/// The names that were looked up, and whether each means this machine.
+fn known() -> MutexGuard<'static, HashMap<String, bool>> {
+    static KNOWN: LazyLock<Mutex<HashMap<String, bool>>> = LazyLock::new(Mutex::default);
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The longest wait for the resolver, for all names together. A name without an answer by then
+/// means another machine; the start program (ssh) resolves it again and reports why it cannot.
+const RESOLVER_LIMIT: Duration = Duration::from_secs(10);
+
+/// Looks the names up for [`is_here`], all at once.
+pub(crate) fn look_up<'a>(names: impl Iterator<Item = &'a str>) {
+    let new: BTreeSet<&str> = {
+        let known = known();
+        names.filter(|name| !known.contains_key(*name)).collect()
+    };
+    let new: Vec<String> = new.into_iter().map(String::from).collect();
+    let answers = at_once(&new, RESOLVER_LIMIT, means_this_machine);
+    known().extend(new.into_iter().zip(answers));
+}
+
+/// The answers of `is_so` for the names, each in a thread of its own; `false` for a name without an
+/// answer within the limit.
+fn at_once(names: &[String], limit: Duration, is_so: fn(&str) -> bool) -> Vec<bool> {
+    // Nearly every job: no thread.
+    if let [name] = names
+        && is_at_hand(name)
+    {
+        return vec![is_so(name)];
     }
-    if let Ok(address) = name.parse() {
-        return is_own(address);
+    let (sender, receiver) = mpsc::channel();
+    for (at, name) in names.iter().enumerate() {
+        let (sender, name) = (sender.clone(), name.clone());
+        // getaddrinfo(3) cannot be cancelled: a thread whose answer comes too late ends with it.
+        let started = thread::Builder::new().spawn(move || sender.send((at, is_so(&name))));
+        if started.is_err() {
+            break; // the limit of threads: the remaining names mean other machines
+        }
     }
-    (name, 0).to_socket_addrs().is_ok_and(|mut addresses| addresses.any(|address| is_own(address.ip())))
+    drop(sender);
+    let (mut answers, end) = (vec![false; names.len()], Instant::now() + limit);
+    while let Ok((at, answer)) = receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        answers[at] = answer;
+    }
+    answers
+}
+
+/// Whether no resolver is needed for a name.
+fn is_at_hand(name: &str) -> bool {
+    let is_own = name.eq_ignore_ascii_case("localhost") || name.eq_ignore_ascii_case(&host::name());
+    is_own || name.parse::<IpAddr>().is_ok()
+}
+
+/// The test of an address binds a socket, which succeeds only for the machine's own addresses.
+fn means_this_machine(name: &str) -> bool {
+    match name.parse() {
+        Ok(address) => is_own(address),
+        Err(_) if is_at_hand(name) => true,
+        Err(_) => (name, 0).to_socket_addrs().is_ok_and(|mut all| all.any(|one| is_own(one.ip()))),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
 
     #[test]
     fn slots_are_summed_where_they_are_stated() {
@@ -268,5 +335,21 @@ mod tests {
             assert!(!is_here(name), "{name}");
         }
         assert_eq!(Hosts::of_list("localhost,192.0.2.1").unwrap().elsewhere(), Some("192.0.2.1"));
+    }
+
+    /// Sixty names cost one limit of time, and not sixty: the look-ups wait for each other here.
+    #[test]
+    fn all_names_are_looked_up_at_once_within_one_limit() {
+        static TOGETHER: Barrier = Barrier::new(60);
+        let names: Vec<String> = (0..60).map(|at| format!("n{at}.invalid")).collect();
+        let answers = at_once(&names, Duration::from_secs(60), |name| {
+            TOGETHER.wait();
+            name == "n7.invalid"
+        });
+        assert_eq!(answers.iter().position(|answer| *answer), Some(7));
+        let never = |_: &str| loop {
+            thread::park();
+        };
+        assert_eq!(at_once(&names, Duration::from_millis(20), never), [false; 60]);
     }
 }
