@@ -116,7 +116,7 @@ mod night {
         let Some((bed, criu)) = testbed_with(true).zip(criu()) else { return };
         let program = bed.compile("jobs/cr_traffic");
         let spread = ["-H", "nodea:2,nodeb:2", "-stdin", "0"];
-        let words = words(&program, "400", "7");
+        let words = words(&program, "1000", "7");
         let (code, alone, err) = outcome(mpirun_with(&bed, &criu, &spread, &words).output().unwrap());
         assert_eq!(code, Some(7), "{alone}{err}");
         let (mut all, mut said, mut sets) = (Vec::new(), bed.directory.join(SAID), Vec::new());
