@@ -32,7 +32,7 @@ use distance::Distance;
 use groups::Program;
 use machine::Machine;
 use mpi::{Mpi, OURS, PEERS};
-use options::{BenchAction, HELP, Options};
+pub(crate) use options::BenchOptions;
 use results::Results;
 use rounds::Measurement;
 
@@ -51,23 +51,17 @@ const PICTURES: [(&str, &str, &str, &str); 3] = [
     ("collectives", "allreduce", "MPI_Allreduce of 2 ranks, doubles (lower is better)", "microseconds"),
 ];
 
-pub(crate) fn bench(words: &[&str]) -> Result<(), Failure> {
-    match options::read(words)? {
-        BenchAction::Help => {
-            print!("{HELP}");
-            Ok(())
-        }
-        BenchAction::InstallPeers(directory) => mpi::install_peers(&directory),
-        BenchAction::Report { results, out } => {
-            let text = fs::read_to_string(&results)
-                .map_err(Failure::io(format!("cannot read {}", results.display())))?;
-            let results: Results = serde_json::from_str(&text)
-                .map_err(|error| Failure::new(format!("{} holds no results: {error}", results.display())))?;
-            make_directory(&out)?;
-            present(&results, &out)
-        }
-        BenchAction::Measure(options) => measure(options),
+pub(crate) fn bench(options: &BenchOptions) -> Result<(), Failure> {
+    if let Some(directory) = &options.install_peers {
+        return mpi::install_peers(directory);
     }
+    make_directory(&options.out)?;
+    let Some(results) = &options.report else { return measure(options) };
+    let text =
+        fs::read_to_string(results).map_err(Failure::io(format!("cannot read {}", results.display())))?;
+    let results: Results = serde_json::from_str(&text)
+        .map_err(|error| Failure::new(format!("{} holds no results: {error}", results.display())))?;
+    present(&results, &options.out)
 }
 
 /// Compiles the benchmark programs into `out` with the mpicc of `prefix` and with cc, warnings
@@ -86,12 +80,8 @@ fn source(name: &str) -> PathBuf {
     root().join("bench").join(name).with_extension("c")
 }
 
-fn measure(mut options: Options) -> Result<(), Failure> {
-    make_directory(&options.out)?;
-    // Programs get paths below it and may run elsewhere.
-    options.out = std::path::absolute(&options.out)
-        .map_err(Failure::io(format!("cannot find {}", options.out.display())))?;
-    let peers = find_peers(&options)?;
+fn measure(options: &BenchOptions) -> Result<(), Failure> {
+    let peers = find_peers(options)?;
     let prefix = options.out.join("prefix");
     install(&prefix, true)?;
     footprint::check(&prefix)?;
@@ -100,7 +90,7 @@ fn measure(mut options: Options) -> Result<(), Failure> {
 
     let results = Results { machine: Machine::here(), ..Results::default() };
     let limit = options.out.join("limit");
-    let mut measurement = Measurement::new(&options, &limit, results);
+    let mut measurement = Measurement::new(options, &limit, results);
     let mut compile = Command::new("cc");
     compile.args(["-O2", "-o"]).arg(&limit).arg(source("limit"));
     if let Err(failed) = launch::launch(compile, Duration::from_secs(120), &options.out) {
@@ -119,7 +109,7 @@ fn measure(mut options: Options) -> Result<(), Failure> {
 }
 
 /// The other installed libraries. Prints the names of the missing ones.
-fn find_peers(options: &Options) -> Result<Vec<Mpi>, Failure> {
+fn find_peers(options: &BenchOptions) -> Result<Vec<Mpi>, Failure> {
     let Some(directory) = &options.peers else {
         println!("without --peers: OxMPI stands alone");
         return Ok(Vec::new());

@@ -26,33 +26,25 @@ mod witness;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::install::install;
 use crate::root;
 use crate::run::Failure;
 use client::Client;
 use expected::Expected;
-use options::{HELP, Options, Rpi};
+pub(crate) use options::ConformanceOptions;
+use options::Rpi;
 use programs::PROGRAMS;
 use results::{JobSetting, Part, Results, Test, Verdict};
 use suite::Suite;
 
-pub(crate) fn conformance(words: &[&str]) -> Result<(), Failure> {
-    match options::read(words)? {
-        None => {
-            print!("{HELP}");
-            Ok(())
-        }
-        Some(options) if !options.ib.is_empty() => ib::run(options.prefix.as_deref(), &options.ib),
-        Some(options) => {
-            let routes = options.rpis.iter();
-            let settings =
-                routes.flat_map(|&rpi| options.ranks.iter().map(move |&ranks| JobSetting { ranks, rpi }));
-            let rounds: Vec<Round> = settings.map(|setting| Round { setting, without: &[] }).collect();
-            judge(&options, &rounds, |_| true)
-        }
+pub(crate) fn conformance(options: &ConformanceOptions) -> Result<(), Failure> {
+    if let Some(parts) = &options.ib {
+        return ib::run(options.prefix.as_deref(), parts);
     }
+    let rounds: Vec<Round> = options.settings().map(|setting| Round { setting, without: &[] }).collect();
+    judge(options, &rounds, |_| true)
 }
 
 /// Long modules whose ranks do not communicate: the nightly shares run them with one rank.
@@ -85,11 +77,7 @@ fn run_by_itself(prefix: &Path, rpi: Rpi) -> Result<(), Failure> {
 /// A share of the nightly run: each module of the suite with 1, 2 and 3 ranks over shared memory,
 /// and with 2 and 3 over sockets.
 pub(crate) fn share(prefix: &Path, share: usize, shares: usize) -> Result<(), Failure> {
-    let options = Options {
-        module: Some("^(test_|bench_)".to_owned()),
-        prefix: Some(prefix.to_owned()),
-        ..Options::default()
-    };
+    let options = ConformanceOptions::of_modules("^(test_|bench_)", prefix);
     let settings = [(1, Rpi::Shm), (2, Rpi::Shm), (3, Rpi::Shm), (2, Rpi::Tcp), (3, Rpi::Tcp)];
     let round = |(ranks, rpi)| {
         let without: &[&str] = if ranks == 1 { &[] } else { &LONG_AND_LOCAL };
@@ -120,7 +108,11 @@ struct Plan {
 
 /// Runs the modules and programs that the options name. `takes` says for the number of
 /// each module, counted over all rounds, whether it runs now.
-fn judge(options: &Options, rounds: &[Round], takes: impl Fn(usize) -> bool) -> Result<(), Failure> {
+fn judge(
+    options: &ConformanceOptions,
+    rounds: &[Round],
+    takes: impl Fn(usize) -> bool,
+) -> Result<(), Failure> {
     let begin = Instant::now();
     let directory = root().join("target/conformance");
     make_directory(&directory.join("records"))?;
@@ -149,7 +141,8 @@ fn judge(options: &Options, rounds: &[Round], takes: impl Fn(usize) -> bool) -> 
         add(&mut results, part)?;
     }
     let before_suite = Instant::now();
-    let suite = Suite { client: &client, witness, directory: &directory, patience: options.patience };
+    let patience = Duration::from_secs(options.patience);
+    let suite = Suite { client: &client, witness, directory: &directory, patience };
     let mut number = 0;
     for module in &plan.modules {
         for round in rounds {
@@ -234,13 +227,13 @@ fn conclude(results: &Results, shrink: bool, directory: &Path) -> Result<(), Fai
     for part in &results.parts {
         let surprising = |name: &str| {
             let setting = comparison.surprises.iter().find(|(test, setting)| {
-                test == name && setting.ranks == part.ranks && setting.rpi.name() == part.rpi
+                test == name && setting.ranks == part.ranks && setting.rpi == part.rpi
             });
             setting.is_some()
         };
         let reasons = report::reasons(part, surprising);
         if !reasons.is_empty() {
-            println!("{}, {} ranks, {}\n{reasons}", part.name, part.ranks, part.rpi);
+            println!("{}, {} ranks, {}\n{reasons}", part.name, part.ranks, part.rpi.name());
         }
     }
     for (test, setting) in &comparison.mended {
@@ -271,7 +264,7 @@ fn conclude(results: &Results, shrink: bool, directory: &Path) -> Result<(), Fai
 }
 
 /// The modules and programs that the options select.
-fn plan(options: &Options, client: &Client) -> Result<Plan, Failure> {
+fn plan(options: &ConformanceOptions, client: &Client) -> Result<Plan, Failure> {
     let modules = client.modules()?;
     let names = modules.iter().map(String::as_str).chain(PROGRAMS.iter().map(|program| program.name));
     let wanted = matching(names, options.module.as_deref())?;

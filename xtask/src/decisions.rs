@@ -1,5 +1,7 @@
 //! `cargo xtask decisions`: the table of the fixed decisions, computed again by the cost model.
 
+use clap::Args;
+
 use crate::root;
 use crate::run::{Failure, Run};
 
@@ -7,18 +9,23 @@ const TABLE: &str = "crates/plan/src/choice/fixed.txt";
 /// The new table is written here first: an interrupted run leaves the old one alone.
 const NEW: &str = "target/decisions.txt";
 
-/// Writes the table anew.
-pub(crate) fn decisions() -> Result<(), Failure> {
-    make()?;
-    std::fs::copy(root().join(NEW), root().join(TABLE))
-        .map_err(Failure::io(format!("copying {NEW} to {TABLE}")))?;
-    println!("written: {TABLE}");
-    Ok(())
+/// The options of `cargo xtask decisions`.
+#[derive(Args, Debug)]
+pub(crate) struct DecisionsOptions {
+    /// Compare the decisions with the committed ones, which stay
+    #[arg(long)]
+    check: bool,
 }
 
-/// Compares the table with the one that would be written.
-pub(crate) fn check() -> Result<(), Failure> {
+/// Writes the table anew, or compares it with the one that would be written.
+pub(crate) fn decisions(options: &DecisionsOptions) -> Result<(), Failure> {
     make()?;
+    if !options.check {
+        std::fs::copy(root().join(NEW), root().join(TABLE))
+            .map_err(Failure::io(format!("copying {NEW} to {TABLE}")))?;
+        println!("written: {TABLE}");
+        return Ok(());
+    }
     let read = |name: &str| std::fs::read(root().join(name)).map_err(Failure::io(format!("reading {name}")));
     if read(NEW)? != read(TABLE)? {
         return Err(Failure::new(format!(

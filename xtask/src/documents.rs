@@ -4,8 +4,10 @@
 use std::fs;
 use std::path::Path;
 
+use clap::CommandFactory as _;
+
 use crate::run::{Failure, Run};
-use crate::{HELP, root};
+use crate::{CommandLine, root};
 
 /// The longest line outside of tables, in characters.
 const COLUMNS: usize = 100;
@@ -94,9 +96,7 @@ fn verbs(line: &str) -> impl Iterator<Item = &str> {
 }
 
 fn has_verb(verb: &str) -> bool {
-    HELP.lines().any(|line| {
-        line.strip_prefix("cargo xtask ").is_some_and(|rest| rest.split(' ').next() == Some(verb))
-    })
+    CommandLine::command().find_subcommand(verb).is_some()
 }
 
 /// Whether a link in the document `path`, whose text is `text`, has a target.

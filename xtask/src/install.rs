@@ -28,6 +28,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
+
 use self::manifest::Manifest;
 use crate::root;
 use crate::run::{Failure, Run};
@@ -142,6 +144,17 @@ const PARAMETERS: &str = "\
 # 'oxmpi info --params' lists them. What a user sets in ~/.oxmpi/mca-params.conf, in the environment (OXMPI_MCA_NAME)
 # or with 'mpirun --mca NAME VALUE' is stronger.
 ";
+
+/// The options of `cargo xtask install`.
+#[derive(Args, Debug)]
+pub(crate) struct InstallOptions {
+    /// The directory of the installation
+    #[arg(long, value_name = "DIR")]
+    pub(crate) prefix: PathBuf,
+    /// Install a debug build
+    #[arg(long)]
+    pub(crate) debug: bool,
+}
 
 pub(crate) fn install(prefix: &Path, release: bool) -> Result<(), Failure> {
     let build = Run::cargo().args(["build", "--locked", "-p", "oxmpi-cli", "-p", "oxmpi-capi"]);

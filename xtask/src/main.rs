@@ -1,4 +1,4 @@
-//! The verbs of `cargo xtask`. [`HELP`] lists them.
+//! The verbs of `cargo xtask`. [`Verb`] lists them; the options of each stand beside its code.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -24,87 +24,83 @@ mod ucc;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::{Parser, Subcommand};
+
+use bench::BenchOptions;
+use conformance::ConformanceOptions;
+use decisions::DecisionsOptions;
+use install::InstallOptions;
+use nightly::NightlyOptions;
 use run::{Failure, Run};
+use soak::SoakOptions;
+use style::StyleOptions;
+use test::RunOptions;
 
-const HELP: &str = "\
-cargo xtask demo                            install into target/oxmpi, run an example on 4 ranks
-cargo xtask test [--share K/10] [--only STEP] [--allow-skips] [--json FILE]
-                                            the everyday run, with a table of times: what must hold
-                                            before a change goes in; --share: then a share of the
-                                            nightly run; --only: the steps with this in their names;
-                                            --allow-skips: checks that this machine does not allow
-                                            are listed and do not fail
-cargo xtask nightly [--share K/10] [--resume] [--only STEP] [--allow-skips] [--json FILE]
-                                            the tests that the everyday run leaves out, or one of
-                                            their ten shares; --resume: without the steps that have
-                                            passed on the same tree
-cargo xtask fuzz [--seconds N]              all fuzzers, N seconds (600) each
-cargo xtask soak [--seconds N]              long random tests: N seconds (60) for each of five
-                                            parts, and half an hour
-cargo xtask install --prefix DIR [--debug]  build and install: bin, lib, include
-cargo xtask bench [OPTIONS]                 compare with other MPI libraries: tables and pictures
-cargo xtask conformance [OPTIONS]           run mpi4py's test suite and other foreign programs
-cargo xtask decisions [--check]             compute the fixed decisions of collectives again
-                                            (5 minutes of two processors); --check: compare them
-                                            with the committed ones
-cargo xtask order                           record which functions lie first in the library
-cargo xtask style [PATH...]                 check the rules of docs/style.md, and the links and
-                                            paths of all documents; with paths: print every finding
-                                            in Rust files below them
-cargo xtask docs                            write the tables and pictures of docs/ again
-cargo xtask VERB --help                     print the lines of this help for one verb
-";
+/// Builds, tests and measures OxMPI.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask", max_term_width = 100)]
+struct CommandLine {
+    #[command(subcommand)]
+    verb: Verb,
+}
 
-/// Verbs with a help text of their own.
-const WITH_OWN_HELP: [&str; 2] = ["bench", "conformance"];
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Install into target/oxmpi, and run examples/heat.c on 4 ranks
+    Demo,
+    /// Run the everyday tests, which must pass before a change goes in
+    ///
+    /// With --share, that share of the nightly run follows. A table of times is printed at the end.
+    Test(RunOptions),
+    /// Run the tests that the everyday run leaves out, or one of their ten shares
+    Nightly(NightlyOptions),
+    /// Run all fuzzers
+    Fuzz {
+        /// Seconds that each fuzzer runs
+        #[arg(long, value_name = "N", default_value_t = 600)]
+        seconds: u64,
+    },
+    /// Run long random tests: five parts of --seconds each, and half an hour more
+    Soak(SoakOptions),
+    /// Build and install programs, library, header files and manual pages
+    Install(InstallOptions),
+    /// Measure OxMPI beside other MPI libraries and beside the limit of the machine
+    ///
+    /// Tables (report.md), figures (results.json) and pictures go into the directory of --out.
+    Bench(BenchOptions),
+    /// Run mpi4py's test suite and other programs by other people on OxMPI
+    ///
+    /// The suite runs module by module. The other programs are mpi4py's benchmarks and demos,
+    /// NetPIPE, HPCC, ferrompi and HDF5. The exit code is 0 if exactly the tests fail that
+    /// tests/conformance/expected-failures.txt lists.
+    Conformance(ConformanceOptions),
+    /// Compute the fixed decisions of collectives again (5 minutes of two processors)
+    Decisions(DecisionsOptions),
+    /// Record which functions lie first in the library
+    Order,
+    /// Check the rules of docs/style.md, and the links and paths of all documents
+    Style(StyleOptions),
+    /// Write the tables and pictures of docs/ again
+    Docs,
+}
 
 fn main() -> ExitCode {
     // Every rank would inherit a descriptor of the caller, and CRIU cannot image one that was
     // opened in another mount namespace.
     oxmpi_sys::spawn::close_others(&[]);
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let result = match words[..] {
-        [] | ["help" | "-h" | "--help", ..] => {
-            print!("{HELP}");
-            Ok(())
-        }
-        [verb, ref rest @ ..]
-            if rest.iter().any(|word| ["-h", "--help"].contains(word)) && !WITH_OWN_HELP.contains(&verb) =>
-        {
-            match help_of(verb) {
-                Some(help) => {
-                    print!("{help}");
-                    Ok(())
-                }
-                None => Err(unknown(&words)),
-            }
-        }
-        ["demo"] => demo(),
-        ["test", ref words @ ..] => test::test(words),
-        ["nightly", ref words @ ..] => nightly::nightly(words),
-        ["fuzz"] => fuzz(600),
-        ["fuzz", "--seconds", seconds] => match seconds.parse() {
-            Ok(seconds) => fuzz(seconds),
-            Err(_) => Err(Failure::new(format!("--seconds {seconds}: not a number of seconds"))),
-        },
-        ["soak"] => soak::soak(60),
-        ["soak", "--seconds", seconds] => match seconds.parse() {
-            Ok(seconds) => soak::soak(seconds),
-            Err(_) => Err(Failure::new(format!("--seconds {seconds}: not a number of seconds"))),
-        },
-        ["install", "--prefix", dir] => install::install(Path::new(dir), true),
-        ["install", "--prefix", dir, "--debug"] | ["install", "--debug", "--prefix", dir] => {
-            install::install(Path::new(dir), false)
-        }
-        ["bench", ref words @ ..] => bench::bench(words),
-        ["conformance", ref words @ ..] => conformance::conformance(words),
-        ["decisions"] => decisions::decisions(),
-        ["decisions", "--check"] => decisions::check(),
-        ["order"] => order::order(),
-        ["style", ref paths @ ..] => style::style(paths),
-        ["docs"] => docs(),
-        _ => Err(unknown(&words)),
+    let result = match CommandLine::parse().verb {
+        Verb::Demo => demo(),
+        Verb::Test(options) => test::test(&options),
+        Verb::Nightly(options) => nightly::nightly(&options),
+        Verb::Fuzz { seconds } => fuzz(seconds),
+        Verb::Soak(options) => soak::soak(&options),
+        Verb::Install(options) => install::install(&options.prefix, !options.debug),
+        Verb::Bench(options) => bench::bench(&options),
+        Verb::Conformance(options) => conformance::conformance(&options),
+        Verb::Decisions(options) => decisions::decisions(&options),
+        Verb::Order => order::order(),
+        Verb::Style(options) => style::style(&options.paths),
+        Verb::Docs => docs(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -113,19 +109,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The lines of [`HELP`] about one verb.
-fn help_of(verb: &str) -> Option<String> {
-    let head = format!("cargo xtask {verb} ");
-    let mut lines = HELP.lines().skip_while(|line| !format!("{line} ").starts_with(&head));
-    let first = lines.next()?;
-    let more = lines.take_while(|line| line.starts_with(' '));
-    Some(std::iter::once(first).chain(more).map(|line| format!("{line}\n")).collect())
-}
-
-fn unknown(words: &[&str]) -> Failure {
-    Failure::new(format!("'{}' is not a command of xtask:\n{HELP}", words.join(" ")))
 }
 
 /// Writes the parts of `docs/` that come from tables of the code.
@@ -169,13 +152,25 @@ fn root() -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args, Command, CommandFactory as _};
+
     use super::*;
 
+    /// The options of a verb, of the words behind it.
+    pub(crate) fn read<O: Args>(words: &[&str]) -> Result<O, clap::Error> {
+        let verb = O::augment_args(Command::new("verb").no_binary_name(true));
+        O::from_arg_matches(&verb.try_get_matches_from(words)?)
+    }
+
     #[test]
-    fn each_verb_has_its_help() {
-        let test = help_of("test").unwrap();
-        assert!(test.starts_with("cargo xtask test ") && test.ends_with("do not fail\n"), "{test}");
-        assert_eq!(help_of("demo").unwrap().lines().count(), 1);
-        assert_eq!(help_of("tes"), None);
+    fn every_verb_and_option_has_its_help() {
+        let mut commands = CommandLine::command();
+        commands.build();
+        for verb in commands.get_subcommands() {
+            assert!(verb.get_about().is_some(), "{verb}");
+            for arg in verb.get_arguments() {
+                assert!(arg.get_help().is_some(), "{verb}: {arg}");
+            }
+        }
     }
 }

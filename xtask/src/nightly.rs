@@ -10,6 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::conformance;
@@ -18,43 +19,28 @@ use crate::needs::Needs;
 use crate::run::{Failure, Run};
 use crate::soak;
 use crate::steps::Steps;
-use crate::test::{Call, build_tests, fuzz, loom, make_installation, nextest, prefix, prepare, threads};
+use crate::test::{
+    RunOptions, build_tests, fuzz, loom, make_installation, nextest, prefix, prepare, threads,
+};
 
 const SHARES: u32 = 10;
 /// How long each fuzzer runs.
 const FUZZ_SECONDS: u64 = 20;
 
-/// Which shares run.
-#[derive(Debug, PartialEq, Eq)]
-struct Shares {
-    numbers: Vec<u32>,
-    /// Steps that have passed in an earlier run of the same tree are left out.
-    is_resumed: bool,
-}
-
-impl Shares {
-    fn read(words: &[&str]) -> Result<Shares, Failure> {
-        let mut shares = Shares { numbers: (0..SHARES).collect(), is_resumed: false };
-        let mut words = words.iter().copied();
-        while let Some(word) = words.next() {
-            match word {
-                "--resume" => shares.is_resumed = true,
-                "--share" => {
-                    shares.numbers = vec![share_of(words.next().unwrap_or_default())?];
-                }
-                other => return Err(Failure::new(format!("'cargo xtask nightly' has no option '{other}'"))),
-            }
-        }
-        Ok(shares)
-    }
+/// The options of `cargo xtask nightly`.
+#[derive(Args, Debug)]
+pub(crate) struct NightlyOptions {
+    #[command(flatten)]
+    run: RunOptions,
+    /// Leave out the steps that have passed in an earlier run of the same tree
+    #[arg(long)]
+    resume: bool,
 }
 
 /// The number of a share, of `K/10`.
-pub(crate) fn share_of(text: &str) -> Result<u32, Failure> {
+pub(crate) fn share_of(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix("/10").and_then(|number| number.parse().ok());
-    number
-        .filter(|number| *number < SHARES)
-        .ok_or_else(|| Failure::new(format!("--share '{text}' is not one of 0/10, 1/10, ... 9/10")))
+    number.filter(|number| *number < SHARES).ok_or("it is not one of 0/10, 1/10, ... 9/10".into())
 }
 
 /// The steps that have passed, for `--resume`.
@@ -89,25 +75,24 @@ impl Passed {
 }
 
 /// The nightly run, or one of its shares.
-pub(crate) fn nightly(words: &[&str]) -> Result<(), Failure> {
-    let (call, others) = Call::read(words)?;
-    let shares = Shares::read(&others)?;
-    let mut passed = Passed::load(shares.is_resumed)?;
-    let mut steps = Steps::new(call.only);
+pub(crate) fn nightly(options: &NightlyOptions) -> Result<(), Failure> {
+    let run = &options.run;
+    let mut passed = Passed::load(options.resume)?;
+    let mut steps = Steps::new(run.only.clone());
     let needs = steps.need("what the tests need", || {
-        let needs = prepare(call.skips)?;
+        let needs = prepare(run.skips())?;
         make_installation(&prefix())?;
         build_tests()?;
         Ok(needs)
     });
     let mut skips = Vec::new();
     if let Some(mut needs) = needs {
-        for &share in &shares.numbers {
+        for share in run.share.map_or(0..SHARES, |share| share..share + 1) {
             run_share(&mut steps, &mut needs, share, &mut passed);
         }
         skips = needs.skips();
     }
-    steps.conclude(call.json.as_deref(), &skips)
+    steps.conclude(run.json.as_deref(), &skips)
 }
 
 /// Runs a share without the steps that have passed, and notes each step that passes.
@@ -166,11 +151,9 @@ mod tests {
 
     #[test]
     fn shares_are_read() {
-        assert_eq!(Shares::read(&[]).unwrap().numbers, (0..10).collect::<Vec<_>>());
-        let shares = Shares::read(&["--resume", "--share", "3/10"]).unwrap();
-        assert_eq!(shares, Shares { numbers: vec![3], is_resumed: true });
-        for wrong in [&["--share", "10/10"][..], &["--share", "3"], &["--share"], &["--all"]] {
-            assert!(Shares::read(wrong).is_err(), "{wrong:?}");
+        assert_eq!((share_of("0/10"), share_of("9/10")), (Ok(0), Ok(9)));
+        for wrong in ["10/10", "3", "3/1", "-1/10", ""] {
+            assert!(share_of(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use clap::Args;
+
 use crate::install::install;
 use crate::needs::{Needs, Skips};
 use crate::root;
@@ -32,8 +34,17 @@ const STRESS_RUNS: [(u32, &[&str]); 8] = [
     (7, &["--mca", "shm_max_rings", "1", "--mca", "shm_ring_after", "0"]),
 ];
 
-/// Runs the long tests: each part takes about `seconds`.
-pub(crate) fn soak(seconds: u64) -> Result<(), Failure> {
+/// The options of `cargo xtask soak`.
+#[derive(Args, Debug)]
+pub(crate) struct SoakOptions {
+    /// Seconds that each of five parts runs
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    seconds: u64,
+}
+
+/// Runs the long tests.
+pub(crate) fn soak(options: &SoakOptions) -> Result<(), Failure> {
+    let seconds = options.seconds;
     let needs = prepare(Skips::Refused)?;
     let prefix = root().join("target/soak");
     install(&prefix, true)?;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use clap::Args;
 use regex_lite::Regex;
 
 use crate::documents;
@@ -76,8 +77,16 @@ struct Finding {
     text: String,
 }
 
+/// The arguments of `cargo xtask style`.
+#[derive(Args, Debug)]
+pub(crate) struct StyleOptions {
+    /// Print every finding in Rust files whose paths begin with one of these
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<String>,
+}
+
 /// Checks the whole tree, or with `paths` prints all findings below them, open or not.
-pub(crate) fn style(paths: &[&str]) -> Result<(), Failure> {
+pub(crate) fn style(paths: &[String]) -> Result<(), Failure> {
     let page = fs::read_to_string(root().join("docs/style.md"))
         .map_err(|error| Failure::new(format!("docs/style.md: {error}")))?;
     let rules = StyleRules::read(&page)?;
@@ -91,7 +100,7 @@ pub(crate) fn style(paths: &[&str]) -> Result<(), Failure> {
             types.entry(name).or_default().push(path.into());
         }
         let open = rules.open_paths.iter().position(|open| path.starts_with(open.as_str()));
-        let is_wanted = paths.iter().any(|wanted| path.starts_with(wanted));
+        let is_wanted = paths.iter().any(|wanted| path.starts_with(wanted.as_str()));
         if paths.is_empty() || is_wanted {
             let found = findings(&rules, path, &text);
             match open {

@@ -4,6 +4,8 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
+
 use crate::bench;
 use crate::conformance;
 use crate::install::{install, target_directory};
@@ -14,53 +16,36 @@ use crate::run::{Failure, Run};
 use crate::steps::Steps;
 use crate::style;
 
-/// The options of a run.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Call {
-    pub(crate) skips: Skips,
-    /// The file for the times, as JSON.
-    pub(crate) json: Option<PathBuf>,
-    /// A part of the names of the steps to run.
+/// The options of `cargo xtask test`, and of `nightly`.
+#[derive(Args, Debug)]
+pub(crate) struct RunOptions {
+    /// A share of the nightly run: 0/10 to 9/10
+    #[arg(long, value_name = "K/10", value_parser = share_of)]
+    pub(crate) share: Option<u32>,
+    /// Run only the steps whose names contain STEP
+    #[arg(long, value_name = "STEP")]
     pub(crate) only: Option<String>,
+    /// List the checks that this machine does not allow, instead of failing
+    #[arg(long)]
+    allow_skips: bool,
+    /// Write the times to FILE as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 }
 
-impl Call {
-    /// Takes `--allow-skips`, `--json FILE` and `--only STEP` out of the words; the others are left
-    /// for the verb.
-    pub(crate) fn read<'w>(words: &[&'w str]) -> Result<(Call, Vec<&'w str>), Failure> {
-        let mut call = Call { skips: Skips::Refused, json: None, only: None };
-        let (mut others, mut words) = (Vec::new(), words.iter().copied());
-        while let Some(word) = words.next() {
-            match word {
-                "--allow-skips" => call.skips = Skips::Allowed,
-                "--json" => {
-                    let file = words.next().ok_or_else(|| Failure::new("--json needs a file"))?;
-                    call.json = Some(file.into());
-                }
-                "--only" => {
-                    let step =
-                        words.next().ok_or_else(|| Failure::new("--only needs a part of a step's name"))?;
-                    call.only = Some(step.into());
-                }
-                other => others.push(other),
-            }
-        }
-        Ok((call, others))
+impl RunOptions {
+    pub(crate) fn skips(&self) -> Skips {
+        if self.allow_skips { Skips::Allowed } else { Skips::Refused }
     }
 }
 
 /// The everyday run; with `--share K/10` that share of the nightly run after it.
-pub(crate) fn test(words: &[&str]) -> Result<(), Failure> {
-    let (call, others) = Call::read(words)?;
-    let share = match others[..] {
-        [] => None,
-        ["--share", share] => Some((share_of(share)?, Passed::load(false)?)),
-        _ => return Err(Failure::new(format!("'cargo xtask test' has no option '{}'", others.join(" ")))),
-    };
-    let mut steps = Steps::new(call.only);
-    let needs = everyday(&mut steps, call.skips, share);
+pub(crate) fn test(options: &RunOptions) -> Result<(), Failure> {
+    let share = options.share.map(|share| Ok((share, Passed::load(false)?))).transpose()?;
+    let mut steps = Steps::new(options.only.clone());
+    let needs = everyday(&mut steps, options.skips(), share);
     let skips = needs.map(|needs| needs.skips()).unwrap_or_default();
-    steps.conclude(call.json.as_deref(), &skips)
+    steps.conclude(options.json.as_deref(), &skips)
 }
 
 fn everyday(steps: &mut Steps, skips: Skips, share: Option<(u32, Passed)>) -> Option<Needs> {
@@ -163,22 +148,5 @@ fn remove_directory(directory: &Path) -> Result<(), Failure> {
             Err(Failure::io(format!("cannot remove {}", directory.display()))(error))
         }
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_of_all_runs_are_taken_out() {
-        let (call, others) =
-            Call::read(&["--share", "3/10", "--json", "times", "--allow-skips", "--only", "loom"]).unwrap();
-        assert_eq!(
-            call,
-            Call { skips: Skips::Allowed, json: Some("times".into()), only: Some("loom".into()) }
-        );
-        assert_eq!(others, ["--share", "3/10"]);
-        assert!(Call::read(&["--json"]).is_err() && Call::read(&["--only"]).is_err());
     }
 }

@@ -13,7 +13,7 @@ use super::figures::{Point, Subject, Unit, points};
 use super::groups::{Gives, Group, Launch, Program};
 use super::launch::{Ended, Failed, launch};
 use super::mpi::{Execution, Mpi};
-use super::options::Options;
+use super::options::BenchOptions;
 use super::results::{LIMIT, Library, Results, are_enough};
 use crate::run::Failure;
 
@@ -21,7 +21,7 @@ use crate::run::Failure;
 const LIMIT_POINT: &str = "5";
 
 pub(crate) struct Measurement<'a> {
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a BenchOptions,
     /// The libraries with compiled programs; ours is the first.
     pub(crate) mpis: Vec<Mpi>,
     /// The compiled `bench/limit.c`.
@@ -69,7 +69,7 @@ impl Course {
 }
 
 impl<'a> Measurement<'a> {
-    pub(crate) fn new(options: &'a Options, limit: &'a Path, results: Results) -> Measurement<'a> {
+    pub(crate) fn new(options: &'a BenchOptions, limit: &'a Path, results: Results) -> Measurement<'a> {
         Measurement { options, mpis: Vec::new(), limit, results, courses: BTreeMap::new() }
     }
 
@@ -110,7 +110,7 @@ impl<'a> Measurement<'a> {
         let end = Instant::now() + self.options.time;
         for round in 0.. {
             let mut nothing_to_do = true;
-            for group in &self.options.groups {
+            for group in self.options.groups() {
                 for launch in group.launches {
                     let distances = distinguished(self.results.distances());
                     let wanted = self.wanted(group, launch, distances);

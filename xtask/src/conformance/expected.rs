@@ -7,8 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use clap::ValueEnum as _;
+
 use super::options::Rpi;
-use super::results::{JobSetting, Part};
+use super::results::{JobSetting, Part, Test};
 use crate::run::Failure;
 
 const HEAD: &str = "\
@@ -52,7 +54,7 @@ impl Expected {
             for ranks in ranks.split(',') {
                 let ranks: u32 = ranks.parse().map_err(|_| wrong("not a number of ranks"))?;
                 for rpi in rpis.split(',') {
-                    let rpi = Rpi::from_name(rpi).ok_or_else(|| wrong("neither shm, tcp nor ofi"))?;
+                    let rpi = Rpi::from_str(rpi, false).map_err(|_| wrong("neither shm, tcp nor ofi"))?;
                     let key = (test.to_owned(), JobSetting { ranks, rpi });
                     if list.insert(key, reason.to_owned()).is_some() {
                         return Err(wrong("a second time"));
@@ -66,16 +68,15 @@ impl Expected {
     /// A list of all failures of a run.
     pub(super) fn from_run(parts: &[Part]) -> Expected {
         let bad = parts.iter().flat_map(|part| part.bad().map(move |test| (part, test)));
-        let key = |part: &Part, name: &str| Some((name.to_owned(), setting(part)?));
-        Expected(
-            bad.filter_map(|(part, test)| Some((key(part, &test.name)?, one_line(&test.reason())))).collect(),
-        )
+        let entry =
+            |(part, test): (&Part, &Test)| ((test.name.clone(), setting(part)), one_line(&test.reason()));
+        Expected(bad.map(entry).collect())
     }
 
     pub(super) fn compare(&self, parts: &[Part]) -> Comparison {
         let mut comparison = Comparison::default();
         for part in parts {
-            let Some(setting) = setting(part) else { continue };
+            let setting = setting(part);
             for test in part.bad() {
                 let key = (test.name.clone(), setting);
                 if self.0.contains_key(&key) {
@@ -105,7 +106,7 @@ impl Expected {
         for ((test, setting), reason) in &self.0 {
             ranks.entry((test, reason, setting.rpi)).or_default().push(setting.ranks.to_string());
         }
-        let mut rpis: BTreeMap<(&str, &str, String), Vec<&str>> = BTreeMap::new();
+        let mut rpis: BTreeMap<(&str, &str, String), Vec<String>> = BTreeMap::new();
         for ((test, reason, rpi), ranks) in ranks {
             rpis.entry((test, reason, ranks.join(","))).or_default().push(rpi.name());
         }
@@ -117,8 +118,8 @@ impl Expected {
     }
 }
 
-fn setting(part: &Part) -> Option<JobSetting> {
-    Some(JobSetting { ranks: part.ranks, rpi: Rpi::from_name(part.rpi)? })
+fn setting(part: &Part) -> JobSetting {
+    JobSetting { ranks: part.ranks, rpi: part.rpi }
 }
 
 /// Whether a test is one of a part: `test_comm.TestComm.test` of `test_comm`, `hpcc` of `hpcc`, and
@@ -138,7 +139,7 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::{Test, Verdict};
+    use super::super::results::Verdict;
     use super::*;
 
     const LIST: &str = "\

@@ -6,7 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use clap::ValueEnum;
+
 use super::client::Client;
+use super::options::name_of;
 use crate::install::{install, target_directory};
 use crate::packages;
 use crate::root;
@@ -72,55 +75,29 @@ const MODULES: [&str; 18] = [
 ];
 
 /// A part of the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum IbPart {
-    /// Some of each kind, for every change.
+    /// Some of each kind, for every change; the others run if --ib names none
     Short,
-    /// Short messages with every MTU, few envelopes and both kinds of receive queues.
+    /// Short messages with every MTU, few envelopes and both kinds of receive queues
     Basic,
-    /// Long messages, which the adapter reads.
+    /// Long messages, which the adapter reads
     Long,
-    /// Windows, to which the adapter puts, from which it gets, and whose words it changes.
+    /// Windows, to which the adapter puts, from which it gets, and whose words it changes
     Windows,
-    /// Ports that are taken down, before the first message and in the middle of one.
+    /// Ports that are taken down, before the first message and in the middle of one
     Ports,
-    /// The C tests.
+    /// The C tests
     Tests,
-    /// Modules of mpi4py with 2 ranks, and with 4.
+    /// Modules of mpi4py with 2 ranks
+    #[value(name = "mpi4py_2")]
     Mpi4py2,
+    /// Modules of mpi4py with 4 ranks
+    #[value(name = "mpi4py_4")]
     Mpi4py4,
 }
 
 impl IbPart {
-    /// The long form: all but the short one.
-    pub(super) const ALL: [IbPart; 7] = [
-        IbPart::Basic,
-        IbPart::Long,
-        IbPart::Windows,
-        IbPart::Ports,
-        IbPart::Tests,
-        IbPart::Mpi4py2,
-        IbPart::Mpi4py4,
-    ];
-
-    /// Its name in `--ib`, and the function of the script that runs it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            IbPart::Short => "short",
-            IbPart::Basic => "basic",
-            IbPart::Long => "long",
-            IbPart::Windows => "windows",
-            IbPart::Ports => "ports",
-            IbPart::Tests => "tests",
-            IbPart::Mpi4py2 => "mpi4py_2",
-            IbPart::Mpi4py4 => "mpi4py_4",
-        }
-    }
-
-    pub(super) fn from_name(name: &str) -> Option<IbPart> {
-        [IbPart::Short].into_iter().chain(IbPart::ALL).find(|part| part.name() == name)
-    }
-
     fn needs_mpi4py(self) -> bool {
         matches!(self, IbPart::Mpi4py2 | IbPart::Mpi4py4)
     }
@@ -162,8 +139,12 @@ pub(crate) fn short(prefix: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Runs parts of the jobs. `prefix`: an installation to judge instead of a new one.
+/// Runs parts of the jobs, or all parts but the short one if `parts` is empty. `prefix`: an
+/// installation to judge instead of a new one.
 pub(super) fn run(prefix: Option<&Path>, parts: &[IbPart]) -> Result<(), Failure> {
+    let all: Vec<_> =
+        IbPart::value_variants().iter().copied().filter(|part| *part != IbPart::Short).collect();
+    let parts = if parts.is_empty() { &all } else { parts };
     let missing = missing();
     if !missing.is_empty() {
         return Err(Failure::new(format!(
@@ -228,7 +209,8 @@ fn compile(prefix: &Path, programs: &Path) -> Result<(), Failure> {
 
 /// Runs one part in a machine of its own. `head`: variables of the script.
 fn run_part(part: IbPart, directory: &Path, head: &str) -> Result<PartEnd, Failure> {
-    let name = part.name();
+    // Also the name of the function in the script.
+    let name = name_of(part);
     let script: PathBuf = directory.join(format!("{name}.sh"));
     super::write(&script, &format!("{head}PART={name}\n{SCRIPT}"))?;
     let report = directory.join("machine/out/report");

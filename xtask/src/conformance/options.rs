@@ -1,53 +1,30 @@
 //! The options of `cargo xtask conformance`.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
 
 use super::ib::IbPart;
-use crate::run::Failure;
-
-pub(super) const HELP: &str = "\
-cargo xtask conformance [options]   run foreign programs on OxMPI: mpi4py's test suite module by module, mpi4py's
-                                    benchmarks and demos, NetPIPE, HPCC, ferrompi and HDF5
-
-  --ranks 1,2,3         numbers of ranks for the modules of the suite; the other programs have their own
-  --five                5 ranks as well: an odd number with more than one level of a tree
-  --rpi shm,tcp,ofi     the routes of messages; ofi, libfabric, only on request
-  --module REGEX        only what has such a name: test_comm, bench_ringtest, netpipe, hpcc
-  --prefix DIR          judge this installation; otherwise one is built and put into target/conformance/oxmpi
-  --patience SECONDS    how long a test may do nothing, 30 if not given
-  --ib                  instead: jobs over 'ib' in an emulated machine with soft RoCE devices (hours)
-  --ib=basic,long       only parts of these: basic, long, windows, ports, tests, mpi4py_2, mpi4py_4; or
-                        short, some of each kind, which every change is tried with
-  --shrink              take what no longer fails off tests/conformance/expected-failures.txt
-
-Exit code 0 if nothing fails but what is expected to, and all of that does.
-";
+use super::results::JobSetting;
 
 /// The route of messages between the ranks of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Rpi {
-    /// The default on one host.
+    /// The default on one host
     Shm,
-    /// Sockets, also between neighbours.
+    /// Sockets, also between neighbours
     Tcp,
-    /// libfabric, also between neighbours.
+    /// libfabric, also between neighbours
     Ofi,
 }
 
 impl Rpi {
-    pub(super) const ALL: [Rpi; 3] = [Rpi::Shm, Rpi::Tcp, Rpi::Ofi];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Rpi::Shm => "shm",
-            Rpi::Tcp => "tcp",
-            Rpi::Ofi => "ofi",
-        }
-    }
-
-    pub(super) fn from_name(name: &str) -> Option<Rpi> {
-        Rpi::ALL.into_iter().find(|rpi| rpi.name() == name)
+    pub(super) fn name(self) -> String {
+        name_of(self)
     }
 
     /// The value of `--mca rpi` for `mpirun`.
@@ -60,118 +37,110 @@ impl Rpi {
     }
 }
 
-/// The options after `conformance`.
-#[derive(Clone, Debug)]
-pub(super) struct Options {
-    pub(super) ranks: Vec<u32>,
-    pub(super) rpis: Vec<Rpi>,
-    /// A regular expression.
+/// The name of a value in the options.
+pub(super) fn name_of(value: impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// The seconds of `--patience`.
+const PATIENCE_S: u64 = 30;
+
+/// The options of `cargo xtask conformance`.
+#[derive(Args, Debug)]
+pub(crate) struct ConformanceOptions {
+    /// Numbers of ranks for the modules of the suite; the other programs have their own
+    #[arg(
+        long,
+        value_name = "N,N",
+        value_delimiter = ',',
+        default_value = "1,2,3",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    ranks: Vec<u32>,
+    /// Run 5 ranks as well: an odd number with more than one level of a tree
+    #[arg(long)]
+    five: bool,
+    /// The routes of messages
+    #[arg(long = "rpi", value_name = "RPI,RPI", value_delimiter = ',', default_value = "shm,tcp")]
+    rpis: Vec<Rpi>,
+    /// Run only the modules and programs whose names match: test_comm, bench_ringtest, netpipe
+    #[arg(long, value_name = "REGEX")]
     pub(super) module: Option<String>,
+    /// Judge this installation [default: build one into target/conformance/oxmpi]
+    // Jobs run in other directories.
+    #[arg(long, value_name = "DIR", value_parser = PathBufValueParser::new().try_map(std::path::absolute))]
     pub(super) prefix: Option<PathBuf>,
-    pub(super) patience: Duration,
+    /// Seconds that a test may make no progress
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = PATIENCE_S,
+        value_parser = clap::value_parser!(u64).range(5..)
+    )]
+    pub(super) patience: u64,
+    /// Take the tests that do not fail any more off tests/conformance/expected-failures.txt
+    #[arg(long)]
     pub(super) shrink: bool,
-    /// Jobs over InfiniBand in an emulated machine, and nothing else: which parts; none if it is
-    /// empty.
-    pub(super) ib: Vec<IbPart>,
+    /// Instead: run jobs over InfiniBand in an emulated machine with soft RoCE devices (hours)
+    #[arg(
+        long,
+        value_name = "PART,PART",
+        value_delimiter = ',',
+        num_args = 0..,
+        require_equals = true
+    )]
+    pub(super) ib: Option<Vec<IbPart>>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            ranks: vec![1, 2, 3],
-            rpis: vec![Rpi::Shm, Rpi::Tcp],
-            module: None,
-            prefix: None,
-            patience: Duration::from_secs(30),
+impl ConformanceOptions {
+    /// The options of a run of all modules whose names match, on the installation in `prefix`.
+    pub(super) fn of_modules(module: &str, prefix: &Path) -> ConformanceOptions {
+        ConformanceOptions {
+            ranks: Vec::new(),
+            five: false,
+            rpis: Vec::new(),
+            module: Some(module.to_owned()),
+            prefix: Some(prefix.to_owned()),
+            patience: PATIENCE_S,
             shrink: false,
-            ib: Vec::new(),
+            ib: None,
         }
     }
-}
 
-/// Reads the words after `conformance`; nothing for `--help`. An error names the word.
-pub(super) fn read(words: &[&str]) -> Result<Option<Options>, Failure> {
-    let mut options = Options::default();
-    let mut five = false;
-    let mut words = words.iter().copied();
-    while let Some(word) = words.next() {
-        let (option, attached) = match word.split_once('=') {
-            Some((option, value)) => (option, Some(value)),
-            None => (word, None),
-        };
-        let mut value = || {
-            let value = attached.or_else(|| words.next());
-            value.ok_or_else(|| Failure::new(format!("{option} needs a value\n\n{HELP}")))
-        };
-        match option {
-            "help" | "-h" | "--help" => return Ok(None),
-            "--ranks" => options.ranks = list(option, value()?, |n| n.parse().ok().filter(|&n| n > 0))?,
-            "--rpi" => options.rpis = list(option, value()?, Rpi::from_name)?,
-            "--module" => options.module = Some(value()?.to_owned()),
-            "--five" => five = true,
-            "--shrink" => options.shrink = true,
-            "--ib" => {
-                options.ib = attached
-                    .map_or(Ok(IbPart::ALL.to_vec()), |parts| list(option, parts, IbPart::from_name))?;
-            }
-            // Jobs run elsewhere.
-            "--prefix" => {
-                let prefix = value()?;
-                options.prefix =
-                    Some(std::path::absolute(prefix).map_err(Failure::io(format!("cannot find {prefix}")))?);
-            }
-            "--patience" => {
-                let seconds = list(option, value()?, |n| n.parse().ok().filter(|&n| n >= 5))?;
-                options.patience = Duration::from_secs(seconds[0]);
-            }
-            _ => return Err(Failure::new(format!("conformance has no option '{word}'\n\n{HELP}"))),
-        }
+    /// The numbers of ranks and the routes of the modules.
+    pub(super) fn settings(&self) -> impl Iterator<Item = JobSetting> {
+        let ranks: BTreeSet<u32> = self.ranks.iter().copied().chain(self.five.then_some(5)).collect();
+        let routes = self.rpis.iter();
+        routes.flat_map(move |&rpi| ranks.clone().into_iter().map(move |ranks| JobSetting { ranks, rpi }))
     }
-    if five && !options.ranks.contains(&5) {
-        options.ranks.push(5);
-    }
-    Ok(Some(options))
-}
-
-/// A list of one value or more.
-fn list<T>(option: &str, text: &str, one: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, Failure> {
-    let values = text.split(',').map(|part| {
-        one(part)
-            .ok_or_else(|| Failure::new(format!("{option} {text}: '{part}' is none of its values\n\n{HELP}")))
-    });
-    values.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::read;
 
     #[test]
-    fn options_are_read_in_both_forms() {
-        let options = read(&["--ranks=2,7", "--rpi", "tcp", "--patience", "9"]).unwrap().unwrap();
-        assert_eq!((options.ranks, options.rpis), (vec![2, 7], vec![Rpi::Tcp]));
-        assert_eq!(options.patience, Duration::from_secs(9));
-        assert!(read(&["--module", "comm", "-h"]).unwrap().is_none());
-        assert_eq!(read(&["--five", "--ranks", "2"]).unwrap().unwrap().ranks, [2, 5]);
-        assert_eq!(read(&["--five"]).unwrap().unwrap().ranks, [1, 2, 3, 5]);
-        assert_eq!(read(&["--ib"]).unwrap().unwrap().ib, IbPart::ALL);
-        assert_eq!(read(&["--ib=short"]).unwrap().unwrap().ib, [IbPart::Short]);
-        assert_eq!(read(&["--ib=long,ports"]).unwrap().unwrap().ib, [IbPart::Long, IbPart::Ports]);
-        assert!(read(&[]).unwrap().unwrap().ib.is_empty());
+    fn lists_are_read() {
+        let settings = |words: &[&str]| {
+            let settings = read::<ConformanceOptions>(words).unwrap().settings().collect::<Vec<_>>();
+            settings.into_iter().map(|setting| (setting.ranks, setting.rpi)).collect::<Vec<_>>()
+        };
+        let both = [1, 2, 3].map(|ranks| (ranks, Rpi::Shm)).into_iter();
+        let both: Vec<_> = both.chain([1, 2, 3].map(|ranks| (ranks, Rpi::Tcp))).collect();
+        assert_eq!(settings(&[]), both);
+        assert_eq!(settings(&["--ranks=2,7", "--rpi", "ofi"]), [(2, Rpi::Ofi), (7, Rpi::Ofi)]);
+        assert_eq!(settings(&["--five", "--ranks", "2", "--rpi", "tcp"]), [(2, Rpi::Tcp), (5, Rpi::Tcp)]);
+        for wrong in [&["--ranks", "2,0"][..], &["--rpi", "shm,udp"], &["--patience", "4"], &["--ib=shm"]] {
+            assert!(read::<ConformanceOptions>(wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]
-    fn an_error_names_the_word() {
-        for (words, named) in [
-            (&["--ranks", "2,0"][..], "'0'"),
-            (&["--rpi", "shm,udp"], "'udp'"),
-            (&["--patience", "1"], "'1'"),
-            (&["--module"], "--module needs"),
-            (&["--ib=shm"], "'shm'"),
-            (&["--some"], "'--some'"),
-        ] {
-            let error = read(words).unwrap_err().to_string();
-            assert!(error.contains(named), "{error}");
-        }
+    fn parts_over_infiniband_are_named_or_all() {
+        let parts = |words: &[&str]| read::<ConformanceOptions>(words).unwrap().ib;
+        assert_eq!(parts(&[]), None);
+        assert_eq!(parts(&["--ib", "--shrink"]), Some(Vec::new()));
+        assert_eq!(parts(&["--ib=long,mpi4py_2"]), Some(vec![IbPart::Long, IbPart::Mpi4py2]));
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn head() -> String {
 
 /// The line of one part.
 pub(super) fn line(part: &Part) -> String {
-    row(&part.name, &part.ranks.to_string(), part.rpi, &[part], part.seconds)
+    row(&part.name, &part.ranks.to_string(), &part.rpi.name(), &[part], part.seconds)
 }
 
 /// The sum below the table.

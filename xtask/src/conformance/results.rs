@@ -80,20 +80,15 @@ impl Test {
 pub(super) struct Part {
     pub(super) name: String,
     pub(super) ranks: u32,
-    pub(super) rpi: &'static str,
+    pub(super) rpi: Rpi,
     pub(super) seconds: f64,
     pub(super) tests: Vec<Test>,
 }
 
 impl Part {
     pub(super) fn new(name: impl Into<String>, setting: JobSetting) -> Part {
-        Part {
-            name: name.into(),
-            ranks: setting.ranks,
-            rpi: setting.rpi.name(),
-            seconds: 0.0,
-            tests: Vec::new(),
-        }
+        let JobSetting { ranks, rpi } = setting;
+        Part { name: name.into(), ranks, rpi, seconds: 0.0, tests: Vec::new() }
     }
 
     pub(super) fn count(&self, verdicts: &[Verdict]) -> usize {
