@@ -2,7 +2,7 @@
 //! memory ends the test, and copies in streams are made when they are awaited, not before.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
-use oxmpi_cuda::{CudaContext, DeviceRegion, Driver, DriverError, Location, STAGE_BYTES, loads};
+use oxmpi_cuda::{CudaContext, DeviceRegion, Driver, Location, STAGE_BYTES, loads};
 use oxmpi_mem::device::{DeviceMemory, Rows};
 use std::ffi::{CString, c_int};
 use std::path::{Path, PathBuf};
@@ -48,8 +48,8 @@ fn a_library_that_is_no_driver_is_named() {
         missing.contains("/nonexistent/libcuda.so.1") && missing.contains("accelerator_cuda_library"),
         "{missing}"
     );
-    let other = Driver::open("libm.so.6").unwrap_err();
-    assert_eq!(other, DriverError::Symbol { library: "libm.so.6".to_string(), symbol: "cuInit" });
+    let other = Driver::open("libm.so.6").unwrap_err().to_string();
+    assert!(other.starts_with("'libm.so.6' has no function cuInit: it is no CUDA driver"), "{other}");
 }
 
 #[test]
