@@ -20,6 +20,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::forget_plain_sizes;
 use oxmpi_param::Accelerator as Use;
+use oxmpi_sys::foreign::LibraryError;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -57,7 +58,7 @@ impl Accelerator {
         };
         let driver = OnceLock::new();
         if wanted == Use::Cuda {
-            let failed = |error: oxmpi_cuda::DriverError| {
+            let failed = |error: LibraryError| {
                 let text = format!(
                     "{error}. The parameter accelerator is 'cuda', which needs it; with 'auto' it is used only by programs that load it"
                 );

@@ -3,6 +3,7 @@
 //! 64-bit forms to which the header maps the plain names.
 
 use libc::{c_char, c_int, c_uint, c_void, size_t};
+use oxmpi_sys::foreign_symbols;
 
 /// `CUresult`.
 pub(crate) type CuResult = c_int;
@@ -53,24 +54,23 @@ pub(crate) struct Memcpy2D {
     pub height: size_t,
 }
 
-/// The functions, by their names without `cu`.
-pub(crate) struct CudaFunctions {
-    pub init: unsafe extern "C" fn(c_uint) -> CuResult,
-    pub driver_get_version: unsafe extern "C" fn(*mut c_int) -> CuResult,
-    pub pointer_get_attributes:
-        unsafe extern "C" fn(c_uint, *const c_int, *const *mut c_void, DevicePointer) -> CuResult,
-    pub ctx_push_current: unsafe extern "C" fn(ContextHandle) -> CuResult,
-    pub ctx_pop_current: unsafe extern "C" fn(*mut ContextHandle) -> CuResult,
-    pub device_get: unsafe extern "C" fn(*mut c_int, c_int) -> CuResult,
-    pub device_primary_ctx_retain: unsafe extern "C" fn(*mut ContextHandle, c_int) -> CuResult,
-    pub memcpy_dtoh_async: unsafe extern "C" fn(*mut c_void, DevicePointer, size_t, StreamHandle) -> CuResult,
-    pub memcpy_htod_async:
-        unsafe extern "C" fn(DevicePointer, *const c_void, size_t, StreamHandle) -> CuResult,
-    pub memcpy_2d_async: unsafe extern "C" fn(*const Memcpy2D, StreamHandle) -> CuResult,
-    pub stream_create: unsafe extern "C" fn(*mut StreamHandle, c_uint) -> CuResult,
-    pub stream_synchronize: unsafe extern "C" fn(StreamHandle) -> CuResult,
-    pub stream_destroy: unsafe extern "C" fn(StreamHandle) -> CuResult,
-    pub mem_host_register: unsafe extern "C" fn(*mut c_void, size_t, c_uint) -> CuResult,
-    pub mem_host_unregister: unsafe extern "C" fn(*mut c_void) -> CuResult,
-    pub get_error_string: unsafe extern "C" fn(CuResult, *mut *const c_char) -> CuResult,
+foreign_symbols! {
+    pub(crate) struct CudaSymbols {
+        fn cuInit(c_uint) -> CuResult;
+        fn cuDriverGetVersion(*mut c_int) -> CuResult;
+        fn cuPointerGetAttributes(c_uint, *const c_int, *const *mut c_void, DevicePointer) -> CuResult;
+        fn cuCtxPushCurrent_v2(ContextHandle) -> CuResult;
+        fn cuCtxPopCurrent_v2(*mut ContextHandle) -> CuResult;
+        fn cuDeviceGet(*mut c_int, c_int) -> CuResult;
+        fn cuDevicePrimaryCtxRetain(*mut ContextHandle, c_int) -> CuResult;
+        fn cuMemcpyDtoHAsync_v2(*mut c_void, DevicePointer, size_t, StreamHandle) -> CuResult;
+        fn cuMemcpyHtoDAsync_v2(DevicePointer, *const c_void, size_t, StreamHandle) -> CuResult;
+        fn cuMemcpy2DAsync_v2(*const Memcpy2D, StreamHandle) -> CuResult;
+        fn cuStreamCreate(*mut StreamHandle, c_uint) -> CuResult;
+        fn cuStreamSynchronize(StreamHandle) -> CuResult;
+        fn cuStreamDestroy_v2(StreamHandle) -> CuResult;
+        fn cuMemHostRegister_v2(*mut c_void, size_t, c_uint) -> CuResult;
+        fn cuMemHostUnregister(*mut c_void) -> CuResult;
+        fn cuGetErrorString(CuResult, *mut *const c_char) -> CuResult;
+    }
 }

@@ -21,5 +21,5 @@ mod declarations;
 mod library;
 mod region;
 
-pub use library::{CudaContext, Driver, DriverError, Location, error_name, has_device, loads};
+pub use library::{CudaContext, Driver, Location, error_name, has_device, loads};
 pub use region::{DeviceRegion, STAGE_BYTES};

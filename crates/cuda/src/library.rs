@@ -3,35 +3,26 @@
 use crate::declarations::*;
 use libc::{c_int, c_uint, c_void};
 use oxmpi_mem::memory::Scratch;
-use oxmpi_sys::foreign::{ForeignLibrary, keep_signals, text};
-use std::ffi::CStr;
+use oxmpi_sys::foreign::{ForeignLibrary, LibraryError, LibraryTexts, keep_signals, text};
 use std::fmt;
 use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 
+static CUDA: LibraryTexts = LibraryTexts {
+    name: "the CUDA driver",
+    needed: "CUDA driver of version 7 or later",
+    remedy: "install NVIDIA's driver, or name its file by the parameter accelerator_cuda_library",
+};
+
 /// The CUDA driver, loaded into this program for good.
 pub struct Driver {
-    pub(crate) symbols: CudaFunctions,
-    name: String,
+    pub(crate) symbols: CudaSymbols,
+    library: ForeignLibrary,
     /// Pinned memory of dropped regions, for reuse.
     pub(crate) cached_stages: Mutex<Vec<Scratch>>,
     /// The retained primary contexts, one for each device ordinal.
     primaries: Mutex<Vec<(c_int, CudaContext)>>,
-}
-
-/// The reason why the driver cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DriverError {
-    #[error(
-        "the CUDA driver cannot be loaded as '{library}' ({why}): install NVIDIA's driver, or name its file by the parameter \
-         accelerator_cuda_library"
-    )]
-    Missing { library: String, why: String },
-    #[error("'{library}' has no function {symbol}: it is no CUDA driver of version 7 or later")]
-    Symbol { library: String, symbol: &'static str },
-    #[error("'{library}': {call} fails: {why}")]
-    Call { library: String, call: &'static str, why: String },
 }
 
 /// The location of an address.
@@ -54,9 +45,10 @@ unsafe impl Sync for CudaContext {}
 
 impl fmt::Display for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.library.file();
         match self.version() {
-            Some((major, minor)) => write!(f, "CUDA driver {major}.{minor} ({})", self.name),
-            None => write!(f, "CUDA driver ({})", self.name),
+            Some((major, minor)) => write!(f, "CUDA driver {major}.{minor} ({file})"),
+            None => write!(f, "CUDA driver ({file})"),
         }
     }
 }
@@ -117,71 +109,38 @@ pub fn loads() -> u64 {
 
 impl Driver {
     /// Loads the library `name`, a file name for the loader, without initialising it.
-    pub fn open(name: &str) -> Result<Arc<Driver>, DriverError> {
-        let missing = |why: String| DriverError::Missing { library: name.to_string(), why };
-        Driver::of_library(&ForeignLibrary::open(name).map_err(missing)?, name)
+    pub fn open(name: &str) -> Result<Arc<Driver>, LibraryError> {
+        Driver::of_library(ForeignLibrary::open(&CUDA, name)?)
     }
 
     /// The driver that the program has loaded by this name or file; `None` if it has loaded none.
     /// Loads nothing.
-    pub fn of_program(name: &str) -> Result<Option<Arc<Driver>>, DriverError> {
-        ForeignLibrary::of_program(name).map(|opened| Driver::of_library(&opened, name)).transpose()
+    pub fn of_program(name: &str) -> Result<Option<Arc<Driver>>, LibraryError> {
+        ForeignLibrary::of_program(&CUDA, name).map(Driver::of_library).transpose()
     }
 
-    fn of_library(opened: &ForeignLibrary, name: &str) -> Result<Arc<Driver>, DriverError> {
-        macro_rules! function {
-            ($symbol:literal) => {{
-                let symbol: &'static CStr = $symbol;
-                let Some(found) = opened.symbol(symbol) else {
-                    let symbol = symbol.to_str().unwrap_or_default();
-                    return Err(DriverError::Symbol { library: name.to_string(), symbol });
-                };
-                // SAFETY: the initialised field has the type of the driver's function of this name.
-                unsafe { std::mem::transmute_copy::<*mut c_void, _>(&found) }
-            }};
-        }
-        let symbols = CudaFunctions {
-            init: function!(c"cuInit"),
-            driver_get_version: function!(c"cuDriverGetVersion"),
-            pointer_get_attributes: function!(c"cuPointerGetAttributes"),
-            ctx_push_current: function!(c"cuCtxPushCurrent_v2"),
-            ctx_pop_current: function!(c"cuCtxPopCurrent_v2"),
-            device_get: function!(c"cuDeviceGet"),
-            device_primary_ctx_retain: function!(c"cuDevicePrimaryCtxRetain"),
-            memcpy_dtoh_async: function!(c"cuMemcpyDtoHAsync_v2"),
-            memcpy_htod_async: function!(c"cuMemcpyHtoDAsync_v2"),
-            memcpy_2d_async: function!(c"cuMemcpy2DAsync_v2"),
-            stream_create: function!(c"cuStreamCreate"),
-            stream_synchronize: function!(c"cuStreamSynchronize"),
-            stream_destroy: function!(c"cuStreamDestroy_v2"),
-            mem_host_register: function!(c"cuMemHostRegister_v2"),
-            mem_host_unregister: function!(c"cuMemHostUnregister"),
-            get_error_string: function!(c"cuGetErrorString"),
-        };
-        Ok(Arc::new(Driver {
-            symbols,
-            name: name.to_string(),
-            cached_stages: Mutex::default(),
-            primaries: Mutex::default(),
-        }))
+    fn of_library(library: ForeignLibrary) -> Result<Arc<Driver>, LibraryError> {
+        let symbols = CudaSymbols::of(&library)?;
+        let (cached_stages, primaries) = (Mutex::default(), Mutex::default());
+        Ok(Arc::new(Driver { symbols, library, cached_stages, primaries }))
     }
 
     /// Initialises the driver, as a program does before it uses a device.
-    pub fn initialise(&self) -> Result<(), DriverError> {
+    pub fn initialise(&self) -> Result<(), LibraryError> {
         // SAFETY: no flag is defined.
-        let status = keep_signals(|| unsafe { (self.symbols.init)(0) });
+        let status = keep_signals(|| unsafe { (self.symbols.cuInit)(0) });
         if status == CUDA_SUCCESS {
             return Ok(());
         }
-        let why = self.describe(status);
-        Err(DriverError::Call { library: self.name.clone(), call: "cuInit", why })
+        let (why, file) = (self.describe(status), self.library.file());
+        Err(CUDA.call_failed("cuInit", format!("fails: {why} ('{file}')")))
     }
 
     /// The version of CUDA that the driver supports: major, minor.
     pub fn version(&self) -> Option<(i32, i32)> {
         let mut version = 0;
         // SAFETY: it writes one number, and may be called before the initialisation.
-        let status = unsafe { (self.symbols.driver_get_version)(&mut version) };
+        let status = unsafe { (self.symbols.cuDriverGetVersion)(&mut version) };
         (status == CUDA_SUCCESS).then_some((version / 1000, version % 1000 / 10))
     }
 
@@ -189,7 +148,7 @@ impl Driver {
     pub fn describe(&self, status: i32) -> String {
         let mut words = std::ptr::null();
         // SAFETY: it writes the address of a constant string, or null for an unknown error.
-        let known = unsafe { (self.symbols.get_error_string)(status, &mut words) };
+        let known = unsafe { (self.symbols.cuGetErrorString)(status, &mut words) };
         let name = error_name(status);
         if known != CUDA_SUCCESS || words.is_null() {
             return format!("{name} ({status})");
@@ -212,7 +171,7 @@ impl Driver {
             [(&raw mut kind).cast(), (&raw mut is_managed).cast(), (&raw mut context).cast()];
         // SAFETY: each attribute has a destination of its size (a boolean: at most four bytes).
         let status = unsafe {
-            (self.symbols.pointer_get_attributes)(
+            (self.symbols.cuPointerGetAttributes)(
                 attributes.len() as c_uint,
                 attributes.as_ptr(),
                 places.as_ptr(),
@@ -250,7 +209,7 @@ impl Driver {
         let place: *mut c_void = (&raw mut ordinal).cast();
         // SAFETY: one attribute, with a destination of its size.
         check(unsafe {
-            (self.symbols.pointer_get_attributes)(1, &attribute, &place, address as DevicePointer)
+            (self.symbols.cuPointerGetAttributes)(1, &attribute, &place, address as DevicePointer)
         })?;
         let mut primaries = self.primaries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = primaries.iter().find(|(of, _)| *of == ordinal) {
@@ -259,8 +218,8 @@ impl Driver {
         let (mut device, mut primary) = (0, null_mut());
         // SAFETY: each writes one value.
         let status = unsafe {
-            match (self.symbols.device_get)(&mut device, ordinal) {
-                CUDA_SUCCESS => (self.symbols.device_primary_ctx_retain)(&mut primary, device),
+            match (self.symbols.cuDeviceGet)(&mut device, ordinal) {
+                CUDA_SUCCESS => (self.symbols.cuDevicePrimaryCtxRetain)(&mut primary, device),
                 error => error,
             }
         };
@@ -272,14 +231,14 @@ impl Driver {
     pub(crate) fn within<R>(
         &self,
         context: CudaContext,
-        f: impl FnOnce(&CudaFunctions) -> Result<R, i32>,
+        f: impl FnOnce(&CudaSymbols) -> Result<R, i32>,
     ) -> Result<R, i32> {
         // SAFETY: the driver checks the handle, which it has returned itself.
-        check(unsafe { (self.symbols.ctx_push_current)(context.0) })?;
+        check(unsafe { (self.symbols.cuCtxPushCurrent_v2)(context.0) })?;
         let result = f(&self.symbols);
         let mut own = null_mut();
         // SAFETY: pops the context that was pushed above.
-        let popped = check(unsafe { (self.symbols.ctx_pop_current)(&mut own) });
+        let popped = check(unsafe { (self.symbols.cuCtxPopCurrent_v2)(&mut own) });
         result.and_then(|value| popped.map(|()| value))
     }
 }

@@ -98,7 +98,8 @@ impl DeviceRegion {
             if is_new {
                 // Unpinned memory works as well, only slower, so the error is ignored.
                 // SAFETY: memory of this value, which is unregistered before it is freed.
-                let _ = unsafe { (symbols.mem_host_register)(at, STAGE_BYTES, CU_MEMHOSTREGISTER_PORTABLE) };
+                let _ =
+                    unsafe { (symbols.cuMemHostRegister_v2)(at, STAGE_BYTES, CU_MEMHOSTREGISTER_PORTABLE) };
             }
             new_stream(symbols)
         });
@@ -118,7 +119,7 @@ impl DeviceRegion {
     fn copy_at_once(
         &self,
         stages: &mut StagingBuffers,
-        start: impl FnOnce(&CudaFunctions, StreamHandle) -> CuResult,
+        start: impl FnOnce(&CudaSymbols, StreamHandle) -> CuResult,
     ) -> Result<(), i32> {
         self.driver.within(self.context, |symbols| {
             let stream = match stages.short {
@@ -128,7 +129,7 @@ impl DeviceRegion {
             let started = check(start(symbols, stream.0));
             // Also after an error: the memory belongs to the caller again after the return.
             // SAFETY: the stream lives as long as this region.
-            let done = check(unsafe { (symbols.stream_synchronize)(stream.0) });
+            let done = check(unsafe { (symbols.cuStreamSynchronize)(stream.0) });
             started.and(done)
         })
     }
@@ -141,7 +142,7 @@ impl DeviceRegion {
         stage.under_way = StageTransfer::Nothing;
         let stream = stage.stream.0;
         // SAFETY: the stream lives as long as its stage.
-        let done = self.driver.within(self.context, |s| check(unsafe { (s.stream_synchronize)(stream) }));
+        let done = self.driver.within(self.context, |s| check(unsafe { (s.cuStreamSynchronize)(stream) }));
         if done.is_err() {
             stage.holds = 0..0;
         }
@@ -157,7 +158,7 @@ impl DeviceRegion {
         self.driver.within(self.context, |symbols| {
             // SAFETY: the stage has room for `len` bytes, and is not accessed until its stream was
             // synchronised (rule 1).
-            check(unsafe { (symbols.memcpy_dtoh_async)(room, at as DevicePointer, len, stream) })
+            check(unsafe { (symbols.cuMemcpyDtoHAsync_v2)(room, at as DevicePointer, len, stream) })
         })?;
         stage.holds = coming;
         stage.under_way = StageTransfer::Ahead;
@@ -231,7 +232,7 @@ impl DeviceRegion {
             let at = (to + done) as DevicePointer;
             self.driver.within(self.context, |symbols| {
                 // SAFETY: the stage is not accessed until its stream was synchronised (rule 1).
-                check(unsafe { (symbols.memcpy_htod_async)(at, room.cast(), n, stream) })
+                check(unsafe { (symbols.cuMemcpyHtoDAsync_v2)(at, room.cast(), n, stream) })
             })?;
             stage.under_way = StageTransfer::Behind;
             done += n;
@@ -264,7 +265,7 @@ impl DeviceRegion {
         self.copy_at_once(&mut self.stages(), |symbols, stream| {
             // SAFETY: the description and the memory, which the callers guarantee, live until the
             // copy has ended.
-            unsafe { (symbols.memcpy_2d_async)(&copy, stream) }
+            unsafe { (symbols.cuMemcpy2DAsync_v2)(&copy, stream) }
         })
     }
 }
@@ -280,7 +281,7 @@ impl DeviceMemory for DeviceRegion {
         self.copy_at_once(&mut stages, |symbols, stream| {
             // SAFETY: `to` is writable for its length until the copy has ended; the driver checks
             // the device address.
-            unsafe { (symbols.memcpy_dtoh_async)(to.cast(), at as DevicePointer, len, stream) }
+            unsafe { (symbols.cuMemcpyDtoHAsync_v2)(to.cast(), at as DevicePointer, len, stream) }
         })
     }
 
@@ -298,7 +299,7 @@ impl DeviceMemory for DeviceRegion {
         self.copy_at_once(&mut stages, |symbols, stream| {
             // SAFETY: `from` is readable for its length until the copy has ended; the driver checks
             // the device address.
-            unsafe { (symbols.memcpy_htod_async)(at as DevicePointer, from.cast(), len, stream) }
+            unsafe { (symbols.cuMemcpyHtoDAsync_v2)(at as DevicePointer, from.cast(), len, stream) }
         })
     }
 
@@ -333,7 +334,7 @@ impl Drop for DeviceRegion {
         }
         for stream in stages.made.iter().map(|stage| stage.stream).chain(stages.short) {
             // SAFETY: nothing uses the stream any more.
-            let _ = self.driver.within(self.context, |s| check(unsafe { (s.stream_destroy)(stream.0) }));
+            let _ = self.driver.within(self.context, |s| check(unsafe { (s.cuStreamDestroy_v2)(stream.0) }));
         }
         let mut cached_stages = self.driver.cached_stages.lock().unwrap_or_else(PoisonError::into_inner);
         for stage in stages.made {
@@ -345,7 +346,7 @@ impl Drop for DeviceRegion {
             let free = self.driver.within(self.context, |symbols| {
                 // SAFETY: nothing uses the memory any more. For unregistered memory the driver
                 // returns an error and does nothing else.
-                check(unsafe { (symbols.mem_host_unregister)(at) })
+                check(unsafe { (symbols.cuMemHostUnregister)(at) })
             });
             if !matches!(free, Ok(()) | Err(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)) {
                 // The memory may still be registered: the driver would take a later allocation at
@@ -356,10 +357,10 @@ impl Drop for DeviceRegion {
     }
 }
 
-fn new_stream(symbols: &CudaFunctions) -> Result<CopyStream, i32> {
+fn new_stream(symbols: &CudaSymbols) -> Result<CopyStream, i32> {
     let mut stream = null_mut();
     // SAFETY: it writes one handle.
-    check(unsafe { (symbols.stream_create)(&mut stream, CU_STREAM_NON_BLOCKING) })
+    check(unsafe { (symbols.cuStreamCreate)(&mut stream, CU_STREAM_NON_BLOCKING) })
         .map(|()| CopyStream(stream))
 }
 

@@ -1,6 +1,7 @@
 //! The used part of GM 2's interface, from gm.h on 64-bit machines.
 
 use libc::{c_char, c_int, c_uint, c_ulong, c_void};
+use oxmpi_sys::foreign_symbols;
 
 /// The first version with gm_put() and global identifiers.
 pub(crate) const GM_API_VERSION_2_0: c_int = 0x200;
@@ -53,42 +54,33 @@ pub(crate) type Callback = unsafe extern "C" fn(*mut RawPort, *mut c_void, c_int
 
 type Port = *mut RawPort;
 
-#[derive(Clone, Copy)]
-pub(crate) struct GmFunctions {
-    pub init: unsafe extern "C" fn() -> c_int,
-    pub finalize: unsafe extern "C" fn(),
-    pub open: unsafe extern "C" fn(*mut Port, c_uint, c_uint, *const c_char, c_int) -> c_int,
-    pub close: unsafe extern "C" fn(Port),
-    pub num_send_tokens: unsafe extern "C" fn(Port) -> c_uint,
-    pub num_receive_tokens: unsafe extern "C" fn(Port) -> c_uint,
-    pub min_size_for_length: unsafe extern "C" fn(c_ulong) -> c_uint,
-    pub max_length_for_size: unsafe extern "C" fn(c_uint) -> c_ulong,
-    pub get_node_id: unsafe extern "C" fn(Port, *mut c_uint) -> c_int,
-    pub node_id_to_global_id: unsafe extern "C" fn(Port, c_uint, *mut c_uint) -> c_int,
-    pub global_id_to_node_id: unsafe extern "C" fn(Port, c_uint, *mut c_uint) -> c_int,
-    pub dma_malloc: unsafe extern "C" fn(Port, c_ulong) -> *mut c_void,
-    pub set_acceptable_sizes: unsafe extern "C" fn(Port, c_int, c_ulong) -> c_int,
-    pub allow_remote_memory_access: unsafe extern "C" fn(Port) -> c_int,
-    pub provide: unsafe extern "C" fn(Port, *mut c_void, c_uint, c_uint, c_uint),
-    pub send: unsafe extern "C" fn(
-        Port,
-        *mut c_void,
-        c_uint,
-        c_ulong,
-        c_uint,
-        c_uint,
-        c_uint,
-        Callback,
-        *mut c_void,
-    ),
-    pub put:
-        unsafe extern "C" fn(Port, *mut c_void, u64, c_ulong, c_int, c_uint, c_uint, Callback, *mut c_void),
-    pub get:
-        unsafe extern "C" fn(Port, u64, *mut c_void, c_ulong, c_int, c_uint, c_uint, Callback, *mut c_void),
-    pub register_memory: unsafe extern "C" fn(Port, *mut c_void, c_ulong) -> c_int,
-    pub deregister_memory: unsafe extern "C" fn(Port, *mut c_void, c_ulong) -> c_int,
-    pub drop_sends: unsafe extern "C" fn(Port, c_uint, c_uint, c_uint, Callback, *mut c_void),
-    pub receive: unsafe extern "C" fn(Port) -> *mut RecvEvent,
-    pub unknown: unsafe extern "C" fn(Port, *mut RecvEvent),
-    pub strerror: unsafe extern "C" fn(c_int) -> *const c_char,
+foreign_symbols! {
+    pub(crate) struct GmSymbols {
+        fn gm_init() -> c_int;
+        fn gm_finalize();
+        fn gm_open(*mut Port, c_uint, c_uint, *const c_char, c_int) -> c_int;
+        fn gm_close(Port);
+        fn gm_num_send_tokens(Port) -> c_uint;
+        fn gm_num_receive_tokens(Port) -> c_uint;
+        fn gm_min_size_for_length(c_ulong) -> c_uint;
+        fn gm_max_length_for_size(c_uint) -> c_ulong;
+        fn gm_get_node_id(Port, *mut c_uint) -> c_int;
+        fn gm_node_id_to_global_id(Port, c_uint, *mut c_uint) -> c_int;
+        fn gm_global_id_to_node_id(Port, c_uint, *mut c_uint) -> c_int;
+        fn gm_dma_malloc(Port, c_ulong) -> *mut c_void;
+        fn gm_set_acceptable_sizes(Port, c_int, c_ulong) -> c_int;
+        fn gm_allow_remote_memory_access(Port) -> c_int;
+        fn gm_provide_receive_buffer_with_tag(Port, *mut c_void, c_uint, c_uint, c_uint);
+        fn gm_send_with_callback(
+            Port, *mut c_void, c_uint, c_ulong, c_uint, c_uint, c_uint, Callback, *mut c_void
+        );
+        fn gm_put(Port, *mut c_void, u64, c_ulong, c_int, c_uint, c_uint, Callback, *mut c_void);
+        fn gm_get(Port, u64, *mut c_void, c_ulong, c_int, c_uint, c_uint, Callback, *mut c_void);
+        fn gm_register_memory(Port, *mut c_void, c_ulong) -> c_int;
+        fn gm_deregister_memory(Port, *mut c_void, c_ulong) -> c_int;
+        fn gm_drop_sends(Port, c_uint, c_uint, c_uint, Callback, *mut c_void);
+        fn gm_receive(Port) -> *mut RecvEvent;
+        fn gm_unknown(Port, *mut RecvEvent);
+        fn gm_strerror(c_int) -> *const c_char;
+    }
 }

@@ -134,8 +134,8 @@ impl Drop for OpenPort {
         // SAFETY: the port is open, and closed once. GM calls back only from gm_unknown(), and
         // frees its allocations for the port.
         unsafe {
-            (self.library.symbols.close)(self.raw);
-            (self.library.symbols.finalize)();
+            (self.library.symbols.gm_close)(self.raw);
+            (self.library.symbols.gm_finalize)();
         }
     }
 }
@@ -161,13 +161,13 @@ impl OpenPort {
         let symbols = &library.symbols;
         // SAFETY: it may be called any number of times; gm_finalize() undoes each call, here or
         // when the port is closed.
-        library.check("gm_init", unsafe { (symbols.init)() })?;
+        library.check("gm_init", unsafe { (symbols.gm_init)() })?;
         let mut last = None;
         for number in candidates {
             let mut raw = null_mut();
             // SAFETY: the name ends with a zero, and `raw` has room for a pointer.
             let status =
-                unsafe { (symbols.open)(&mut raw, unit, number, c"OxMPI".as_ptr(), GM_API_VERSION_2_0) };
+                unsafe { (symbols.gm_open)(&mut raw, unit, number, c"OxMPI".as_ptr(), GM_API_VERSION_2_0) };
             if status == GM_SUCCESS && !raw.is_null() {
                 return OpenPort::opened(library, raw, number, message_len);
             }
@@ -182,7 +182,7 @@ impl OpenPort {
             }
         }
         // SAFETY: undoes gm_init() above.
-        unsafe { (symbols.finalize)() };
+        unsafe { (symbols.gm_finalize)() };
         Err(last.unwrap_or_else(|| library.error("gm_open", GM_INVALID_PARAMETER)))
     }
 
@@ -195,9 +195,9 @@ impl OpenPort {
         let symbols = &library.symbols;
         // SAFETY: the port is open; these calls only compute or read.
         let (size, len, send_tokens, receive_tokens) = unsafe {
-            let size = (symbols.min_size_for_length)(message_len as c_ulong);
-            let len = (symbols.max_length_for_size)(size);
-            (size, len, (symbols.num_send_tokens)(raw), (symbols.num_receive_tokens)(raw))
+            let size = (symbols.gm_min_size_for_length)(message_len as c_ulong);
+            let len = (symbols.gm_max_length_for_size)(size);
+            (size, len, (symbols.gm_num_send_tokens)(raw), (symbols.gm_num_receive_tokens)(raw))
         };
         let mut it = OpenPort {
             library: library.clone(),
@@ -218,14 +218,16 @@ impl OpenPort {
         let mut node = 0;
         // SAFETY: the port is open, `drop` closes it after an error; each call writes a number.
         unsafe {
-            library.check("gm_get_node_id", (symbols.get_node_id)(raw, &mut node))?;
-            library
-                .check("gm_node_id_to_global_id", (symbols.node_id_to_global_id)(raw, node, &mut it.node))?;
-            let low = (symbols.set_acceptable_sizes)(raw, GM_LOW_PRIORITY, 1 << size);
+            library.check("gm_get_node_id", (symbols.gm_get_node_id)(raw, &mut node))?;
+            library.check(
+                "gm_node_id_to_global_id",
+                (symbols.gm_node_id_to_global_id)(raw, node, &mut it.node),
+            )?;
+            let low = (symbols.gm_set_acceptable_sizes)(raw, GM_LOW_PRIORITY, 1 << size);
             library.check("gm_set_acceptable_sizes", low)?;
-            let high = (symbols.set_acceptable_sizes)(raw, GM_HIGH_PRIORITY, 0);
+            let high = (symbols.gm_set_acceptable_sizes)(raw, GM_HIGH_PRIORITY, 0);
             library.check("gm_set_acceptable_sizes", high)?;
-            library.check("gm_allow_remote_memory_access", (symbols.allow_remote_memory_access)(raw))?;
+            library.check("gm_allow_remote_memory_access", (symbols.gm_allow_remote_memory_access)(raw))?;
         }
         Ok(it)
     }
@@ -275,14 +277,14 @@ impl OpenPort {
     pub fn resolve(&self, node: u32) -> Result<u32, GmError> {
         let mut local = 0;
         // SAFETY: the port is open; the call writes a number.
-        let status = unsafe { (self.library.symbols.global_id_to_node_id)(self.raw, node, &mut local) };
+        let status = unsafe { (self.library.symbols.gm_global_id_to_node_id)(self.raw, node, &mut local) };
         self.library.check("gm_global_id_to_node_id", status)?;
         Ok(local)
     }
 
     fn allocate(&self, len: usize) -> Result<*mut u8, GmError> {
         // SAFETY: the port is open.
-        let start = unsafe { (self.library.symbols.dma_malloc)(self.raw, len as c_ulong) }.cast::<u8>();
+        let start = unsafe { (self.library.symbols.gm_dma_malloc)(self.raw, len as c_ulong) }.cast::<u8>();
         if start.is_null() {
             return Err(GmError::Exhausted { port: self.number, what: "memory for DMA (gm_dma_malloc)" });
         }
@@ -319,7 +321,13 @@ impl OpenPort {
         // inaccessible here until its event.
         unsafe {
             let priority = GM_LOW_PRIORITY as u32;
-            (self.library.symbols.provide)(self.raw, start.cast(), self.size, priority, 0);
+            (self.library.symbols.gm_provide_receive_buffer_with_tag)(
+                self.raw,
+                start.cast(),
+                self.size,
+                priority,
+                0,
+            );
         }
         Ok(())
     }
@@ -357,7 +365,7 @@ impl OpenPort {
         // SAFETY: the slot has `len` bytes, lies in GM's memory, and is inaccessible here until its
         // event; the record stays.
         unsafe {
-            let send = self.library.symbols.send;
+            let send = self.library.symbols.gm_send_with_callback;
             send(self.raw, start.cast(), size, len, priority, to.node, to.port, callback, context);
         }
         Ok(())
@@ -418,7 +426,7 @@ impl OpenPort {
         unsafe {
             let from = place.add(8);
             AtomicU64::from_ptr(from.cast()).store(value, Ordering::Release);
-            let put = self.library.symbols.put;
+            let put = self.library.symbols.gm_put;
             put(self.raw, from.cast(), address, 8, GM_LOW_PRIORITY, to.node, to.port, callback, context);
         }
         Ok(())
@@ -431,7 +439,7 @@ impl OpenPort {
         // SAFETY: the port is open; the record stays.
         unsafe {
             let priority = GM_LOW_PRIORITY as u32;
-            (self.library.symbols.drop_sends)(self.raw, priority, to.node, to.port, callback, context);
+            (self.library.symbols.gm_drop_sends)(self.raw, priority, to.node, to.port, callback, context);
         }
         Ok(())
     }
@@ -440,7 +448,7 @@ impl OpenPort {
     pub fn poll(&mut self, into: &mut Vec<GmEvent>) {
         for _ in 0..BATCH {
             // SAFETY: the port is open; the event is valid until the next call for this port.
-            let event = unsafe { (self.library.symbols.receive)(self.raw) };
+            let event = unsafe { (self.library.symbols.gm_receive)(self.raw) };
             // SAFETY: the event is valid until the next call for this port.
             let kind = if event.is_null() { GM_NO_RECV_EVENT } else { unsafe { (*event).kind } };
             match kind {
@@ -451,7 +459,7 @@ impl OpenPort {
                     into.extend(unsafe { self.received(&*event) });
                 }
                 // SAFETY: the event is the last one read. Callbacks access records and `ended`.
-                _ => unsafe { (self.library.symbols.unknown)(self.raw, event) },
+                _ => unsafe { (self.library.symbols.gm_unknown)(self.raw, event) },
             }
         }
         let ended = std::mem::take(self.ended.get_mut());

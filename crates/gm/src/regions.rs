@@ -58,8 +58,9 @@ impl OpenPort {
         // SAFETY: the port is open, and the region's buffer keeps the memory mapped. Only results
         // of `get` are written there, and puts of peers that got the address: the caller that
         // passes the address on guarantees that writes are allowed.
-        let status =
-            unsafe { (library.symbols.register_memory)(self.raw(), start.cast::<c_void>(), len as c_ulong) };
+        let status = unsafe {
+            (library.symbols.gm_register_memory)(self.raw(), start.cast::<c_void>(), len as c_ulong)
+        };
         library.check("gm_register_memory", status)?;
         let regions = self.regions();
         regions.next = regions.next.wrapping_add(1);
@@ -73,7 +74,7 @@ impl OpenPort {
     /// begun end all the same.
     pub fn deregister(&mut self, region: GmRegion) {
         let raw = self.raw();
-        let deregister = self.library().symbols.deregister_memory;
+        let deregister = self.library().symbols.gm_deregister_memory;
         let Some(known) = self.regions().regions.get_mut(&region.0).filter(|known| known.is_registered)
         else {
             return;
@@ -95,7 +96,7 @@ impl OpenPort {
     pub fn put(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
         let (start, len) = self.use_region(region)?;
         let context = self.record_for(region, label, GmOperation::Put(region))?;
-        let put = self.library().symbols.put;
+        let put = self.library().symbols.gm_put;
         // SAFETY: the region holds its registered memory until the callback; the record stays.
         unsafe {
             put(self.raw(), start, address, len, GM_LOW_PRIORITY, to.node, to.port, callback, context);
@@ -107,7 +108,7 @@ impl OpenPort {
     pub fn get(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
         let (start, len) = self.use_region(region)?;
         let context = self.record_for(region, label, GmOperation::Get(region))?;
-        let get = self.library().symbols.get;
+        let get = self.library().symbols.gm_get;
         // SAFETY: the region is registered and holds its memory until the callback; the record
         // stays. The caller of `register` allows writes.
         unsafe {
@@ -124,7 +125,7 @@ impl OpenPort {
             return Err(GmError::Exhausted { port: self.number(), what: "words" });
         }
         let context = self.record(label, GmOperation::GetWord(word))?;
-        let get = self.library().symbols.get;
+        let get = self.library().symbols.gm_get;
         // SAFETY: eight bytes in GM's memory, which lives as long as the port; the record stays.
         unsafe {
             let into = place as *mut c_void;

@@ -1,13 +1,12 @@
 //! One collective of a group.
 
 use crate::context::HcollContext;
-use crate::declarations::{DataRepresentation, DteOp, HCOLL_IN_PLACE, HCOLL_SUCCESS};
+use crate::declarations::{DataRepresentation, HCOLL_IN_PLACE, HCOLL_SUCCESS};
 use crate::library::{Hcoll, HcollError};
 use crate::runtime::runtime;
 use crate::turn::HcollTurn;
 use libc::{c_int, c_void};
 use oxmpi_mem::buffer::UserBuf;
-use std::ffi::CStr;
 use std::fmt;
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::Arc;
@@ -59,20 +58,20 @@ impl HcollElement {
         HcollElement::Float64Complex,
     ];
 
-    pub(crate) fn symbol(self) -> &'static CStr {
+    pub(crate) fn symbol(self) -> &'static str {
         match self {
-            HcollElement::Int8 => c"byte_dte",
-            HcollElement::Int16 => c"integer16_dte",
-            HcollElement::Int32 => c"integer32_dte",
-            HcollElement::Int64 => c"integer64_dte",
-            HcollElement::Uint8 => c"u_byte_dte",
-            HcollElement::Uint16 => c"u_integer16_dte",
-            HcollElement::Uint32 => c"u_integer32_dte",
-            HcollElement::Uint64 => c"u_integer64_dte",
-            HcollElement::Float32 => c"float32_dte",
-            HcollElement::Float64 => c"float64_dte",
-            HcollElement::Float32Complex => c"float32_complex_dte",
-            HcollElement::Float64Complex => c"float64_complex_dte",
+            HcollElement::Int8 => "byte_dte",
+            HcollElement::Int16 => "integer16_dte",
+            HcollElement::Int32 => "integer32_dte",
+            HcollElement::Int64 => "integer64_dte",
+            HcollElement::Uint8 => "u_byte_dte",
+            HcollElement::Uint16 => "u_integer16_dte",
+            HcollElement::Uint32 => "u_integer32_dte",
+            HcollElement::Uint64 => "u_integer64_dte",
+            HcollElement::Float32 => "float32_dte",
+            HcollElement::Float64 => "float64_dte",
+            HcollElement::Float32Complex => "float32_complex_dte",
+            HcollElement::Float64Complex => "float64_complex_dte",
         }
     }
 
@@ -116,18 +115,18 @@ impl HcollOperation {
         HcollOperation::Bxor,
     ];
 
-    pub(crate) fn symbol(self) -> &'static CStr {
+    pub(crate) fn symbol(self) -> &'static str {
         match self {
-            HcollOperation::Max => c"hcoll_dte_op_max",
-            HcollOperation::Min => c"hcoll_dte_op_min",
-            HcollOperation::Sum => c"hcoll_dte_op_sum",
-            HcollOperation::Prod => c"hcoll_dte_op_prod",
-            HcollOperation::Land => c"hcoll_dte_op_land",
-            HcollOperation::Band => c"hcoll_dte_op_band",
-            HcollOperation::Lor => c"hcoll_dte_op_lor",
-            HcollOperation::Bor => c"hcoll_dte_op_bor",
-            HcollOperation::Lxor => c"hcoll_dte_op_lxor",
-            HcollOperation::Bxor => c"hcoll_dte_op_bxor",
+            HcollOperation::Max => "hcoll_dte_op_max",
+            HcollOperation::Min => "hcoll_dte_op_min",
+            HcollOperation::Sum => "hcoll_dte_op_sum",
+            HcollOperation::Prod => "hcoll_dte_op_prod",
+            HcollOperation::Land => "hcoll_dte_op_land",
+            HcollOperation::Band => "hcoll_dte_op_band",
+            HcollOperation::Lor => "hcoll_dte_op_lor",
+            HcollOperation::Bor => "hcoll_dte_op_bor",
+            HcollOperation::Lxor => "hcoll_dte_op_lxor",
+            HcollOperation::Bxor => "hcoll_dte_op_bxor",
         }
     }
 }
@@ -315,10 +314,9 @@ impl HcollCall {
         let has = self.library.collectives();
         let element = |element: HcollElement| -> DataRepresentation {
             // SAFETY: the variable is the library's, which never changes it.
-            unsafe { *self.library.symbols.elements[element as usize] }
+            unsafe { *self.library.elements[element as usize] }
         };
-        let operation =
-            |operation: HcollOperation| -> *mut DteOp { self.library.symbols.operations[operation as usize] };
+        let operation = |operation: HcollOperation| self.library.operations[operation as usize];
         let byte = element(HcollElement::Int8);
         let mut handle: *mut c_void = null_mut();
         let (at, context) = (&mut handle, self.context);

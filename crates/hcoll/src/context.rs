@@ -1,6 +1,6 @@
 //! The context of a group in HCOLL.
 
-use crate::library::{Freeable, Hcoll, HcollError};
+use crate::library::{Freeable, Hcoll, HcollError, failed};
 use crate::runtime::HcollGroup;
 use crate::turn::HcollTurn;
 use libc::c_void;
@@ -50,9 +50,9 @@ impl ContextCreation {
             let made = library.initialise(&turn).and_then(|()| {
                 let number = without_provenance_mut(group.number());
                 // SAFETY: HCOLL is initialised, and this thread has the turn.
-                let handle = unsafe { (library.symbols.create_context)(number) };
+                let handle = unsafe { (library.symbols.hcoll_create_context)(number) };
                 match handle.is_null() {
-                    true => Err(HcollError::Call { call: "hcoll_create_context", status: 0 }),
+                    true => Err(failed("hcoll_create_context", 0)),
                     false => Ok(HcollContext { library, handle, group: Some(group) }),
                 }
             });

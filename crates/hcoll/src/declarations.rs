@@ -4,6 +4,7 @@
 #![allow(missing_docs)] // named and described by HCOLL's own headers
 
 use libc::{c_char, c_int, c_short, c_void};
+use oxmpi_sys::foreign_symbols;
 
 pub(crate) const HCOLL_SUCCESS: c_int = 0;
 pub(crate) const HCOLL_ERROR: c_int = -1;
@@ -162,21 +163,19 @@ pub(crate) struct InitOpts {
     pub mem_hook_needed: c_int,
 }
 
-pub(crate) struct HcollSymbols {
-    pub get_version: unsafe extern "C" fn() -> *const c_char,
-    pub read_init_opts: unsafe extern "C" fn(*mut *mut InitOpts) -> c_int,
-    pub init_with_opts: unsafe extern "C" fn(*mut *mut InitOpts) -> c_int,
-    pub free_init_opts: unsafe extern "C" fn(*mut InitOpts),
-    pub create_context: unsafe extern "C" fn(GroupHandle) -> *mut c_void,
-    pub context_free: unsafe extern "C" fn(*mut c_void, GroupHandle) -> c_int,
-    pub finalize: unsafe extern "C" fn() -> c_int,
-    pub rte_functions: *mut RteFunctions,
-    pub collectives: *const Collectives,
-    pub progress_fn: *const Option<unsafe extern "C" fn() -> c_int>,
-    /// Indexed by [`crate::HcollElement`].
-    pub elements: [*const DataRepresentation; 12],
-    /// Indexed by [`crate::HcollOperation`].
-    pub operations: [*mut DteOp; 10],
+foreign_symbols! {
+    pub(crate) struct HcollSymbols {
+        fn hcoll_get_version() -> *const c_char;
+        fn hcoll_read_init_opts(*mut *mut InitOpts) -> c_int;
+        fn hcoll_init_with_opts(*mut *mut InitOpts) -> c_int;
+        fn hcoll_free_init_opts(*mut InitOpts);
+        fn hcoll_create_context(GroupHandle) -> *mut c_void;
+        fn hcoll_context_free(*mut c_void, GroupHandle) -> c_int;
+        fn hcoll_finalize() -> c_int;
+        static hcoll_rte_functions: RteFunctions;
+        static hcoll_collectives: Collectives;
+        static hcoll_progress_fn: Option<unsafe extern "C" fn() -> c_int>;
+    }
 }
 
 #[cfg(test)]

@@ -2,20 +2,29 @@
 
 use crate::call::{HcollElement, HcollFunction, HcollOperation};
 use crate::callbacks;
-use crate::declarations::{Collectives, HCOLL_SUCCESS, HcollSymbols, InitOpts};
+use crate::declarations::{Collectives, DataRepresentation, DteOp, HCOLL_SUCCESS, HcollSymbols, InitOpts};
 use crate::runtime::{HcollGroup, HcollMembers, MAX_TAG, runtime};
 use crate::turn::HcollTurn;
 use libc::{c_int, c_void};
-use oxmpi_sys::foreign::{ForeignLibrary, keep_signals, text};
-use std::ffi::CStr;
+use oxmpi_sys::foreign::{ForeignLibrary, LibraryError, LibraryTexts, keep_signals, text};
 use std::fmt;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+static HCOLL: LibraryTexts = LibraryTexts {
+    name: "HCOLL",
+    needed: "HCOLL of version 4",
+    remedy: "it comes with NVIDIA's HPC-X; name its file by the parameter coll_hcoll_library",
+};
 
 /// HCOLL, loaded into this program. It stays loaded: it may start threads of its own.
 pub struct Hcoll {
     pub(crate) symbols: HcollSymbols,
-    name: String,
+    /// Indexed by [`HcollElement`].
+    pub(crate) elements: [*const DataRepresentation; HcollElement::ALL.len()],
+    /// Indexed by [`HcollOperation`].
+    pub(crate) operations: [*mut DteOp; HcollOperation::ALL.len()],
+    library: ForeignLibrary,
     /// The result of the initialisation, once it was tried.
     initialised: OnceLock<Result<(), HcollError>>,
     /// Contexts to be freed by the next thread with the turn, with the groups that they need until
@@ -36,7 +45,7 @@ unsafe impl Sync for Hcoll {}
 
 impl fmt::Display for Hcoll {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HCOLL {} ({})", self.version(), self.name)
+        write!(f, "HCOLL {} ({})", self.version(), self.library.file())
     }
 }
 
@@ -49,14 +58,8 @@ impl fmt::Debug for Hcoll {
 /// Why HCOLL cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HcollError {
-    #[error(
-        "HCOLL cannot be loaded as '{library}' ({why}): it comes with NVIDIA's HPC-X; name its file by the parameter coll_hcoll_library"
-    )]
-    Missing { library: String, why: String },
-    #[error("'{library}' has no {symbol}: it is no HCOLL of version 4")]
-    Symbol { library: String, symbol: &'static str },
-    #[error("HCOLL's {call} has failed ({status})")]
-    Call { call: &'static str, status: i32 },
+    #[error(transparent)]
+    Library(#[from] LibraryError),
     #[error(
         "HCOLL requires notification of unmapped memory (mem_hook_needed), which OxMPI does not have: memory that is mapped \
          again at the same address would be sent from the old pages"
@@ -74,57 +77,33 @@ pub enum HcollError {
     Thread(String),
 }
 
+/// The error of a failed call.
+pub(crate) fn failed(call: &'static str, status: c_int) -> HcollError {
+    HCOLL.call_failed(call, format!("has failed ({status})")).into()
+}
+
 impl Hcoll {
     /// Loads the library `name`: a file name for the dynamic loader.
     pub fn open(name: &str) -> Result<Arc<Hcoll>, HcollError> {
-        let missing = |why: String| HcollError::Missing { library: name.to_string(), why };
-        let opened = ForeignLibrary::open(name).map_err(missing)?;
-        let symbol = |symbol: &'static CStr| {
-            let missing = || HcollError::Symbol {
-                library: name.to_string(),
-                symbol: symbol.to_str().unwrap_or_default(),
-            };
-            opened.symbol(symbol).ok_or_else(missing)
-        };
-        macro_rules! function {
-            ($name:literal) => {{
-                let found: *mut c_void = symbol($name)?;
-                // SAFETY: the field that this initialises has the type of HCOLL's function of this
-                // name.
-                unsafe { std::mem::transmute_copy::<*mut c_void, _>(&found) }
-            }};
-        }
-        let mut elements = [std::ptr::null(); HcollElement::ALL.len()];
+        let library = ForeignLibrary::open(&HCOLL, name)?;
+        let symbols = HcollSymbols::of(&library)?;
+        let mut elements = [null(); HcollElement::ALL.len()];
         for element in HcollElement::ALL {
-            elements[element as usize] = symbol(element.symbol())?.cast_const().cast();
+            elements[element as usize] = library.variable::<DataRepresentation>(element.symbol())?;
         }
         let mut operations = [null_mut(); HcollOperation::ALL.len()];
         for operation in HcollOperation::ALL {
-            operations[operation as usize] = symbol(operation.symbol())?.cast();
+            operations[operation as usize] = library.variable(operation.symbol())?;
         }
-        let symbols = HcollSymbols {
-            get_version: function!(c"hcoll_get_version"),
-            read_init_opts: function!(c"hcoll_read_init_opts"),
-            init_with_opts: function!(c"hcoll_init_with_opts"),
-            free_init_opts: function!(c"hcoll_free_init_opts"),
-            create_context: function!(c"hcoll_create_context"),
-            context_free: function!(c"hcoll_context_free"),
-            finalize: function!(c"hcoll_finalize"),
-            rte_functions: symbol(c"hcoll_rte_functions")?.cast(),
-            collectives: symbol(c"hcoll_collectives")?.cast_const().cast(),
-            progress_fn: symbol(c"hcoll_progress_fn")?.cast_const().cast(),
-            elements,
-            operations,
-        };
         let (initialised, unneeded) = (OnceLock::new(), Mutex::default());
-        Ok(Arc::new(Hcoll { symbols, name: name.to_string(), initialised, unneeded }))
+        Ok(Arc::new(Hcoll { symbols, elements, operations, library, initialised, unneeded }))
     }
 
     /// The library's version text.
     #[must_use]
     pub fn version(&self) -> String {
         // SAFETY: the function returns a constant string.
-        unsafe { text((self.symbols.get_version)()) }
+        unsafe { text((self.symbols.hcoll_get_version)()) }
     }
 
     /// Claims the library for one process, with `world` as the group of its job `job`. The
@@ -132,7 +111,7 @@ impl Hcoll {
     pub fn claim(&self, world: HcollMembers, job: u32) -> Result<HcollGroup, HcollError> {
         let group = runtime().claim(world, job)?;
         // SAFETY: the library is never unloaded, and no process has claimed it before this one.
-        unsafe { callbacks::fill(self.symbols.rte_functions) };
+        unsafe { callbacks::fill(self.symbols.hcoll_rte_functions) };
         Ok(group)
     }
 
@@ -146,13 +125,13 @@ impl Hcoll {
         let symbols = &self.symbols;
         let check = |call, status: c_int| match status {
             HCOLL_SUCCESS => Ok(()),
-            status => Err(HcollError::Call { call, status }),
+            status => Err(failed(call, status)),
         };
         let mut opts: *mut InitOpts = null_mut();
         // SAFETY: `opts` is writable.
-        check("hcoll_read_init_opts", unsafe { (symbols.read_init_opts)(&mut opts) })?;
+        check("hcoll_read_init_opts", unsafe { (symbols.hcoll_read_init_opts)(&mut opts) })?;
         if opts.is_null() {
-            return Err(HcollError::Call { call: "hcoll_read_init_opts", status: HCOLL_SUCCESS });
+            return Err(failed("hcoll_read_init_opts", HCOLL_SUCCESS));
         }
         // SAFETY: the options come from the library, and are freed once. Contexts are created by
         // another thread than collectives, so the library needs thread support.
@@ -160,10 +139,10 @@ impl Hcoll {
             (*opts).base_tag = 0;
             (*opts).max_tag = MAX_TAG;
             (*opts).enable_thread_support = 1;
-            let status = (symbols.init_with_opts)(&mut opts);
+            let status = (symbols.hcoll_init_with_opts)(&mut opts);
             let needs_hooks = !opts.is_null() && (*opts).mem_hook_needed != 0;
             if !opts.is_null() {
-                (symbols.free_init_opts)(opts);
+                (symbols.hcoll_free_init_opts)(opts);
             }
             check("hcoll_init_with_opts", status)?;
             if needs_hooks { Err(HcollError::MemoryHooks) } else { Ok(()) }
@@ -180,7 +159,7 @@ impl Hcoll {
             return;
         }
         // SAFETY: the library may set the variable only during its initialisation.
-        if let Some(progress) = unsafe { *self.symbols.progress_fn } {
+        if let Some(progress) = unsafe { *self.symbols.hcoll_progress_fn } {
             // SAFETY: the library is initialised, and this thread has the turn. A failure is
             // recorded in the group.
             unsafe { progress() };
@@ -190,7 +169,7 @@ impl Hcoll {
             let group_handle = std::ptr::without_provenance_mut(group.number());
             // SAFETY: the context has no collectives in progress, and is not used any more. Its
             // status is of no use.
-            unsafe { (self.symbols.context_free)(context, group_handle) };
+            unsafe { (self.symbols.hcoll_context_free)(context, group_handle) };
         }
     }
 
@@ -200,7 +179,7 @@ impl Hcoll {
             self.progress(&turn);
             // SAFETY: the library is initialised, and is not used any more: the turn is never
             // released.
-            unsafe { (self.symbols.finalize)() };
+            unsafe { (self.symbols.hcoll_finalize)() };
         }
         std::mem::forget(turn);
     }
@@ -208,6 +187,6 @@ impl Hcoll {
     /// The library's collective functions, which it sets during its initialisation.
     pub(crate) fn collectives(&self) -> Collectives {
         // SAFETY: the library changes the variable only during its initialisation.
-        unsafe { *self.symbols.collectives }
+        unsafe { *self.symbols.hcoll_collectives }
     }
 }

@@ -2,10 +2,11 @@
 //! fi_endpoint(3), fi_msg(3), fi_tagged(3), fi_cq(3) and fi_av(3) and its headers describe them, in the binary form of version 1.14. What
 //! later versions have appended stands behind what is declared here.
 //!
-//! Most calls of libfabric are inline functions of its headers, which go through the table of functions of an object. Of the library itself
-//! only five symbols are needed.
+//! Most calls of libfabric are inline functions of its headers, which call a function of an object's
+//! table. The other calls are symbols of the library: [`FabricSymbols`].
 
 use libc::{c_char, c_int, c_void, iovec, size_t, ssize_t};
+use oxmpi_sys::foreign_symbols;
 
 pub(crate) const VERSION_1_14: u32 = 1 << 16 | 14;
 
@@ -324,23 +325,15 @@ pub(crate) struct TaggedOps {
         unsafe extern "C" fn(*mut Ep, *const c_void, size_t, Pointer, u64, u64, u64, Pointer) -> ssize_t,
 }
 
-pub(crate) type Version = unsafe extern "C" fn() -> u32;
-pub(crate) type GetInfo =
-    unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const Info, *mut *mut Info) -> c_int;
-pub(crate) type FreeInfo = unsafe extern "C" fn(*mut Info);
-pub(crate) type DupInfo = unsafe extern "C" fn(*const Info) -> *mut Info;
-pub(crate) type OpenFabric = unsafe extern "C" fn(*mut FabricAttr, *mut *mut FidFabric, *mut c_void) -> c_int;
-pub(crate) type StrError = unsafe extern "C" fn(c_int) -> *const c_char;
-
-/// The symbols of the library.
-#[derive(Clone, Copy)]
-pub(crate) struct Symbols {
-    pub(crate) version: Version,
-    pub(crate) getinfo: GetInfo,
-    pub(crate) freeinfo: FreeInfo,
-    pub(crate) dupinfo: DupInfo,
-    pub(crate) fabric: OpenFabric,
-    pub(crate) strerror: StrError,
+foreign_symbols! {
+    pub(crate) struct FabricSymbols {
+        fn fi_version() -> u32;
+        fn fi_getinfo(u32, *const c_char, *const c_char, u64, *const Info, *mut *mut Info) -> c_int;
+        fn fi_freeinfo(*mut Info);
+        fn fi_dupinfo(*const Info) -> *mut Info;
+        fn fi_fabric(*mut FabricAttr, *mut *mut FidFabric, *mut c_void) -> c_int;
+        fn fi_strerror(c_int) -> *const c_char;
+    }
 }
 
 // The sizes of 1.14 on 64-bit machines, or less where the end is not declared here.

@@ -15,10 +15,10 @@ use crate::declarations::{
     Av, AvAttr, Cq, CqAttr, CqEntry, Domain, Ep, FI_ADDR_UNSPEC, FI_AV_TABLE, FI_AV_UNSPEC,
     FI_CQ_FORMAT_TAGGED, FI_ENABLE, FI_GETWAIT, FI_RECV, FI_SEND, FI_WAIT_FD, FI_WAIT_NONE, Fid, FidFabric,
 };
-use crate::library::{Library, LibraryError, Provider};
+use crate::library::{Library, Provider};
 use libc::{c_int, ssize_t};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_sys::foreign::keep_signals;
+use oxmpi_sys::foreign::{LibraryError, keep_signals};
 use std::fmt;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{null, null_mut};
@@ -277,7 +277,7 @@ impl<T: Copy, const GROUPED: bool> Endpoint<T, GROUPED> {
         unsafe {
             let none = null_mut();
             library
-                .check("fi_fabric", (library.symbols.fabric)((*info).fabric_attr, &mut it.fabric, none))?;
+                .check("fi_fabric", (library.symbols.fi_fabric)((*info).fabric_attr, &mut it.fabric, none))?;
             let fabric = it.fabric;
             library.check("fi_domain", ((*(*fabric).ops).domain)(fabric, info, &mut it.domain, none))?;
             let domain = it.domain;

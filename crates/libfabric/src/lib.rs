@@ -17,6 +17,6 @@ pub use endpoint::{
     Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameBody, FrameRoom, Label, PeerAddress,
     ShortSend, TagFilter,
 };
-pub use library::{Library, LibraryError, Provider, ProviderQuery};
+pub use library::{Library, Provider, ProviderQuery};
 #[cfg(doc)]
 use oxmpi_mem::buffer::UserBuf;

@@ -1,71 +1,34 @@
 //! The library, and the providers that it has.
 
 use crate::declarations::{
-    DupInfo, FI_CONTEXT, FI_CONTEXT2, FI_DIRECTED_RECV, FI_ENODATA, FI_EP_RDM, FI_MSG, FI_NAMED_RX_CTX,
-    FI_ORDER_SAS, FI_RECV, FI_RM_ENABLED, FI_SEND, FI_TAGGED, FI_THREAD_DOMAIN, FreeInfo, GetInfo, Info,
-    OpenFabric, StrError, Symbols, VERSION_1_14, Version,
+    FI_CONTEXT, FI_CONTEXT2, FI_DIRECTED_RECV, FI_ENODATA, FI_EP_RDM, FI_MSG, FI_NAMED_RX_CTX, FI_ORDER_SAS,
+    FI_RECV, FI_RM_ENABLED, FI_SEND, FI_TAGGED, FI_THREAD_DOMAIN, FabricSymbols, Info, VERSION_1_14,
 };
-use libc::{c_int, c_void};
-use oxmpi_sys::foreign::{ForeignLibrary, keep_signals, text};
-use std::ffi::{CStr, CString};
+use libc::c_int;
+use oxmpi_sys::foreign::{ForeignLibrary, LibraryError, LibraryTexts, keep_signals, text};
+use std::ffi::CString;
 use std::fmt;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
+static LIBFABRIC: LibraryTexts = LibraryTexts {
+    name: "libfabric",
+    needed: "libfabric of version 1.14 or later",
+    remedy: "install it (Debian: libfabric1), or name its file by the parameter mtl_ofi_library",
+};
+
 /// libfabric, loaded into this program. It stays loaded: providers start threads of their own.
+#[derive(Debug)]
 pub struct Library {
-    pub(crate) symbols: Symbols,
-    name: String,
+    pub(crate) symbols: FabricSymbols,
+    library: ForeignLibrary,
 }
 
 impl fmt::Display for Library {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (major, minor) = self.version();
-        write!(f, "libfabric {major}.{minor} ({})", self.name)
+        write!(f, "libfabric {major}.{minor} ({})", self.library.file())
     }
-}
-
-impl fmt::Debug for Library {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (major, minor) = self.version();
-        write!(f, "Library({}, {major}.{minor})", self.name)
-    }
-}
-
-/// Why libfabric cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LibraryError {
-    /// It is not there.
-    #[error(
-        "libfabric cannot be loaded ({0}): install it (Debian: libfabric1), or name its file by the parameter mtl_ofi_library"
-    )]
-    Missing(String),
-    /// It is something else.
-    #[error("'{library}' has no function {symbol}: it is no libfabric of version 1.14 or later")]
-    Symbol {
-        /// The file.
-        library: String,
-        /// What it lacks.
-        symbol: &'static str,
-    },
-    /// It is too old.
-    #[error("'{library}' is libfabric {major}.{minor}: 1.14 or later is needed")]
-    Old {
-        /// The file.
-        library: String,
-        /// Its version.
-        major: u32,
-        /// Its version.
-        minor: u32,
-    },
-    /// It has refused a call.
-    #[error("libfabric's {call} says: {why}")]
-    Call {
-        /// The call.
-        call: &'static str,
-        /// What it said.
-        why: String,
-    },
 }
 
 /// What is asked of providers.
@@ -126,7 +89,7 @@ impl fmt::Debug for Provider {
 impl Drop for Provider {
     fn drop(&mut self) {
         // SAFETY: the library has made it, and nobody else has it.
-        unsafe { (self.library.symbols.freeinfo)(self.info) }
+        unsafe { (self.library.symbols.fi_freeinfo)(self.info) }
     }
 }
 
@@ -136,58 +99,43 @@ fn takes_foreign(name: &str) -> bool {
     name.split(';').any(|layer| layer == "sockets")
 }
 
+fn failed(call: &'static str, why: &str) -> LibraryError {
+    LIBFABRIC.call_failed(call, format!("says: {why}"))
+}
+
 impl Library {
     /// Loads the library `name`: a file name as the loader takes it.
     ///
     /// # Errors
     /// See [`LibraryError`].
     pub fn open(name: &str) -> Result<Arc<Library>, LibraryError> {
-        if name.contains('\0') {
-            return Err(LibraryError::Missing(format!("'{name}' is no file name")));
-        }
-        let opened = ForeignLibrary::open(name).map_err(LibraryError::Missing)?;
-        let symbol = |symbol: &'static CStr| {
-            let missing = || LibraryError::Symbol {
-                library: name.to_string(),
-                symbol: symbol.to_str().unwrap_or_default(),
-            };
-            opened.symbol(symbol).ok_or_else(missing)
-        };
-        // SAFETY: these are the types of libfabric's functions of these names.
-        let symbols = unsafe {
-            Symbols {
-                version: std::mem::transmute::<*mut c_void, Version>(symbol(c"fi_version")?),
-                getinfo: std::mem::transmute::<*mut c_void, GetInfo>(symbol(c"fi_getinfo")?),
-                freeinfo: std::mem::transmute::<*mut c_void, FreeInfo>(symbol(c"fi_freeinfo")?),
-                dupinfo: std::mem::transmute::<*mut c_void, DupInfo>(symbol(c"fi_dupinfo")?),
-                fabric: std::mem::transmute::<*mut c_void, OpenFabric>(symbol(c"fi_fabric")?),
-                strerror: std::mem::transmute::<*mut c_void, StrError>(symbol(c"fi_strerror")?),
-            }
-        };
-        let library = Library { symbols, name: name.to_string() };
-        let (major, minor) = library.version();
+        let library = ForeignLibrary::open(&LIBFABRIC, name)?;
+        let opened = Library { symbols: FabricSymbols::of(&library)?, library };
+        let (major, minor) = opened.version();
         if (major, minor) < (1, 14) {
-            return Err(LibraryError::Old { library: name.to_string(), major, minor });
+            return Err(opened
+                .library
+                .unfit(format!("is libfabric {major}.{minor}: 1.14 or later is needed")));
         }
-        Ok(Arc::new(library))
+        Ok(Arc::new(opened))
     }
 
     /// Its version.
     pub fn version(&self) -> (u32, u32) {
         // SAFETY: it takes nothing and changes nothing.
-        let version = unsafe { (self.symbols.version)() };
+        let version = unsafe { (self.symbols.fi_version)() };
         (version >> 16, version & 0xffff)
     }
 
     /// What an error number of libfabric's means.
     pub(crate) fn text_of(&self, error: c_int) -> String {
         // SAFETY: it gives a constant string.
-        unsafe { text((self.symbols.strerror)(error.abs())) }
+        unsafe { text((self.symbols.fi_strerror)(error.abs())) }
     }
 
     /// What a call has answered, as a result.
     pub(crate) fn check(&self, call: &'static str, answer: c_int) -> Result<(), LibraryError> {
-        if answer >= 0 { Ok(()) } else { Err(LibraryError::Call { call, why: self.text_of(answer) }) }
+        if answer >= 0 { Ok(()) } else { Err(failed(call, &self.text_of(answer))) }
     }
 
     /// The providers that match messages by tag, have messages without one as well, and keep the order of those between two endpoints, the one that libfabric takes for the
@@ -201,9 +149,9 @@ impl Library {
     }
 
     fn query(self: &Arc<Library>, wish: &ProviderQuery) -> Result<Vec<Provider>, LibraryError> {
-        let no_memory = || LibraryError::Call { call: "fi_dupinfo", why: "no memory".into() };
+        let no_memory = || failed("fi_dupinfo", "no memory");
         // SAFETY: of nothing it makes an empty description, as fi_allocinfo does.
-        let hints = unsafe { (self.symbols.dupinfo)(null()) };
+        let hints = unsafe { (self.symbols.fi_dupinfo)(null()) };
         if hints.is_null() {
             return Err(no_memory());
         }
@@ -227,8 +175,8 @@ impl Library {
                 // The library frees it with the rest, by free(3).
                 (*(*hints).fabric_attr).prov_name = libc::strdup(name.as_ptr());
             }
-            let answer = (self.symbols.getinfo)(VERSION_1_14, null(), null(), 0, hints, &mut found);
-            (self.symbols.freeinfo)(hints);
+            let answer = (self.symbols.fi_getinfo)(VERSION_1_14, null(), null(), 0, hints, &mut found);
+            (self.symbols.fi_freeinfo)(hints);
             answer
         };
         if answer == -FI_ENODATA {
@@ -240,9 +188,9 @@ impl Library {
         while !at.is_null() {
             // SAFETY: an element of the list that the library has made, which is given back below.
             unsafe {
-                let info = (self.symbols.dupinfo)(at);
+                let info = (self.symbols.fi_dupinfo)(at);
                 if info.is_null() {
-                    (self.symbols.freeinfo)(found);
+                    (self.symbols.fi_freeinfo)(found);
                     return Err(no_memory());
                 }
                 all.push(self.describe(info));
@@ -250,7 +198,7 @@ impl Library {
             }
         }
         // SAFETY: the library has made it, and nobody uses it any more.
-        unsafe { (self.symbols.freeinfo)(found) };
+        unsafe { (self.symbols.fi_freeinfo)(found) };
         Ok(all)
     }
 

@@ -4,6 +4,7 @@
 //! implementation: one with other handles or constants needs other declarations.
 
 use libc::{c_int, c_uint, c_void};
+use oxmpi_sys::foreign_symbols;
 
 pub(crate) const PTL_OK: c_int = 0;
 pub(crate) const PTL_EQ_DROPPED: c_int = 3;
@@ -180,27 +181,26 @@ const _: () = assert!(size_of::<RawEvent>() == 80 && std::mem::offset_of!(RawEve
 
 type Pointer = *mut c_void;
 
-#[derive(Clone, Copy)]
-pub(crate) struct PortalsFunctions {
-    pub(crate) init: unsafe extern "C" fn() -> c_int,
-    pub(crate) fini: unsafe extern "C" fn(),
-    pub(crate) ni_init:
-        unsafe extern "C" fn(c_uint, c_uint, u32, *const NiLimits, *mut NiLimits, *mut u32) -> c_int,
-    pub(crate) ni_fini: unsafe extern "C" fn(u32) -> c_int,
-    pub(crate) get_uid: unsafe extern "C" fn(u32, *mut u32) -> c_int,
-    pub(crate) get_phys_id: unsafe extern "C" fn(u32, *mut ProcessAddress) -> c_int,
-    pub(crate) eq_alloc: unsafe extern "C" fn(u32, u64, *mut u32) -> c_int,
-    pub(crate) eq_free: unsafe extern "C" fn(u32) -> c_int,
-    pub(crate) eq_get: unsafe extern "C" fn(u32, *mut RawEvent) -> c_int,
-    pub(crate) pt_alloc: unsafe extern "C" fn(u32, c_uint, u32, u32, *mut u32) -> c_int,
-    pub(crate) pt_free: unsafe extern "C" fn(u32, u32) -> c_int,
-    pub(crate) pt_enable: unsafe extern "C" fn(u32, u32) -> c_int,
-    pub(crate) md_bind: unsafe extern "C" fn(u32, *const MemoryDescriptor, *mut u32) -> c_int,
-    pub(crate) md_release: unsafe extern "C" fn(u32) -> c_int,
-    pub(crate) me_append: unsafe extern "C" fn(u32, u32, *const MatchEntry, u8, Pointer, *mut u32) -> c_int,
-    pub(crate) me_unlink: unsafe extern "C" fn(u32) -> c_int,
-    pub(crate) me_search: unsafe extern "C" fn(u32, u32, *const MatchEntry, u8, Pointer) -> c_int,
-    pub(crate) put:
-        unsafe extern "C" fn(u32, u64, u64, u8, ProcessAddress, u32, u64, u64, Pointer, u64) -> c_int,
-    pub(crate) get: unsafe extern "C" fn(u32, u64, u64, ProcessAddress, u32, u64, u64, Pointer) -> c_int,
+foreign_symbols! {
+    pub(crate) struct PortalsSymbols {
+        fn PtlInit() -> c_int;
+        fn PtlFini();
+        fn PtlNIInit(c_uint, c_uint, u32, *const NiLimits, *mut NiLimits, *mut u32) -> c_int;
+        fn PtlNIFini(u32) -> c_int;
+        fn PtlGetUid(u32, *mut u32) -> c_int;
+        fn PtlGetPhysId(u32, *mut ProcessAddress) -> c_int;
+        fn PtlEQAlloc(u32, u64, *mut u32) -> c_int;
+        fn PtlEQFree(u32) -> c_int;
+        fn PtlEQGet(u32, *mut RawEvent) -> c_int;
+        fn PtlPTAlloc(u32, c_uint, u32, u32, *mut u32) -> c_int;
+        fn PtlPTFree(u32, u32) -> c_int;
+        fn PtlPTEnable(u32, u32) -> c_int;
+        fn PtlMDBind(u32, *const MemoryDescriptor, *mut u32) -> c_int;
+        fn PtlMDRelease(u32) -> c_int;
+        fn PtlMEAppend(u32, u32, *const MatchEntry, u8, Pointer, *mut u32) -> c_int;
+        fn PtlMEUnlink(u32) -> c_int;
+        fn PtlMESearch(u32, u32, *const MatchEntry, u8, Pointer) -> c_int;
+        fn PtlPut(u32, u64, u64, u8, ProcessAddress, u32, u64, u64, Pointer, u64) -> c_int;
+        fn PtlGet(u32, u64, u64, ProcessAddress, u32, u64, u64, Pointer) -> c_int;
+    }
 }

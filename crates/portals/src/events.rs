@@ -5,11 +5,12 @@ use crate::declarations::{
     PTL_EVENT_GET, PTL_EVENT_PT_DISABLED, PTL_EVENT_PUT, PTL_EVENT_PUT_OVERFLOW, PTL_EVENT_REPLY,
     PTL_EVENT_SEARCH, PTL_NI_DROPPED, PTL_NI_OK, PTL_NI_PT_DISABLED, PTL_OK, ProcessAddress, RawEvent,
 };
-use crate::interface::{PortalsError, PortalsInterface, PutMessage};
-use crate::library::name_of;
+use crate::interface::{PortalsInterface, PutMessage};
+use crate::library::{failed, name_of};
 use crate::slots::{OperationKind, PendingOperation, number_of};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
+use oxmpi_sys::foreign::LibraryError;
 use std::mem::MaybeUninit;
 use std::slice;
 
@@ -75,7 +76,7 @@ fn unpack(own: Option<&[u8]>, buffer: &UserBuf, at: usize, stored: usize) {
 
 impl<T: Copy> PortalsInterface<T> {
     /// Reads a batch of events. Returns whether there may be more.
-    pub fn poll(&mut self, events: &mut Vec<PortalsEvent<T>>) -> Result<bool, PortalsError> {
+    pub fn poll(&mut self, events: &mut Vec<PortalsEvent<T>>) -> Result<bool, LibraryError> {
         events.extend(self.pending.drain(..));
         let mut more = false;
         for queue in [self.target, self.initiator] {
@@ -90,21 +91,20 @@ impl<T: Copy> PortalsInterface<T> {
         Ok(more)
     }
 
-    pub(crate) fn next(&self, queue: u32) -> Result<Option<RawEvent>, PortalsError> {
+    pub(crate) fn next(&self, queue: u32) -> Result<Option<RawEvent>, LibraryError> {
         let mut event = MaybeUninit::<RawEvent>::zeroed();
         // SAFETY: the queue is open; an event is written if there is one.
-        let answer = unsafe { (self.library.symbols.eq_get)(queue, event.as_mut_ptr()) };
+        let answer = unsafe { (self.library.symbols.PtlEQGet)(queue, event.as_mut_ptr()) };
         match answer {
             // SAFETY: it was written, and zeros are valid as well.
             PTL_OK => Ok(Some(unsafe { event.assume_init() })),
             PTL_EQ_EMPTY => Ok(None),
-            PTL_EQ_DROPPED => Err(PortalsError {
-                call: "PtlEQGet",
-                why: "PTL_EQ_DROPPED: an event queue was too short, and events are lost; its length is \
-                      mtl_portals4_recv_event_queue_size or mtl_portals4_send_event_queue_size"
-                    .into(),
-            }),
-            other => Err(PortalsError { call: "PtlEQGet", why: name_of(other) }),
+            PTL_EQ_DROPPED => Err(failed(
+                "PtlEQGet",
+                "PTL_EQ_DROPPED: an event queue was too short, and events are lost; its length is \
+                 mtl_portals4_recv_event_queue_size or mtl_portals4_send_event_queue_size",
+            )),
+            other => Err(failed("PtlEQGet", &name_of(other))),
         }
     }
 

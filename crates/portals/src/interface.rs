@@ -7,10 +7,11 @@ use crate::declarations::{
     PTL_PT_ANY, PTL_PT_FLOWCTRL, ProcessAddress,
 };
 use crate::events::PortalsEvent;
-use crate::library::{InterfaceLimits, PortalsLibrary, PortalsLibraryError, name_of};
+use crate::library::{InterfaceLimits, PortalsLibrary, failed, name_of};
 use crate::slots::{OperationKind, PendingOperation, Slots, pointer_of};
 use libc::{c_int, c_uint, c_void};
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_sys::foreign::LibraryError;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ptr::null_mut;
@@ -29,14 +30,6 @@ pub struct InterfaceOptions {
     pub block_len: usize,
     /// The longest message for which a block must have room, in bytes.
     pub longest_unexpected: usize,
-}
-
-/// The error that Portals refuses an operation.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("Portals 4: {call} returns {why}")]
-pub struct PortalsError {
-    pub call: &'static str,
-    pub why: String,
 }
 
 /// A message to put, kept here until the target has taken it.
@@ -99,20 +92,17 @@ pub(crate) fn is_no_room(answer: c_int) -> bool {
 }
 
 /// Whether there was room for an operation.
-pub(crate) fn admitted(call: &'static str, answer: c_int) -> Result<bool, PortalsError> {
+pub(crate) fn admitted(call: &'static str, answer: c_int) -> Result<bool, LibraryError> {
     match answer {
         PTL_OK => Ok(true),
         full if is_no_room(full) => Ok(false),
-        other => Err(PortalsError { call, why: name_of(other) }),
+        other => Err(failed(call, &name_of(other))),
     }
 }
 
 impl<T: Copy> PortalsInterface<T> {
     /// Opens the default interface, and links its blocks.
-    pub fn open(
-        library: &Arc<PortalsLibrary>,
-        options: InterfaceOptions,
-    ) -> Result<Self, PortalsLibraryError> {
+    pub fn open(library: &Arc<PortalsLibrary>, options: InterfaceOptions) -> Result<Self, LibraryError> {
         let (handle, limits) = library.open_interface()?;
         let none = PTL_INVALID_HANDLE;
         let mut interface = PortalsInterface {
@@ -136,22 +126,22 @@ impl<T: Copy> PortalsInterface<T> {
         Ok(interface)
     }
 
-    fn allocate(&mut self) -> Result<(), PortalsLibraryError> {
+    fn allocate(&mut self) -> Result<(), LibraryError> {
         let library = Arc::clone(&self.library);
         let symbols = &library.symbols;
         let counts = (self.options.initiator_events as u64, self.options.target_events as u64);
         // SAFETY: the interface is open, and each call writes a field of this value.
         unsafe {
-            library.check("PtlGetPhysId", (symbols.get_phys_id)(self.handle, &mut self.address))?;
-            library.check("PtlGetUid", (symbols.get_uid)(self.handle, &mut self.uid))?;
-            library.check("PtlEQAlloc", (symbols.eq_alloc)(self.handle, counts.0, &mut self.initiator))?;
-            library.check("PtlEQAlloc", (symbols.eq_alloc)(self.handle, counts.1, &mut self.target))?;
+            library.check("PtlGetPhysId", (symbols.PtlGetPhysId)(self.handle, &mut self.address))?;
+            library.check("PtlGetUid", (symbols.PtlGetUid)(self.handle, &mut self.uid))?;
+            library.check("PtlEQAlloc", (symbols.PtlEQAlloc)(self.handle, counts.0, &mut self.initiator))?;
+            library.check("PtlEQAlloc", (symbols.PtlEQAlloc)(self.handle, counts.1, &mut self.target))?;
         }
         for (options, queue, entry) in
             [(PTL_PT_FLOWCTRL, self.target, &mut self.messages), (0, self.initiator, &mut self.exposed)]
         {
             // SAFETY: the interface and the queue are open; the call writes the index.
-            let answer = unsafe { (symbols.pt_alloc)(self.handle, options, queue, PTL_PT_ANY, entry) };
+            let answer = unsafe { (symbols.PtlPTAlloc)(self.handle, options, queue, PTL_PT_ANY, entry) };
             library.check("PtlPTAlloc", answer)?;
         }
         let answer = self.link_blocks();
@@ -181,7 +171,7 @@ impl<T: Copy> PortalsInterface<T> {
         to: RemoteEntry,
         message: PutMessage,
         token: T,
-    ) -> Result<Result<(), PutMessage>, PortalsError> {
+    ) -> Result<Result<(), PutMessage>, LibraryError> {
         if !self.has_room(7) {
             return Ok(Err(message));
         }
@@ -195,7 +185,7 @@ impl<T: Copy> PortalsInterface<T> {
         self.set_handle(number, bound);
         // SAFETY: the descriptor covers memory of the operation, which owns it until its end.
         let answer = unsafe {
-            (self.library.symbols.put)(
+            (self.library.symbols.PtlPut)(
                 bound,
                 0,
                 length as u64,
@@ -221,12 +211,12 @@ impl<T: Copy> PortalsInterface<T> {
         number: u64,
         call: &'static str,
         answer: c_int,
-    ) -> Result<Result<(), PutMessage>, PortalsError> {
+    ) -> Result<Result<(), PutMessage>, LibraryError> {
         let message = self.slots.remove(number).map(|operation| operation.work);
         match (admitted(call, answer), message) {
             (Ok(false), Some(OperationKind::Put(message))) => Ok(Err(message)),
             (Err(error), _) => Err(error),
-            _ => Err(PortalsError { call, why: name_of(answer) }),
+            _ => Err(failed(call, &name_of(answer))),
         }
     }
 
@@ -239,7 +229,7 @@ impl<T: Copy> PortalsInterface<T> {
         (bits, offset): (u64, u64),
         (buffer, at, len): (&UserBuf, usize, usize),
         token: T,
-    ) -> Result<bool, PortalsError> {
+    ) -> Result<bool, LibraryError> {
         if !self.has_room(8) {
             return Ok(false);
         }
@@ -264,7 +254,7 @@ impl<T: Copy> PortalsInterface<T> {
         // SAFETY: the descriptor covers memory of the operation, which owns it until its end; it
         // may be written.
         let answer = unsafe {
-            (self.library.symbols.get)(
+            (self.library.symbols.PtlGet)(
                 bound,
                 0,
                 length,
@@ -292,12 +282,12 @@ impl<T: Copy> PortalsInterface<T> {
         buffer: &UserBuf,
         is_once: bool,
         token: T,
-    ) -> Result<bool, PortalsError> {
+    ) -> Result<bool, LibraryError> {
         if !self.has_room(6) {
             return Ok(false);
         }
         let Some(bytes) = buffer.as_contiguous() else {
-            return Err(PortalsError { call: "PtlMEAppend", why: "memory in several pieces".into() });
+            return Err(failed("PtlMEAppend", "memory in several pieces"));
         };
         let (start, length) = (bytes.as_ptr().cast_mut().cast(), bytes.len());
         let events = if is_once { PTL_ME_USE_ONCE } else { PTL_ME_EVENT_COMM_DISABLE };
@@ -347,7 +337,7 @@ impl<T: Copy> PortalsInterface<T> {
         // SAFETY: the operation owns the memory of the entry until the entry is unlinked or its
         // event has come.
         let answer = unsafe {
-            (self.library.symbols.me_append)(
+            (self.library.symbols.PtlMEAppend)(
                 self.handle,
                 index,
                 &entry,
@@ -393,21 +383,21 @@ impl<T: Copy> PortalsInterface<T> {
         };
         let mut handle = PTL_INVALID_HANDLE;
         // SAFETY: the interface is open; the call reads the description and writes the handle.
-        let answer = unsafe { (self.library.symbols.md_bind)(self.handle, &descriptor, &mut handle) };
+        let answer = unsafe { (self.library.symbols.PtlMDBind)(self.handle, &descriptor, &mut handle) };
         if answer == PTL_OK { Ok(handle) } else { Err(answer) }
     }
 
     pub(crate) fn release(&self, descriptor: u32) {
         // SAFETY: the descriptor was bound here, and its operation has ended. A refused release
         // only leaks the descriptor.
-        unsafe { (self.library.symbols.md_release)(descriptor) };
+        unsafe { (self.library.symbols.PtlMDRelease)(descriptor) };
     }
 
     /// Opens the entry for messages again, after [`PortalsEvent::Disabled`](crate::PortalsEvent).
-    pub fn enable(&mut self) -> Result<(), PortalsError> {
+    pub fn enable(&mut self) -> Result<(), LibraryError> {
         self.link_blocks();
         // SAFETY: the interface is open and has this entry.
-        let answer = unsafe { (self.library.symbols.pt_enable)(self.handle, self.messages) };
+        let answer = unsafe { (self.library.symbols.PtlPTEnable)(self.handle, self.messages) };
         admitted("PtlPTEnable", answer).map(|_| ())
     }
 
@@ -430,16 +420,16 @@ impl<T> Drop for PortalsInterface<T> {
         });
         for handle in entries {
             // SAFETY: the entry was appended here. Portals refuses a handle that is already gone.
-            unsafe { (symbols.me_unlink)(handle) };
+            unsafe { (symbols.PtlMEUnlink)(handle) };
         }
         let is_open = |handle: &u32| *handle != PTL_INVALID_HANDLE;
         for index in [self.messages, self.exposed].iter().filter(|index| is_open(index)) {
             // SAFETY: the entry was allocated here.
-            unsafe { (symbols.pt_free)(self.handle, *index) };
+            unsafe { (symbols.PtlPTFree)(self.handle, *index) };
         }
         for queue in [self.initiator, self.target].iter().filter(|queue| is_open(queue)) {
             // SAFETY: the queue was allocated here, and nothing refers to it any more.
-            unsafe { (symbols.eq_free)(*queue) };
+            unsafe { (symbols.PtlEQFree)(*queue) };
         }
         self.library.close_interface(self.handle);
     }

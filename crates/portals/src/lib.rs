@@ -23,8 +23,8 @@ mod slots;
 
 pub use declarations::ProcessAddress;
 pub use events::{Arrival, PortalsEnding, PortalsEvent};
-pub use interface::{InterfaceOptions, PortalsError, PortalsInterface, PutMessage, RemoteEntry};
-pub use library::{InterfaceLimits, PortalsLibrary, PortalsLibraryError};
+pub use interface::{InterfaceOptions, PortalsInterface, PutMessage, RemoteEntry};
+pub use library::{InterfaceLimits, PortalsLibrary};
 pub use lists::MatchCriteria;
 #[cfg(doc)]
 use oxmpi_mem::buffer::UserBuf;

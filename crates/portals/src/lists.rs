@@ -4,10 +4,11 @@ use crate::declarations::{
     PTL_ME_EVENT_COMM_DISABLE, PTL_ME_MANAGE_LOCAL, PTL_ME_OP_PUT, PTL_ME_USE_ONCE, PTL_OK,
     PTL_OVERFLOW_LIST, PTL_PRIORITY_LIST, PTL_SEARCH_DELETE, PTL_SEARCH_ONLY, ProcessAddress,
 };
-use crate::interface::{PortalsError, PortalsInterface, admitted};
+use crate::interface::{PortalsInterface, admitted};
 use crate::slots::{OperationKind, pointer_of};
 use libc::c_int;
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_sys::foreign::LibraryError;
 use std::ptr::null_mut;
 
 /// The messages that a receive or a search takes.
@@ -26,7 +27,7 @@ impl<T: Copy> PortalsInterface<T> {
         wanted: MatchCriteria,
         buffer: &UserBuf,
         token: T,
-    ) -> Result<bool, PortalsError> {
+    ) -> Result<bool, LibraryError> {
         self.read_ahead()?;
         let length = buffer.packed_len();
         let (start, own) = match buffer.as_contiguous_mut() {
@@ -49,7 +50,7 @@ impl<T: Copy> PortalsInterface<T> {
     /// ([`PortalsEnding::Found`](crate::PortalsEnding) or
     /// [`PortalsEnding::NotFound`](crate::PortalsEnding)); with `takes` the message is removed.
     /// `false` if there is no room now.
-    pub fn search(&mut self, wanted: MatchCriteria, takes: bool, token: T) -> Result<bool, PortalsError> {
+    pub fn search(&mut self, wanted: MatchCriteria, takes: bool, token: T) -> Result<bool, LibraryError> {
         self.read_ahead()?;
         let options = PTL_ME_OP_PUT | PTL_ME_USE_ONCE;
         let bits = (wanted.bits, wanted.ignored);
@@ -59,7 +60,7 @@ impl<T: Copy> PortalsInterface<T> {
         let operation = if takes { PTL_SEARCH_DELETE } else { PTL_SEARCH_ONLY };
         // SAFETY: the interface is open; the entry is read during the call and has no memory.
         let answer = unsafe {
-            (self.library.symbols.me_search)(
+            (self.library.symbols.PtlMESearch)(
                 self.handle,
                 self.messages,
                 &entry,
@@ -74,7 +75,7 @@ impl<T: Copy> PortalsInterface<T> {
     }
 
     /// Empties the queue of messages, as the next call makes an event there at once.
-    fn read_ahead(&mut self) -> Result<(), PortalsError> {
+    fn read_ahead(&mut self) -> Result<(), LibraryError> {
         while let Some(event) = self.next(self.target)? {
             let event = self.take(&event);
             self.pending.extend(event);
@@ -98,7 +99,7 @@ impl<T: Copy> PortalsInterface<T> {
         let mut gone = Vec::new();
         for (number, handle) in found {
             // SAFETY: the entry was appended here. Portals refuses a handle that is gone or in use.
-            let answer = unsafe { (self.library.symbols.me_unlink)(handle) };
+            let answer = unsafe { (self.library.symbols.PtlMEUnlink)(handle) };
             if answer == PTL_OK {
                 gone.extend(self.slots.remove(number).and_then(|operation| operation.token));
             }

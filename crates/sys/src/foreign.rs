@@ -1,6 +1,8 @@
 //! Foreign shared libraries, opened at run time (dlopen(3)): a program starts without them.
 //!
-//! The crate with a library's declarations knows the types of its functions.
+//! A crate that uses such a library declares the functions by
+//! [`foreign_symbols!`](crate::foreign_symbols), and the texts for its users by [`LibraryTexts`].
+//! All these crates report failures by [`LibraryError`].
 //!
 //! Code of the library runs when it is opened (its constructors) and when it is started: it may
 //! then open plugins, whose constructors run as well. Some of this code installs signal handlers
@@ -9,12 +11,16 @@
 //! opens or starts a library is wrapped in [`keep_signals`].
 
 mod environment;
+mod error;
 mod signals;
+mod symbols;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use self::environment::EnvironmentRequests;
+pub use self::error::{LibraryError, LibraryTexts};
 use self::signals::{Dispositions, ThreadSignals};
 
 /// A library that is loaded into this program. It is never unloaded, as such libraries start
@@ -22,40 +28,63 @@ use self::signals::{Dispositions, ThreadSignals};
 #[derive(Debug)]
 pub struct ForeignLibrary {
     handle: *mut c_void,
+    texts: &'static LibraryTexts,
+    file: String,
+}
+
+// SAFETY: the handle is only passed to dlsym(3), which any thread may call at any time.
+unsafe impl Send for ForeignLibrary {}
+// SAFETY: the handle is only passed to dlsym(3), which any thread may call at any time.
+unsafe impl Sync for ForeignLibrary {}
+
+/// The library's name and file: `GM (libgm.so)`.
+impl fmt::Display for ForeignLibrary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.texts.name, self.file)
+    }
 }
 
 impl ForeignLibrary {
-    /// Loads the library `name`: a file name as the loader takes it. The program's signals stay as
+    /// Loads the library `file`: a file name as the loader takes it. The program's signals stay as
     /// they are ([`keep_signals`]).
-    pub fn open(name: &str) -> Result<ForeignLibrary, String> {
-        keep_signals(|| ForeignLibrary::load(name, libc::RTLD_NOW | libc::RTLD_LOCAL))
+    pub fn open(texts: &'static LibraryTexts, file: &str) -> Result<ForeignLibrary, LibraryError> {
+        let loaded = keep_signals(|| load(file, libc::RTLD_NOW | libc::RTLD_LOCAL));
+        match loaded {
+            Ok(handle) => Ok(ForeignLibrary { handle, texts, file: file.to_string() }),
+            Err(why) => Err(texts.missing(file, why)),
+        }
     }
 
     /// The library with this name or file that the program itself has loaded; `None` if it has
     /// loaded none. Nothing is loaded, so no code of the library runs. The library is never
     /// unloaded from then on.
-    pub fn of_program(name: &str) -> Option<ForeignLibrary> {
-        ForeignLibrary::load(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE).ok()
+    pub fn of_program(texts: &'static LibraryTexts, file: &str) -> Option<ForeignLibrary> {
+        let handle = load(file, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE).ok()?;
+        Some(ForeignLibrary { handle, texts, file: file.to_string() })
     }
 
-    fn load(name: &str, flags: c_int) -> Result<ForeignLibrary, String> {
-        let file = CString::new(name).map_err(|_| "that is no file name".to_string())?;
-        // SAFETY: the name ends with a zero. The constructors that run are the library's
-        // responsibility.
-        let handle = unsafe { libc::dlopen(file.as_ptr(), flags) };
-        if handle.is_null() {
-            // SAFETY: dlerror(3) returns a string of this thread, or null.
-            return Err(unsafe { text(libc::dlerror()) });
-        }
-        Ok(ForeignLibrary { handle })
+    /// The file name by which the library was loaded.
+    pub fn file(&self) -> &str {
+        &self.file
     }
 
-    /// The address of a function or variable; `None` if the library has none of this name.
-    pub fn symbol(&self, name: &CStr) -> Option<*mut c_void> {
-        // SAFETY: the handle is open, the name ends with a zero.
-        let found = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
-        (!found.is_null()).then_some(found)
+    /// The error of a library that OxMPI cannot use. `why` follows the file name in the text.
+    pub fn unfit(&self, why: impl Into<String>) -> LibraryError {
+        LibraryError::Unfit { file: self.file.clone(), why: why.into() }
     }
+}
+
+/// Loads a library, and returns its handle or the loader's text.
+fn load(file: &str, flags: c_int) -> Result<*mut c_void, String> {
+    let file = CString::new(file).map_err(|_| "that is no file name".to_string())?;
+    // SAFETY: the name ends with a zero. The constructors that run are the library's
+    // responsibility.
+    let handle = unsafe { libc::dlopen(file.as_ptr(), flags) };
+    if handle.is_null() {
+        // SAFETY: dlerror(3) returns a string of this thread, or null.
+        return Err(unsafe { text(libc::dlerror()) });
+    }
+    Ok(handle)
 }
 
 /// Runs `start`, which opens or starts a foreign library, and restores the state that such a
@@ -141,21 +170,27 @@ pub unsafe fn text(text: *const c_char) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_library_has_its_symbols_and_no_others() {
-        let c = ForeignLibrary::open("libc.so.6").unwrap();
-        assert!(c.symbol(c"getpid").is_some() && c.symbol(c"no_such_function").is_none());
-    }
+    static OTHER: LibraryTexts = LibraryTexts { name: "X", needed: "X 2", remedy: "install X" };
 
     #[test]
-    fn a_library_that_cannot_be_opened_is_an_error() {
-        assert_eq!(ForeignLibrary::open("a\0b").unwrap_err(), "that is no file name");
-        assert!(ForeignLibrary::open("/nonexistent/lib.so").unwrap_err().contains("No such file"));
+    fn a_library_that_cannot_be_opened_is_an_error_with_the_remedy() {
+        let error = |file| ForeignLibrary::open(&OTHER, file).unwrap_err().to_string();
+        assert_eq!(error("a\0b"), "X cannot be loaded as 'a\0b' (that is no file name): install X");
+        let absent = error("/nonexistent/lib.so");
+        assert!(absent.starts_with("X cannot be loaded as '/nonexistent/lib.so' ("), "{absent}");
+        assert!(absent.contains("No such file") && absent.ends_with("): install X"), "{absent}");
     }
 
     #[test]
     fn only_libraries_of_the_program_are_found() {
-        assert!(ForeignLibrary::of_program("libc.so.6").is_some());
-        assert!(ForeignLibrary::of_program("/nonexistent/lib.so").is_none());
+        assert!(ForeignLibrary::of_program(&OTHER, "libc.so.6").is_some());
+        assert!(ForeignLibrary::of_program(&OTHER, "/nonexistent/lib.so").is_none());
+    }
+
+    #[test]
+    fn a_library_is_named_with_its_file() {
+        let c = ForeignLibrary::open(&OTHER, "libc.so.6").unwrap();
+        assert_eq!(c.to_string(), "X (libc.so.6)");
+        assert_eq!(c.unfit("is X 1").to_string(), "'libc.so.6' is X 1");
     }
 }

@@ -2,13 +2,23 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
-use oxmpi_sys::foreign::{ForeignLibrary, REQUESTS, keep_signals};
+use oxmpi_sys::foreign::{ForeignLibrary, LibraryTexts, REQUESTS, keep_signals};
+use oxmpi_sys::foreign_symbols;
 use std::ffi::c_int;
-use std::mem::{transmute, zeroed};
+use std::mem::zeroed;
 use std::path::Path;
 use std::process::Command;
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+static TEXTS: LibraryTexts = LibraryTexts { name: "the library", needed: "such library", remedy: "" };
+
+foreign_symbols! {
+    struct TakingSymbols {
+        fn take_signals() -> c_int;
+        static requests: c_int;
+    }
+}
 
 /// Signals and the environment belong to the whole process: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -92,17 +102,14 @@ fn the_programs_signals_stay_when_a_library_takes_them() {
     let library = compiled("takes");
     set_own();
     let (before, environment_before) = (process_signals(), environment());
-    let opened = ForeignLibrary::open(&library).unwrap();
+    let opened = ForeignLibrary::open(&TEXTS, &library).unwrap();
     assert_eq!(process_signals(), before);
-    // SAFETY: the library's symbols of these names are a number and a function without arguments.
-    let (requests, take) = unsafe {
-        let take = opened.symbol(c"take_signals").unwrap();
-        let requests = opened.symbol(c"requests").unwrap().cast::<c_int>();
-        (requests, transmute::<*mut std::ffi::c_void, extern "C" fn() -> c_int>(take))
-    };
+    let TakingSymbols { take_signals, requests } = TakingSymbols::of(&opened).unwrap();
+    // SAFETY: the function has no arguments.
+    let take = || unsafe { take_signals() };
     assert_eq!(number_at(requests), 7, "a variable requested it not to take signals");
     // The variable is in the environment now, so the library changes it in place.
-    keep_signals(|| take());
+    keep_signals(take);
     assert_eq!((process_signals(), value("OXMPI_TEST_TAKEN").as_deref()), (before, Some("2")));
     assert_eq!(environment(), environment_before);
     take();

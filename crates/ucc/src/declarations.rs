@@ -3,6 +3,7 @@
 //! which are never set here.
 
 use libc::{c_char, c_int, c_uint, c_void, size_t};
+use oxmpi_sys::foreign_symbols;
 
 /// `ucc_status_t`.
 pub(crate) type Status = c_int;
@@ -141,28 +142,27 @@ pub(crate) struct CollReq {
     pub status: Status,
 }
 
-pub(crate) struct UccSymbols {
-    pub get_version: unsafe extern "C" fn(*mut c_uint, *mut c_uint, *mut c_uint),
-    pub status_string: unsafe extern "C" fn(Status) -> *const c_char,
-    pub lib_config_read: unsafe extern "C" fn(*const c_char, *const c_char, *mut *mut c_void) -> Status,
-    pub lib_config_modify: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> Status,
-    pub lib_config_release: unsafe extern "C" fn(*mut c_void),
-    pub init_version:
-        unsafe extern "C" fn(c_uint, c_uint, *const LibParams, *mut c_void, *mut *mut c_void) -> Status,
-    pub lib_get_attr: unsafe extern "C" fn(*mut c_void, *mut LibParams) -> Status,
-    pub finalize: unsafe extern "C" fn(*mut c_void) -> Status,
-    pub context_config_read: unsafe extern "C" fn(*mut c_void, *const c_char, *mut *mut c_void) -> Status,
-    pub context_config_release: unsafe extern "C" fn(*mut c_void),
-    pub context_create:
-        unsafe extern "C" fn(*mut c_void, *const ContextParams, *mut c_void, *mut *mut c_void) -> Status,
-    pub context_progress: unsafe extern "C" fn(*mut c_void) -> Status,
-    pub team_create_post:
-        unsafe extern "C" fn(*mut *mut c_void, u32, *const TeamParams, *mut *mut c_void) -> Status,
-    pub team_create_test: unsafe extern "C" fn(*mut c_void) -> Status,
-    pub team_destroy: unsafe extern "C" fn(*mut c_void) -> Status,
-    pub collective_init: unsafe extern "C" fn(*mut CollArgs, *mut *mut CollReq, *mut c_void) -> Status,
-    pub collective_post: unsafe extern "C" fn(*mut CollReq) -> Status,
-    pub collective_finalize: unsafe extern "C" fn(*mut CollReq) -> Status,
+foreign_symbols! {
+    pub(crate) struct UccSymbols {
+        fn ucc_get_version(*mut c_uint, *mut c_uint, *mut c_uint);
+        fn ucc_status_string(Status) -> *const c_char;
+        fn ucc_lib_config_read(*const c_char, *const c_char, *mut *mut c_void) -> Status;
+        fn ucc_lib_config_modify(*mut c_void, *const c_char, *const c_char) -> Status;
+        fn ucc_lib_config_release(*mut c_void);
+        fn ucc_init_version(c_uint, c_uint, *const LibParams, *mut c_void, *mut *mut c_void) -> Status;
+        fn ucc_lib_get_attr(*mut c_void, *mut LibParams) -> Status;
+        fn ucc_finalize(*mut c_void) -> Status;
+        fn ucc_context_config_read(*mut c_void, *const c_char, *mut *mut c_void) -> Status;
+        fn ucc_context_config_release(*mut c_void);
+        fn ucc_context_create(*mut c_void, *const ContextParams, *mut c_void, *mut *mut c_void) -> Status;
+        fn ucc_context_progress(*mut c_void) -> Status;
+        fn ucc_team_create_post(*mut *mut c_void, u32, *const TeamParams, *mut *mut c_void) -> Status;
+        fn ucc_team_create_test(*mut c_void) -> Status;
+        fn ucc_team_destroy(*mut c_void) -> Status;
+        fn ucc_collective_init(*mut CollArgs, *mut *mut CollReq, *mut c_void) -> Status;
+        fn ucc_collective_post(*mut CollReq) -> Status;
+        fn ucc_collective_finalize(*mut CollReq) -> Status;
+    }
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ mod library;
 mod request;
 mod team;
 
-pub use library::{UccContext, UccError, UccLibrary};
+pub use library::{UccContext, UccLibrary};
 #[cfg(doc)]
 use oxmpi_mem::buffer::UserBuf;
 pub use request::{UccArguments, UccCollective, UccDatatype, UccOperand, UccOperation, UccRequest, UccState};

@@ -5,10 +5,11 @@ use crate::declarations::{
     UCC_COLL_ARGS_FLAG_COUNT_64BIT, UCC_COLL_ARGS_FLAG_DISPLACEMENTS_64BIT, UCC_COLL_ARGS_FLAG_IN_PLACE,
     UCC_INPROGRESS, UCC_MEMORY_TYPE_HOST, UCC_OK, UCC_OPERATION_INITIALIZED,
 };
-use crate::library::{UccError, UccLibrary};
+use crate::library::{UCC, UccLibrary};
 use crate::team::UccTeam;
 use libc::{c_int, c_uint};
 use oxmpi_mem::buffer::UserBuf;
+use oxmpi_sys::foreign::LibraryError;
 use std::fmt;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -127,7 +128,7 @@ pub struct UccArguments {
 pub enum UccState {
     Going,
     Done,
-    Failed(UccError),
+    Failed(LibraryError),
 }
 
 /// The memory that UCC may read until a request is complete. It is not moved.
@@ -156,11 +157,11 @@ impl fmt::Debug for UccRequest {
     }
 }
 
-fn in_pieces() -> UccError {
-    UccError::Call { call: "ucc_collective_init", why: "a buffer does not lie in one piece".to_string() }
+fn in_pieces() -> LibraryError {
+    UCC.call_failed("ucc_collective_init", "fails: a buffer does not lie in one piece")
 }
 
-fn address(buffer: &UserBuf, is_written: bool) -> Result<*mut u8, UccError> {
+fn address(buffer: &UserBuf, is_written: bool) -> Result<*mut u8, LibraryError> {
     if is_written {
         buffer.as_contiguous_mut().map(|mut bytes| bytes.as_mut_ptr()).ok_or_else(in_pieces)
     } else {
@@ -174,7 +175,7 @@ fn describe(
     is_written: bool,
     datatype: UccDatatype,
     counts: &mut [Vec<u64>],
-) -> Result<AnyInfo, UccError> {
+) -> Result<AnyInfo, LibraryError> {
     let [lengths, places] = counts else { return Err(in_pieces()) };
     let whole = |buffer: *mut u8, count: u64| AnyInfo {
         info: BufferInfo {
@@ -224,7 +225,7 @@ fn describe(
 impl UccRequest {
     /// Initialises a collective. All ranks of the team initialise their collectives in the same
     /// order; no data move before [`UccRequest::post`].
-    pub fn new(team: &UccTeam, arguments: UccArguments) -> Result<UccRequest, UccError> {
+    pub fn new(team: &UccTeam, arguments: UccArguments) -> Result<UccRequest, LibraryError> {
         let UccArguments { kind, source, target, datatype, operation, root, in_place } = arguments;
         let mut counts = [const { Vec::new() }; 4];
         let (first, second) = counts.split_at_mut(2);
@@ -254,8 +255,9 @@ impl UccRequest {
         let mut handle = null_mut();
         // SAFETY: the arguments and all their buffers stay in place until the request is complete
         // (`memory`); the team lives.
-        let status =
-            unsafe { (library.symbols.collective_init)(&raw mut (*memory).args, &mut handle, team.handle) };
+        let status = unsafe {
+            (library.symbols.ucc_collective_init)(&raw mut (*memory).args, &mut handle, team.handle)
+        };
         match library.check("ucc_collective_init", status) {
             Ok(()) => {
                 team.live.fetch_add(1, Ordering::Relaxed);
@@ -273,10 +275,10 @@ impl UccRequest {
     ///
     /// # Errors
     /// UCC's error. Parts of the collective may have been started.
-    pub fn post(&mut self) -> Result<(), UccError> {
+    pub fn post(&mut self) -> Result<(), LibraryError> {
         self.is_posted = true;
         // SAFETY: the request is initialised and not posted.
-        let status = unsafe { (self.library.symbols.collective_post)(self.handle) };
+        let status = unsafe { (self.library.symbols.ucc_collective_post)(self.handle) };
         self.library.check("ucc_collective_post", status)
     }
 
@@ -287,10 +289,10 @@ impl UccRequest {
             Err(error) => UccState::Failed(error),
             Ok(()) if status == UCC_OK => UccState::Done,
             Ok(()) if status == UCC_INPROGRESS || !self.is_posted => UccState::Going,
-            Ok(()) => UccState::Failed(UccError::Call {
-                call: "a collective",
-                why: format!("it was posted, and its status is neither done nor in progress ({status})"),
-            }),
+            Ok(()) => UccState::Failed(UCC.call_failed(
+                "a collective",
+                format!("fails: it was posted, and its status is neither done nor in progress ({status})"),
+            )),
         }
     }
 
@@ -310,7 +312,7 @@ impl Drop for UccRequest {
         }
         // SAFETY: the request is complete or was never started, and the handle is not used any
         // more.
-        let status = unsafe { (self.library.symbols.collective_finalize)(self.handle) };
+        let status = unsafe { (self.library.symbols.ucc_collective_finalize)(self.handle) };
         if (0..=UCC_OPERATION_INITIALIZED).contains(&status) {
             // SAFETY: UCC has released the request, and with it the arguments.
             drop(unsafe { Box::from_raw(self.memory) });

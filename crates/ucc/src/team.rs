@@ -5,8 +5,9 @@ use crate::declarations::{
     UCC_TEAM_PARAM_FIELD_EP, UCC_TEAM_PARAM_FIELD_EP_RANGE, UCC_TEAM_PARAM_FIELD_ID,
     UCC_TEAM_PARAM_FIELD_OOB,
 };
-use crate::library::{UccContext, UccError, UccLibrary};
+use crate::library::{UccContext, UccLibrary};
 use libc::{c_void, size_t};
+use oxmpi_sys::foreign::LibraryError;
 use std::fmt;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -133,7 +134,7 @@ impl UccTeamCreation {
         (rank, size): (u32, u32),
         id: u64,
         oob: Arc<dyn OutOfBand>,
-    ) -> Result<UccTeamCreation, UccError> {
+    ) -> Result<UccTeamCreation, LibraryError> {
         let bridge = Box::into_raw(Box::new(Bridge { oob, size: size as usize }));
         let params = TeamParams {
             mask: UCC_TEAM_PARAM_FIELD_OOB
@@ -165,7 +166,7 @@ impl UccTeamCreation {
         let (mut contexts, mut handle) = ([context.handle], null_mut());
         // SAFETY: the context lives as long as the process; UCC copies the parameters.
         let status =
-            unsafe { (library.symbols.team_create_post)(contexts.as_mut_ptr(), 1, &params, &mut handle) };
+            unsafe { (library.symbols.ucc_team_create_post)(contexts.as_mut_ptr(), 1, &params, &mut handle) };
         if let Err(error) = library.check("ucc_team_create_post", status) {
             // SAFETY: UCC has no team that could use it.
             drop(unsafe { Box::from_raw(bridge) });
@@ -179,10 +180,10 @@ impl UccTeamCreation {
     ///
     /// # Errors
     /// UCC's error: there is no team. UCC's memory of it leaks.
-    pub fn poll(self) -> Result<UccCreation, UccError> {
+    pub fn poll(self) -> Result<UccCreation, LibraryError> {
         let UccTeamCreation(mut team) = self;
         // SAFETY: the team is in creation, and UCC has not completed it.
-        let status = unsafe { (team.library.symbols.team_create_test)(team.handle) };
+        let status = unsafe { (team.library.symbols.ucc_team_create_test)(team.handle) };
         if status == UCC_OK {
             team.is_made = true;
             return Ok(UccCreation::Made(team));
@@ -209,7 +210,7 @@ impl Drop for UccTeam {
         }
         // SAFETY: the team is complete, and UCC has released all its requests; the handle is not
         // used any more.
-        let status = unsafe { (self.library.symbols.team_destroy)(self.handle) };
+        let status = unsafe { (self.library.symbols.ucc_team_destroy)(self.handle) };
         if status == UCC_OK {
             // SAFETY: the team is destroyed, and with it all exchanges.
             drop(unsafe { Box::from_raw(self.bridge) });

@@ -199,16 +199,16 @@ impl Drop for Adapter {
         // way, so the memory is free.
         unsafe {
             for (_, pair) in self.queue_pairs.drain() {
-                (symbols.destroy_qp)(pair.raw);
+                (symbols.ibv_destroy_qp)(pair.raw);
             }
             if !self.srq.is_null() {
-                (symbols.destroy_srq)(self.srq);
+                (symbols.ibv_destroy_srq)(self.srq);
             }
             if !self.cq.is_null() {
-                (symbols.destroy_cq)(self.cq);
+                (symbols.ibv_destroy_cq)(self.cq);
             }
             if !self.channel.is_null() {
-                (symbols.destroy_comp_channel)(self.channel);
+                (symbols.ibv_destroy_comp_channel)(self.channel);
             }
             self.regions.free(&self.library);
             self.lasting.free(&self.library);
@@ -216,7 +216,7 @@ impl Drop for Adapter {
                 region.free(&self.library);
             }
             if !self.pd.is_null() {
-                (symbols.dealloc_pd)(self.pd);
+                (symbols.ibv_dealloc_pd)(self.pd);
             }
         }
     }
@@ -257,18 +257,19 @@ impl Adapter {
         let symbols = it.library.symbols;
         // SAFETY: each object is made from an open one; after a failure `drop` closes them.
         unsafe {
-            it.pd = it.made("ibv_alloc_pd", (symbols.alloc_pd)(it.context.raw))?;
-            it.channel = it.made("ibv_create_comp_channel", (symbols.create_comp_channel)(it.context.raw))?;
+            it.pd = it.made("ibv_alloc_pd", (symbols.ibv_alloc_pd)(it.context.raw))?;
+            it.channel =
+                it.made("ibv_create_comp_channel", (symbols.ibv_create_comp_channel)(it.context.raw))?;
             let flags = libc::fcntl((*it.channel).fd, libc::F_GETFL);
             if flags < 0 || libc::fcntl((*it.channel).fd, libc::F_SETFL, flags | libc::O_NONBLOCK) < 0 {
                 return Err(it.error("fcntl", last_errno()));
             }
-            let cq = (symbols.create_cq)(it.context.raw, first_room as c_int, null_mut(), it.channel, 0);
+            let cq = (symbols.ibv_create_cq)(it.context.raw, first_room as c_int, null_mut(), it.channel, 0);
             it.cq = it.made("ibv_create_cq", cq)?;
             if let Some(most) = it.settings.shared {
                 let mut init =
                     SrqInitAttr { srq_context: null_mut(), max_wr: most, max_sge: 1, srq_limit: 0 };
-                it.srq = it.made("ibv_create_srq", (symbols.create_srq)(it.pd, &mut init))?;
+                it.srq = it.made("ibv_create_srq", (symbols.ibv_create_srq)(it.pd, &mut init))?;
             }
         }
         it.expect(it.settings.shared.unwrap_or(0))?;
@@ -314,7 +315,7 @@ impl Adapter {
 
     fn resize(&mut self, room: u32) -> Result<(), VerbsError> {
         // SAFETY: the queue is open.
-        let answer = unsafe { (self.library.symbols.resize_cq)(self.cq, room as c_int) };
+        let answer = unsafe { (self.library.symbols.ibv_resize_cq)(self.cq, room as c_int) };
         self.check("ibv_resize_cq", answer)?;
         self.room = room;
         Ok(())
@@ -418,8 +419,8 @@ impl Adapter {
         let (mut cq, mut context) = (null_mut(), null_mut());
         // SAFETY: channel and queue are open; the descriptor does not block.
         unsafe {
-            while (self.library.symbols.get_cq_event)(self.channel, &mut cq, &mut context) == 0 {
-                (self.library.symbols.ack_cq_events)(cq, 1);
+            while (self.library.symbols.ibv_get_cq_event)(self.channel, &mut cq, &mut context) == 0 {
+                (self.library.symbols.ibv_ack_cq_events)(cq, 1);
             }
         }
     }

@@ -32,7 +32,7 @@ impl RegisteredMemory {
         }
         // SAFETY: the domain is open, and the memory belongs to this value until it is
         // deregistered.
-        let mr = unsafe { (library.symbols.reg_mr)(pd, start, len, IBV_ACCESS_LOCAL_WRITE | access) };
+        let mr = unsafe { (library.symbols.ibv_reg_mr)(pd, start, len, IBV_ACCESS_LOCAL_WRITE | access) };
         if mr.is_null() {
             let errno = last_errno();
             // SAFETY: the mapping was made above, and nothing uses it.
@@ -49,7 +49,7 @@ impl RegisteredMemory {
     pub(crate) unsafe fn free(&mut self, library: &VerbsLibrary) {
         // SAFETY: it is registered and mapped once; the caller guarantees that nothing uses it.
         unsafe {
-            if (library.symbols.dereg_mr)(self.mr) == 0 {
+            if (library.symbols.ibv_dereg_mr)(self.mr) == 0 {
                 libc::munmap(self.start.cast::<c_void>(), self.len);
             }
         }

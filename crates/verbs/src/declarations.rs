@@ -7,6 +7,7 @@
 //! context. Objects of the library are declared only as far as they are read.
 
 use libc::{c_char, c_int, c_uint, c_void, size_t};
+use oxmpi_sys::foreign_symbols;
 
 pub(crate) const IBV_PORT_ACTIVE: c_int = 4;
 pub(crate) const IBV_LINK_LAYER_ETHERNET: u8 = 2;
@@ -318,34 +319,34 @@ pub(crate) struct Mr {
     pub rkey: u32,
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct VerbsFunctions {
-    pub get_device_list: unsafe extern "C" fn(*mut c_int) -> *mut *mut Opaque,
-    pub free_device_list: unsafe extern "C" fn(*mut *mut Opaque),
-    pub get_device_name: unsafe extern "C" fn(*mut Opaque) -> *const c_char,
-    pub open_device: unsafe extern "C" fn(*mut Opaque) -> *mut IbvContext,
-    pub close_device: unsafe extern "C" fn(*mut IbvContext) -> c_int,
-    pub query_device: unsafe extern "C" fn(*mut IbvContext, *mut DeviceAttr) -> c_int,
-    pub query_port: unsafe extern "C" fn(*mut IbvContext, u8, *mut PortAttr) -> c_int,
-    pub query_gid: unsafe extern "C" fn(*mut IbvContext, u8, c_int, *mut [u64; 2]) -> c_int,
-    pub alloc_pd: unsafe extern "C" fn(*mut IbvContext) -> *mut Opaque,
-    pub dealloc_pd: unsafe extern "C" fn(*mut Opaque) -> c_int,
-    pub reg_mr: unsafe extern "C" fn(*mut Opaque, *mut c_void, size_t, c_int) -> *mut Mr,
-    pub dereg_mr: unsafe extern "C" fn(*mut Mr) -> c_int,
-    pub create_comp_channel: unsafe extern "C" fn(*mut IbvContext) -> *mut CompletionChannel,
-    pub destroy_comp_channel: unsafe extern "C" fn(*mut CompletionChannel) -> c_int,
-    pub create_cq:
-        unsafe extern "C" fn(*mut IbvContext, c_int, *mut c_void, *mut CompletionChannel, c_int) -> *mut Cq,
-    pub resize_cq: unsafe extern "C" fn(*mut Cq, c_int) -> c_int,
-    pub destroy_cq: unsafe extern "C" fn(*mut Cq) -> c_int,
-    pub get_cq_event: unsafe extern "C" fn(*mut CompletionChannel, *mut *mut Cq, *mut *mut c_void) -> c_int,
-    pub ack_cq_events: unsafe extern "C" fn(*mut Cq, c_uint),
-    pub create_srq: unsafe extern "C" fn(*mut Opaque, *mut SrqInitAttr) -> *mut Srq,
-    pub destroy_srq: unsafe extern "C" fn(*mut Srq) -> c_int,
-    pub create_qp: unsafe extern "C" fn(*mut Opaque, *mut QpInitAttr) -> *mut Qp,
-    pub modify_qp: unsafe extern "C" fn(*mut Qp, *mut QpAttr, c_int) -> c_int,
-    pub destroy_qp: unsafe extern "C" fn(*mut Qp) -> c_int,
-    pub wc_status_str: unsafe extern "C" fn(c_int) -> *const c_char,
+foreign_symbols! {
+    pub(crate) struct VerbsSymbols {
+        fn ibv_get_device_list(*mut c_int) -> *mut *mut Opaque;
+        fn ibv_free_device_list(*mut *mut Opaque);
+        fn ibv_get_device_name(*mut Opaque) -> *const c_char;
+        fn ibv_open_device(*mut Opaque) -> *mut IbvContext;
+        fn ibv_close_device(*mut IbvContext) -> c_int;
+        fn ibv_query_device(*mut IbvContext, *mut DeviceAttr) -> c_int;
+        fn ibv_query_port(*mut IbvContext, u8, *mut PortAttr) -> c_int;
+        fn ibv_query_gid(*mut IbvContext, u8, c_int, *mut [u64; 2]) -> c_int;
+        fn ibv_alloc_pd(*mut IbvContext) -> *mut Opaque;
+        fn ibv_dealloc_pd(*mut Opaque) -> c_int;
+        fn ibv_reg_mr(*mut Opaque, *mut c_void, size_t, c_int) -> *mut Mr;
+        fn ibv_dereg_mr(*mut Mr) -> c_int;
+        fn ibv_create_comp_channel(*mut IbvContext) -> *mut CompletionChannel;
+        fn ibv_destroy_comp_channel(*mut CompletionChannel) -> c_int;
+        fn ibv_create_cq(*mut IbvContext, c_int, *mut c_void, *mut CompletionChannel, c_int) -> *mut Cq;
+        fn ibv_resize_cq(*mut Cq, c_int) -> c_int;
+        fn ibv_destroy_cq(*mut Cq) -> c_int;
+        fn ibv_get_cq_event(*mut CompletionChannel, *mut *mut Cq, *mut *mut c_void) -> c_int;
+        fn ibv_ack_cq_events(*mut Cq, c_uint);
+        fn ibv_create_srq(*mut Opaque, *mut SrqInitAttr) -> *mut Srq;
+        fn ibv_destroy_srq(*mut Srq) -> c_int;
+        fn ibv_create_qp(*mut Opaque, *mut QpInitAttr) -> *mut Qp;
+        fn ibv_modify_qp(*mut Qp, *mut QpAttr, c_int) -> c_int;
+        fn ibv_destroy_qp(*mut Qp) -> c_int;
+        fn ibv_wc_status_str(c_int) -> *const c_char;
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use crate::declarations::{
     CompletionChannel, ContextOps, Cq, DeviceAttr, IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RTS,
     IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IbvContext, Mr, Opaque, PortAttr, Qp, QpAttr,
-    QpInitAttr, RecvWr, SendWr, Srq, SrqInitAttr, VerbsFunctions, Wc,
+    QpInitAttr, RecvWr, SendWr, Srq, SrqInitAttr, VerbsSymbols, Wc,
 };
 use libc::{c_char, c_int, c_uint, c_void, size_t};
 use std::cell::RefCell;
@@ -68,19 +68,19 @@ unsafe fn free<T>(raw: *mut T) -> c_int {
     0
 }
 
-unsafe extern "C" fn get_device_list(count: *mut c_int) -> *mut *mut Opaque {
+unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut Opaque {
     // SAFETY: the caller passes the address of a number.
     unsafe { *count = 1 };
     object(null_mut())
 }
-unsafe extern "C" fn free_device_list(list: *mut *mut Opaque) {
-    // SAFETY: `get_device_list` has made it.
+unsafe extern "C" fn ibv_free_device_list(list: *mut *mut Opaque) {
+    // SAFETY: `ibv_get_device_list` has made it.
     unsafe { free(list) };
 }
-unsafe extern "C" fn get_device_name(_: *mut Opaque) -> *const c_char {
+unsafe extern "C" fn ibv_get_device_name(_: *mut Opaque) -> *const c_char {
     c"a0".as_ptr()
 }
-unsafe extern "C" fn open_device(_: *mut Opaque) -> *mut IbvContext {
+unsafe extern "C" fn ibv_open_device(_: *mut Opaque) -> *mut IbvContext {
     let ops = ContextOps {
         before_poll: [null(); 11],
         poll_cq,
@@ -94,11 +94,11 @@ unsafe extern "C" fn open_device(_: *mut Opaque) -> *mut IbvContext {
     };
     object(IbvContext { device: null_mut(), ops, cmd_fd: -1, async_fd: -1 })
 }
-unsafe extern "C" fn close_device(context: *mut IbvContext) -> c_int {
-    // SAFETY: `open_device` has made it.
+unsafe extern "C" fn ibv_close_device(context: *mut IbvContext) -> c_int {
+    // SAFETY: `ibv_open_device` has made it.
     unsafe { free(context) }
 }
-unsafe extern "C" fn query_device(_: *mut IbvContext, attr: *mut DeviceAttr) -> c_int {
+unsafe extern "C" fn ibv_query_device(_: *mut IbvContext, attr: *mut DeviceAttr) -> c_int {
     // SAFETY: the caller passes such a structure.
     let attr = unsafe { &mut *attr };
     (attr.max_qp_wr, attr.max_srq_wr, attr.max_cqe) =
@@ -107,23 +107,28 @@ unsafe extern "C" fn query_device(_: *mut IbvContext, attr: *mut DeviceAttr) -> 
     attr.phys_port_cnt = 1;
     0
 }
-unsafe extern "C" fn query_port(_: *mut IbvContext, _: u8, attr: *mut PortAttr) -> c_int {
+unsafe extern "C" fn ibv_query_port(_: *mut IbvContext, _: u8, attr: *mut PortAttr) -> c_int {
     // SAFETY: the caller passes such a structure.
     let attr = unsafe { &mut *attr };
     (attr.state, attr.active_mtu, attr.max_mtu, attr.lid) = (4, 3, 5, 1);
     0
 }
-unsafe extern "C" fn query_gid(_: *mut IbvContext, _: u8, _: c_int, _: *mut [u64; 2]) -> c_int {
+unsafe extern "C" fn ibv_query_gid(_: *mut IbvContext, _: u8, _: c_int, _: *mut [u64; 2]) -> c_int {
     libc::EINVAL
 }
-unsafe extern "C" fn alloc_pd(_: *mut IbvContext) -> *mut Opaque {
+unsafe extern "C" fn ibv_alloc_pd(_: *mut IbvContext) -> *mut Opaque {
     object(0u64).cast()
 }
-unsafe extern "C" fn dealloc_pd(pd: *mut Opaque) -> c_int {
-    // SAFETY: `alloc_pd` has made it.
+unsafe extern "C" fn ibv_dealloc_pd(pd: *mut Opaque) -> c_int {
+    // SAFETY: `ibv_alloc_pd` has made it.
     unsafe { free(pd.cast::<u64>()) }
 }
-unsafe extern "C" fn reg_mr(pd: *mut Opaque, addr: *mut c_void, length: size_t, access: c_int) -> *mut Mr {
+unsafe extern "C" fn ibv_reg_mr(
+    pd: *mut Opaque,
+    addr: *mut c_void,
+    length: size_t,
+    access: c_int,
+) -> *mut Mr {
     let is_full = with(|fake| fake.lockable.is_some_and(|most| fake.locked + length > most));
     if is_full || with(|fake| fake.fails_to_register) {
         // SAFETY: the address of this thread's errno.
@@ -136,8 +141,8 @@ unsafe extern "C" fn reg_mr(pd: *mut Opaque, addr: *mut c_void, length: size_t, 
     });
     object(Mr { context: null_mut(), pd, addr, length, handle: 0, lkey: 1, rkey: 2 })
 }
-unsafe extern "C" fn dereg_mr(mr: *mut Mr) -> c_int {
-    // SAFETY: `reg_mr` has made it.
+unsafe extern "C" fn ibv_dereg_mr(mr: *mut Mr) -> c_int {
+    // SAFETY: `ibv_reg_mr` has made it.
     unsafe {
         let start = (*mr).addr as usize;
         with(|fake| {
@@ -147,19 +152,19 @@ unsafe extern "C" fn dereg_mr(mr: *mut Mr) -> c_int {
         free(mr)
     }
 }
-unsafe extern "C" fn create_comp_channel(context: *mut IbvContext) -> *mut CompletionChannel {
+unsafe extern "C" fn ibv_create_comp_channel(context: *mut IbvContext) -> *mut CompletionChannel {
     // SAFETY: the call takes no pointers.
     let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
     object(CompletionChannel { context, fd })
 }
-unsafe extern "C" fn destroy_comp_channel(channel: *mut CompletionChannel) -> c_int {
-    // SAFETY: `create_comp_channel` has made it and its descriptor.
+unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut CompletionChannel) -> c_int {
+    // SAFETY: `ibv_create_comp_channel` has made it and its descriptor.
     unsafe {
         libc::close((*channel).fd);
         free(channel)
     }
 }
-unsafe extern "C" fn create_cq(
+unsafe extern "C" fn ibv_create_cq(
     context: *mut IbvContext,
     cqe: c_int,
     cq_context: *mut c_void,
@@ -168,34 +173,38 @@ unsafe extern "C" fn create_cq(
 ) -> *mut Cq {
     object(Cq { context, channel, cq_context, handle: 0, cqe })
 }
-unsafe extern "C" fn resize_cq(_: *mut Cq, cqe: c_int) -> c_int {
+unsafe extern "C" fn ibv_resize_cq(_: *mut Cq, cqe: c_int) -> c_int {
     with(|fake| {
         fake.resized.push(cqe);
         if cqe > fake.memory { libc::ENOMEM } else { 0 }
     })
 }
-unsafe extern "C" fn destroy_cq(cq: *mut Cq) -> c_int {
-    // SAFETY: `create_cq` has made it.
+unsafe extern "C" fn ibv_destroy_cq(cq: *mut Cq) -> c_int {
+    // SAFETY: `ibv_create_cq` has made it.
     unsafe { free(cq) }
 }
-unsafe extern "C" fn get_cq_event(_: *mut CompletionChannel, _: *mut *mut Cq, _: *mut *mut c_void) -> c_int {
+unsafe extern "C" fn ibv_get_cq_event(
+    _: *mut CompletionChannel,
+    _: *mut *mut Cq,
+    _: *mut *mut c_void,
+) -> c_int {
     -1
 }
-unsafe extern "C" fn ack_cq_events(_: *mut Cq, _: c_uint) {}
-unsafe extern "C" fn create_srq(_: *mut Opaque, init: *mut SrqInitAttr) -> *mut Srq {
+unsafe extern "C" fn ibv_ack_cq_events(_: *mut Cq, _: c_uint) {}
+unsafe extern "C" fn ibv_create_srq(_: *mut Opaque, init: *mut SrqInitAttr) -> *mut Srq {
     // SAFETY: the caller passes such a structure.
     with(|fake| fake.shared = unsafe { (*init).max_wr });
-    // SAFETY: `open_device` ignores its argument; a queue needs a context with its functions.
-    object(Srq { context: unsafe { open_device(null_mut()) } })
+    // SAFETY: `ibv_open_device` ignores its argument; a queue needs a context with its functions.
+    object(Srq { context: unsafe { ibv_open_device(null_mut()) } })
 }
-unsafe extern "C" fn destroy_srq(srq: *mut Srq) -> c_int {
-    // SAFETY: `create_srq` has made it and its context.
+unsafe extern "C" fn ibv_destroy_srq(srq: *mut Srq) -> c_int {
+    // SAFETY: `ibv_create_srq` has made it and its context.
     unsafe {
         free((*srq).context);
         free(srq)
     }
 }
-unsafe extern "C" fn create_qp(_: *mut Opaque, init: *mut QpInitAttr) -> *mut Qp {
+unsafe extern "C" fn ibv_create_qp(_: *mut Opaque, init: *mut QpInitAttr) -> *mut Qp {
     if with(|fake| fake.fails_to_create) {
         return null_mut();
     }
@@ -208,7 +217,7 @@ unsafe extern "C" fn create_qp(_: *mut Opaque, init: *mut QpInitAttr) -> *mut Qp
     let context = unsafe { (*(*init).send_cq).context };
     object(Qp { context, pointers: [null_mut(); 5], handle: 0, qp_num: number })
 }
-unsafe extern "C" fn modify_qp(qp: *mut Qp, attr: *mut QpAttr, _: c_int) -> c_int {
+unsafe extern "C" fn ibv_modify_qp(qp: *mut Qp, attr: *mut QpAttr, _: c_int) -> c_int {
     // SAFETY: the caller passes an open queue pair and such a structure.
     let (number, attr) = unsafe { ((*qp).qp_num, &*attr) };
     let (state, repetitions) = (attr.qp_state, attr.retry_cnt);
@@ -226,8 +235,8 @@ unsafe extern "C" fn modify_qp(qp: *mut Qp, attr: *mut QpAttr, _: c_int) -> c_in
     })
 }
 /// Drops the unread completions of the queue pair, as libraries do.
-unsafe extern "C" fn destroy_qp(qp: *mut Qp) -> c_int {
-    // SAFETY: `create_qp` has made it.
+unsafe extern "C" fn ibv_destroy_qp(qp: *mut Qp) -> c_int {
+    // SAFETY: `ibv_create_qp` has made it.
     unsafe {
         let number = (*qp).qp_num;
         with(|fake| {
@@ -237,7 +246,7 @@ unsafe extern "C" fn destroy_qp(qp: *mut Qp) -> c_int {
         free(qp)
     }
 }
-unsafe extern "C" fn wc_status_str(_: c_int) -> *const c_char {
+unsafe extern "C" fn ibv_wc_status_str(_: c_int) -> *const c_char {
     c"status".as_ptr()
 }
 unsafe extern "C" fn poll_cq(_: *mut Cq, most: c_int, entries: *mut Wc) -> c_int {
@@ -299,32 +308,32 @@ pub(crate) fn complete(queue_pair: u32) {
     });
 }
 
-pub(crate) fn symbols() -> VerbsFunctions {
-    VerbsFunctions {
-        get_device_list,
-        free_device_list,
-        get_device_name,
-        open_device,
-        close_device,
-        query_device,
-        query_port,
-        query_gid,
-        alloc_pd,
-        dealloc_pd,
-        reg_mr,
-        dereg_mr,
-        create_comp_channel,
-        destroy_comp_channel,
-        create_cq,
-        resize_cq,
-        destroy_cq,
-        get_cq_event,
-        ack_cq_events,
-        create_srq,
-        destroy_srq,
-        create_qp,
-        modify_qp,
-        destroy_qp,
-        wc_status_str,
+pub(crate) fn symbols() -> VerbsSymbols {
+    VerbsSymbols {
+        ibv_get_device_list,
+        ibv_free_device_list,
+        ibv_get_device_name,
+        ibv_open_device,
+        ibv_close_device,
+        ibv_query_device,
+        ibv_query_port,
+        ibv_query_gid,
+        ibv_alloc_pd,
+        ibv_dealloc_pd,
+        ibv_reg_mr,
+        ibv_dereg_mr,
+        ibv_create_comp_channel,
+        ibv_destroy_comp_channel,
+        ibv_create_cq,
+        ibv_resize_cq,
+        ibv_destroy_cq,
+        ibv_get_cq_event,
+        ibv_ack_cq_events,
+        ibv_create_srq,
+        ibv_destroy_srq,
+        ibv_create_qp,
+        ibv_modify_qp,
+        ibv_destroy_qp,
+        ibv_wc_status_str,
     }
 }

@@ -1,29 +1,28 @@
 //! The library, and the devices and ports of this machine.
 
 use crate::declarations::{
-    DeviceAttr, IBV_LINK_LAYER_ETHERNET, IBV_PORT_ACTIVE, IbvContext, Opaque, PortAttr, VerbsFunctions,
+    DeviceAttr, IBV_LINK_LAYER_ETHERNET, IBV_PORT_ACTIVE, IbvContext, Opaque, PortAttr, VerbsSymbols,
 };
 use crate::limits::AtomicScope;
 use libc::c_int;
-use oxmpi_sys::foreign::{ForeignLibrary, keep_signals, text};
-use std::ffi::CStr;
+use oxmpi_sys::foreign::{ForeignLibrary, LibraryError, LibraryTexts, keep_signals, text};
 use std::fmt;
-use std::mem::{transmute_copy, zeroed};
+use std::mem::zeroed;
 use std::sync::Arc;
 
 /// libibverbs' file name for the loader.
 pub const LIBRARY: &str = "libibverbs.so.1";
 
+static VERBS: LibraryTexts = LibraryTexts {
+    name: "libibverbs",
+    needed: "libibverbs",
+    remedy: "install it (Debian: libibverbs1 and ibverbs-providers), \
+             or name its file by the parameter rpi_ib_library",
+};
+
 /// The reason why InfiniBand cannot be used, with a text for users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerbsError {
-    #[error(
-        "libibverbs cannot be loaded ({0}): install it (Debian: libibverbs1 and ibverbs-providers), or name its file by the parameter \
-         rpi_ib_library"
-    )]
-    Missing(String),
-    #[error("'{library}' has no function {symbol}: it is no libibverbs")]
-    Symbol { library: String, symbol: String },
     #[error("libibverbs, device {device}: {call} says: {why}")]
     Call { device: String, call: &'static str, errno: i32, why: String },
     #[error(
@@ -46,20 +45,15 @@ impl VerbsError {
 }
 
 /// libibverbs, loaded into this program for good, as its providers are.
+#[derive(Debug)]
 pub struct VerbsLibrary {
-    pub(crate) symbols: VerbsFunctions,
-    name: String,
-}
-
-impl fmt::Debug for VerbsLibrary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "VerbsLibrary({})", self.name)
-    }
+    pub(crate) symbols: VerbsSymbols,
+    library: ForeignLibrary,
 }
 
 impl fmt::Display for VerbsLibrary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "libibverbs ({})", self.name)
+        self.library.fmt(f)
     }
 }
 
@@ -127,25 +121,24 @@ pub(crate) struct OpenContext {
 impl Drop for OpenContext {
     fn drop(&mut self) {
         // SAFETY: it is open, and the adapter drops it after all objects made from it.
-        unsafe { (self.library.symbols.close_device)(self.raw) };
+        unsafe { (self.library.symbols.ibv_close_device)(self.raw) };
     }
 }
 
 impl VerbsLibrary {
     /// Loads the library `name`: a file name as the loader takes it.
-    pub fn open(name: &str) -> Result<Arc<VerbsLibrary>, VerbsError> {
-        if name.contains('\0') {
-            return Err(VerbsError::Missing(format!("'{name}' is no file name")));
-        }
-        let opened = ForeignLibrary::open(name).map_err(VerbsError::Missing)?;
-        let symbols = symbols(&opened, name)?;
-        keep_signals(|| fork_safely(&opened));
-        Ok(Arc::new(VerbsLibrary { symbols, name: name.to_string() }))
+    pub fn open(name: &str) -> Result<Arc<VerbsLibrary>, LibraryError> {
+        let library = ForeignLibrary::open(&VERBS, name)?;
+        let symbols = VerbsSymbols::of(&library)?;
+        keep_signals(|| fork_safely(&library));
+        Ok(Arc::new(VerbsLibrary { symbols, library }))
     }
 
+    /// A simulated library; its messages name the C library.
     #[cfg(test)]
-    pub(crate) fn with_symbols(symbols: VerbsFunctions) -> Arc<VerbsLibrary> {
-        Arc::new(VerbsLibrary { symbols, name: "fake".to_string() })
+    pub(crate) fn with_symbols(symbols: VerbsSymbols) -> Arc<VerbsLibrary> {
+        let library = ForeignLibrary::open(&VERBS, "libc.so.6").unwrap();
+        Arc::new(VerbsLibrary { symbols, library })
     }
 
     /// The devices of this machine and the states of their ports.
@@ -184,7 +177,7 @@ impl VerbsLibrary {
     ) -> Result<Vec<T>, VerbsError> {
         let mut count = 0;
         // SAFETY: it writes the number of devices, and returns a list that ends with null.
-        let list = unsafe { (self.symbols.get_device_list)(&mut count) };
+        let list = unsafe { (self.symbols.ibv_get_device_list)(&mut count) };
         if list.is_null() {
             let errno = last_errno();
             // A kernel without the subsystem has no devices.
@@ -198,12 +191,12 @@ impl VerbsLibrary {
             // SAFETY: the list has `count` devices, and exists until it is freed below.
             unsafe {
                 let device = *list.add(at);
-                let name = text((self.symbols.get_device_name)(device));
+                let name = text((self.symbols.ibv_get_device_name)(device));
                 all.extend(of(&name, device));
             }
         }
         // SAFETY: the list is the library's; open contexts keep their devices.
-        unsafe { (self.symbols.free_device_list)(list) };
+        unsafe { (self.symbols.ibv_free_device_list)(list) };
         Ok(all)
     }
 
@@ -213,7 +206,7 @@ impl VerbsLibrary {
         device: *mut Opaque,
     ) -> Result<OpenContext, VerbsError> {
         // SAFETY: a device of a list that is not freed yet.
-        let raw = unsafe { (self.symbols.open_device)(device) };
+        let raw = unsafe { (self.symbols.ibv_open_device)(device) };
         if raw.is_null() {
             return Err(self.error(name, "ibv_open_device", last_errno()));
         }
@@ -224,7 +217,7 @@ impl VerbsLibrary {
         // SAFETY: zeros are valid for this structure of numbers; the call fills it.
         let (attr, answer) = unsafe {
             let mut attr: DeviceAttr = zeroed();
-            let answer = (self.symbols.query_device)(context.raw, &mut attr);
+            let answer = (self.symbols.ibv_query_device)(context.raw, &mut attr);
             (attr, answer)
         };
         if answer == 0 { Ok(attr) } else { Err(self.error(name, "ibv_query_device", answer)) }
@@ -239,7 +232,7 @@ impl VerbsLibrary {
         // SAFETY: zeros are valid for these numbers; the library writes the first 48 bytes.
         let (attr, answer) = unsafe {
             let mut attr: PortAttr = zeroed();
-            let answer = (self.symbols.query_port)(context.raw, number, &mut attr);
+            let answer = (self.symbols.ibv_query_port)(context.raw, number, &mut attr);
             (attr, answer)
         };
         if answer != 0 {
@@ -249,7 +242,7 @@ impl VerbsLibrary {
         let gids = (0..attr.gid_tbl_len.clamp(0, 255)).filter_map(|at| {
             let mut gid = [0u64; 2];
             // SAFETY: it writes 16 bytes.
-            let answer = unsafe { (self.symbols.query_gid)(context.raw, number, at, &mut gid) };
+            let answer = unsafe { (self.symbols.ibv_query_gid)(context.raw, number, at, &mut gid) };
             let mut bytes = [0; 16];
             bytes[..8].copy_from_slice(&gid[0].to_ne_bytes());
             bytes[8..].copy_from_slice(&gid[1].to_ne_bytes());
@@ -274,7 +267,7 @@ impl VerbsLibrary {
 
     pub(crate) fn status(&self, status: c_int) -> String {
         // SAFETY: it returns a constant string.
-        unsafe { text((self.symbols.wc_status_str)(status)) }
+        unsafe { text((self.symbols.ibv_wc_status_str)(status)) }
     }
 }
 
@@ -311,57 +304,10 @@ pub(crate) fn last_errno() -> c_int {
 /// Returns whether the library has the function; without it the adapter works as long as the
 /// process does not fork.
 fn fork_safely(library: &ForeignLibrary) -> bool {
-    let Some(found) = library.symbol(c"ibv_fork_init") else { return false };
-    // SAFETY: the library's function of this name has no arguments and returns an errno; a second
-    // call does nothing.
-    unsafe {
-        let init: unsafe extern "C" fn() -> c_int = transmute_copy(&found);
-        init() == 0
-    }
-}
-
-fn symbols(opened: &ForeignLibrary, library: &str) -> Result<VerbsFunctions, VerbsError> {
-    let find = |symbol: &'static CStr| {
-        let missing = || VerbsError::Symbol {
-            library: library.to_string(),
-            symbol: symbol.to_string_lossy().into_owned(),
-        };
-        opened.symbol(symbol).ok_or_else(missing)
-    };
-    macro_rules! of {
-        ($name:literal) => {{
-            let found = find($name)?;
-            // SAFETY: the field has the type of the library's function of this name.
-            unsafe { transmute_copy(&found) }
-        }};
-    }
-    Ok(VerbsFunctions {
-        get_device_list: of!(c"ibv_get_device_list"),
-        free_device_list: of!(c"ibv_free_device_list"),
-        get_device_name: of!(c"ibv_get_device_name"),
-        open_device: of!(c"ibv_open_device"),
-        close_device: of!(c"ibv_close_device"),
-        query_device: of!(c"ibv_query_device"),
-        query_port: of!(c"ibv_query_port"),
-        query_gid: of!(c"ibv_query_gid"),
-        alloc_pd: of!(c"ibv_alloc_pd"),
-        dealloc_pd: of!(c"ibv_dealloc_pd"),
-        reg_mr: of!(c"ibv_reg_mr"),
-        dereg_mr: of!(c"ibv_dereg_mr"),
-        create_comp_channel: of!(c"ibv_create_comp_channel"),
-        destroy_comp_channel: of!(c"ibv_destroy_comp_channel"),
-        create_cq: of!(c"ibv_create_cq"),
-        resize_cq: of!(c"ibv_resize_cq"),
-        destroy_cq: of!(c"ibv_destroy_cq"),
-        get_cq_event: of!(c"ibv_get_cq_event"),
-        ack_cq_events: of!(c"ibv_ack_cq_events"),
-        create_srq: of!(c"ibv_create_srq"),
-        destroy_srq: of!(c"ibv_destroy_srq"),
-        create_qp: of!(c"ibv_create_qp"),
-        modify_qp: of!(c"ibv_modify_qp"),
-        destroy_qp: of!(c"ibv_destroy_qp"),
-        wc_status_str: of!(c"ibv_wc_status_str"),
-    })
+    // SAFETY: the library's function of this name has no arguments and returns an errno.
+    let init = unsafe { library.function::<unsafe extern "C" fn() -> c_int>("ibv_fork_init") };
+    // SAFETY: a second call does nothing.
+    init.is_ok_and(|init| unsafe { init() == 0 })
 }
 
 #[cfg(test)]
@@ -375,17 +321,10 @@ mod tests {
     }
 
     #[test]
-    fn another_library_is_no_libibverbs() {
-        let why = VerbsLibrary::open("libm.so.6").unwrap_err();
-        let symbol = "ibv_get_device_list".to_string();
-        assert_eq!(why, VerbsError::Symbol { library: "libm.so.6".into(), symbol });
-    }
-
-    #[test]
     fn fork_protection_is_optional_and_can_be_repeated() {
-        let other = ForeignLibrary::open("libm.so.6").unwrap();
+        let other = ForeignLibrary::open(&VERBS, "libm.so.6").unwrap();
         assert!(!fork_safely(&other), "libm.so.6 has no such function");
-        let Ok(verbs) = ForeignLibrary::open("libibverbs.so.1") else {
+        let Ok(verbs) = ForeignLibrary::open(&VERBS, LIBRARY) else {
             eprintln!("skipped: this machine has no libibverbs.so.1, so only its absence was tested");
             return;
         };

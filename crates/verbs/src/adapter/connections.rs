@@ -70,7 +70,7 @@ impl Adapter {
         };
         let symbols = self.library.symbols;
         // SAFETY: domain and queues are open; the description lives during the call.
-        let raw = unsafe { (symbols.create_qp)(self.pd, &mut init) };
+        let raw = unsafe { (symbols.ibv_create_qp)(self.pd, &mut init) };
         let raw = self.made("ibv_create_qp", raw)?;
         // SAFETY: the queue pair was just made.
         let number = unsafe { (*raw).qp_num };
@@ -89,7 +89,7 @@ impl Adapter {
         let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
         if let Err(error) = self.modify(raw, attr, mask) {
             // SAFETY: the queue pair is open, and nothing was posted on it.
-            unsafe { (symbols.destroy_qp)(raw) };
+            unsafe { (symbols.ibv_destroy_qp)(raw) };
             return Err(error);
         }
         let remote = RemoteEnd::default();
@@ -99,7 +99,7 @@ impl Adapter {
 
     pub(super) fn modify(&self, raw: *mut Qp, mut attr: QpAttr, mask: c_int) -> Result<(), VerbsError> {
         // SAFETY: the queue pair is open; the attributes live during the call.
-        self.check("ibv_modify_qp", unsafe { (self.library.symbols.modify_qp)(raw, &mut attr, mask) })
+        self.check("ibv_modify_qp", unsafe { (self.library.symbols.ibv_modify_qp)(raw, &mut attr, mask) })
     }
 
     /// Connects an end with a peer's: it can receive and send from now on. Post receives before.
@@ -190,7 +190,7 @@ impl Adapter {
         let pairs: Vec<_> = self.queue_pairs.extract_if(|_, pair| is_over(pair)).collect();
         for (_, pair) in &pairs {
             // SAFETY: the queue pair is open, and no operation of it is under way.
-            unsafe { (self.library.symbols.destroy_qp)(pair.raw) };
+            unsafe { (self.library.symbols.ibv_destroy_qp)(pair.raw) };
             self.free_words.push(pair.words);
             self.expected -= self.completions();
             self.closing -= 1;

@@ -41,7 +41,7 @@ impl LastingMemory {
             return;
         }
         // SAFETY: it is registered, and deregistered once.
-        if unsafe { (library.symbols.dereg_mr)(self.mr) } != 0 {
+        if unsafe { (library.symbols.ibv_dereg_mr)(self.mr) } != 0 {
             std::mem::forget(self.buffer.clone());
         }
         self.mr = null_mut();
@@ -177,7 +177,7 @@ impl Adapter {
             // and so its mapping. The device writes there only by `read`, into regions of
             // `register`, and for peers with keys of `open_to_peers`: callers of both guarantee
             // that writes are allowed.
-            let mr = unsafe { (symbols.reg_mr)(it.pd, start.cast_mut().cast::<c_void>(), len, access) };
+            let mr = unsafe { (symbols.ibv_reg_mr)(it.pd, start.cast_mut().cast::<c_void>(), len, access) };
             it.made("ibv_reg_mr", mr)
         })
     }

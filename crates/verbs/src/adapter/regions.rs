@@ -127,7 +127,7 @@ impl RegisteredRegion {
             return;
         }
         // SAFETY: it is registered, and deregistered once.
-        if unsafe { (library.symbols.dereg_mr)(self.mr) } != 0 {
+        if unsafe { (library.symbols.ibv_dereg_mr)(self.mr) } != 0 {
             std::mem::forget(self.buffer);
         }
     }

@@ -49,11 +49,12 @@ use crate::{
     Statistics, TaggedReceive, TaggedSend, Traffic, Transport, Unreachable,
 };
 use oxmpi_libfabric::{
-    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameRoom, Label, LibraryError, PeerAddress,
-    Provider, ShortSend, TagFilter,
+    Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameRoom, Label, PeerAddress, Provider,
+    ShortSend, TagFilter,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
+use oxmpi_sys::foreign::LibraryError;
 use oxmpi_sys::net::fill_random;
 use oxmpi_sys::poller::Poller;
 use oxmpi_wire::{Frame, Tags};

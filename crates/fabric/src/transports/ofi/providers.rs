@@ -6,7 +6,8 @@
 
 use super::frames::ROOM;
 use super::{TagLayout, TagMode};
-use oxmpi_libfabric::{Library, LibraryError, Provider, ProviderQuery};
+use oxmpi_libfabric::{Library, Provider, ProviderQuery};
+use oxmpi_sys::foreign::LibraryError;
 use std::fmt::Write as _;
 use std::sync::Arc;
 

@@ -42,8 +42,9 @@ use crate::{
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_portals::{
     InterfaceOptions, MatchCriteria, PortalsEnding, PortalsEvent, PortalsInterface, PortalsLibrary,
-    PortalsLibraryError, PutMessage, RemoteEntry,
+    PutMessage, RemoteEntry,
 };
+use oxmpi_sys::foreign::LibraryError;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -203,7 +204,7 @@ impl Portals {
         settings: PortalsSettings,
         tell: Tell,
         nodes: Option<Nodes>,
-    ) -> Result<Portals, PortalsLibraryError> {
+    ) -> Result<Portals, LibraryError> {
         let options = InterfaceOptions {
             initiator_events: settings.send_events,
             target_events: settings.receive_events,
