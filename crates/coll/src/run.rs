@@ -35,7 +35,6 @@ pub struct UserReduction {
 /// The state of a collective.
 #[derive(Debug)]
 pub enum Progress {
-    /// It waits for messages.
     Waiting,
     /// The user's function is due; the run waits for [`Run::callback_done`].
     NeedCallback(UserReduction),
@@ -54,7 +53,6 @@ pub enum CollError {
     Reduce(#[from] ReduceError),
 }
 
-/// An issued step that is not complete.
 #[derive(Debug)]
 struct Outstanding {
     number: u64,
@@ -251,7 +249,6 @@ impl Run {
         }
     }
 
-    /// Removes complete steps from the list.
     fn collect<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Result<(), CollError> {
         let mut at = 0;
         while let Some(step) = self.outstanding.get(at) {
@@ -402,7 +399,6 @@ impl Run {
         self.area(place).as_whole()
     }
 
-    /// The bytes of a contiguous span.
     fn bytes(&self, span: Span) -> Option<Bytes<'_>> {
         if span.len == 0 {
             return Some(Bytes::empty());

@@ -8,13 +8,11 @@ const MOST: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Script {
     recorded: Vec<PlanStep>,
-    /// The next recorded step.
     at: usize,
     /// The plan after the recorded steps; only its copies generate steps.
     rest: Option<Box<AnyPlan>>,
     /// The copy that generates the steps of this execution.
     generator: Option<Box<AnyPlan>>,
-    /// The next step of the copy.
     generated: Option<PlanStep>,
     pub(crate) unit: PlanUnit,
     pub(crate) window: usize,

@@ -220,13 +220,11 @@ fn every_algorithm_gives_the_naive_result() {
     assert!(runs > 1000, "{runs} runs");
 }
 
-/// The block of rank `from` for rank `to`, often empty.
 fn part(from: u32, to: u32) -> Vec<Affine> {
     let len = [0, 3, 0, 1, 40][((from * 7 + to * 3) % 5) as usize];
     contribution(1000 * from + to, len)
 }
 
-/// One rank's call of a collective whose blocks differ in length.
 fn uneven_case(collective: Collective, rank: u32, size: u32, root: u32, commutative: bool) -> Case {
     let blocks = |lengths: &mut dyn Iterator<Item = usize>, unit: usize| {
         Blocks::new(lengths.map(|length| length * unit)).expect("they fit")

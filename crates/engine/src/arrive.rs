@@ -49,13 +49,10 @@ pub(crate) enum Todo {
     CheckLeft(u32),
     /// Notify a process that no further message is sent to it in this context.
     SendLast(u32, ContextId),
-    /// Transfer the data of a matched announced message.
     Fetch(Fetch),
-    /// Send the backlog of this peer.
     Flush(u32),
     /// Cancel a receive in the network, for which a message in a frame has arrived.
     Contest(RequestId),
-    /// End an operation by tag whose peer is lost.
     EndLost {
         request: RequestId,
         peer: u32,
@@ -85,9 +82,7 @@ pub(crate) struct LaneState {
     pub(crate) lost: Vec<u32>,
     /// Malformed or misplaced frames.
     pub(crate) nonsense: u64,
-    /// Memory for the data of unexpected messages.
     pub(crate) spare: Spare,
-    /// Memory for private copies of sends.
     pub(crate) copies: Copies,
     /// Contexts in which a notice waits, one entry for each notice.
     pub(crate) notices: VecDeque<u32>,
@@ -104,7 +99,6 @@ pub(crate) struct LaneState {
     /// Processes of which [`Frame::Last`] was requested, with the number of messages in their
     /// answer.
     pub(crate) last_messages: HashMap<(u32, ContextId), Option<u64>>,
-    /// Whether the fabric has a network that matches.
     pub(crate) is_matching: bool,
     /// The highest index of a context that the network's tags can name.
     pub(crate) last_tagged: u32,
@@ -284,7 +278,6 @@ impl LaneState {
         work.expected
     }
 
-    /// Counts a matched announced message, and records it for tools.
     pub(crate) fn note_rendezvous(&mut self, receive: RequestId, from: u32, tag: i32, bytes: u64) {
         self.tally.rendezvous_received += 1;
         let context = self.requests.context(receive);
@@ -363,7 +356,6 @@ impl LaneState {
         }
     }
 
-    /// Takes a receive out of the posted ones. Returns whether it was posted.
     pub(crate) fn unpost(&mut self, receive: RequestId) -> bool {
         let Some(work) = self.requests.receive_mut(receive) else { return false };
         let context = work.context;

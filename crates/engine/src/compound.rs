@@ -48,9 +48,7 @@ pub(crate) struct Persistent {
 pub(crate) enum Standing {
     /// Not started, or complete and queried.
     Inactive,
-    /// This request does the work.
     Active(RequestId),
-    /// Complete, and not yet queried.
     Complete(Completion),
 }
 
@@ -68,7 +66,6 @@ pub enum StartFault {
 }
 
 impl Operation {
-    /// The context of the operation, if it has one.
     pub(crate) fn context(&self) -> Option<u32> {
         match self {
             Operation::Nothing(_) => None,
@@ -293,7 +290,6 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Reports the completion of a persistent request once; then the request is inactive.
     fn stand(&mut self, request: RequestId, completion: Completion, stays: bool) -> Option<Completion> {
         let persistent = self.state.requests.persistent_mut(request)?;
         persistent.standing = if stays { Standing::Complete(completion) } else { Standing::Inactive };

@@ -23,35 +23,27 @@ pub(crate) struct Tally {
 /// All counts since the lane was made, and the current state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages given to the fabric for other processes.
     pub messages_sent: u64,
     /// Announced messages are counted in full.
     pub bytes_sent: u64,
-    /// Messages from other processes that have arrived or were announced.
     pub messages_received: u64,
     pub bytes_received: u64,
     /// Messages of this process to itself.
     pub own_messages: u64,
     pub own_bytes: u64,
-    /// Messages to other processes that were announced.
     pub rendezvous_sent: u64,
-    /// Announced messages that a receive has matched.
     pub rendezvous_received: u64,
     /// Messages sent by tag, for a network that matches them.
     pub tagged_sent: u64,
-    /// Messages that the network has matched for this process.
     pub tagged_received: u64,
     /// Bytes of announced messages that this process has copied out of its peers' memory.
     pub read_bytes: u64,
-    /// Messages that arrived before their receive.
     pub unexpected: u64,
-    /// Unexpected messages that a receive or a matched probe has taken.
     pub unexpected_matched: u64,
     pub unexpected_now: u64,
     pub posted_now: u64,
     /// Includes complete requests that the program has not yet queried.
     pub requests_now: u64,
-    /// Bytes kept for buffered sends.
     pub buffered_now: u64,
     /// Malformed or misplaced frames.
     pub nonsense: u64,

@@ -35,7 +35,6 @@ const LAST_POLLS: usize = 1 << 12;
 pub struct Lane<F> {
     fabric: F,
     pub(crate) state: LaneState,
-    /// Peers with a backlog.
     busy: Vec<u32>,
     /// Whether more of a backlog could leave at once: the last flush only ended its share.
     restless: bool,
@@ -47,7 +46,6 @@ pub struct Lane<F> {
     /// Announced messages that are not whole and whose senders wait in the library: they were
     /// pulled, or will be.
     pulled: Vec<PulledMessage>,
-    /// Short messages that may still take the fast path before a full poll.
     until_poll: i32,
     /// Whether receives from MPI_ANY_SOURCE stay posted after they reported a failed member.
     keeps_vain: bool,
@@ -60,7 +58,6 @@ pub struct Lane<F> {
 #[derive(Debug)]
 struct PulledMessage {
     fetch: Fetch,
-    /// Whether the sender got the pull.
     is_pulled: bool,
     /// Polls without news until the receiver reads the message itself.
     polls: u32,
@@ -69,11 +66,9 @@ struct PulledMessage {
 /// The result of [`Lane::receive_now`].
 #[derive(Clone, Copy, Debug)]
 pub enum Now {
-    /// The message is in the buffer.
     Received(Received),
     /// The first part of the message is in the buffer; the request completes with the rest.
     Begun(RequestId),
-    /// The message has not arrived.
     NotYet,
     /// This path cannot serve the receive: use [`Lane::start_receive`].
     NeverSo,
@@ -82,7 +77,6 @@ pub enum Now {
 /// The result of [`Lane::receive_plain`].
 #[derive(Clone, Copy, Debug)]
 pub enum StartedReceive {
-    /// The receive waits for its message.
     Waits(RequestId),
     /// The receive has its message, and took it without a poll.
     Taken(RequestId),
@@ -95,7 +89,6 @@ pub enum Rest {
     Long,
     /// For a short time: a peer without room cannot report when it has room.
     Short,
-    /// Not at all: work is due.
     Not,
 }
 
@@ -182,7 +175,6 @@ impl<F: Fabric> Lane<F> {
         [id, id.collective()].map(|id| self.state.contexts.adopt(id))
     }
 
-    /// Assigns a context to a team.
     fn settle(&mut self, index: u32, team: &Arc<Team>, symmetric: bool) {
         if self.state.is_matching
             && index <= self.state.last_tagged
@@ -358,7 +350,6 @@ impl<F: Fabric> Lane<F> {
         });
     }
 
-    /// Does the work that follows from a poll; `came` is the poll's result.
     #[inline(always)]
     fn follow(&mut self, came: bool) -> bool {
         if came || !self.state.todo.is_empty() || !self.busy.is_empty() {

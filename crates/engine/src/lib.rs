@@ -22,7 +22,6 @@
 //! becomes *unexpected*.
 //!
 //! The lane knows a [`Team`] (rank map and context pair), never a communicator.
-//! The lane knows a [`Team`] (rank map and context pair), never a communicator.
 #![forbid(unsafe_code)]
 
 mod arrive;

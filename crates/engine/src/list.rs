@@ -12,7 +12,6 @@ pub(crate) struct List<T> {
     free: u32,
     /// Free nodes from before [`List::restart_peak`], used only when `free` is empty.
     reserve: u32,
-    /// Nodes that are not in reserve.
     given: usize,
     /// Tools read the differences of these counts.
     pushed: u64,
@@ -122,7 +121,6 @@ impl<T> List<T> {
         self.find_among(usize::MAX, wanted)
     }
 
-    /// As [`List::find`], among the first `most` elements.
     #[inline]
     pub(crate) fn find_among(&self, most: usize, mut wanted: impl FnMut(&T) -> bool) -> Option<u32> {
         let mut key = self.first;
@@ -169,7 +167,6 @@ impl<T> List<T> {
         self.nodes.get_mut(key as usize)?.value.as_mut()
     }
 
-    /// All elements, in no order.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.nodes.iter_mut().filter_map(|node| node.value.as_mut())
     }

@@ -47,7 +47,6 @@ pub(crate) fn is_notice(context: ContextId, tag: i32) -> bool {
     tag == NOTICE_TAG && context.is_collective()
 }
 
-/// A receive that waits for its message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PostedReceive {
     source: u32,
@@ -68,7 +67,6 @@ impl PostedReceive {
     }
 }
 
-/// Source and tag of a receive or probe, ready to be compared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MatchPattern {
     source: u32,
@@ -86,7 +84,6 @@ impl MatchPattern {
         MatchPattern::plain(source, tag.into())
     }
 
-    /// As [`MatchPattern::new`], from a process or [`ANYBODY`].
     #[inline(always)]
     pub(crate) fn plain(source: u32, tags: Tags) -> MatchPattern {
         MatchPattern { source, tag: tags.tag, mask: tags.mask }
@@ -98,7 +95,6 @@ impl MatchPattern {
     }
 }
 
-/// A message that arrived before its receive.
 #[derive(Debug)]
 pub(crate) struct Unexpected {
     pub(crate) from: u32,
@@ -139,7 +135,6 @@ impl UnexpectedData {
         bytes.copy_if_it_fits(BytesMut::from(&mut data[..])).then_some(UnexpectedData::Short { len, data })
     }
 
-    /// Whether the receive of the message needs the sender.
     pub(crate) fn needs_sender(&self) -> bool {
         match self {
             UnexpectedData::Eager { data, total, .. } => data.len() < *total,
@@ -163,7 +158,7 @@ impl UnexpectedData {
         }
     }
 
-    /// Length of the whole message, in bytes.
+    /// In bytes.
     pub(crate) fn length(&self) -> u64 {
         match self {
             UnexpectedData::Short { len, .. } => u64::from(*len),
@@ -188,7 +183,6 @@ impl RankRoute {
     const UNKNOWN: RankRoute = RankRoute { process: UNKNOWN, index: UNKNOWN };
 }
 
-/// One communicator context.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) id: ContextId,
@@ -197,7 +191,6 @@ pub(crate) struct Context {
     /// Whether all processes have the same index for the context (world and self).
     pub(crate) symmetric: bool,
     pub(crate) revoked: bool,
-    /// Whether the context is in use.
     is_open: bool,
     /// Whether this process has finalised since it opened the context: it sends nothing more there.
     pub(crate) is_finalized: bool,
@@ -229,10 +222,8 @@ pub(crate) struct Contest {
     pub(crate) withdrawal: Option<Withdrawal>,
 }
 
-/// The sender that withdraws a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Withdrawal {
-    /// A send of this process to itself.
     Own(RequestId),
     /// Another process, with its request.
     Of(u32, u64),
@@ -258,7 +249,6 @@ impl Context {
         }
     }
 
-    /// Whether neither a receive nor a message waits.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         self.posted.is_empty() && self.unexpected.is_empty()
@@ -350,7 +340,6 @@ impl Context {
         self.posted.push(PostedReceive { source, tag, mask, request });
     }
 
-    /// Removes a posted receive. Returns whether it was posted.
     pub(crate) fn unpost(&mut self, request: RequestId) -> bool {
         self.posted.take_request(request).is_some()
     }
@@ -362,13 +351,11 @@ impl Context {
         oldest.pattern().fits(from, tag).then_some(oldest.request)
     }
 
-    /// Takes the first posted receive that matches this source and tag.
     #[inline]
     pub(crate) fn take_posted(&mut self, from: u32, tag: i32) -> Option<RequestId> {
         self.posted.take_matching(from, tag).map(|posted| posted.request)
     }
 
-    /// The first unexpected message that fits.
     pub(crate) fn find_unexpected(&mut self, wanted: MatchPattern) -> Option<u32> {
         self.unexpected.find_match(wanted)
     }
@@ -397,16 +384,13 @@ pub(crate) struct Contexts {
     /// Context [`WORLD`], here so that fast paths need no look-up. Before it is opened no envelope
     /// names it.
     world: Context,
-    /// The others, from `WORLD + 1` on.
     others: Vec<Context>,
     is_world_open: bool,
     by_id: HashMap<ContextId, u32>,
     retired: VecDeque<u32>,
-    /// The traffic of closed contexts.
     before: QueueTraffic,
 }
 
-/// The count of messages through a queue of unexpected messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueTraffic {
     pub(crate) came: u64,
@@ -520,7 +504,6 @@ impl Contexts {
         all.find_map(|(index, context)| Some((index, context.unexpected.find_waiting(from, request)?)))
     }
 
-    /// The traffic of all queues of unexpected messages.
     pub(crate) fn traffic(&self) -> QueueTraffic {
         self.iter().fold(self.before, |mut all, context| {
             all += QueueTraffic::of(&context.unexpected);

@@ -9,7 +9,6 @@ use oxmpi_fabric::Fabric;
 /// The event for which an active request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlook {
-    /// A receive waits for its message.
     Message {
         context: u32,
         /// `None`: any process.
@@ -19,20 +18,27 @@ pub enum Outlook {
         /// Bytes of the buffer.
         room: u64,
     },
-    /// A receive has its message and waits for the rest of the data.
     Data {
         context: u32,
         from: u32,
         tag: i32,
-        /// Bytes that have arrived.
         come: u64,
-        /// Bytes of the message.
         bytes: u64,
     },
     /// A send waits until the receiver matches the message or requests its data.
-    Receiver { context: u32, to: u32, tag: i32, bytes: u64 },
+    Receiver {
+        context: u32,
+        to: u32,
+        tag: i32,
+        bytes: u64,
+    },
     /// A send waits for room on its route, or until the receiver has taken earlier data.
-    Room { context: u32, to: u32, tag: i32, bytes: u64 },
+    Room {
+        context: u32,
+        to: u32,
+        tag: i32,
+        bytes: u64,
+    },
     /// The code above the lane that opened this request has to complete it.
     Above(RequestId),
 }

@@ -5,7 +5,6 @@ use crate::request::RequestId;
 use oxmpi_wire::{Announced, Envelope, Frame};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The state of one peer.
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
     /// Number of the next message to the peer: the count of messages sent so far.
@@ -34,10 +33,8 @@ pub(crate) struct Peer {
     pub(crate) listed: bool,
 }
 
-/// An entry of the backlog.
 #[derive(Debug)]
 pub(crate) enum BacklogEntry {
-    /// A send that has not begun.
     Start(RequestId),
     /// A frame of the protocols.
     Answer(Frame),
@@ -59,11 +56,9 @@ pub(crate) enum BodyTarget {
     Message(RequestId),
     /// The early message with this number.
     Early(u64),
-    /// No receive will take the message.
     Nowhere,
 }
 
-/// A message that arrived before an earlier one.
 #[derive(Debug)]
 pub(crate) struct Early {
     pub(crate) envelope: Envelope,

@@ -122,7 +122,6 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with the queue of the standard library, also where the numbers wrap around.
         #[test]
         fn elements_leave_from_anywhere_and_the_order_stays(
             steps in prop::collection::vec((0..4u8, 0..20u32), 0..200),

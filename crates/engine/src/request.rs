@@ -132,11 +132,8 @@ pub struct Completion {
 /// The result of an operation that succeeded, in two words, which registers can carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// Rank of the sender; -1 (MPI_ANY_SOURCE) if there is none.
     pub source: i32,
-    /// Tag of the message; -2 (MPI_ANY_TAG) if there is none.
     pub tag: i32,
-    /// Packed bytes received.
     pub bytes: u64,
 }
 
@@ -215,7 +212,6 @@ impl RequestId {
     }
 }
 
-/// The operation of a request.
 #[derive(Debug)]
 pub(crate) enum Work {
     None,
@@ -225,10 +221,8 @@ pub(crate) enum Work {
     External,
     /// A message that a matched probe has taken.
     Message(MatchedMessage),
-    /// A send and a receive that complete together.
     Pair(SendReceivePair),
     Persistent(Box<Persistent>),
-    /// A wait for these buffered sends.
     Flush(Vec<RequestId>),
 }
 
@@ -262,9 +256,7 @@ pub(crate) struct SendWork {
     pub(crate) number: u32,
     /// Whether the peer was requested to drop the message.
     pub(crate) is_withdrawn: bool,
-    /// Whether the peer has dropped the message.
     pub(crate) is_unmatchable: bool,
-    /// The announcement, if the receiver may read the data.
     pub(crate) announcement: Option<Announcement>,
     pub(crate) mover: Mover,
     /// Whether the lane has a private copy of the data: the send is complete for the program.
@@ -275,7 +267,6 @@ pub(crate) struct SendWork {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nothing has been sent.
     Waiting,
     /// All data are with the fabric; the send completes when they have left.
     Leaving,
@@ -301,7 +292,6 @@ pub(crate) enum Mover {
     Open,
     /// The sender, piece by piece; the receiver may take the rest at any time.
     Pieces,
-    /// The sender alone.
     Sender,
     /// The receiver, from the first byte on that the sender has not sent.
     Receiver,
@@ -339,12 +329,10 @@ impl SendWork {
         matches!(self.phase, Phase::Streaming { .. }) && self.announcement.is_some() && may_be_read
     }
 
-    /// The result of a send that is done.
     pub(crate) fn completion(&self) -> Completion {
         Completion { cancelled: self.phase == Phase::Dropped, ..Completion::EMPTY }
     }
 
-    /// Whether nothing more has to happen.
     pub(crate) fn is_done(&self) -> bool {
         self.leaving == 0
             && match self.phase {
@@ -403,7 +391,6 @@ pub(crate) struct PlainReceive {
 }
 
 impl PlainReceive {
-    /// The source; `None` for any.
     fn from(&self) -> Option<u32> {
         (self.from != ANYBODY).then_some(self.from)
     }
@@ -415,7 +402,6 @@ pub(crate) struct ReceiveWork {
     pub(crate) context: u32,
     /// The requested source, and the sender after the match. `None`: any.
     pub(crate) from: Option<u32>,
-    /// Whether the receive is among the posted ones of its context.
     pub(crate) is_posted: bool,
     /// Of the matched message; the length is in bytes.
     pub(crate) tag: i32,
@@ -433,7 +419,6 @@ pub(crate) enum Posting {
     Here,
     /// The receive waits for room in the network.
     Waiting,
-    /// The network has the receive.
     Posted,
     /// A message for the receive has arrived in a frame; the network is cancelling the receive.
     Contested,

@@ -10,9 +10,7 @@ pub enum RankMap {
     /// Rank r is process r, for ranks below this number.
     Identity(u32),
     Table {
-        /// Process index of each rank.
         processes: Box<[u32]>,
-        /// Rank of each process.
         ranks: HashMap<u32, u32>,
     },
 }
@@ -80,7 +78,6 @@ impl RankMap {
 #[derive(Debug)]
 pub struct Team {
     pub map: RankMap,
-    /// The rank of this process.
     pub rank: u32,
     /// Global name of the point-to-point context; `id.collective()` names the collective one.
     pub id: ContextId,
@@ -88,7 +85,6 @@ pub struct Team {
     pub point_to_point: u32,
     /// This process's index of the collective context.
     pub collective: u32,
-    /// Set by [`crate::Lane::revoke`].
     revoked: AtomicBool,
 }
 

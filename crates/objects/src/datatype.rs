@@ -51,18 +51,14 @@ pub struct Datatype {
     committed: AtomicBool,
     /// Bytes of any encoding.
     name: Mutex<Box<[u8]>>,
-    /// The attributes that the program has set.
     pub attributes: Attributes,
 }
 
-/// The predefined types of the elements.
 #[derive(Clone, Copy, Debug)]
 enum Basic {
     /// The type is predefined, or a Fortran type with the representation of a predefined one.
     Is(&'static PredefinedType),
-    /// All elements have one predefined type.
     Uniform(&'static PredefinedType),
-    /// Elements of several types, or none.
     Mixed,
 }
 

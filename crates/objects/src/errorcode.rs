@@ -19,7 +19,6 @@ pub struct ErrorCodes {
 struct Added {
     /// The class of a code; the class of a class is itself.
     class: i32,
-    /// The program's text, as bytes of any encoding.
     text: Option<Box<[u8]>>,
 }
 

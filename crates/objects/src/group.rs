@@ -221,7 +221,6 @@ impl Group {
         self.filtered(self.processes().filter(|&p| other.rank_of(p).is_none()))
     }
 
-    /// A group of processes that are distinct, as they come from groups.
     fn filtered(&self, processes: impl Iterator<Item = u32>) -> Group {
         let processes: Vec<u32> = processes.collect();
         Group::new(&processes).map_or_else(|_| self.clone(), |group| group.from_origin(self.origin))

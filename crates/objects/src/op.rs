@@ -12,9 +12,7 @@ pub use oxmpi_mem::kernels::Op as PredefinedOp;
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// An operation of the standard.
     Predefined(PredefinedOp),
-    /// An operation of the program (`MPI_Op_create`).
     User {
         /// The function's address; only the C interface knows its type and calls it.
         function: usize,

@@ -18,11 +18,8 @@ use std::sync::{Arc, OnceLock};
 pub enum Category {
     CInteger,
     FortranInteger,
-    /// Floating point of C and Fortran.
     FloatingPoint,
-    /// Truth values of C and Fortran.
     Logical,
-    /// Complex numbers of C and Fortran.
     Complex,
     Byte,
     MultiLanguage,
@@ -209,7 +206,6 @@ pub fn by_size(class: i32, size: i32) -> Option<&'static PredefinedType> {
     types.iter().filter_map(|&handle| by_handle(handle)).find(|facts| facts.size == size)
 }
 
-/// Value, index and pair of the named pair types.
 const PAIRS: [(usize, usize, usize); 9] = [
     (abi::MPI_FLOAT, abi::MPI_INT, abi::MPI_FLOAT_INT),
     (abi::MPI_DOUBLE, abi::MPI_INT, abi::MPI_DOUBLE_INT),

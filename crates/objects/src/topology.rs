@@ -24,7 +24,6 @@ pub enum Topology {
 pub struct NeighborBlock {
     /// The neighbour's rank; `None` for `MPI_PROC_NULL`.
     pub peer: Option<u32>,
-    /// The number of the block in the buffer.
     pub block: usize,
 }
 

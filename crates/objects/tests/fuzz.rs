@@ -61,7 +61,6 @@ fn describes(datatype: &Datatype, model: &Model) {
     assert_eq!(layout.is_contiguous(), plain, "contiguous");
 }
 
-/// Checks `MPI_Get_elements` and `MPI_Status_set_elements` at a random place in an array.
 fn counts_elements(random: &mut Random, datatype: &Datatype, model: &Model) {
     let signature = datatype.signature();
     let (size, each) = (model.bytes.len(), model.elements.len());
@@ -79,7 +78,6 @@ fn counts_elements(random: &mut Random, datatype: &Datatype, model: &Model) {
     }
 }
 
-/// Checks pack and unpack, in whole and in parts, and external32.
 fn moves_bytes(random: &mut Random, datatype: &Arc<Datatype>, model: &Model) {
     let count = 1 + random.below(4) as isize;
     let of_element = |element| model.bytes.iter().map(move |at| at + element * model.extent());
@@ -131,7 +129,6 @@ fn moves_bytes(random: &mut Random, datatype: &Arc<Datatype>, model: &Model) {
     assert_eq!(memory, wanted, "unpacked from external32");
 }
 
-/// Calls `f` with memory as one element of a datatype.
 fn on(memory: &mut [u8], datatype: &Datatype, f: impl FnOnce(UserBuf)) {
     lend_mut(memory, |bytes| f(bytes.cast(1, datatype.layout()).unwrap()));
 }

@@ -9,11 +9,8 @@ use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Frame};
 
 pub(super) trait Arrival {
-    /// A posted receive takes the message.
     fn matched(self, state: &mut LaneState, from: u32, tag: i32, receive: RequestId);
-    /// No receive matches yet.
     fn unexpected(self, spare: &mut Spare) -> UnexpectedData;
-    /// An earlier message is missing.
     fn early(self, spare: &mut Spare) -> EarlyKind;
     /// The sender's request, if the sender waits for the match.
     fn waiting(&self) -> Option<u64>;

@@ -28,7 +28,6 @@ impl Copies {
         copy
     }
 
-    /// The shortest free block that is long enough.
     fn free_block(&mut self, len: usize) -> Option<usize> {
         let blocks = self.0.iter_mut().enumerate();
         let free =
@@ -95,7 +94,6 @@ mod tests {
             used.iter().enumerate().all(|(n, buf)| buf.as_contiguous().unwrap().to_vec() == [n as u8; 500])
         );
         drop(used);
-        // The longer block replaces a free one.
         let longer = copies.copy_of(&data(5000, 1));
         assert!(copies.0.len() == Copies::MOST && copies.0.iter().any(|block| block.len() == 8192));
         drop(longer);

@@ -39,7 +39,6 @@ impl LaneState {
         }
     }
 
-    /// Revokes a context: active and new operations fail.
     pub(crate) fn revoke(&mut self, index: u32) {
         let Some(context) = self.contexts.get_mut(index) else { return };
         if context.revoked {

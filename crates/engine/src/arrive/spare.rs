@@ -18,7 +18,6 @@ impl Spare {
         data
     }
 
-    /// A vector with the data of an announcement, which mostly is empty.
     pub(super) fn beginning(&mut self, first: Bytes<'_>) -> Vec<u8> {
         if first.is_empty() { Vec::new() } else { self.collect(first, first.len()) }
     }

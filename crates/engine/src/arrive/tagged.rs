@@ -77,7 +77,6 @@ impl LaneState {
         self.give(message, BodyTarget::Unexpected { context: index, key }, receive);
     }
 
-    /// Matches the waiting messages of a context, oldest first.
     fn match_held(&mut self, index: u32) {
         loop {
             let Some(own) = self.contexts.get_mut(index) else { return };
@@ -102,7 +101,6 @@ impl LaneState {
         }
     }
 
-    /// The network has matched a receive.
     pub(super) fn end_received(&mut self, token: u64, from: u32, tag: i32, length: u64) {
         let request = RequestId::from_raw(token);
         let Some(work) = self.requests.receive_mut(request).filter(|work| work.posting != Posting::Here)
@@ -123,7 +121,6 @@ impl LaneState {
         self.end_contest(context, request);
     }
 
-    /// The network has given a receive up.
     pub(super) fn end_not_received(&mut self, token: u64) {
         let request = RequestId::from_raw(token);
         let Some(work) = self.requests.receive_mut(request) else { return };

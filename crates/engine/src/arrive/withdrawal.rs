@@ -27,7 +27,6 @@ impl LaneState {
         self.drop_unexpected(from, request);
     }
 
-    /// Drops an unexpected message that its sender withdraws, if it is there.
     pub(super) fn drop_unexpected(&mut self, from: u32, request: u64) {
         let Some((index, key)) = self.contexts.find_waiting(from, request) else {
             // The message was matched, which is answered, or no receive could take it, of which the
@@ -96,8 +95,8 @@ impl LaneState {
         true
     }
 
-    /// Notifies the sender of a message whose communicator was freed here that no receive will take
-    /// it: the sender may cancel it. (The sender may have finalised and take no more frames.)
+    /// Notifies the sender of a message whose communicator was freed here, as it may cancel the
+    /// send. (The sender may have finalised and take no more frames.)
     pub(crate) fn drop_unmatchable(&mut self, from: u32, request: u64) {
         self.todo.push_back(Todo::NotifyUnmatchable { to: from, request });
     }

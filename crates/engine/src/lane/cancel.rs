@@ -60,8 +60,7 @@ impl<F: Fabric> Lane<F> {
                 let number = u64::from(work.number);
                 self.answer(to, Frame::Withdraw { request: request.raw(), number });
                 self.state.todo.push_back(Todo::CheckLeft(to));
-                // The thread that waits for the request may sleep, and has to do the work that is
-                // due.
+                // The thread that waits may sleep.
                 self.state.requests.note_news();
                 false
             }
@@ -69,8 +68,8 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Notifies a process that no receive will take a message, or remembers that until the process
-    /// withdraws the message.
+    /// Notifies a sender that no receive will take its message, now or when it withdraws the
+    /// message.
     pub(super) fn notify_unmatchable(&mut self, to: u32, request: u64) {
         if !self.hint(to, Frame::Withdrawn { request }) {
             self.state.peer(to).unmatchable.push(request);

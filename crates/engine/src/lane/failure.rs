@@ -17,7 +17,6 @@ use std::sync::Arc;
 /// A message about a communicator.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TeamNotice {
-    /// The index of the collective context in which the notice arrived.
     pub context: u32,
     pub id: ContextId,
     pub from: u32,

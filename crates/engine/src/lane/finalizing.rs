@@ -18,8 +18,7 @@
 //!
 //! 5. A receive without a possible sender is abandoned.
 //!
-//! No process waits for the arrival of these frames: a process that has finalised may never read
-//! them.
+//! No process waits for the arrival of these frames.
 
 use super::Lane;
 use crate::arrive::LaneState;
@@ -89,7 +88,6 @@ impl<F: Fabric> Lane<F> {
         now.into_iter().for_each(|(requester, id)| self.send_last(requester, id));
     }
 
-    /// Notifies a peer that no further message is sent to it in a context.
     pub(super) fn send_last(&mut self, to: u32, id: ContextId) {
         let number = self.state.peer(to).next_send;
         self.answer(to, Frame::Last { id, number });
@@ -106,8 +104,7 @@ impl<F: Fabric> Lane<F> {
         freed
     }
 
-    /// Whether no process is left that may send the message of a receive. Requests the state of
-    /// each possible sender.
+    /// Whether no possible sender of a receive is left. Queries each sender.
     fn is_in_vain(&mut self, receive: &FreedReceive) -> bool {
         let Some(team) = self.team_of(receive.context) else { return true };
         let senders = receive.from.map_or_else(|| team.map.processes(), |from| vec![from]);
@@ -115,8 +112,7 @@ impl<F: Fabric> Lane<F> {
         senders.into_iter().filter(|sender| !self.has_sent_last(*sender, at)).count() == 0
     }
 
-    /// Whether a process sends no further message in a context and all its messages have arrived.
-    /// Requests the answer if that is unknown.
+    /// Whether all messages of a process in a context have arrived. Queries the process.
     fn has_sent_last(&mut self, process: u32, (context, id): (u32, ContextId)) -> bool {
         if process == self.state.me {
             return true;
@@ -135,7 +131,6 @@ impl<F: Fabric> Lane<F> {
 }
 
 impl LaneState {
-    /// Whether this process sends no further message in a context.
     pub(crate) fn is_silent_in(&self, id: ContextId) -> bool {
         let own = self.contexts.index_of(id).and_then(|index| self.contexts.get(index));
         let is_over = |context: &Context| context.is_finalized || self.has_sent_all && context.team.is_some();

@@ -41,7 +41,6 @@ impl<F: Fabric> Lane<F> {
             && self.state.contexts.get(context).is_some_and(|own| is_users(own.id))
     }
 
-    /// Records an active send that may be kept.
     pub(super) fn note_keepable(&mut self, request: RequestId) {
         if self.keepable.len() == self.keepable.capacity() {
             // Removes ended sends, as a program that never waits never reaches `keep_sends`.
@@ -117,12 +116,10 @@ impl<F: Fabric> Lane<F> {
         false
     }
 
-    /// Whether a send is complete for the program, and active in the lane.
     pub(super) fn is_kept(&mut self, request: RequestId) -> bool {
         self.state.requests.send_mut(request).is_some_and(|work| work.is_kept && !work.is_withdrawn)
     }
 
-    /// Closes the announcements of ended sends.
     pub(super) fn close_announcements(&mut self) {
         while let Some(announcement) = self.state.requests.take_ended_announcement() {
             self.fabric.close_announcement(announcement);

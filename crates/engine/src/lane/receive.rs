@@ -117,7 +117,6 @@ impl<F: Fabric> Lane<F> {
         };
         if !own.is_quiet() {
             if self.state.notes.is_wanted() {
-                // The full path records matches for tools.
                 return Now::NeverSo;
             }
             return match self.receive_unexpected_now(context, (from, source), tags, into.bytes_mut()) {
@@ -174,8 +173,7 @@ impl<F: Fabric> Lane<F> {
         self.receive_any_unexpected_now(context, (from, source), tags, into)
     }
 
-    /// As [`Lane::receive_unexpected_now`], for a message at any place of the queue and of any
-    /// length.
+    /// As [`Lane::receive_unexpected_now`], for any place in the queue and any length.
     #[inline(never)]
     fn receive_any_unexpected_now(
         &mut self,
@@ -206,13 +204,11 @@ impl<F: Fabric> Lane<F> {
         Some(received)
     }
 
-    /// As [`Lane::receive_now`] from MPI_ANY_SOURCE, from the unexpected queue alone, without a
-    /// poll.
+    /// As [`Lane::receive_now`] from MPI_ANY_SOURCE, without a poll.
     pub fn receive_from_anybody_now(&mut self, context: u32, tags: Tags, into: &PlainBuf) -> Now {
         let LaneState { contexts, lost, notes, is_matching, .. } = &self.state;
         let Some(own) = contexts.get(context) else { return Now::NeverSo };
-        // The full path handles older receives, failures, messages in the network and the notes of
-        // matches.
+        // The full path handles all of these.
         if *is_matching || own.revoked || !lost.is_empty() || !own.posted.is_empty() || notes.is_wanted() {
             return Now::NeverSo;
         }
@@ -508,7 +504,6 @@ impl<F: Fabric> Lane<F> {
         );
     }
 
-    /// Pulls a message from a sender that waits in the library.
     fn pull(&mut self, fetch: Fetch) {
         let Fetch { receive, from, announced: Announced { request, .. }, wanted, .. } = fetch;
         self.pulled.push(PulledMessage { fetch, is_pulled: true, polls: POLLS_BETWEEN_PIECES });
@@ -551,8 +546,8 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Reads the rest of all pulled messages before the process sleeps, as no peer rings when it
-    /// leaves the library. Returns whether there were any.
+    /// Reads the rest of all pulled messages before a sleep, as a peer that leaves the library does
+    /// not ring. Returns whether there were any.
     pub(super) fn read_late(&mut self) -> bool {
         let pulled = std::mem::take(&mut self.pulled);
         let any = !pulled.is_empty();
@@ -574,7 +569,6 @@ impl<F: Fabric> Lane<F> {
         }
         let Some(rest) = wanted.checked_sub(given).filter(|rest| *rest > 0) else { return };
         let Some(work) = self.state.requests.receive_mut(receive) else {
-            // The receive failed meanwhile.
             return self.answer(from, Frame::Fin { request });
         };
         let buffer = work.buffer.clone();
@@ -645,7 +639,6 @@ impl LaneState {
             }
             UnexpectedData::Eager { data, total, sync } => {
                 if data.len() < total {
-                    // The rest goes directly into the user's buffer.
                     let peer = state.peer(from);
                     if peer.body == Some(body) {
                         peer.body = Some(BodyTarget::Receive { request: receive, base: 0 });
@@ -676,7 +669,6 @@ impl LaneState {
         }
     }
 
-    /// Records for tools that a receive matched an unexpected message.
     pub(crate) fn note_unexpected_match(
         &mut self,
         context: u32,
@@ -686,7 +678,6 @@ impl LaneState {
         self.notes.push(Note::UnexpectedMatched { context, from: *from, tag: *tag, bytes });
     }
 
-    /// Whether a message of this source may still arrive.
     fn may_come(&self, context: u32, source: Source) -> Result<(), Fault> {
         if self.contexts.get(context).is_some_and(|own| own.revoked) {
             return Err(Fault::Revoked);
@@ -702,7 +693,6 @@ impl LaneState {
         }
     }
 
-    /// Copies a message of this process to itself and completes the receive.
     pub(super) fn copy_own(&mut self, receive: RequestId, from: &UserBuf) {
         let Some(work) = self.requests.receive_mut(receive) else { return };
         let len = work.expected;

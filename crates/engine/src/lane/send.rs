@@ -201,7 +201,6 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Begins a send as soon as the peer has room.
     pub(super) fn wait_to_begin(&mut self, to: u32, request: RequestId) {
         self.state.peer(to).backlog.push_back(BacklogEntry::Start(request));
         self.flush(to);
@@ -238,7 +237,6 @@ impl<F: Fabric> Lane<F> {
         self.offer_eager(to, envelope, buffer, token.raw())
     }
 
-    /// Gives an eager message with all of `buffer` to the fabric.
     fn offer_eager(
         &mut self,
         to: u32,
@@ -346,7 +344,6 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Begins a send of the backlog.
     fn begin(&mut self, to: u32, request: RequestId) -> Result<Sent, Fault> {
         let Some(work) = self.state.requests.send_mut(request) else { return Ok(Sent::Done) };
         if work.is_tagged
@@ -490,7 +487,6 @@ impl<F: Fabric> Lane<F> {
         Some(len)
     }
 
-    /// Sends the packed bytes `from..from + len` of a message.
     fn send_piece(
         &mut self,
         to: u32,
@@ -552,7 +548,6 @@ impl<F: Fabric> Lane<F> {
 }
 
 impl LaneState {
-    /// The envelope of a message in the receiver's indices.
     fn envelope(&self, context: u32, to: u32, tag: i32) -> Option<Envelope> {
         let name = self.contexts.get(context)?.name_for(context, to);
         Some(Envelope { context: name, tag })

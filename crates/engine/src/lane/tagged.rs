@@ -99,7 +99,6 @@ impl<F: Fabric> Lane<F> {
         let len = buffer.packed_len();
         let mut buffer = buffer.clone();
         if mode == Mode::Buffered {
-            // The user may reuse the buffer when this returns.
             buffer = self.state.copies.copy_of(&buffer);
         }
         let peer = self.state.peer(to);
@@ -233,7 +232,6 @@ impl<F: Fabric> Lane<F> {
         self.fabric.matching().is_none_or(|network| network.meets(peer))
     }
 
-    /// Requests a peer's index of a context, once.
     fn request_index(&mut self, context: u32, peer: u32) -> Result<Sent, Fault> {
         let Some(own) = self.state.contexts.get(context) else { return Err(Fault::Closed) };
         if !own.index_requested.contains(&peer) {
@@ -289,7 +287,6 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Whether an earlier receive that could take the same message waits to be posted.
     fn is_waited_for(&self, context: u32, from: Option<u32>) -> bool {
         self.unposted.iter().any(|one| one.overlaps(context, from))
     }
@@ -306,7 +303,6 @@ impl<F: Fabric> Lane<F> {
         waits
     }
 
-    /// Posts the waiting receives, each after all earlier ones that could take the same message.
     pub(super) fn post_waiting(&mut self) {
         for one in std::mem::take(&mut self.unposted) {
             self.post(one);
@@ -368,13 +364,11 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Ends an operation by tag whose peer is lost.
     pub(super) fn end_lost(&mut self, request: RequestId, peer: u32) {
         self.fabric.release(request.raw());
         self.state.requests.complete(request, Completion::failed(Fault::Lost { peer }));
     }
 
-    /// Takes the receives of a context back from the network.
     pub(super) fn take_back_receives(&mut self, context: u32) {
         for request in self.state.requests.active(|own, _| own == context) {
             let work = self.state.requests.receive_mut(request);
@@ -407,7 +401,6 @@ impl<F: Fabric> Lane<F> {
         self.fabric.matching()?.tprobe(from, context, tag.into(), takes)
     }
 
-    /// A request for a message that was taken out of the network.
     pub(super) fn insert_probed(&mut self, context: u32, probed: Probed) -> (RequestId, Completion) {
         let Probed { from, tag, length, name } = probed;
         let message = Unexpected {
@@ -419,7 +412,6 @@ impl<F: Fabric> Lane<F> {
         (request, self.state.found(context, probed))
     }
 
-    /// Receives a message that was taken out of the network.
     pub(super) fn receive_probed(
         &mut self,
         context: u32,
@@ -445,7 +437,6 @@ impl<F: Fabric> Lane<F> {
 }
 
 impl LaneState {
-    /// The result of a probe for a message in the network.
     pub(super) fn found(&self, context: u32, Probed { from, tag, length, .. }: Probed) -> Completion {
         let source = self.contexts.get(context).map_or(-1, |own| own.rank_of(from));
         Completion { source, tag, bytes: length, ..Completion::EMPTY }

@@ -24,7 +24,6 @@ struct PostedIndex {
     /// By their numbers, which count from `base`; `None` if the receive has left.
     places: VecDeque<Option<PostedReceive>>,
     base: u64,
-    /// Receives that have not left.
     len: usize,
     /// The numbers of each class in order, including receives that have left.
     buckets: FxHashMap<(u32, Option<i32>), Bucket<u64>>,
@@ -71,7 +70,6 @@ impl PostedQueue {
         self.refill();
     }
 
-    /// Takes the oldest receive that matches this source and tag.
     #[inline]
     pub(crate) fn take_matching(&mut self, from: u32, tag: i32) -> Option<PostedReceive> {
         if let Some(taken) = self.oldest.take_first(|posted| posted.pattern().fits(from, tag)) {
@@ -83,7 +81,6 @@ impl PostedQueue {
         taken
     }
 
-    /// The oldest receive that matches this source and tag.
     pub(crate) fn first_matching(&self, from: u32, tag: i32) -> Option<RequestId> {
         self.iter().find(|posted| posted.pattern().fits(from, tag)).map(|posted| posted.request)
     }
@@ -183,7 +180,6 @@ impl PostedIndex {
         self.take(first)
     }
 
-    /// The oldest receive of a class that has not left.
     fn first_of(&mut self, class: (u32, Option<i32>)) -> Option<u64> {
         while let Some(&number) = self.buckets.get(&class)?.first() {
             if self.place(number).is_some_and(|place| place.is_some()) {
@@ -218,7 +214,6 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with a linear search.
         #[test]
         fn the_oldest_that_wants_a_message_gets_it(
             steps in prop::collection::vec((0..8u8, 0..4u32, 0..4i32), 0..900),

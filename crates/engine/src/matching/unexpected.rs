@@ -83,7 +83,6 @@ impl UnexpectedQueue {
         self.list.find_among(FRONT, fits).or_else(|| self.search_index(wanted))
     }
 
-    /// As [`UnexpectedQueue::find_match`], for a receive that names source or tag.
     #[inline(never)]
     fn search_index(&mut self, wanted: MatchPattern) -> Option<u32> {
         let UnexpectedQueue { list, indices } = self;
@@ -124,7 +123,6 @@ impl<C> Default for Index<C> {
 }
 
 impl<C: Eq + Hash> Index<C> {
-    /// Takes in the messages that have arrived since the last call.
     fn take_in(&mut self, list: &List<Unexpected>, class: impl Fn(&Unexpected) -> Option<C>) {
         let more = list.pushed() - self.until;
         if more == 0 {
@@ -152,7 +150,6 @@ impl<C: Eq + Hash> Index<C> {
         self.until = list.pushed();
     }
 
-    /// The oldest message of a class that is still in the list.
     fn first(&mut self, class: &C, list: &List<Unexpected>) -> Option<u32> {
         let (first, _) = self.classes.get_mut(class)?;
         while let Some(entry) = self.entries.get(*first as usize) {
@@ -190,7 +187,6 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with a linear search.
         #[test]
         fn the_first_wanted_is_found(
             steps in prop::collection::vec((0..8u8, 0..4u32, 0..4i32), 0..900),

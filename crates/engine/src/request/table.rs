@@ -46,10 +46,8 @@ pub(crate) struct FreedReceive {
 
 /// The operation of an active request.
 pub(crate) enum Outstanding<'a> {
-    /// A posted receive into contiguous memory.
     Posted(&'a PlainReceive),
     Active(&'a Work),
-    /// The request is not active.
     Over,
 }
 
@@ -223,7 +221,6 @@ impl Requests {
         }
     }
 
-    /// A new request that is complete already.
     #[inline(always)]
     pub(crate) fn insert_good(&mut self, received: Received) -> RequestId {
         let (id, slot) = self.vacant();
@@ -232,7 +229,6 @@ impl Requests {
         id
     }
 
-    /// A new receive into contiguous memory, which the caller posts.
     #[inline(always)]
     pub(crate) fn insert_posted(&mut self, into: PlainBuf, context: u32, from: u32) -> RequestId {
         let (id, slot) = self.vacant();
@@ -332,7 +328,6 @@ impl Requests {
         true
     }
 
-    /// Removes a complete request.
     pub(crate) fn forget(&mut self, id: RequestId) {
         if let Some((index, slot)) = self.slot_mut(id)
             && !slot.is_open()
@@ -341,7 +336,6 @@ impl Requests {
         }
     }
 
-    /// Frees a request for the program. Returns whether it existed.
     pub(crate) fn detach(&mut self, id: RequestId) -> bool {
         let Some((index, slot)) = self.slot_mut(id) else { return false };
         if slot.is_freed() {
@@ -355,7 +349,6 @@ impl Requests {
         true
     }
 
-    /// Makes a slot vacant whose operation is over.
     #[inline(always)]
     fn release(&mut self, index: usize) {
         let slot = &mut self.slots[index];
@@ -369,13 +362,11 @@ impl Requests {
         self.free = index as u32;
     }
 
-    /// Records an event for which a thread may wait.
     #[inline]
     pub(crate) fn note_news(&mut self) {
         self.news = true;
     }
 
-    /// Whether an event happened since the last call for which a thread may wait.
     #[inline]
     pub(crate) fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
@@ -385,7 +376,6 @@ impl Requests {
         self.slot(id).is_some_and(|s| s.state == SlotState::Active && matches!(s.work, Work::External))
     }
 
-    /// Replaces the data of a send by a private copy.
     pub(crate) fn keep_send(&mut self, id: RequestId, copy: UserBuf) {
         if let Some(work) = self.send_mut(id) {
             let bytes = copy.packed_len();
@@ -406,7 +396,6 @@ impl Requests {
         self.active_sends
     }
 
-    /// The count of requests.
     pub(crate) fn alive(&self) -> u64 {
         // The first slot stands for [`RequestId::COMPLETE`].
         self.slots.iter().skip(1).filter(|slot| slot.state != SlotState::Free).count() as u64
@@ -420,7 +409,6 @@ impl Requests {
         }
     }
 
-    /// The operations of all active requests except plain receives.
     pub(crate) fn works(&self) -> impl Iterator<Item = &Work> {
         self.slots.iter().filter(|slot| slot.state == SlotState::Active).map(|slot| &slot.work)
     }
@@ -470,7 +458,6 @@ impl Requests {
         }
     }
 
-    /// Marks the matched messages of a lost process whose data did not arrive.
     pub(crate) fn break_messages_of(&mut self, process: u32) {
         for slot in &mut self.slots {
             if let RequestSlot { state: SlotState::Active, work: Work::Message(matched), .. } = slot
@@ -490,7 +477,6 @@ impl Requests {
         }
     }
 
-    /// Whether an inactive persistent request belongs to one of two contexts.
     pub(crate) fn any_inactive_in(&self, contexts: [u32; 2]) -> bool {
         self.slots.iter().any(|slot| match slot {
             RequestSlot { state: SlotState::Active, work: Work::Persistent(p), .. } => {
@@ -501,7 +487,6 @@ impl Requests {
         })
     }
 
-    /// The active receives whose requests the program has freed.
     pub(crate) fn freed_receives(&self) -> Vec<FreedReceive> {
         let freed = |(at, slot): (usize, &RequestSlot)| {
             let request = self.id_at(at, slot);
@@ -522,13 +507,11 @@ impl Requests {
         self.slots.iter().enumerate().filter_map(freed).collect()
     }
 
-    /// The count of active requests of these two contexts that the program has not freed.
     pub(crate) fn held_in(&self, contexts: [u32; 2]) -> usize {
         let ids = self.active(|context, _| contexts.contains(&context));
         ids.into_iter().filter(|id| self.slot(*id).is_some_and(|slot| !slot.detached)).count()
     }
 
-    /// Whether a send of one of these two contexts is incomplete.
     pub(crate) fn is_sending_in(&self, contexts: [u32; 2]) -> bool {
         self.slots.iter().any(|slot| {
             slot.state == SlotState::Active
@@ -537,7 +520,6 @@ impl Requests {
         })
     }
 
-    /// Whether the program has freed an active request.
     pub(crate) fn is_detached(&self, id: RequestId) -> bool {
         self.slot(id).is_some_and(|slot| slot.is_open() && slot.detached)
     }

@@ -50,16 +50,13 @@ impl ArrayOrder {
 /// entry for each dimension.
 #[derive(Clone, Copy, Debug)]
 pub struct Distribution<'a> {
-    /// Processes in the grid.
     pub size: i32,
     pub rank: i32,
-    /// Elements of the whole array.
     pub gsizes: &'a [i64],
     /// The kind of distribution (`MPI_DISTRIBUTE_BLOCK`, ...).
     pub distribs: &'a [i32],
     /// The lengths of blocks, or `MPI_DISTRIBUTE_DFLT_DARG`.
     pub dargs: &'a [i32],
-    /// Processes along each dimension.
     pub psizes: &'a [i32],
     pub order: ArrayOrder,
 }
@@ -86,7 +83,6 @@ pub(super) trait ArrayPart: Sized {
     /// `count` copies, `stride` bytes from one to the next, the first at `offset`.
     fn placed(&self, count: usize, stride: isize, offset: isize) -> Result<Self, LayoutError>;
 
-    /// This and another one.
     fn and(&self, next: &Self) -> Result<Self, LayoutError>;
 
     fn resized(&self, lb: isize, extent: isize) -> Result<Self, LayoutError>;
@@ -163,7 +159,6 @@ pub(super) fn in_array<E: ArrayPart>(
     made.as_ref().unwrap_or(old).resized(0, extent)
 }
 
-/// The dimensions of a subarray.
 pub(super) fn part(
     sizes: &[i64],
     subsizes: &[i64],
@@ -255,8 +250,6 @@ impl Datatype {
 }
 
 impl Distribution<'_> {
-    /// The length of each dimension and the blocks of the process along it, from the smallest
-    /// stride on.
     pub(super) fn dimensions(&self) -> Result<Vec<(i64, DimensionBlocks)>> {
         let coordinates = self.coordinates()?;
         let blocks: Vec<DimensionBlocks> =
@@ -290,7 +283,6 @@ impl Distribution<'_> {
         Ok(coordinates)
     }
 
-    /// The blocks along dimension `i` of the process with the coordinate `place`.
     fn blocks(&self, i: usize, place: i64) -> Result<DimensionBlocks> {
         let (all, processes) = (self.gsizes[i], i64::from(self.psizes[i]));
         if all < 1 {

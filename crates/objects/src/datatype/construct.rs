@@ -65,7 +65,6 @@ fn same_length(count: usize, what: &str, found: usize) -> Result<()> {
     Err(MpiError::new(abi::MPI_ERR_ARG, format!("{count} blocks, but {found} {what}")))
 }
 
-/// `value` elements of `old` in bytes.
 fn in_bytes(name: impl fmt::Display, value: i64, old: &Datatype) -> Result<isize> {
     let extent = old.bounds().extent();
     let bytes = isize::try_from(value).ok().and_then(|v| v.checked_mul(extent));

@@ -19,7 +19,6 @@ pub struct Contents {
     pub types: Constituents,
 }
 
-/// Arguments that do not fit into an `int`.
 #[derive(Clone, Debug)]
 enum WideArguments {
     /// Displacements of a type made in [`Form::Int`].
@@ -28,7 +27,6 @@ enum WideArguments {
     Counts(ShortList<i64, 4>),
 }
 
-/// The C type of an argument.
 pub(super) enum Argument<'a> {
     /// `int` in both forms.
     Int(&'a [i32]),
@@ -148,7 +146,6 @@ impl Contents {
     }
 }
 
-/// Fails if a count of the plain form is no `int`.
 #[inline(always)]
 fn check_ints(counts: &[i64]) -> Result<()> {
     let changed = counts.iter().fold(0, |changed, &n| changed | (n ^ i64::from(n as i32)));
@@ -162,7 +159,6 @@ fn no_int(counts: &[i64]) -> MpiError {
 }
 
 impl Argument<'_> {
-    /// The count of its `int`s.
     fn integers(&self, form: Form) -> usize {
         match (self, form) {
             (Argument::Int(values), _) => values.len(),
@@ -207,11 +203,9 @@ impl Drop for Contents {
 /// The types that a type was made from.
 #[derive(Clone, Debug, Default)]
 pub enum Constituents {
-    /// A type of the library.
     #[default]
     None,
     One(Arc<Datatype>),
-    /// The members of a struct.
     Several(Box<[Arc<Datatype>]>),
 }
 

@@ -120,7 +120,6 @@ impl Arguments<'_> {
         (0..n).map(|_| self.count()).collect()
     }
 
-    /// The next displacement in bytes, after all counts.
     fn address(&mut self) -> isize {
         match self.form {
             Form::Int => self.addresses.next().copied().unwrap_or_else(|| lost()),
@@ -204,7 +203,6 @@ impl Contents {
     }
 }
 
-/// Block lengths and displacements in bytes.
 fn pairs<'a>(
     blocks: &'a [i64],
     displacements: impl Iterator<Item = isize> + Clone + 'a,

@@ -23,9 +23,7 @@ pub struct Signature {
 
 #[derive(Clone, Debug)]
 enum Item {
-    /// Equal basic elements, with their count.
     Elements(usize, Element),
-    /// Repetitions of another signature.
     Repeat(usize, Arc<Signature>),
 }
 
@@ -83,7 +81,6 @@ impl Signature {
         Arc::new(builder.signature())
     }
 
-    /// The nesting of signatures.
     pub(crate) fn depth(&self) -> u32 {
         self.depth
     }

@@ -9,7 +9,6 @@ use oxmpi_abi::constants as abi;
 pub struct Cartesian {
     dims: Vec<i32>,
     periods: Vec<bool>,
-    /// The number of ranks.
     size: i32,
 }
 
@@ -97,7 +96,6 @@ impl Cartesian {
         Ok((self.at(rank, dimension, -displacement), self.at(rank, dimension, displacement)))
     }
 
-    /// The rank at `displacement` along a dimension from a rank.
     fn at(&self, rank: u32, dimension: usize, displacement: i64) -> Option<u32> {
         let dim = i64::from(self.dims[dimension]);
         let stride: i64 = self.dims[dimension + 1..].iter().map(|dim| i64::from(*dim)).product();

@@ -103,7 +103,6 @@ fn between(
     false
 }
 
-/// All divisors, in order.
 fn divisors(number: i32) -> Vec<i32> {
     let small = (1..).take_while(|d| i64::from(*d) * i64::from(*d) <= i64::from(number));
     let mut all: Vec<i32> = small.filter(|d| number % d == 0).flat_map(|d| [d, number / d]).collect();

@@ -8,7 +8,6 @@ use std::sync::Arc;
 /// In bytes; larger types are skipped, so that the model stays fast.
 const MOST_BYTES: usize = 4000;
 
-/// Random numbers from a seed (splitmix64).
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 
@@ -25,7 +24,6 @@ impl Random {
         x ^ (x >> 31)
     }
 
-    /// From 0 to before `end`; 0 if that is 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
     }
@@ -100,12 +98,10 @@ impl Model {
         }
     }
 
-    /// Converts packed bytes to external32.
     pub(crate) fn external(&self, packed: &[u8]) -> Vec<u8> {
         self.converted(packed, Element::native_size, Element::external_size, Element::encode)
     }
 
-    /// Converts bytes in external32 to packed bytes.
     pub(crate) fn native(&self, external: &[u8]) -> Vec<u8> {
         self.converted(external, Element::external_size, Element::native_size, Element::decode)
     }

@@ -23,20 +23,16 @@ impl Requests {
         }
     }
 
-    /// Assigns the buffered sends of a context to the buffer `owner`, or with `None` to the common
-    /// one.
     pub(crate) fn set_own_buffer(&mut self, context: u32, owner: Option<u32>) {
         self.own_buffers.retain(|(of, _)| *of != context);
         self.own_buffers.extend(owner.map(|owner| (context, owner)));
     }
 
-    /// The incomplete buffered sends of a buffer.
     pub(crate) fn kept_in(&self, owner: u32) -> Vec<RequestId> {
         let kept = self.slots.iter().enumerate().filter(|(_, s)| s.kept > 0 && s.owner == owner);
         kept.map(|(i, s)| RequestId((u64::from(s.generation) << 32) | (FIRST + i as u64))).collect()
     }
 
-    /// Subtracts the bytes of a complete buffered send.
     #[cold]
     pub(super) fn let_go(&mut self, owner: u32, bytes: usize) {
         if let Some(kept) = self.buffered.get_mut(&owner) {
@@ -47,7 +43,6 @@ impl Requests {
         }
     }
 
-    /// Packed bytes kept for the buffered sends of a buffer.
     pub(crate) fn buffered_in(&self, owner: u32) -> usize {
         self.buffered.get(&owner).copied().unwrap_or(0)
     }

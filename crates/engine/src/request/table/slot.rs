@@ -10,9 +10,7 @@ pub(super) const NONE: u32 = u32::MAX;
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub(super) enum SlotState {
     Free,
-    /// A posted receive, described by `plain`.
     Posted,
-    /// Active, described by `work`.
     Active,
     /// Complete, with the result `received`.
     Good,
@@ -57,7 +55,6 @@ impl RequestSlot {
         }
     }
 
-    /// The result of a complete request.
     pub(super) fn completed(&self) -> Option<Completion> {
         match self.state {
             SlotState::Good => Some(self.received.into()),
@@ -66,7 +63,6 @@ impl RequestSlot {
         }
     }
 
-    /// Whether the request is active.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state, SlotState::Posted | SlotState::Active)
     }
