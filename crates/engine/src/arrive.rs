@@ -169,7 +169,7 @@ impl LaneState {
                 let key = context.unexpected.push(Unexpected {
                     from,
                     tag: envelope.tag,
-                    what: arrival.unexpected(&mut self.spare),
+                    content: arrival.unexpected(&mut self.spare),
                 });
                 if more {
                     self.peer(from).body = Some(BodyTarget::Unexpected { context: index, key });
@@ -489,13 +489,13 @@ impl Sink for LaneState {
             }
             Some(BodyTarget::Unexpected { context, key }) => {
                 let message = self.contexts.get_mut(context).and_then(|c| c.unexpected.get_mut(key));
-                if let Some(Unexpected { what: UnexpectedData::Eager { data, .. }, .. }) = message {
+                if let Some(Unexpected { content: UnexpectedData::Eager { data, .. }, .. }) = message {
                     part.append_to(data);
                 }
             }
             Some(BodyTarget::Message(message)) => {
                 if let Some(Work::Message(matched)) = self.requests.work_mut(message)
-                    && let UnexpectedData::Eager { data, .. } = &mut matched.message.what
+                    && let UnexpectedData::Eager { data, .. } = &mut matched.message.content
                 {
                     part.append_to(data);
                 }

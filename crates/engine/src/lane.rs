@@ -48,7 +48,7 @@ pub struct Lane<F> {
     pulled: Vec<PulledMessage>,
     until_poll: i32,
     /// Whether receives from MPI_ANY_SOURCE stay posted after they reported a failed member.
-    keeps_vain: bool,
+    keeps_hopeless: bool,
     /// Receives that wait for room in the network, or for the connection with their peer, in the
     /// order of their posting.
     unposted: Vec<Unposted>,
@@ -125,7 +125,7 @@ impl<F: Fabric> Lane<F> {
             keepable: Vec::new(),
             pulled: Vec::new(),
             until_poll: POLL_EVERY,
-            keeps_vain: false,
+            keeps_hopeless: false,
             unposted: Vec::new(),
         }
     }
@@ -249,7 +249,7 @@ impl<F: Fabric> Lane<F> {
             self.state.requests.complete(posted.request, cancelled);
         }
         for unexpected in context.unexpected.drain() {
-            if let Some(request) = unexpected.what.waiting() {
+            if let Some(request) = unexpected.content.waiting() {
                 self.state.drop_unmatchable(unexpected.from, request);
             }
         }
@@ -412,17 +412,17 @@ impl<F: Fabric> Lane<F> {
             self.state.requests.detach(request);
             return Some(Completion::EMPTY);
         }
-        let vain = self.vain(request)?;
-        if !vain.stays {
+        let hopeless = self.hopeless(request)?;
+        if !hopeless.stays {
             self.abandon(request);
         }
-        Some(vain)
+        Some(hopeless)
     }
 
     /// The completion of a receive from MPI_ANY_SOURCE that a failed member makes hopeless.
-    fn vain(&self, request: RequestId) -> Option<Completion> {
+    fn hopeless(&self, request: RequestId) -> Option<Completion> {
         let peer = self.state.hopeless(request)?;
-        let stays = self.keeps_vain;
+        let stays = self.keeps_hopeless;
         let fault = if stays { Fault::Pending { peer } } else { Fault::Lost { peer } };
         let context = self.state.requests.context(request);
         Some(Completion { stays, context, ..Completion::failed(fault) })
@@ -431,7 +431,7 @@ impl<F: Fabric> Lane<F> {
     /// Whether a receive from MPI_ANY_SOURCE stays posted after it has reported a failed member by
     /// [`Fault::Pending`], as another member may send the message. By default such a receive ends.
     pub fn keep_vain(&mut self, keeps: bool) {
-        self.keeps_vain = keeps;
+        self.keeps_hopeless = keeps;
     }
 
     /// Takes the result of a request that succeeded; afterwards the request no longer exists.
@@ -441,7 +441,7 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.take_good(request)
     }
 
-    /// Whether there is such a request, complete or not.
+    /// Whether there is such a request, which the program has not freed.
     #[inline(always)]
     pub fn knows(&self, request: RequestId) -> bool {
         request == RequestId::COMPLETE || self.state.requests.knows(request)
@@ -455,7 +455,9 @@ impl<F: Fabric> Lane<F> {
         match self.state.requests.find(request) {
             RequestLookup::Stale => None,
             RequestLookup::Active if self.is_kept(request) => Some(Some(Completion::EMPTY)),
-            RequestLookup::Active => Some(self.query_compound(request, true).or_else(|| self.vain(request))),
+            RequestLookup::Active => {
+                Some(self.query_compound(request, true).or_else(|| self.hopeless(request)))
+            }
             RequestLookup::Complete(completion) => Some(Some(completion)),
         }
     }
@@ -559,7 +561,7 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.is_detached(request)
     }
 
-    /// Whether there is such a request.
+    /// Whether there is such a request, freed or not.
     pub fn is_known(&self, request: RequestId) -> bool {
         self.state.requests.is_known(request)
     }

@@ -9,17 +9,15 @@
 //! The path of a message:
 //!
 //! 1. [`Lane::start_send`] gives the message to the fabric at once if no older message waits for
-//! the same peer. A short message is *eager*: it is complete when the fabric has taken it, and
-//! needs no request. A long message is announced (*rendezvous*) and keeps its request until the
-//! receiver has the data.
-//!
+//!    the same peer. A short message is *eager*: it is complete when the fabric has taken it, and
+//!    needs no request. A long message is announced (*rendezvous*) and keeps its request until the
+//!    receiver has the data.
 //! 2. The peer's fabric hands the frame to the lane's `Sink` entry. Frames of messages are put into
-//! the order of their sequence numbers (module `peer`), then matched (module `matching`) against
-//! the posted receives of their context.
-//!
+//!    the order of their sequence numbers (module `peer`), then matched (module `matching`) against
+//!    the posted receives of their context.
 //! 3. A match of an eager message copies the data. A match of an announced message reads the
-//! sender's memory, or requests the data from the sender in pieces. A message without a match
-//! becomes *unexpected*.
+//!    sender's memory, or requests the data from the sender in pieces. A message without a match
+//!    becomes *unexpected*.
 //!
 //! The lane knows a [`Team`] (rank map and context pair), never a communicator.
 #![forbid(unsafe_code)]

@@ -99,7 +99,7 @@ impl MatchPattern {
 pub(crate) struct Unexpected {
     pub(crate) from: u32,
     pub(crate) tag: i32,
-    pub(crate) what: UnexpectedData,
+    pub(crate) content: UnexpectedData,
 }
 
 /// The longest message whose data are kept beside its envelope, in bytes.
@@ -314,7 +314,7 @@ impl Context {
         let bolt = Unexpected {
             from: NOBODY,
             tag: i32::MIN,
-            what: UnexpectedData::Short { len: 0, data: [0; SHORT] },
+            content: UnexpectedData::Short { len: 0, data: [0; SHORT] },
         };
         self.unexpected.push(bolt);
         Revocation {

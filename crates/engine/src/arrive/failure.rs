@@ -32,9 +32,9 @@ impl LaneState {
         // The data of announced messages will not come.
         self.requests.break_messages_of(process);
         for context in self.contexts.iter_mut() {
-            let of_it = |u: &&mut Unexpected| u.from == process && u.what.needs_sender();
+            let of_it = |u: &&mut Unexpected| u.from == process && u.content.needs_sender();
             for unexpected in context.unexpected.values_mut().filter(of_it) {
-                unexpected.what = UnexpectedData::Broken { length: unexpected.what.length() };
+                unexpected.content = UnexpectedData::Broken { length: unexpected.content.length() };
             }
         }
     }

@@ -51,7 +51,7 @@ impl LaneState {
         }
         let dropped = self.contexts.get_mut(index).and_then(|context| context.unexpected.remove(key));
         if let Some(UnexpectedData::Eager { data, .. } | UnexpectedData::Rendezvous { first: data, .. }) =
-            dropped.map(|unexpected| unexpected.what)
+            dropped.map(|unexpected| unexpected.content)
         {
             self.spare.give_back(data);
         }
@@ -62,7 +62,7 @@ impl LaneState {
     pub(crate) fn take_back_own(&mut self, index: u32, request: RequestId) -> bool {
         let Some(own) = self.contexts.get_mut(index) else { return false };
         let is_it = |message: &UnexpectedData| matches!(message, UnexpectedData::Own { request: own, .. } if *own == request);
-        let Some(key) = own.unexpected.find(|unexpected| is_it(&unexpected.what)) else { return false };
+        let Some(key) = own.unexpected.find(|unexpected| is_it(&unexpected.content)) else { return false };
         if let Some(contest) = own.contested.as_mut().filter(|contest| contest.key == key) {
             contest.withdrawal = Some(Withdrawal::Own(request));
             return false;

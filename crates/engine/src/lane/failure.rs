@@ -72,7 +72,7 @@ impl<F: Fabric> Lane<F> {
             let Some(context) = self.state.contexts.get_mut(index) else { continue };
             let id = context.id;
             let Some(key) = context.unexpected.find(|u| is_notice(id, u.tag)) else { continue };
-            let text = match context.unexpected.get(key).map(|u| &u.what) {
+            let text = match context.unexpected.get(key).map(|u| &u.content) {
                 Some(UnexpectedData::Short { len, data }) => data[..usize::from(*len)].to_vec(),
                 Some(UnexpectedData::Eager { data, total, sync: None }) if data.len() == *total => {
                     data.clone()

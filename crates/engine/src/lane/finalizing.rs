@@ -2,20 +2,17 @@
 //! 11.2.2).
 //!
 //! 1. Such a receive is active until its message is in the buffer, or until no process is left that
-//! could send the message: the source, or any process of the communicator.
-//!
+//!    could send the message: the source, or any process of the communicator.
 //! 2. A process that finalises with such receives sends [`Frame::AskLast`] to each possible sender.
-//! The sender answers [`Frame::Last`] when it finalises itself and all its messages have left;
-//! later, in another session, at once. The answer contains the number of messages that the sender
-//! had sent: when this number of messages has arrived, none is missing.
-//!
+//!    The sender answers [`Frame::Last`] when it finalises itself and all its messages have left;
+//!    later, in another session, at once. The answer contains the number of messages that the
+//!    sender had sent: when this number of messages has arrived, none is missing.
 //! 3. [`Frame::AskLast`] may arrive before the process has created the communicator, in a session
-//! that has not begun. The answer then waits.
-//!
+//!    that has not begun. The answer then waits.
 //! 4. A process that has finalised makes no progress before its program ends; then it answers
-//! everything. It does not read frames that arrive afterwards, so the requesting process also
-//! checks whether a sender has ended, or for the context of the world, whether the sender has left.
-//!
+//!    everything. It does not read frames that arrive afterwards, so the requesting process also
+//!    checks whether a sender has ended, or for the context of the world, whether the sender has
+//!    left.
 //! 5. A receive without a possible sender is abandoned.
 //!
 //! No process waits for the arrival of these frames.

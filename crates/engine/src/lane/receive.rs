@@ -81,9 +81,9 @@ impl<F: Fabric> Lane<F> {
             return false;
         }
         let tags = Tags::one(tag);
-        if let Some(Unexpected { from: sender, tag, what }) = own.unexpected.first() {
+        if let Some(Unexpected { from: sender, tag, content }) = own.unexpected.first() {
             if MatchPattern::plain(from, tags).fits(*sender, *tag)
-                && let UnexpectedData::Short { len, data } = what
+                && let UnexpectedData::Short { len, data } = content
                 && Bytes::from(data).slice(0, usize::from(*len)).copy_if_it_fits(into)
             {
                 own.unexpected.forget_first();
@@ -161,9 +161,9 @@ impl<F: Fabric> Lane<F> {
             return None;
         }
         // Most often the oldest message fits, and is short.
-        let Unexpected { from: sender, tag, what } = own.unexpected.first()?;
+        let Unexpected { from: sender, tag, content } = own.unexpected.first()?;
         if MatchPattern::plain(from, tags).fits(*sender, *tag)
-            && let UnexpectedData::Short { len, data } = what
+            && let UnexpectedData::Short { len, data } = content
             && Bytes::from(data).slice(0, usize::from(*len)).copy_if_it_fits(into.reborrow())
         {
             let received = Received { source, tag: *tag, bytes: u64::from(*len) };
@@ -184,8 +184,8 @@ impl<F: Fabric> Lane<F> {
     ) -> Option<Received> {
         let own = self.state.contexts.get_mut(context)?;
         let key = own.find_unexpected(MatchPattern::plain(from, tags))?;
-        let Unexpected { from: sender, tag, what } = own.unexpected.get(key)?;
-        let (bytes, total) = match what {
+        let Unexpected { from: sender, tag, content } = own.unexpected.get(key)?;
+        let (bytes, total) = match content {
             UnexpectedData::Short { len, data } => {
                 (Bytes::from(data).slice(0, usize::from(*len)), usize::from(*len))
             }
@@ -197,7 +197,8 @@ impl<F: Fabric> Lane<F> {
         if bytes.len() < total || !bytes.copy_if_it_fits(into) {
             return None;
         }
-        if let Some(Unexpected { what: UnexpectedData::Eager { data, .. }, .. }) = own.unexpected.remove(key)
+        if let Some(Unexpected { content: UnexpectedData::Eager { data, .. }, .. }) =
+            own.unexpected.remove(key)
         {
             self.state.spare.give_back(data);
         }
@@ -374,7 +375,7 @@ impl<F: Fabric> Lane<F> {
     /// is no such message (any more).
     pub fn receive_message(&mut self, message: RequestId, buffer: UserBuf) -> Option<Started> {
         let MatchedMessage { context, message: matched } = self.state.requests.take_message(message)?;
-        if let UnexpectedData::InNetwork { name, .. } = matched.what {
+        if let UnexpectedData::InNetwork { name, .. } = matched.content {
             return Some(Started::Pending(self.receive_probed(context, matched.from, name, buffer)));
         }
         let work = ReceiveWork::new(buffer, context, Some(matched.from));
@@ -421,13 +422,13 @@ impl<F: Fabric> Lane<F> {
         }
         let Some(own) = self.state.contexts.get_mut(context) else { return Ok(None) };
         match key.and_then(|key| own.unexpected.get(key)) {
-            Some(Unexpected { from, what: UnexpectedData::Broken { .. }, .. }) => {
+            Some(Unexpected { from, content: UnexpectedData::Broken { .. }, .. }) => {
                 Err(Fault::Lost { peer: *from })
             }
             Some(u) => Ok(Some(Completion {
                 source: own.rank_of(u.from),
                 tag: u.tag,
-                bytes: u.what.length(),
+                bytes: u.content.length(),
                 ..Completion::EMPTY
             })),
             None => self.state.may_come(context, source).map(|()| None),
@@ -628,12 +629,12 @@ impl LaneState {
     /// Gives a message that has arrived to a receive. Parts that are still on their way go to
     /// `body`.
     pub(crate) fn give(&mut self, message: Unexpected, body: BodyTarget, receive: RequestId) {
-        let Unexpected { from, tag, what } = message;
+        let Unexpected { from, tag, content } = message;
         let state = self;
-        if !matches!(what, UnexpectedData::Rendezvous { .. }) {
-            state.note_match(receive, from, tag, what.length());
+        if !matches!(content, UnexpectedData::Rendezvous { .. }) {
+            state.note_match(receive, from, tag, content.length());
         }
-        match what {
+        match content {
             UnexpectedData::Short { len, data } => {
                 state.store(receive, 0, Bytes::from(&data[..usize::from(len)]))
             }
@@ -672,9 +673,9 @@ impl LaneState {
     pub(crate) fn note_unexpected_match(
         &mut self,
         context: u32,
-        Unexpected { from, tag, what }: &Unexpected,
+        Unexpected { from, tag, content }: &Unexpected,
     ) {
-        let bytes = what.length();
+        let bytes = content.length();
         self.notes.push(Note::UnexpectedMatched { context, from: *from, tag: *tag, bytes });
     }
 

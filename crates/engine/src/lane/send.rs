@@ -525,7 +525,7 @@ impl<F: Fabric> Lane<F> {
             return Started::Complete(Completion::EMPTY);
         }
         let eager = len <= self.fabric.eager_limit(me) && mode != Mode::Synchronous;
-        let (what, started) = if eager || mode == Mode::Buffered {
+        let (content, started) = if eager || mode == Mode::Buffered {
             let mut data = vec![0; len];
             buffer.pack(0, BytesMut::from(&mut data[..]));
             (UnexpectedData::Eager { data, total: len, sync: None }, Started::Complete(Completion::EMPTY))
@@ -536,7 +536,7 @@ impl<F: Fabric> Lane<F> {
             (UnexpectedData::Own { request, length: len }, Started::Pending(request))
         };
         if let Some(own) = self.state.contexts.get_mut(context) {
-            let key = own.unexpected.push(Unexpected { from: me, tag, what });
+            let key = own.unexpected.push(Unexpected { from: me, tag, content });
             self.state.requests.note_news();
             if let Hold::For(receive) = hold {
                 self.state.contest(context, key, receive);

@@ -406,7 +406,7 @@ impl<F: Fabric> Lane<F> {
         let message = Unexpected {
             from,
             tag,
-            what: UnexpectedData::InNetwork { name: name.unwrap_or(u64::MAX), length },
+            content: UnexpectedData::InNetwork { name: name.unwrap_or(u64::MAX), length },
         };
         let request = self.state.requests.insert(Work::Message(MatchedMessage { context, message }));
         (request, self.state.found(context, probed))

@@ -105,13 +105,13 @@ impl UnexpectedQueue {
 
     /// The message for whose match this request of its sender waits.
     pub(crate) fn find_waiting(&mut self, from: u32, request: u64) -> Option<u32> {
-        let is_it = |u: &Unexpected| u.from == from && u.what.waiting() == Some(request);
+        let is_it = |u: &Unexpected| u.from == from && u.content.waiting() == Some(request);
         let UnexpectedQueue { list, indices } = self;
         if list.len() <= LINEAR {
             return list.find(is_it);
         }
         let waiting = &mut indices.get_or_insert_default().waiting;
-        waiting.take_in(list, |u| u.what.waiting().map(|request| (u.from, request)));
+        waiting.take_in(list, |u| u.content.waiting().map(|request| (u.from, request)));
         waiting.first(&(from, request), list).filter(|key| list.get(*key).is_some_and(is_it))
     }
 }
@@ -171,14 +171,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn message(from: u32, tag: i32, request: u64) -> Unexpected {
-        let what = match request % 3 {
+        let content = match request % 3 {
             0 => UnexpectedData::Short { len: 0, data: [0; SHORT] },
             _ => {
                 let announced = oxmpi_wire::Announced { request, length: 1, address: 0, announcement: 0 };
                 UnexpectedData::Rendezvous { announced, first: Vec::new() }
             }
         };
-        Unexpected { from, tag, what }
+        Unexpected { from, tag, content }
     }
 
     fn wanted(from: u32, tag: i32) -> MatchPattern {

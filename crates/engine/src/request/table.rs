@@ -462,9 +462,9 @@ impl Requests {
         for slot in &mut self.slots {
             if let RequestSlot { state: SlotState::Active, work: Work::Message(matched), .. } = slot
                 && matched.message.from == process
-                && matched.message.what.needs_sender()
+                && matched.message.content.needs_sender()
             {
-                matched.message.what = UnexpectedData::Broken { length: matched.message.what.length() };
+                matched.message.content = UnexpectedData::Broken { length: matched.message.content.length() };
             }
         }
     }

@@ -62,7 +62,7 @@ fn a_receive_from_any_source_fails_when_it_is_queried() {
 }
 
 #[test]
-fn a_receive_from_anybody_may_go_on_when_it_has_said_so() {
+fn a_receive_from_any_source_may_stay_posted_after_a_reported_failure() {
     let mut l = Lanes::new(3, 1, calm());
     l.lanes[1].keep_vain(true);
     let wild = l.receive(1, 10, Source::Any, TagMatch::Is(1));
@@ -118,10 +118,10 @@ fn nothing_is_under_way_in_a_revoked_context() {
     l.lanes[1].send_notice(1, 2, vec![1, 2, 3]);
     l.lanes[2].send_notice(1, 1, pattern(5, 80));
     l.settle();
-    let heard = l.lanes[2].take_notice().expect("a notice");
-    assert_eq!((heard.context, heard.from, heard.text), (1, 1, vec![1, 2, 3]));
-    let heard = l.lanes[1].take_notice().expect("a notice");
-    assert_eq!((heard.id, heard.from, heard.text), (id.collective(), 2, pattern(5, 80)));
+    let notice = l.lanes[2].take_notice().expect("a notice");
+    assert_eq!((notice.context, notice.from, notice.text), (1, 1, vec![1, 2, 3]));
+    let notice = l.lanes[1].take_notice().expect("a notice");
+    assert_eq!((notice.id, notice.from, notice.text), (id.collective(), 2, pattern(5, 80)));
     assert_eq!(l.lanes[1].take_notice(), None);
 }
 

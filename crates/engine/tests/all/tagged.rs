@@ -18,7 +18,7 @@ fn any(l: &mut Lanes) -> lanes::Receive {
 }
 
 #[test]
-fn one_of_two_messages_gets_the_receive_from_anybody_and_the_other_the_next() {
+fn two_messages_get_two_receives_from_any_source() {
     // From the own node, from the other one, and from the process itself, in each order.
     for (first, second) in [(1, 2), (2, 1), (0, 2), (2, 0)] {
         let mut l = two_nodes();
