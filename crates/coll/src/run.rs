@@ -57,8 +57,7 @@ pub enum CollError {
 struct Outstanding {
     number: u64,
     request: RequestId,
-    /// Received data that have to be unpacked to a place that is neither contiguous nor whole
-    /// elements.
+    /// Received data to be unpacked to a place that is neither contiguous nor whole elements.
     staged: Option<Box<Staged>>,
 }
 
@@ -428,7 +427,6 @@ impl Run {
         }
     }
 
-    /// A span of a reduction, whose buffers are contiguous.
     fn elements(&self, span: Span) -> UserBuf {
         self.whole(span.place).map_or(UserBuf::empty(), |all| all.elements(span.start, span.len))
     }

@@ -39,7 +39,6 @@ impl Script {
         (self.at, self.generator, self.generated) = (0, None, None);
     }
 
-    /// The next step, which stays the next.
     pub(crate) fn peek(&mut self) -> Option<PlanStep> {
         match self.recorded.get(self.at) {
             Some(step) => Some(*step),

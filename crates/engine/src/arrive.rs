@@ -26,7 +26,6 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context as Name, ContextId, Envelope, Frame};
 use std::collections::{HashMap, VecDeque};
 
-/// Work for the fabric after the poll.
 #[derive(Debug)]
 pub(crate) enum Todo {
     Answer {
@@ -45,9 +44,7 @@ pub(crate) enum Todo {
         to: u32,
         request: u64,
     },
-    /// Check whether a peer that owes an answer has left.
     CheckLeft(u32),
-    /// Notify a process that no further message is sent to it in this context.
     SendLast(u32, ContextId),
     Fetch(Fetch),
     Flush(u32),
@@ -78,15 +75,12 @@ pub(crate) struct LaneState {
     pub(crate) contexts: Contexts,
     pub(crate) requests: Requests,
     pub(crate) todo: VecDeque<Todo>,
-    /// Failed processes, in the order in which this process learned of them.
     pub(crate) lost: Vec<u32>,
     /// Malformed or misplaced frames.
     pub(crate) nonsense: u64,
     pub(crate) spare: Spare,
     pub(crate) copies: Copies,
-    /// Contexts in which a notice waits, one entry for each notice.
     pub(crate) notices: VecDeque<u32>,
-    /// Whether a notice has arrived or a process has failed since [`crate::Lane::take_alarm`].
     pub(crate) alarm: bool,
     pub(crate) tally: Tally,
     pub(crate) notes: NoteQueue,
@@ -96,8 +90,7 @@ pub(crate) struct LaneState {
     pub(crate) ends: bool,
     /// Processes that requested a [`Frame::Last`] for a context.
     pub(crate) last_requests: Vec<(u32, ContextId)>,
-    /// Processes of which [`Frame::Last`] was requested, with the number of messages in their
-    /// answer.
+    /// The answers to [`Frame::AskLast`]; `None` until they arrive.
     pub(crate) last_messages: HashMap<(u32, ContextId), Option<u64>>,
     pub(crate) is_matching: bool,
     /// The highest index of a context that the network's tags can name.
@@ -119,7 +112,6 @@ impl LaneState {
         self.peers.get(process as usize)?.as_deref()
     }
 
-    /// Matches a message that is the next one of its sender.
     #[inline]
     fn arrive<A: Arrival>(&mut self, from: u32, envelope: Envelope, arrival: A) {
         let index = match envelope.context {
@@ -204,8 +196,7 @@ impl LaneState {
         true
     }
 
-    /// Puts a message in the order of its sender, then matches the message and all early ones that
-    /// follow it.
+    /// Matches a message, and all early ones that follow it, in the order of their sender.
     #[inline]
     fn in_order<A: Arrival>(&mut self, from: u32, sequence: u8, envelope: Envelope, arrival: A) {
         let peer = self.peer(from);
@@ -234,7 +225,6 @@ impl LaneState {
         }
     }
 
-    /// An eager message whose envelope has the receiver's index of the context.
     #[inline(never)]
     fn eager_in_order(
         &mut self,
@@ -248,7 +238,6 @@ impl LaneState {
         self.in_order(from, sequence, envelope, EagerArrival { sync: None, total, first });
     }
 
-    /// Matches the early messages that are next.
     #[cold]
     fn catch_up(&mut self, from: u32) {
         while let Some(Early { envelope, kind }) = self.peer(from).take_early() {
@@ -284,8 +273,6 @@ impl LaneState {
         self.notes.push(Note::RendezvousReceived { context, from, tag, bytes });
     }
 
-    /// Gives an announced message to a receive: stores the data of the announcement, and has the
-    /// rest transferred.
     pub(crate) fn match_announced(
         &mut self,
         receive: RequestId,
@@ -302,8 +289,8 @@ impl LaneState {
         self.todo.push_back(Todo::Fetch(Fetch { receive, from, announced, wanted, begun }));
     }
 
-    /// Stores data of a message at packed byte `at` of a receive's buffer, as far as they fit; the
-    /// last data complete the receive. Data for a complete receive are dropped: they did not fit.
+    /// Stores data at packed byte `at` of a receive's buffer, as far as they fit; the last data
+    /// complete the receive.
     pub(crate) fn store(&mut self, receive: RequestId, at: usize, data: Bytes<'_>) {
         let Some(work) = self.requests.receive_mut(receive) else { return };
         let room = work.expected.saturating_sub(at).min(data.len());
@@ -345,8 +332,8 @@ impl LaneState {
         }
     }
 
-    /// Ends a send whose receiver needs nothing more. The send completes when all of it has left:
-    /// the path may still read data behind the beginning of a message that was matched or dropped.
+    /// Ends a send when all of it has left: the path may still read data behind the beginning of a
+    /// message that was matched or dropped.
     fn end_send(&mut self, request: RequestId, phase: Phase) {
         let Some(work) = self.requests.send_mut(request) else { return };
         work.phase = phase;

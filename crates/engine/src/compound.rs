@@ -149,8 +149,6 @@ impl<F: Fabric> Lane<F> {
         Ok(())
     }
 
-    /// Starts to receive by [`Lane::receive_plain`]; `None`: that cannot serve the receive, and
-    /// nothing happened.
     fn receive_plain_from(
         &mut self,
         context: u32,
@@ -238,8 +236,7 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// The completion of an active compound request whose parts are complete. With `stays` the
-    /// request is kept.
+    /// The completion of a compound request whose parts are complete. `stays` keeps the request.
     pub(crate) fn query_compound(&mut self, request: RequestId, stays: bool) -> Option<Completion> {
         match self.state.requests.work_mut(request)? {
             Work::Persistent(persistent) => match persistent.standing {

@@ -6,7 +6,6 @@
 use crate::lane::Lane;
 use crate::team::Team;
 
-/// Counters off the fast paths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) rendezvous_sent: u64,

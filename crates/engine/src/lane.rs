@@ -40,21 +40,17 @@ pub struct Lane<F> {
     restless: bool,
     /// A peer was added to `busy` and no thread has yet announced to the peer that messages wait.
     unannounced: bool,
-    /// Standard sends that wait for their receivers and that the lane may replace by private
-    /// copies.
+    /// Standard sends that the lane may replace by private copies.
     keepable: Vec<RequestId>,
-    /// Announced messages that are not whole and whose senders wait in the library: they were
-    /// pulled, or will be.
+    /// Unfinished announced messages that were pulled, or will be when their senders wait.
     pulled: Vec<PulledMessage>,
     until_poll: i32,
     /// Whether receives from MPI_ANY_SOURCE stay posted after they reported a failed member.
     keeps_hopeless: bool,
-    /// Receives that wait for room in the network, or for the connection with their peer, in the
-    /// order of their posting.
+    /// Receives that wait for room in the network or to meet their peer, in order.
     unposted: Vec<Unposted>,
 }
 
-/// An announced message that its sender transfers while it waits in the library.
 #[derive(Debug)]
 struct PulledMessage {
     fetch: Fetch,
@@ -419,7 +415,6 @@ impl<F: Fabric> Lane<F> {
         Some(hopeless)
     }
 
-    /// The completion of a receive from MPI_ANY_SOURCE that a failed member makes hopeless.
     fn hopeless(&self, request: RequestId) -> Option<Completion> {
         let peer = self.state.hopeless(request)?;
         let stays = self.keeps_hopeless;

@@ -115,7 +115,6 @@ impl<T> List<T> {
         self.nodes.get(self.first as usize)?.value.as_ref()
     }
 
-    /// The key of the first element for which `wanted` holds.
     #[inline]
     pub(crate) fn find(&self, wanted: impl FnMut(&T) -> bool) -> Option<u32> {
         self.find_among(usize::MAX, wanted)
@@ -140,7 +139,6 @@ impl<T> List<T> {
         node.value.as_ref().map(|_| node.number)
     }
 
-    /// Key, number and value of the elements from `number` on, in order.
     pub(crate) fn since(&self, number: u64) -> impl Iterator<Item = (u32, u64, &T)> {
         let mut key = self.first;
         let mut later = self.last;

@@ -34,7 +34,6 @@ pub const NOTICE_TAG: i32 = i32::MAX;
 /// receive from MPI_ANY_SOURCE names a tag that is not negative.)
 const NOBODY: u32 = u32::MAX - 1;
 
-/// The contents of a context that was revoked.
 #[derive(Debug, Default)]
 pub(crate) struct Revocation {
     pub(crate) requests: Vec<RequestId>,
@@ -42,7 +41,6 @@ pub(crate) struct Revocation {
     pub(crate) dropped: Vec<(u32, u32)>,
 }
 
-/// Whether a message with this tag is a notice in the context `context`.
 pub(crate) fn is_notice(context: ContextId, tag: i32) -> bool {
     tag == NOTICE_TAG && context.is_collective()
 }
@@ -105,7 +103,6 @@ pub(crate) struct Unexpected {
 /// The longest message whose data are kept beside its envelope, in bytes.
 pub(crate) const SHORT: usize = 56;
 
-/// The data of an unexpected message, as far as this process has them.
 #[derive(Debug)]
 pub(crate) enum UnexpectedData {
     /// All data of a short message; its sender does not wait for the match.
@@ -194,8 +191,8 @@ pub(crate) struct Context {
     is_open: bool,
     /// Whether this process has finalised since it opened the context: it sends nothing more there.
     pub(crate) is_finalized: bool,
-    /// The count of lost members, in the order in which their loss became known, that the program
-    /// has acknowledged: they no longer end receives from MPI_ANY_SOURCE.
+    /// The first `acknowledged` lost members are known to the program: they no longer end
+    /// receives from MPI_ANY_SOURCE.
     pub(crate) acknowledged: usize,
     /// The index of the context in each process, as far as learned, by process index.
     remote: Vec<u32>,
@@ -266,7 +263,6 @@ impl Context {
         }
     }
 
-    /// The route of a rank, if known ([`Context::note_route`]).
     #[inline(always)]
     pub(crate) fn route(&self, rank: i32) -> Option<RankRoute> {
         // As an unsigned number, a negative rank is above all ranks.
@@ -344,7 +340,6 @@ impl Context {
         self.posted.take_request(request).is_some()
     }
 
-    /// The oldest posted receive, if it matches this source and tag.
     #[inline(always)]
     pub(crate) fn oldest_posted(&self, from: u32, tag: i32) -> Option<RequestId> {
         let oldest = self.posted.first()?;

@@ -22,8 +22,7 @@ pub(crate) struct Peer {
     pub(crate) early: BTreeMap<u64, Early>,
     /// The sender's requests of messages that it withdrew before they arrived.
     pub(crate) withdrawn: Vec<u64>,
-    /// The sender's requests of messages that no receive will take; the sender was not yet
-    /// notified.
+    /// The sender's requests of messages that no receive will take, and without a notice yet.
     pub(crate) unmatchable: Vec<u64>,
     /// The place for the next parts of a long body.
     pub(crate) body: Option<BodyTarget>,
@@ -40,7 +39,6 @@ pub(crate) enum BacklogEntry {
     Answer(Frame),
 }
 
-/// The place for the rest of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyTarget {
     /// The buffer of a receive; the body begins at packed byte `base`.

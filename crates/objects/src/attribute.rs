@@ -42,9 +42,7 @@ pub enum CopyFunction {
 /// The effect of the deletion of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteFunction {
-    /// None (`MPI_COMM_NULL_DELETE_FN`).
     Nothing,
-    /// A call of the program's function at this address.
     User(usize),
 }
 
@@ -153,7 +151,6 @@ pub fn is_predefined(number: i32) -> bool {
 #[derive(Clone, Debug)]
 pub struct Attribute {
     pub keyval: Arc<Keyval>,
-    /// An address, or any value of that size.
     pub value: usize,
     /// The number of the attribute in the order in which those of the object were set.
     order: u64,

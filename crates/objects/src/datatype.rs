@@ -49,7 +49,6 @@ pub struct Datatype {
     /// recursions that compute them are not deeper.
     depth: u32,
     committed: AtomicBool,
-    /// Bytes of any encoding.
     name: Mutex<Box<[u8]>>,
     pub attributes: Attributes,
 }

@@ -108,7 +108,6 @@ impl ErrorCodes {
         Ok(())
     }
 
-    /// A class or code with a text cannot be removed.
     fn check_silent(&self, code: i32) -> Result<()> {
         match self.added.get(&code) {
             Some(Added { text: Some(_), .. }) => Err(MpiError::new(

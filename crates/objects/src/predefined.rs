@@ -27,7 +27,6 @@ pub enum Category {
     /// `MPI_CHAR`: in the standard for communication only, but treated as C's `char`
     /// ([`crate::op::is_supported`]).
     Char,
-    /// Other characters and `MPI_PACKED`: for communication only.
     Other,
 }
 
@@ -45,9 +44,7 @@ pub struct PredefinedType {
     pub scalar: Option<Scalar>,
 }
 
-/// The lowest handle value.
 const FIRST: u64 = abi::MPI_DATATYPE_NULL as u64;
-/// The number of handle values from the lowest to the highest.
 const END: usize = abi::MPI_COMPLEX32 - abi::MPI_DATATYPE_NULL + 1;
 
 // Where the standard calls one name a synonym of another, the table has the other.
@@ -319,7 +316,6 @@ fn made(place: &OnceLock<Arc<Datatype>>, handle: u64) -> Option<&Arc<Datatype>> 
 }
 
 impl PredefinedType {
-    /// Whether elements have no gaps; some pairs have gaps inside.
     const fn is_plain(&self) -> bool {
         let gaps =
             matches!(self.scalar, Some(Scalar::I16I32 | Scalar::F64I32 | Scalar::I64I32 | Scalar::F80I32));

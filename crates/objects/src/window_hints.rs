@@ -16,9 +16,7 @@ pub struct WindowHints {
     /// The bytes in which accumulates may be split (`mpi_accumulate_granularity`); 0 for whole
     /// elements.
     granularity: u64,
-    /// Whether all processes expose the same number of bytes (`same_size`).
     pub same_size: bool,
-    /// Whether all displacement units are the same (`same_disp_unit`).
     pub same_disp_unit: bool,
     /// Whether the parts of shared memory need not be adjacent (`alloc_shared_noncontig`).
     pub noncontiguous: bool,

@@ -14,7 +14,6 @@ impl Copies {
     const MOST: usize = 16;
     const LONGEST: usize = 256 << 10;
 
-    /// A buffer of the lane with the same packed bytes.
     pub(crate) fn copy_of(&mut self, buffer: &UserBuf) -> UserBuf {
         let len = buffer.packed_len();
         let block = match self.free_block(len) {
@@ -35,7 +34,6 @@ impl Copies {
         free.min().map(|(_, at)| at)
     }
 
-    /// A new block. It is kept if there are fewer than `MOST`, or in place of a shorter free one.
     fn new_block(&mut self, len: usize) -> UserBuf {
         if len > Copies::LONGEST {
             return Owned::new(vec![0u8; len]).buf();

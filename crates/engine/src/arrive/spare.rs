@@ -22,7 +22,6 @@ impl Spare {
         if first.is_empty() { Vec::new() } else { self.collect(first, first.len()) }
     }
 
-    /// Keeps a vector's memory, unless it has none or enough is kept.
     #[inline]
     pub(crate) fn give_back(&mut self, mut data: Vec<u8>) {
         if self.0.len() < Spare::MOST && (1..=Spare::LONGEST).contains(&data.capacity()) {

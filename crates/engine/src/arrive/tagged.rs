@@ -6,7 +6,6 @@ use crate::matching::Contest;
 use crate::peer::BodyTarget;
 use crate::request::{Completion, Posting, RequestId};
 
-/// Whether a message may be matched with the receives that are posted here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hold {
     No,
@@ -67,7 +66,6 @@ impl LaneState {
         }
     }
 
-    /// Gives a contested receive its message, after the network has given the receive up.
     fn give_contested(&mut self, index: u32) {
         let Some(own) = self.contexts.get_mut(index) else { return };
         let Some(Contest { receive, key, .. }) = own.contested else { return };

@@ -58,7 +58,6 @@ impl LaneState {
         self.todo.push_back(Todo::Answer { to: from, frame: Frame::Withdrawn { request } });
     }
 
-    /// Takes back a message of this process to itself. Returns whether it was unmatched.
     pub(crate) fn take_back_own(&mut self, index: u32, request: RequestId) -> bool {
         let Some(own) = self.contexts.get_mut(index) else { return false };
         let is_it = |message: &UnexpectedData| matches!(message, UnexpectedData::Own { request: own, .. } if *own == request);
@@ -70,8 +69,7 @@ impl LaneState {
         own.unexpected.remove(key).is_some()
     }
 
-    /// Drops a message that was withdrawn while a receive was contested for it, if it is still
-    /// unmatched.
+    /// Drops a message withdrawn during a contest, if it is still unmatched.
     pub(super) fn drop_withdrawn(&mut self, index: u32, withdrawal: Withdrawal) {
         match withdrawal {
             Withdrawal::Of(from, request) if self.contexts.find_waiting(from, request).is_some() => {
@@ -85,7 +83,6 @@ impl LaneState {
         }
     }
 
-    /// Whether a message that is next was withdrawn before; if so, notifies its sender.
     #[inline]
     pub(super) fn was_withdrawn(&mut self, from: u32, request: u64) -> bool {
         let withdrawn = &mut self.peer(from).withdrawn;
@@ -110,7 +107,6 @@ impl LaneState {
         }
     }
 
-    /// The receiver has dropped the message of a send.
     pub(super) fn message_was_dropped(&mut self, from: u32, request: u64) {
         let request = RequestId::from_raw(request);
         match self.requests.send_mut(request) {

@@ -38,8 +38,7 @@ impl<F: Fabric> Lane<F> {
         is_over
     }
 
-    /// Takes back a send that has not left, or requests its receiver to drop the message. Returns
-    /// whether the send is back.
+    /// Takes back a send that has not left (`true`), or requests its receiver to drop the message.
     fn take_back(&mut self, request: RequestId) -> bool {
         let me = self.state.me;
         let Some(work) = self.state.requests.send_mut(request) else { return false };
@@ -68,16 +67,14 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Notifies a sender that no receive will take its message, now or when it withdraws the
-    /// message.
     pub(super) fn notify_unmatchable(&mut self, to: u32, request: u64) {
         if !self.hint(to, Frame::Withdrawn { request }) {
             self.state.peer(to).unmatchable.push(request);
         }
     }
 
-    /// Sends a frame about a withdrawn message or about the last message, which had to wait. A
-    /// process that has left makes no room, and does not need the frame.
+    /// Sends a late frame about a withdrawn or the last message. A process that has left makes no
+    /// room, and does not need the frame.
     pub(super) fn offer_late(&mut self, to: u32, frame: Frame) -> Result<Sent, Fault> {
         let sent = self.offer(to, frame, Body::NONE, 0)?;
         if sent == Sent::Full && !self.fabric.has_left(to) {

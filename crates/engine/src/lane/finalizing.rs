@@ -74,8 +74,6 @@ impl<F: Fabric> Lane<F> {
         self.answer_last_requests();
     }
 
-    /// Notifies the requesting peers of the contexts in which this process sends no further
-    /// message.
     fn answer_last_requests(&mut self) {
         let (now, later) = std::mem::take(&mut self.state.last_requests)
             .into_iter()
@@ -90,7 +88,6 @@ impl<F: Fabric> Lane<F> {
         self.answer(to, Frame::Last { id, number });
     }
 
-    /// The freed receives of the program. The library's own receives are in other contexts.
     fn freed_receives(&self) -> Vec<FreedReceive> {
         let mut freed = self.state.requests.freed_receives();
         freed.retain(|receive| {

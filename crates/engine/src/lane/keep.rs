@@ -32,7 +32,6 @@ pub enum CopiedSends {
 }
 
 impl<F: Fabric> Lane<F> {
-    /// Whether a send of this mode and length, in this context, does not depend on its receiver.
     pub(super) fn may_keep(&mut self, context: u32, to: u32, mode: Mode, len: usize) -> bool {
         // The receivers of collective messages are on their way.
         let is_users = |id: oxmpi_wire::ContextId| !id.is_collective();

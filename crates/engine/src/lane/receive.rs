@@ -173,7 +173,6 @@ impl<F: Fabric> Lane<F> {
         self.receive_any_unexpected_now(context, (from, source), tags, into)
     }
 
-    /// As [`Lane::receive_unexpected_now`], for any place in the queue and any length.
     #[inline(never)]
     fn receive_any_unexpected_now(
         &mut self,
@@ -435,7 +434,6 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Starts to transfer the data of an announced message, by the method that the fabric chooses.
     pub(super) fn fetch(&mut self, fetch: Fetch) {
         let Fetch { receive, from, announced, wanted, begun } = fetch;
         let Announced { request, address, announcement, .. } = announced;
@@ -480,8 +478,7 @@ impl<F: Fabric> Lane<F> {
         self.read_or_ask(fetch, at);
     }
 
-    /// Transfers the data of a message that the receiver has claimed: reads them at an address in
-    /// the sender (0: unreadable), or pulls them.
+    /// Reads a claimed message at an address in the sender (0: unreadable), or pulls it.
     fn read_or_ask(&mut self, fetch: Fetch, address: u64) {
         let Fetch { receive, from, announced: Announced { request, .. }, wanted, .. } = fetch;
         let Some(work) = self.state.requests.receive_mut(receive) else {
@@ -514,10 +511,9 @@ impl<F: Fabric> Lane<F> {
         );
     }
 
-    /// Continues messages that were pulled and whose senders transfer pieces while they wait in the
-    /// library, and messages whose senders may begin to wait. Reads the pieces that a sender does
-    /// not transfer soon, as it may have lost its processor. `came`: something has arrived, perhaps
-    /// a piece whose slot a sender waits for.
+    /// Continues messages whose senders transfer pieces while they wait in the library, and reads
+    /// the pieces that a sender does not transfer soon, as it may have lost its processor. `came`:
+    /// something has arrived, perhaps a piece whose slot a sender waits for.
     pub(super) fn continue_pulled(&mut self, came: bool) {
         for mut pulled in std::mem::take(&mut self.pulled) {
             let Fetch { receive, from, announced, wanted, .. } = pulled.fetch;
@@ -560,7 +556,6 @@ impl<F: Fabric> Lane<F> {
         any
     }
 
-    /// Reads the part of a message that its sender has not transferred and will not transfer.
     fn read_rest(&mut self, fetch: Fetch, name: Announcement) {
         let Fetch { receive, from, announced: Announced { request, address, .. }, wanted, .. } = fetch;
         let Some(given) = self.fabric.take_rest(from, name) else { return };
@@ -615,7 +610,6 @@ impl<F: Fabric> Lane<F> {
     }
 }
 
-/// Polls of a waiting receiver until it reads a message whose sender does not wait.
 const POLLS_BEFORE_READ: u32 = 16;
 /// Polls without news until a receiver reads the rest of a message, some microseconds: longer than
 /// a copy of a piece into its slot takes, and much less than a wait spins, as a process that yields
@@ -626,8 +620,6 @@ const POLLS_BETWEEN_PIECES: u32 = 48;
 const UNPACKED_PART: usize = 64 << 10;
 
 impl LaneState {
-    /// Gives a message that has arrived to a receive. Parts that are still on their way go to
-    /// `body`.
     pub(crate) fn give(&mut self, message: Unexpected, body: BodyTarget, receive: RequestId) {
         let Unexpected { from, tag, content } = message;
         let state = self;

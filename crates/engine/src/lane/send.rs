@@ -214,7 +214,6 @@ impl<F: Fabric> Lane<F> {
             || tag == NOTICE_TAG && self.state.contexts.get(context).is_some_and(|own| is_notice(own.id, tag))
     }
 
-    /// A buffered send is complete for the program as soon as the lane has the data.
     pub(super) fn started(&mut self, request: RequestId, buffered: Option<usize>) -> Started {
         match buffered {
             None => Started::Pending(request),
@@ -304,7 +303,6 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Sends a frame if there is room; no process waits for it. Returns whether there was room.
     pub(super) fn hint(&mut self, to: u32, frame: Frame) -> bool {
         !self.state.peer(to).listed
             && matches!(self.offer(to, frame, Body::NONE, 0), Ok(Sent::Done | Sent::Later))
@@ -318,7 +316,6 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Sends the backlog of a peer, up to the room of its route and the limits of one flush.
     pub(super) fn flush(&mut self, to: u32) {
         self.flush_backlog(to);
         let share_used = self.flush_streams(to);
@@ -403,8 +400,7 @@ impl<F: Fabric> Lane<F> {
         Ok(sent)
     }
 
-    /// Sends pieces of the long messages that the peer has pulled. Returns whether there may be
-    /// room for more.
+    /// Sends pieces of pulled messages. Returns whether there may be room for more.
     fn flush_streams(&mut self, to: u32) -> bool {
         let mut given = 0;
         for _ in 0..PIECES_IN_A_ROW {
@@ -461,7 +457,7 @@ impl<F: Fabric> Lane<F> {
         Some(work.mover != Mover::Receiver)
     }
 
-    /// Sends the next piece of a message. Returns its length in bytes; `None`: there was no room.
+    /// Sends the next piece of a message; `None`: there was no room.
     fn stream_piece(
         &mut self,
         to: u32,
@@ -508,7 +504,6 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Sends a message of this process to itself, which is matched at once.
     fn send_to_self(&mut self, context: u32, mode: Mode, buffer: UserBuf, tag: i32) -> Started {
         let me = self.state.me;
         let len = buffer.packed_len();

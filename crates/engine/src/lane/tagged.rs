@@ -60,8 +60,7 @@ impl<F: Fabric> Lane<F> {
         context <= self.state.last_tagged && self.goes_by_tag(context, peer, 0)
     }
 
-    /// The source in the network for a receive, `Some(None)` for any process. `None`: the network
-    /// has no messages for the receive.
+    /// The source of a receive in the network, `Some(None)` for any; `None` outside of the network.
     fn source_in_network(&mut self, context: u32, source: Source) -> Option<Option<u32>> {
         match source {
             Source::Any => {
@@ -72,8 +71,7 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Whether a message to a peer goes by tag, as long as the tags can name the peer's index of
-    /// the context.
+    /// Whether a message to a peer goes by tag, if the tags can name the context.
     pub(super) fn goes_by_tag(&mut self, context: u32, peer: u32, tag: i32) -> bool {
         peer != self.state.me
             && self
@@ -163,14 +161,12 @@ impl<F: Fabric> Lane<F> {
         Some(Started::Pending(requests.insert(Work::Send(work))))
     }
 
-    /// Whether the tags can name a peer's index of a context, as far as the index is known.
     fn is_nameable(&self, context: u32, peer: u32) -> bool {
         let name = self.state.contexts.get(context).map(|own| own.name_for(context, peer));
         !matches!(name, Some(Name::Local(index)) if index > self.state.last_tagged)
     }
 
-    /// Begins a send by tag from the backlog. `None`: the tags cannot name the context, as is known
-    /// now.
+    /// Begins a send of the backlog by tag. `None`: the tags cannot name the context.
     pub(super) fn begin_tagged(&mut self, to: u32, request: RequestId) -> Result<Option<Sent>, Fault> {
         let Some(work) = self.state.requests.send_mut(request) else { return Ok(Some(Sent::Done)) };
         let own = work.context;
@@ -195,8 +191,6 @@ impl<F: Fabric> Lane<F> {
         Ok(Some(sent))
     }
 
-    /// Gives a message to the network if the receiver's index of the context is known; otherwise
-    /// requests the index.
     fn offer_tagged(
         &mut self,
         context: u32,
@@ -280,7 +274,6 @@ impl<F: Fabric> Lane<F> {
         Some(Ok(Started::Pending(request)))
     }
 
-    /// Posts a receive with the network, or queues it until that can be done.
     fn post(&mut self, one: Unposted) {
         if self.is_waited_for(one.context, one.from) || !self.try_post(one) {
             self.unposted.push(one);
@@ -309,7 +302,6 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Whether a receive is posted now, or need not be posted any more.
     fn try_post(&mut self, Unposted { request, name, tags, .. }: Unposted) -> bool {
         let Some(work) = self.state.requests.receive_mut(request) else { return true };
         let is_probed = name.is_some() && work.posting == Posting::Probed;
@@ -357,7 +349,6 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Cancels a contested receive in the network, which gives it up or completes it.
     pub(super) fn contest(&mut self, receive: RequestId) {
         if let Some(network) = self.fabric.matching() {
             network.tcancel(receive.raw());
@@ -381,7 +372,6 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// The message in the network for [`Lane::probe`] or [`Lane::take_message`].
     pub(super) fn probe_tagged(
         &mut self,
         context: u32,
@@ -426,7 +416,6 @@ impl<F: Fabric> Lane<F> {
         request
     }
 
-    /// Removes a receive from the network and the lane; its buffer is not used any more.
     pub(super) fn withdraw_receive(&mut self, request: RequestId) {
         let Some(work) = self.state.requests.receive_mut(request) else { return };
         let context = work.context;
@@ -450,8 +439,7 @@ impl LaneState {
         }
     }
 
-    /// Fails an operation with a lost process: at once, or after the network has released its
-    /// buffer.
+    /// Fails an operation, if necessary after the network has released its buffer.
     pub(crate) fn fail_with(&mut self, request: RequestId, peer: u32) {
         if self.is_matching && self.is_in_network(request) {
             self.todo.push_back(Todo::EndLost { request, peer });

@@ -49,7 +49,6 @@ impl PostedQueue {
         }
     }
 
-    /// By its fields, which stay in the caller's registers.
     #[cold]
     #[inline(never)]
     fn push_slowly(&mut self, source: u32, tag: i32, mask: i32, request: RequestId) {

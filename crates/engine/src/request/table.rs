@@ -97,7 +97,6 @@ impl Requests {
         id
     }
 
-    /// A vacant slot, taken from the free list, and the name of its request.
     #[inline(always)]
     fn vacant(&mut self) -> (RequestId, &mut RequestSlot) {
         if self.free == NONE {
@@ -186,7 +185,6 @@ impl Requests {
         }
     }
 
-    /// The context of a posted receive from MPI_ANY_SOURCE.
     pub(crate) fn waits_for_any_source(&self, id: RequestId) -> Option<u32> {
         match self.slot(id)? {
             RequestSlot { state: SlotState::Posted, plain, .. } if plain.from == ANYBODY => {
@@ -524,8 +522,6 @@ impl Requests {
         self.slot(id).is_some_and(|slot| slot.is_open() && slot.detached)
     }
 
-    /// The active requests whose context and peer fulfil a condition; the peer of a receive from
-    /// MPI_ANY_SOURCE is `None`.
     pub(crate) fn active(&self, mut wanted: impl FnMut(u32, Option<u32>) -> bool) -> Vec<RequestId> {
         let mut concerned = |s: &RequestSlot| match s.state {
             SlotState::Posted => wanted(s.plain.context, s.plain.from()),

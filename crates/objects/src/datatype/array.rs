@@ -40,7 +40,6 @@ impl ArrayOrder {
         }
     }
 
-    /// The dimensions, from the one with the smallest stride on.
     fn dimensions(self, count: usize) -> impl Iterator<Item = usize> + Clone {
         (0..count).map(move |i| if self == ArrayOrder::C { count - 1 - i } else { i })
     }
@@ -170,7 +169,6 @@ pub(super) fn part(
     order.dimensions(sizes.len()).map(move |i| (sizes[i], blocks(i)))
 }
 
-/// The most levels of a copy program that these dimensions add.
 fn levels(ndims: usize) -> u32 {
     u32::try_from(ndims).unwrap_or(u32::MAX).saturating_mul(LEVELS)
 }

@@ -21,7 +21,6 @@ type Type = Arc<Datatype>;
 /// finds out whether the types nest too deep.
 const LAZY_DEPTH: u32 = 64;
 
-/// The elements of a type made of one type.
 #[inline]
 pub(super) fn basic_of(old: &Datatype) -> Basic {
     match old.uniform() {
@@ -74,8 +73,7 @@ fn in_bytes(name: impl fmt::Display, value: i64, old: &Datatype) -> Result<isize
     })
 }
 
-/// The bounds of blocks whose displacements are elements of `old`. An error names the first
-/// displacement that is too large.
+/// An error names the first displacement that is too large.
 fn indexed_bounds(
     blocks: impl Iterator<Item = usize>,
     displacements: &[i64],
@@ -238,14 +236,12 @@ impl Datatype {
         Ok(dup)
     }
 
-    /// The type that a constructor has made of one old type. Its copy program nests at most
-    /// `levels` deeper than that of the old type.
+    /// The copy program nests at most `levels` deeper than that of `old`.
     #[inline(always)]
     fn of_one(bounds: Bounds, levels: u32, contents: Result<Contents>, old: &Type) -> Result<Arc<Datatype>> {
         Datatype::new(bounds, contents?, basic_of(old), levels)
     }
 
-    /// As [`Datatype::of_one`], for a constructor that takes lists.
     fn of_lists(
         bounds: Bounds,
         form: Form,

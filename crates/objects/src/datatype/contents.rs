@@ -41,8 +41,7 @@ impl Contents {
         Contents { combiner, integers, wide, types: Constituents::None }
     }
 
-    /// The arguments of a constructor without lists. Fails with `MPI_ERR_COUNT` if a count of the
-    /// plain form is no `int`.
+    /// Fails with `MPI_ERR_COUNT` if a count of the plain form is no `int`.
     #[inline(always)]
     pub(super) fn of_few<const C: usize, const D: usize>(
         form: Form,

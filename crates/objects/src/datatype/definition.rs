@@ -62,7 +62,6 @@ enum Constructor {
     Darray(Darray),
 }
 
-/// The owned form of a [`Distribution`].
 struct Darray {
     size: i32,
     rank: i32,
@@ -211,8 +210,7 @@ fn pairs<'a>(
 }
 
 impl Definition {
-    /// The layout of this constructor's type for these old types. The constructor has checked the
-    /// arguments.
+    /// The constructor has checked the arguments.
     pub(super) fn layout(&self, types: &[Arc<Datatype>]) -> Result<Arc<Layout>, LayoutError> {
         let Some(first) = types.first() else {
             // A struct may be empty.
@@ -259,7 +257,6 @@ impl Definition {
         layout.map(Arc::new)
     }
 
-    /// The type that this constructor makes of these old types. Fails as the constructor does.
     pub(super) fn made_of(&self, types: &[Arc<Datatype>]) -> Result<Arc<Datatype>> {
         let form = self.form;
         let old = || types.first().unwrap_or_else(|| lost());

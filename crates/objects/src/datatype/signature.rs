@@ -68,7 +68,6 @@ impl Signature {
         builder.signature()
     }
 
-    /// The basic elements of `(count, signature)`, one after another.
     pub(crate) fn joined<'a>(parts: impl IntoIterator<Item = (usize, &'a Arc<Signature>)>) -> Arc<Signature> {
         let mut builder = Builder::default();
         let mut parts = parts.into_iter().peekable();

@@ -71,7 +71,6 @@ pub fn check_index(index: &[i32]) -> Result<()> {
 pub struct Neighbors {
     /// The ranks at the other ends; a rank may appear several times.
     pub ranks: Vec<u32>,
-    /// The weight of each edge; empty if the graph has no weights.
     pub weights: Vec<i32>,
 }
 

@@ -221,7 +221,6 @@ pub(crate) fn made(random: &mut Random, types: &Predefined, depth: usize) -> Opt
     (model.bytes.len() <= MOST_BYTES).then_some((datatype, model))
 }
 
-/// Equally many block lengths and displacements.
 fn lists(random: &mut Random) -> (Vec<i64>, Vec<i64>) {
     let n = if random.below(4) == 0 { 8 + random.below(8) } else { random.below(5) };
     ((0..n).map(|_| random.between(0, 3)).collect(), (0..n).map(|_| random.between(-9, 12)).collect())

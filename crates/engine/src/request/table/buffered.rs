@@ -5,8 +5,7 @@ use super::super::{FIRST, NO_CONTEXT, RequestId};
 use super::{Requests, SlotState};
 
 impl Requests {
-    /// Counts the bytes kept for a buffered send until it is complete. (An empty message counts one
-    /// byte, as a program has to wait for it too.)
+    /// Counts the bytes of a buffered send until it is complete; an empty message counts one byte.
     pub(crate) fn keep(&mut self, id: RequestId, bytes: usize) {
         let Requests { buffered, own_buffers, .. } = self;
         if let Some((index, generation)) = id.split()
