@@ -22,7 +22,9 @@ pub enum Category {
     Logical,
     Complex,
     Byte,
+    /// `MPI_AINT`, `MPI_OFFSET`, `MPI_COUNT`.
     MultiLanguage,
+    /// Value and index.
     Pair,
     /// `MPI_CHAR`: in the standard for communication only, but treated as C's `char`
     /// ([`crate::op::is_supported`]).

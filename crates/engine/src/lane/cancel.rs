@@ -45,8 +45,8 @@ impl<F: Fabric> Lane<F> {
         let (to, context) = (work.to, work.context);
         match work.phase {
             Phase::Waiting => {
-                let waiting = &mut self.state.peer(to).backlog;
-                waiting.retain(|one| !matches!(one, BacklogEntry::Start(waits) if *waits == request));
+                let backlog = &mut self.state.peer(to).backlog;
+                backlog.retain(|one| !matches!(one, BacklogEntry::Start(waits) if *waits == request));
                 true
             }
             Phase::Announced if to == me => self.state.take_back_own(context, request),

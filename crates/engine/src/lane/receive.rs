@@ -610,6 +610,7 @@ impl<F: Fabric> Lane<F> {
     }
 }
 
+/// Polls of a waiting receiver until it reads a message whose sender does not wait.
 const POLLS_BEFORE_READ: u32 = 16;
 /// Polls without news until a receiver reads the rest of a message, some microseconds: longer than
 /// a copy of a piece into its slot takes, and much less than a wait spins, as a process that yields
@@ -620,6 +621,7 @@ const POLLS_BETWEEN_PIECES: u32 = 48;
 const UNPACKED_PART: usize = 64 << 10;
 
 impl LaneState {
+    /// Gives a message to a receive. Parts that are still on their way go to `body`.
     pub(crate) fn give(&mut self, message: Unexpected, body: BodyTarget, receive: RequestId) {
         let Unexpected { from, tag, content } = message;
         let state = self;
