@@ -222,7 +222,7 @@ impl<F: Fabric> Lane<F> {
     }
 
     /// Starts to receive into contiguous memory, with one of `tags`, from process `from` whose rank
-    /// is `source`, or from [`ANYBODY`](crate::ANYBODY). A `from` of `None` stands for the process
+    /// is `source`, or from [`ANYBODY`]. A `from` of `None` stands for the process
     /// that [`Lane::note_route`] noted for `source`. A message that is there, and that no older
     /// receive matches, is received at once. `None`: this path cannot serve the call, and nothing
     /// happened; use [`Lane::start_receive`].
