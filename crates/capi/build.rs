@@ -1,5 +1,5 @@
-//! Sees that the C library defines every function, and gives it the exact signature of each, for the compiler to hold the
-//! definitions against, and the link arguments that make the exports right.
+//! Checks that the C library defines every function, writes the exact signature of each, against
+//! which the compiler checks the definitions, and sets the linker arguments for the exports.
 
 use std::env;
 use std::error::Error;
@@ -44,20 +44,21 @@ fn signatures() -> Result<String, Box<dyn Error>> {
     Ok(text)
 }
 
-/// The compiler's own version script exports the `PMPI_` functions only, for the weak `MPI_` names exist in assembler alone.
-/// A second, anonymous script adds them: lld, the toolchain's linker here, joins the two; GNU ld refuses.
+/// The compiler's own version script exports only the `PMPI_` functions, as the weak `MPI_` names
+/// exist only in assembler. A second, anonymous script adds them: lld, the linker of the toolchain,
+/// joins the two; GNU ld refuses.
 fn link_arguments(out: &Path) -> Result<(), Box<dyn Error>> {
     let script = out.join("exports.map");
     fs::write(&script, "{ global: MPI_*; PMPI_*; MPIX_*; };\n")?;
     println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}", script.display());
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
-    // Where the list of transports begins and ends is nobody's business outside.
+    // The symbols around the list of transports must not be exported.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,start-stop-visibility=hidden");
     order_functions()
 }
 
-/// The functions that most programs use lie side by side in what is installed (`cargo xtask order` says why, and writes the
-/// script).
+/// In release builds the functions that most programs use lie side by side (`cargo xtask order` has
+/// the reason, and writes the script).
 fn order_functions() -> Result<(), Box<dyn Error>> {
     let script = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("order.ld");
     println!("cargo::rerun-if-changed={}", script.display());

@@ -5,7 +5,7 @@ use crate::library::array;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Count, Datatype as Handle};
-use oxmpi_objects::datatype::{Datatype, Distribution, Form, Order};
+use oxmpi_objects::datatype::{ArrayOrder, Datatype, Distribution, Form};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ unsafe fn subarray<T: Copy + Into<i64>>(
             numbers(starts, n, "array_of_starts")?,
         )
     };
-    Datatype::subarray(form, &sizes, &subsizes, &starts, Order::from_int(order)?, old)
+    Datatype::subarray(form, &sizes, &subsizes, &starts, ArrayOrder::from_int(order)?, old)
 }
 
 struct DarrayArgs<T> {
@@ -66,7 +66,7 @@ unsafe fn darray<T: Copy + Into<i64>>(
             distribs: array(arrays.distribs, n, "array_of_distribs")?,
             dargs: array(arrays.dargs, n, "array_of_dargs")?,
             psizes: array(arrays.psizes, n, "array_of_psizes")?,
-            order: Order::from_int(order)?,
+            order: ArrayOrder::from_int(order)?,
         };
         Datatype::darray(form, &distribution, old)
     }

@@ -10,7 +10,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Group as GroupHandle};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
-use oxmpi_objects::group::{Comparison, Group};
+use oxmpi_objects::group::{Group, GroupRelation};
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -108,9 +108,9 @@ mpi! {
             let (one, other) = (library.group(group1)?, library.group(group2)?);
             one.check_origin(&other, "group2")?;
             let related = match one.compare(&other) {
-                Comparison::Identical => abi::MPI_IDENT,
-                Comparison::Similar => abi::MPI_SIMILAR,
-                Comparison::Unequal => abi::MPI_UNEQUAL,
+                GroupRelation::Identical => abi::MPI_IDENT,
+                GroupRelation::Similar => abi::MPI_SIMILAR,
+                GroupRelation::Unequal => abi::MPI_UNEQUAL,
             };
             // SAFETY: the C program passes a place for an integer.
             unsafe { put(result, related, "result") }

@@ -1,4 +1,4 @@
-//! What the built library exports, and that programs and tools can use it.
+//! The exports of the built library, and their use by programs and tools.
 #![allow(clippy::unwrap_used)] // all of this is test code
 
 use std::collections::BTreeSet;
@@ -9,14 +9,14 @@ use std::process::Command;
 
 use oxmpi_abi::FuncId;
 
-/// The library under test. Cargo builds it into the directory that this test binary is in.
+/// The library under test. Cargo builds it into the directory of this test program.
 fn library() -> PathBuf {
     let path = std::env::current_exe().unwrap().with_file_name("libmpi_abi.so");
     assert!(path.exists(), "{} is not built", path.display());
     path
 }
 
-/// What a command prints; the test fails when the command does.
+/// The output of a command; the test fails if the command fails.
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -39,7 +39,7 @@ impl Installation {
         Installation(path)
     }
 
-    /// Compiles a C program, runs it, and returns what it prints.
+    /// Compiles a C program, runs it, and returns its output.
     fn run(&self, name: &str, source: &str) -> String {
         let (file, program) = (self.0.join(format!("{name}.c")), self.0.join(name));
         fs::write(&file, source).unwrap();
@@ -87,14 +87,14 @@ fn exports_are_those_of_the_standard() {
 }
 
 #[test]
-fn nothing_is_asked_of_the_loader_but_libraries_of_the_system() {
+fn the_loader_needs_only_libraries_of_the_system() {
     let dynamic = output(Command::new("readelf").args(["-d", "-W"]).arg(library()));
     let system = ["libc.so", "libgcc_s.so", "libm.so", "libpthread.so", "libdl.so", "librt.so", "ld-linux"];
     let needed = dynamic.lines().filter(|line| line.contains("(NEEDED)"));
     for line in needed {
         assert!(system.iter().any(|name| line.contains(&format!("[{name}"))), "{line}");
     }
-    // What is left open is the system's too: no name of MPI.
+    // The undefined symbols are the system's: none belongs to MPI.
     let open = output(Command::new("nm").args(["-D", "--undefined-only"]).arg(library()));
     assert!(!open.contains("MPI"), "{open}");
 }

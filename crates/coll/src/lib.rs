@@ -1,11 +1,12 @@
-//! Collectives in execution: plans that are run over the engine.
+//! The execution of collectives: plans that are run over the engine.
 //!
-//! `oxmpi_plan` says what a rank has to do, step by step; a [`Run`] does it. It is a state machine like everything
-//! below: [`Run::advance`] issues what may be issued and returns. A blocking collective calls it in its waiting loop,
-//! a nonblocking one from every progress call, the simulator when it likes.
+//! `oxmpi_plan` describes the steps of a rank; a [`Run`] executes them. It is a state machine:
+//! [`Run::advance`] issues the steps that are due and returns. A blocking collective calls it in
+//! its waiting loop, a nonblocking one in every progress call.
 //!
-//! A reduction by a user's function is not called from here: `advance` returns [`Progress::NeedCallback`], the
-//! caller drops every lock and borrow, runs the function and says [`Run::callback_done`] (no lock is held across user code).
+//! No lock may be held while a function of the user runs. So `advance` does not call a user's
+//! reduction but returns [`Progress::NeedCallback`]; the caller drops every lock and borrow, runs
+//! the function and calls [`Run::callback_done`].
 #![forbid(unsafe_code)]
 
 mod memory;

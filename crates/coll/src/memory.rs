@@ -1,29 +1,26 @@
-//! The memory of a collective call: buffers in one piece, and lists of blocks.
+//! The memory of a collective call: contiguous buffers and lists of blocks.
 
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::device::DeviceFault;
 use oxmpi_mem::layout::Layout;
 use std::sync::Arc;
 
-/// The memory of a call whose buffers are described by one address, count and datatype each.
+/// The memory of a call whose buffers have one address, count and datatype each.
 #[derive(Debug, Clone)]
 pub struct Buffers {
-    /// What this rank contributes; not used in place.
+    /// The contribution of this rank; unused in place.
     pub input: UserBuf,
-    /// Where the result goes; a broadcast's one buffer.
+    /// The buffer of the result, or the only buffer of a broadcast.
     pub output: UserBuf,
-    /// One element of the datatype of a reduction, from which temporaries are made.
+    /// The layout of a reduction's datatype, for temporaries.
     pub element: Option<Arc<Layout>>,
 }
 
 /// The memory of any call.
 #[derive(Debug, Clone)]
 pub struct Memory {
-    /// What this rank contributes; not used in place.
     pub input: Area,
-    /// Where the result goes; a broadcast's one buffer.
     pub output: Area,
-    /// One element of the datatype of a reduction, from which temporaries are made.
     pub element: Option<Arc<Layout>>,
 }
 
@@ -34,12 +31,11 @@ impl From<Buffers> for Memory {
     }
 }
 
-/// A buffer as a plan sees it: a sequence of packed bytes.
+/// A buffer in the view of a plan: a sequence of packed bytes.
 #[derive(Debug, Clone)]
 pub enum Area {
-    /// One user's buffer.
     Whole(UserBuf),
-    /// Blocks anywhere in memory, each with a layout of its own, packed one after the other.
+    /// Blocks anywhere in memory, each with its own layout, packed one after another.
     Blocks(BlockList),
 }
 
@@ -49,7 +45,7 @@ impl From<UserBuf> for Area {
     }
 }
 
-/// The blocks of a buffer, and where each begins in the packed whole.
+/// The blocks of a buffer, each with its offset in the packed data.
 #[derive(Debug, Clone)]
 pub struct BlockList {
     blocks: Arc<[(usize, UserBuf)]>,
@@ -57,7 +53,7 @@ pub struct BlockList {
 }
 
 impl BlockList {
-    /// These blocks, one after the other.
+    /// The list of these blocks, in order.
     pub fn new(blocks: impl IntoIterator<Item = UserBuf>) -> BlockList {
         let mut len = 0_usize;
         let place = |block: UserBuf| {
@@ -69,30 +65,27 @@ impl BlockList {
         BlockList { blocks, len }
     }
 
-    /// The blocks.
     pub(crate) fn buffers(&self) -> impl Iterator<Item = &UserBuf> {
         self.blocks.iter().map(|(_, block)| block)
     }
 
-    /// The packed length of each block.
+    /// The packed length of each block, in bytes.
     pub fn lengths(&self) -> impl Iterator<Item = usize> + '_ {
         self.blocks.iter().map(|(_, block)| block.packed_len())
     }
 }
 
-/// Packed bytes `at .. at + len` of a buffer.
 #[derive(Debug)]
-struct Part<'a> {
+struct AreaPart<'a> {
     buffer: &'a UserBuf,
     at: usize,
     len: usize,
 }
 
 impl Area {
-    /// No bytes.
     pub(crate) const EMPTY: Area = Area::Whole(UserBuf::empty());
 
-    /// The packed length.
+    /// Packed length, in bytes.
     pub fn packed_len(&self) -> usize {
         match self {
             Area::Whole(buffer) => buffer.packed_len(),
@@ -100,7 +93,7 @@ impl Area {
         }
     }
 
-    /// Whether something of it is in the memory of a device.
+    /// Whether any part of the area is in the memory of a device.
     #[inline]
     pub fn is_on_device(&self) -> bool {
         match self {
@@ -109,7 +102,7 @@ impl Area {
         }
     }
 
-    /// The one buffer, of an area that is not a list of blocks.
+    /// The buffer, if the area is not a list of blocks.
     pub fn as_whole(&self) -> Option<&UserBuf> {
         match self {
             Area::Whole(buffer) => Some(buffer),
@@ -117,7 +110,7 @@ impl Area {
         }
     }
 
-    /// As [`UserBuf::renew`].
+    /// Calls [`UserBuf::renew`] for each buffer.
     pub fn renew(&self) {
         match self {
             Area::Whole(buffer) => buffer.renew(),
@@ -125,10 +118,7 @@ impl Area {
         }
     }
 
-    /// As [`UserBuf::settle`].
-    ///
-    /// # Errors
-    /// The first failure.
+    /// Calls [`UserBuf::settle`] for each buffer, and returns the first failure.
     pub fn settle(&self) -> Result<(), DeviceFault> {
         match self {
             Area::Whole(buffer) => buffer.settle(),
@@ -136,14 +126,14 @@ impl Area {
         }
     }
 
-    /// The range as a buffer of its own, if it lies in one block and can be said by an address and whole elements.
+    /// The range as a buffer, if it lies in one block and has an address and whole elements.
     pub fn packed_range(&self, start: usize, len: usize) -> Option<UserBuf> {
         let mut parts = self.parts(start, len);
-        let Some(Part { buffer, at, len }) = parts.next() else { return Some(UserBuf::empty()) };
+        let Some(AreaPart { buffer, at, len }) = parts.next() else { return Some(UserBuf::empty()) };
         if parts.next().is_some() { None } else { buffer.packed_range(at, len) }
     }
 
-    /// Copies packed bytes of another area over those of this one.
+    /// Copies packed bytes of another area into this one.
     pub fn copy_from(&self, start: usize, other: &Area, other_start: usize, len: usize) {
         let (mut into, mut from) = (self.parts(start, len), other.parts(other_start, len));
         let (mut to, mut source) = (into.next(), from.next());
@@ -163,17 +153,17 @@ impl Area {
         }
     }
 
-    /// Shows `take` the packed bytes `start .. start + len`, buffer by buffer: the buffer, where in its packed bytes they begin, and
-    /// how many they are.
+    /// Calls `take` for each buffer of the packed bytes `start .. start + len`, with the offset in
+    /// the packed buffer and the length.
     pub fn each_part(&self, start: usize, len: usize, mut take: impl FnMut(&UserBuf, usize, usize)) {
-        self.parts(start, len).for_each(|Part { buffer, at, len }| take(buffer, at, len));
+        self.parts(start, len).for_each(|AreaPart { buffer, at, len }| take(buffer, at, len));
     }
 
-    /// What of the range lies in each block, but for those without any of it.
-    fn parts(&self, start: usize, len: usize) -> impl Iterator<Item = Part<'_>> {
+    /// The parts of the range in each block that has any.
+    fn parts(&self, start: usize, len: usize) -> impl Iterator<Item = AreaPart<'_>> {
         let end = start + len;
         let (whole, blocks) = match self {
-            Area::Whole(buffer) => (Some(Part { buffer, at: start, len }), &[][..]),
+            Area::Whole(buffer) => (Some(AreaPart { buffer, at: start, len }), &[][..]),
             Area::Blocks(list) => {
                 // The last block that begins at or before the range.
                 let first = list.blocks.partition_point(|(begin, _)| *begin <= start).saturating_sub(1);
@@ -184,7 +174,7 @@ impl Area {
             blocks.iter().take_while(move |(begin, _)| *begin < end).map(move |(begin, buffer)| {
                 let at = start.saturating_sub(*begin);
                 let until = (end - begin).min(buffer.packed_len());
-                Part { buffer, at, len: until.saturating_sub(at) }
+                AreaPart { buffer, at, len: until.saturating_sub(at) }
             });
         whole.into_iter().chain(in_blocks).filter(|part| part.len > 0)
     }
@@ -195,7 +185,6 @@ mod tests {
     use super::*;
     use oxmpi_mem::memory::Owned;
 
-    /// Blocks of these lengths with gaps between them, in memory that counts from 0.
     fn area(lengths: &[usize]) -> (Owned<u8>, Area) {
         let memory = Owned::new((0..200).collect::<Vec<u8>>());
         let mut at = 0;

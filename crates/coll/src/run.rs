@@ -13,57 +13,51 @@ use oxmpi_plan::{Action, After, AlgorithmId, AnyPlan, Generator, PlanBuffer, Pla
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 
-/// How contributions are combined.
+/// The operation of a reduction.
 #[derive(Debug, Clone, Copy)]
 pub enum Combine {
-    /// Nothing is.
+    /// None: the collective does not reduce.
     Nothing,
-    /// By a kernel.
     Kernel(Kernel),
-    /// By the user's function, outside ([`Progress::NeedCallback`]).
+    /// A function of the user, called by the caller of [`Run::advance`]
+    /// ([`Progress::NeedCallback`]).
     User,
 }
 
-/// What the user's function has to do: `right <- left op right`, for all elements of both buffers.
+/// The arguments of a user's reduction function: `right <- left op right`, for all elements.
 #[derive(Debug, Clone)]
 pub struct UserReduction {
-    /// The left operand (`invec`).
     pub left: UserBuf,
-    /// The right operand and the result (`inoutvec`).
+    /// `inoutvec`, which also gets the result.
     pub right: UserBuf,
 }
 
-/// Where a collective stands.
+/// The state of a collective.
 #[derive(Debug)]
 pub enum Progress {
-    /// It waits for messages.
     Waiting,
-    /// The user's function is due; nothing goes on before [`Run::callback_done`].
+    /// The user's function is due; the run waits for [`Run::callback_done`].
     NeedCallback(UserReduction),
-    /// It is over.
     Done(Result<(), CollError>),
 }
 
 /// Why a collective failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CollError {
-    /// A message failed.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// There is no temporary space.
     #[error(transparent)]
     Scratch(#[from] ScratchError),
-    /// The operation cannot work on these buffers.
+    /// The operation does not fit these buffers.
     #[error(transparent)]
     Reduce(#[from] ReduceError),
 }
 
-/// A step that was issued and is not complete.
 #[derive(Debug)]
 struct Outstanding {
     number: u64,
     request: RequestId,
-    /// Received data that must still be unpacked into a place which is neither contiguous nor whole elements.
+    /// Received data to be unpacked to a place that is neither contiguous nor whole elements.
     staged: Option<Box<Staged>>,
 }
 
@@ -93,16 +87,14 @@ pub struct Run {
     outstanding: Vec<Outstanding>,
     issued: u64,
     in_callback: bool,
-    /// What stands for buffers on a device; their data are here from the first step on.
+    /// Copies of buffers in a device, with their data from the first step on.
     staging: Option<Box<Staging>>,
 }
 
 impl Run {
-    /// Prepares a call. Only collectives that move data may have blocks in their memory. `tag` tells it from the other
-    /// collectives of the team, in the order in which they are called.
-    ///
-    /// # Errors
-    /// If there is no temporary space.
+    /// Prepares a call. Only collectives that move data may have blocks in their memory. `tag`
+    /// distinguishes the call from the team's other collectives, in call order. Fails if there is
+    /// no memory for temporaries.
     pub fn new(
         plan: AnyPlan,
         team: Arc<Team>,
@@ -135,7 +127,7 @@ impl Run {
         })
     }
 
-    /// Makes it ready to begin again, when it is over. Memory, tag and temporaries stay.
+    /// Prepares a complete run for a repetition with the same memory, tag and temporaries.
     pub fn restart(&mut self) {
         self.script.restart();
         self.outstanding.clear();
@@ -144,9 +136,7 @@ impl Run {
     }
 
     /// As [`Run::restart`], for another call of the same shape, with memory of the same lengths.
-    ///
-    /// # Errors
-    /// There is no room for what stands for buffers on a device.
+    /// Fails if there is no memory for copies of device buffers.
     pub fn renew(&mut self, tag: i32, memory: impl Into<Memory>, combine: Combine) -> Result<(), CollError> {
         self.restart();
         let mut memory = memory.into();
@@ -155,49 +145,49 @@ impl Run {
         Ok(())
     }
 
-    /// Lets go of the memory of the call, when it is over. Nothing may follow but [`Run::renew`].
+    /// Releases the memory of a complete call. Only [`Run::renew`] may follow.
     pub fn release(&mut self) {
         self.memory.input = Area::EMPTY;
         self.memory.output = Area::EMPTY;
         self.staging = None;
     }
 
-    /// Packed bytes of its temporaries.
+    /// The packed length of the temporaries, in bytes.
     pub fn temporary_bytes(&self) -> usize {
         self.temporaries.iter().flatten().map(Area::packed_len).sum()
     }
 
-    /// The element of its reduction.
+    /// The layout of the reduction's elements.
     pub fn element(&self) -> Option<&Arc<Layout>> {
         self.memory.element.as_ref()
     }
 
-    /// The tag of its messages.
+    /// The tag of the messages.
     pub fn tag(&self) -> i32 {
         self.tag
     }
 
-    /// The team whose collective this is.
+    /// The team of the collective.
     pub fn team(&self) -> &Arc<Team> {
         &self.team
     }
 
-    /// The algorithm of its plan, if it is one of the table, and what the call counts.
+    /// The plan's algorithm, if it is in the table, and the count of the call.
     pub fn algorithm(&self) -> Option<(AlgorithmId, usize)> {
         self.script.algorithm
     }
 
-    /// How many steps it has begun, and what those need that are not complete.
+    /// The count of steps that have begun, and the events for which incomplete steps wait.
     pub fn outlook<F: Fabric>(&self, lane: &Lane<F>) -> (u64, Vec<Outlook>) {
         (self.issued, self.outstanding.iter().flat_map(|step| lane.outlook(step.request)).collect())
     }
 
-    /// Goes on as far as it can without waiting.
+    /// Executes steps as far as possible without waiting.
     pub fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Progress {
         if self.in_callback {
             return Progress::Waiting;
         }
-        match self.go_on(lane) {
+        match self.issue_steps(lane) {
             Ok(progress) => progress,
             Err(error) => {
                 self.abandon(lane);
@@ -206,19 +196,19 @@ impl Run {
         }
     }
 
-    /// The function that [`Progress::NeedCallback`] asked for has returned.
+    /// Continues the run after the function of [`Progress::NeedCallback`] has returned.
     pub fn callback_done(&mut self) {
         self.in_callback = false;
     }
 
-    /// Gives up: nothing of the user's memory is used any more.
+    /// Ends the run; the user's memory is no longer used.
     pub fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         for step in self.outstanding.drain(..) {
             lane.abandon(step.request);
         }
     }
 
-    fn go_on<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Result<Progress, CollError> {
+    fn issue_steps<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Result<Progress, CollError> {
         if self.issued == 0
             && let Some(staging) = &self.staging
         {
@@ -258,7 +248,6 @@ impl Run {
         }
     }
 
-    /// Takes the steps that are complete off the list.
     fn collect<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Result<(), CollError> {
         let mut at = 0;
         while let Some(step) = self.outstanding.get(at) {
@@ -364,7 +353,7 @@ impl Run {
     }
 
     fn process(&self, rank: u32) -> Result<u32, CollError> {
-        // A plan names only ranks of its team: the verifier has seen to it.
+        // The verifier proves that a plan names only ranks of its team.
         self.team.map.process(rank).ok_or(CollError::Fault(Fault::Lost { peer: u32::MAX }))
     }
 
@@ -387,7 +376,6 @@ impl Run {
         target.copy_from(into.start * unit, source, from.start * unit, from.len * unit);
     }
 
-    /// Packed bytes of one unit.
     fn unit_bytes(&self, of: &Area) -> usize {
         match (self.script.unit, of) {
             (PlanUnit::Elements, Area::Whole(buffer)) => buffer.element_size(),
@@ -410,7 +398,6 @@ impl Run {
         self.area(place).as_whole()
     }
 
-    /// The bytes of a span where they are, if they lie in one piece.
     fn bytes(&self, span: Span) -> Option<Bytes<'_>> {
         if span.len == 0 {
             return Some(Bytes::empty());
@@ -420,7 +407,6 @@ impl Run {
         Some(whole.as_contiguous()?.slice(span.start * unit, span.len * unit))
     }
 
-    /// As `bytes`, to write.
     fn bytes_mut(&self, span: Span) -> Option<BytesMut<'_>> {
         if span.len == 0 {
             return Some(BytesMut::from(&mut [][..]));
@@ -430,7 +416,7 @@ impl Run {
         Some(whole.as_contiguous_mut()?.into_slice(span.start * unit, span.len * unit))
     }
 
-    /// The span as a buffer of its own, if that can be said by an address and whole elements.
+    /// The span as a buffer, if it has an address and whole elements.
     fn piece(&self, span: Span) -> Option<UserBuf> {
         if span.len == 0 {
             return Some(UserBuf::empty());
@@ -441,7 +427,6 @@ impl Run {
         }
     }
 
-    /// A span of a reduction, whose buffers are in one piece.
     fn elements(&self, span: Span) -> UserBuf {
         self.whole(span.place).map_or(UserBuf::empty(), |all| all.elements(span.start, span.len))
     }

@@ -1,27 +1,25 @@
-//! Copies of buffers that are in the memory of a device, for calls that need them in memory of this process: kernels and functions of the
-//! program combine there, and a tree of messages would read and write the device again and again.
+//! Copies in host memory of device buffers: kernels and functions of the program combine there, and
+//! a tree of messages would access the device again and again.
 
 use crate::memory::{Area, BlockList, Memory};
 use crate::run::CollError;
 use oxmpi_engine::Fault;
 use oxmpi_mem::buffer::UserBuf;
 
-/// The buffers of a call on a device, and their twins here, on which the call works.
+/// The device buffers of a call, with the copies in host memory on which the call works.
 #[derive(Debug)]
 pub struct Staging {
     input: Option<Twins>,
     output: Option<Twins>,
 }
 
-/// Each buffer of an area with what stands for it.
+/// Each device buffer of an area with its copy.
 #[derive(Debug)]
 struct Twins(Vec<(UserBuf, UserBuf)>);
 
 impl Staging {
-    /// Has a call work on twins of what is on a device, without their data. `None`: nothing of it is.
-    ///
-    /// # Errors
-    /// There is no room.
+    /// Replaces the device buffers of a call by copies without data. `None`: no buffer is in a
+    /// device. Fails if there is no memory.
     pub fn of(memory: &mut Memory) -> Result<Option<Staging>, CollError> {
         if !memory.input.is_on_device() && !memory.output.is_on_device() {
             return Ok(None);
@@ -30,11 +28,8 @@ impl Staging {
         Ok(Some(Staging { input, output }))
     }
 
-    /// Copies the data to the twins: when the call begins. The output counts as well, since it may be an input, and have parts that the
-    /// call does not write.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Copies the data into the copies when the call begins; those of the output too, as the output
+    /// may be an input or have parts that the call does not write. Fails with the driver's error.
     pub fn copy_in(&self) -> Result<(), CollError> {
         for (device, here) in self.input.iter().chain(&self.output).flat_map(|twins| &twins.0) {
             device.renew();
@@ -44,10 +39,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Copies the results to the device: when the call is over.
-    ///
-    /// # Errors
-    /// The driver's.
+    /// Copies the results to the device when the call is complete. Fails with the driver's error.
     pub fn copy_out(&self) -> Result<(), CollError> {
         for (device, here) in self.output.iter().flat_map(|twins| &twins.0) {
             device.copy_from(0, here, 0, device.packed_len());

@@ -1,7 +1,8 @@
-//! Every algorithm of the table, run over virtual networks: reductions whose operation does not commute, and blocks.
+//! Every algorithm of the table over simulated networks: reductions that do not commute, and blocks
+//! of different lengths.
 
 use oxmpi_coll::{Buffers, Combine, Progress, Run, UserReduction};
-use oxmpi_engine::{Kept, Lane, RankMap, Rest};
+use oxmpi_engine::{CopiedSends, Lane, RankMap, Rest};
 use oxmpi_fabric::sim::{Network, Random, Sim, Weather};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
@@ -13,7 +14,7 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::ContextId;
 use std::sync::Arc;
 
-/// An affine map, composed in rank order: does not commute.
+/// An affine map; the composition in rank order does not commute.
 type Affine = [u64; 2];
 
 fn compose(first: Affine, then: Affine) -> Affine {
@@ -45,7 +46,7 @@ struct Case {
     call: Call,
     input: Vec<Affine>,
     output: usize,
-    /// `None`: whatever is there, or nothing.
+    /// `None`: the output is undefined or empty.
     expected: Option<Vec<Affine>>,
 }
 
@@ -111,7 +112,7 @@ fn case(collective: Collective, rank: u32, size: u32, count: usize, root: u32, c
     Case { call, input, output, expected }
 }
 
-/// Parameters that are as different as can be.
+/// Parameters with the widest differences.
 const PARAMETERS: [Parameters; 4] = [
     Parameters { segment: 0, fanout: 0, max_requests: 0, window: 64 },
     Parameters { segment: 3, fanout: 2, max_requests: 1, window: 0 },
@@ -119,7 +120,6 @@ const PARAMETERS: [Parameters; 4] = [
     Parameters { segment: 1000, fanout: 7, max_requests: 9, window: 64 },
 ];
 
-/// Runs one collective on all ranks to its end.
 fn run(id: AlgorithmId, collective: Collective, size: u32, count: usize, commutative: bool, seed: u64) {
     let root = Random::new(seed).below(u64::from(size)) as u32;
     let cases = (0..size).map(|rank| case(collective, rank, size, count, root, commutative)).collect();
@@ -128,10 +128,10 @@ fn run(id: AlgorithmId, collective: Collective, size: u32, count: usize, commuta
     run_cases(id, cases, commutative, seed, None, &what);
 }
 
-/// How a rank describes a buffer: in elements of which type.
+/// The datatype in which a rank describes a buffer.
 type Describe<'a> = &'a dyn Fn(u32, &UserBuf) -> UserBuf;
 
-/// Runs the calls of all ranks. `element_of` may say how a rank describes its output.
+/// Runs the calls of all ranks. `element_of` is the datatype of a rank's output.
 fn run_cases(
     id: AlgorithmId,
     cases: Vec<Case>,
@@ -180,7 +180,7 @@ fn run_cases(
                 }
                 Some(Progress::Waiting) | None => {}
             }
-            if lanes[rank].announce_sleep(Kept::All) != Rest::Not {
+            if lanes[rank].announce_sleep(CopiedSends::All) != Rest::Not {
                 return runs.iter().all(Option::is_none);
             }
         }
@@ -220,13 +220,11 @@ fn every_algorithm_gives_the_naive_result() {
     assert!(runs > 1000, "{runs} runs");
 }
 
-/// What rank `from` has for rank `to`: often nothing.
 fn part(from: u32, to: u32) -> Vec<Affine> {
     let len = [0, 3, 0, 1, 40][((from * 7 + to * 3) % 5) as usize];
     contribution(1000 * from + to, len)
 }
 
-/// One rank's call of a collective whose blocks differ in length; some are empty.
 fn uneven_case(collective: Collective, rank: u32, size: u32, root: u32, commutative: bool) -> Case {
     let blocks = |lengths: &mut dyn Iterator<Item = usize>, unit: usize| {
         Blocks::new(lengths.map(|length| length * unit)).expect("they fit")
@@ -316,8 +314,8 @@ fn blocks_of_different_lengths_arrive_with_every_algorithm() {
     assert!(seed > 250, "{seed} runs");
 }
 
-/// Root and leaves of a broadcast may describe one signature by different datatypes: as pairs of words, as words, and as
-/// words with gaps. Segments then end within elements.
+/// Root and leaves of a broadcast may describe one signature by different datatypes: pairs of
+/// words, words, and words with gaps. Segments then end within elements.
 #[test]
 fn a_broadcast_arrives_in_elements_of_another_type() {
     let word = Arc::new(Layout::basic(8, 8));
@@ -332,7 +330,7 @@ fn a_broadcast_arrives_in_elements_of_another_type() {
         }
     };
     let mut seed = 0;
-    // Those of nodes are verified in the crate of plans: on one node they serve nobody.
+    // Algorithms of nodes are verified in the crate of plans: on one node they are never selected.
     for id in table::algorithms(Collective::Bcast).filter(|id| !id.algorithm().needs_nodes()) {
         for size in [2, 3, 4, 5, 8, 11, 16] {
             for count in [1, 5, 64, 300] {

@@ -8,7 +8,7 @@ use crate::process::Domain;
 use crate::shmem;
 use crate::task::Task;
 use oxmpi_coll::Run;
-use oxmpi_engine::{Kept, Outlook, RequestId, Source, TagMatch, Team};
+use oxmpi_engine::{CopiedSends, Outlook, RequestId, Source, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_plan::{Call, Shared};
 use oxmpi_rt::waiting::{LongWait, MOST_PEERS, Need};
@@ -130,7 +130,7 @@ impl<F: Fabric> Domain<F> {
     }
 
     /// Which sends are kept during a wait for this.
-    pub(crate) fn kept(&self, awaited: &Awaited<'_, F>) -> Kept {
+    pub(crate) fn kept(&self, awaited: &Awaited<'_, F>) -> CopiedSends {
         let is_receiving = |request: &u64| self.lane.is_receiving(RequestId::from_raw(*request));
         let needs_message = match awaited {
             Awaited::Request(request) => is_receiving(request),
@@ -139,7 +139,7 @@ impl<F: Fabric> Domain<F> {
             // One send may be enough.
             Awaited::Any(_) | Awaited::Said(_) => false,
         };
-        if needs_message { Kept::InPieces } else { Kept::All }
+        if needs_message { CopiedSends::InPieces } else { CopiedSends::All }
     }
 
     fn join(&self, requests: &[u64], is_any: bool) -> Reason {

@@ -23,7 +23,7 @@ use crate::process::{Domain, Process};
 use agreement::{Agreements, Contribution, Message, Outbox, Verdict};
 use notice::Text;
 use oxmpi_abi::extensions::{MPIX_ERR_PROC_FAILED, MPIX_ERR_REVOKED};
-use oxmpi_engine::{Completion, Fault, Lane, Notice, RequestId, Team};
+use oxmpi_engine::{Completion, Fault, Lane, RequestId, Team, TeamNotice};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
@@ -55,7 +55,7 @@ pub(crate) struct Failures<F> {
     /// What this process waits to be decided.
     waiting: Vec<Waiting<F>>,
     /// Notices for communicators that this process has not made yet.
-    early: Vec<Notice>,
+    early: Vec<TeamNotice>,
     /// The processes that have said that a communicator is revoked there, by its collective context.
     revoked: HashMap<u32, HashSet<u32>>,
 }
@@ -148,7 +148,7 @@ impl<F: Fabric> Domain<F> {
         self.serving |= !self.windows.is_empty();
     }
 
-    fn notice(&mut self, notice: Notice) {
+    fn notice(&mut self, notice: TeamNotice) {
         let team = self.lane.team_of(notice.context).filter(|team| team.id.collective() == notice.id);
         // Without a team only a revocation makes sense, whose text is as long in all of them.
         let size = team.as_ref().map_or(1, |team| team.size());
@@ -182,7 +182,7 @@ impl<F: Fabric> Domain<F> {
 
     /// A notice for a communicator that this process has not made yet, or has closed. Some can only be of the second
     /// kind, because they need this process's contribution.
-    fn keep_early(&mut self, notice: Notice) {
+    fn keep_early(&mut self, notice: TeamNotice) {
         if Text::follows_contribution(&notice.text) {
             self.lane.forget_context(notice.context);
         } else {

@@ -10,7 +10,7 @@ use crate::process::{Domain, Process};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
 use oxmpi_engine::{
-    ANYBODY, Completion, Fault, Mode, Now, Posted, Received, RequestId, Source, Started, TagMatch,
+    ANYBODY, Completion, Fault, Mode, Now, Received, RequestId, Source, Started, StartedReceive, TagMatch,
 };
 use oxmpi_fabric::{Fabric, SentNow};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
@@ -512,8 +512,8 @@ impl<F: Fabric> Process<F> {
         let tags = plain_tags(tag)?;
         let from = if source == abi::MPI_ANY_SOURCE { Some(ANYBODY) } else { None };
         match domain.lane.receive_plain(context, (from, source), tags, into)? {
-            Posted::Waits(request) => Some(request),
-            Posted::Taken(request) => {
+            StartedReceive::Waits(request) => Some(request),
+            StartedReceive::Taken(request) => {
                 let look = domain.lane.is_look_due(1);
                 drop(domain);
                 if look {

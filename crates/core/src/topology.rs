@@ -133,7 +133,7 @@ impl Neighborhood<'_> {
     }
 }
 
-fn used(degree: usize, slots: Vec<oxmpi_objects::topology::Slot>) -> Vec<bool> {
+fn used(degree: usize, slots: Vec<oxmpi_objects::topology::NeighborBlock>) -> Vec<bool> {
     let mut used = vec![false; degree];
     for slot in slots {
         used[slot.block] = slot.peer.is_some();

@@ -1,7 +1,7 @@
-//! What the fabric hands up: one entry for each frame, matched with the continuation known statically.
+//! The sink of the fabric: one entry for each kind of frame.
 //!
-//! What becomes of a message by its protocol is in `arrival`; what becomes of everything when a process is lost, in `failure`;
-//! messages that their senders want back are in `withdrawal`.
+//! Module `arrival` handles a message by its protocol, `failure` the loss of a process and
+//! revocation, `withdrawal` the messages that their senders cancel.
 
 mod arrival;
 mod copies;
@@ -16,9 +16,9 @@ pub(crate) use self::tagged::Hold;
 
 use self::arrival::{Arrival, EagerArrival, RendezvousArrival};
 use crate::counts::Tally;
-use crate::matching::{Contexts, Message, Unexpected, is_notice};
-use crate::notes::{Note, Notes};
-use crate::peer::{BodyTarget, Early, EarlyKind, Peer, Turn};
+use crate::matching::{Contexts, Unexpected, UnexpectedData, is_notice};
+use crate::notes::{Note, NoteQueue};
+use crate::peer::{ArrivalOrder, BodyTarget, Early, EarlyKind, Peer};
 use crate::request::{Completion, Fault, Mover, Phase, Received, RequestId, Requests, Work};
 use oxmpi_fabric::Sink;
 use oxmpi_mem::buffer::UserBuf;
@@ -26,81 +26,78 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context as Name, ContextId, Envelope, Frame};
 use std::collections::{HashMap, VecDeque};
 
-/// Something the lane has to do with its fabric when the poll is over.
 #[derive(Debug)]
 pub(crate) enum Todo {
-    /// Send an answer.
-    Answer { to: u32, frame: Frame },
-    /// Send something that helps and that nobody waits for: if there is no room it is dropped. (It must not wait: the
-    /// peer may have finalised and take nothing any more.)
-    Hint { to: u32, frame: Frame },
-    /// Tell a process that nobody gets the message of this request of its. If there is no room it hears that when it asks.
-    SayNobodys { to: u32, request: u64 },
-    /// This process was asked something, and perhaps answers nothing any more.
-    SeeWhetherLeft(u32),
-    /// Tell a process that nothing more is sent to it in this context.
-    SayLast(u32, ContextId),
-    /// Get the data of an announced message that was matched.
+    Answer {
+        to: u32,
+        frame: Frame,
+    },
+    /// Send a frame for which no process waits; it is dropped if there is no room. (It must not
+    /// wait: the peer may have finalised and take no more frames.)
+    Hint {
+        to: u32,
+        frame: Frame,
+    },
+    /// Notify the sender that no receive will take its message. Without room, the notice waits
+    /// until the sender withdraws the message.
+    NotifyUnmatchable {
+        to: u32,
+        request: u64,
+    },
+    CheckLeft(u32),
+    SendLast(u32, ContextId),
     Fetch(Fetch),
-    /// Something waits to leave for this peer.
     Flush(u32),
-    /// Have the network give a receive up, for which a message has come that it does not know.
+    /// Cancel a receive in the network, for which a message in a frame has arrived.
     Contest(RequestId),
-    /// End an operation by tag whose peer is lost.
-    EndLost { request: RequestId, peer: u32 },
+    EndLost {
+        request: RequestId,
+        peer: u32,
+    },
 }
 
-/// An announced message that was matched by a receive.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fetch {
     pub(crate) receive: RequestId,
     pub(crate) from: u32,
     pub(crate) announced: Announced,
-    /// Bytes wanted: the message's, or the buffer's if that is shorter.
+    /// Bytes to transfer: the length of the message, or of the buffer if that is shorter.
     pub(crate) wanted: usize,
-    /// Bytes of the message that came with the announcement, and are stored.
+    /// Bytes of the message that came with the announcement and are stored.
     pub(crate) begun: usize,
 }
 
-/// All of a lane but its fabric.
+/// The lane without its fabric.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct LaneState {
     pub(crate) me: u32,
     pub(crate) peers: Vec<Option<Box<Peer>>>,
     pub(crate) contexts: Contexts,
     pub(crate) requests: Requests,
     pub(crate) todo: VecDeque<Todo>,
-    /// Processes that are lost, in the order in which that was heard.
     pub(crate) lost: Vec<u32>,
-    /// Frames that made no sense, for diagnosis.
+    /// Malformed or misplaced frames.
     pub(crate) nonsense: u64,
-    /// Memory for the data of unexpected messages.
     pub(crate) spare: Spare,
-    /// Memory for the data of sends of which the user has the buffer back.
     pub(crate) copies: Copies,
-    /// Contexts in which a notice waits, one entry for each.
     pub(crate) notices: VecDeque<u32>,
-    /// Whether a notice has come or a process was lost since [`crate::Lane::take_alarm`].
     pub(crate) alarm: bool,
-    /// What is counted where nobody hurries.
     pub(crate) tally: Tally,
-    /// What a tool wants to hear of.
-    pub(crate) notes: Notes,
-    /// Whether this process finalises, and has sent everything.
+    pub(crate) notes: NoteQueue,
+    /// Whether this process finalises and has sent everything.
     pub(crate) has_sent_all: bool,
-    /// Whether its program ends, and sends nothing more in any context.
+    /// Whether the program ends: this process sends nothing more in any context.
     pub(crate) ends: bool,
-    /// Processes that want to hear when this one sends nothing more in a context.
-    pub(crate) askers: Vec<(u32, ContextId)>,
-    /// Processes that were asked when they send nothing more in a context, and how many messages they have sent by then.
+    /// Processes that requested a [`Frame::Last`] for a context.
+    pub(crate) last_requests: Vec<(u32, ContextId)>,
+    /// The answers to [`Frame::AskLast`]; `None` until they arrive.
     pub(crate) last_messages: HashMap<(u32, ContextId), Option<u64>>,
-    /// Whether there is a network that matches.
     pub(crate) is_matching: bool,
-    /// The highest index of a context that it can name.
+    /// The highest index of a context that the network's tags can name.
     pub(crate) last_tagged: u32,
 }
 
-impl State {
+impl LaneState {
     #[inline]
     pub(crate) fn peer(&mut self, process: u32) -> &mut Peer {
         let at = process as usize;
@@ -115,7 +112,6 @@ impl State {
         self.peers.get(process as usize)?.as_deref()
     }
 
-    /// Matches a message that came in its turn, and what then becomes of it.
     #[inline]
     fn arrive<A: Arrival>(&mut self, from: u32, envelope: Envelope, arrival: A) {
         let index = match envelope.context {
@@ -136,10 +132,11 @@ impl State {
         }
         let hold = if self.is_matching { self.hold(index, from, envelope.tag) } else { Hold::No };
         let Some(context) = self.contexts.get_mut(index) else {
-            // A communicator that was freed with messages under way: its user's error, and nobody's message.
+            // The communicator was freed with messages under way, an error of its user: no receive
+            // can take the message.
             self.nonsense += 1;
             if let Some(request) = arrival.waiting() {
-                self.drop_nobodys(from, request);
+                self.drop_unmatchable(from, request);
             }
             if arrival.more_comes() {
                 self.peer(from).body = Some(BodyTarget::Nowhere);
@@ -164,7 +161,7 @@ impl State {
                 let key = context.unexpected.push(Unexpected {
                     from,
                     tag: envelope.tag,
-                    what: arrival.unexpected(&mut self.spare),
+                    content: arrival.unexpected(&mut self.spare),
                 });
                 if more {
                     self.peer(from).body = Some(BodyTarget::Unexpected { context: index, key });
@@ -176,11 +173,11 @@ impl State {
         }
     }
 
-    /// A whole message that comes in its turn and is what the oldest posted receive waits for: what happens to most of
-    /// them, in one straight line. `false`: it is not like that, and nothing happened.
+    /// The most frequent case: a whole message that is the next one of its sender and fits the
+    /// oldest posted receive. `false`: another case, and nothing happened.
     #[inline(always)]
     fn eager_now(&mut self, from: u32, sequence: u8, (index, tag): (u32, i32), message: Bytes<'_>) -> bool {
-        let State { peers, contexts, requests, .. } = self;
+        let LaneState { peers, contexts, requests, .. } = self;
         let Some(Some(peer)) = peers.get_mut(from as usize) else { return false };
         let peer = &mut **peer;
         let Some(context) = contexts.get_mut(index) else { return false };
@@ -199,12 +196,12 @@ impl State {
         true
     }
 
-    /// Puts a message in its turn, then matches it and all early ones that follow it.
+    /// Matches a message, and all early ones that follow it, in the order of their sender.
     #[inline]
-    fn in_turn<A: Arrival>(&mut self, from: u32, sequence: u8, envelope: Envelope, arrival: A) {
+    fn in_order<A: Arrival>(&mut self, from: u32, sequence: u8, envelope: Envelope, arrival: A) {
         let peer = self.peer(from);
-        match peer.turn(sequence) {
-            Turn::Now => {
+        match peer.order_of(sequence) {
+            ArrivalOrder::Due => {
                 peer.count_in(arrival.length());
                 let some_are_early = !peer.early.is_empty();
                 self.arrive(from, envelope, arrival);
@@ -212,14 +209,14 @@ impl State {
                     self.catch_up(from);
                 }
             }
-            Turn::Early(number) if !peer.early.contains_key(&number) => {
+            ArrivalOrder::Early(number) if !peer.early.contains_key(&number) => {
                 if arrival.more_comes() {
                     peer.body = Some(BodyTarget::Early(number));
                 }
                 let kind = arrival.early(&mut self.spare);
                 self.peer(from).early.insert(number, Early { envelope, kind });
             }
-            Turn::Early(_) | Turn::Again => {
+            ArrivalOrder::Early(_) | ArrivalOrder::Duplicate => {
                 self.nonsense += 1;
                 if arrival.more_comes() {
                     self.peer(from).body = Some(BodyTarget::Nowhere);
@@ -228,9 +225,8 @@ impl State {
         }
     }
 
-    /// An eager message to a context that its sender knows by its index here.
     #[inline(never)]
-    fn eager_in_turn(
+    fn eager_in_order(
         &mut self,
         from: u32,
         sequence: u8,
@@ -239,10 +235,9 @@ impl State {
         first: Bytes<'_>,
     ) {
         let envelope = Envelope { context: Name::Local(index), tag };
-        self.in_turn(from, sequence, envelope, EagerArrival { sync: None, total, first });
+        self.in_order(from, sequence, envelope, EagerArrival { sync: None, total, first });
     }
 
-    /// Matches the early messages whose turn has come.
     #[cold]
     fn catch_up(&mut self, from: u32) {
         while let Some(Early { envelope, kind }) = self.peer(from).take_early() {
@@ -261,7 +256,7 @@ impl State {
         }
     }
 
-    /// Notes the message that a receive was matched with; returns how many bytes it will store.
+    /// Records the message of a receive; returns the bytes that the receive will store.
     pub(crate) fn note_match(&mut self, receive: RequestId, from: u32, tag: i32, length: u64) -> usize {
         let Some(work) = self.requests.receive_mut(receive) else { return 0 };
         work.is_posted = false;
@@ -272,14 +267,12 @@ impl State {
         work.expected
     }
 
-    /// Counts an announced message that was matched, and notes it for a tool.
     pub(crate) fn note_rendezvous(&mut self, receive: RequestId, from: u32, tag: i32, bytes: u64) {
         self.tally.rendezvous_received += 1;
         let context = self.requests.context(receive);
         self.notes.push(Note::RendezvousReceived { context, from, tag, bytes });
     }
 
-    /// Gives an announced message to a receive: what came with the announcement, and the rest is to be got.
     pub(crate) fn match_announced(
         &mut self,
         receive: RequestId,
@@ -296,8 +289,8 @@ impl State {
         self.todo.push_back(Todo::Fetch(Fetch { receive, from, announced, wanted, begun }));
     }
 
-    /// Stores data of a message at packed byte `at` of a receive's buffer, as far as they fit, and completes the
-    /// receive with the last of them. Data for a receive that is complete are dropped: they did not fit.
+    /// Stores data at packed byte `at` of a receive's buffer, as far as they fit; the last data
+    /// complete the receive.
     pub(crate) fn store(&mut self, receive: RequestId, at: usize, data: Bytes<'_>) {
         let Some(work) = self.requests.receive_mut(receive) else { return };
         let room = work.expected.saturating_sub(at).min(data.len());
@@ -310,7 +303,6 @@ impl State {
         }
     }
 
-    /// Completes a receive whose data are all stored.
     pub(crate) fn finish_receive(&mut self, receive: RequestId) {
         let Some(work) = self.requests.receive_mut(receive) else { return };
         let room = work.buffer.packed_len() as u64;
@@ -326,13 +318,13 @@ impl State {
         );
     }
 
-    /// The receiver has what it wanted of an announced or synchronous message.
+    /// The receiver has all data of an announced message, or has matched a synchronous one.
     fn finish_send(&mut self, from: u32, request: u64, phase: Phase) {
         let request = RequestId::from_raw(request);
         match self.requests.send_mut(request) {
             Some(work)
                 if work.to == from
-                    && (work.phase == phase || phase == Phase::Announced && work.is_asked_for()) =>
+                    && (work.phase == phase || phase == Phase::Announced && work.is_pulled()) =>
             {
                 self.end_send(request, Phase::Leaving);
             }
@@ -340,8 +332,8 @@ impl State {
         }
     }
 
-    /// The receiver needs nothing more of a send, which ends by this phase: when all is gone, for of a message that was matched, or
-    /// dropped, by its beginning the path still reads what follows.
+    /// Ends a send when all of it has left: the path may still read data behind the beginning of a
+    /// message that was matched or dropped.
     fn end_send(&mut self, request: RequestId, phase: Phase) {
         let Some(work) = self.requests.send_mut(request) else { return };
         work.phase = phase;
@@ -351,7 +343,6 @@ impl State {
         }
     }
 
-    /// Takes a receive out of the posted ones. Returns whether it was there.
     pub(crate) fn unpost(&mut self, receive: RequestId) -> bool {
         let Some(work) = self.requests.receive_mut(receive) else { return false };
         let context = work.context;
@@ -360,17 +351,17 @@ impl State {
     }
 }
 
-impl Sink for State {
+impl Sink for LaneState {
     #[inline(always)]
     fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
-        // In words, so that the short way need not put an envelope together.
+        // Without an envelope, so that the fast path need not build one.
         match envelope {
             Envelope { context: Name::Local(index), tag } => {
                 if first.len() < total || !self.eager_now(from, sequence, (index, tag), first) {
-                    self.eager_in_turn(from, sequence, (index, tag), total, first);
+                    self.eager_in_order(from, sequence, (index, tag), total, first);
                 }
             }
-            _ => self.in_turn(from, sequence, envelope, EagerArrival { sync: None, total, first }),
+            _ => self.in_order(from, sequence, envelope, EagerArrival { sync: None, total, first }),
         }
     }
 
@@ -383,7 +374,7 @@ impl Sink for State {
         total: usize,
         first: Bytes<'_>,
     ) {
-        self.in_turn(from, sequence, envelope, EagerArrival { sync: Some(request), total, first });
+        self.in_order(from, sequence, envelope, EagerArrival { sync: Some(request), total, first });
     }
 
     fn rendezvous(
@@ -394,7 +385,7 @@ impl Sink for State {
         announced: Announced,
         first: Bytes<'_>,
     ) {
-        self.in_turn(from, sequence, envelope, RendezvousArrival { announced, first });
+        self.in_order(from, sequence, envelope, RendezvousArrival { announced, first });
     }
 
     fn sync_ack(&mut self, from: u32, request: u64) {
@@ -417,8 +408,9 @@ impl Sink for State {
                 self.peer(from).streams.push_back(request);
                 self.todo.push_back(Todo::Flush(from));
             }
-            // It had pulled before, has claimed the message or the rest of it since, and could not read that.
-            Some(work) if work.to == from && claimed && work.is_asked_for() => work.mover = Mover::Sender,
+            // The receiver had pulled before, has claimed the message or its rest since, and could
+            // not read it.
+            Some(work) if work.to == from && claimed && work.is_pulled() => work.mover = Mover::Sender,
             _ => self.nonsense += 1,
         }
     }
@@ -438,7 +430,7 @@ impl Sink for State {
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
         let request = RequestId::from_raw(receiver);
         let base = offset as usize;
-        // A receive that is still posted has asked for nothing.
+        // A posted receive has not pulled anything.
         let ours = self.requests.receive(request).is_some_and(|w| w.from == Some(from) && !w.is_posted);
         if first.len() < total {
             let target = if ours { BodyTarget::Receive { request, base } } else { BodyTarget::Nowhere };
@@ -458,13 +450,13 @@ impl Sink for State {
             context.learn(from, index);
         }
         if self.is_matching {
-            // Sends may wait for that.
+            // Sends may wait for the index.
             self.todo.push_back(Todo::Flush(from));
         }
     }
 
     fn ask_index(&mut self, from: u32, id: ContextId) {
-        // Also if the communicator is yet to be made here.
+        // The communicator need not exist here yet.
         let index = self.contexts.adopt(id);
         self.todo.push_back(Todo::Answer { to: from, frame: Frame::Learn { id, index } });
     }
@@ -484,13 +476,13 @@ impl Sink for State {
             }
             Some(BodyTarget::Unexpected { context, key }) => {
                 let message = self.contexts.get_mut(context).and_then(|c| c.unexpected.get_mut(key));
-                if let Some(Unexpected { what: Message::Eager { data, .. }, .. }) = message {
+                if let Some(Unexpected { content: UnexpectedData::Eager { data, .. }, .. }) = message {
                     part.append_to(data);
                 }
             }
             Some(BodyTarget::Message(message)) => {
                 if let Some(Work::Message(matched)) = self.requests.work_mut(message)
-                    && let Message::Eager { data, .. } = &mut matched.message.what
+                    && let UnexpectedData::Eager { data, .. } = &mut matched.message.content
                 {
                     part.append_to(data);
                 }
@@ -511,7 +503,7 @@ impl Sink for State {
     fn place(&mut self, from: u32, offset: usize, len: usize) -> Option<BytesMut<'_>> {
         let Some(BodyTarget::Receive { request, base }) = self.peer(from).body else { return None };
         let at = base.checked_add(offset)?;
-        // Of what does not fit the rest is dropped.
+        // Data that do not fit are dropped.
         let work = self.requests.receive_mut(request)?;
         if len > work.expected.checked_sub(at)? {
             return None;
@@ -551,9 +543,9 @@ impl Sink for State {
 
     fn ask_last(&mut self, from: u32, id: ContextId) {
         if self.is_silent_in(id) {
-            self.todo.push_back(Todo::SayLast(from, id));
-        } else if !self.askers.contains(&(from, id)) {
-            self.askers.push((from, id));
+            self.todo.push_back(Todo::SendLast(from, id));
+        } else if !self.last_requests.contains(&(from, id)) {
+            self.last_requests.push((from, id));
         }
     }
 

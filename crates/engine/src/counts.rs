@@ -1,86 +1,64 @@
-//! What a lane can say of itself in numbers, for tools.
+//! Counts of a lane, for tools.
 //!
-//! Almost nothing is counted for this: sequence numbers, the places of queues and the states of requests say it when
-//! somebody asks. Only bytes have counters of their own, one addition for each message.
+//! Most counts follow from sequence numbers, queues and the states of requests when a tool reads
+//! them. Only bytes have their own counters: one addition per message.
 
 use crate::lane::Lane;
 use crate::team::Team;
 
-/// What is counted on ways on which nobody hurries.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    /// Messages that were announced.
     pub(crate) rendezvous_sent: u64,
-    /// Announced messages that were matched here.
     pub(crate) rendezvous_received: u64,
-    /// Messages of this process to itself.
     pub(crate) own_messages: u64,
-    /// Their bytes.
     pub(crate) own_bytes: u64,
-    /// Bytes that this process has read from its peers' memory.
     pub(crate) read_bytes: u64,
-    /// Messages that were sent by tag, and their bytes.
     pub(crate) tagged_sent: u64,
     pub(crate) tagged_bytes_sent: u64,
-    /// Messages that the network has matched here, and their bytes.
     pub(crate) tagged_received: u64,
     pub(crate) tagged_bytes_received: u64,
 }
 
-/// Everything since the lane was made, and what there is now.
+/// All counts since the lane was made, and the current state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages given to the fabric for other processes.
     pub messages_sent: u64,
-    /// Their bytes, also of those of which only the announcement has left.
+    /// Announced messages are counted in full.
     pub bytes_sent: u64,
-    /// Messages that have come from other processes, or were announced by them.
     pub messages_received: u64,
-    /// Their bytes.
     pub bytes_received: u64,
     /// Messages of this process to itself.
     pub own_messages: u64,
-    /// Their bytes.
     pub own_bytes: u64,
-    /// Messages to other processes that were announced (rendezvous).
     pub rendezvous_sent: u64,
-    /// Announced messages that a receive was found for.
     pub rendezvous_received: u64,
     /// Messages sent by tag, for a network that matches them.
     pub tagged_sent: u64,
-    /// Messages that the network has matched here.
     pub tagged_received: u64,
-    /// Bytes of announced messages that this process has copied from its peers' memory itself.
+    /// Bytes of announced messages that this process has copied out of its peers' memory.
     pub read_bytes: u64,
-    /// Messages that came before their receive.
     pub unexpected: u64,
-    /// Those of them that a receive or a matched probe has taken.
     pub unexpected_matched: u64,
-    /// Messages that wait for their receive now.
     pub unexpected_now: u64,
-    /// Receives that wait for their message now.
     pub posted_now: u64,
-    /// Requests that exist now, complete ones of which the program has not heard included.
+    /// Includes complete requests that the program has not yet queried.
     pub requests_now: u64,
-    /// Bytes that are kept for buffered sends now.
     pub buffered_now: u64,
-    /// Frames that made no sense.
+    /// Malformed or misplaced frames.
     pub nonsense: u64,
 }
 
 /// The queues of one team's point-to-point context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
-    /// Messages that wait for their receive.
     pub unexpected: u64,
-    /// The most of them at a time since [`Lane::restart_peak`].
+    /// The highest value of `unexpected` since [`Lane::restart_peak`].
     pub peak: u64,
-    /// Receives that wait for their message.
     pub posted: u64,
 }
 
 impl<F> Lane<F> {
-    /// Everything so far. It looks at each peer, context and request, so it takes its time.
+    /// All counts. The function visits each peer, context and request.
     pub fn counts(&self) -> Counts {
         let state = &self.state;
         let (tally, traffic) = (&state.tally, state.contexts.traffic());
@@ -116,7 +94,7 @@ impl<F> Lane<F> {
         counts
     }
 
-    /// The queues of a team; `None` if it is closed.
+    /// The queues of a team; `None` if the team is closed.
     pub fn queue_counts(&self, team: &Team) -> Option<QueueCounts> {
         let context = self.state.contexts.get(team.point_to_point)?;
         Some(QueueCounts {
@@ -126,13 +104,14 @@ impl<F> Lane<F> {
         })
     }
 
-    /// The rank of a process in the team whose point-to-point context this is; `None` if it is none, or has no such rank.
+    /// The rank of a process in the team with this point-to-point context; `None` if there is no
+    /// such team or rank.
     pub fn rank_in(&self, context: u32, process: u32) -> Option<u32> {
         let team = self.state.contexts.get(context)?.team.as_ref()?;
         if team.point_to_point == context { team.map.rank(process) } else { None }
     }
 
-    /// From now on [`QueueCounts::peak`] of a team is counted anew.
+    /// Restarts [`QueueCounts::peak`] of a team at the current length.
     pub fn restart_peak(&mut self, team: &Team) {
         if let Some(context) = self.state.contexts.get_mut(team.point_to_point) {
             context.unexpected.restart_peak();

@@ -1,5 +1,5 @@
-//! A lane: what may be started, asked and driven. How messages leave it is in [`send`], how receives find theirs in
-//! [`receive`], and what the network matches by itself in [`tagged`].
+//! A lane and its operations. Messages leave in [`send`], receives find their messages in
+//! [`receive`], and messages that the network matches are in [`tagged`].
 
 mod cancel;
 mod failure;
@@ -10,95 +10,88 @@ mod send;
 mod tagged;
 
 use self::tagged::Unposted;
-use crate::arrive::{Copies, Fetch, Spare, State, Todo};
+use crate::arrive::{Copies, Fetch, LaneState, Spare, Todo};
 use crate::counts::Tally;
 use crate::matching::{Contexts, UNKNOWN};
-use crate::notes::Notes;
-use crate::request::{Completion, Fault, Found, NO_CONTEXT, Received, RequestId, Requests, Work};
+use crate::notes::NoteQueue;
+use crate::request::{Completion, Fault, NO_CONTEXT, Received, RequestId, RequestLookup, Requests, Work};
 use crate::team::{RankMap, Team};
-pub use failure::Notice;
-pub use keep::Kept;
+pub use failure::TeamNotice;
+pub use keep::CopiedSends;
 use oxmpi_fabric::Fabric;
 use oxmpi_wire::ContextId;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// How many short messages may go the fast way before everything is looked at.
-const LOOK_EVERY: i32 = 64;
+/// Short messages on the fast path until a full poll is due.
+const POLL_EVERY: i32 = 64;
 
-/// So many looks take in whatever lies in inboxes and rings, and end though somebody sends on and on.
-const LAST_LOOKS: usize = 1 << 12;
+/// Polls that take in everything in inboxes and rings, and that end even if a peer sends without
+/// pause.
+const LAST_POLLS: usize = 1 << 12;
 
 /// One matching domain of one process.
 #[derive(Debug)]
 pub struct Lane<F> {
     fabric: F,
-    pub(crate) state: State,
-    /// Peers for which something waits to leave.
+    pub(crate) state: LaneState,
     busy: Vec<u32>,
-    /// Whether something could leave now: others only had their turn first.
+    /// Whether more of a backlog could leave at once: the last flush only ended its share.
     restless: bool,
-    /// A peer was listed of which nobody who sleeps has announced that messages wait for it.
+    /// A peer was added to `busy` and no thread has yet announced to the peer that messages wait.
     unannounced: bool,
-    /// Standard sends that wait for their receivers, and of which the lane may keep a copy instead.
+    /// Standard sends that the lane may replace by private copies.
     keepable: Vec<RequestId>,
-    /// Announced messages that were pulled, as their senders waited in the library, or will be, and that are not whole.
-    asked: Vec<Asked>,
-    /// How much may go the fast way until everything is to be looked at, in short messages.
-    until_look: i32,
-    /// Whether receives that may wait in vain keep their place.
-    keeps_vain: bool,
-    /// Receives that wait for room in the network, or for word of their peer, in the order of their posting.
+    /// Unfinished announced messages that were pulled, or will be when their senders wait.
+    pulled: Vec<PulledMessage>,
+    until_poll: i32,
+    /// Whether receives from MPI_ANY_SOURCE stay posted after they reported a failed member.
+    keeps_hopeless: bool,
+    /// Receives that wait for room in the network or to meet their peer, in order.
     unposted: Vec<Unposted>,
 }
 
-/// An announced message that its sender gives while it waits in the library.
 #[derive(Debug)]
-struct Asked {
+struct PulledMessage {
     fetch: Fetch,
-    /// Whether its sender was asked, as it waited.
     is_pulled: bool,
-    /// Looks in vain until it is read.
-    looks: u32,
+    /// Polls without news until the receiver reads the message itself.
+    polls: u32,
 }
 
-/// What came of [`Lane::receive_now`].
+/// The result of [`Lane::receive_now`].
 #[derive(Clone, Copy, Debug)]
 pub enum Now {
-    /// The message is in the buffer.
     Received(Received),
-    /// It has begun to come into the buffer: wait for this request.
+    /// The first part of the message is in the buffer; the request completes with the rest.
     Begun(RequestId),
-    /// It is not there.
     NotYet,
-    /// It cannot be taken like this, or something older must be looked at first: use [`Lane::start_receive`].
+    /// This path cannot serve the receive: use [`Lane::start_receive`].
     NeverSo,
 }
 
-/// What became of a receive that was started by [`Lane::receive_plain`].
+/// The result of [`Lane::receive_plain`].
 #[derive(Clone, Copy, Debug)]
-pub enum Posted {
-    /// It waits for its message.
+pub enum StartedReceive {
     Waits(RequestId),
-    /// It has taken its message, without a look at anything else.
+    /// The receive has its message, and took it without a poll.
     Taken(RequestId),
 }
 
-/// Whether the process may sleep while nothing comes.
+/// Whether the process may sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rest {
-    /// Until somebody rings.
+    /// Until a peer rings.
     Long,
-    /// For a short time: a peer has no room and cannot say when it has.
+    /// For a short time: a peer without room cannot report when it has room.
     Short,
-    /// Not at all: there is something to do.
     Not,
 }
 
 impl<F: Fabric> Lane<F> {
     /// The lane of process `me`, without contexts.
     pub fn new(me: u32, mut fabric: F) -> Lane<F> {
-        let state = State {
+        let state = LaneState {
             me,
             peers: Vec::new(),
             contexts: Contexts::default(),
@@ -111,10 +104,10 @@ impl<F: Fabric> Lane<F> {
             notices: VecDeque::new(),
             alarm: false,
             tally: Tally::default(),
-            notes: Notes::default(),
+            notes: NoteQueue::default(),
             has_sent_all: false,
             ends: false,
-            askers: Vec::new(),
+            last_requests: Vec::new(),
             last_messages: HashMap::new(),
             is_matching: fabric.matching().is_some(),
             last_tagged: fabric.matching().map_or(u32::MAX, |network| network.last_context()),
@@ -126,9 +119,9 @@ impl<F: Fabric> Lane<F> {
             restless: false,
             unannounced: false,
             keepable: Vec::new(),
-            asked: Vec::new(),
-            until_look: LOOK_EVERY,
-            keeps_vain: false,
+            pulled: Vec::new(),
+            until_poll: POLL_EVERY,
+            keeps_hopeless: false,
             unposted: Vec::new(),
         }
     }
@@ -138,15 +131,15 @@ impl<F: Fabric> Lane<F> {
         &self.fabric
     }
 
-    /// The fabric below, to be changed.
+    /// The fabric below, mutable.
     pub fn fabric_mut(&mut self) -> &mut F {
         &mut self.fabric
     }
 
-    /// Opens the pair of contexts of a communicator; the first is the world's ([`WORLD`](crate::WORLD)). With `symmetric`, all
-    /// its processes open it as the same indices (world and self, which are opened first); otherwise they learn each other's.
-    ///
-    /// Messages that came for it before are found in it.
+    /// Opens the pair of contexts of a communicator. The first pair is the world's
+    /// ([`WORLD`](crate::WORLD)). With `symmetric`, all processes open the pair with the same
+    /// indices (world and self, which are opened first); otherwise they learn the indices of each
+    /// other. Messages that arrived before are found in the new contexts.
     pub fn open_team(&mut self, map: RankMap, rank: u32, id: ContextId, symmetric: bool) -> Arc<Team> {
         let [point_to_point, collective] = self.adopt_pair(id);
         let team = Arc::new(Team::new(map, rank, id, [point_to_point, collective]));
@@ -156,9 +149,10 @@ impl<F: Fabric> Lane<F> {
         team
     }
 
-    /// As [`Lane::open_team`] for an intercommunicator: one pair of contexts of which the point-to-point one is used
-    /// between this process and the `remote` ones, the collective one among the processes of `union`. `rank` is this
-    /// process's rank in its own group, `union_rank` that among all. Returns the team of each context.
+    /// Opens the pair of contexts of an intercommunicator: the point-to-point context is between
+    /// this process and the `remote` ones, the collective context is among the processes of
+    /// `union`. `rank` is this process's rank in its own group, `union_rank` its rank in the union.
+    /// Returns the team of each context.
     pub fn open_inter_team(
         &mut self,
         (remote, rank): (RankMap, u32),
@@ -177,7 +171,6 @@ impl<F: Fabric> Lane<F> {
         [id, id.collective()].map(|id| self.state.contexts.adopt(id))
     }
 
-    /// From now on a context is this team's.
     fn settle(&mut self, index: u32, team: &Arc<Team>, symmetric: bool) {
         if self.state.is_matching
             && index <= self.state.last_tagged
@@ -194,32 +187,34 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Whether something is under way in the contexts of a team.
+    /// Whether a request is active in the contexts of a team.
     pub fn is_busy(&self, team: &Team) -> bool {
         let ours = |context| context == team.point_to_point || context == team.collective;
         let active = self.state.requests.active(|context, _| ours(context));
         !active.is_empty()
     }
 
-    /// Whether something is under way in the contexts of a team, or may yet be started there.
+    /// Whether a request of the contexts of a team is active or can be started again.
     pub fn is_used(&self, team: &Team) -> bool {
         self.is_busy(team) || self.state.requests.any_inactive_in([team.point_to_point, team.collective])
     }
 
-    /// Closes a pair of contexts. Receives still posted in them fail as cancelled; unexpected messages are dropped.
+    /// Closes a pair of contexts. Their posted receives fail as cancelled; unexpected messages are
+    /// dropped.
     pub fn close_team(&mut self, team: &Team) {
         for index in [team.point_to_point, team.collective] {
             self.close_context(index);
         }
     }
 
-    /// Opens the context of the partitioned messages of a team (MPI-5.0, "Partitioned Point-to-Point Communication"). What came
-    /// for it before is found in it. Returns its index.
+    /// Opens the context of the partitioned messages of a team (MPI-5.0, "Partitioned
+    /// Point-to-Point Communication"), with the messages that arrived before. Returns its index.
     pub fn open_partitioned(&mut self, team: &Arc<Team>) -> u32 {
         self.open_extra(team, team.id.partitioned())
     }
 
-    /// As [`Lane::open_partitioned`] for the messages of another library, to which collectives of a team are handed.
+    /// Opens the context for the messages of another library that serves collectives of the team.
+    /// Returns its index.
     pub fn open_handed(&mut self, team: &Arc<Team>) -> u32 {
         self.open_extra(team, team.id.handed())
     }
@@ -234,7 +229,7 @@ impl<F: Fabric> Lane<F> {
         index
     }
 
-    /// Whether something is under way in a context.
+    /// Whether a request is active in a context.
     pub fn is_context_busy(&self, index: u32) -> bool {
         !self.state.requests.active(|context, _| context == index).is_empty()
     }
@@ -250,44 +245,44 @@ impl<F: Fabric> Lane<F> {
             self.state.requests.complete(posted.request, cancelled);
         }
         for unexpected in context.unexpected.drain() {
-            if let Some(request) = unexpected.what.waiting() {
-                self.state.drop_nobodys(unexpected.from, request);
+            if let Some(request) = unexpected.content.waiting() {
+                self.state.drop_unmatchable(unexpected.from, request);
             }
         }
     }
 
-    /// Notes that something was done without a look at everything; `weight` says how many short messages it is worth.
-    /// Returns whether such a look is due, so that nothing starves behind the fast ways.
+    /// Counts an operation on a fast path, worth `weight` short messages. Returns whether a full
+    /// poll is due, so that no peer starves behind fast paths.
     #[inline(always)]
     pub fn is_look_due(&mut self, weight: i32) -> bool {
-        self.until_look -= weight;
-        self.until_look <= 0
+        self.until_poll -= weight;
+        self.until_poll <= 0
     }
 
-    /// Whether something happened, since the last such question, for which a sleeping thread may wait: a request was
-    /// completed, a message came that a probe may want, or messages wait for room of which a thread that sleeps has not told the
-    /// peer: the one that left them may not come back.
+    /// Whether, since the last call, an event happened for which a sleeping thread may wait: a
+    /// request was completed, a message arrived that a probe may match, or messages wait for room
+    /// and no sleeping thread has announced that to the peer.
     #[inline]
     pub fn take_news(&mut self) -> bool {
         self.state.requests.take_news() | std::mem::take(&mut self.unannounced)
     }
 
-    /// Another thread that sleeps shall look again.
+    /// Makes another sleeping thread poll again.
     pub fn note_news(&mut self) {
         self.state.requests.note_news();
     }
 
-    /// Whether nothing has come and nothing waits to be done, as far as a short look shows.
+    /// Whether nothing has arrived and no work is due, as far as a short check shows.
     #[inline(always)]
     pub fn is_calm(&self) -> bool {
-        // One comparison for all.
+        // One comparison for three lengths.
         let waiting = self.state.todo.len() | self.busy.len() | self.state.lost.len();
         waiting == 0 && self.fabric.is_calm()
     }
 
     /// Whether certainly no message from the rank `source` of a context's team (`None`: from any
-    /// rank) is unexpected or has come, and no work waits. False also if the process of the rank is
-    /// not noted, or if only a poll could tell.
+    /// rank) is unexpected or has arrived, and no work is due. False also if the process of the
+    /// rank is not noted, or if only a poll could tell.
     #[inline(always)]
     pub fn has_none(&self, context: u32, source: Option<i32>) -> bool {
         let Some(own) = self.state.contexts.get(context) else { return false };
@@ -301,7 +296,7 @@ impl<F: Fabric> Lane<F> {
         own.unexpected.is_empty() && !self.state.is_matching && self.is_calm()
     }
 
-    /// Whether a message may wait in a context that nobody has asked for.
+    /// Whether a message may wait in a context without a receive.
     #[inline(always)]
     pub fn has_unexpected(&self, context: u32) -> bool {
         match self.state.contexts.get(context) {
@@ -310,17 +305,18 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// As [`Lane::progress`], without the messages of a peer that the caller takes itself, one after the other. (To
-    /// take them here would make them unexpected and cost more.)
+    /// As [`Lane::progress`], without the messages of a peer that the caller receives itself, one
+    /// after another. (Taken in here they would become unexpected, which costs more.)
     pub fn progress_except(&mut self, peer: u32) -> bool {
-        self.until_look = LOOK_EVERY;
+        self.until_poll = POLL_EVERY;
         let came = self.fabric.poll_except(peer, &mut self.state);
         self.follow(came)
     }
 
-    /// Lets the fabric hand up what comes from the process whose message this request waits for, but no more than receives are
-    /// posted: what nobody expects yet is received faster when it is expected. The process from which the message has yet to come;
-    /// `None`: it has come, or the request is no posted receive from one process that can be polled alone.
+    /// Lets the fabric deliver messages of the process for whose message this request waits, but no
+    /// more than receives are posted: a message that arrives before its receive costs more. Returns
+    /// the process if the message has yet to come; `None` if the message has come, or if the
+    /// request is not a posted receive from one process that can be polled alone.
     #[inline]
     pub fn progress_for(&mut self, request: RequestId) -> Option<u32> {
         let (from, context) = self.state.requests.awaited_from(request)?;
@@ -328,35 +324,35 @@ impl<F: Fabric> Lane<F> {
         if !self.fabric.poll_peer(from, most, &mut self.state)? {
             return Some(from);
         }
-        self.until_look -= 1;
+        self.until_poll -= 1;
         self.follow(true);
         self.state.requests.awaited_from(request).map(|(from, _)| from)
     }
 
-    /// Lets the fabric hand up what has come, and does what follows from it. Returns whether anything had come, or could
-    /// leave at once.
+    /// Lets the fabric deliver everything that has arrived, and does the work that follows. Returns
+    /// whether anything had arrived or could leave at once.
     pub fn progress(&mut self) -> bool {
-        self.until_look = LOOK_EVERY;
+        self.until_poll = POLL_EVERY;
         let came = self.fabric.poll(&mut self.state);
         self.follow(came)
     }
 
-    /// Takes in all that has come, and does what follows: the process does not look again for some time.
+    /// Takes in everything that has arrived: the process makes no progress for some time
+    /// afterwards.
     pub fn look_last(&mut self) {
-        let _ = (0..LAST_LOOKS).find(|_| {
+        let _ = (0..LAST_POLLS).find(|_| {
             self.fabric.poll_all_next();
             !self.progress()
         });
     }
 
-    /// Does what follows from a poll, after which `came` says whether anything had come.
     #[inline(always)]
     fn follow(&mut self, came: bool) -> bool {
         if came || !self.state.todo.is_empty() || !self.busy.is_empty() {
             self.work();
         }
-        if !self.asked.is_empty() {
-            self.read_asked(came);
+        if !self.pulled.is_empty() {
+            self.continue_pulled(came);
         }
         if !self.unposted.is_empty() {
             self.post_waiting();
@@ -364,16 +360,15 @@ impl<F: Fabric> Lane<F> {
         came | self.restless
     }
 
-    /// Does what is due.
     fn work(&mut self) {
         while let Some(todo) = self.state.todo.pop_front() {
             match todo {
                 Todo::Answer { to, frame } => self.answer(to, frame),
-                // The peer will give the occasion again.
+                // The occasion for a lost hint comes again.
                 Todo::Hint { to, frame } => _ = self.hint(to, frame),
-                Todo::SayNobodys { to, request } => self.say_nobodys(to, request),
-                Todo::SeeWhetherLeft(peer) => self.see_whether_left(peer),
-                Todo::SayLast(to, id) => self.say_last(to, id),
+                Todo::NotifyUnmatchable { to, request } => self.notify_unmatchable(to, request),
+                Todo::CheckLeft(peer) => self.check_left(peer),
+                Todo::SendLast(to, id) => self.send_last(to, id),
                 Todo::Fetch(fetch) => self.fetch(fetch),
                 Todo::Flush(to) => self.flush(to),
                 Todo::Contest(receive) => self.contest(receive),
@@ -386,64 +381,62 @@ impl<F: Fabric> Lane<F> {
             self.state.peer(to).listed = false;
             self.flush(to);
         }
-        // Those that stay listed are no news to a sleeper.
+        // Peers that stay listed are no news to a sleeping thread.
         self.unannounced = unannounced;
     }
 
-    /// Asks for a request: `None` if there is no such request (any more), `Some(None)` if it goes on, and its
-    /// completion if it is complete, after which there is no such request.
+    /// Queries a request: `None` if there is no such request (any more), `Some(None)` if it is
+    /// active, otherwise its completion, after which the request no longer exists.
     #[inline]
     pub fn test(&mut self, request: RequestId) -> Option<Option<Completion>> {
         if request == RequestId::COMPLETE {
             return Some(Some(Completion::EMPTY));
         }
         match self.state.requests.take(request) {
-            Found::Stale => None,
-            Found::Active => Some(self.test_active(request)),
-            Found::Complete(completion) => Some(Some(completion)),
+            RequestLookup::Stale => None,
+            RequestLookup::Active => Some(self.test_active(request)),
+            RequestLookup::Complete(completion) => Some(Some(completion)),
         }
     }
 
-    /// Asks for a request that goes on.
     #[inline(never)]
     fn test_active(&mut self, request: RequestId) -> Option<Completion> {
-        if let Some(completion) = self.ask_compound(request, false) {
+        if let Some(completion) = self.query_compound(request, false) {
             return Some(completion);
         }
         if self.is_kept(request) {
             self.state.requests.detach(request);
             return Some(Completion::EMPTY);
         }
-        let vain = self.vain(request)?;
-        if !vain.stays {
+        let hopeless = self.hopeless(request)?;
+        if !hopeless.stays {
             self.abandon(request);
         }
-        Some(vain)
+        Some(hopeless)
     }
 
-    /// What a receive from anybody says that may wait in vain.
-    fn vain(&self, request: RequestId) -> Option<Completion> {
+    fn hopeless(&self, request: RequestId) -> Option<Completion> {
         let peer = self.state.hopeless(request)?;
-        let stays = self.keeps_vain;
+        let stays = self.keeps_hopeless;
         let fault = if stays { Fault::Pending { peer } } else { Fault::Lost { peer } };
         let context = self.state.requests.context(request);
         Some(Completion { stays, context, ..Completion::failed(fault) })
     }
 
-    /// Whether a receive from anybody that may wait in vain, because a member has failed, keeps its place when it has said so
-    /// ([`Fault::Pending`]): the message may come from another. Otherwise it is over, as it is from the start.
+    /// Whether a receive from MPI_ANY_SOURCE stays posted after it has reported a failed member by
+    /// [`Fault::Pending`], as another member may send the message. By default such a receive ends.
     pub fn keep_vain(&mut self, keeps: bool) {
-        self.keeps_vain = keeps;
+        self.keeps_hopeless = keeps;
     }
 
-    /// What a request says that went well; afterwards there is no such request. `None`: it is not like that, and
-    /// nothing happened: use [`Lane::test`].
+    /// Takes the result of a request that succeeded; afterwards the request no longer exists.
+    /// `None`: the request is active, failed or cancelled, and unchanged: use [`Lane::test`].
     #[inline(always)]
     pub fn take_good(&mut self, request: RequestId) -> Option<Received> {
         self.state.requests.take_good(request)
     }
 
-    /// Whether there is such a request, complete or not.
+    /// Whether there is such a request, which the program has not freed.
     #[inline(always)]
     pub fn knows(&self, request: RequestId) -> bool {
         request == RequestId::COMPLETE || self.state.requests.knows(request)
@@ -455,19 +448,22 @@ impl<F: Fabric> Lane<F> {
             return Some(Some(Completion::EMPTY));
         }
         match self.state.requests.find(request) {
-            Found::Stale => None,
-            Found::Active if self.is_kept(request) => Some(Some(Completion::EMPTY)),
-            Found::Active => Some(self.ask_compound(request, true).or_else(|| self.vain(request))),
-            Found::Complete(completion) => Some(Some(completion)),
+            RequestLookup::Stale => None,
+            RequestLookup::Active if self.is_kept(request) => Some(Some(Completion::EMPTY)),
+            RequestLookup::Active => {
+                Some(self.query_compound(request, true).or_else(|| self.hopeless(request)))
+            }
+            RequestLookup::Complete(completion) => Some(Some(completion)),
         }
     }
 
-    /// The request that an integer stands for ([`oxmpi_mem::table::Int`]), which may be gone.
+    /// The request with this integer ([`oxmpi_mem::table::Int`]); it need not exist any more.
     pub fn request_of_int(&self, int: u32) -> RequestId {
         self.state.requests.of_int(int)
     }
 
-    /// Lets a request end on its own (MPI_Request_free). Returns whether there was one.
+    /// Frees a request, whose operation goes on (MPI_Request_free). Returns whether the request
+    /// existed.
     pub fn detach(&mut self, request: RequestId) -> bool {
         if let Some(parts) = self.parts(request) {
             for part in parts.into_iter().flatten() {
@@ -479,7 +475,8 @@ impl<F: Fabric> Lane<F> {
         request == RequestId::COMPLETE || self.state.requests.detach(request)
     }
 
-    /// Ends a request whatever its state, because what it belongs to has failed. Its buffer is not used any more.
+    /// Ends a request in any state, because the operation that contains it has failed. The lane no
+    /// longer uses its buffer.
     pub fn abandon(&mut self, request: RequestId) {
         if let Some(parts) = self.parts(request) {
             parts.into_iter().flatten().for_each(|part| self.abandon(part));
@@ -494,12 +491,13 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.forget(request);
     }
 
-    /// Whether this is a request for something above the lane that goes on.
+    /// Whether a request is active and was made by [`Lane::open_external`].
     pub fn is_external(&self, request: RequestId) -> bool {
         self.state.requests.is_external(request)
     }
 
-    /// A request for something above the lane, which says by [`Lane::complete_external`] when it is over.
+    /// Makes a request for an operation above the lane, which ends it by
+    /// [`Lane::complete_external`].
     pub fn open_external(&mut self) -> RequestId {
         self.state.requests.insert(Work::External)
     }
@@ -509,73 +507,74 @@ impl<F: Fabric> Lane<F> {
         self.state.requests.complete(request, completion);
     }
 
-    /// Completes a request made by [`Lane::open_external`] of which whoever opened it must be asked. `false`: there is no
-    /// such request.
+    /// Completes a request made by [`Lane::open_external`] whose completion comes from functions of
+    /// the caller (generalized requests). Returns `false` if there is no such request.
     pub fn complete_generalized(&mut self, request: RequestId) -> bool {
         self.state.requests.complete_generalized(request)
     }
 
-    /// A process is known to have failed: completes everything it would have taken part in.
+    /// Records the failure of a process: all operations that depend on it complete.
     pub fn fail(&mut self, process: u32) {
         self.state.lose(process);
     }
 
-    /// Whether nothing of this process waits to leave any more (the drain hook: finalize, checkpoint).
+    /// Whether no message of this process waits to leave (for finalize and checkpoints).
     pub fn is_drained(&self) -> bool {
         self.state.requests.active_sends() == 0 && self.busy.is_empty() && self.state.todo.is_empty()
     }
 
-    /// Packed bytes that the lane keeps for the buffered sends which count in a buffer: that with a number
-    /// ([`Lane::set_own_buffer`]), or (`None`) the one of all others. A message without data counts one.
+    /// Packed bytes that the lane keeps for buffered sends of one buffer: the buffer with the
+    /// number `owner` ([`Lane::set_own_buffer`]), or with `None` the buffer of all other contexts.
+    /// A message without data counts one byte.
     pub fn buffered_in(&self, owner: Option<u32>) -> usize {
         self.state.requests.buffered_in(owner.unwrap_or(NO_CONTEXT))
     }
 
-    /// The buffered sends that count there and are not complete.
+    /// The incomplete buffered sends of the buffer `owner`.
     pub fn buffered_sends(&self, owner: Option<u32>) -> Vec<RequestId> {
         self.state.requests.kept_in(owner.unwrap_or(NO_CONTEXT))
     }
 
-    /// From now on buffered sends of this context count in the buffer with the number `owner`, or else in that of all.
-    /// The numbers are the caller's; `u32::MAX` is none.
+    /// Assigns the buffered sends of a context to the buffer with the number `owner`, or with
+    /// `None` to the common one. The caller chooses the numbers; `u32::MAX` stands for none.
     pub fn set_own_buffer(&mut self, context: u32, owner: Option<u32>) {
         self.state.requests.set_own_buffer(context, owner);
     }
 
-    /// The requests in the contexts of a team that go on and that somebody may still ask for.
+    /// Active requests in the contexts of a team that the program has not freed.
     pub fn held_in(&self, team: &Team) -> usize {
         self.state.requests.held_in([team.point_to_point, team.collective])
     }
 
-    /// Whether a send in the contexts of a team is not complete.
+    /// Whether a send in the contexts of a team is incomplete.
     pub fn is_sending_in(&self, team: &Team) -> bool {
         self.state.requests.is_sending_in([team.point_to_point, team.collective])
     }
 
-    /// Whether a request goes on and nobody will ask for it.
+    /// Whether a request is active and the program has freed it.
     pub fn is_detached(&self, request: RequestId) -> bool {
         self.state.requests.is_detached(request)
     }
 
-    /// Whether there is such a request.
+    /// Whether there is such a request, freed or not.
     pub fn is_known(&self, request: RequestId) -> bool {
         self.state.requests.is_known(request)
     }
 
-    /// The context in which a request takes place, if it has one.
+    /// The context of a request, if it has one.
     pub fn context_of(&self, request: RequestId) -> Option<u32> {
         Some(self.state.requests.context(request)).filter(|context| *context != NO_CONTEXT)
     }
 
-    /// Frames that made no sense so far: a defect of a peer, or messages for a communicator that was freed.
+    /// Malformed frames so far: a defect of a peer, or messages for a communicator that was freed.
     pub fn nonsense(&self) -> u64 {
         self.state.nonsense
     }
 
-    /// Prepares this process for sleep: makes private copies of the sends of `kept`, and requests a
-    /// wake-up from the peers whose rings are full.
-    pub fn announce_sleep(&mut self, kept: Kept) -> Rest {
-        if self.restless || !self.state.todo.is_empty() || self.keep_sends(kept) || self.read_late() {
+    /// Prepares this process for sleep: makes private copies of the sends of `copied`, and requests
+    /// a wake-up from the peers whose rings are full.
+    pub fn announce_sleep(&mut self, copied: CopiedSends) -> Rest {
+        if self.restless || !self.state.todo.is_empty() || self.keep_sends(copied) || self.read_late() {
             return Rest::Not;
         }
         let is_light = self.fabric.sleeps_lightly() || self.waits_for_room();

@@ -1,19 +1,23 @@
-//! Requests, matching and protocols: what turns frames into MPI's point-to-point semantics (MPI-5.0 chapter 3).
+//! Requests, matching and protocols: the point-to-point semantics of MPI (MPI-5.0 chapter 3) over
+//! the frames of a fabric.
 //!
-//! A [`Lane`] is one matching domain of one process: its requests, its communicator contexts with their posted
-//! receives and unexpected messages, its peers with their sequence numbers, and the fabric below. It is a state machine: it makes
-//! no system call, reads no clock, never waits. Whoever owns it calls [`Lane::progress`] and asks with
-//! [`Lane::test`].
+//! A [`Lane`] is one matching domain of one process: its requests, its communicator contexts with
+//! their posted receives and unexpected messages, its peers with their sequence numbers, and the
+//! fabric below. A lane is a state machine: it makes no system call, reads no clock and never
+//! waits. Its owner calls [`Lane::progress`], and queries requests with [`Lane::test`].
 //!
-//! The way of a message:
+//! The path of a message:
 //!
-//! 1. [`Lane::start_send`] gives it to the fabric at once if nothing older waits for the same peer. A short one is
-//!    *eager*: it is complete when the fabric has taken it, and no request was ever made. A long one is
-//!    announced (*rendezvous*) and keeps its request until the receiver has the data.
-//! 2. The peer's fabric hands the frame to the lane's `Sink` entry. Frames that match are first put into the order of
-//!    their sequence numbers (module `peer`), then matched (module `matching`) against the posted receives of their context.
-//! 3. A match of an eager message copies; a match of an announced one reads the sender's memory directly or asks the
-//!    sender for the data in pieces. No match: the message becomes *unexpected*.
+//! 1. [`Lane::start_send`] gives the message to the fabric at once if no older message waits for
+//!    the same peer. A short message is *eager*: it is complete when the fabric has taken it, and
+//!    needs no request. A long message is announced (*rendezvous*) and keeps its request until the
+//!    receiver has the data.
+//! 2. The peer's fabric hands the frame to the lane's `Sink` entry. Frames of messages are put into
+//!    the order of their sequence numbers (module `peer`), then matched (module `matching`) against
+//!    the posted receives of their context.
+//! 3. A match of an eager message copies the data. A match of an announced message reads the
+//!    sender's memory, or requests the data from the sender in pieces. A message without a match
+//!    becomes *unexpected*.
 //!
 //! The lane knows a [`Team`] (rank map and context pair), never a communicator.
 #![forbid(unsafe_code)]
@@ -33,7 +37,7 @@ mod team;
 
 pub use compound::{Operation, StartFault};
 pub use counts::{Counts, QueueCounts};
-pub use lane::{Kept, Lane, Notice, Now, Posted, Rest};
+pub use lane::{CopiedSends, Lane, Now, Rest, StartedReceive, TeamNotice};
 pub use matching::{ANYBODY, NOTICE_TAG, WORLD};
 pub use notes::Note;
 pub use outlook::Outlook;

@@ -1,19 +1,19 @@
-//! A queue whose middle can be left: doubly linked, in one vector, without an allocation per element.
+//! A queue whose elements can leave from anywhere: doubly linked, in one vector, without an
+//! allocation per element.
 
 const NONE: u32 = u32::MAX;
 
-/// A doubly linked list in a vector. Keys stay valid until their element is removed.
+/// A doubly linked list in a vector. A key stays valid until its element is removed.
 #[derive(Debug)]
 pub(crate) struct List<T> {
     nodes: Vec<Node<T>>,
     first: u32,
     last: u32,
     free: u32,
-    /// Free nodes that are used only when there are no others: those left from before [`List::restart_peak`].
+    /// Free nodes from before [`List::restart_peak`], used only when `free` is empty.
     reserve: u32,
-    /// Nodes that are not in reserve.
     given: usize,
-    /// Elements appended so far, and elements taken out: differences of these counts are what a tool reads.
+    /// Tools read the differences of these counts.
     pushed: u64,
     removed: u64,
 }
@@ -21,9 +21,9 @@ pub(crate) struct List<T> {
 #[derive(Debug)]
 struct Node<T> {
     value: Option<T>,
-    /// How many elements had been appended before it.
+    /// The count of elements that were appended before it.
     number: u64,
-    /// Of the first one it says nothing.
+    /// Undefined for the first node.
     before: u32,
     after: u32,
 }
@@ -49,7 +49,6 @@ impl<T> List<T> {
         self.first == NONE
     }
 
-    /// Appends an element and returns its key.
     #[inline(always)]
     pub(crate) fn push(&mut self, value: T) -> u32 {
         if self.free == NONE {
@@ -71,7 +70,6 @@ impl<T> List<T> {
         key
     }
 
-    /// Makes a free node.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
@@ -85,28 +83,25 @@ impl<T> List<T> {
         self.free = (self.nodes.len() - 1) as u32;
     }
 
-    /// Elements in the list.
     pub(crate) fn len(&self) -> usize {
         (self.pushed - self.removed) as usize
     }
 
-    /// Elements appended so far.
     pub(crate) fn pushed(&self) -> u64 {
         self.pushed
     }
 
-    /// Elements taken out so far.
     pub(crate) fn removed(&self) -> u64 {
         self.removed
     }
 
-    /// The most elements that were in the list at a time, since [`List::restart_peak`]. It costs nothing to know: a node is
-    /// made, or taken from the reserve, only when all others are in use.
+    /// The highest length since [`List::restart_peak`]. A node is made, or taken from the reserve,
+    /// only when all others are in use, so the count of given nodes is the peak.
     pub(crate) fn peak(&self) -> usize {
         self.given
     }
 
-    /// From now on [`List::peak`] starts at the number of elements that are in the list.
+    /// Restarts [`List::peak`] at the current length.
     pub(crate) fn restart_peak(&mut self) {
         while let Some(node) = self.nodes.get_mut(self.free as usize) {
             let after = std::mem::replace(&mut node.after, self.reserve);
@@ -115,19 +110,16 @@ impl<T> List<T> {
         }
     }
 
-    /// The first element.
     #[inline(always)]
     pub(crate) fn first(&self) -> Option<&T> {
         self.nodes.get(self.first as usize)?.value.as_ref()
     }
 
-    /// The first element, in order, for which `wanted` holds.
     #[inline]
     pub(crate) fn find(&self, wanted: impl FnMut(&T) -> bool) -> Option<u32> {
         self.find_among(usize::MAX, wanted)
     }
 
-    /// The same among the first `most` elements.
     #[inline]
     pub(crate) fn find_among(&self, most: usize, mut wanted: impl FnMut(&T) -> bool) -> Option<u32> {
         let mut key = self.first;
@@ -141,17 +133,17 @@ impl<T> List<T> {
         None
     }
 
-    /// How many elements had been appended before the one of this key: no two have the same number.
+    /// The count of elements that were appended before this one; unique for each element.
     pub(crate) fn number(&self, key: u32) -> Option<u64> {
         let node = self.nodes.get(key as usize)?;
         node.value.as_ref().map(|_| node.number)
     }
 
-    /// Key, number and value of the elements from this number on, in order.
     pub(crate) fn since(&self, number: u64) -> impl Iterator<Item = (u32, u64, &T)> {
         let mut key = self.first;
         let mut later = self.last;
-        // Backwards, as there may be many older ones. The first one says nothing of what is before it.
+        // From the end, as many older elements may stand before. `before` of the first node is
+        // undefined.
         while let Some(node) = self.nodes.get(later as usize).filter(|node| node.number >= number) {
             key = later;
             if later == self.first {
@@ -173,12 +165,10 @@ impl<T> List<T> {
         self.nodes.get_mut(key as usize)?.value.as_mut()
     }
 
-    /// All elements, in no order.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.nodes.iter_mut().filter_map(|node| node.value.as_mut())
     }
 
-    /// Takes an element out.
     #[inline(always)]
     pub(crate) fn remove(&mut self, key: u32) -> Option<T> {
         let value = self.nodes.get_mut(key as usize)?.value.take()?;
@@ -186,7 +176,7 @@ impl<T> List<T> {
         Some(value)
     }
 
-    /// Takes out the first element, which owns nothing that would have to be dropped.
+    /// Removes the first element without a drop: the element must own nothing.
     #[inline(always)]
     pub(crate) fn forget_first(&mut self) {
         let key = self.first;
@@ -202,7 +192,6 @@ impl<T> List<T> {
         self.removed += 1;
     }
 
-    /// Takes a node out of the chain and makes it free.
     #[inline(always)]
     fn unlink(&mut self, key: u32) {
         let Some(node) = self.nodes.get_mut(key as usize) else { return };
@@ -214,16 +203,14 @@ impl<T> List<T> {
         } else if let Some(node) = self.nodes.get_mut(before as usize) {
             node.after = after;
         }
-        // `NONE` is no index.
         match self.nodes.get_mut(after as usize) {
             Some(node) => node.before = before,
-            // The first one has nobody before it, whatever it says.
+            // `before` of the first node is undefined.
             None => self.last = if self.first == NONE { NONE } else { before },
         }
         self.removed += 1;
     }
 
-    /// Takes all elements out, in order.
     pub(crate) fn drain(&mut self) -> Vec<T> {
         let mut out = Vec::with_capacity(self.len());
         while self.first != NONE {
@@ -265,7 +252,7 @@ mod tests {
         let mut list = List::default();
         let keys: Vec<u32> = (0..3).map(|v| list.push(v)).collect();
         list.forget_first();
-        // In the place of the one that was before the first.
+        // The new element reuses the node that stood before the first.
         assert_eq!(list.push(3), keys[0]);
         assert_eq!(list.remove(keys[1]), Some(1));
         assert_eq!(list.remove(keys[0]), Some(3));

@@ -1,8 +1,9 @@
-//! Communicator contexts: where messages and receives find each other, in MPI order (MPI-5.0 section 3.5).
+//! Communicator contexts: the matching of messages and receives in MPI order (MPI-5.0 section 3.5).
 //!
-//! A context keeps the posted receives in the order of their posting ([`posted`]) and the unexpected messages in the order of
-//! their arrival ([`unexpected`]). A message takes the first receive that wants it, a receive the first message that fits: so two messages of one
-//! sender with the same tag never overtake each other, whatever wildcards are in play.
+//! A context keeps the posted receives in the order of their posting ([`posted`]) and the
+//! unexpected messages in the order of their arrival ([`unexpected`]). A message takes the first
+//! receive that fits, a receive the first message that fits: so two messages of one sender with the
+//! same tag never overtake each other, with or without wildcards.
 
 mod bucket;
 mod posted;
@@ -17,78 +18,73 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use unexpected::UnexpectedQueue;
 
-/// In the place of a process: any. (As a signed number it is MPI_ANY_SOURCE of the ABI.)
+/// In place of a process index: any process. (As a signed number it is MPI_ANY_SOURCE of the ABI.)
 pub const ANYBODY: u32 = u32::MAX;
-/// In the place of a process or an index: not known.
+/// In place of a process or an index: unknown.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
 
-/// So many posted receives or unexpected messages of a context are compared one after the other. What there is beyond is looked
-/// up.
+/// Up to this number the posted receives or unexpected messages of a context are compared one after
+/// another; an index serves the rest.
 const LINEAR: usize = 64;
 
-/// The tag of a *notice*: a message about the communicator itself ([`crate::Lane::take_notice`]), in its collective context.
-/// No receive wants it there: no collective has this tag.
+/// The tag of a *notice*: a message about the communicator itself ([`crate::Lane::take_notice`]),
+/// in its collective context. No receive matches it, as no collective has this tag.
 pub const NOTICE_TAG: i32 = i32::MAX;
-/// The sender of what bars a revoked context: no process. (A receive from anybody names a tag that is not negative.)
+/// The sender of the message that closes the fast paths of a revoked context: no process. (A
+/// receive from MPI_ANY_SOURCE names a tag that is not negative.)
 const NOBODY: u32 = u32::MAX - 1;
 
-/// What was in a context that is revoked.
 #[derive(Debug, Default)]
 pub(crate) struct Revocation {
-    /// Its posted receives.
     pub(crate) requests: Vec<RequestId>,
-    /// The messages that were dropped: from whom, and their places among the unexpected ones.
+    /// Sender and key of the unexpected messages that were dropped.
     pub(crate) dropped: Vec<(u32, u32)>,
 }
 
-/// Whether a message in the context of this name is a notice.
 pub(crate) fn is_notice(context: ContextId, tag: i32) -> bool {
     tag == NOTICE_TAG && context.is_collective()
 }
 
-/// A receive that waits for its message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Posted {
+pub(crate) struct PostedReceive {
     source: u32,
     tag: i32,
     mask: i32,
     pub(crate) request: RequestId,
 }
 
-impl Posted {
-    /// The tag that it wants; `None`: any.
+impl PostedReceive {
+    /// The tag of the receive; `None` for any tag.
     pub(crate) fn tag(&self) -> Option<i32> {
         (self.mask == Tags::one(self.tag).mask).then_some(self.tag)
     }
 
     #[inline(always)]
-    fn wanted(&self) -> Wanted {
-        Wanted { source: self.source, tag: self.tag, mask: self.mask }
+    fn pattern(&self) -> MatchPattern {
+        MatchPattern { source: self.source, tag: self.tag, mask: self.mask }
     }
 }
 
-/// Source and tag that a receive or probe wants, ready to be compared.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct MatchPattern {
     source: u32,
     tag: i32,
     mask: i32,
 }
 
-impl Wanted {
+impl MatchPattern {
     #[inline]
-    pub(crate) fn new(source: Source, tag: TagMatch) -> Wanted {
+    pub(crate) fn new(source: Source, tag: TagMatch) -> MatchPattern {
         let source = match source {
             Source::Any => ANYBODY,
             Source::Process(p) => p,
         };
-        Wanted::plain(source, tag.into())
+        MatchPattern::plain(source, tag.into())
     }
 
-    /// As [`Wanted::new`], from a process or [`ANYBODY`].
     #[inline(always)]
-    pub(crate) fn plain(source: u32, tags: Tags) -> Wanted {
-        Wanted { source, tag: tags.tag, mask: tags.mask }
+    pub(crate) fn plain(source: u32, tags: Tags) -> MatchPattern {
+        MatchPattern { source, tag: tags.tag, mask: tags.mask }
     }
 
     #[inline(always)]
@@ -97,116 +93,86 @@ impl Wanted {
     }
 }
 
-/// A message that nobody had asked for when it came.
 #[derive(Debug)]
 pub(crate) struct Unexpected {
     pub(crate) from: u32,
     pub(crate) tag: i32,
-    pub(crate) what: Message,
+    pub(crate) content: UnexpectedData,
 }
 
-/// The longest message whose data are kept beside its envelope, bytes.
+/// The longest message whose data are kept beside its envelope, in bytes.
 pub(crate) const SHORT: usize = 56;
 
-/// What is here of an unexpected message.
 #[derive(Debug)]
-pub(crate) enum Message {
-    /// Its few data, all of them: nobody waits for its match.
-    Short {
-        /// How many there are.
-        len: u8,
-        /// The data.
-        data: [u8; SHORT],
-    },
-    /// Its data, as far as they have come, and the sender's request if that waits for the match.
-    Eager {
-        /// The data so far.
-        data: Vec<u8>,
-        /// Length of the whole message.
-        total: usize,
-        /// The sender's request in synchronous mode.
-        sync: Option<u64>,
-    },
-    /// Its announcement.
+pub(crate) enum UnexpectedData {
+    /// All data of a short message; its sender does not wait for the match.
+    Short { len: u8, data: [u8; SHORT] },
+    /// The data that have arrived, and the sender's request if the sender waits for the match.
+    Eager { data: Vec<u8>, total: usize, sync: Option<u64> },
     Rendezvous {
-        /// Where it is.
         announced: Announced,
-        /// What came with the announcement: its beginning.
+        /// The data that came with the announcement: the beginning of the message.
         first: Vec<u8>,
     },
     /// A send of this process to itself, which still has the data.
-    Own {
-        /// The send.
-        request: RequestId,
-        /// Length of the message, bytes.
-        length: usize,
-    },
-    /// A message that a probe has taken out of the network, which still has the data.
-    InNetwork {
-        /// Its name there.
-        name: u64,
-        /// Length of the message, bytes.
-        length: u64,
-    },
-    /// A message whose data went down with its sender. It keeps its place: the receive that wants it fails, instead
-    /// of getting a later message.
-    Broken {
-        /// Length of the message, bytes.
-        length: u64,
-    },
+    Own { request: RequestId, length: usize },
+    /// A message that a matched probe has taken out of the network, which still has the data.
+    InNetwork { name: u64, length: u64 },
+    /// A message whose data were lost with its sender. It stays queued, so that the receive that
+    /// matches it fails instead of getting a later message.
+    Broken { length: u64 },
 }
 
-impl Message {
-    /// A message of a few bytes, if these are all of them and so few.
+impl UnexpectedData {
+    /// The message if it is whole with `bytes` and has at most [`SHORT`] bytes.
     #[inline(always)]
-    pub(crate) fn short(bytes: Bytes<'_>) -> Option<Message> {
+    pub(crate) fn short(bytes: Bytes<'_>) -> Option<UnexpectedData> {
         let mut data = [0; SHORT];
         let len = bytes.len() as u8;
-        bytes.copy_if_it_fits(BytesMut::from(&mut data[..])).then_some(Message::Short { len, data })
+        bytes.copy_if_it_fits(BytesMut::from(&mut data[..])).then_some(UnexpectedData::Short { len, data })
     }
 
-    /// Whether it needs its sender to be received.
     pub(crate) fn needs_sender(&self) -> bool {
         match self {
-            Message::Eager { data, total, .. } => data.len() < *total,
-            Message::Rendezvous { .. } => true,
-            Message::Short { .. }
-            | Message::Own { .. }
-            | Message::InNetwork { .. }
-            | Message::Broken { .. } => false,
+            UnexpectedData::Eager { data, total, .. } => data.len() < *total,
+            UnexpectedData::Rendezvous { .. } => true,
+            UnexpectedData::Short { .. }
+            | UnexpectedData::Own { .. }
+            | UnexpectedData::InNetwork { .. }
+            | UnexpectedData::Broken { .. } => false,
         }
     }
 
-    /// The request with which another process waits for its match.
+    /// The request with which another process waits for the match.
     pub(crate) fn waiting(&self) -> Option<u64> {
         match *self {
-            Message::Eager { sync, .. } => sync,
-            Message::Rendezvous { announced, .. } => Some(announced.request),
-            Message::Short { .. }
-            | Message::Own { .. }
-            | Message::InNetwork { .. }
-            | Message::Broken { .. } => None,
+            UnexpectedData::Eager { sync, .. } => sync,
+            UnexpectedData::Rendezvous { announced, .. } => Some(announced.request),
+            UnexpectedData::Short { .. }
+            | UnexpectedData::Own { .. }
+            | UnexpectedData::InNetwork { .. }
+            | UnexpectedData::Broken { .. } => None,
         }
     }
 
-    /// Length of the whole message, bytes.
+    /// In bytes.
     pub(crate) fn length(&self) -> u64 {
         match self {
-            Message::Short { len, .. } => u64::from(*len),
-            Message::Eager { total, .. } => *total as u64,
-            Message::Rendezvous { announced, .. } => announced.length,
-            Message::Own { length, .. } => *length as u64,
-            Message::InNetwork { length, .. } | Message::Broken { length } => *length,
+            UnexpectedData::Short { len, .. } => u64::from(*len),
+            UnexpectedData::Eager { total, .. } => *total as u64,
+            UnexpectedData::Rendezvous { announced, .. } => announced.length,
+            UnexpectedData::Own { length, .. } => *length as u64,
+            UnexpectedData::InNetwork { length, .. } | UnexpectedData::Broken { length } => *length,
         }
     }
 }
 
-/// Where a rank of a context's team is.
+/// The process and the index of a rank of a context's team.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RankRoute {
-    /// Its process, which is no process as long as nobody has needed it.
+    /// [`UNKNOWN`] until a call has needed the process.
     pub(crate) process: u32,
-    /// What that process calls the context, which is no index as long as it is not known.
+    /// The process's index of the context; [`UNKNOWN`] until it is learned.
     pub(crate) index: u32,
 }
 
@@ -214,54 +180,49 @@ impl RankRoute {
     const UNKNOWN: RankRoute = RankRoute { process: UNKNOWN, index: UNKNOWN };
 }
 
-/// One communicator context.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) id: ContextId,
-    /// Unknown while messages have come for a communicator that this process has not created yet.
+    /// `None` while messages have arrived for a communicator that this process has not created yet.
     pub(crate) team: Option<Arc<Team>>,
-    /// All processes call it by the same index (world and self).
+    /// Whether all processes have the same index for the context (world and self).
     pub(crate) symmetric: bool,
-    /// Nobody may talk in it any more.
     pub(crate) revoked: bool,
-    /// It is in use; else it is an empty place.
     is_open: bool,
-    /// This process has finalised since it opened it: it sends nothing more in it.
+    /// Whether this process has finalised since it opened the context: it sends nothing more there.
     pub(crate) is_finalized: bool,
-    /// How many of its lost members, in the order in which their loss was heard, are known to the program: they do not keep
-    /// it from receiving from anybody.
+    /// The first `acknowledged` lost members are known to the program: they no longer end
+    /// receives from MPI_ANY_SOURCE.
     pub(crate) acknowledged: usize,
-    /// What each process calls it, as far as learnt, by process index.
+    /// The index of the context in each process, as far as learned, by process index.
     remote: Vec<u32>,
-    /// Where the ranks are that were sent to or received from, by rank. Empty if the context was revoked.
+    /// The routes of the ranks that were used, by rank. Empty if the context was revoked.
     routes: Vec<RankRoute>,
     pub(crate) posted: PostedQueue,
     pub(crate) unexpected: UnexpectedQueue,
-    /// Its messages go in frames, also where the network matches.
+    /// Whether the messages go in frames, even where the network matches.
     pub(crate) keeps_to_frames: bool,
-    /// Processes that were asked for their index ([`oxmpi_wire::Frame::AskIndex`]).
-    pub(crate) asked: Vec<u32>,
-    /// A receive that the network may have matched, and for which a message has come here: until that is known nothing is
-    /// matched here.
+    /// Processes of which the index was requested ([`oxmpi_wire::Frame::AskIndex`]).
+    pub(crate) index_requested: Vec<u32>,
+    /// A receive that the network may have matched, and for which a message has arrived in a frame.
+    /// Until that is settled nothing else is matched in the context.
     pub(crate) contested: Option<Contest>,
 }
 
-/// A receive that two may have matched.
+/// A receive for which both the network and a frame may have a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contest {
     pub(crate) receive: RequestId,
-    /// The unexpected message that it gets if the network gives it up.
+    /// The unexpected message that the receive gets if the network gives the receive up.
     pub(crate) key: u32,
-    /// Who wants the message back meanwhile, if its sender does.
+    /// Set if the sender withdraws the message meanwhile.
     pub(crate) withdrawal: Option<Withdrawal>,
 }
 
-/// Who wants a message back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Withdrawal {
-    /// A send of this process to itself.
     Own(RequestId),
-    /// Another process, whose request this is.
+    /// Another process, with its request.
     Of(u32, u64),
 }
 
@@ -280,18 +241,17 @@ impl Context {
             posted: PostedQueue::default(),
             unexpected: UnexpectedQueue::default(),
             keeps_to_frames: false,
-            asked: Vec::new(),
+            index_requested: Vec::new(),
             contested: None,
         }
     }
 
-    /// Whether no receive and no message waits here.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         self.posted.is_empty() && self.unexpected.is_empty()
     }
 
-    /// How to name this context to a process.
+    /// The name of this context in an envelope to a process.
     #[inline(always)]
     pub(crate) fn name_for(&self, own_index: u32, peer: u32) -> Name {
         if self.symmetric {
@@ -303,14 +263,14 @@ impl Context {
         }
     }
 
-    /// Where a rank is, if it has been needed before ([`Context::note_route`]).
     #[inline(always)]
     pub(crate) fn route(&self, rank: i32) -> Option<RankRoute> {
-        // A negative number, which names no rank, is larger than any.
+        // As an unsigned number, a negative rank is above all ranks.
         self.routes.get(rank as u32 as usize).copied()
     }
 
-    /// Notes where a rank is, for the calls that follow; one whose messages go by tag has no index there. Whether it was not known.
+    /// Records the route of a rank for later calls. A rank whose messages go by tag gets no index.
+    /// Returns whether the route is new.
     pub(crate) fn note_route(&mut self, own_index: u32, rank: u32, process: u32, by_tag: bool) -> bool {
         if self.revoked {
             return false;
@@ -327,10 +287,9 @@ impl Context {
         before.process != process || before.index != index
     }
 
-    /// Nobody may talk in the context any more. Says nothing if it was revoked before.
-    ///
-    /// A message that nobody can receive stays in it for ever: so the fast ways, which want a quiet context, are shut at no
-    /// cost to them.
+    /// Revokes the context; returns nothing if it was revoked before. A message that no receive can
+    /// match stays in the context for ever. It closes the fast paths, which need a quiet context,
+    /// at no cost to them.
     pub(crate) fn revoke(&mut self) -> Revocation {
         if std::mem::replace(&mut self.revoked, true) {
             return Revocation::default();
@@ -342,14 +301,17 @@ impl Context {
         self.contested = None;
         self.remote = Vec::new();
         self.routes = Vec::new();
-        // Notices keep their places: the rest of a long one may still be coming.
+        // Notices keep their keys: the rest of a long one may still arrive.
         let id = self.id;
         let mut dropped = Vec::new();
         while let Some(key) = self.unexpected.find(|u| !is_notice(id, u.tag)) {
             dropped.extend(self.unexpected.remove(key).map(|message| (message.from, key)));
         }
-        let bolt =
-            Unexpected { from: NOBODY, tag: i32::MIN, what: Message::Short { len: 0, data: [0; SHORT] } };
+        let bolt = Unexpected {
+            from: NOBODY,
+            tag: i32::MIN,
+            content: UnexpectedData::Short { len: 0, data: [0; SHORT] },
+        };
         self.unexpected.push(bolt);
         Revocation {
             requests: self.posted.drain().into_iter().map(|posted| posted.request).collect(),
@@ -369,35 +331,31 @@ impl Context {
     }
 
     #[inline(always)]
-    pub(crate) fn post(&mut self, wanted: Wanted, request: RequestId) {
-        let Wanted { source, tag, mask } = wanted;
-        self.posted.push(Posted { source, tag, mask, request });
+    pub(crate) fn post(&mut self, wanted: MatchPattern, request: RequestId) {
+        let MatchPattern { source, tag, mask } = wanted;
+        self.posted.push(PostedReceive { source, tag, mask, request });
     }
 
-    /// Takes a receive out of the posted ones. Whether it was there.
     pub(crate) fn unpost(&mut self, request: RequestId) -> bool {
         self.posted.take_request(request).is_some()
     }
 
-    /// The oldest posted receive, if it wants a message of this source and tag.
     #[inline(always)]
     pub(crate) fn oldest_posted(&self, from: u32, tag: i32) -> Option<RequestId> {
         let oldest = self.posted.first()?;
-        oldest.wanted().fits(from, tag).then_some(oldest.request)
+        oldest.pattern().fits(from, tag).then_some(oldest.request)
     }
 
-    /// Takes the first posted receive that wants a message of this source and tag.
     #[inline]
     pub(crate) fn take_posted(&mut self, from: u32, tag: i32) -> Option<RequestId> {
-        self.posted.take_wanting(from, tag).map(|posted| posted.request)
+        self.posted.take_matching(from, tag).map(|posted| posted.request)
     }
 
-    /// The first unexpected message that a receive wants.
-    pub(crate) fn find_unexpected(&mut self, wanted: Wanted) -> Option<u32> {
-        self.unexpected.find_wanted(wanted)
+    pub(crate) fn find_unexpected(&mut self, wanted: MatchPattern) -> Option<u32> {
+        self.unexpected.find_match(wanted)
     }
 
-    /// Rank of a process in the context's team, -1 if it has none.
+    /// Rank of a process in the context's team; -1 if it has none.
     #[inline(always)]
     pub(crate) fn rank_of(&self, process: u32) -> i32 {
         let Some(team) = &self.team else { return -1 };
@@ -408,33 +366,30 @@ impl Context {
     }
 }
 
-/// How many freed indices are kept back, so that a late message to a freed communicator does not find a new one.
+/// Freed indices that are not reused, so that a late message for a freed communicator does not
+/// reach a new one.
 const RETIRED: usize = 1024;
 
-/// The index of the context that a lane opens first: the point-to-point context of the world, which all processes call
-/// so.
+/// The index of the context that a lane opens first: the point-to-point context of the world, with
+/// the same index in all processes.
 pub const WORLD: u32 = 0;
 
-/// All contexts of a lane.
 #[derive(Debug)]
 pub(crate) struct Contexts {
-    /// Context [`WORLD`]: here, so that the fast ways find it without a look-up. Until it is opened nobody names it.
+    /// Context [`WORLD`], here so that fast paths need no look-up. Before it is opened no envelope
+    /// names it.
     world: Context,
-    /// The others, of which `WORLD + 1` is the first.
     others: Vec<Context>,
     is_world_open: bool,
     by_id: HashMap<ContextId, u32>,
     retired: VecDeque<u32>,
-    /// What went through the unexpected messages of contexts that are closed.
     before: QueueTraffic,
 }
 
-/// What went through a queue of unexpected messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueTraffic {
-    /// Messages that came before their receive.
     pub(crate) came: u64,
-    /// Those of them that were matched, or that their sender has withdrawn.
+    /// Messages that were matched, or that their sender has withdrawn.
     pub(crate) matched: u64,
 }
 
@@ -473,7 +428,7 @@ impl Contexts {
         }
     }
 
-    /// As [`Contexts::get`], for calls that need a route there: a context that is not open has none.
+    /// As [`Contexts::get`], for calls that need a route: a context that is not open has none.
     #[inline(always)]
     pub(crate) fn with_routes(&self, index: u32) -> Option<&Context> {
         match index.checked_sub(1) {
@@ -494,7 +449,8 @@ impl Contexts {
         self.by_id.get(&id).copied()
     }
 
-    /// The index of a context, which is made if a message came for it before the communicator was created here.
+    /// The index of a context, which is created if a message arrived before the communicator was
+    /// created here.
     pub(crate) fn adopt(&mut self, id: ContextId) -> u32 {
         if let Some(index) = self.index_of(id) {
             return index;
@@ -516,7 +472,7 @@ impl Contexts {
         index
     }
 
-    /// Forgets a context with all that is in it. The world's is emptied and stays.
+    /// Removes a context with its contents. The world's is emptied and stays.
     pub(crate) fn retire(&mut self, index: u32) -> Option<Context> {
         if let Some(context) = self.get(index) {
             self.before += QueueTraffic::of(&context.unexpected);
@@ -532,19 +488,17 @@ impl Contexts {
         Some(context)
     }
 
-    /// All that are open.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Context> {
         std::iter::once(&self.world).chain(self.others.iter().filter(|context| context.is_open))
     }
 
-    /// The unexpected message of a process for whose match this request of its waits: its context and its key there.
+    /// The context and key of an unexpected message for whose match a request of its sender waits.
     pub(crate) fn find_waiting(&mut self, from: u32, request: u64) -> Option<(u32, u32)> {
         let others = (WORLD + 1..).zip(&mut self.others).filter(|(_, context)| context.is_open);
         let mut all = std::iter::once((WORLD, &mut self.world)).chain(others);
         all.find_map(|(index, context)| Some((index, context.unexpected.find_waiting(from, request)?)))
     }
 
-    /// What went through all queues of unexpected messages so far.
     pub(crate) fn traffic(&self) -> QueueTraffic {
         self.iter().fold(self.before, |mut all, context| {
             all += QueueTraffic::of(&context.unexpected);
@@ -565,9 +519,9 @@ mod tests {
     fn the_first_receive_that_wants_a_message_gets_it() {
         let mut c = Context::new(ContextId::new(0, 1));
         let id = |n| RequestId::from_raw(n);
-        c.post(Wanted::new(Source::Any, TagMatch::Is(5)), id(1));
-        c.post(Wanted::new(Source::Process(2), TagMatch::Any), id(2));
-        c.post(Wanted::new(Source::Process(2), TagMatch::Is(5)), id(3));
+        c.post(MatchPattern::new(Source::Any, TagMatch::Is(5)), id(1));
+        c.post(MatchPattern::new(Source::Process(2), TagMatch::Any), id(2));
+        c.post(MatchPattern::new(Source::Process(2), TagMatch::Is(5)), id(3));
         assert_eq!(c.take_posted(2, 5), Some(id(1)));
         assert_eq!(c.take_posted(3, 5), None);
         assert_eq!(c.take_posted(2, 5), Some(id(2)));
@@ -580,7 +534,7 @@ mod tests {
         let mut c = Context::new(ContextId::new(0, 1));
         let route = |c: &Context, rank| c.route(rank).map(|route| (route.process, route.index));
         assert!([-1, 0, i32::MIN].iter().all(|rank| route(&c, *rank).is_none()));
-        // What process 9, of rank 2, calls the context is not known yet.
+        // The index of the context in process 9, rank 2, is not known yet.
         assert!(c.note_route(4, 2, 9, false) && !c.note_route(4, 2, 9, false));
         assert_eq!((route(&c, 2), route(&c, 1)), (Some((9, UNKNOWN)), Some((UNKNOWN, UNKNOWN))));
         c.learn(9, 7);
@@ -597,9 +551,9 @@ mod tests {
     fn a_wildcard_takes_no_message_of_the_library() {
         let mut c = Context::new(ContextId::new(0, 1));
         let id = |n| RequestId::from_raw(n);
-        c.post(Wanted::new(Source::Any, TagMatch::Any), id(1));
-        c.post(Wanted::plain(2, Tags::ANY), id(2));
-        c.post(Wanted::new(Source::Process(2), TagMatch::Is(!5)), id(3));
+        c.post(MatchPattern::new(Source::Any, TagMatch::Any), id(1));
+        c.post(MatchPattern::plain(2, Tags::ANY), id(2));
+        c.post(MatchPattern::new(Source::Process(2), TagMatch::Is(!5)), id(3));
         assert_eq!(c.take_posted(2, !5), Some(id(3)));
         assert_eq!(c.take_posted(2, i32::MIN), None);
         assert_eq!(c.take_posted(2, i32::MAX), Some(id(1)));

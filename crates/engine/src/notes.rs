@@ -1,56 +1,43 @@
-//! What a tool wants to hear of: kept until whoever drives the lane takes it. Nothing is kept that nobody wants.
+//! Events for tools, kept until the owner of the lane takes them; none are kept unless a tool wants
+//! them.
 
 use crate::lane::Lane;
 use std::collections::VecDeque;
 
-/// Something that happened in a lane. Processes are named by their index, contexts by the lane's.
+/// An event in a lane. Processes are named by their index, contexts by the lane's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// A receive, or a matched probe, took a message that had come before it.
+    /// A receive or a matched probe took a message that had arrived before it.
     UnexpectedMatched {
-        /// The context of both.
         context: u32,
-        /// The sender.
         from: u32,
-        /// The message's tag.
         tag: i32,
-        /// Its length.
         bytes: u64,
     },
     /// A long message was announced to its receiver.
     RendezvousSent {
-        /// The context.
         context: u32,
-        /// The receiver.
         to: u32,
-        /// The message's tag.
         tag: i32,
-        /// Its length.
         bytes: u64,
     },
-    /// The receive of an announced message was found, and its data are got from now on.
+    /// A receive matched an announced message; the transfer of the data begins.
     RendezvousReceived {
-        /// The context.
         context: u32,
-        /// The sender.
         from: u32,
-        /// The message's tag.
         tag: i32,
-        /// Its length.
         bytes: u64,
     },
-    /// A process is lost.
     PeerLost {
-        /// Its index.
         process: u32,
     },
 }
 
 impl Note {
-    /// How many kinds there are.
+    /// The number of kinds.
     pub const KINDS: usize = 4;
 
-    /// Its kind, a number below [`Note::KINDS`].
+    /// A number below [`Note::KINDS`].
     pub const fn kind(&self) -> usize {
         match self {
             Note::UnexpectedMatched { .. } => 0,
@@ -61,19 +48,18 @@ impl Note {
     }
 }
 
-/// The most notes that wait at a time; what comes then is dropped, and counted.
+/// When this number of notes wait, new ones are dropped and counted.
 const MOST: usize = 1024;
 
-/// Notes that wait to be taken.
 #[derive(Debug, Default)]
-pub(crate) struct Notes {
+pub(crate) struct NoteQueue {
     is_wanted: bool,
     waiting: VecDeque<Note>,
     dropped: [u64; Note::KINDS],
     has_dropped: bool,
 }
 
-impl Notes {
+impl NoteQueue {
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.is_wanted
@@ -98,9 +84,9 @@ impl Notes {
 }
 
 impl<F> Lane<F> {
-    /// From now on notes are kept, or no longer; those that wait are then forgotten.
+    /// Begins or ends the recording of notes, and drops waiting notes.
     pub fn want_notes(&mut self, want: bool) {
-        self.state.notes = Notes { is_wanted: want, ..Notes::default() };
+        self.state.notes = NoteQueue { is_wanted: want, ..NoteQueue::default() };
     }
 
     /// Whether notes wait, or were dropped.
@@ -109,7 +95,8 @@ impl<F> Lane<F> {
         !self.state.notes.waiting.is_empty() || self.state.notes.has_dropped
     }
 
-    /// Takes the notes that wait, the oldest first, and how many of each kind were dropped since the last time.
+    /// Takes the waiting notes, oldest first, and the count of dropped notes of each kind since the
+    /// last call.
     pub fn take_notes(&mut self) -> (VecDeque<Note>, [u64; Note::KINDS]) {
         let notes = &mut self.state.notes;
         notes.has_dropped = false;
@@ -123,7 +110,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_unasked_and_too_much_is_counted() {
-        let mut notes = Notes::default();
+        let mut notes = NoteQueue::default();
         notes.push(Note::PeerLost { process: 1 });
         assert!(notes.waiting.is_empty());
         notes.is_wanted = true;

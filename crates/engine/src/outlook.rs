@@ -1,4 +1,4 @@
-//! What requests that go on still need, for whoever explains a long wait. Nothing here is on the way of a message.
+//! The events for which active requests wait, for reports about long waits. No message passes here.
 
 use crate::compound::Standing;
 use crate::lane::Lane;
@@ -6,56 +6,40 @@ use crate::matching::ANYBODY;
 use crate::request::{Outstanding, Phase, Posting, RequestId, SendWork, Work};
 use oxmpi_fabric::Fabric;
 
-/// What a request that goes on still needs.
+/// The event for which an active request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlook {
-    /// A receive needs its message.
     Message {
-        /// The context.
         context: u32,
-        /// The process that it shall come from; `None`: any.
+        /// `None`: any process.
         from: Option<u32>,
-        /// The wanted tag; `None`: any.
+        /// `None`: any tag.
         tag: Option<i32>,
         /// Bytes of the buffer.
         room: u64,
     },
-    /// A receive has its message and needs the rest of the data.
     Data {
-        /// The context.
         context: u32,
-        /// The sender.
         from: u32,
-        /// The message's tag.
         tag: i32,
-        /// Bytes that have come.
         come: u64,
-        /// Bytes of the message.
         bytes: u64,
     },
-    /// A send needs the receiver to ask for the data, or to say that it has matched them.
+    /// A send waits until the receiver matches the message or requests its data.
     Receiver {
-        /// The context.
         context: u32,
-        /// The receiver.
         to: u32,
-        /// The message's tag.
         tag: i32,
-        /// Bytes of the message.
         bytes: u64,
     },
-    /// A send needs room on its way, or the receiver to take in what is under way.
+    /// A send waits for room on its route, or until the receiver has taken earlier data.
     Room {
-        /// The context.
         context: u32,
-        /// The receiver.
         to: u32,
-        /// The message's tag.
         tag: i32,
-        /// Bytes of the message.
         bytes: u64,
     },
-    /// Something above the lane, which opened this request.
+    /// The code above the lane that opened this request has to complete it.
     Above(RequestId),
 }
 
@@ -73,14 +57,14 @@ impl SendWork {
 }
 
 impl<F: Fabric> Lane<F> {
-    /// What a request still needs; nothing if it is complete, or there is no such request.
+    /// The events for which a request waits; empty if the request is complete or unknown.
     pub fn outlook(&self, request: RequestId) -> Vec<Outlook> {
         let mut all = Vec::new();
         self.add_outlook(request, &mut all);
         all
     }
 
-    /// What all sends need that are not complete.
+    /// The events for which all incomplete sends wait.
     pub fn outlook_of_sends(&self) -> Vec<Outlook> {
         self.state.requests.works().filter_map(|work| Some(work.as_send()?.outlook())).collect()
     }
@@ -128,7 +112,7 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// The tag that a posted receive wants; `None`: any, or it is not posted.
+    /// The tag of a posted receive; `None` for any tag, or if the receive is not posted.
     fn wanted_tag(&self, context: u32, receive: RequestId) -> Option<i32> {
         let mut posted = self.state.contexts.get(context)?.posted.iter();
         posted.find(|posted| posted.request == receive)?.tag()

@@ -1,15 +1,14 @@
-//! A queue for elements that are small, have no key, and most often leave at the front, though they may from anywhere: in one vector,
-//! in a circle.
+//! A queue in a circular vector, for small elements without keys. Most elements leave at the front.
 
-/// A queue of at most `MOST` copies, a power of two of at least 8. What leaves from the middle lets the shorter part move up: no more
-/// work than it took to find it.
+/// A queue of at most `MOST` elements, a power of two of at least 8. When an element leaves from
+/// the middle, the shorter side moves up, so the removal costs no more than the search.
 #[derive(Debug)]
 pub(crate) struct Queue<T, const MOST: usize> {
-    /// A power of two of them, or none. Those that are not in use hold what was there last.
+    /// Empty, or a power of two of places. Free places contain old elements.
     places: Vec<T>,
-    /// The place of the first element, modulo the number of places.
+    /// Number of the first element; its place is the number modulo the number of places.
     head: usize,
-    /// Where the next element comes.
+    /// Number of the next element.
     tail: usize,
 }
 
@@ -27,23 +26,22 @@ impl<T: Copy, const MOST: usize> Queue<T, MOST> {
         self.head == self.tail
     }
 
-    /// Elements in the queue.
     pub(crate) const fn len(&self) -> usize {
         self.tail.wrapping_sub(self.head)
     }
 
-    /// Where the element of this number is, counted as `head` and `tail` are.
+    /// Place of the element with this number, counted as `head` and `tail` are.
     #[inline(always)]
     const fn place(&self, number: usize) -> usize {
         number & self.places.len().wrapping_sub(1)
     }
 
-    /// Appends an element. `false`: it is full.
+    /// Appends an element. Returns `false` if the queue is full.
     pub(crate) fn push(&mut self, element: T) -> bool {
         self.push_now(element) || self.push_with_more_places(element)
     }
 
-    /// As [`Queue::push`] where a place is free. `false`: there is none, and nothing happened.
+    /// Appends an element if a place is free. Otherwise returns `false` and changes nothing.
     #[inline(always)]
     pub(crate) fn push_now(&mut self, element: T) -> bool {
         if self.len() == self.places.len() {
@@ -65,30 +63,26 @@ impl<T: Copy, const MOST: usize> Queue<T, MOST> {
         let mut places = Vec::with_capacity(number);
         places.extend(self.iter());
         (self.head, self.tail) = (0, places.len() + 1);
-        // The first of these is in use.
+        // `places` has at least one element now.
         places.resize(number, element);
         self.places = places;
         true
     }
 
-    /// The first element.
     #[inline(always)]
     pub(crate) fn first(&self) -> Option<&T> {
         if self.is_empty() { None } else { self.places.get(self.place(self.head)) }
     }
 
-    /// Takes out the first element, if there is one.
     #[inline(always)]
     pub(crate) fn forget_first(&mut self) {
         self.head = self.head.wrapping_add(usize::from(!self.is_empty()));
     }
 
-    /// The elements, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = T> + '_ {
         (0..self.len()).map(|at| self.places[self.place_of(at)])
     }
 
-    /// Takes out the first element for which `wanted` holds.
     pub(crate) fn take_first(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Option<T> {
         let at = self.iter().position(|element| wanted(&element))?;
         let last = self.len() - 1;
@@ -103,7 +97,7 @@ impl<T: Copy, const MOST: usize> Queue<T, MOST> {
         Some(taken)
     }
 
-    /// Where the element is before which there are so many in the queue.
+    /// The place of the element behind `at` others.
     const fn place_of(&self, at: usize) -> usize {
         self.place(self.head.wrapping_add(at))
     }
@@ -128,7 +122,6 @@ mod tests {
     }
 
     proptest! {
-        /// Against the queue of the standard library, also where the numbers of places begin anew.
         #[test]
         fn elements_leave_from_anywhere_and_the_order_stays(
             steps in prop::collection::vec((0..4u8, 0..20u32), 0..200),

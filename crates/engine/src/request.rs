@@ -1,8 +1,8 @@
-//! Operations that are not complete yet, and what is known of them when they are.
+//! Requests: operations that are not complete, and their results.
 
 mod table;
 
-pub(crate) use self::table::{Found, FreedReceive, Outstanding, Requests};
+pub(crate) use self::table::{FreedReceive, Outstanding, RequestLookup, Requests};
 
 use crate::compound::Persistent;
 use crate::matching::{ANYBODY, Unexpected};
@@ -16,29 +16,28 @@ use oxmpi_wire::Tags;
 pub enum Mode {
     /// May complete before the receive is posted.
     Standard,
-    /// Completes only when a receive was matched.
+    /// Completes only after the match.
     Synchronous,
     /// Completes at once; the lane keeps a copy if the message cannot leave.
     Buffered,
-    /// The receive is promised to be posted.
+    /// The program promises that the receive is posted.
     Ready,
 }
 
-/// Whose messages a receive or probe wants.
+/// The source of a receive or probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// Anybody's.
     Any,
-    /// Those of the process with this index.
+    /// The process with this index.
     Process(u32),
 }
 
-/// Which tags a receive or probe wants.
+/// The tag of a receive or probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TagMatch {
-    /// Any that is not negative.
+    /// Any tag that is not negative.
     Any,
-    /// This one. (A negative one marks a message of the library's own, which no wildcard takes.)
+    /// This tag. (Negative tags mark messages of the library, which no wildcard matches.)
     Is(i32),
 }
 
@@ -55,67 +54,41 @@ impl From<TagMatch> for Tags {
 /// Why an operation failed after it had begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
-    /// The message was longer than the receive buffer.
     #[error("a message of {length} bytes arrived for a receive buffer of {room} bytes")]
-    Truncated {
-        /// Length of the message, bytes.
-        length: u64,
-        /// Length of the buffer, bytes.
-        room: u64,
-    },
-    /// A rank has called a collective for less than this one.
+    Truncated { length: u64, room: u64 },
+    /// A rank has called the same collective with a shorter count.
     #[error("{length} bytes arrived of a collective for a receive buffer of {room} bytes")]
-    Short {
-        /// Length of what arrived, bytes.
-        length: u64,
-        /// Length of the buffer, bytes.
-        room: u64,
-    },
-    /// The communicator was freed before the operation began.
+    Short { length: u64, room: u64 },
     #[error("the communicator of the operation was freed")]
     Closed,
-    /// There was no memory for temporary space.
     #[error("no memory for temporary space")]
     NoMemory,
-    /// The operation of a reduction cannot work on the buffers given.
     #[error("the reduction operation does not fit the layout of the buffers, or was left by an exception")]
     Operation,
-    /// An operation on a file, of which the engine itself knows nothing.
+    /// An operation on a file; the engine does not know its kind.
     #[error("the operation on the file has failed")]
     File {
         /// The error class of MPI.
         class: i32,
-        /// The number of what more is known, with the file.
+        /// The number of the details and the file.
         note: u32,
     },
-    /// Another library, to which an operation was handed, has failed. The engine itself knows nothing of it.
     #[error("the library to which the operation was handed has failed or cannot be used any more")]
     Handed,
-    /// A window's process refused an access to its memory.
     #[error("the target exposes no memory at the place of the access")]
     Outside,
-    /// The peer is gone or was never reached.
     #[error("process {peer} has failed or cannot be reached")]
-    Lost {
-        /// Its process index.
-        peer: u32,
-    },
-    /// A member of the communicator has failed, from which the message of a receive from anybody might have come. The
-    /// receive goes on.
+    Lost { peer: u32 },
+    /// A member has failed that might have sent the message of a receive from MPI_ANY_SOURCE. The
+    /// receive stays posted.
     #[error("process {peer} has failed, and the message may have been its; the receive still waits")]
-    Pending {
-        /// The process index of the failed member.
-        peer: u32,
-    },
-    /// A driver could not copy the memory of its device.
+    Pending { peer: u32 },
     #[error("the driver of the device could not copy the buffer at {address:#x}: its error {code}")]
     Device {
-        /// Where the buffer begins.
         address: u64,
-        /// The driver's number of the error.
+        /// The driver's error number.
         code: i32,
     },
-    /// The communicator was revoked.
     #[error("the communicator, window or file was revoked")]
     Revoked,
 }
@@ -135,42 +108,37 @@ impl From<StagingError> for Fault {
     }
 }
 
-/// What a complete operation has to say.
+/// The result of a complete operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// Rank of the sender in the communicator of a receive; -1 (MPI_ANY_SOURCE) where there is none.
+    /// Rank of the sender of a receive; -1 (MPI_ANY_SOURCE) if there is none.
     pub source: i32,
-    /// Tag of the received message; -2 (MPI_ANY_TAG) where there is none.
+    /// Tag of the received message; -2 (MPI_ANY_TAG) if there is none.
     pub tag: i32,
-    /// Bytes received (packed).
+    /// Packed bytes received.
     pub bytes: u64,
-    /// Whether the operation was cancelled.
     pub cancelled: bool,
-    /// What went wrong.
     pub fault: Option<Fault>,
-    /// Where it went wrong: the index of the context, so that whoever opened it can say who is to be told.
-    /// [`NO_CONTEXT`] if nothing did.
+    /// The index of the context in which the fault happened, for the choice of the error handler.
+    /// [`NO_CONTEXT`] without a fault.
     pub context: u32,
-    /// Whether the request is still there: it is a persistent one, which is inactive now.
+    /// Whether the request still exists: it is persistent, and inactive now.
     pub stays: bool,
-    /// The lane knows only that it is complete; whoever opened the request must say the rest
+    /// Whether the code that opened the request has the rest of the result
     /// ([`crate::Lane::complete_generalized`]).
     pub generalized: bool,
 }
 
-/// What an operation that went well has to say, in two words of a register.
+/// The result of an operation that succeeded, in two words, which registers can carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// Rank of the sender in the communicator; -1 (MPI_ANY_SOURCE) where there is none.
     pub source: i32,
-    /// Tag of the message; -2 (MPI_ANY_TAG) where there is none.
     pub tag: i32,
-    /// Bytes received (packed).
     pub bytes: u64,
 }
 
 impl Received {
-    /// What a send says: nothing.
+    /// The result of a send.
     pub const NOTHING: Received = Received { source: -1, tag: -2, bytes: 0 };
 }
 
@@ -181,11 +149,11 @@ impl From<Received> for Completion {
     }
 }
 
-/// No context at all.
+/// In place of the index of a context: none.
 pub const NO_CONTEXT: u32 = u32::MAX;
 
 impl Completion {
-    /// A send, or anything else that has nothing to say.
+    /// The result of an operation without a status, for example of a send.
     pub const EMPTY: Completion = Completion {
         source: -1,
         tag: -2,
@@ -197,31 +165,32 @@ impl Completion {
         generalized: false,
     };
 
-    /// Nothing was done, because of `fault`.
+    /// The result of an operation that failed with `fault`.
     pub const fn failed(fault: Fault) -> Completion {
         Completion { fault: Some(fault), ..Completion::EMPTY }
     }
 }
 
-/// What became of an operation when it was started.
+/// The result of starting an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Started {
-    /// It is complete; there is no request.
+    /// The operation is complete and has no request.
     Complete(Completion),
-    /// It goes on; ask [`crate::Lane::test`].
+    /// The operation is active; query it by [`crate::Lane::test`].
     Pending(RequestId),
 }
 
-/// Names a request of a lane: generation (32 bits) and index + 4096. The number 4096 itself, generation 0 and index
-/// 0, is never used for a request: it may stand for one that was complete from the start.
+/// Names a request of a lane: generation (32 bits) and index + 4096. The number 4096 itself,
+/// generation 0 and index 0, is never used for a request; it may stand for one that was complete
+/// from the start.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RequestId(u64);
 
 const FIRST: u64 = 4096;
 
 impl RequestId {
-    /// The request that was complete from the start, of which there is only one.
+    /// The only request that was complete from the start.
     pub const COMPLETE: RequestId = RequestId(FIRST);
 
     /// As a number, for a user's handle or for the wire.
@@ -230,7 +199,7 @@ impl RequestId {
         self.0
     }
 
-    /// A number that claims to be a request; the lane finds out.
+    /// From a number that is not yet checked; the lane checks it.
     #[inline]
     pub const fn from_raw(raw: u64) -> RequestId {
         RequestId(raw)
@@ -243,40 +212,32 @@ impl RequestId {
     }
 }
 
-/// What a request does.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// Nothing (any more).
     None,
-    /// Sends.
     Send(SendWork),
-    /// Receives.
     Receive(ReceiveWork),
-    /// Something above the lane, which will say when it is complete.
+    /// An operation above the lane, which completes the request.
     External,
-    /// A message that was matched and waits to be received.
+    /// A message that a matched probe has taken.
     Message(MatchedMessage),
-    /// A send and a receive that are complete together.
-    Pair(Pair),
-    /// What can be started again and again.
+    Pair(SendReceivePair),
     Persistent(Box<Persistent>),
-    /// Waits until these buffered sends are complete.
     Flush(Vec<RequestId>),
 }
 
-/// A message that was taken out of its context by a matched probe.
 #[derive(Debug)]
 pub(crate) struct MatchedMessage {
     pub(crate) context: u32,
     pub(crate) message: Unexpected,
 }
 
-/// A send and a receive; what is complete is no longer there.
+/// A send and a receive; `None` once complete.
 #[derive(Debug)]
-pub(crate) struct Pair {
+pub(crate) struct SendReceivePair {
     pub(crate) parts: [Option<RequestId>; 2],
-    /// What the receive says, and what went wrong.
-    pub(crate) said: Completion,
+    /// The status of the receive, and the first fault.
+    pub(crate) completion: Completion,
 }
 
 #[derive(Debug)]
@@ -287,65 +248,56 @@ pub(crate) struct SendWork {
     pub(crate) tag: i32,
     pub(crate) mode: Mode,
     pub(crate) phase: Phase,
-    /// Bytes that went before the receiver asks for the others.
+    /// Bytes that left before the receiver pulls the rest.
     pub(crate) begun: usize,
-    /// Messages the fabric has taken and not reported gone.
+    /// Frames that the fabric has taken and not reported as sent.
     pub(crate) leaving: u32,
-    /// How many messages that match had gone to the peer before this one, modulo 2^32, once the peer knows of it.
+    /// The number of the message among all messages to the peer, modulo 2^32, once announced.
     pub(crate) number: u32,
-    /// Whether the peer was told to drop it if it can.
+    /// Whether the peer was requested to drop the message.
     pub(crate) is_withdrawn: bool,
-    /// Whether the peer has dropped it.
-    pub(crate) is_nobodys: bool,
-    /// Its announcement, if its receiver may read it.
+    pub(crate) is_unmatchable: bool,
     pub(crate) announcement: Option<Announcement>,
-    /// Who moves what was announced, once it was pulled.
     pub(crate) mover: Mover,
-    /// Whether the lane has the data in memory of its own: it is complete for its user.
+    /// Whether the lane has a private copy of the data: the send is complete for the program.
     pub(crate) is_kept: bool,
-    /// Whether it goes by tag, through a network that matches.
+    /// Whether the message goes by tag, through a network that matches.
     pub(crate) is_tagged: bool,
 }
 
-/// How far a send is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nothing has been sent.
     Waiting,
-    /// All data are with the fabric; complete when they are gone.
+    /// All data are with the fabric; the send completes when they have left.
     Leaving,
-    /// The peer has dropped it; complete as cancelled when all that left is gone.
+    /// The peer has dropped the message; the send completes as cancelled when all frames have left.
     Dropped,
-    /// The peer knows of it and must ask for the data or say that it has them.
+    /// The peer has the announcement, and has to pull the data or report that it has them.
     Announced,
-    /// The peer has all data and must say when they are matched.
+    /// The peer has all data, and has to report the match.
     Unacknowledged,
-    /// The peer asked for `wanted` bytes, of which `sent` are with the fabric.
+    /// The peer has pulled `wanted` bytes, of which `sent` are with the fabric.
     Streaming {
-        /// The receive that asked.
+        /// The receiver's request.
         receiver: u64,
-        /// Bytes it wants.
         wanted: usize,
-        /// Bytes given to the fabric.
         sent: usize,
     },
 }
 
-/// Who moves an announced message.
+/// The process that transfers an announced message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mover {
-    /// That is not settled.
+    /// Undecided.
     Open,
     /// The sender, piece by piece; the receiver may take the rest at any time.
     Pieces,
-    /// The sender alone.
     Sender,
-    /// The receiver, all that the sender has not sent.
+    /// The receiver, from the first byte on that the sender has not sent.
     Receiver,
 }
 
 impl SendWork {
-    /// A send of which nothing has left.
     pub(crate) const fn new(buffer: UserBuf, to: u32, (context, tag): (u32, i32), mode: Mode) -> SendWork {
         SendWork {
             buffer,
@@ -358,7 +310,7 @@ impl SendWork {
             leaving: 0,
             number: 0,
             is_withdrawn: false,
-            is_nobodys: false,
+            is_unmatchable: false,
             announcement: None,
             mover: Mover::Open,
             is_kept: false,
@@ -366,23 +318,21 @@ impl SendWork {
         }
     }
 
-    /// Whether the peer knows of it and has not said that it has matched it, as it must.
+    /// Whether the peer knows of the message and still has to report the match.
     pub(crate) const fn is_unmatched(&self) -> bool {
         matches!(self.phase, Phase::Announced | Phase::Unacknowledged)
     }
 
-    /// Whether the peer has pulled what it may still read itself.
-    pub(crate) const fn is_asked_for(&self) -> bool {
+    /// Whether the peer has pulled a message that it may still read itself.
+    pub(crate) const fn is_pulled(&self) -> bool {
         let may_be_read = matches!(self.mover, Mover::Open | Mover::Pieces);
         matches!(self.phase, Phase::Streaming { .. }) && self.announcement.is_some() && may_be_read
     }
 
-    /// What it says when nothing more has to happen.
     pub(crate) fn completion(&self) -> Completion {
         Completion { cancelled: self.phase == Phase::Dropped, ..Completion::EMPTY }
     }
 
-    /// Whether nothing more has to happen.
     pub(crate) fn is_done(&self) -> bool {
         self.leaving == 0
             && match self.phase {
@@ -394,7 +344,6 @@ impl SendWork {
 }
 
 impl Work {
-    /// The context it takes place in.
     pub(crate) fn context(&self) -> u32 {
         match self {
             Work::Send(w) => w.context,
@@ -405,7 +354,6 @@ impl Work {
         }
     }
 
-    /// The memory that it works on.
     #[inline]
     pub(crate) fn buffer(&self) -> Option<&UserBuf> {
         match self {
@@ -415,7 +363,6 @@ impl Work {
         }
     }
 
-    /// The send that it is, if it is one.
     pub(crate) fn as_send(&self) -> Option<&SendWork> {
         match self {
             Work::Send(send) => Some(send),
@@ -423,7 +370,7 @@ impl Work {
         }
     }
 
-    /// The process it sends to or receives from; none if it receives from anybody.
+    /// The process of a send or receive; `None` for a receive from MPI_ANY_SOURCE.
     pub(crate) fn peer(&self) -> Option<u32> {
         match self {
             Work::Send(w) => Some(w.to),
@@ -433,18 +380,17 @@ impl Work {
     }
 }
 
-/// A posted receive into memory in one piece: all that most receives ever need. Whatever has more to keep becomes a
+/// A posted receive into contiguous memory, which is enough for most receives. Others are a
 /// [`Work::Receive`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlainReceive {
     pub(crate) into: PlainBuf,
     pub(crate) context: u32,
-    /// Process it shall come from, or [`ANYBODY`].
+    /// The source, or [`ANYBODY`].
     pub(crate) from: u32,
 }
 
 impl PlainReceive {
-    /// Process it shall come from; `None`: anybody.
     fn from(&self) -> Option<u32> {
         (self.from != ANYBODY).then_some(self.from)
     }
@@ -454,34 +400,31 @@ impl PlainReceive {
 pub(crate) struct ReceiveWork {
     pub(crate) buffer: UserBuf,
     pub(crate) context: u32,
-    /// Process it comes from: wanted, and after the match known. `None`: anybody.
+    /// The requested source, and the sender after the match. `None`: any.
     pub(crate) from: Option<u32>,
-    /// Whether it is among the posted receives of the context: not matched yet.
     pub(crate) is_posted: bool,
-    /// Tag and length in bytes of the message it was matched with.
+    /// Of the matched message; the length is in bytes.
     pub(crate) tag: i32,
     pub(crate) length: u64,
-    /// Bytes that will be stored, and how many have been.
+    /// Bytes that will be stored, and bytes stored so far.
     pub(crate) expected: usize,
     pub(crate) stored: usize,
-    /// Whether the network may match it.
     pub(crate) posting: Posting,
 }
 
-/// Where a receive waits that a network may match.
+/// The state of a receive that a network may match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Posting {
-    /// The network has nothing to do with it, or nothing more.
+    /// The network does not have the receive, or is done with it.
     Here,
-    /// It is to be posted with the network, which had no room.
+    /// The receive waits for room in the network.
     Waiting,
-    /// The network has it.
     Posted,
-    /// A message has come that the network does not know: the receive is being cancelled in the network.
+    /// A message for the receive has arrived in a frame; the network is cancelling the receive.
     Contested,
-    /// The user has cancelled it: the receive is being cancelled in the network.
+    /// The user has cancelled the receive; the network is cancelling it.
     Cancelled,
-    /// A probe had taken its message, which the network gives: nothing else can become of it.
+    /// A matched probe had taken the message; the network delivers it.
     Probed,
 }
 

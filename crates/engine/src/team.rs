@@ -1,4 +1,4 @@
-//! Which processes a communicator has, and by which contexts its messages are told from others'.
+//! The processes of a communicator, and the contexts that separate its messages from all others.
 
 use oxmpi_wire::ContextId;
 use std::collections::HashMap;
@@ -7,13 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// From rank to process index and back.
 #[derive(Debug, Clone)]
 pub enum RankMap {
-    /// Rank r is process r, for ranks below the number.
+    /// Rank r is process r, for ranks below this number.
     Identity(u32),
-    /// Any order of any processes.
     Table {
-        /// Process index of each rank.
         processes: Box<[u32]>,
-        /// Rank of each process.
         ranks: HashMap<u32, u32>,
     },
 }
@@ -45,7 +42,7 @@ impl RankMap {
         }
     }
 
-    /// Process index of a rank, if there is such a rank.
+    /// Process index of a rank; `None` if there is no such rank.
     #[inline(always)]
     pub fn process(&self, rank: u32) -> Option<u32> {
         match self {
@@ -55,7 +52,7 @@ impl RankMap {
         }
     }
 
-    /// Rank of a process, if it has one here.
+    /// Rank of a process; `None` if the map does not contain the process.
     #[inline(always)]
     pub fn rank(&self, process: u32) -> Option<u32> {
         match self {
@@ -65,7 +62,7 @@ impl RankMap {
         }
     }
 
-    /// Whether all processes of the other map are in this one.
+    /// Whether this map contains all processes of the other map.
     pub fn contains_all(&self, other: &RankMap) -> bool {
         match (self, other) {
             (RankMap::Identity(here), RankMap::Identity(there)) => there <= here,
@@ -77,25 +74,22 @@ impl RankMap {
     }
 }
 
-/// A group of processes that talk in a pair of contexts of their own.
+/// A group of processes with a pair of contexts.
 #[derive(Debug)]
 pub struct Team {
-    /// The processes.
     pub map: RankMap,
-    /// The rank of this process.
     pub rank: u32,
-    /// Global name of the point-to-point context; the collective one is `id.collective()`.
+    /// Global name of the point-to-point context; `id.collective()` names the collective one.
     pub id: ContextId,
     /// This process's index of the point-to-point context.
     pub point_to_point: u32,
     /// This process's index of the collective context.
     pub collective: u32,
-    /// Nobody may talk in it any more ([`crate::Lane::revoke`]).
     revoked: AtomicBool,
 }
 
 impl Team {
-    /// A team whose context pair is called `id` and has these indices here.
+    /// A team with the context pair `id`, which has these indices in this process.
     pub(crate) fn new(
         map: RankMap,
         rank: u32,
@@ -105,13 +99,13 @@ impl Team {
         Team { map, rank, id, point_to_point, collective, revoked: AtomicBool::new(false) }
     }
 
-    /// Whether its communicator was revoked, as far as this process has heard.
+    /// Whether this process knows that the communicator was revoked.
     #[inline]
     pub fn is_revoked(&self) -> bool {
         self.revoked.load(Ordering::Relaxed)
     }
 
-    /// Some of its processes, in its contexts.
+    /// A subset of the processes, with the same contexts.
     #[must_use]
     pub fn part(&self, map: RankMap, rank: u32) -> Team {
         let part = Team::new(map, rank, self.id, [self.point_to_point, self.collective]);

@@ -1,11 +1,12 @@
-//! Matching against a naive model: random sends, receives of every kind, probes and cancels, over paths that reorder.
+//! Matching against a naive model: random sends, receives of every kind, probes and cancels, over
+//! paths that reorder.
 //!
-//! The model is the rule itself (MPI-5.0 section 3.5): of two messages of one sender that a receive could take, the
-//! earlier is taken, and of two receives that want a message of one sender, the earlier takes it. So afterwards no
-//! message may have been left, or taken by a later receive, while an earlier receive that wanted it went without, or
-//! took a later message of the same sender.
+//! The model is the rule of MPI-5.0 section 3.5: of two messages of one sender that fit a receive,
+//! the receive takes the earlier, and of two receives that match a message, the earlier receive
+//! takes it. So no message may be left over, or taken by a later receive, while an earlier receive
+//! that matches it is open or took a later message of the same sender.
 //!
-//! `OXMPI_FUZZ_SECONDS` says for how long (1), `OXMPI_FUZZ_SEED` plays one seed.
+//! `OXMPI_FUZZ_SECONDS` (default 1) is the run time, `OXMPI_FUZZ_SEED` runs one seed.
 
 mod lanes;
 #[path = "../../wire/tests/support/seeds.rs"]
@@ -13,7 +14,8 @@ mod seeds;
 
 use lanes::{Lanes, rough};
 use oxmpi_engine::{
-    ANYBODY, Completion, Lane, Mode, Now, Operation, Posted, RankMap, RequestId, Source, Started, TagMatch,
+    ANYBODY, Completion, Lane, Mode, Now, Operation, RankMap, RequestId, Source, Started, StartedReceive,
+    TagMatch,
 };
 use oxmpi_fabric::sim::{Random, Sim, Weather};
 use oxmpi_mem::buffer::PlainBuf;
@@ -21,22 +23,21 @@ use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::BytesMut;
 use oxmpi_wire::{ContextId, Tags};
 
-/// Room of every receive, and the longest message.
+/// Length in bytes of every receive buffer, and of the longest message.
 const ROOM: usize = 3000;
 const RANKS: u32 = 4;
 
-/// A message, as the model knows it.
+/// A message in the model.
 #[derive(Debug)]
-struct Sent {
+struct ModelMessage {
     context: usize,
     from: u32,
     tag: i32,
     len: usize,
-    /// Its sender has got it back: nobody may have seen it.
     cancelled: bool,
 }
 
-/// A send that goes on.
+/// An active send.
 struct Leaving {
     from: u32,
     request: RequestId,
@@ -44,27 +45,27 @@ struct Leaving {
     withdrawn: bool,
 }
 
-/// A receive, as the model knows it.
+/// A receive in the model.
 #[derive(Debug)]
-struct Wanted {
+struct ModelReceive {
     context: usize,
     source: Source,
     tag: TagMatch,
-    /// The message it got; `None`: it is still open.
+    /// `None`: still active.
     got: Option<usize>,
-    /// It was withdrawn: the rule does not concern it.
+    /// The rule does not apply to cancelled receives.
     cancelled: bool,
 }
 
-impl Wanted {
-    fn wants(&self, message: &Sent) -> bool {
+impl ModelReceive {
+    fn matches(&self, message: &ModelMessage) -> bool {
         self.context == message.context
             && (self.source == Source::Any || self.source == Source::Process(message.from))
             && (self.tag == TagMatch::Any || self.tag == TagMatch::Is(message.tag))
     }
 }
 
-/// A receive that goes on.
+/// An active receive.
 struct Open {
     wanted: usize,
     request: RequestId,
@@ -72,7 +73,7 @@ struct Open {
     persistent: bool,
 }
 
-/// Memory that is received into.
+/// The memory of a receive buffer.
 enum Room {
     Owned(Owned<u8>),
     Plain(PlainBuf),
@@ -85,10 +86,10 @@ struct Fuzz {
     random: Random,
     /// The contexts of every rank.
     contexts: Vec<Vec<u32>>,
-    /// If the network matches what comes from other nodes: how many ranks a node has.
+    /// The ranks of a node, if the network matches messages of other nodes.
     matched_beyond: Option<u32>,
-    sent: Vec<Sent>,
-    wanted: Vec<Wanted>,
+    sent: Vec<ModelMessage>,
+    wanted: Vec<ModelReceive>,
     open: Vec<Open>,
     sends: Vec<Leaving>,
 }
@@ -100,9 +101,9 @@ fn content(number: usize, len: usize) -> Vec<u8> {
 
 impl Fuzz {
     fn new(seed: u64) -> Fuzz {
-        // Of the senders all, those of the other node, or none send through a network that matches.
+        // Of the senders, all, those of the other node, or none use a network that matches.
         let matched_beyond = [None, Some(2), Some(1)][seed as usize % 3];
-        // Perhaps the tags name the first communicator alone.
+        // In every second run the tags can name only the first communicator.
         let last_context = if seed.is_multiple_of(2) { u32::MAX } else { 1 };
         let mut lanes = Lanes::new(RANKS, seed, Weather { matched_beyond, last_context, ..rough() });
         let mut contexts = Vec::new();
@@ -135,14 +136,14 @@ impl Fuzz {
             && from != 0
             && lane.send_now(own, 0, tag, bytes)
         {
-            self.sent.push(Sent { context, from, tag, len, cancelled: false });
+            self.sent.push(ModelMessage { context, from, tag, len, cancelled: false });
             return;
         }
         let started = lane.start_send(own, mode, data.buf(), 0, tag).expect("nobody is lost");
         if let Started::Pending(request) = started {
             self.sends.push(Leaving { from, request, message: self.sent.len(), withdrawn: false });
         }
-        self.sent.push(Sent { context, from, tag, len, cancelled: false });
+        self.sent.push(ModelMessage { context, from, tag, len, cancelled: false });
     }
 
     fn source_and_tag(&mut self) -> (Source, TagMatch) {
@@ -171,11 +172,13 @@ impl Fuzz {
         };
         let data = Owned::new(vec![0u8; ROOM]);
         let plain = self.plain.pop().unwrap_or_else(|| PlainBuf::leaked(ROOM));
-        let way = self.random.below(5);
+        let kind = self.random.below(5);
         let lane = self.receiver();
-        let started = match way {
+        let started = match kind {
             0 => match lane.receive_plain(own, (Some(from), from as i32), tags, plain) {
-                Some(Posted::Waits(request) | Posted::Taken(request)) => Some(Started::Pending(request)),
+                Some(StartedReceive::Waits(request) | StartedReceive::Taken(request)) => {
+                    Some(Started::Pending(request))
+                }
                 None => None,
             },
             1 if from != ANYBODY && from != 0 => {
@@ -197,7 +200,7 @@ impl Fuzz {
             }
             _ => Some(lane.start_receive(own, data.buf(), source, tag).expect("nobody is lost")),
         };
-        let is_plain = way == 0 || (way == 1 && from != ANYBODY && from != 0);
+        let is_plain = kind == 0 || (kind == 1 && from != ANYBODY && from != 0);
         let room = if is_plain && started.is_some() {
             Room::Plain(plain)
         } else {
@@ -206,14 +209,16 @@ impl Fuzz {
         };
         let Some(started) = started else { return };
         let wanted = self.wanted.len();
-        self.wanted.push(Wanted { context, source, tag, got: None, cancelled: false });
+        self.wanted.push(ModelReceive { context, source, tag, got: None, cancelled: false });
         match started {
             Started::Complete(said) => self.complete(wanted, said, room),
-            Started::Pending(request) => self.open.push(Open { wanted, request, room, persistent: way == 3 }),
+            Started::Pending(request) => {
+                self.open.push(Open { wanted, request, room, persistent: kind == 3 })
+            }
         }
     }
 
-    /// A receive is complete: finds out which message it got.
+    /// Checks a complete receive against the model.
     fn complete(&mut self, wanted: usize, said: Completion, room: Room) {
         assert_eq!(said.fault, None);
         let data = match room {
@@ -236,13 +241,13 @@ impl Fuzz {
             (message.from as i32, message.tag, message.len as u64)
         );
         assert!(data[..message.len] == content(number, message.len), "message {number} is damaged");
-        assert!(self.wanted[wanted].wants(message), "receive {wanted} got message {number}");
+        assert!(self.wanted[wanted].matches(message), "receive {wanted} got message {number}");
         assert!(self.wanted.iter().all(|w| w.got != Some(number)), "message {number} came twice");
         self.wanted[wanted].got = Some(number);
     }
 
-    /// Asks for all open receives; cancels some of them.
-    fn ask(&mut self) {
+    /// Queries all active receives; cancels some of them.
+    fn query(&mut self) {
         let mut at = 0;
         while at < self.open.len() {
             let Open { request, persistent, .. } = self.open[at];
@@ -267,8 +272,8 @@ impl Fuzz {
         }
     }
 
-    /// Asks for all sends that go on; may cancel some of them.
-    fn ask_for_sends(&mut self, may_cancel: bool) {
+    /// Queries all active sends; may cancel some of them.
+    fn query_sends(&mut self, may_cancel: bool) {
         let mut at = 0;
         while at < self.sends.len() {
             let cancels = may_cancel && self.random.below(10) == 0;
@@ -289,7 +294,7 @@ impl Fuzz {
         }
     }
 
-    /// The rule, for every pair of a receive and a message.
+    /// Checks the rule for every pair of a receive and a message.
     fn check(&self) {
         for (number, message) in self.sent.iter().enumerate() {
             let taken_by = self.wanted.iter().position(|w| w.got == Some(number));
@@ -298,10 +303,11 @@ impl Fuzz {
                 continue;
             }
             for (at, receive) in self.wanted.iter().enumerate() {
-                if receive.cancelled || !receive.wants(message) || taken_by.is_some_and(|by| by <= at) {
+                if receive.cancelled || !receive.matches(message) || taken_by.is_some_and(|by| by <= at) {
                     continue;
                 }
-                // An earlier receive wanted it. It must have got an earlier message of this sender, or one of another.
+                // An earlier receive matches the message, so it must have an earlier message of
+                // this sender, or a message of another sender.
                 let better =
                     receive.got.is_some_and(|got| self.sent[got].from != message.from || got < number);
                 let taker = taken_by.map(|by| (by, &self.wanted[by]));
@@ -322,8 +328,8 @@ fn play(seed: u64) {
             0 | 1 => fuzz.send(),
             2 | 3 => fuzz.receive(),
             4 => {
-                fuzz.ask();
-                fuzz.ask_for_sends(true);
+                fuzz.query();
+                fuzz.query_sends(true);
             }
             _ => {
                 for _ in 0..fuzz.random.below(6) {
@@ -334,15 +340,15 @@ fn play(seed: u64) {
     }
     fuzz.lanes.settle();
     while fuzz.receiver().progress() {}
-    fuzz.ask();
+    fuzz.query();
     fuzz.lanes.settle();
-    fuzz.ask();
-    fuzz.ask_for_sends(true);
+    fuzz.query();
+    fuzz.query_sends(true);
     fuzz.lanes.settle();
     while fuzz.receiver().progress() {}
     fuzz.lanes.settle();
-    fuzz.ask_for_sends(false);
-    // Nobody can ask the network for a message back.
+    fuzz.query_sends(false);
+    // The network cannot withdraw a message that has left.
     let is_matched = |from| fuzz.matched_beyond.is_some_and(|of_a_node| from >= of_a_node);
     let waits = fuzz.sends.iter().any(|send| send.withdrawn && !is_matched(send.from));
     assert!(!waits, "a cancelled send waits for nobody");

@@ -1,7 +1,8 @@
-//! Attributes: values that a program attaches to communicators, datatypes and windows (MPI-5.0 section 7.7).
+//! Attributes: values that a program attaches to communicators, datatypes and windows (MPI-5.0
+//! section 7.7).
 //!
-//! Here are the keys and what is attached to an object. The program's functions are addresses: only the C face knows their
-//! types and calls them, and it does so with nothing of this module locked.
+//! This module has the keys and the attributes of an object. The program's functions are addresses
+//! here: only the C interface knows their types and calls them, without a lock of this module.
 
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
@@ -9,14 +10,11 @@ use oxmpi_abi::extensions::{MPIX_COLL_BASE_ASSOCIATIVE, MPIX_MCA_COLL};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// What kind of object a key is for.
+/// The kind of objects of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// Communicators.
     Comm,
-    /// Datatypes.
     Type,
-    /// Windows.
     Win,
 }
 
@@ -30,10 +28,10 @@ impl ObjectKind {
     }
 }
 
-/// What happens to an attribute when its object is duplicated.
+/// The effect of a duplication of the object on an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyFunction {
-    /// The duplicate does not get it (`MPI_COMM_NULL_COPY_FN`).
+    /// The duplicate does not get the attribute (`MPI_COMM_NULL_COPY_FN`).
     Nothing,
     /// The duplicate gets the same value (`MPI_COMM_DUP_FN`).
     Same,
@@ -41,52 +39,43 @@ pub enum CopyFunction {
     User(usize),
 }
 
-/// What happens when an attribute is deleted.
+/// The effect of the deletion of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteFunction {
-    /// Nothing (`MPI_COMM_NULL_DELETE_FN`).
     Nothing,
-    /// The program's function at this address is called.
     User(usize),
 }
 
-/// A key: its number and functions. It lives as long as the program or an attribute has it.
+/// A key: its number and functions. It lives as long as the program or an attribute refers to it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Keyval {
-    /// The number that the program knows it by.
     pub number: i32,
-    /// The objects it is for.
     pub kind: ObjectKind,
-    /// Called when an object is duplicated.
     pub copy: CopyFunction,
-    /// Called when an attribute is deleted.
     pub delete: DeleteFunction,
-    /// An address that the functions are given.
+    /// The address that the program passes to its functions.
     pub extra_state: usize,
 }
 
 /// The keys that the program has made and not freed.
 #[derive(Debug, Default)]
 pub struct Keyvals {
-    state: Mutex<State>,
+    state: Mutex<KeyvalTable>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct KeyvalTable {
     live: HashMap<i32, Arc<Keyval>>,
-    /// Those given up, some of which attributes still have.
+    /// Freed keys, some of which attributes still use.
     given_up: HashMap<i32, Weak<Keyval>>,
     made: i32,
 }
 
-/// The number of the first key, above those of the predefined attributes.
+/// Above the numbers of the predefined attributes.
 const FIRST: i32 = 1024;
 
 impl Keyvals {
-    /// A new key (`MPI_Comm_create_keyval`).
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_OTHER` if all numbers are used up.
+    /// A new key (`MPI_Comm_create_keyval`). Fails with `MPI_ERR_OTHER` if all numbers are used up.
     pub fn create(
         &self,
         kind: ObjectKind,
@@ -103,10 +92,8 @@ impl Keyvals {
         Ok(number)
     }
 
-    /// The key with this number.
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_KEYVAL` if there is none, or it is for another kind of object.
+    /// The key with this number. Fails with `MPI_ERR_KEYVAL` if there is none, or it is for another
+    /// kind of object.
     pub fn get(&self, kind: ObjectKind, number: i32) -> Result<Arc<Keyval>> {
         if kind == ObjectKind::Comm && settable(number).is_some() {
             let (copy, delete) = (CopyFunction::Nothing, DeleteFunction::Nothing);
@@ -115,11 +102,9 @@ impl Keyvals {
         check(locked(&self.state).live.get(&number), kind, number)
     }
 
-    /// The program gives a key up (`MPI_Comm_free_keyval`). Attributes that have it keep it; as long as there are any, it may
-    /// be given up again, by a part of the program that has a copy of its number.
-    ///
-    /// # Errors
-    /// As [`Keyvals::get`].
+    /// Frees a key (`MPI_Comm_free_keyval`). Attributes keep it; while there are any, it may be
+    /// freed again, by a part of the program that has a copy of its number. Fails as
+    /// [`Keyvals::get`] does.
     pub fn free(&self, kind: ObjectKind, number: i32) -> Result<()> {
         let mut state = locked(&self.state);
         state.given_up.retain(|_, keyval| keyval.strong_count() > 0);
@@ -148,7 +133,7 @@ fn check(found: Option<&Arc<Keyval>>, kind: ObjectKind, number: i32) -> Result<A
     Err(MpiError::new(abi::MPI_ERR_KEYVAL, why))
 }
 
-/// The name of a key of communicators that is there without having been made, and whose attribute the program sets.
+/// The name of a predefined key of communicators whose attribute the program may set.
 fn settable(number: i32) -> Option<&'static str> {
     match number {
         MPIX_MCA_COLL => Some("MPIX_MCA_COLL"),
@@ -162,32 +147,29 @@ pub fn is_predefined(number: i32) -> bool {
     (abi::MPI_TAG_UB..=abi::MPI_UNIVERSE_SIZE).contains(&number)
 }
 
-/// A value under its key.
+/// A value with its key.
 #[derive(Clone, Debug)]
 pub struct Attribute {
-    /// The key.
     pub keyval: Arc<Keyval>,
-    /// The value: an address, or whatever the program keeps in one.
     pub value: usize,
-    /// Counts the attributes of the object in the order in which they were set.
+    /// The number of the attribute in the order in which those of the object were set.
     order: u64,
 }
 
 /// The attributes of one object.
 #[derive(Debug, Default)]
 pub struct Attributes {
-    /// In the order in which they were set. Most objects never have any.
+    /// In the order in which they were set. Most objects have none.
     all: OnceLock<Box<Mutex<Vec<Attribute>>>>,
 }
 
 impl Attributes {
-    /// Whether there ever was one.
+    /// Whether an attribute was ever set.
     #[inline]
     pub fn were_set(&self) -> bool {
         self.all.get().is_some()
     }
 
-    /// Them, if there ever was one.
     fn any(&self) -> Option<MutexGuard<'_, Vec<Attribute>>> {
         self.all.get().map(|all| locked(all))
     }
@@ -201,8 +183,8 @@ impl Attributes {
         self.any()?.iter().find(|a| a.keyval.number == number).map(|a| a.value)
     }
 
-    /// Adds an attribute, the youngest of all. An older one of the same key is taken out and returned; a program that
-    /// sets the same key from two threads at a time may see that here.
+    /// Adds an attribute, as the youngest. Removes and returns an older one of the same key, which
+    /// another thread may have set meanwhile.
     pub fn add(&self, keyval: Arc<Keyval>, value: usize) -> Option<Attribute> {
         let mut all = self.all();
         let order = all.last().map_or(0, |last| last.order + 1);
@@ -211,19 +193,19 @@ impl Attributes {
         before
     }
 
-    /// Takes the attribute of a key out.
+    /// Removes the attribute of a key.
     pub fn take(&self, number: i32) -> Option<Attribute> {
         let mut all = self.any()?;
         let at = all.iter().position(|a| a.keyval.number == number)?;
         Some(all.remove(at))
     }
 
-    /// Takes out the attribute that was set last.
+    /// Removes the attribute that was set last.
     pub fn take_youngest(&self) -> Option<Attribute> {
         self.any()?.pop()
     }
 
-    /// Puts an attribute back to its place, unless its key was set again meanwhile.
+    /// Inserts a removed attribute at its old place, unless its key was set again meanwhile.
     pub fn restore(&self, attribute: Attribute) {
         let mut all = self.all();
         if all.iter().all(|a| a.keyval.number != attribute.keyval.number) {
@@ -232,14 +214,14 @@ impl Attributes {
         }
     }
 
-    /// All, in the order in which they were set.
+    /// All attributes, in the order in which they were set.
     pub fn snapshot(&self) -> Vec<Attribute> {
         self.any().map_or_else(Vec::new, |all| all.clone())
     }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is done under these locks does not panic half-way.
+    // No code under these locks panics in the middle of a change.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,12 +1,14 @@
-//! Datatypes: a layout, how it was made, and of which predefined types its elements are.
+//! Datatypes: a layout, its constructor, and the predefined types of its elements.
 //!
-//! A constructor is a function of `(form, arguments, old type)`. The [`Form`] says whether the program called the plain
-//! function (counts are `int`) or the one that ends in `_c` (counts are `MPI_Count`): `MPI_Type_get_contents` gives the
-//! arguments back in the same form. A datatype holds the types it was made from, so a program may free these at once.
+//! A constructor is a function of `(form, arguments, old type)`. The [`Form`] says whether the
+//! program called the plain function (counts are `int`) or the one that ends in `_c` (counts are
+//! `MPI_Count`): `MPI_Type_get_contents` returns the arguments in the same form. A datatype refers
+//! to the types it was made from, so a program may free these at once.
 //!
-//! Programs make types in inner loops, and use few of them much. So a constructor checks its arguments, notes them, and computes
-//! size and bounds, which is all that can be asked for without a use; the layout and the signature are made of the
-//! arguments at the first use ([`Datatype::layout`], [`Datatype::signature`]). Committing does nothing but allow that.
+//! Programs make types in inner loops, and use few of them often. So a constructor checks and
+//! records its arguments, and computes size and bounds, which a program can query without a use.
+//! Layout and signature are computed from the arguments at the first use ([`Datatype::layout`],
+//! [`Datatype::signature`]).
 
 use crate::attribute::Attributes;
 use crate::error::{MpiError, Result};
@@ -28,47 +30,43 @@ mod file;
 mod fortran;
 mod signature;
 
-pub use array::{Distribution, Order};
+pub use array::{ArrayOrder, Distribution};
 pub use contents::{Constituents, Contents, ShortList};
 pub use external::{check_representation, is_predefined_name};
 pub use signature::Signature;
 
-/// A datatype. Immutable but for its name, its attributes and whether it is committed.
+/// A datatype. Only its name, its attributes and the committed flag change.
 #[derive(Debug)]
 pub struct Datatype {
     bounds: Bounds,
     contents: Contents,
     basic: Basic,
-    /// Made at the first use.
+    /// Computed at the first use.
     layout: OnceLock<Arc<Layout>>,
-    /// Made at the first use.
+    /// Computed at the first use.
     signature: OnceLock<Arc<Signature>>,
-    /// At most so deep do copy programs nest in that of its layout, and signatures in its own. Making these recurses less deep.
+    /// An upper bound of the nesting of the layout's copy program and of the signature; the
+    /// recursions that compute them are not deeper.
     depth: u32,
     committed: AtomicBool,
-    /// What the program gave: C says nothing of its encoding.
     name: Mutex<Box<[u8]>>,
-    /// What the program has attached to it.
     pub attributes: Attributes,
 }
 
-/// Of which predefined types the elements are.
 #[derive(Clone, Copy, Debug)]
 enum Basic {
-    /// The datatype itself is predefined, or one of Fortran's that is represented like it.
+    /// The type is predefined, or a Fortran type with the representation of a predefined one.
     Is(&'static PredefinedType),
-    /// All of one predefined type.
     Uniform(&'static PredefinedType),
-    /// Of several, or there are none.
     Mixed,
 }
 
-/// Which function family made a type: the width of its counts.
+/// The function family that made a type, by the width of its counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Counts are `int`, displacements `MPI_Aint`.
     Int,
-    /// Counts and displacements are `MPI_Count` (the functions that end in `_c`).
+    /// Counts and displacements are `MPI_Count` (functions that end in `_c`).
     Count,
 }
 
@@ -116,7 +114,7 @@ impl Combiner {
         }
     }
 
-    /// Whether types of this kind belong to the library: they are committed, and nobody may free them.
+    /// Whether such types belong to the library: they are committed and cannot be freed.
     pub fn is_predefined(self) -> bool {
         matches!(self, Combiner::Named | Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer)
     }
@@ -129,7 +127,7 @@ impl Datatype {
         named
     }
 
-    /// A type without a name that is represented like a predefined one.
+    /// A type without a name, with the representation of a predefined one.
     fn of_library(facts: &'static PredefinedType, combiner: Combiner, integers: &[i32]) -> Datatype {
         let layout = Arc::new(facts.layout());
         Datatype {
@@ -145,7 +143,7 @@ impl Datatype {
         }
     }
 
-    /// Another object for the same type, without its name: what `MPI_Type_get_contents` gives out.
+    /// Another object for the same type, without its name, for `MPI_Type_get_contents`.
     pub fn again(&self) -> Datatype {
         Datatype {
             bounds: self.bounds,
@@ -166,7 +164,7 @@ impl Datatype {
         &self.bounds
     }
 
-    /// Where the bytes of an element lie.
+    /// The layout of an element.
     #[inline]
     pub fn layout(&self) -> &Arc<Layout> {
         match self.layout.get() {
@@ -180,12 +178,13 @@ impl Datatype {
     fn first_layout(&self) -> &Arc<Layout> {
         self.layout.get_or_init(|| match self.contents.definition().layout(&self.contents.types) {
             Ok(layout) => layout,
-            // The constructor has computed the same bounds, and has made the layout itself where it could be too deep.
+            // The constructor has computed the same bounds, and has made the layout itself where
+            // the nesting may be too deep.
             Err(error) => unreachable!("the layout of {self}: {error}"),
         })
     }
 
-    /// Which basic elements there are.
+    /// The signature of an element.
     pub fn signature(&self) -> &Arc<Signature> {
         self.signature.get_or_init(|| match self.basic {
             Basic::Is(facts) => Arc::new(Signature::of(facts.elements())),
@@ -199,18 +198,18 @@ impl Datatype {
         self.bounds.size()
     }
 
-    /// The arguments that made it.
+    /// The constructor and its arguments.
     pub fn contents(&self) -> &Contents {
         &self.contents
     }
 
-    /// Whether it belongs to the library: it has a handle of its own for ever.
+    /// Whether the type belongs to the library and has a permanent handle.
     pub fn is_predefined(&self) -> bool {
         self.contents.combiner.is_predefined()
     }
 
-    /// What is known of it, if it is predefined; of Fortran's types with a given precision or range, what is known of the type
-    /// that represents them.
+    /// The properties of a predefined type; for a Fortran type with a given precision or range,
+    /// those of the type with the same representation.
     pub fn facts(&self) -> Option<&'static PredefinedType> {
         match self.basic {
             Basic::Is(facts) => Some(facts),
@@ -218,7 +217,7 @@ impl Datatype {
         }
     }
 
-    /// The predefined type of all its elements, if there is just one.
+    /// The predefined type of all elements, if there is only one.
     pub fn uniform(&self) -> Option<&'static PredefinedType> {
         match self.basic {
             Basic::Is(facts) | Basic::Uniform(facts) => Some(facts),
@@ -226,23 +225,24 @@ impl Datatype {
         }
     }
 
-    /// How an element is represented, if the type is predefined and operations are defined on it.
+    /// The representation of an element, if the type is predefined and operations are defined for
+    /// it.
     pub fn scalar(&self) -> Option<Scalar> {
         self.facts()?.scalar
     }
 
-    /// Whether it may be used to communicate.
+    /// Whether the type may be used to communicate.
     #[inline]
     pub fn is_committed(&self) -> bool {
         self.committed.load(Ordering::Relaxed)
     }
 
-    /// Allows to communicate with it (`MPI_Type_commit`).
+    /// Allows communication with the type (`MPI_Type_commit`).
     pub fn commit(&self) {
         self.committed.store(true, Ordering::Relaxed);
     }
 
-    /// The name; empty if none was set (`MPI_Type_get_name`).
+    /// The name (`MPI_Type_get_name`); empty if none was set.
     pub fn name(&self) -> Box<[u8]> {
         self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -252,10 +252,7 @@ impl Datatype {
         *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name.into();
     }
 
-    /// Why it may not be used to communicate, if so.
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_TYPE` if it is not committed.
+    /// Fails with `MPI_ERR_TYPE` if the type is not committed.
     #[inline]
     pub fn check_committed(&self) -> Result<()> {
         if self.is_committed() {
@@ -265,8 +262,9 @@ impl Datatype {
         Err(MpiError::new(abi::MPI_ERR_TYPE, text))
     }
 
-    /// How many whole elements `bytes` received bytes are (`MPI_Get_count`); `None` (`MPI_UNDEFINED`) if the last one is
-    /// partial, or there are bytes of a type that has none.
+    /// The count of whole elements in `bytes` received bytes (`MPI_Get_count`); `None`
+    /// (`MPI_UNDEFINED`) if the last element is partial, or if there are bytes of a type without
+    /// data.
     pub fn count_in(&self, bytes: usize) -> Option<usize> {
         match (bytes, self.size()) {
             (0, _) => Some(0),

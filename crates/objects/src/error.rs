@@ -1,4 +1,4 @@
-//! What a failed call reports: an error class of the standard and a sentence for the person who reads it.
+//! The error of a failed call: an error class of the standard and a sentence for the user.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ struct Inner {
     detail: Cow<'static, str>,
 }
 
-/// What most functions of the upper floors return.
+/// The result of most functions above the engine.
 pub type Result<T, E = MpiError> = std::result::Result<T, E>;
 
 impl MpiError {
@@ -23,17 +23,17 @@ impl MpiError {
         MpiError(Box::new(Inner { class, detail: detail.into() }))
     }
 
-    /// The error class.
+    /// The ABI's error class.
     pub fn class(&self) -> i32 {
         self.0.class
     }
 
-    /// What is wrong, with the values.
+    /// The sentence, with the values.
     pub fn detail(&self) -> &str {
         &self.0.detail
     }
 
-    /// The same error with `prefix` and ": " before its sentence, for saying where it happened.
+    /// The same error with `prefix` and ": " before its sentence.
     pub fn within(mut self, prefix: impl fmt::Display) -> MpiError {
         self.0.detail = format!("{prefix}: {}", self.0.detail).into();
         self

@@ -1,7 +1,7 @@
 //! Error classes and codes that a program adds to those of the standard (MPI-5.0 section 9.5).
 //!
-//! Classes and codes share one row of numbers, above MPI_ERR_LASTCODE. A number that was removed is not used again, so a stale
-//! one is found out.
+//! Classes and codes share one sequence of numbers, above MPI_ERR_LASTCODE. A removed number is not
+//! used again, so a stale one is an error.
 
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
@@ -17,22 +17,21 @@ pub struct ErrorCodes {
 
 #[derive(Debug)]
 struct Added {
-    /// The class of a code; a class is its own.
+    /// The class of a code; the class of a class is itself.
     class: i32,
-    /// What a program has said about it: bytes, as C has them.
     text: Option<Box<[u8]>>,
 }
 
-/// The longest text, bytes: in C the limit counts the closing zero.
+/// In bytes; the limit in C includes the closing zero.
 const MAX_TEXT: usize = abi::MPI_MAX_ERROR_STRING as usize - 1;
 
 impl ErrorCodes {
-    /// Nothing is added.
+    /// Without added classes and codes.
     pub const fn new() -> ErrorCodes {
         ErrorCodes { added: BTreeMap::new(), last: abi::MPI_ERR_LASTCODE }
     }
 
-    /// The greatest class or code that was ever used (the attribute MPI_LASTUSEDCODE).
+    /// The greatest class or code ever used (the attribute MPI_LASTUSEDCODE).
     pub fn last_used(&self) -> i32 {
         self.last
     }
@@ -45,25 +44,20 @@ impl ErrorCodes {
         self.added.get(&code).map(|added| added.class)
     }
 
-    /// What a program has said about an added code; empty if nothing. `None`: no such code was added.
+    /// The program's text for an added code; empty without a text. `None`: no such code was added.
     pub fn text(&self, code: i32) -> Option<&[u8]> {
         self.added.get(&code).map(|added| added.text.as_deref().unwrap_or_default())
     }
 
-    /// A new class (`MPI_Add_error_class`).
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_OTHER` if all numbers are used up.
+    /// A new class (`MPI_Add_error_class`). Fails with `MPI_ERR_OTHER` if all numbers are used up.
     pub fn add_class(&mut self) -> Result<i32> {
         let class = self.next()?;
         self.added.insert(class, Added { class, text: None });
         Ok(class)
     }
 
-    /// A new code of a class, which may be one of the standard's (`MPI_Add_error_code`).
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_ARG` if there is no such class.
+    /// A new code of a class, which may be one of the standard's (`MPI_Add_error_code`). Fails with
+    /// `MPI_ERR_ARG` if there is no such class.
     pub fn add_code(&mut self, class: i32) -> Result<i32> {
         if self.class_of(class) != Some(class) {
             let text = format!("errorclass {class} is no error class");
@@ -74,11 +68,8 @@ impl ErrorCodes {
         Ok(code)
     }
 
-    /// Says what an added class or code means (`MPI_Add_error_string`). A longer text than MPI_MAX_ERROR_STRING allows is
-    /// an error.
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_ARG` if it was not added, or the text is too long.
+    /// Sets the text of an added class or code (`MPI_Add_error_string`). Fails with `MPI_ERR_ARG`
+    /// if it was not added, or the text is longer than MPI_MAX_ERROR_STRING allows.
     pub fn set_text(&mut self, code: i32, text: &[u8]) -> Result<()> {
         let added = self.added_mut(code, "errorcode")?;
         if text.len() > MAX_TEXT {
@@ -89,10 +80,8 @@ impl ErrorCodes {
         Ok(())
     }
 
-    /// Takes an added class away, with its text (`MPI_Remove_error_class`).
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_ARG` if it is none, or has codes or a text.
+    /// Removes an added class (`MPI_Remove_error_class`). Fails with `MPI_ERR_ARG` if it was not
+    /// added, or has codes or a text.
     pub fn remove_class(&mut self, class: i32) -> Result<()> {
         if self.added_mut(class, "errorclass")?.class != class {
             let text = format!("errorclass {class} is an error code, not a class");
@@ -107,10 +96,8 @@ impl ErrorCodes {
         Ok(())
     }
 
-    /// Takes an added code away (`MPI_Remove_error_code`).
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_ARG` if it is none, or has a text.
+    /// Removes an added code (`MPI_Remove_error_code`). Fails with `MPI_ERR_ARG` if it was not
+    /// added, or has a text.
     pub fn remove_code(&mut self, code: i32) -> Result<()> {
         if self.added_mut(code, "errorcode")?.class == code {
             let text = format!("errorcode {code} is an error class: use MPI_Remove_error_class");
@@ -121,7 +108,6 @@ impl ErrorCodes {
         Ok(())
     }
 
-    /// What has a text cannot be removed: the text goes first.
     fn check_silent(&self, code: i32) -> Result<()> {
         match self.added.get(&code) {
             Some(Added { text: Some(_), .. }) => Err(MpiError::new(
@@ -132,10 +118,8 @@ impl ErrorCodes {
         }
     }
 
-    /// Takes the text of an added class or code away (`MPI_Remove_error_string`).
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_ARG` if it was not added, or has no text.
+    /// Removes the text of an added class or code (`MPI_Remove_error_string`). Fails with
+    /// `MPI_ERR_ARG` if it was not added, or has no text.
     pub fn remove_text(&mut self, code: i32) -> Result<()> {
         if self.added_mut(code, "errorcode")?.text.take().is_none() {
             return Err(MpiError::new(abi::MPI_ERR_ARG, format!("error code {code} has no string")));

@@ -1,13 +1,13 @@
 //! Ordered sets of processes (MPI-5.0 section 7.3).
 //!
-//! A process is known by its index in the world of processes that this one has heard of. Most groups are a range of these
-//! and are kept as such: a world of a million ranks costs 16 bytes.
+//! A process is named by its index among the processes that this one knows. Most groups are a range
+//! of indices and are stored as such: a world of a million ranks needs 16 bytes.
 
 use crate::error::{MpiError, Result};
 use crate::origin::Origin;
 use oxmpi_abi::constants as abi;
 
-/// An ordered set of processes. The place of a process is its rank.
+/// An ordered set of processes. The position of a process is its rank.
 #[derive(Clone, Debug)]
 pub struct Group {
     members: Members,
@@ -20,27 +20,22 @@ enum Members {
     Range { first: u32, len: u32 },
     Table {
         by_rank: Box<[u32]>,
-        /// (process, rank), in the order of the processes.
+        /// (process, rank), sorted by process.
         by_process: Box<[(u32, u32)]>,
     },
 }
 
-/// How two groups are related (`MPI_Group_compare`).
+/// The relation of two groups (`MPI_Group_compare`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
-    /// The same processes in the same order.
+pub enum GroupRelation {
     Identical,
-    /// The same processes in another order.
     Similar,
-    /// Different processes.
     Unequal,
 }
 
 impl Group {
-    /// Processes `first..first + len` in their order.
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_ARG` if there are no such processes.
+    /// Processes `first..first + len` in their order. Fails with `MPI_ERR_ARG` if the indices
+    /// overflow.
     pub fn contiguous(first: u32, len: u32) -> Result<Group> {
         if first.checked_add(len).is_none() {
             return Err(MpiError::new(
@@ -51,10 +46,7 @@ impl Group {
         Ok(Group { members: Members::Range { first, len }, origin: Origin::WORLD })
     }
 
-    /// These processes in this order.
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_RANK` if one appears twice.
+    /// These processes in this order. Fails with `MPI_ERR_RANK` if a process appears twice.
     pub fn new(processes: &[u32]) -> Result<Group> {
         let first = processes.first().copied().unwrap_or(0);
         let too_many =
@@ -73,7 +65,7 @@ impl Group {
         Ok(Group { members, origin: Origin::WORLD })
     }
 
-    /// No processes (`MPI_GROUP_EMPTY`).
+    /// The group without processes (`MPI_GROUP_EMPTY`).
     pub const EMPTY: Group = Group { members: Members::Range { first: 0, len: 0 }, origin: Origin::WORLD };
 
     /// The same processes, from this origin.
@@ -81,16 +73,14 @@ impl Group {
         Group { origin, ..self }
     }
 
-    /// Where it comes from. What is made of a group by itself inherits it; the first of two groups counts, unless it is
-    /// empty.
+    /// The origin, which groups made from this one inherit. Of two groups the first one's counts,
+    /// unless that group is empty.
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// Checks that two groups of a call come from the same session. MPI_GROUP_EMPTY goes with all.
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_GROUP` if they do not; `what` is the name of the other one.
+    /// Fails with `MPI_ERR_GROUP` if two groups of a call come from different sessions.
+    /// MPI_GROUP_EMPTY fits all. `what` is the name of the other group.
     pub fn check_origin(&self, other: &Group, what: &str) -> Result<()> {
         if self.is_empty() || other.is_empty() {
             return Ok(());
@@ -98,7 +88,7 @@ impl Group {
         self.origin.check_same(other.origin, abi::MPI_ERR_GROUP, what)
     }
 
-    /// Whether it has no processes.
+    /// Whether the group has no processes.
     pub fn is_empty(&self) -> bool {
         self.size() == 0
     }
@@ -147,11 +137,9 @@ impl Group {
         })
     }
 
-    /// The rank in `other` of each of these ranks (`MPI_Group_translate_ranks`): MPI_UNDEFINED of a process that is
-    /// not there, MPI_PROC_NULL of itself.
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_RANK` if a rank is neither a member nor MPI_PROC_NULL.
+    /// The rank in `other` of each of these ranks (`MPI_Group_translate_ranks`): MPI_UNDEFINED for
+    /// a process that is not in `other`, MPI_PROC_NULL for itself. Fails with `MPI_ERR_RANK` if a
+    /// rank is neither a member nor MPI_PROC_NULL.
     pub fn translate(&self, ranks: &[i32], other: &Group) -> Result<Vec<i32>> {
         let translated = ranks.iter().enumerate().map(|(i, &rank)| match rank {
             abi::MPI_PROC_NULL => Ok(abi::MPI_PROC_NULL),
@@ -163,10 +151,8 @@ impl Group {
         translated.collect()
     }
 
-    /// The members with these ranks, in this order (`MPI_Group_incl`).
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_RANK` if a rank is no member or appears twice.
+    /// The members with these ranks, in this order (`MPI_Group_incl`). Fails with `MPI_ERR_RANK` if
+    /// a rank is no member or appears twice.
     pub fn include(&self, ranks: &[i32]) -> Result<Group> {
         let chosen: Result<Vec<u32>> =
             ranks.iter().enumerate().map(|(i, &r)| self.member(r, || format!("ranks[{i}]"))).collect();
@@ -175,7 +161,7 @@ impl Group {
         Ok(Group::new(&chosen)?.from_origin(self.origin))
     }
 
-    /// Whether ranks that are members are all different.
+    /// Fails unless these ranks of members are all different.
     fn check_distinct(&self, ranks: &[i32]) -> Result<()> {
         let mut seen = vec![None; self.size()];
         for (i, rank) in ranks.iter().enumerate() {
@@ -187,20 +173,16 @@ impl Group {
         Ok(())
     }
 
-    /// All members but those with these ranks (`MPI_Group_excl`).
-    ///
-    /// # Errors
-    /// As for [`include`](Self::include).
+    /// All members but those with these ranks (`MPI_Group_excl`). Fails as
+    /// [`include`](Self::include) does.
     pub fn exclude(&self, ranks: &[i32]) -> Result<Group> {
         let out = self.include(ranks)?;
         Ok(self.difference(&out))
     }
 
-    /// The ranks that triplets (first, last, stride) stand for (`MPI_Group_range_incl` and `_excl`).
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_ARG` for a stride of 0, or one that leads away from the last rank; `MPI_ERR_RANK` for a first or
-    /// last rank that is no member, or a rank that is named twice.
+    /// The ranks of triplets (first, last, stride) (`MPI_Group_range_incl` and `_excl`). Fails with
+    /// `MPI_ERR_ARG` for a stride that does not lead to the last rank, and with `MPI_ERR_RANK` for
+    /// a first or last rank that is no member, or a rank that is named twice.
     pub fn expand_ranges(&self, ranges: &[[i32; 3]]) -> Result<Vec<i32>> {
         let mut ranks = Vec::new();
         for (i, &[first, last, stride]) in ranges.iter().enumerate() {
@@ -212,7 +194,7 @@ impl Group {
                 return Err(MpiError::new(abi::MPI_ERR_ARG, text));
             }
             let steps = (i64::from(last) - i64::from(first)) / i64::from(stride);
-            // At most as many as the group has members: they are all different.
+            // Distinct ranks are at most as many as the members, so a longer list has a rank twice.
             ranks.extend((0..=steps).map(|n| (i64::from(first) + n * i64::from(stride)) as i32));
             if ranks.len() > self.size() {
                 break;
@@ -239,22 +221,21 @@ impl Group {
         self.filtered(self.processes().filter(|&p| other.rank_of(p).is_none()))
     }
 
-    /// A group of processes that are distinct because they come from groups.
     fn filtered(&self, processes: impl Iterator<Item = u32>) -> Group {
         let processes: Vec<u32> = processes.collect();
         Group::new(&processes).map_or_else(|_| self.clone(), |group| group.from_origin(self.origin))
     }
 
-    /// How the two are related.
-    pub fn compare(&self, other: &Group) -> Comparison {
+    /// The relation to another group.
+    pub fn compare(&self, other: &Group) -> GroupRelation {
         if self.size() != other.size() {
-            Comparison::Unequal
+            GroupRelation::Unequal
         } else if self.processes().eq(other.processes()) {
-            Comparison::Identical
+            GroupRelation::Identical
         } else if self.processes().all(|p| other.rank_of(p).is_some()) {
-            Comparison::Similar
+            GroupRelation::Similar
         } else {
-            Comparison::Unequal
+            GroupRelation::Unequal
         }
     }
 }
@@ -279,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn subsets_keep_the_order_asked_for() {
+    fn subsets_keep_the_requested_order() {
         let g = Group::contiguous(10, 6).unwrap();
         let odd = g.include(&[5, 3, 1]).unwrap();
         assert_eq!(list(&odd), [15, 13, 11]);
@@ -299,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_ranges_are_told_apart() {
+    fn wrong_ranges_have_distinct_errors() {
         let g = Group::contiguous(10, 6).unwrap();
         let class = |ranges: &[[i32; 3]]| g.expand_ranges(ranges).map_err(|e| e.class());
         for stride in [[0, 1, 0], [2, 2, 0], [1, 2, -1], [2, 1, 1], [5, 0, i32::MAX]] {
@@ -353,7 +334,7 @@ mod tests {
                 let kept: Vec<i32> = (0..a.size() as i32).filter(|r| *r % 2 == 0).collect();
                 let (incl, excl) = (a.include(&kept).unwrap(), a.exclude(&kept).unwrap());
                 prop_assert!(incl.intersection(&excl).is_empty());
-                prop_assert_ne!(incl.union(&excl).compare(&a), Comparison::Unequal);
+                prop_assert_ne!(incl.union(&excl).compare(&a), GroupRelation::Unequal);
                 prop_assert_eq!(incl.translate(&[0; 0], &a).unwrap(), Vec::<i32>::new());
                 let back: Vec<i32> = (0..incl.size() as i32).collect();
                 prop_assert_eq!(incl.translate(&back, &a).unwrap(), kept);
@@ -378,9 +359,9 @@ mod tests {
     #[test]
     fn groups_compare() {
         let g = Group::contiguous(0, 3).unwrap();
-        assert_eq!(g.compare(&Group::new(&[0, 1, 2]).unwrap()), Comparison::Identical);
-        assert_eq!(g.compare(&Group::new(&[2, 1, 0]).unwrap()), Comparison::Similar);
-        assert_eq!(g.compare(&Group::new(&[2, 1, 3]).unwrap()), Comparison::Unequal);
-        assert_eq!(g.compare(&Group::contiguous(0, 2).unwrap()), Comparison::Unequal);
+        assert_eq!(g.compare(&Group::new(&[0, 1, 2]).unwrap()), GroupRelation::Identical);
+        assert_eq!(g.compare(&Group::new(&[2, 1, 0]).unwrap()), GroupRelation::Similar);
+        assert_eq!(g.compare(&Group::new(&[2, 1, 3]).unwrap()), GroupRelation::Unequal);
+        assert_eq!(g.compare(&Group::contiguous(0, 2).unwrap()), GroupRelation::Unequal);
     }
 }

@@ -1,21 +1,19 @@
-//! What a program promises about a communicator by info hints (MPI-5.0 section 7.4.4).
+//! Promises of a program about a communicator, by info hints (MPI-5.0 section 7.4.4).
 //!
-//! A hint that is not known, or whose value makes no sense, is ignored as the standard asks for. A promise changes nothing in
-//! what a correct program sees.
+//! Unknown hints and invalid values are ignored, as the standard requires. A promise does not
+//! change the results of a correct program.
 
 use crate::info::Info;
 
-/// The promises of a communicator, as one word that fits an atomic.
+/// The promises of a communicator, in one byte that fits an atomic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommHints(u8);
 
-/// One promise.
+/// A promise of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Assertion {
-    /// No receive or probe uses MPI_ANY_TAG.
     NoAnyTag = 1,
-    /// No receive or probe uses MPI_ANY_SOURCE.
     NoAnySource = 2,
     /// Each message is as long as its receive buffer.
     ExactLength = 4,
@@ -31,22 +29,22 @@ const KEYS: [(&str, Assertion); 4] = [
 ];
 
 impl CommHints {
-    /// The hints with this word.
+    /// The hints with these bits.
     pub const fn from_bits(bits: u8) -> CommHints {
         CommHints(bits)
     }
 
-    /// The word.
+    /// The hints as bits.
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// Whether the program promises this.
+    /// Whether the program makes this promise.
     pub const fn asserts(self, assertion: Assertion) -> bool {
         self.0 & assertion as u8 != 0
     }
 
-    /// These hints after those in `info`: what it does not name stays.
+    /// These hints, changed by the hints in `info`.
     #[must_use]
     pub fn updated(self, info: &Info) -> CommHints {
         let mut bits = self.0;
@@ -60,7 +58,7 @@ impl CommHints {
         CommHints(bits)
     }
 
-    /// All hints with the values that are in force (`MPI_Comm_get_info`).
+    /// All hints with their current values (`MPI_Comm_get_info`).
     pub fn info(self) -> Info {
         let mut info = Info::new();
         for (key, assertion) in KEYS {

@@ -1,23 +1,21 @@
-//! Infos: pairs of a key and a value, both strings, in the order in which the keys were first set (MPI-5.0 chapter 10).
-//!
-//! The strings are bytes as C has them, without the closing zero; nobody promises that they are UTF-8.
+//! Infos: pairs of a key and a value, in the order in which the keys were first set (MPI-5.0
+//! chapter 10). Keys and values are bytes without the closing zero, and need not be UTF-8.
 
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
 
-/// The longest key, bytes: in C the limit counts the closing zero.
+/// In bytes; the limit in C includes the closing zero.
 pub const MAX_KEY: usize = abi::MPI_MAX_INFO_KEY as usize - 1;
-/// The longest value, bytes.
+/// In bytes.
 pub const MAX_VALUE: usize = abi::MPI_MAX_INFO_VAL as usize - 1;
 
-/// Pairs of a key and a value.
+/// An info object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
-    pairs: Vec<Pair>,
+    pairs: Vec<InfoPair>,
 }
 
-/// A key and its value.
-type Pair = (Box<[u8]>, Box<[u8]>);
+type InfoPair = (Box<[u8]>, Box<[u8]>);
 
 impl Info {
     /// An info without pairs.
@@ -25,10 +23,9 @@ impl Info {
         Info { pairs: Vec::new() }
     }
 
-    /// Sets a value. A new key comes after all others, a known one keeps its place (`MPI_Info_set`).
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_INFO_KEY` if the key is empty or too long, `MPI_ERR_INFO_VALUE` if the value is too long.
+    /// Sets a value; a new key is appended, a known one keeps its position (`MPI_Info_set`). Fails
+    /// with `MPI_ERR_INFO_KEY` if the key is empty or too long, with `MPI_ERR_INFO_VALUE` if the
+    /// value is too long.
     pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         check_key(key)?;
         if value.len() > MAX_VALUE {
@@ -46,24 +43,20 @@ impl Info {
         Ok(())
     }
 
-    /// The value of a key (`MPI_Info_get_string`).
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_INFO_KEY` if the key is empty or too long.
+    /// The value of a key (`MPI_Info_get_string`). Fails with `MPI_ERR_INFO_KEY` if the key is
+    /// empty or too long.
     pub fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
         check_key(key)?;
         Ok(self.pairs.iter().find(|(known, _)| **known == *key).map(|(_, value)| &**value))
     }
 
-    /// The value of a hint that the library knows, if it is there and is text.
+    /// The value of a hint that the library knows, if it is set and is UTF-8.
     pub fn hint(&self, key: &str) -> Option<&str> {
         std::str::from_utf8(self.get(key.as_bytes()).ok()??).ok()
     }
 
-    /// Takes a pair away; the keys after it move up (`MPI_Info_delete`).
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_INFO_NOKEY` if there is no such key, `MPI_ERR_INFO_KEY` as for [`Info::get`].
+    /// Removes a pair (`MPI_Info_delete`). Fails with `MPI_ERR_INFO_NOKEY` if there is no such key,
+    /// and as [`Info::get`].
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         check_key(key)?;
         let Some(at) = self.pairs.iter().position(|(known, _)| **known == *key) else {
@@ -84,10 +77,8 @@ impl Info {
         self.pairs.is_empty()
     }
 
-    /// The `n`th key, counted from 0 (`MPI_Info_get_nthkey`).
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_ARG` if there are not so many.
+    /// The `n`th key, counted from 0 (`MPI_Info_get_nthkey`). Fails with `MPI_ERR_ARG` if there are
+    /// fewer keys.
     pub fn key(&self, n: i32) -> Result<&[u8]> {
         let pair = usize::try_from(n).ok().and_then(|n| self.pairs.get(n));
         pair.map(|(key, _)| &**key).ok_or_else(|| {
@@ -150,7 +141,8 @@ mod tests {
     }
 
     proptest! {
-        /// An info is an association list: the last value of a key counts, and the order is that of first mention.
+        /// Compares with an association list: the last value of a key counts, in the order of first
+        /// mention.
         #[test]
         fn it_is_what_a_list_is(changes in proptest::collection::vec((0u8..6, proptest::option::of(0u8..9)), 0..60)) {
             let (mut info, mut model) = (Info::new(), Vec::<(u8, u8)>::new());

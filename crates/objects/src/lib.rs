@@ -1,16 +1,18 @@
-//! What MPI calls are about, apart from communication: datatypes, operations, groups, infos, attributes, errors.
+//! The objects of MPI calls apart from communication: datatypes, operations, groups, infos,
+//! attributes, errors.
 //!
-//! These are values. They know no process, send nothing and wait for nothing; `core` puts them behind handles.
+//! These are values: they send nothing and wait for nothing. `core` puts them behind handles.
 //!
 //! - [`datatype`]: a [`Datatype`](datatype::Datatype) and its constructors.
-//! - [`predefined`]: the datatypes that exist from the start.
-//! - [`op`]: operations of reductions, and for which datatypes they are defined.
-//! - [`group`]: ordered sets of processes; [`origin`]: the session that they come from.
-//! - [`info`]: pairs of keys and values; [`hints`]: what they say of a communicator.
-//! - [`attribute`]: what a program attaches to objects, and its keys.
+//! - [`predefined`]: the predefined datatypes.
+//! - [`op`]: operations of reductions, and the datatypes that they are defined for.
+//! - [`group`]: ordered sets of processes; [`origin`]: the session of an object.
+//! - [`info`]: pairs of keys and values; [`hints`], [`window_hints`]: their meaning for
+//!   communicators and windows.
+//! - [`attribute`]: values that a program attaches to objects, and their keys.
 //! - [`errorcode`]: error classes and codes that a program adds.
 //! - [`topology`]: grids and graphs over ranks.
-//! - [`error`]: what a failed call reports.
+//! - [`error`]: the error of a failed call.
 #![forbid(unsafe_code)]
 
 pub mod attribute;

@@ -12,20 +12,16 @@ pub use oxmpi_mem::kernels::Op as PredefinedOp;
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// One of the standard's.
     Predefined(PredefinedOp),
-    /// One of the program's (`MPI_Op_create`).
     User {
-        /// The function's address; only the C face knows its type and calls it.
+        /// The function's address; only the C interface knows its type and calls it.
         function: usize,
-        /// Whether operands may be exchanged.
         commutative: bool,
         /// Whether the function takes an `MPI_Count` (`MPI_Op_create_c`).
         large_count: bool,
     },
 }
 
-/// Handle, operation, name.
 const OPS: [(usize, PredefinedOp, &str); 14] = [
     (abi::MPI_SUM, PredefinedOp::Sum, "MPI_SUM"),
     (abi::MPI_MIN, PredefinedOp::Min, "MPI_MIN"),
@@ -43,12 +39,13 @@ const OPS: [(usize, PredefinedOp, &str); 14] = [
     (abi::MPI_NO_OP, PredefinedOp::NoOp, "MPI_NO_OP"),
 ];
 
-/// The predefined operation with this handle value; `None` for `MPI_OP_NULL` and values that are none.
+/// The predefined operation with this handle value; `None` for `MPI_OP_NULL` and all other values.
 pub fn predefined(handle: u64) -> Option<PredefinedOp> {
     OPS.iter().find(|op| op.0 as u64 == handle).map(|op| op.1)
 }
 
-/// The instruction that is a predefined operation on an integer ([`is_word`]), both by their handle values.
+/// The processor's instruction for a predefined operation on an integer ([`is_word`]), both by
+/// their handle values.
 #[inline(always)]
 pub fn instruction(op: u64, datatype: u64) -> Option<Instruction> {
     let instruction = match op as usize {
@@ -72,15 +69,15 @@ impl Op {
     /// Whether operands may be exchanged.
     pub fn is_commutative(&self) -> bool {
         match self {
-            // Which of two values stays is all that MPI_REPLACE and MPI_NO_OP say.
+            // MPI_REPLACE and MPI_NO_OP choose one of two values by their order.
             Op::Predefined(op) => !matches!(op, PredefinedOp::Replace | PredefinedOp::NoOp),
             Op::User { commutative, .. } => *commutative,
         }
     }
 }
 
-/// Whether the operation is defined for types of the category: the table in MPI-5.0 section 6.9.2, and for
-/// `MPI_REPLACE` and `MPI_NO_OP` all predefined types (section 12.3.4).
+/// Whether the standard defines the operation for types of the category: the table in MPI-5.0
+/// section 6.9.2, and for `MPI_REPLACE` and `MPI_NO_OP` all predefined types (section 12.3.4).
 pub fn is_defined(op: PredefinedOp, category: Category) -> bool {
     use Category::*;
     match op {
@@ -99,15 +96,16 @@ pub fn is_defined(op: PredefinedOp, category: Category) -> bool {
     }
 }
 
-/// Whether the operation is carried out for types of the category. Other libraries go beyond the table of the standard, and so do
-/// programs: `MPI_CHAR` is C's `char`, and logical operations are there for `MPI_AINT`, `MPI_OFFSET` and `MPI_COUNT`. If `strict`, the
-/// table is all there is (parameter mpi_strict).
+/// Whether the library carries out the operation for types of the category. With `strict`
+/// (parameter mpi_strict) that is the standard's table. Other libraries and programs go beyond it:
+/// `MPI_CHAR` is C's `char`, and logical operations work on `MPI_AINT`, `MPI_OFFSET` and
+/// `MPI_COUNT`.
 #[inline]
-pub fn is_taken(op: PredefinedOp, category: Category, strict: bool) -> bool {
-    is_defined(op, category) || !strict && is_taken_by_others(op, category)
+pub fn is_supported(op: PredefinedOp, category: Category, strict: bool) -> bool {
+    is_defined(op, category) || !strict && is_supported_by_others(op, category)
 }
 
-fn is_taken_by_others(op: PredefinedOp, category: Category) -> bool {
+fn is_supported_by_others(op: PredefinedOp, category: Category) -> bool {
     match category {
         Category::Char => is_defined(op, Category::CInteger),
         Category::MultiLanguage => {
@@ -118,11 +116,9 @@ fn is_taken_by_others(op: PredefinedOp, category: Category) -> bool {
 }
 
 /// The kernel for a reduction with `op` over elements of `datatype`, which must be predefined.
-///
-/// # Errors
-/// Class `MPI_ERR_OP`: the operation is a user's (it has no kernel), or is for accumulates only (`MPI_REPLACE`, `MPI_NO_OP`),
-/// or is not defined for the datatype, or the datatype is not predefined. Class `MPI_ERR_UNSUPPORTED_OPERATION`: defined, but
-/// arithmetic on this representation is not there. What is defined is what [`is_taken`] says.
+/// Fails with `MPI_ERR_OP` for a user's operation, for `MPI_REPLACE` and `MPI_NO_OP`, for a derived
+/// datatype, and where [`is_supported`] is false; with `MPI_ERR_UNSUPPORTED_OPERATION` if this
+/// processor has no arithmetic on the representation.
 pub fn kernel_for(op: &Op, datatype: &Datatype, strict: bool) -> Result<Kernel> {
     let op = predefined_of(op)?;
     if matches!(op, PredefinedOp::Replace | PredefinedOp::NoOp) {
@@ -139,15 +135,12 @@ pub fn kernel_for(op: &Op, datatype: &Datatype, strict: bool) -> Result<Kernel> 
     kernel_of(op, facts, strict)
 }
 
-/// What an accumulate does to the elements of `datatype` (MPI-5.0 section 12.3.4), which may be derived if all its elements
-/// are of one predefined datatype.
-///
-/// # Errors
-/// As [`kernel_for`].
+/// The accumulate of `op` on elements of `datatype` (MPI-5.0 section 12.3.4), which may be derived
+/// if all elements have one predefined datatype. Fails as [`kernel_for`] does.
 pub fn accumulator_for(op: &Op, datatype: &Datatype, strict: bool) -> Result<Accumulator> {
     let op = predefined_of(op)?;
     let Some(facts) = datatype.uniform() else { return Err(mixed(op, datatype)) };
-    if !is_taken(op, facts.category, strict) {
+    if !is_supported(op, facts.category, strict) {
         return Err(undefined(op, facts));
     }
     let accumulator = facts.copied_as().and_then(|scalar| Accumulator::new(op, scalar));
@@ -163,7 +156,7 @@ fn mixed(op: PredefinedOp, datatype: &Datatype) -> MpiError {
 #[cold]
 fn undefined(op: PredefinedOp, facts: &PredefinedType) -> MpiError {
     let mut text = format!("{} is not defined for {} (MPI-5.0 section 6.9.2)", name(op), facts.name);
-    if is_taken_by_others(op, facts.category) {
+    if is_supported_by_others(op, facts.category) {
         text += "; with the parameter mpi_strict 0 it is carried out all the same";
     }
     MpiError::new(abi::MPI_ERR_OP, text)
@@ -185,7 +178,7 @@ fn predefined_of(op: &Op) -> Result<PredefinedOp> {
 }
 
 fn kernel_of(op: PredefinedOp, facts: &PredefinedType, strict: bool) -> Result<Kernel> {
-    if !is_taken(op, facts.category, strict) {
+    if !is_supported(op, facts.category, strict) {
         return Err(undefined(op, facts));
     }
     let kernel = facts.copied_as().and_then(|scalar| kernels::kernel(op, scalar));

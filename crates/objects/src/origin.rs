@@ -1,6 +1,6 @@
-//! Where an object comes from: the World Model or one of the process's sessions (MPI-5.0, "The Sessions Model").
-//!
-//! Communicators and groups inherit it. Objects of different origins are not mixed in a call.
+//! The origin of an object: the World Model or one of the process's sessions (MPI-5.0, "The
+//! Sessions Model"). Communicators and groups inherit it. A call does not take objects of different
+//! origins.
 
 use crate::error::{MpiError, Result};
 use std::ffi::c_int;
@@ -11,31 +11,30 @@ use std::fmt;
 pub struct Origin(u32);
 
 impl Origin {
-    /// The World Model: what MPI_COMM_WORLD and MPI_COMM_SELF are, and all that is made of them.
+    /// The World Model: MPI_COMM_WORLD, MPI_COMM_SELF and all objects made of them.
     pub const WORLD: Origin = Origin(0);
 
-    /// The number of different sessions that origins tell apart.
+    /// The number of sessions with different origins.
     pub const SESSIONS: u32 = (1 << 31) - 2;
 
-    /// The `n`th session of the process, counted from 0. After [`Origin::SESSIONS`] of them the first comes again.
+    /// The `n`th session of the process, counted from 0. After [`Origin::SESSIONS`] sessions the
+    /// first origin is used again.
     pub const fn of_session(n: u64) -> Origin {
         Origin((n % Origin::SESSIONS as u64) as u32 + 1)
     }
 
-    /// The session as a number from 1 to [`Origin::SESSIONS`]; none of the World Model.
+    /// The session as a number from 1 to [`Origin::SESSIONS`]; `None` for the World Model.
     pub const fn session(self) -> Option<u32> {
         if self.0 == 0 { None } else { Some(self.0) }
     }
 
-    /// Whether it is the World Model.
+    /// Whether the origin is the World Model.
     pub const fn is_world(self) -> bool {
         self.0 == 0
     }
 
-    /// Checks that a second object of a call, which the text calls `what`, is of this origin too.
-    ///
-    /// # Errors
-    /// Class `class` if it is not.
+    /// Fails with the error class `class` if another object of a call is not of this origin. `what`
+    /// is its name in the message.
     pub fn check_same(self, other: Origin, class: c_int, what: &str) -> Result<()> {
         if self == other {
             return Ok(());
@@ -62,7 +61,7 @@ mod tests {
     use oxmpi_abi::constants::MPI_ERR_GROUP;
 
     #[test]
-    fn origins_are_told_apart() {
+    fn origins_are_distinct() {
         let (first, second) = (Origin::of_session(0), Origin::of_session(1));
         assert!(Origin::WORLD.is_world() && Origin::WORLD.session().is_none());
         assert_eq!((first.session(), second.session()), (Some(1), Some(2)));

@@ -1,7 +1,8 @@
-//! The predefined datatypes: handle, name, size, representation, and the category by which operations accept them.
+//! The predefined datatypes: handle, name, size, representation, and the category for operations.
 //!
-//! Sizes are those of C and Fortran compilers on x86-64 Linux: `long double` is the x87 format in 16 bytes, Fortran's
-//! default kinds have 4 and 8 bytes. MPI-5.0 Annex A.1.1, values from the chapter on the application binary interface.
+//! Sizes are those of C and Fortran compilers on x86-64 Linux: `long double` is the x87 format in
+//! 16 bytes, Fortran's default kinds have 4 and 8 bytes. MPI-5.0 Annex A.1.1, values from the
+//! chapter on the application binary interface.
 
 use crate::datatype::Datatype;
 use oxmpi_abi::constants as abi;
@@ -12,59 +13,45 @@ use std::ffi::c_char;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The groups of types by which section 6.9.2 says what an operation is defined for.
+/// The groups of types for which section 6.9.2 defines operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Category {
-    /// Integers of C.
     CInteger,
-    /// Integers of Fortran.
     FortranInteger,
-    /// Floating point of both.
     FloatingPoint,
-    /// Truth values of both.
     Logical,
-    /// Complex numbers of both.
     Complex,
-    /// `MPI_BYTE`.
     Byte,
     /// `MPI_AINT`, `MPI_OFFSET`, `MPI_COUNT`.
     MultiLanguage,
     /// Value and index.
     Pair,
-    /// `MPI_CHAR`: by the letter for communication alone, but taken for C's `char` ([`crate::op::is_taken`]).
+    /// `MPI_CHAR`: in the standard for communication only, but treated as C's `char`
+    /// ([`crate::op::is_supported`]).
     Char,
-    /// Other characters and `MPI_PACKED`: for communication alone.
     Other,
 }
 
-/// What is known of a predefined datatype.
+/// The properties of a predefined datatype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PredefinedType {
-    /// The ABI's handle value.
     pub handle: u16,
-    /// The name in C.
     pub name: &'static str,
-    /// The data bytes.
     pub size: usize,
     /// Bytes from element to element.
     pub extent: usize,
-    /// Alignment in C, in bytes.
     pub align: usize,
-    /// What operations take it for.
     pub category: Category,
-    /// How it is represented; `None` where no operation is defined.
+    /// The representation; `None` if no operation is defined.
     pub scalar: Option<Scalar>,
 }
 
-/// The lowest value.
 const FIRST: u64 = abi::MPI_DATATYPE_NULL as u64;
-/// One more than the distance to the highest.
 const END: usize = abi::MPI_COMPLEX32 - abi::MPI_DATATYPE_NULL + 1;
 
-// Of two names of one datatype the standard calls one a synonym: here stands the other.
+// Where the standard calls one name a synonym of another, the table has the other.
 macro_rules! types {
     ($($category:ident { $($name:ident $scalar:ident align $align:literal;)* })*) => {
-        /// All predefined datatypes on which operations are defined.
         const ARITHMETIC: &[PredefinedType] = &[$($(
             PredefinedType {
                 handle: abi::$name as u16,
@@ -164,14 +151,14 @@ types! {
     }
 }
 
-/// The predefined datatypes that are for communication alone, by the letter of the standard.
+/// The predefined datatypes that the standard has for communication only.
 const COMMUNICATED: &[PredefinedType] = &[
     opaque(abi::MPI_PACKED, "MPI_PACKED", 1),
     opaque(abi::MPI_CHARACTER, "MPI_CHARACTER", 1),
     opaque(abi::MPI_WCHAR, "MPI_WCHAR", 4),
     PredefinedType {
         category: Category::Char,
-        // Whether C's `char` has a sign depends on the processor.
+        // The sign of C's `char` depends on the processor.
         scalar: Some(if c_char::MIN == 0 { Scalar::U8 } else { Scalar::I8 }),
         ..opaque(abi::MPI_CHAR, "MPI_CHAR", 1)
     },
@@ -199,7 +186,7 @@ pub fn by_handle(handle: usize) -> Option<&'static PredefinedType> {
     all().find(|facts| usize::from(facts.handle) == handle)
 }
 
-/// The type of Fortran of a class (`MPI_TYPECLASS_INTEGER`, ...) whose elements have `size` bytes.
+/// The Fortran type of a class (`MPI_TYPECLASS_INTEGER`, ...) whose elements have `size` bytes.
 pub fn by_size(class: i32, size: i32) -> Option<&'static PredefinedType> {
     let types: &[usize] = match class {
         abi::MPI_TYPECLASS_INTEGER => {
@@ -218,7 +205,6 @@ pub fn by_size(class: i32, size: i32) -> Option<&'static PredefinedType> {
     types.iter().filter_map(|&handle| by_handle(handle)).find(|facts| facts.size == size)
 }
 
-/// Value, index and pair of the pair types with names.
 const PAIRS: [(usize, usize, usize); 9] = [
     (abi::MPI_FLOAT, abi::MPI_INT, abi::MPI_FLOAT_INT),
     (abi::MPI_DOUBLE, abi::MPI_INT, abi::MPI_DOUBLE_INT),
@@ -231,13 +217,14 @@ const PAIRS: [(usize, usize, usize); 9] = [
     (abi::MPI_INTEGER, abi::MPI_INTEGER, abi::MPI_2INTEGER),
 ];
 
-/// The type of pairs of a value and an index of these types (handle values).
+/// The type of pairs of a value and an index of these types, by handle values.
 pub fn pair_of(value: usize, index: usize) -> Option<&'static PredefinedType> {
     let pair = PAIRS.iter().find(|pair| (pair.0, pair.1) == (value, index))?;
     by_handle(pair.2)
 }
 
-/// The bytes of an element of each predefined datatype without gaps, by its distance to the first; 0 for all others.
+/// The element size of each predefined datatype without gaps, by handle value minus [`FIRST`]; 0
+/// for all others.
 static PLAIN_SIZES: [AtomicU8; END] = {
     let mut sizes = [const { AtomicU8::new(0) }; END];
     let mut at = 0;
@@ -252,8 +239,8 @@ static PLAIN_SIZES: [AtomicU8; END] = {
     sizes
 };
 
-/// The bytes of an element of a predefined datatype whose elements lie without gaps, by its handle value; `None` for all
-/// other datatypes. A subtraction and a load: it is on the path of every short message.
+/// The element size of a predefined datatype without gaps, by its handle value; `None` for all
+/// other datatypes. A subtraction and a load: every short message takes this path.
 #[inline(always)]
 pub fn plain_size(handle: u64) -> Option<usize> {
     match usize::from(PLAIN_SIZES.get(handle.wrapping_sub(FIRST) as usize)?.load(Ordering::Relaxed)) {
@@ -262,14 +249,15 @@ pub fn plain_size(handle: u64) -> Option<usize> {
     }
 }
 
-/// From now on [`plain_size`] knows no datatype, so that every call takes the full path: where the memory of a buffer may not be this
-/// process's own. This costs the path of short messages no instruction.
+/// Empties the table of [`plain_size`], so that every call takes the full path, as a buffer may be
+/// in memory that is not this process's own. The path of short messages needs no further
+/// instruction for this.
 pub fn forget_plain_sizes() {
     PLAIN_SIZES.iter().for_each(|size| size.store(0, Ordering::Relaxed));
 }
 
-/// Which predefined datatypes are integers of 4 or 8 bytes of which all of sum, bitwise operations and replacement are defined
-/// (MPI-5.0 section 6.9.2), by their distance to the first.
+/// The predefined integers of 4 or 8 bytes for which sum, bitwise operations and replacement are
+/// all defined (MPI-5.0 section 6.9.2), by handle value minus [`FIRST`].
 static WORDS: [bool; END] = {
     let mut words = [false; END];
     let mut at = 0;
@@ -288,15 +276,15 @@ static WORDS: [bool; END] = {
     words
 };
 
-/// Whether a predefined datatype, by its handle value, is an integer of 4 or 8 bytes with all operations that are one
-/// instruction of the processor.
+/// Whether a predefined datatype, by its handle value, is an integer of 4 or 8 bytes on which all
+/// these operations are one instruction of the processor.
 #[inline(always)]
 pub fn is_word(handle: u64) -> bool {
     WORDS.get(handle.wrapping_sub(FIRST) as usize).is_some_and(|is| *is)
 }
 
-/// One process's predefined datatypes: their names and attributes may be set, so they are no global state. Each is made when it
-/// is first asked for, as a program uses few of them.
+/// The predefined datatypes of one process: names and attributes may be set, so they are no global
+/// state. Each is created at its first use, as a program uses few of them.
 #[derive(Debug)]
 pub struct Predefined {
     types: Box<[OnceLock<Arc<Datatype>>; END]>,
@@ -309,13 +297,13 @@ impl Default for Predefined {
 }
 
 impl Predefined {
-    /// All of them, with their initial names.
+    /// The predefined datatypes with their initial names.
     pub fn new() -> Predefined {
         Predefined { types: Box::new([const { OnceLock::new() }; END]) }
     }
 
-    /// The datatype with this handle value: a subtraction and a load. `None` for `MPI_DATATYPE_NULL` and values that are no
-    /// predefined datatype.
+    /// The datatype with this handle value, by a subtraction and a load. `None` for
+    /// `MPI_DATATYPE_NULL` and all other values.
     #[inline]
     pub fn get(&self, handle: u64) -> Option<&Arc<Datatype>> {
         let place = self.types.get(usize::try_from(handle.wrapping_sub(FIRST)).ok()?)?;
@@ -323,7 +311,6 @@ impl Predefined {
     }
 }
 
-/// The datatype with this handle value, which nobody has asked for yet.
 #[cold]
 fn made(place: &OnceLock<Arc<Datatype>>, handle: u64) -> Option<&Arc<Datatype>> {
     let facts = all().find(|facts| u64::from(facts.handle) == handle)?;
@@ -331,7 +318,6 @@ fn made(place: &OnceLock<Arc<Datatype>>, handle: u64) -> Option<&Arc<Datatype>> 
 }
 
 impl PredefinedType {
-    /// Whether elements lie without gaps: a pair may have some inside.
     const fn is_plain(&self) -> bool {
         let gaps =
             matches!(self.scalar, Some(Scalar::I16I32 | Scalar::F64I32 | Scalar::I64I32 | Scalar::F80I32));
@@ -353,7 +339,7 @@ impl PredefinedType {
 }
 
 impl PredefinedType {
-    /// The representation, or for types without arithmetic one of the same size, to copy by.
+    /// The representation, or for types without arithmetic one of the same size, for copies.
     pub(crate) fn copied_as(&self) -> Option<Scalar> {
         self.scalar.or(match self.size {
             1 => Some(Scalar::U8),
@@ -362,8 +348,8 @@ impl PredefinedType {
         })
     }
 
-    /// The basic elements, as `MPI_Get_elements` counts them: two in a pair. Their sizes in external32 are those of
-    /// MPI-5.0 section 14.5.2.
+    /// The basic elements that `MPI_Get_elements` counts: two in a pair. Their sizes in external32
+    /// are those of MPI-5.0 section 14.5.2.
     pub(crate) fn elements(&self) -> Vec<Element> {
         let long = Element::signed(8, 4);
         match usize::from(self.handle) {

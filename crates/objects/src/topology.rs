@@ -1,7 +1,5 @@
-//! Virtual topologies (MPI-5.0 chapter 8): grids and graphs over the ranks of a communicator.
-//!
-//! These are the values alone, with their arithmetic. Making a communicator of one needs communication and is done in
-//! `core`.
+//! Virtual topologies (MPI-5.0 chapter 8): grids and graphs over the ranks of a communicator. The
+//! creation of their communicators needs communication and is in `core`.
 
 mod cartesian;
 mod dims;
@@ -11,10 +9,9 @@ pub use cartesian::Cartesian;
 pub use dims::dims_create;
 pub use graph::{DistGraph, Graph, Neighbors, check_index};
 
-/// What a communicator has beside its processes.
+/// The topology of a communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
-    /// A grid (`MPI_Cart_create`).
     Cartesian(Cartesian),
     /// A graph that every process knows (`MPI_Graph_create`).
     Graph(Graph),
@@ -22,17 +19,17 @@ pub enum Topology {
     DistGraph(DistGraph),
 }
 
-/// A neighbour and its place in the buffers of a neighbourhood collective.
+/// A neighbour and its block in the buffers of a neighbourhood collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
-    /// The neighbour's rank, or `None` for `MPI_PROC_NULL`.
+pub struct NeighborBlock {
+    /// The neighbour's rank; `None` for `MPI_PROC_NULL`.
     pub peer: Option<u32>,
-    /// The number of its block in the buffer.
     pub block: usize,
 }
 
 impl Topology {
-    /// How many blocks the buffers of a neighbourhood collective have at this rank: to receive, and to send.
+    /// The numbers of blocks in the buffers of a neighbourhood collective at this rank: to receive,
+    /// and to send.
     pub fn degrees(&self, rank: u32) -> (usize, usize) {
         match self {
             Topology::Cartesian(grid) => (2 * grid.dims().len(), 2 * grid.dims().len()),
@@ -44,13 +41,14 @@ impl Topology {
         }
     }
 
-    /// From whom a rank receives in a neighbourhood collective, in the order in which messages of one neighbour come
-    /// (MPI-5.0 section 8.6).
+    /// The sources of a rank in a neighbourhood collective, in the order in which the messages of
+    /// one neighbour arrive (MPI-5.0 section 8.6).
     ///
-    /// In a graph, several edges from one neighbour carry its messages in their order. In a grid, what a neighbour sends
-    /// in the negative direction comes from the positive one: where both are one process, in a periodic dimension of
-    /// one or two processes, the positive one comes first, since the negative direction is sent first.
-    pub fn sources(&self, rank: u32) -> Vec<Slot> {
+    /// In a graph, several edges from one neighbour carry its messages in their order. In a grid, a
+    /// message that a neighbour sends in the negative direction comes from the positive one. Where
+    /// both neighbours are one process, in a periodic dimension of one or two processes, the
+    /// positive source comes first, since the negative direction is sent first.
+    pub fn sources(&self, rank: u32) -> Vec<NeighborBlock> {
         match self {
             Topology::Cartesian(grid) => {
                 let mut slots = grid.neighbors(rank);
@@ -64,8 +62,8 @@ impl Topology {
         }
     }
 
-    /// To whom a rank sends in a neighbourhood collective, in order.
-    pub fn destinations(&self, rank: u32) -> Vec<Slot> {
+    /// The destinations of a rank in a neighbourhood collective, in order.
+    pub fn destinations(&self, rank: u32) -> Vec<NeighborBlock> {
         match self {
             Topology::Cartesian(grid) => grid.neighbors(rank),
             Topology::Graph(graph) => slots(graph.neighbors(rank).unwrap_or_default()),
@@ -74,8 +72,8 @@ impl Topology {
     }
 }
 
-fn slots(ranks: &[u32]) -> Vec<Slot> {
-    ranks.iter().enumerate().map(|(block, rank)| Slot { peer: Some(*rank), block }).collect()
+fn slots(ranks: &[u32]) -> Vec<NeighborBlock> {
+    ranks.iter().enumerate().map(|(block, rank)| NeighborBlock { peer: Some(*rank), block }).collect()
 }
 
 #[cfg(test)]

@@ -1,31 +1,30 @@
-//! What a program says about a window when it makes it (MPI-5.0 section 12.2.1).
+//! Hints of a program about a window (MPI-5.0 section 12.2.1).
 
 use crate::error::{MpiError, Result};
 use crate::info::Info;
 use oxmpi_abi::constants as abi;
 
-/// The hints of a window. All promises are the program's: nothing that is right with one is wrong without it.
+/// The hints of a window. They are the program's promises: results are right without them too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowHints {
-    /// It is never locked (`no_locks`).
     pub no_locks: bool,
-    /// Which accumulates of an origin to an element keep their order (`accumulate_ordering`). All do, whatever it says.
+    /// The promised order of accumulates (`accumulate_ordering`). The library keeps all of them in
+    /// order.
     ordering: String,
-    /// Which operations meet at an element (`accumulate_ops`): all may.
+    /// The promised operations on an element (`accumulate_ops`). The library allows all.
     same_op: bool,
-    /// The bytes in which accumulates may be split (`mpi_accumulate_granularity`); 0 for the elements.
+    /// The bytes in which accumulates may be split (`mpi_accumulate_granularity`); 0 for whole
+    /// elements.
     granularity: u64,
-    /// All processes expose as many bytes (`same_size`).
     pub same_size: bool,
-    /// All displacement units are the same (`same_disp_unit`).
     pub same_disp_unit: bool,
-    /// The parts of shared memory need not touch (`alloc_shared_noncontig`).
+    /// Whether the parts of shared memory need not be adjacent (`alloc_shared_noncontig`).
     pub noncontiguous: bool,
-    /// The alignment of allocated memory, bytes (`mpi_minimum_memory_alignment`).
+    /// The alignment of allocated memory, in bytes (`mpi_minimum_memory_alignment`).
     pub alignment: usize,
 }
 
-/// The alignment of allocated memory if the program asks for none, bytes.
+/// In bytes, if the program sets none.
 const ALIGNMENT: usize = 64;
 
 impl Default for WindowHints {
@@ -44,10 +43,8 @@ impl Default for WindowHints {
 }
 
 impl WindowHints {
-    /// The hints with those that `info` has. Unknown keys are left alone, and so are values that mean nothing.
-    ///
-    /// # Errors
-    /// MPI_ERR_INFO_VALUE if an alignment is no power of two.
+    /// These hints, changed by the hints in `info`. Unknown keys and invalid values are ignored,
+    /// but an alignment that is no power of two fails with MPI_ERR_INFO_VALUE.
     pub fn updated(mut self, info: &Info) -> Result<WindowHints> {
         for (key, hint) in [
             ("no_locks", &mut self.no_locks),
@@ -86,12 +83,13 @@ impl WindowHints {
         Ok(self)
     }
 
-    /// Whether accumulates change few bytes each, so that each word may be changed by itself (`mpi_accumulate_granularity` of 1 to 8).
+    /// Whether each accumulate changes few bytes, so that each word may be changed by itself
+    /// (`mpi_accumulate_granularity` of 1 to 8).
     pub fn has_short_accumulates(&self) -> bool {
         (1..=8).contains(&self.granularity)
     }
 
-    /// All hints with the values that are in force (`MPI_Win_get_info`).
+    /// All hints with their current values (`MPI_Win_get_info`).
     pub fn info(&self) -> Info {
         let mut info = Info::new();
         let mut set = |key: &str, value: &str| {

@@ -1,8 +1,8 @@
-//! Random nested datatypes against a naive model: a list with the offset of every byte, as MPI-5.0 section 5.1 defines a
-//! type map.
+//! Random nested datatypes against a naive model: a list with the offset of every byte, as MPI-5.0
+//! section 5.1 defines a type map.
 //!
-//! Runs for `OXMPI_FUZZ_SECONDS` seconds (1 unless told). Each datatype has a seed of its own, which a failure prints;
-//! `OXMPI_FUZZ_SEED=n` tries that one alone.
+//! `OXMPI_FUZZ_SECONDS` (default 1) is the run time. Each datatype has its own seed, which a
+//! failure prints; `OXMPI_FUZZ_SEED=n` runs one seed.
 
 #![allow(clippy::unwrap_used, reason = "a test's own helpers")]
 
@@ -18,7 +18,7 @@ use oxmpi_objects::predefined::Predefined;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 
-/// Arrays that span more bytes are not copied.
+/// In bytes; larger arrays are not copied.
 const MOST_MEMORY: isize = 1 << 20;
 
 #[test]
@@ -42,7 +42,6 @@ fn try_one(seed: u64, types: &Predefined) {
     moves_bytes(&mut random, &datatype, &model);
 }
 
-/// Size and bounds.
 fn describes(datatype: &Datatype, model: &Model) {
     let layout = datatype.layout();
     assert_eq!(layout.bounds(), datatype.bounds(), "bounds before the first use and after it");
@@ -62,7 +61,6 @@ fn describes(datatype: &Datatype, model: &Model) {
     assert_eq!(layout.is_contiguous(), plain, "contiguous");
 }
 
-/// `MPI_Get_elements` and `MPI_Status_set_elements` at a random place in an array.
 fn counts_elements(random: &mut Random, datatype: &Datatype, model: &Model) {
     let signature = datatype.signature();
     let (size, each) = (model.bytes.len(), model.elements.len());
@@ -80,7 +78,6 @@ fn counts_elements(random: &mut Random, datatype: &Datatype, model: &Model) {
     }
 }
 
-/// Pack and unpack, whole and in parts, and external32.
 fn moves_bytes(random: &mut Random, datatype: &Arc<Datatype>, model: &Model) {
     let count = 1 + random.below(4) as isize;
     let of_element = |element| model.bytes.iter().map(move |at| at + element * model.extent());
@@ -107,7 +104,7 @@ fn moves_bytes(random: &mut Random, datatype: &Arc<Datatype>, model: &Model) {
         assert_eq!(external, model.external(&expected), "external32");
     });
 
-    // What is received into overlapping elements is not defined.
+    // The result of a receive into overlapping elements is undefined.
     let mut distinct = places.clone();
     distinct.sort_unstable();
     distinct.dedup();
@@ -132,7 +129,6 @@ fn moves_bytes(random: &mut Random, datatype: &Arc<Datatype>, model: &Model) {
     assert_eq!(memory, wanted, "unpacked from external32");
 }
 
-/// Does something with memory as one element of a datatype.
 fn on(memory: &mut [u8], datatype: &Datatype, f: impl FnOnce(UserBuf)) {
     lend_mut(memory, |bytes| f(bytes.cast(1, datatype.layout()).unwrap()));
 }

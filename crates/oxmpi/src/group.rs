@@ -4,7 +4,7 @@ use crate::communicator::{Communicator, Rank};
 use crate::error::Result;
 use crate::universe::Level;
 use oxmpi_objects::error::MpiError;
-use oxmpi_objects::group::{Comparison as Relation, Group as Processes};
+use oxmpi_objects::group::{Group as Processes, GroupRelation};
 use std::fmt;
 use std::ops::RangeBounds;
 
@@ -155,9 +155,9 @@ impl Group {
     /// ```
     pub fn compare(&self, other: &Group) -> Comparison {
         match self.processes.compare(&other.processes) {
-            Relation::Identical => Comparison::Identical,
-            Relation::Similar => Comparison::Similar,
-            Relation::Unequal => Comparison::Unequal,
+            GroupRelation::Identical => Comparison::Identical,
+            GroupRelation::Similar => Comparison::Similar,
+            GroupRelation::Unequal => Comparison::Unequal,
         }
     }
 }

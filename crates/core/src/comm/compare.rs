@@ -84,9 +84,9 @@ impl Communicator {
         if self.is_inter() {
             groups.push(self.remote_group()?.compare(&other.remote_group()?));
         }
-        Ok(if groups.contains(&group::Comparison::Unequal) {
+        Ok(if groups.contains(&group::GroupRelation::Unequal) {
             Comparison::Unequal
-        } else if groups.contains(&group::Comparison::Similar) {
+        } else if groups.contains(&group::GroupRelation::Similar) {
             Comparison::Similar
         } else {
             Comparison::Congruent

@@ -4,7 +4,7 @@ use super::Process;
 use super::domain::{Domain, Due};
 use crate::awaited::{Awaited, Telling};
 use crate::tool::Seen;
-use oxmpi_engine::{Kept, RequestId, Rest};
+use oxmpi_engine::{CopiedSends, RequestId, Rest};
 use oxmpi_fabric::Fabric;
 use oxmpi_shm::door::Next;
 use std::sync::atomic::Ordering;
@@ -194,7 +194,7 @@ impl<F: Fabric> Process<F> {
         // Another thread may wait for a send.
         let is_shared = self.is_threaded();
         let awaited = telling.awaited();
-        let kept = |domain: &Domain<F>| if is_shared { Kept::All } else { domain.kept(awaited) };
+        let kept = |domain: &Domain<F>| if is_shared { CopiedSends::All } else { domain.kept(awaited) };
         let mut wait = door.begin();
         let mut at_once = false;
         loop {

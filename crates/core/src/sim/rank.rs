@@ -6,7 +6,7 @@ use crate::process::{Process, UserCall};
 use crate::{Communicator, errors};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_INTERN};
 use oxmpi_coll::{Buffers, Combine};
-use oxmpi_engine::{Completion, Kept, Mode, RequestId, Rest};
+use oxmpi_engine::{Completion, CopiedSends, Mode, RequestId, Rest};
 use oxmpi_fabric::sim::{Network, Random, Sim};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::{Op, Scalar, kernel};
@@ -146,7 +146,7 @@ impl Rank {
     }
 
     pub(super) fn rest(&self) -> Rest {
-        self.0.process.domain.lock().lane.announce_sleep(Kept::All)
+        self.0.process.domain.lock().lane.announce_sleep(CopiedSends::All)
     }
 
     /// The process, for calls that do not wait.

@@ -1,26 +1,22 @@
-//! A message by its protocol, eager or rendezvous: what becomes of it when it is matched, when nobody wants it yet, and when it
-//! is not its turn.
+//! A message by its protocol, eager or rendezvous: the handling when it is matched, unexpected or
+//! early.
 
-use super::{Spare, State, Todo};
-use crate::matching::Message;
+use super::{LaneState, Spare, Todo};
+use crate::matching::UnexpectedData;
 use crate::peer::{BodyTarget, EarlyKind};
 use crate::request::{Received, RequestId};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Frame};
 
-/// A message that matches, and what it does when it is matched or not.
 pub(super) trait Arrival {
-    /// A posted receive takes it.
-    fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId);
-    /// Nobody wants it yet.
-    fn unexpected(self, spare: &mut Spare) -> Message;
-    /// It is not its turn.
+    fn matched(self, state: &mut LaneState, from: u32, tag: i32, receive: RequestId);
+    fn unexpected(self, spare: &mut Spare) -> UnexpectedData;
     fn early(self, spare: &mut Spare) -> EarlyKind;
-    /// The sender's request, if that waits for the match.
+    /// The sender's request, if the sender waits for the match.
     fn waiting(&self) -> Option<u64>;
-    /// Whether parts of its body are still to come.
+    /// Whether parts of the body are on their way.
     fn more_comes(&self) -> bool;
-    /// Length of the whole message, bytes.
+    /// In bytes.
     fn length(&self) -> u64;
 }
 
@@ -32,7 +28,7 @@ pub(super) struct EagerArrival<'a> {
 
 impl Arrival for EagerArrival<'_> {
     #[inline]
-    fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId) {
+    fn matched(self, state: &mut LaneState, from: u32, tag: i32, receive: RequestId) {
         if self.sync.is_none() && !self.more_comes() {
             let context = state.requests.context(receive);
             let source = state.contexts.get(context).map_or(-1, |context| context.rank_of(from));
@@ -52,14 +48,18 @@ impl Arrival for EagerArrival<'_> {
     }
 
     #[inline]
-    fn unexpected(self, spare: &mut Spare) -> Message {
+    fn unexpected(self, spare: &mut Spare) -> UnexpectedData {
         if self.sync.is_none()
             && !self.more_comes()
-            && let Some(short) = Message::short(self.first)
+            && let Some(short) = UnexpectedData::short(self.first)
         {
             return short;
         }
-        Message::Eager { data: spare.collect(self.first, self.total), total: self.total, sync: self.sync }
+        UnexpectedData::Eager {
+            data: spare.collect(self.first, self.total),
+            total: self.total,
+            sync: self.sync,
+        }
     }
 
     fn early(self, spare: &mut Spare) -> EarlyKind {
@@ -88,14 +88,14 @@ pub(super) struct RendezvousArrival<'a> {
 }
 
 impl Arrival for RendezvousArrival<'_> {
-    fn matched(self, state: &mut State, from: u32, tag: i32, receive: RequestId) {
+    fn matched(self, state: &mut LaneState, from: u32, tag: i32, receive: RequestId) {
         let RendezvousArrival { announced, first } = self;
         state.match_announced(receive, (from, tag), announced, first);
     }
 
-    fn unexpected(self, spare: &mut Spare) -> Message {
+    fn unexpected(self, spare: &mut Spare) -> UnexpectedData {
         let RendezvousArrival { announced, first } = self;
-        Message::Rendezvous { announced, first: spare.beginning(first) }
+        UnexpectedData::Rendezvous { announced, first: spare.beginning(first) }
     }
 
     fn early(self, spare: &mut Spare) -> EarlyKind {

@@ -1,19 +1,19 @@
-//! Memory for the data of sends of which the user has the buffer back while the message is still here.
+//! Memory for private copies of sends, whose programs reuse their buffers before the messages have
+//! left.
 
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 
-/// Blocks of memory that are used again when no send needs them any more: new memory costs more than the copy, as the kernel clears its
-/// pages.
+/// Blocks of memory that are used again when no send needs them: new memory costs more than the
+/// copy, as the kernel clears its pages.
 #[derive(Debug, Default)]
 pub(crate) struct Copies(Vec<Owned<u8>>);
 
 impl Copies {
-    /// How many blocks stay here, and the length of the longest of them, bytes.
+    /// The count of blocks that are kept, and the longest length, in bytes.
     const MOST: usize = 16;
     const LONGEST: usize = 256 << 10;
 
-    /// A buffer of the lane's own with the same packed bytes.
     pub(crate) fn copy_of(&mut self, buffer: &UserBuf) -> UserBuf {
         let len = buffer.packed_len();
         let block = match self.free_block(len) {
@@ -27,7 +27,6 @@ impl Copies {
         copy
     }
 
-    /// The shortest block that is long enough and that nobody uses.
     fn free_block(&mut self, len: usize) -> Option<usize> {
         let blocks = self.0.iter_mut().enumerate();
         let free =
@@ -35,7 +34,6 @@ impl Copies {
         free.min().map(|(_, at)| at)
     }
 
-    /// A new block, which stays here if there is a place for it, or a shorter one that nobody uses.
     fn new_block(&mut self, len: usize) -> UserBuf {
         if len > Copies::LONGEST {
             return Owned::new(vec![0u8; len]).buf();
@@ -77,7 +75,6 @@ mod tests {
         assert_eq!((bytes(&first), bytes(&second)), (Some(vec![1; 1000]), Some(vec![2; 900])));
         assert_ne!(address(&first), address(&second));
         let was = address(&first);
-        // A clone is a use as well.
         let clone = first.clone();
         drop(first);
         assert_ne!(address(&copies.copy_of(&data(10, 3))), was);
@@ -95,7 +92,6 @@ mod tests {
             used.iter().enumerate().all(|(n, buf)| buf.as_contiguous().unwrap().to_vec() == [n as u8; 500])
         );
         drop(used);
-        // A longer one takes the place of one that is free.
         let longer = copies.copy_of(&data(5000, 1));
         assert!(copies.0.len() == Copies::MOST && copies.0.iter().any(|block| block.len() == 8192));
         drop(longer);

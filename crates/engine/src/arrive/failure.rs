@@ -1,45 +1,44 @@
-//! What becomes of requests and messages when a process is lost or a context is revoked.
+//! Requests and messages after the failure of a process or the revocation of a context.
 
-use super::State;
-use crate::matching::{Message, Revocation, Unexpected};
+use super::LaneState;
+use crate::matching::{Revocation, Unexpected, UnexpectedData};
 use crate::notes::Note;
 use crate::peer::BodyTarget;
 use crate::request::{Completion, Fault, RequestId};
 
-impl State {
-    /// Completes everything that a lost process would have taken part in.
+impl LaneState {
+    /// Completes all operations that depend on a lost process.
     pub(crate) fn lose(&mut self, process: u32) {
         let peer = self.peer(process);
         if std::mem::replace(&mut peer.lost, true) {
             return;
         }
-        peer.waiting.clear();
+        peer.backlog.clear();
         peer.streams.clear();
         peer.early.clear();
         peer.withdrawn.clear();
-        peer.nobodys.clear();
+        peer.unmatchable.clear();
         peer.body = None;
         self.lost.push(process);
         self.alarm = true;
         self.requests.note_news();
         self.notes.push(Note::PeerLost { process });
-        // Receives from anybody fail only when somebody asks for them: until then they keep their place, so that no
-        // receive behind them gets a message that was theirs.
+        // Receives from MPI_ANY_SOURCE fail only when they are queried: until then they stay
+        // posted, so that no later receive gets their message.
         let concerned = self.requests.active(|_, peer| peer == Some(process));
         for request in concerned {
             self.fail_with(request, process);
         }
-        // What it announced and never sent cannot be received any more.
+        // The data of announced messages will not come.
         self.requests.break_messages_of(process);
         for context in self.contexts.iter_mut() {
-            let of_it = |u: &&mut Unexpected| u.from == process && u.what.needs_sender();
+            let of_it = |u: &&mut Unexpected| u.from == process && u.content.needs_sender();
             for unexpected in context.unexpected.values_mut().filter(of_it) {
-                unexpected.what = Message::Broken { length: unexpected.what.length() };
+                unexpected.content = UnexpectedData::Broken { length: unexpected.content.length() };
             }
         }
     }
 
-    /// Nobody may talk in a context any more: everything under way in it fails, and so does what is begun.
     pub(crate) fn revoke(&mut self, index: u32) {
         let Some(context) = self.contexts.get_mut(index) else { return };
         if context.revoked {
@@ -47,7 +46,7 @@ impl State {
         }
         let Revocation { requests, dropped } = context.revoke();
         for (from, key) in dropped {
-            // Another message may have its place when the rest of it comes.
+            // Another message may have this key when the rest of the body arrives.
             let peer = self.peer(from);
             if peer.body == Some(BodyTarget::Unexpected { context: index, key }) {
                 peer.body = Some(BodyTarget::Nowhere);
@@ -60,17 +59,17 @@ impl State {
         self.requests.note_news();
     }
 
-    /// The process because of which an active request will perhaps never be complete: it is a receive from anybody, and this
-    /// member is lost.
+    /// The lost member because of which a receive from MPI_ANY_SOURCE may never complete.
     pub(crate) fn hopeless(&self, request: RequestId) -> Option<u32> {
         if self.lost.is_empty() {
             return None;
         }
-        let context = self.requests.waits_for_anybody(request)?;
+        let context = self.requests.waits_for_any_source(request)?;
         self.lost_member(context)
     }
 
-    /// A member of a context's team that is lost and not acknowledged: nobody can wait for anybody's message there.
+    /// A member of a context's team that is lost and not acknowledged: receives from MPI_ANY_SOURCE
+    /// fail there.
     pub(crate) fn lost_member(&self, context: u32) -> Option<u32> {
         if self.lost.is_empty() {
             return None;

@@ -1,8 +1,8 @@
-//! Memory for the data of messages that nobody wants yet, or whose turn has not come.
+//! Memory for the data of unexpected and early messages.
 
 use oxmpi_sys::bytes::Bytes;
 
-/// Vectors whose memory is used again, so that a message that waits to be received costs no allocation.
+/// Vectors whose memory is used again, so that an unexpected message costs no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Spare(Vec<Vec<u8>>);
 
@@ -10,7 +10,7 @@ impl Spare {
     const MOST: usize = 64;
     const LONGEST: usize = 4096;
 
-    /// A vector with the bytes that are here of a message of `total` bytes.
+    /// A vector with the first bytes of a message of `total` bytes.
     pub(super) fn collect(&mut self, first: Bytes<'_>, total: usize) -> Vec<u8> {
         let mut data = self.0.pop().unwrap_or_default();
         data.reserve_exact(total);
@@ -18,12 +18,10 @@ impl Spare {
         data
     }
 
-    /// A vector with what came with an announcement, which mostly is nothing.
     pub(super) fn beginning(&mut self, first: Bytes<'_>) -> Vec<u8> {
         if first.is_empty() { Vec::new() } else { self.collect(first, first.len()) }
     }
 
-    /// Keeps a vector's memory, unless it has none or there is enough.
     #[inline]
     pub(crate) fn give_back(&mut self, mut data: Vec<u8>) {
         if self.0.len() < Spare::MOST && (1..=Spare::LONGEST).contains(&data.capacity()) {
@@ -37,7 +35,7 @@ impl Spare {
 mod tests {
     use super::*;
 
-    /// Else those would have to be asked for memory first, before the ones that have some.
+    /// Otherwise `collect` would take vectors without memory and allocate.
     #[test]
     fn vectors_without_memory_are_not_kept() {
         let mut spare = Spare::default();

@@ -1,33 +1,32 @@
-//! What comes of receives that the network matches, and of messages that one of them may want as well (rules of `lane/tagged.rs`).
+//! The results of receives in the network, and messages in frames that such a receive may take
+//! (rules in `lane/tagged.rs`).
 
-use super::{State, Todo};
+use super::{LaneState, Todo};
 use crate::matching::Contest;
 use crate::peer::BodyTarget;
 use crate::request::{Completion, Posting, RequestId};
 
-/// Whether a message may be matched with what is posted here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hold {
-    /// It may.
     No,
-    /// Another one comes first, for which the network has not answered yet.
+    /// It has to wait behind a contested message.
     Behind,
-    /// The receive that gets it is in the network.
+    /// Its receive is posted in the network.
     For(RequestId),
 }
 
-impl State {
-    /// Whether a message from a process must wait for an answer of the network's before it is matched.
+impl LaneState {
+    /// Whether a message has to wait for the network before it is matched.
     pub(crate) fn hold(&mut self, index: u32, from: u32, tag: i32) -> Hold {
         let Some(own) = self.contexts.get(index) else { return Hold::No };
         if own.contested.is_some() {
             return Hold::Behind;
         }
-        let Some(request) = own.posted.first_wanting(from, tag) else { return Hold::No };
+        let Some(request) = own.posted.first_matching(from, tag) else { return Hold::No };
         let Some(work) = self.requests.receive_mut(request) else { return Hold::No };
         match work.posting {
             Posting::Here => Hold::No,
-            // It has not got there: it need not any more.
+            // The receive is not yet posted in the network, and need not be any more.
             Posting::Waiting => {
                 work.posting = Posting::Here;
                 Hold::No
@@ -36,7 +35,7 @@ impl State {
         }
     }
 
-    /// The message `key` of a context is for a receive that is in the network, which shall give it up.
+    /// Contests a receive that is in the network for the message `key` of a context.
     pub(crate) fn contest(&mut self, index: u32, key: u32, receive: RequestId) {
         let Some(own) = self.contexts.get_mut(index) else { return };
         own.contested = Some(Contest { receive, key, withdrawal: None });
@@ -48,7 +47,7 @@ impl State {
         }
     }
 
-    /// The network has said how a receive ended, or it is withdrawn by force: what waited for that is matched.
+    /// Matches the messages that waited for the end of a contested receive.
     pub(crate) fn end_contest(&mut self, index: u32, receive: RequestId) {
         let Some(own) = self.contexts.get_mut(index) else { return };
         let Some(contest) = own.contested.take_if(|contest| contest.receive == receive) else { return };
@@ -56,7 +55,8 @@ impl State {
         if let Some(withdrawal) = contest.withdrawal {
             self.drop_withdrawn(index, withdrawal);
         }
-        // Receives that were posted meanwhile, for a message of a lost process that another one has taken.
+        // Receives of messages from a lost process that were posted during the contest and got
+        // none.
         for peer in self.lost.clone() {
             for request in self.requests.active(|context, from| context == index && from == Some(peer)) {
                 if self.requests.receive(request).is_some_and(|work| work.is_posted) {
@@ -66,7 +66,6 @@ impl State {
         }
     }
 
-    /// The network has given a contested receive up: it gets the message for which it was.
     fn give_contested(&mut self, index: u32) {
         let Some(own) = self.contexts.get_mut(index) else { return };
         let Some(Contest { receive, key, .. }) = own.contested else { return };
@@ -76,12 +75,11 @@ impl State {
         self.give(message, BodyTarget::Unexpected { context: index, key }, receive);
     }
 
-    /// Matches the messages of a context that were held, the oldest first.
     fn match_held(&mut self, index: u32) {
         loop {
             let Some(own) = self.contexts.get_mut(index) else { return };
             let posted = &own.posted;
-            let Some(key) = own.unexpected.find(|held| posted.first_wanting(held.from, held.tag).is_some())
+            let Some(key) = own.unexpected.find(|held| posted.first_matching(held.from, held.tag).is_some())
             else {
                 return;
             };
@@ -101,12 +99,11 @@ impl State {
         }
     }
 
-    /// The network has a message for a receive.
     pub(super) fn end_received(&mut self, token: u64, from: u32, tag: i32, length: u64) {
         let request = RequestId::from_raw(token);
         let Some(work) = self.requests.receive_mut(request).filter(|work| work.posting != Posting::Here)
         else {
-            // It was given up by force before this was said.
+            // The receive was withdrawn meanwhile.
             return;
         };
         work.posting = Posting::Here;
@@ -122,7 +119,6 @@ impl State {
         self.end_contest(context, request);
     }
 
-    /// The network has given a receive up.
     pub(super) fn end_not_received(&mut self, token: u64) {
         let request = RequestId::from_raw(token);
         let Some(work) = self.requests.receive_mut(request) else { return };

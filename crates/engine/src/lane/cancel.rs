@@ -1,24 +1,28 @@
-//! Cancelling what was not matched yet.
+//! Cancelling operations that are not matched.
 //!
-//! A receive is taken out of the posted ones. A send that has not left is taken out of what waits to leave; of one that has, whose
-//! receiver must say something before it is complete, the receiver is asked to drop the message ([`Frame::Withdraw`]). It does
-//! if nothing has matched it, and says so ([`Frame::Withdrawn`]); else the match is answered as always. So exactly one of the
-//! two ends the send, and a message that was dropped is seen by nobody. A receiver that has left MPI drops everything, and may say
-//! nothing ([`oxmpi_fabric::Membership::has_left`], [`Sink::left`](oxmpi_fabric::Sink::left)). All other sends need nobody, and go on.
+//! A receive leaves the posted receives. A send that has not left leaves the backlog. For a send
+//! that has left and whose completion needs a frame of its receiver, the lane requests the receiver
+//! to drop the message ([`Frame::Withdraw`]). The receiver drops an unmatched message and answers
+//! [`Frame::Withdrawn`]; otherwise the match is answered as always. So exactly one of the two
+//! answers ends the send, and no receive gets a dropped message. A receiver that has left MPI drops
+//! all messages and may not answer ([`oxmpi_fabric::Membership::has_left`],
+//! [`Sink::left`](oxmpi_fabric::Sink::left)). All other sends do not depend on their receiver, and
+//! go on.
 
-use super::{LAST_LOOKS, Lane};
+use super::{LAST_POLLS, Lane};
 use crate::arrive::Todo;
-use crate::peer::Waiting;
+use crate::peer::BacklogEntry;
 use crate::request::{Completion, Fault, Phase, RequestId};
 use oxmpi_fabric::{Body, Fabric, Sent, Sink as _};
 use oxmpi_wire::Frame;
 
 impl<F: Fabric> Lane<F> {
-    /// Cancels a receive or send that was not matched yet. Returns whether that is known already: it is then complete as
-    /// cancelled. A send of which the receiver must be asked is complete when the answer has come, cancelled or not.
+    /// Cancels a receive or send that is not matched. Returns whether it is already complete as
+    /// cancelled. A send that its receiver has to drop completes when the answer arrives, cancelled
+    /// or not.
     pub fn cancel(&mut self, request: RequestId) -> bool {
         if let Some(parts) = self.parts(request) {
-            // Only what is persistent can be cancelled: of a pair, one half would be left.
+            // Only persistent requests can be cancelled: of a pair, one half would stay.
             return match parts {
                 [Some(part), None] if self.state.requests.persistent_mut(request).is_some() => {
                     self.cancel(part)
@@ -34,19 +38,19 @@ impl<F: Fabric> Lane<F> {
         is_over
     }
 
-    /// Takes a send back that nobody knows of, or asks its receiver for it. Whether it is back.
+    /// Takes back a send that has not left (`true`), or requests its receiver to drop the message.
     fn take_back(&mut self, request: RequestId) -> bool {
         let me = self.state.me;
         let Some(work) = self.state.requests.send_mut(request) else { return false };
         let (to, context) = (work.to, work.context);
         match work.phase {
             Phase::Waiting => {
-                let waiting = &mut self.state.peer(to).waiting;
-                waiting.retain(|one| !matches!(one, Waiting::Start(waits) if *waits == request));
+                let backlog = &mut self.state.peer(to).backlog;
+                backlog.retain(|one| !matches!(one, BacklogEntry::Start(waits) if *waits == request));
                 true
             }
             Phase::Announced if to == me => self.state.take_back_own(context, request),
-            Phase::Announced | Phase::Unacknowledged if work.is_nobodys => {
+            Phase::Announced | Phase::Unacknowledged if work.is_unmatchable => {
                 work.phase = Phase::Dropped;
                 work.is_done()
             }
@@ -54,8 +58,8 @@ impl<F: Fabric> Lane<F> {
                 work.is_withdrawn = true;
                 let number = u64::from(work.number);
                 self.answer(to, Frame::Withdraw { request: request.raw(), number });
-                self.state.todo.push_back(Todo::SeeWhetherLeft(to));
-                // The thread that waits for it may sleep, and does what is due.
+                self.state.todo.push_back(Todo::CheckLeft(to));
+                // The thread that waits may sleep.
                 self.state.requests.note_news();
                 false
             }
@@ -63,35 +67,35 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Tells a process that nobody gets a message of its, or remembers that until it asks.
-    pub(super) fn say_nobodys(&mut self, to: u32, request: u64) {
+    pub(super) fn notify_unmatchable(&mut self, to: u32, request: u64) {
         if !self.hint(to, Frame::Withdrawn { request }) {
-            self.state.peer(to).nobodys.push(request);
+            self.state.peer(to).unmatchable.push(request);
         }
     }
 
-    /// Sends a word about a message that is asked back, or that nothing more is sent, which had to wait. A process that has left makes no room, and knows without
-    /// that what it would say.
+    /// Sends a late frame about a withdrawn or the last message. A process that has left makes no
+    /// room, and does not need the frame.
     pub(super) fn offer_late(&mut self, to: u32, frame: Frame) -> Result<Sent, Fault> {
         let sent = self.offer(to, frame, Body::NONE, 0)?;
         if sent == Sent::Full && !self.fabric.has_left(to) {
             return Ok(Sent::Full);
         }
         if matches!(frame, Frame::Withdraw { .. }) {
-            self.state.todo.push_back(Todo::SeeWhetherLeft(to));
+            self.state.todo.push_back(Todo::CheckLeft(to));
         }
         Ok(Sent::Done)
     }
 
-    /// Whoever has left answers no [`Frame::Withdraw`] that it has not read by then.
-    pub(super) fn see_whether_left(&mut self, peer: u32) {
+    /// Ends the withdrawals of a peer that has left: it does not answer a [`Frame::Withdraw`] that
+    /// it has not read.
+    pub(super) fn check_left(&mut self, peer: u32) {
         if !self.fabric.has_left(peer) {
             return;
         }
-        // Perhaps it had matched the message, and said so.
-        let _ = (0..LAST_LOOKS).find(|_| !self.fabric.poll(&mut self.state));
+        // The peer may have matched the message and answered before it left.
+        let _ = (0..LAST_POLLS).find(|_| !self.fabric.poll(&mut self.state));
         self.state.left(peer);
-        // Of what has not gone nobody takes the rest.
+        // The network takes no more of the message.
         for request in self.state.requests.active(|_, to| to == Some(peer)) {
             let work = self.state.requests.send_mut(request).filter(|work| work.phase == Phase::Dropped);
             if let Some(completion) = work.map(|work| work.completion()) {

@@ -1,11 +1,12 @@
-//! Processes that fail, and communicators that are revoked: what the engine gives to those who go on after a failure.
+//! Failed processes and revoked communicators: the operations for programs that continue after a
+//! failure.
 //!
-//! A *notice* is a message about a communicator itself. It travels in the collective context in the order of all messages, also
-//! when the context was revoked, and no receive takes it: whoever owns the lane does, with [`Lane::take_notice`]. The lane
-//! knows nothing of what it says.
+//! A *notice* is a message about a communicator itself. It travels in the collective context, in
+//! the order of all messages, even if the context was revoked. No receive takes it; the owner of
+//! the lane does, by [`Lane::take_notice`]. The lane does not interpret its text.
 
 use super::Lane;
-use crate::matching::{Message as Waits, NOTICE_TAG, is_notice};
+use crate::matching::{NOTICE_TAG, UnexpectedData, is_notice};
 use crate::request::{Completion, Fault, Mode, RequestId, Started};
 use crate::team::Team;
 use oxmpi_fabric::Fabric;
@@ -15,48 +16,46 @@ use std::sync::Arc;
 
 /// A message about a communicator.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Notice {
-    /// The index of the collective context in which it came.
+pub struct TeamNotice {
     pub context: u32,
-    /// The name of that context.
     pub id: ContextId,
-    /// The process that sent it.
     pub from: u32,
-    /// What it says.
     pub text: Vec<u8>,
 }
 
 impl<F: Fabric> Lane<F> {
-    /// Whether, since the last such question, a notice has come, a process was lost or a context revoked.
+    /// Whether, since the last call, a notice has arrived, a process has failed or a context was
+    /// revoked.
     #[inline(always)]
     pub fn take_alarm(&mut self) -> bool {
         std::mem::take(&mut self.state.alarm)
     }
 
-    /// The processes that are lost, in the order in which that was heard.
+    /// The failed processes, in the order in which this process learned of them.
     pub fn lost(&self) -> &[u32] {
         &self.state.lost
     }
 
-    /// A process of a team that is lost, if there is one.
+    /// A failed process of a team, if there is one.
     pub fn lost_of(&self, team: &Team) -> Option<u32> {
         self.state.lost.iter().copied().find(|process| team.map.rank(*process).is_some())
     }
 
-    /// From now on the first `count` lost members of a context's team do not keep it from receiving from anybody.
+    /// Acknowledges the first `count` failed members of a context's team: they no longer end
+    /// receives from MPI_ANY_SOURCE.
     pub fn acknowledge(&mut self, context: u32, count: usize) {
         if let Some(own) = self.state.contexts.get_mut(context) {
             own.acknowledged = own.acknowledged.max(count);
         }
     }
 
-    /// How many lost members of a context's team were acknowledged.
+    /// The count of acknowledged failed members of a context's team.
     pub fn acknowledged(&self, context: u32) -> usize {
         self.state.contexts.get(context).map_or(0, |own| own.acknowledged)
     }
 
-    /// Sends a notice to a process, in a team's collective context. If the process is lost it goes nowhere. It leaves eagerly
-    /// whatever its length: nobody can be asked to take it.
+    /// Sends a notice to a process in a team's collective context; a notice to a failed process is
+    /// dropped. A notice is eager at any length, as its receiver may make no progress.
     pub fn send_notice(&mut self, context: u32, to: u32, text: Vec<u8>) {
         let text = Owned::new(text);
         if let Ok(Started::Pending(request)) =
@@ -66,23 +65,25 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// A notice that has come; of several from one process the older first.
-    pub fn take_notice(&mut self) -> Option<Notice> {
+    /// Takes a notice that has arrived; notices of one process come in order.
+    pub fn take_notice(&mut self) -> Option<TeamNotice> {
         for _ in 0..self.state.notices.len() {
             let index = self.state.notices.pop_front()?;
             let Some(context) = self.state.contexts.get_mut(index) else { continue };
             let id = context.id;
             let Some(key) = context.unexpected.find(|u| is_notice(id, u.tag)) else { continue };
-            let text = match context.unexpected.get(key).map(|u| &u.what) {
-                Some(Waits::Short { len, data }) => data[..usize::from(*len)].to_vec(),
-                Some(Waits::Eager { data, total, sync: None }) if data.len() == *total => data.clone(),
-                Some(Waits::Eager { sync: None, .. }) => {
-                    // Its rest is still coming.
+            let text = match context.unexpected.get(key).map(|u| &u.content) {
+                Some(UnexpectedData::Short { len, data }) => data[..usize::from(*len)].to_vec(),
+                Some(UnexpectedData::Eager { data, total, sync: None }) if data.len() == *total => {
+                    data.clone()
+                }
+                Some(UnexpectedData::Eager { sync: None, .. }) => {
+                    // The rest of the notice is on its way.
                     self.state.notices.push_back(index);
                     self.state.alarm = true;
                     continue;
                 }
-                // Nothing that this library sends.
+                // This library sends no such notice.
                 _ => {
                     self.state.nonsense += 1;
                     context.unexpected.remove(key);
@@ -90,12 +91,12 @@ impl<F: Fabric> Lane<F> {
                 }
             };
             let from = context.unexpected.remove(key)?.from;
-            return Some(Notice { context: index, id, from, text });
+            return Some(TeamNotice { context: index, id, from, text });
         }
         None
     }
 
-    /// The team that a context was opened for, if it was.
+    /// The team of a context, if the context is open.
     pub fn team_of(&self, context: u32) -> Option<Arc<Team>> {
         self.state.contexts.get(context)?.team.clone()
     }
@@ -110,21 +111,21 @@ impl<F: Fabric> Lane<F> {
         self.state.me
     }
 
-    /// Forgets a context that messages have come for and that no team was opened for.
+    /// Closes a context that was created by messages and has no team.
     pub fn forget_context(&mut self, context: u32) {
         if self.state.contexts.get(context).is_some_and(|own| own.team.is_none()) {
             self.close_context(context);
         }
     }
 
-    /// Whether nobody may talk in a context any more.
+    /// Whether a context was revoked.
     pub fn is_revoked(&self, context: u32) -> bool {
         self.state.contexts.get(context).is_some_and(|own| own.revoked)
     }
 
-    /// Nobody may talk any more in the pair of contexts that is called `id`, which need not be open here yet. What is under
-    /// way there fails with [`Fault::Revoked`], and so does all that is begun; only notices pass. Returns `false` if
-    /// it was so before.
+    /// Revokes the pair of contexts `id`, which need not be open yet in this process. All active
+    /// and new operations there fail with [`Fault::Revoked`]; only notices pass. Returns `false` if
+    /// the pair was revoked before.
     pub fn revoke(&mut self, id: ContextId) -> bool {
         let [point_to_point, collective] = self.adopt_pair(id);
         let partitioned = self.state.contexts.index_of(id.partitioned()).unwrap_or(point_to_point);
@@ -146,7 +147,7 @@ impl<F: Fabric> Lane<F> {
         true
     }
 
-    /// Whether a request cannot go on in a revoked context. Requests made of several fail by their parts.
+    /// Whether a request cannot go on in a revoked context. Compound requests fail by their parts.
     fn is_barred(&mut self, request: RequestId) -> bool {
         let requests = &mut self.state.requests;
         requests.receive_mut(request).is_some()

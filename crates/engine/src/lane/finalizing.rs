@@ -1,20 +1,24 @@
-//! Receives whose requests were freed, when their process finalises (MPI-5.0 sections 3.7.3 and 11.2.2).
+//! Receives whose requests were freed, when their process finalises (MPI-5.0 sections 3.7.3 and
+//! 11.2.2).
 //!
-//! 1. Such a receive goes on until its message is in the buffer, or until no process is left that could send one: the source, or any
-//!    process of the communicator.
-//! 2. A process that finalises with such receives asks each possible sender when it sends nothing more in their context
-//!    ([`Frame::AskLast`]). The sender answers when it finalises itself and all that it has sent is gone ([`Frame::Last`]); later on, in
-//!    another session, at once. The answer has the number of messages that it had sent: when as many have come, none is missing.
-//! 3. A process may be asked about a context before it has created the communicator: a session that it has not begun yet. Such a
-//!    question waits.
-//! 4. A process that has finalised looks at nothing before its program ends; then it answers all. It does not see what is written to it
-//!    afterwards: so the asking process also looks whether a sender has ended, or the world of it for the context of the world.
-//! 5. A receive for which no sender is left is given up.
+//! 1. Such a receive is active until its message is in the buffer, or until no process is left that
+//!    could send the message: the source, or any process of the communicator.
+//! 2. A process that finalises with such receives sends [`Frame::AskLast`] to each possible sender.
+//!    The sender answers [`Frame::Last`] when it finalises itself and all its messages have left;
+//!    later, in another session, at once. The answer contains the number of messages that the
+//!    sender had sent: when this number of messages has arrived, none is missing.
+//! 3. [`Frame::AskLast`] may arrive before the process has created the communicator, in a session
+//!    that has not begun. The answer then waits.
+//! 4. A process that has finalised makes no progress before its program ends; then it answers
+//!    everything. It does not read frames that arrive afterwards, so the requesting process also
+//!    checks whether a sender has ended, or for the context of the world, whether the sender has
+//!    left.
+//! 5. A receive without a possible sender is abandoned.
 //!
-//! Nobody waits for these frames to arrive: a process that has finalised may never look at them.
+//! No process waits for the arrival of these frames.
 
 use super::Lane;
-use crate::arrive::State;
+use crate::arrive::LaneState;
 use crate::matching::{Context, WORLD};
 use crate::outlook::Outlook;
 use crate::request::FreedReceive;
@@ -23,11 +27,12 @@ use oxmpi_wire::{ContextId, Frame};
 use std::collections::hash_map::Entry;
 
 impl<F: Fabric> Lane<F> {
-    /// Whether all receives are over whose requests were freed. Ask when everything was sent ([`Lane::is_drained`]) and nothing
-    /// more will be: peers that want to know are told, until [`Lane::resume`].
+    /// Whether all receives whose requests were freed have ended. Call this when everything was
+    /// sent ([`Lane::is_drained`]) and no further message will be sent until [`Lane::resume`]:
+    /// requesting peers are notified of that.
     pub fn are_receives_over(&mut self) -> bool {
         self.state.has_sent_all = true;
-        self.answer_askers();
+        self.answer_last_requests();
         let freed = self.freed_receives();
         if freed.is_empty() {
             return self.is_drained();
@@ -37,7 +42,7 @@ impl<F: Fabric> Lane<F> {
             is_one_in_vain |= self.is_in_vain(receive);
         }
         if is_one_in_vain {
-            // What has come may lie where the fabric keeps it.
+            // The message may have arrived and still lie in the fabric.
             self.look_last();
             for receive in self.freed_receives() {
                 if receive.is_posted && self.is_in_vain(&receive) {
@@ -48,12 +53,12 @@ impl<F: Fabric> Lane<F> {
         self.freed_receives().is_empty() && self.is_drained()
     }
 
-    /// What receives need whose requests were freed.
+    /// The events for which receives wait whose requests were freed.
     pub fn outlook_of_freed_receives(&self) -> Vec<Outlook> {
         self.freed_receives().iter().flat_map(|receive| self.outlook(receive.request)).collect()
     }
 
-    /// The process may send again, in contexts that it opens from now on.
+    /// Allows the process to send again, in contexts that it opens from now on.
     pub fn resume(&mut self) {
         if std::mem::take(&mut self.state.has_sent_all) {
             let own = self.state.contexts.iter_mut().filter(|context| context.team.is_some());
@@ -62,30 +67,27 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Takes in what has come, and answers, for the last time: the program ends.
+    /// Takes in everything that has arrived and answers for the last time: the program ends.
     pub fn end(&mut self) {
         self.state.ends = true;
         self.look_last();
-        self.answer_askers();
+        self.answer_last_requests();
     }
 
-    /// Tells those that have asked where nothing more is sent.
-    fn answer_askers(&mut self) {
-        let (now, later) = std::mem::take(&mut self.state.askers)
+    fn answer_last_requests(&mut self) {
+        let (now, later) = std::mem::take(&mut self.state.last_requests)
             .into_iter()
             .partition(|(_, id)| self.state.is_silent_in(*id));
-        self.state.askers = later;
+        self.state.last_requests = later;
         let now: Vec<_> = now;
-        now.into_iter().for_each(|(asker, id)| self.say_last(asker, id));
+        now.into_iter().for_each(|(requester, id)| self.send_last(requester, id));
     }
 
-    /// Tells a peer that nothing more is sent to it in a context.
-    pub(super) fn say_last(&mut self, to: u32, id: ContextId) {
+    pub(super) fn send_last(&mut self, to: u32, id: ContextId) {
         let number = self.state.peer(to).next_send;
         self.answer(to, Frame::Last { id, number });
     }
 
-    /// The freed receives of the program; those of the library itself are in other contexts.
     fn freed_receives(&self) -> Vec<FreedReceive> {
         let mut freed = self.state.requests.freed_receives();
         freed.retain(|receive| {
@@ -96,7 +98,7 @@ impl<F: Fabric> Lane<F> {
         freed
     }
 
-    /// Whether no process is left that may send what a receive waits for. All of them are asked.
+    /// Whether no possible sender of a receive is left. Queries each sender.
     fn is_in_vain(&mut self, receive: &FreedReceive) -> bool {
         let Some(team) = self.team_of(receive.context) else { return true };
         let senders = receive.from.map_or_else(|| team.map.processes(), |from| vec![from]);
@@ -104,7 +106,7 @@ impl<F: Fabric> Lane<F> {
         senders.into_iter().filter(|sender| !self.has_sent_last(*sender, at)).count() == 0
     }
 
-    /// Whether a process sends nothing more in a context, and all that it has sent has come. It is asked if that is not known.
+    /// Whether all messages of a process in a context have arrived. Queries the process.
     fn has_sent_last(&mut self, process: u32, (context, id): (u32, ContextId)) -> bool {
         if process == self.state.me {
             return true;
@@ -122,8 +124,7 @@ impl<F: Fabric> Lane<F> {
     }
 }
 
-impl State {
-    /// Whether this process sends nothing more in a context.
+impl LaneState {
     pub(crate) fn is_silent_in(&self, id: ContextId) -> bool {
         let own = self.contexts.index_of(id).and_then(|index| self.contexts.get(index));
         let is_over = |context: &Context| context.is_finalized || self.has_sent_all && context.team.is_some();

@@ -1,8 +1,8 @@
-//! How receives find their messages.
+//! Receives and probes.
 
-use super::{Asked, Lane, Now, Posted};
-use crate::arrive::{Fetch, State, Todo};
-use crate::matching::{ANYBODY, Message as Waits, UNKNOWN, Unexpected, Wanted};
+use super::{Lane, Now, PulledMessage, StartedReceive};
+use crate::arrive::{Fetch, LaneState, Todo};
+use crate::matching::{ANYBODY, MatchPattern, UNKNOWN, Unexpected, UnexpectedData};
 use crate::notes::Note;
 use crate::peer::BodyTarget;
 use crate::request::{
@@ -15,9 +15,10 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Frame, Tags};
 
 impl<F: Fabric> Lane<F> {
-    /// Receives a message of a few bytes from a rank of a context's team, straight from where it lies, without any request. It may
-    /// do so exactly if no receive is posted in the context, which would be older, and nothing of that peer was taken in before: no
-    /// unexpected message here, none before its turn. Where messages are unexpected it receives one of them, whatever its length.
+    /// Receives a short message from a rank of a context's team directly from the ring, without a
+    /// request. This path is open only if no receive is posted in the context, which would be
+    /// older, and no early message of the peer waits. If the context has unexpected messages, the
+    /// function receives one of those, of any length.
     #[inline(always)]
     pub fn try_receive(
         &mut self,
@@ -26,7 +27,7 @@ impl<F: Fabric> Lane<F> {
         tags: Tags,
         into: BytesMut<'_>,
     ) -> Option<Received> {
-        let State { peers, contexts, .. } = &mut self.state;
+        let LaneState { peers, contexts, .. } = &mut self.state;
         let own = contexts.with_routes(context)?;
         let from = own.route(source)?.process;
         if !own.is_quiet() {
@@ -44,7 +45,7 @@ impl<F: Fabric> Lane<F> {
         Some(Received { source, tag, bytes: len as u64 })
     }
 
-    /// As [`Lane::try_receive`] in a context where something waits.
+    /// As [`Lane::try_receive`] in a context with posted receives or unexpected messages.
     #[inline(never)]
     fn try_receive_unexpected(
         &mut self,
@@ -53,7 +54,7 @@ impl<F: Fabric> Lane<F> {
         tags: Tags,
         into: BytesMut<'_>,
     ) -> Option<Received> {
-        // The full path notes matches for a tool. A process that is not known would count as anybody.
+        // The full path records matches for tools. An unknown process would count as any process.
         const _: () = assert!(UNKNOWN == ANYBODY);
         if self.state.notes.is_wanted() || from == UNKNOWN {
             return None;
@@ -61,17 +62,18 @@ impl<F: Fabric> Lane<F> {
         self.receive_unexpected_now(context, (from, source), tags, into)
     }
 
-    /// The process of a rank of a context's team, if it was noted ([`Lane::note_route`]).
+    /// The process of a rank of a context's team, if noted by [`Lane::note_route`].
     #[inline(always)]
     pub fn process_of(&self, context: u32, rank: i32) -> Option<u32> {
         let process = self.state.contexts.with_routes(context)?.route(rank)?.process;
         (process != UNKNOWN).then_some(process)
     }
 
-    /// As [`Lane::try_receive`] from a process and with one tag, also for a message that waits first among the unexpected
-    /// ones. `false`: it is not like that, and nothing happened; use [`Lane::start_receive`].
+    /// As [`Lane::try_receive`] from a process and with one tag; also takes the first unexpected
+    /// message. `false`: this path cannot serve the receive, and nothing happened; use
+    /// [`Lane::start_receive`].
     pub fn receive_short_in(&mut self, context: u32, from: u32, tag: i32, into: BytesMut<'_>) -> bool {
-        let State { peers, contexts, notes, .. } = &mut self.state;
+        let LaneState { peers, contexts, notes, .. } = &mut self.state;
         let (Some(Some(peer)), Some(own)) = (peers.get_mut(from as usize), contexts.get_mut(context)) else {
             return false;
         };
@@ -79,9 +81,9 @@ impl<F: Fabric> Lane<F> {
             return false;
         }
         let tags = Tags::one(tag);
-        if let Some(Unexpected { from: sender, tag, what }) = own.unexpected.first() {
-            if Wanted::plain(from, tags).fits(*sender, *tag)
-                && let Waits::Short { len, data } = what
+        if let Some(Unexpected { from: sender, tag, content }) = own.unexpected.first() {
+            if MatchPattern::plain(from, tags).fits(*sender, *tag)
+                && let UnexpectedData::Short { len, data } = content
                 && Bytes::from(data).slice(0, usize::from(*len)).copy_if_it_fits(into)
             {
                 own.unexpected.forget_first();
@@ -100,8 +102,8 @@ impl<F: Fabric> Lane<F> {
         true
     }
 
-    /// As [`Lane::try_receive`] from a process for messages of any length that are sent eagerly, also for one that waits among
-    /// the unexpected ones.
+    /// As [`Lane::try_receive`] from a process, for eager messages of any length, unexpected ones
+    /// included.
     pub fn receive_now(
         &mut self,
         context: u32,
@@ -109,13 +111,12 @@ impl<F: Fabric> Lane<F> {
         tags: Tags,
         into: &PlainBuf,
     ) -> Now {
-        let State { peers, contexts, requests, .. } = &mut self.state;
+        let LaneState { peers, contexts, requests, .. } = &mut self.state;
         let (Some(Some(peer)), Some(own)) = (peers.get_mut(from as usize), contexts.get(context)) else {
             return Now::NeverSo;
         };
         if !own.is_quiet() {
             if self.state.notes.is_wanted() {
-                // The way on which matches are noted.
                 return Now::NeverSo;
             }
             return match self.receive_unexpected_now(context, (from, source), tags, into.bytes_mut()) {
@@ -144,8 +145,9 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Receives the first unexpected message that fits, if no receive is posted in the context and the message is whole
-    /// and needs no answer. `None`: it is not like that, and nothing happened.
+    /// Receives the first unexpected message that fits, if no receive is posted in the context, the
+    /// message is whole and its sender waits for no answer. `None`: this path cannot serve the
+    /// receive, and nothing happened.
     #[inline(always)]
     pub fn receive_unexpected_now(
         &mut self,
@@ -158,10 +160,10 @@ impl<F: Fabric> Lane<F> {
         if !own.posted.is_empty() {
             return None;
         }
-        // The oldest one most often is it, and short.
-        let Unexpected { from: sender, tag, what } = own.unexpected.first()?;
-        if Wanted::plain(from, tags).fits(*sender, *tag)
-            && let Waits::Short { len, data } = what
+        // Most often the oldest message fits, and is short.
+        let Unexpected { from: sender, tag, content } = own.unexpected.first()?;
+        if MatchPattern::plain(from, tags).fits(*sender, *tag)
+            && let UnexpectedData::Short { len, data } = content
             && Bytes::from(data).slice(0, usize::from(*len)).copy_if_it_fits(into.reborrow())
         {
             let received = Received { source, tag: *tag, bytes: u64::from(*len) };
@@ -171,7 +173,6 @@ impl<F: Fabric> Lane<F> {
         self.receive_any_unexpected_now(context, (from, source), tags, into)
     }
 
-    /// As [`Lane::receive_unexpected_now`], wherever the message stands and whatever its length.
     #[inline(never)]
     fn receive_any_unexpected_now(
         &mut self,
@@ -181,30 +182,33 @@ impl<F: Fabric> Lane<F> {
         into: BytesMut<'_>,
     ) -> Option<Received> {
         let own = self.state.contexts.get_mut(context)?;
-        let key = own.find_unexpected(Wanted::plain(from, tags))?;
-        let Unexpected { from: sender, tag, what } = own.unexpected.get(key)?;
-        let (bytes, total) = match what {
-            Waits::Short { len, data } => (Bytes::from(data).slice(0, usize::from(*len)), usize::from(*len)),
-            Waits::Eager { data, total, sync: None } => (Bytes::from(&data[..]), *total),
+        let key = own.find_unexpected(MatchPattern::plain(from, tags))?;
+        let Unexpected { from: sender, tag, content } = own.unexpected.get(key)?;
+        let (bytes, total) = match content {
+            UnexpectedData::Short { len, data } => {
+                (Bytes::from(data).slice(0, usize::from(*len)), usize::from(*len))
+            }
+            UnexpectedData::Eager { data, total, sync: None } => (Bytes::from(&data[..]), *total),
             _ => return None,
         };
-        // The status of a receive from MPI_ANY_SOURCE names the sender.
         let source = if from == ANYBODY { own.rank_of(*sender) } else { source };
         let received = Received { source, tag: *tag, bytes: total as u64 };
         if bytes.len() < total || !bytes.copy_if_it_fits(into) {
             return None;
         }
-        if let Some(Unexpected { what: Waits::Eager { data, .. }, .. }) = own.unexpected.remove(key) {
+        if let Some(Unexpected { content: UnexpectedData::Eager { data, .. }, .. }) =
+            own.unexpected.remove(key)
+        {
             self.state.spare.give_back(data);
         }
         Some(received)
     }
 
-    /// As [`Lane::receive_now`] from MPI_ANY_SOURCE, from the unexpected queue alone, without a poll.
+    /// As [`Lane::receive_now`] from MPI_ANY_SOURCE, without a poll.
     pub fn receive_from_anybody_now(&mut self, context: u32, tags: Tags, into: &PlainBuf) -> Now {
-        let State { contexts, lost, notes, is_matching, .. } = &self.state;
+        let LaneState { contexts, lost, notes, is_matching, .. } = &self.state;
         let Some(own) = contexts.get(context) else { return Now::NeverSo };
-        // What is older, what has failed and what the network matches is seen to elsewhere, and matches are noted there.
+        // The full path handles all of these.
         if *is_matching || own.revoked || !lost.is_empty() || !own.posted.is_empty() || notes.is_wanted() {
             return Now::NeverSo;
         }
@@ -217,11 +221,11 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Starts to receive into contiguous memory, with one of `tags`, from process `from` whose rank is
-    /// `source`, or from [`ANYBODY`](crate::ANYBODY). A `from` of `None` stands for the process that
-    /// [`Lane::note_route`] noted for `source`. A message that is there, and that no older receive
-    /// matches, is received at once. `None`: this path cannot serve the call, and nothing happened;
-    /// use [`Lane::start_receive`].
+    /// Starts to receive into contiguous memory, with one of `tags`, from process `from` whose rank
+    /// is `source`, or from [`ANYBODY`]. A `from` of `None` stands for the process
+    /// that [`Lane::note_route`] noted for `source`. A message that is there, and that no older
+    /// receive matches, is received at once. `None`: this path cannot serve the call, and nothing
+    /// happened; use [`Lane::start_receive`].
     #[inline(always)]
     pub fn receive_plain(
         &mut self,
@@ -229,8 +233,8 @@ impl<F: Fabric> Lane<F> {
         (from, source): (Option<u32>, i32),
         tags: Tags,
         into: PlainBuf,
-    ) -> Option<Posted> {
-        let State { peers, contexts, requests, lost, is_matching, .. } = &mut self.state;
+    ) -> Option<StartedReceive> {
+        let LaneState { peers, contexts, requests, lost, is_matching, .. } = &mut self.state;
         if *is_matching || !lost.is_empty() {
             return None;
         }
@@ -247,11 +251,11 @@ impl<F: Fabric> Lane<F> {
             }
         };
         if !own.unexpected.is_empty() {
-            // A receive from MPI_ANY_SOURCE is refused here: the full path finds its source.
+            // This path refuses receives from MPI_ANY_SOURCE: the full path finds their source.
             let received = self.try_receive_unexpected(context, (from, source), tags, into.bytes_mut())?;
-            return Some(Posted::Taken(self.state.requests.insert_good(received)));
+            return Some(StartedReceive::Taken(self.state.requests.insert_good(received)));
         }
-        // Nobody is no peer.
+        // [`ANYBODY`] is no index of a peer.
         if own.posted.is_empty()
             && let Some(Some(peer)) = peers.get_mut(from as usize)
             && let peer = &mut **peer
@@ -260,17 +264,22 @@ impl<F: Fabric> Lane<F> {
                 self.fabric.receive_short_now(from, context, tags, into.bytes_mut())
         {
             peer.count_in(len as u64);
-            return Some(Posted::Taken(requests.insert_good(Received { source, tag, bytes: len as u64 })));
+            return Some(StartedReceive::Taken(requests.insert_good(Received {
+                source,
+                tag,
+                bytes: len as u64,
+            })));
         }
         let request = requests.insert_posted(into, context, from);
-        own.post(Wanted::plain(from, tags), request);
-        Some(Posted::Waits(request))
+        own.post(MatchPattern::plain(from, tags), request);
+        Some(StartedReceive::Waits(request))
     }
 
     /// Starts to receive into `buffer`.
     ///
     /// # Errors
-    /// If the context was revoked; if the process from which it should come is lost, and no message is waiting.
+    ///
+    /// If the context was revoked; if the source is lost and no message of it is waiting.
     pub fn start_receive(
         &mut self,
         context: u32,
@@ -278,7 +287,7 @@ impl<F: Fabric> Lane<F> {
         source: Source,
         tag: TagMatch,
     ) -> Result<Started, Fault> {
-        let wanted = Wanted::new(source, tag);
+        let wanted = MatchPattern::new(source, tag);
         let from = match source {
             Source::Any => None,
             Source::Process(p) => Some(p),
@@ -322,7 +331,6 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Gives an unexpected message to a receive.
     fn take_unexpected(&mut self, context: u32, key: u32, receive: RequestId) {
         let Some(message) = self.state.contexts.get_mut(context).and_then(|c| c.unexpected.remove(key))
         else {
@@ -332,11 +340,9 @@ impl<F: Fabric> Lane<F> {
         self.state.give(message, BodyTarget::Unexpected { context, key }, receive);
     }
 
-    /// Takes the message that a receive would get out of its context (matched probe, MPI-5.0 section 3.8.2): nobody else
-    /// can receive it. The request stands for it until [`Lane::receive_message`].
-    ///
-    /// # Errors
-    /// As [`Lane::probe`].
+    /// Takes the message that a receive would get out of its context (matched probe, MPI-5.0
+    /// section 3.8.2): no other receive can get it. The request stands for the message until
+    /// [`Lane::receive_message`]. Fails as [`Lane::probe`] does.
     pub fn take_message(
         &mut self,
         context: u32,
@@ -352,7 +358,7 @@ impl<F: Fabric> Lane<F> {
         let Some(found) = self.probe(context, source, tag)? else { return Ok(None) };
         let state = &mut self.state;
         let Some(own) = state.contexts.get_mut(context) else { return Ok(None) };
-        let Some(key) = own.find_unexpected(Wanted::new(source, tag)) else { return Ok(None) };
+        let Some(key) = own.find_unexpected(MatchPattern::new(source, tag)) else { return Ok(None) };
         let Some(message) = own.unexpected.remove(key) else { return Ok(None) };
         state.note_unexpected_match(context, &message);
         let from = message.from;
@@ -364,11 +370,11 @@ impl<F: Fabric> Lane<F> {
         Ok(Some((request, found)))
     }
 
-    /// Receives a message that [`Lane::take_message`] took (MPI-5.0 section 3.8.3). `None`: there is no such message (any
-    /// more).
+    /// Receives a message that [`Lane::take_message`] took (MPI-5.0 section 3.8.3). `None`: there
+    /// is no such message (any more).
     pub fn receive_message(&mut self, message: RequestId, buffer: UserBuf) -> Option<Started> {
         let MatchedMessage { context, message: matched } = self.state.requests.take_message(message)?;
-        if let Waits::InNetwork { name, .. } = matched.what {
+        if let UnexpectedData::InNetwork { name, .. } = matched.content {
             return Some(Started::Pending(self.receive_probed(context, matched.from, name, buffer)));
         }
         let work = ReceiveWork::new(buffer, context, Some(matched.from));
@@ -381,20 +387,21 @@ impl<F: Fabric> Lane<F> {
         })
     }
 
-    /// The message that a receive would get of those that are here. While a receive is contested that is not known.
+    /// The unexpected message that a receive would get; unknown while a receive is contested.
     fn waiting_here(&mut self, context: u32, source: Source, tag: TagMatch) -> Option<u32> {
         let own = self.state.contexts.get_mut(context)?;
         if own.contested.is_some() {
             return None;
         }
-        own.find_unexpected(Wanted::new(source, tag))
+        own.find_unexpected(MatchPattern::new(source, tag))
     }
 
-    /// Looks for a message that a receive would get: its source rank, tag and length.
+    /// Finds the message that a receive would get: its source rank, tag and length.
     ///
     /// # Errors
-    /// If a process from which it could come is lost, and none is waiting; or it went down with its sender. If the context
-    /// was revoked.
+    ///
+    /// If the context was revoked; if a possible source is lost and no message waits; if the
+    /// message was lost with its sender.
     pub fn probe(
         &mut self,
         context: u32,
@@ -414,48 +421,51 @@ impl<F: Fabric> Lane<F> {
         }
         let Some(own) = self.state.contexts.get_mut(context) else { return Ok(None) };
         match key.and_then(|key| own.unexpected.get(key)) {
-            Some(Unexpected { from, what: Waits::Broken { .. }, .. }) => Err(Fault::Lost { peer: *from }),
+            Some(Unexpected { from, content: UnexpectedData::Broken { .. }, .. }) => {
+                Err(Fault::Lost { peer: *from })
+            }
             Some(u) => Ok(Some(Completion {
                 source: own.rank_of(u.from),
                 tag: u.tag,
-                bytes: u.what.length(),
+                bytes: u.content.length(),
                 ..Completion::EMPTY
             })),
             None => self.state.may_come(context, source).map(|()| None),
         }
     }
 
-    /// Gets the data of an announced message, as the fabric says.
     pub(super) fn fetch(&mut self, fetch: Fetch) {
         let Fetch { receive, from, announced, wanted, begun } = fetch;
         let Announced { request, address, announcement, .. } = announced;
         if wanted <= begun {
-            // What was stored before has completed it.
+            // The data that came with the announcement have completed the receive.
             if begun == 0 {
                 self.state.finish_receive(receive);
             }
             return self.answer(from, Frame::Fin { request });
         }
         if self.state.requests.receive_mut(receive).is_none() {
-            // It failed meanwhile.
+            // The receive failed meanwhile.
             return self.answer(from, Frame::Fin { request });
         }
         let name = Announcement::from_raw(announcement);
-        // A short one is read at any rate: its sender may keep a copy, and then make no progress for long.
+        // A short message is read in any case: its sender may keep a copy, and then make no
+        // progress for long.
         let is_long = wanted > self.fabric.standard_limit(from);
         let fetching = if address == 0 {
             Fetching::Ask
         } else {
-            let both_ways = !is_long || self.state.requests.has_announced_to(from);
-            self.fabric.fetching(from, address, wanted, both_ways)
+            let in_both_directions = !is_long || self.state.requests.has_announced_to(from);
+            self.fabric.fetching(from, address, wanted, in_both_directions)
         };
         if is_long && name.is_some() && fetching == Fetching::AskOrRead {
             if self.fabric.is_waiting(from) {
-                return self.ask(fetch);
+                return self.pull(fetch);
             }
-            // Its sender may be about to wait, as this process does: it was announced just now.
+            // The sender announced the message just now, and may be about to wait as this process
+            // does.
             if self.fabric.waits_here() {
-                return self.asked.push(Asked { fetch, is_pulled: false, looks: LOOKS_BEFORE_PULL });
+                return self.pulled.push(PulledMessage { fetch, is_pulled: false, polls: POLLS_BEFORE_READ });
             }
         }
         let at = match name.map(|name| self.fabric.claim(from, name)) {
@@ -468,8 +478,7 @@ impl<F: Fabric> Lane<F> {
         self.read_or_ask(fetch, at);
     }
 
-    /// Gets the data of a message, which is this receiver's to read, from an address in the sender, or by a pull if they cannot be read
-    /// there (0: nobody can).
+    /// Reads a claimed message at an address in the sender (0: unreadable), or pulls it.
     fn read_or_ask(&mut self, fetch: Fetch, address: u64) {
         let Fetch { receive, from, announced: Announced { request, .. }, wanted, .. } = fetch;
         let Some(work) = self.state.requests.receive_mut(receive) else {
@@ -493,54 +502,53 @@ impl<F: Fabric> Lane<F> {
         );
     }
 
-    /// Asks the sender of a message, which waits in the library, for its data.
-    fn ask(&mut self, fetch: Fetch) {
+    fn pull(&mut self, fetch: Fetch) {
         let Fetch { receive, from, announced: Announced { request, .. }, wanted, .. } = fetch;
-        self.asked.push(Asked { fetch, is_pulled: true, looks: LOOKS_BETWEEN_PIECES });
+        self.pulled.push(PulledMessage { fetch, is_pulled: true, polls: POLLS_BETWEEN_PIECES });
         self.answer(
             from,
             Frame::Pull { request, receiver: receive.raw(), length: wanted as u64, claimed: false },
         );
     }
 
-    /// Looks after messages that were pulled, and that their senders give as long as they wait in the library, and others whose senders
-    /// will perhaps: reads what they do not give, or not soon, as they have lost their processor. `came`: something has come, perhaps a
-    /// piece, for whose place a sender may sleep.
-    pub(super) fn read_asked(&mut self, came: bool) {
-        for mut asked in std::mem::take(&mut self.asked) {
-            let Fetch { receive, from, announced, wanted, .. } = asked.fetch;
+    /// Continues messages whose senders transfer pieces while they wait in the library, and reads
+    /// the pieces that a sender does not transfer soon, as it may have lost its processor. `came`:
+    /// something has arrived, perhaps a piece whose slot a sender waits for.
+    pub(super) fn continue_pulled(&mut self, came: bool) {
+        for mut pulled in std::mem::take(&mut self.pulled) {
+            let Fetch { receive, from, announced, wanted, .. } = pulled.fetch;
             let is_whole = self.state.requests.receive(receive).is_none_or(|work| work.stored >= wanted);
             let Some(name) = Announcement::from_raw(announced.announcement).filter(|_| !is_whole) else {
                 continue;
             };
             let waits = self.fabric.is_waiting(from);
-            if waits && !asked.is_pulled {
-                self.ask(asked.fetch);
+            if waits && !pulled.is_pulled {
+                self.pull(pulled.fetch);
                 continue;
             }
-            asked.looks = if came && asked.is_pulled { LOOKS_BETWEEN_PIECES } else { asked.looks - 1 };
-            let goes_on = if asked.is_pulled {
+            pulled.polls = if came && pulled.is_pulled { POLLS_BETWEEN_PIECES } else { pulled.polls - 1 };
+            let goes_on = if pulled.is_pulled {
                 waits && !self.fabric.has_stopped_giving(from, name)
             } else {
                 self.fabric.waits_here()
             };
-            if !goes_on || asked.looks == 0 {
-                self.read_rest(asked.fetch, name);
+            if !goes_on || pulled.polls == 0 {
+                self.read_rest(pulled.fetch, name);
                 continue;
             }
-            if came && asked.is_pulled {
+            if came && pulled.is_pulled {
                 self.fabric.wake(from);
             }
-            self.asked.push(asked);
+            self.pulled.push(pulled);
         }
     }
 
-    /// The process is about to sleep: reads all that senders have not given of the messages that they were asked for, as nobody rings its
-    /// bell when one leaves the library. Whether there were any.
+    /// Reads the rest of all pulled messages before a sleep, as a peer that leaves the library does
+    /// not ring. Returns whether there were any.
     pub(super) fn read_late(&mut self) -> bool {
-        let asked = std::mem::take(&mut self.asked);
-        let any = !asked.is_empty();
-        for Asked { fetch, .. } in asked {
+        let pulled = std::mem::take(&mut self.pulled);
+        let any = !pulled.is_empty();
+        for PulledMessage { fetch, .. } in pulled {
             if let Some(name) = Announcement::from_raw(fetch.announced.announcement) {
                 self.read_rest(fetch, name);
             }
@@ -548,7 +556,6 @@ impl<F: Fabric> Lane<F> {
         any
     }
 
-    /// Reads what the sender of a message has not given, and will not give.
     fn read_rest(&mut self, fetch: Fetch, name: Announcement) {
         let Fetch { receive, from, announced: Announced { request, address, .. }, wanted, .. } = fetch;
         let Some(given) = self.fabric.take_rest(from, name) else { return };
@@ -558,7 +565,6 @@ impl<F: Fabric> Lane<F> {
         }
         let Some(rest) = wanted.checked_sub(given).filter(|rest| *rest > 0) else { return };
         let Some(work) = self.state.requests.receive_mut(receive) else {
-            // It failed meanwhile.
             return self.answer(from, Frame::Fin { request });
         };
         let buffer = work.buffer.clone();
@@ -569,7 +575,7 @@ impl<F: Fabric> Lane<F> {
             self.state.tally.read_bytes += rest as u64;
             if let Some(work) = self.state.requests.receive_mut(receive) {
                 work.stored += rest;
-                // Else what was given is still on its way.
+                // Otherwise a piece is still on its way.
                 if work.stored == work.expected {
                     self.state.finish_receive(receive);
                 }
@@ -582,7 +588,8 @@ impl<F: Fabric> Lane<F> {
         self.work();
     }
 
-    /// Reads `len` bytes of a message where they lie in its sender, into a buffer of any layout, from its packed byte `start` on.
+    /// Reads `len` bytes of a message out of its sender's memory into a buffer of any layout, at
+    /// packed byte `start`.
     fn read(
         &mut self,
         from: u32,
@@ -603,28 +610,30 @@ impl<F: Fabric> Lane<F> {
     }
 }
 
-/// How often a process that waits itself looks whether the sender of a message waits, before it reads the message without its help.
-const LOOKS_BEFORE_PULL: u32 = 16;
-/// How many looks of the receiver may find nothing before it reads the rest of a message, some microseconds: longer than it takes to copy
-/// the part of a piece that has a slot, and much less than a wait spins, as whoever yields on a busy machine gets its processor back late.
-const LOOKS_BETWEEN_PIECES: u32 = 48;
+/// Polls of a waiting receiver until it reads a message whose sender does not wait.
+const POLLS_BEFORE_READ: u32 = 16;
+/// Polls without news until a receiver reads the rest of a message, some microseconds: longer than
+/// a copy of a piece into its slot takes, and much less than a wait spins, as a process that yields
+/// on a busy machine gets its processor back late.
+const POLLS_BETWEEN_PIECES: u32 = 48;
 
-/// How much of a message is read at a time before it is unpacked, bytes: it stays in the nearest caches meanwhile.
+/// Bytes that are read before they are unpacked: they stay in the nearest caches meanwhile.
 const UNPACKED_PART: usize = 64 << 10;
 
-impl State {
-    /// Gives a message that has come to a receive. If parts of it are still coming, they are on their way to `body`.
+impl LaneState {
+    /// Gives a message to a receive. Parts that are still on their way go to `body`.
     pub(crate) fn give(&mut self, message: Unexpected, body: BodyTarget, receive: RequestId) {
-        let Unexpected { from, tag, what } = message;
+        let Unexpected { from, tag, content } = message;
         let state = self;
-        if !matches!(what, Waits::Rendezvous { .. }) {
-            state.note_match(receive, from, tag, what.length());
+        if !matches!(content, UnexpectedData::Rendezvous { .. }) {
+            state.note_match(receive, from, tag, content.length());
         }
-        match what {
-            Waits::Short { len, data } => state.store(receive, 0, Bytes::from(&data[..usize::from(len)])),
-            Waits::Eager { data, total, sync } => {
+        match content {
+            UnexpectedData::Short { len, data } => {
+                state.store(receive, 0, Bytes::from(&data[..usize::from(len)]))
+            }
+            UnexpectedData::Eager { data, total, sync } => {
                 if data.len() < total {
-                    // The rest is still coming: it goes straight into the user's buffer.
                     let peer = state.peer(from);
                     if peer.body == Some(body) {
                         peer.body = Some(BodyTarget::Receive { request: receive, base: 0 });
@@ -636,36 +645,34 @@ impl State {
                     state.todo.push_back(Todo::Answer { to: from, frame: Frame::SyncAck { request } });
                 }
             }
-            Waits::Rendezvous { announced, first } => {
+            UnexpectedData::Rendezvous { announced, first } => {
                 state.match_announced(receive, (from, tag), announced, Bytes::from(&first[..]));
                 state.spare.give_back(first);
             }
-            Waits::Own { request, .. } => {
+            UnexpectedData::Own { request, .. } => {
                 if let Some(work) = state.requests.send_mut(request) {
                     let buffer = work.buffer.clone();
                     state.copy_own(receive, &buffer);
                     state.requests.complete(request, Completion::EMPTY);
                 }
             }
-            // The network gives it.
-            Waits::InNetwork { .. } => {}
-            Waits::Broken { .. } => {
+            // The network completes the receive.
+            UnexpectedData::InNetwork { .. } => {}
+            UnexpectedData::Broken { .. } => {
                 state.requests.complete(receive, Completion::failed(Fault::Lost { peer: from }));
             }
         }
     }
 
-    /// Notes for a tool that a message was matched which had waited for its receive.
     pub(crate) fn note_unexpected_match(
         &mut self,
         context: u32,
-        Unexpected { from, tag, what }: &Unexpected,
+        Unexpected { from, tag, content }: &Unexpected,
     ) {
-        let bytes = what.length();
+        let bytes = content.length();
         self.notes.push(Note::UnexpectedMatched { context, from: *from, tag: *tag, bytes });
     }
 
-    /// Whether a message of this source may come yet.
     fn may_come(&self, context: u32, source: Source) -> Result<(), Fault> {
         if self.contexts.get(context).is_some_and(|own| own.revoked) {
             return Err(Fault::Revoked);
@@ -673,7 +680,7 @@ impl State {
         self.lost_source(context, source).map_or(Ok(()), |peer| Err(Fault::Lost { peer }))
     }
 
-    /// The process because of which no message of this source will come any more, if there is one.
+    /// The failed process because of which no message of this source will arrive, if there is one.
     fn lost_source(&self, context: u32, source: Source) -> Option<u32> {
         match source {
             Source::Any => self.lost_member(context),
@@ -681,7 +688,6 @@ impl State {
         }
     }
 
-    /// Copies a message of this process to itself and completes the receive.
     pub(super) fn copy_own(&mut self, receive: RequestId, from: &UserBuf) {
         let Some(work) = self.requests.receive_mut(receive) else { return };
         let len = work.expected;

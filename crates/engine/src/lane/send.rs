@@ -1,10 +1,10 @@
-//! How messages leave a lane.
+//! Sends, the backlog, and the data of long messages.
 
 use super::Lane;
-use crate::arrive::{Hold, State};
-use crate::matching::{Message as Waits, NOTICE_TAG, UNKNOWN, Unexpected, is_notice};
+use crate::arrive::{Hold, LaneState};
+use crate::matching::{NOTICE_TAG, UNKNOWN, Unexpected, UnexpectedData, is_notice};
 use crate::notes::Note;
-use crate::peer::Waiting;
+use crate::peer::BacklogEntry;
 use crate::request::{Completion, Fault, Mode, Mover, Phase, RequestId, SendWork, Started, Work};
 use oxmpi_fabric::{Body, Fabric, Message, Room, Sent, SentNow};
 use oxmpi_mem::buffer::UserBuf;
@@ -13,17 +13,18 @@ use oxmpi_shm::ring::INLINE_MAX;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context as Name, Envelope, Frame};
 
-/// How many pieces of long messages leave in a row before others get a turn, and of how many bytes in all.
+/// Limits of one flush for the pieces of long messages, so that other peers get their share.
 const PIECES_IN_A_ROW: usize = 8;
 const BYTES_IN_A_ROW: usize = 1 << 20;
 
 impl<F: Fabric> Lane<F> {
-    /// Sends a contiguous message to a rank of a context's team if that needs no thought: its route is known
-    /// ([`Lane::note_route`]), nothing older waits, and the path is warm. One of at most [`INLINE_MAX`] bytes goes in one straight
-    /// line ([`Fabric::send_short_now`]); the receiver of a longer one is woken here.
+    /// Sends a contiguous message to a rank of a context's team on the fast path: its route is
+    /// known ([`Lane::note_route`]), no older message waits, and the fabric has room. A message of
+    /// at most [`INLINE_MAX`] bytes goes by [`Fabric::send_short_now`]; for a longer message this
+    /// call also wakes the receiver.
     #[inline(always)]
     pub fn try_send(&mut self, context: u32, dest: i32, tag: i32, bytes: Bytes<'_>) -> SentNow {
-        let State { peers, contexts, .. } = &mut self.state;
+        let LaneState { peers, contexts, .. } = &mut self.state;
         // No closures here: the compiler makes calls of them.
         let Some(own) = contexts.with_routes(context) else { return SentNow::No };
         let Some(route) = own.route(dest) else { return SentNow::No };
@@ -33,7 +34,7 @@ impl<F: Fabric> Lane<F> {
             return SentNow::No;
         }
         let sent = if bytes.len() <= INLINE_MAX {
-            // No route takes an unknown index.
+            // No route accepts an unknown index.
             self.fabric.send_short_now(route.process, route.index, tag, bytes)
         } else if route.index == UNKNOWN {
             SentNow::No
@@ -48,7 +49,8 @@ impl<F: Fabric> Lane<F> {
         sent
     }
 
-    /// As [`Lane::try_send`], of a few bytes by tag. The message is gone when what this returns is complete. `None`: nothing happened.
+    /// As [`Lane::try_send`], for a short message by tag. The message has left when the returned
+    /// operation is complete. `None`: nothing happened.
     #[inline]
     pub fn try_send_tagged(
         &mut self,
@@ -57,27 +59,29 @@ impl<F: Fabric> Lane<F> {
         tag: i32,
         bytes: Bytes<'_>,
     ) -> Option<Started> {
-        // Not [`Lane::goes_by_tag`]: a peer whose messages do not go so is none that the network knows.
+        // [`Lane::goes_by_tag`] is not needed: the network knows no peer whose messages go in
+        // frames.
         let to = self.state.contexts.get(context)?.route(dest)?.process;
         self.send_tagged_now(context, to, tag, bytes)
     }
 
-    /// Whether some messages go by tag.
+    /// Whether the fabric has a network that matches messages.
     #[inline(always)]
     pub fn is_matching(&self) -> bool {
         self.state.is_matching
     }
 
-    /// Notes in which process a rank of a context's team is, for [`Lane::try_send`] and its like. Whether it was not known.
+    /// Records the process of a rank of a context's team, for [`Lane::try_send`] and the like.
+    /// Returns whether it was unknown.
     pub fn note_route(&mut self, context: u32, rank: u32, process: u32) -> bool {
         let by_tag = self.state.is_matching && self.goes_by_tag(context, process, 0);
         self.state.contexts.get_mut(context).is_some_and(|own| own.note_route(context, rank, process, by_tag))
     }
 
-    /// Sends an eager message at once in any context in which the receiver's index is known; the receiver is woken. `false`: nothing
-    /// happened, use [`Lane::start_send`].
+    /// Sends an eager message at once in a context in which the receiver's index is known, and
+    /// wakes the receiver. `false`: nothing happened; use [`Lane::start_send`].
     pub fn send_now(&mut self, context: u32, to: u32, tag: i32, bytes: Bytes<'_>) -> bool {
-        let State { peers, contexts, .. } = &mut self.state;
+        let LaneState { peers, contexts, .. } = &mut self.state;
         let Some(Some(peer)) = peers.get_mut(to as usize) else { return false };
         if peer.listed | peer.lost {
             return false;
@@ -94,6 +98,7 @@ impl<F: Fabric> Lane<F> {
     /// Starts to send `buffer` to process `to`.
     ///
     /// # Errors
+    ///
     /// If the process is lost or cannot be reached, or the context was revoked.
     pub fn start_send(
         &mut self,
@@ -127,7 +132,7 @@ impl<F: Fabric> Lane<F> {
             {
                 return Ok(Started::Complete(Completion::EMPTY));
             }
-            // The user has the buffer back when this returns, wherever the message is by then.
+            // The user may reuse the buffer when this returns.
             buffer = self.state.copies.copy_of(&buffer);
         }
         let peer = self.state.peer(to);
@@ -135,14 +140,15 @@ impl<F: Fabric> Lane<F> {
             return Err(Fault::Lost { peer: to });
         }
         let free = !peer.listed;
-        // A copy that this process writes again and again goes by the pool: written after the receiver has read it where it lies, each
-        // line of it would be fetched from there.
+        // A copy that this process writes again and again goes by the pool: if the receiver had
+        // read it in place, each line would have to be fetched from the receiver's cache for the
+        // next write.
         let eager = match mode {
             Mode::Buffered => len <= self.fabric.eager_limit(to),
             _ => self.is_eager(context, to, tag, &buffer),
         };
         if eager && mode != Mode::Synchronous && free {
-            // Two-stage initialisation: no request unless the message stays.
+            // An eager message needs a request only if it cannot leave.
             let token = self.state.requests.next_id();
             match self.send_eager(context, &buffer, to, tag, token)? {
                 Sent::Done => {
@@ -177,11 +183,13 @@ impl<F: Fabric> Lane<F> {
         })
     }
 
-    /// What is sent of the memory of a device: a copy of it in memory of this process, so that nothing leaves if it cannot be read. A long
-    /// message stays where it is and is read while it leaves, where all that it says comes with its request.
+    /// The data of a buffer in device memory: a copy in memory of this process, so that nothing
+    /// leaves if the device cannot be read. A long message stays in the device and is read while it
+    /// leaves, if every fault can be reported by its request.
     #[cold]
     fn with_data_here(&self, buffer: UserBuf, mode: Mode, to: u32) -> Result<UserBuf, Fault> {
-        // Another part of the same memory may be on its way: its failure is not forgotten here, but where an operation is started again.
+        // Another part of the same memory may be on its way. Its failure must not be lost here,
+        // only where an operation is started again.
         buffer.refresh();
         if buffer.is_read_ahead() && to != self.state.me && !self.state.is_matching && mode != Mode::Buffered
         {
@@ -193,20 +201,19 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Has a send begin as soon as there is room.
     pub(super) fn wait_to_begin(&mut self, to: u32, request: RequestId) {
-        self.state.peer(to).waiting.push_back(Waiting::Start(request));
+        self.state.peer(to).backlog.push_back(BacklogEntry::Start(request));
         self.flush(to);
     }
 
-    /// Whether a message leaves without a pull. A notice always does: its receiver may make no progress any more.
+    /// Whether a message leaves without a pull. A notice always does: its receiver may make no
+    /// progress.
     #[inline]
     fn is_eager(&mut self, context: u32, to: u32, tag: i32, buffer: &UserBuf) -> bool {
         self.fabric.is_eager(to, buffer)
             || tag == NOTICE_TAG && self.state.contexts.get(context).is_some_and(|own| is_notice(own.id, tag))
     }
 
-    /// A buffered send is complete for its user as soon as the lane has the data.
     pub(super) fn started(&mut self, request: RequestId, buffered: Option<usize>) -> Started {
         match buffered {
             None => Started::Pending(request),
@@ -229,7 +236,6 @@ impl<F: Fabric> Lane<F> {
         self.offer_eager(to, envelope, buffer, token.raw())
     }
 
-    /// Gives an eager message to the fabric, whose data are all of `buffer`.
     fn offer_eager(
         &mut self,
         to: u32,
@@ -241,13 +247,12 @@ impl<F: Fabric> Lane<F> {
         self.offer_lent(to, Frame::Eager { envelope }, body, Some(buffer), token)
     }
 
-    /// Gives a message to the fabric.
     pub(super) fn offer(&mut self, to: u32, frame: Frame, body: Body<'_>, token: u64) -> Result<Sent, Fault> {
         self.offer_lent(to, frame, body, None, token)
     }
 
-    /// Gives a message to the fabric, of which `lent` is the body if that may be used until it is gone; advances the sequence number
-    /// if it was taken.
+    /// Gives a message to the fabric, and advances the sequence number if the fabric took it. With
+    /// `lent`, the fabric may use the buffer of the body until the message has left.
     #[inline]
     fn offer_lent(
         &mut self,
@@ -281,16 +286,16 @@ impl<F: Fabric> Lane<F> {
         Fault::Lost { peer }
     }
 
-    /// Sends an answer, or lets it wait for room. Who asks for a message back does not wait behind sends, for which a receiver that has
-    /// left makes no room.
+    /// Sends an answer, or adds it to the backlog. A withdrawal does not wait behind sends, for
+    /// which a receiver that has left makes no room.
     pub(super) fn answer(&mut self, to: u32, frame: Frame) {
         if self.hint(to, frame) {
             return;
         }
         if !self.state.peer(to).lost {
-            let (waiting, answer) = (&mut self.state.peer(to).waiting, Waiting::Answer(frame));
+            let (waiting, answer) = (&mut self.state.peer(to).backlog, BacklogEntry::Answer(frame));
             match frame {
-                // Nor does who is asked for an index: what waits there may wait for one as well.
+                // The sends in the backlog may wait for the index that `Learn` brings.
                 Frame::Withdraw { .. } | Frame::Learn { .. } => waiting.push_front(answer),
                 _ => waiting.push_back(answer),
             }
@@ -298,7 +303,6 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Sends something that nobody waits for, if there is room. Whether there was.
     pub(super) fn hint(&mut self, to: u32, frame: Frame) -> bool {
         !self.state.peer(to).listed
             && matches!(self.offer(to, frame, Body::NONE, 0), Ok(Sent::Done | Sent::Later))
@@ -312,33 +316,31 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// Sends what waits for a peer, as far as there is room and for its turn.
     pub(super) fn flush(&mut self, to: u32) {
-        self.flush_waiting(to);
-        let turn_over = self.flush_streams(to);
+        self.flush_backlog(to);
+        let share_used = self.flush_streams(to);
         if self.state.peer(to).has_work() {
-            self.restless |= turn_over;
+            self.restless |= share_used;
             self.list(to);
         }
     }
 
-    fn flush_waiting(&mut self, to: u32) {
-        while let Some(first) = self.state.peer(to).waiting.front() {
+    fn flush_backlog(&mut self, to: u32) {
+        while let Some(first) = self.state.peer(to).backlog.front() {
             let sent = match *first {
-                Waiting::Answer(
+                BacklogEntry::Answer(
                     frame @ (Frame::Withdraw { .. } | Frame::Withdrawn { .. } | Frame::Last { .. }),
                 ) => self.offer_late(to, frame),
-                Waiting::Answer(frame) => self.offer(to, frame, Body::NONE, 0),
-                Waiting::Start(request) => self.begin(to, request),
+                BacklogEntry::Answer(frame) => self.offer(to, frame, Body::NONE, 0),
+                BacklogEntry::Start(request) => self.begin(to, request),
             };
             match sent {
                 Ok(Sent::Full) | Err(_) => return,
-                Ok(Sent::Done | Sent::Later) => drop(self.state.peer(to).waiting.pop_front()),
+                Ok(Sent::Done | Sent::Later) => drop(self.state.peer(to).backlog.pop_front()),
             }
         }
     }
 
-    /// Begins a send that had to wait.
     fn begin(&mut self, to: u32, request: RequestId) -> Result<Sent, Fault> {
         let Some(work) = self.state.requests.send_mut(request) else { return Ok(Sent::Done) };
         if work.is_tagged
@@ -398,7 +400,7 @@ impl<F: Fabric> Lane<F> {
         Ok(sent)
     }
 
-    /// Sends pieces of the long messages that the peer has asked for. Returns whether there may be room for more.
+    /// Sends pieces of pulled messages. Returns whether there may be room for more.
     fn flush_streams(&mut self, to: u32) -> bool {
         let mut given = 0;
         for _ in 0..PIECES_IN_A_ROW {
@@ -423,8 +425,9 @@ impl<F: Fabric> Lane<F> {
         true
     }
 
-    /// Whether this process sends the bytes `from..from + len` of a message that was pulled: else its receiver reads them and all behind
-    /// them, and says when it has them. `None`: not before the peer has taken what was sent before.
+    /// Whether this process sends the bytes `from..from + len` of a pulled message. Otherwise the
+    /// receiver reads these and all later bytes, and reports when it has them. `None`: the peer
+    /// must first take the earlier pieces.
     fn gives(&mut self, to: u32, request: RequestId, (from, len): (usize, usize)) -> Option<bool> {
         let Some(work) = self.state.requests.send_mut(request) else { return Some(false) };
         let Some(announcement) = work.announcement else { return Some(true) };
@@ -454,7 +457,7 @@ impl<F: Fabric> Lane<F> {
         Some(work.mover != Mover::Receiver)
     }
 
-    /// Sends the next piece of a message: how many bytes; `None`: there was no room.
+    /// Sends the next piece of a message; `None`: there was no room.
     fn stream_piece(
         &mut self,
         to: u32,
@@ -480,7 +483,6 @@ impl<F: Fabric> Lane<F> {
         Some(len)
     }
 
-    /// Sends the packed bytes `from..from + len` of a message.
     fn send_piece(
         &mut self,
         to: u32,
@@ -502,7 +504,6 @@ impl<F: Fabric> Lane<F> {
         }
     }
 
-    /// A message to oneself is matched on the spot.
     fn send_to_self(&mut self, context: u32, mode: Mode, buffer: UserBuf, tag: i32) -> Started {
         let me = self.state.me;
         let len = buffer.packed_len();
@@ -519,18 +520,18 @@ impl<F: Fabric> Lane<F> {
             return Started::Complete(Completion::EMPTY);
         }
         let eager = len <= self.fabric.eager_limit(me) && mode != Mode::Synchronous;
-        let (what, started) = if eager || mode == Mode::Buffered {
+        let (content, started) = if eager || mode == Mode::Buffered {
             let mut data = vec![0; len];
             buffer.pack(0, BytesMut::from(&mut data[..]));
-            (Waits::Eager { data, total: len, sync: None }, Started::Complete(Completion::EMPTY))
+            (UnexpectedData::Eager { data, total: len, sync: None }, Started::Complete(Completion::EMPTY))
         } else {
             let work =
                 SendWork { phase: Phase::Announced, ..SendWork::new(buffer, me, (context, tag), mode) };
             let request = self.state.requests.insert(Work::Send(work));
-            (Waits::Own { request, length: len }, Started::Pending(request))
+            (UnexpectedData::Own { request, length: len }, Started::Pending(request))
         };
         if let Some(own) = self.state.contexts.get_mut(context) {
-            let key = own.unexpected.push(Unexpected { from: me, tag, what });
+            let key = own.unexpected.push(Unexpected { from: me, tag, content });
             self.state.requests.note_news();
             if let Hold::For(receive) = hold {
                 self.state.contest(context, key, receive);
@@ -541,8 +542,7 @@ impl<F: Fabric> Lane<F> {
     }
 }
 
-impl State {
-    /// What a message to a process is matched by, in the words of that process.
+impl LaneState {
     fn envelope(&self, context: u32, to: u32, tag: i32) -> Option<Envelope> {
         let name = self.contexts.get(context)?.name_for(context, to);
         Some(Envelope { context: name, tag })

@@ -1,8 +1,7 @@
-//! A bucket of an index: most have one entry, for which nothing is allocated.
+//! A bucket of an index. Most buckets have one entry, which needs no allocation.
 
 use std::collections::VecDeque;
 
-/// Entries in their order.
 #[derive(Debug)]
 pub(super) struct Bucket<T> {
     first: Option<T>,
@@ -16,7 +15,6 @@ impl<T> Default for Bucket<T> {
 }
 
 impl<T> Bucket<T> {
-    /// Appends an entry.
     pub(super) fn push(&mut self, entry: T) {
         match self.first {
             None => self.first = Some(entry),
@@ -24,12 +22,10 @@ impl<T> Bucket<T> {
         }
     }
 
-    /// The oldest entry.
     pub(super) fn first(&self) -> Option<&T> {
         self.first.as_ref()
     }
 
-    /// Takes out the oldest entry, if there is one.
     pub(super) fn forget_first(&mut self) {
         self.first = self.others.pop_front();
     }

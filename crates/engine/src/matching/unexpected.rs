@@ -1,53 +1,52 @@
-//! The unexpected queue of a context: messages that came before their receives, in the order of their arrival.
+//! The unexpected queue of a context: messages that arrived before their receives, in the order of
+//! their arrival.
 //!
-//! A receive is compared with the oldest [`FRONT`] messages, as most receives take messages in about the order of their arrival, and with
-//! all where there are no more than [`LINEAR`]. Else it is looked up in an *index* of its class: by source and tag, by tag or by
-//! source; one that wants anything takes what is at the front of the queue. An index takes in a message when a receive of its class
-//! is looked up there for the first time since the message came: arrivals cost nothing, and so does
-//! a class that no receive uses. The entry of a message that has left the queue stays in an index
-//! until a later search meets it; the number of an entry distinguishes it from a newer message in the
-//! same place.
+//! A receive is compared with the oldest [`FRONT`] messages, as most receives take messages in
+//! about the order of their arrival, and with all messages of a queue of up to [`LINEAR`].
+//! Otherwise the search uses an *index* of the receive's class: by source and tag, by tag or by
+//! source; a receive with two wildcards takes the front of the queue. An index takes in new
+//! messages only when a receive of its class is searched there, so arrivals cost nothing, and
+//! neither does a class that no receive uses. The entry of a message that has left the queue stays
+//! in an index until a later search meets it; the number of an entry distinguishes it from a newer
+//! message with the same key.
 
-use super::{ANYBODY, LINEAR, Unexpected, Wanted};
+use super::{ANYBODY, LINEAR, MatchPattern, Unexpected};
 use crate::list::List;
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 use std::ops::{Deref, DerefMut};
 
-/// The unexpected queue.
 #[derive(Debug, Default)]
 pub(crate) struct UnexpectedQueue {
     list: List<Unexpected>,
-    /// Made when it is first needed.
     indices: Option<Box<Indices>>,
 }
 
-/// How many of the oldest messages a receive is compared with before an index is used.
+/// The oldest messages that are compared before an index is used.
 const FRONT: usize = 4;
 
-/// The indices of a queue.
 #[derive(Debug, Default)]
 struct Indices {
     exact: Index<(u32, i32)>,
     by_tag: Index<i32>,
-    /// Without the messages of the library, which no wildcard takes.
+    /// Without the messages of the library, which no wildcard matches.
     by_source: Index<u32>,
-    /// The messages for whose match their sender waits, by sender and request.
+    /// The messages whose sender waits for the match, by sender and request.
     waiting: Index<(u32, u64)>,
 }
 
-/// The messages of a queue by what they have in common, oldest first.
+/// The messages of a queue by class, oldest first.
 #[derive(Debug)]
 struct Index<C> {
-    /// First and last entry of each class, by their places in `entries`.
+    /// First and last entry of each class, as positions in `entries`.
     classes: FxHashMap<C, (u32, u32)>,
-    /// With those of messages that have left the queue.
+    /// Includes messages that have left the queue.
     entries: Vec<Entry>,
     /// Messages with lower numbers were taken in.
     until: u64,
 }
 
-/// Where a message is in the list, its number there, and the place of the next entry of its class.
+/// Number and key of a message in the list, and the position of the next entry of its class.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     number: u64,
@@ -57,7 +56,7 @@ struct Entry {
 
 const NONE: u32 = u32::MAX;
 
-// Whatever is taken out of the list is found missing by the index.
+// A removal by the list's own functions is noticed by the search in an index.
 impl Deref for UnexpectedQueue {
     type Target = List<Unexpected>;
 
@@ -73,20 +72,19 @@ impl DerefMut for UnexpectedQueue {
 }
 
 impl UnexpectedQueue {
-    /// The first message that a receive wants.
+    /// The first message that a receive matches.
     #[inline]
-    pub(crate) fn find_wanted(&mut self, wanted: Wanted) -> Option<u32> {
+    pub(crate) fn find_match(&mut self, wanted: MatchPattern) -> Option<u32> {
         let fits = |u: &Unexpected| wanted.fits(u.from, u.tag);
         let is_short = self.list.len() <= LINEAR;
         if is_short || wanted.class() == (ANYBODY, None) {
             return self.list.find(fits);
         }
-        self.list.find_among(FRONT, fits).or_else(|| self.look_up(wanted))
+        self.list.find_among(FRONT, fits).or_else(|| self.search_index(wanted))
     }
 
-    /// As [`UnexpectedQueue::find_wanted`], of a receive that names source or tag.
     #[inline(never)]
-    fn look_up(&mut self, wanted: Wanted) -> Option<u32> {
+    fn search_index(&mut self, wanted: MatchPattern) -> Option<u32> {
         let UnexpectedQueue { list, indices } = self;
         let Indices { exact, by_tag, by_source, .. } = &mut **indices.get_or_insert_default();
         match wanted.class() {
@@ -105,15 +103,15 @@ impl UnexpectedQueue {
         }
     }
 
-    /// The message of a process for whose match this request of its waits.
+    /// The message for whose match this request of its sender waits.
     pub(crate) fn find_waiting(&mut self, from: u32, request: u64) -> Option<u32> {
-        let is_it = |u: &Unexpected| u.from == from && u.what.waiting() == Some(request);
+        let is_it = |u: &Unexpected| u.from == from && u.content.waiting() == Some(request);
         let UnexpectedQueue { list, indices } = self;
         if list.len() <= LINEAR {
             return list.find(is_it);
         }
         let waiting = &mut indices.get_or_insert_default().waiting;
-        waiting.take_in(list, |u| u.what.waiting().map(|request| (u.from, request)));
+        waiting.take_in(list, |u| u.content.waiting().map(|request| (u.from, request)));
         waiting.first(&(from, request), list).filter(|key| list.get(*key).is_some_and(is_it))
     }
 }
@@ -125,13 +123,13 @@ impl<C> Default for Index<C> {
 }
 
 impl<C: Eq + Hash> Index<C> {
-    /// Takes in what has come since the last time.
     fn take_in(&mut self, list: &List<Unexpected>, class: impl Fn(&Unexpected) -> Option<C>) {
         let more = list.pushed() - self.until;
         if more == 0 {
             return;
         }
-        // What has left is more than half of the entries: they are made again, which costs no more than they did.
+        // More than half of the entries have left: building them again costs no more than their
+        // first build.
         if self.entries.len() > 2 * list.len() + LINEAR {
             self.classes.clear();
             self.entries.clear();
@@ -152,7 +150,6 @@ impl<C: Eq + Hash> Index<C> {
         self.until = list.pushed();
     }
 
-    /// The oldest message of a class that is still in the list.
     fn first(&mut self, class: &C, list: &List<Unexpected>) -> Option<u32> {
         let (first, _) = self.classes.get_mut(class)?;
         while let Some(entry) = self.entries.get(*first as usize) {
@@ -168,29 +165,28 @@ impl<C: Eq + Hash> Index<C> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Message, SHORT};
+    use super::super::{SHORT, UnexpectedData};
     use super::*;
     use oxmpi_wire::Tags;
     use proptest::prelude::*;
 
     fn message(from: u32, tag: i32, request: u64) -> Unexpected {
-        let what = match request % 3 {
-            0 => Message::Short { len: 0, data: [0; SHORT] },
+        let content = match request % 3 {
+            0 => UnexpectedData::Short { len: 0, data: [0; SHORT] },
             _ => {
                 let announced = oxmpi_wire::Announced { request, length: 1, address: 0, announcement: 0 };
-                Message::Rendezvous { announced, first: Vec::new() }
+                UnexpectedData::Rendezvous { announced, first: Vec::new() }
             }
         };
-        Unexpected { from, tag, what }
+        Unexpected { from, tag, content }
     }
 
-    fn wanted(from: u32, tag: i32) -> Wanted {
+    fn wanted(from: u32, tag: i32) -> MatchPattern {
         let source = if from == 3 { ANYBODY } else { from };
-        Wanted::plain(source, if tag == 3 { Tags::ANY } else { Tags::one(tag - 1) })
+        MatchPattern::plain(source, if tag == 3 { Tags::ANY } else { Tags::one(tag - 1) })
     }
 
     proptest! {
-        /// Against comparing one after the other.
         #[test]
         fn the_first_wanted_is_found(
             steps in prop::collection::vec((0..8u8, 0..4u32, 0..4i32), 0..900),
@@ -210,7 +206,7 @@ mod tests {
                 } else {
                     let wanted = wanted(from, tag);
                     let at = model.iter().position(|(_, from, tag, _)| wanted.fits(*from, *tag));
-                    let found = queue.find_wanted(wanted);
+                    let found = queue.find_match(wanted);
                     prop_assert_eq!(found, at.map(|at| model[at].0));
                     if let Some(at) = at && kind != 6 {
                         let (key, .., request) = model.remove(at);
@@ -230,16 +226,16 @@ mod tests {
         queue.get(key).map_or(u32::MAX, |message| message.from)
     }
 
-    /// An index does not grow with what has been there, and what leaves and what is found cost a few steps: counted, not timed.
+    /// An index does not grow with the count of messages that have left.
     #[test]
     fn an_index_keeps_no_more_than_is_there() {
         let mut queue = UnexpectedQueue::default();
         for n in 0..100_000u64 {
             queue.push(message(0, (n % 500) as i32, n));
             if n >= 200 {
-                let key = queue.find_wanted(Wanted::plain(0, Tags::one(((n - 100) % 500) as i32)));
+                let key = queue.find_match(MatchPattern::plain(0, Tags::one(((n - 100) % 500) as i32)));
                 assert!(queue.remove(key.unwrap()).is_some());
-                // Of each message some sender may want to know.
+                // Any message may be withdrawn by its sender.
                 queue.find_waiting(0, n);
             }
         }
@@ -251,6 +247,6 @@ mod tests {
         while queue.len() > 1 {
             queue.forget_first();
         }
-        assert!(queue.find_wanted(Wanted::plain(0, Tags::one(7))).is_none());
+        assert!(queue.find_match(MatchPattern::plain(0, Tags::one(7))).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Peers that die, and peers that talk nonsense.
+//! Failed peers, and peers that send malformed frames.
 
 use crate::lanes::{Lanes, calm, pattern, request, rough};
 use oxmpi_engine::{Completion, Fault, Mode, Source, TagMatch};
@@ -24,16 +24,16 @@ fn a_death_completes_what_the_dead_would_have_taken_part_in() {
     l.network.borrow_mut().kill(0);
     l.settle();
     for failed in [announced, unmatched, named.started] {
-        assert_eq!(fault(l.ask(1, failed)), LOST_0);
+        assert_eq!(fault(l.query(1, failed)), LOST_0);
     }
-    // A receive from anybody keeps its place until it is asked for.
+    // A receive from MPI_ANY_SOURCE stays posted until it is queried.
     let _ = l.send(2, 1, Mode::Standard, &[2], 2);
     let _ = l.send(2, 1, Mode::Standard, &[1], 1);
     l.settle();
     assert_eq!(l.got(1, alive).0, [2]);
     assert_eq!(l.got(1, wild).0, [1]);
     let wild = l.receive(1, 10, Source::Any, TagMatch::Is(1));
-    assert_eq!(fault(l.ask(1, wild.started)), LOST_0);
+    assert_eq!(fault(l.query(1, wild.started)), LOST_0);
     assert_eq!(l.try_receive(1, 10, Source::Process(0), TagMatch::Any).err(), LOST_0);
     let context = l.worlds[1].point_to_point;
     assert_eq!(l.lanes[1].probe(context, Source::Any, TagMatch::Any).err(), LOST_0);
@@ -44,17 +44,17 @@ fn a_death_completes_what_the_dead_would_have_taken_part_in() {
 }
 
 #[test]
-fn a_receive_from_anybody_fails_when_it_is_asked_for() {
+fn a_receive_from_any_source_fails_when_it_is_queried() {
     let mut l = Lanes::new(3, 1, calm());
     let wild = l.receive(1, 10, Source::Any, TagMatch::Is(1));
     l.network.borrow_mut().kill(0);
     l.settle();
     let id = request(wild.started);
     assert_eq!(l.lanes[1].peek(id).flatten().and_then(|c| c.fault), LOST_0);
-    assert_eq!(fault(l.ask(1, wild.started)), LOST_0);
+    assert_eq!(fault(l.query(1, wild.started)), LOST_0);
     assert_eq!(l.lanes[1].test(id), None, "it is gone");
     assert!(wild.data.into_vec().is_ok(), "nothing uses its buffer");
-    // What comes now is nobody's yet.
+    // This message arrives before its receive.
     let _ = l.send(2, 1, Mode::Standard, &[7], 1);
     l.settle();
     let named = l.receive(1, 10, Source::Process(2), TagMatch::Is(1));
@@ -62,7 +62,7 @@ fn a_receive_from_anybody_fails_when_it_is_asked_for() {
 }
 
 #[test]
-fn a_receive_from_anybody_may_go_on_when_it_has_said_so() {
+fn a_receive_from_any_source_may_stay_posted_after_a_reported_failure() {
     let mut l = Lanes::new(3, 1, calm());
     l.lanes[1].keep_vain(true);
     let wild = l.receive(1, 10, Source::Any, TagMatch::Is(1));
@@ -70,11 +70,11 @@ fn a_receive_from_anybody_may_go_on_when_it_has_said_so() {
     l.settle();
     let id = request(wild.started);
     assert_eq!(l.lanes[1].peek(id).flatten().and_then(|c| c.fault), PENDING_0);
-    let said = l.ask(1, wild.started).expect("an answer");
+    let said = l.query(1, wild.started).expect("an answer");
     assert_eq!((said.fault, said.stays, said.context), (PENDING_0, true, l.worlds[1].point_to_point));
-    // It goes on, and who knows of the failure hears no more of it.
+    // The receive stays posted, and reports an acknowledged failure no more.
     l.lanes[1].acknowledge(said.context, 1);
-    assert_eq!(l.ask(1, wild.started), None);
+    assert_eq!(l.query(1, wild.started), None);
     let _ = l.send(2, 1, Mode::Standard, &[7], 1);
     l.settle();
     assert_eq!(l.got(1, wild).0, [7]);
@@ -95,9 +95,9 @@ fn nothing_is_under_way_in_a_revoked_context() {
     assert!(!l.lanes[1].revoke(id), "it was revoked before");
     assert!(l.worlds[1].is_revoked() && l.lanes[1].take_alarm());
     for failed in [announced, named.started, wild.started] {
-        assert_eq!(fault(l.ask(1, failed)), Some(Fault::Revoked));
+        assert_eq!(fault(l.query(1, failed)), Some(Fault::Revoked));
     }
-    // Neither what has come nor what comes is received, nothing leaves, whatever the way.
+    // No message is received, whenever it arrived, and none leaves by any function.
     let _ = l.send(2, 1, Mode::Standard, &[8], 3);
     l.settle();
     let revoked = Some(Fault::Revoked);
@@ -118,10 +118,10 @@ fn nothing_is_under_way_in_a_revoked_context() {
     l.lanes[1].send_notice(1, 2, vec![1, 2, 3]);
     l.lanes[2].send_notice(1, 1, pattern(5, 80));
     l.settle();
-    let heard = l.lanes[2].take_notice().expect("a notice");
-    assert_eq!((heard.context, heard.from, heard.text), (1, 1, vec![1, 2, 3]));
-    let heard = l.lanes[1].take_notice().expect("a notice");
-    assert_eq!((heard.id, heard.from, heard.text), (id.collective(), 2, pattern(5, 80)));
+    let notice = l.lanes[2].take_notice().expect("a notice");
+    assert_eq!((notice.context, notice.from, notice.text), (1, 1, vec![1, 2, 3]));
+    let notice = l.lanes[1].take_notice().expect("a notice");
+    assert_eq!((notice.id, notice.from, notice.text), (id.collective(), 2, pattern(5, 80)));
     assert_eq!(l.lanes[1].take_notice(), None);
 }
 
@@ -129,7 +129,7 @@ fn nothing_is_under_way_in_a_revoked_context() {
 fn what_the_dead_had_sent_is_received_in_order() {
     for seed in 0..50 {
         let mut l = Lanes::new(2, seed, rough());
-        // The third is long: its data go down with the sender.
+        // The third message is long: its data are lost with the sender.
         let lengths = [10, 100, 1000, 10];
         for (n, len) in lengths.into_iter().enumerate() {
             let _ = l.send(0, 1, Mode::Buffered, &pattern(n, len), 1);
@@ -140,7 +140,7 @@ fn what_the_dead_had_sent_is_received_in_order() {
         for (n, len) in lengths.into_iter().enumerate() {
             match l.try_receive(1, 1000, Source::Process(0), TagMatch::Is(1)) {
                 Err(error) => assert_eq!((Some(error), n > 2), (LOST_0, true), "seed {seed}, message {n}"),
-                Ok(receive) if n == 2 => assert_eq!(fault(l.ask(1, receive.started)), LOST_0),
+                Ok(receive) if n == 2 => assert_eq!(fault(l.query(1, receive.started)), LOST_0),
                 Ok(receive) => assert!(l.got(1, receive).0 == pattern(n, len), "seed {seed}, message {n}"),
             }
         }
@@ -158,7 +158,7 @@ fn a_death_in_the_middle_of_a_long_message_fails_its_receive() {
         let when = l.random.below(150_000);
         l.network.borrow_mut().kill_after(0, when);
         l.settle();
-        match l.ask(1, receive.started).expect("complete") {
+        match l.query(1, receive.started).expect("complete") {
             Completion { fault: None, .. } => {
                 assert_eq!(receive.data.into_vec().unwrap_or_default(), pattern(1, 5000));
             }
@@ -182,7 +182,7 @@ fn frames_that_make_no_sense_are_counted_and_do_nothing() {
         (request(long).raw(), request(sync).raw(), request(waiting.started).raw());
     let envelope = |index, tag| Envelope { context: Context::Local(index), tag };
     let nonsense = [
-        // To the sender: from a process that has no part in it, for no request, for the wrong protocol.
+        // To the sender: from an unrelated process, for no request, for the wrong protocol.
         (2, 0, Frame::SyncAck { request: sync_id }),
         (2, 0, Frame::Fin { request: long_id }),
         (1, 0, Frame::Fin { request: 1 << 40 | 4097 }),
@@ -190,33 +190,33 @@ fn frames_that_make_no_sense_are_counted_and_do_nothing() {
         (2, 0, Frame::Pull { request: long_id, receiver: 5000, length: 500, claimed: false }),
         (1, 0, Frame::Pull { request: long_id, receiver: 5000, length: 501, claimed: false }),
         (1, 0, Frame::Pull { request: sync_id, receiver: 5000, length: 5, claimed: false }),
-        // To the receiver: data that it has not asked for.
+        // To the receiver: data that it has not pulled.
         (0, 1, Frame::Data { receiver: waiting_id, offset: 0 }),
         (0, 1, Frame::Data { receiver: waiting_id, offset: u64::MAX }),
         (2, 1, Frame::Data { receiver: waiting_id, offset: 0 }),
         (0, 1, Frame::Data { receiver: u64::MAX, offset: u64::MAX }),
-        // Numbers that have been, and a context that does not exist.
+        // Sequence numbers that were used, and a context that does not exist.
         (0, 1, Frame::Eager { envelope: envelope(0, 3) }),
         (2, 1, Frame::Eager { envelope: envelope(77, 3) }),
     ];
     for (n, (from, to, frame)) in nonsense.into_iter().enumerate() {
-        // Long enough to come up in parts, where there is a body.
+        // With a body, long enough to arrive in parts.
         let body = if frame.matches() || matches!(frame, Frame::Data { .. }) { &[9; 90][..] } else { &[] };
         l.forge(from, to, 0, frame, body);
         l.settle();
         assert_eq!(l.nonsense(), n as u64 + 1, "{frame:?}");
     }
-    // A name of a context that nobody has, and bytes that are no frame.
+    // The name of an unknown context, and bytes that are no frame.
     l.forge(0, 1, 0, Frame::Learn { id: oxmpi_wire::ContextId(99), index: 5 }, &[]);
     l.network.borrow_mut().forge(0, 1, vec![1, 2, 3]);
     l.network.borrow_mut().forge(0, 1, vec![0xff; 40]);
     l.settle();
     assert_eq!(l.network.borrow().undecodable(), 2);
-    // All goes on as if nothing had been.
+    // All requests still work.
     for started in [long, sync] {
-        assert_eq!(l.ask(0, started), None);
+        assert_eq!(l.query(0, started), None);
     }
-    assert_eq!(l.ask(1, waiting.started), None);
+    assert_eq!(l.query(1, waiting.started), None);
     let _ = l.send(0, 1, Mode::Standard, &[3], 3);
     let receives = [
         l.receive(1, 500, Source::Process(0), TagMatch::Is(1)),
@@ -228,7 +228,7 @@ fn frames_that_make_no_sense_are_counted_and_do_nothing() {
         assert_eq!(l.got(1, receive).0, pattern(1, len));
     }
     for started in [long, sync] {
-        assert_eq!(fault(l.ask(0, started)), None);
+        assert_eq!(fault(l.query(0, started)), None);
     }
 }
 
@@ -236,7 +236,7 @@ fn frames_that_make_no_sense_are_counted_and_do_nothing() {
 fn a_number_that_comes_twice_counts_once() {
     let envelope = Envelope { context: Context::Local(0), tag: 1 };
     let mut l = Lanes::new(2, 1, calm());
-    // Numbers 2 and 1 come early, both twice, with other data the second time; then 0.
+    // Numbers 2 and 1 arrive early, both twice, with other data the second time; then 0.
     for (sequence, data) in [(2, 2u8), (1, 1), (2, 92), (1, 91), (0, 0)] {
         l.forge(0, 1, sequence, Frame::Eager { envelope }, &[data; 80]);
         l.settle();

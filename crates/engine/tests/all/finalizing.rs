@@ -5,17 +5,16 @@ use oxmpi_engine::{Mode, RankMap, Source, Started, TagMatch};
 use oxmpi_mem::memory::Owned;
 use oxmpi_wire::ContextId;
 
-/// A receive by process 0 whose request is freed.
 fn freed(l: &mut Lanes, room: usize, source: Source, tag: i32) -> Receive {
     let receive = l.receive(0, room, source, TagMatch::Is(tag));
     assert!(l.lanes[0].detach(request(receive.started)));
     receive
 }
 
-/// Whether the processes `at` are through with what they finalise, after all events that follow.
+/// Whether each of the processes `at` has finished finalising, after all events that follow.
 fn finalize(l: &mut Lanes, at: &[usize]) -> Vec<bool> {
     let mut ends = vec![false; at.len()];
-    // Each answer may let another one go on.
+    // Each answer may let another process go on.
     for _ in 0..4 {
         for (at, end) in at.iter().zip(&mut ends) {
             let lane = &mut l.lanes[*at];
@@ -36,7 +35,7 @@ fn they_go_on_until_their_messages_have_come() {
             assert_eq!(finalize(&mut l, &[0, 2]), [false, true]);
             let sent = [1, 2].map(|tag| l.send(1, 0, Mode::Standard, &pattern(tag, len), tag as i32));
             l.settle();
-            assert!(sent.into_iter().all(|sent| l.ask(1, sent).is_some()), "seed {seed}, {len} bytes");
+            assert!(sent.into_iter().all(|sent| l.query(1, sent).is_some()), "seed {seed}, {len} bytes");
             assert_eq!(finalize(&mut l, &[0]), [true], "seed {seed}, {len} bytes");
             for (n, receive) in [of_one, of_any].into_iter().enumerate() {
                 assert_eq!(receive.data.into_vec().ok(), Some(pattern(n + 1, len)));
@@ -46,7 +45,7 @@ fn they_go_on_until_their_messages_have_come() {
     }
 }
 
-/// The last message is not there yet when its sender says that it was the last.
+/// The last message may arrive after its sender's report that it was the last.
 #[test]
 fn they_are_given_up_when_no_sender_is_left() {
     for seed in 0..40 {
@@ -65,8 +64,8 @@ fn they_are_given_up_when_no_sender_is_left() {
     }
 }
 
-/// A process that finalises does not speak for a communicator that it creates in a later session; one that has gone on speaks for those
-/// from before.
+/// A process that finalises does not answer for a communicator of a later session; after `resume`
+/// it still answers for earlier communicators.
 #[test]
 fn a_process_answers_for_what_it_has_created() {
     let mut l = Lanes::new(2, 1, rough());
@@ -86,7 +85,7 @@ fn a_process_answers_for_what_it_has_created() {
     let data = Owned::new(pattern(7, 5000));
     let sent = l.lanes[1].start_send(team.point_to_point, Mode::Standard, data.buf(), 0, 3).unwrap();
     l.settle();
-    assert!(matches!(sent, Started::Complete(_)) || l.ask(1, sent).is_some());
+    assert!(matches!(sent, Started::Complete(_)) || l.query(1, sent).is_some());
     assert_eq!(finalize(&mut l, &[0, 1]), [true, true]);
     assert_eq!(place.into_vec().ok(), Some(pattern(7, 5000)));
     l.assert_quiet();

@@ -1,4 +1,5 @@
-//! Tests of the crate through its face. They are one program: each would take as long to be compiled.
+//! Tests of the crate through its public functions. They are one program, as each program takes as
+//! long to link.
 
 mod failures;
 mod finalizing;

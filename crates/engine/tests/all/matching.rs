@@ -1,4 +1,4 @@
-//! Who gets which message.
+//! Which receive gets which message.
 
 use crate::lanes::{Lanes, calm, pattern, request, rough};
 use oxmpi_engine::{Mode, RankMap, Source, Started, TagMatch};
@@ -8,7 +8,6 @@ use oxmpi_wire::ContextId;
 
 const ANY: (Source, TagMatch) = (Source::Any, TagMatch::Any);
 
-/// Lengths around the eager limit of 100 bytes.
 const LENGTHS: [usize; 8] = [0, 1, 64, 65, 99, 100, 101, 5000];
 
 #[test]
@@ -41,7 +40,7 @@ fn one_tag_keeps_its_order_over_paths_that_reorder() {
             assert_eq!((source, tag), (0, 7));
         }
         for send in sends {
-            assert_eq!(l.ask(0, send).expect("complete").fault, None);
+            assert_eq!(l.query(0, send).expect("complete").fault, None);
         }
         l.assert_quiet();
     }
@@ -49,10 +48,10 @@ fn one_tag_keeps_its_order_over_paths_that_reorder() {
 
 #[test]
 fn an_earlier_wildcard_is_not_overtaken() {
-    let mut weather = calm();
-    weather.now_of_256 = 255;
+    let mut link_faults = calm();
+    link_faults.now_of_256 = 255;
     for seed in 0..20 {
-        let mut l = Lanes::new(2, seed, weather.clone());
+        let mut l = Lanes::new(2, seed, link_faults.clone());
         let wild = l.receive(1, 8, Source::Any, TagMatch::Any);
         let named = l.receive(1, 8, Source::Process(0), TagMatch::Is(5));
         let context = l.worlds[0].point_to_point;
@@ -100,7 +99,7 @@ fn a_probe_sees_what_a_receive_would_get() {
         assert_eq!(l.got(1, receive).0.len(), room);
     }
     for send in sends {
-        assert!(l.ask(0, send).is_some());
+        assert!(l.query(0, send).is_some());
     }
     l.assert_quiet();
 }
@@ -111,22 +110,21 @@ fn messages_to_oneself_need_no_network() {
     for (mode, len) in
         [(Mode::Standard, 8), (Mode::Standard, LONG), (Mode::Synchronous, 8), (Mode::Buffered, LONG)]
     {
-        // The receive first.
         let mut l = Lanes::new(1, 0, calm());
         let receive = l.receive(0, LONG, ANY.0, ANY.1);
         let sent = l.send(0, 0, mode, &pattern(1, len), 3);
         assert!(matches!(sent, Started::Complete(_)), "{mode:?}");
         assert_eq!(l.got(0, receive), (pattern(1, len), 0, 3));
-        // The send first; two of them keep their order.
+        // The send first; two sends keep their order.
         let waits = mode == Mode::Synchronous || (len == LONG && mode == Mode::Standard);
         let sends = [2, 3].map(|n| l.send(0, 0, mode, &pattern(n, len), 3));
         for (n, send) in [2, 3].into_iter().zip(sends) {
-            assert_eq!(l.ask(0, send).is_none(), waits, "{mode:?}");
+            assert_eq!(l.query(0, send).is_none(), waits, "{mode:?}");
             let context = l.worlds[0].point_to_point;
             let seen = l.lanes[0].probe(context, Source::Any, TagMatch::Is(3)).unwrap().unwrap();
             assert_eq!(seen.bytes, len as u64);
             let receive = l.receive(0, LONG, Source::Process(0), TagMatch::Is(3));
-            assert!(l.ask(0, send).is_some());
+            assert!(l.query(0, send).is_some());
             assert_eq!(l.got(0, receive), (pattern(n, len), 0, 3));
         }
         assert_eq!(l.network.borrow().frames(), 0);
@@ -142,7 +140,7 @@ fn a_cancelled_receive_leaves_the_message_to_others() {
     assert!(!l.lanes[1].cancel(request(first.started)), "twice");
     let _ = l.send(0, 1, Mode::Standard, &[1], 0);
     l.settle();
-    assert!(l.ask(1, first.started).unwrap().cancelled);
+    assert!(l.query(1, first.started).unwrap().cancelled);
     assert!(!l.lanes[1].cancel(request(second.started)), "it was matched");
     assert_eq!(l.got(1, second).0, [1]);
     l.assert_quiet();
@@ -163,14 +161,14 @@ fn a_cancel_and_a_match_never_both_happen() {
         l.settle();
         let winner = match other {
             Some(other) => {
-                assert!(l.ask(1, raced.started).unwrap().cancelled);
+                assert!(l.query(1, raced.started).unwrap().cancelled);
                 assert!(raced.data.into_vec().is_ok_and(|data| data.iter().all(|byte| *byte == 0xee)));
                 other
             }
             None => raced,
         };
         assert!(l.got(1, winner).0 == pattern(1, len), "seed {seed}");
-        assert!(l.ask(0, send).is_some());
+        assert!(l.query(0, send).is_some());
         l.assert_quiet();
     }
 }
@@ -182,7 +180,7 @@ fn a_cancelled_send_is_received_or_comes_back_and_never_both() {
         let mut l = Lanes::new(2, seed, rough());
         let len = LENGTHS[seed as usize % 8];
         let mode = if seed % 16 < 8 { Mode::Synchronous } else { Mode::Standard };
-        // One before it and one behind it keep their places.
+        // A send before and a send behind the cancelled one keep their order.
         let first = l.send(0, 1, Mode::Synchronous, &pattern(0, 9), 0);
         let raced = l.send(0, 1, mode, &pattern(1, len), 0);
         let last = l.send(0, 1, Mode::Standard, &pattern(2, 7), 0);
@@ -200,11 +198,11 @@ fn a_cancelled_send_is_received_or_comes_back_and_never_both() {
         }
         let [one, two, three] = early.unwrap_or_else(|| receives(&mut l));
         l.settle();
-        assert!(l.ask(0, first).is_some() && l.ask(0, last).is_some());
+        assert!(l.query(0, first).is_some() && l.query(0, last).is_some());
         assert!(l.got(1, one).0 == pattern(0, 9), "seed {seed}");
-        if l.ask(0, raced).expect("matched or cancelled").cancelled {
+        if l.query(0, raced).expect("matched or cancelled").cancelled {
             back += 1;
-            assert!(l.got(1, two).0 == pattern(2, 7) && l.ask(1, three.started).is_none(), "seed {seed}");
+            assert!(l.got(1, two).0 == pattern(2, 7) && l.query(1, three.started).is_none(), "seed {seed}");
             assert!(l.lanes[1].cancel(request(three.started)));
         } else {
             received += 1;
@@ -224,26 +222,26 @@ fn a_cancelled_send_needs_no_receive() {
     assert!(l.lanes[0].cancel(request(sends[0])), "to itself");
     assert!(!l.lanes[0].cancel(request(sends[1])) && !l.lanes[0].cancel(request(long)));
     l.settle();
-    assert!([sends[0], sends[1], long].into_iter().all(|send| l.ask(0, send).unwrap().cancelled));
-    // What a probe has taken out is matched.
+    assert!([sends[0], sends[1], long].into_iter().all(|send| l.query(0, send).unwrap().cancelled));
+    // A message that a probe has taken is matched.
     let taken = l.send(0, 1, Mode::Synchronous, &pattern(4, 40), 0);
     l.settle();
     let world = l.worlds[1].point_to_point;
     let (message, _) = l.lanes[1].take_message(world, ANY.0, ANY.1).unwrap().unwrap();
     l.lanes[0].cancel(request(taken));
     l.settle();
-    assert!(l.ask(0, taken).is_none());
+    assert!(l.query(0, taken).is_none());
     let data = Owned::new(vec![0; 40]);
     let _ = l.lanes[1].receive_message(message, data.buf()).unwrap();
     l.settle();
-    assert!(!l.ask(0, taken).unwrap().cancelled && data.into_vec().unwrap() == pattern(4, 40));
+    assert!(!l.query(0, taken).unwrap().cancelled && data.into_vec().unwrap() == pattern(4, 40));
     l.assert_quiet();
 }
 
 #[test]
 fn a_send_whose_communicator_its_receiver_has_freed_can_be_cancelled() {
     for is_early in [true, false] {
-        for asks_first in [true, false] {
+        for cancels_first in [true, false] {
             let mut l = Lanes::new(2, 0, calm());
             let teams = [0, 1].map(|me| {
                 let lane = &mut l.lanes[me as usize];
@@ -255,18 +253,18 @@ fn a_send_whose_communicator_its_receiver_has_freed_can_be_cancelled() {
             let data = Owned::new(pattern(0, 40));
             let context = teams[0].point_to_point;
             let send = l.lanes[0].start_send(context, Mode::Synchronous, data.buf(), 1, 0).unwrap();
-            if asks_first {
+            if cancels_first {
                 assert!(!l.lanes[0].cancel(request(send)));
             }
             l.settle();
             l.lanes[1].close_team(&teams[1]);
             l.lanes[1].progress();
             l.settle();
-            if !asks_first {
-                assert!(l.ask(0, send).is_none());
+            if !cancels_first {
+                assert!(l.query(0, send).is_none());
                 assert!(l.lanes[0].cancel(request(send)));
             }
-            assert!(l.ask(0, send).unwrap().cancelled);
+            assert!(l.query(0, send).unwrap().cancelled);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How the data of a message get to the receiver, in all lengths, modes and layouts.
+//! The transfer of messages of all lengths, modes and layouts.
 
 use crate::lanes::{Lanes, calm, pattern, request, rough};
 use oxmpi_engine::{Fault, Mode, RankMap, Source, Started, TagMatch, Team};
@@ -24,13 +24,13 @@ fn a_message_longer_than_its_buffer_is_cut_and_says_so() {
             let receive = early.unwrap_or_else(|| l.receive(1, room, FROM_0.0, FROM_0.1));
             let after = l.receive(1, 90, FROM_0.0, FROM_0.1);
             l.settle();
-            let done = l.ask(1, receive.started).expect("complete");
+            let done = l.query(1, receive.started).expect("complete");
             assert_eq!(done.fault, Some(Fault::Truncated { length: len as u64, room: room as u64 }));
             assert_eq!((done.source, done.tag, done.bytes), (0, 1, room as u64));
             assert_eq!(receive.data.into_vec().unwrap_or_default(), pattern(3, len)[..room]);
-            assert_eq!(l.ask(0, sent).expect("complete").fault, None, "the sender has no part in it");
+            assert_eq!(l.query(0, sent).expect("complete").fault, None, "the sender has no part in it");
             assert_eq!(l.got(1, after).0, pattern(4, 90));
-            assert!(l.ask(0, next).is_some());
+            assert!(l.query(0, next).is_some());
             l.assert_quiet();
         }
     }
@@ -38,10 +38,10 @@ fn a_message_longer_than_its_buffer_is_cut_and_says_so() {
 
 #[test]
 fn a_receive_posted_in_the_middle_of_a_body_gets_all_of_it() {
-    let mut weather = calm();
-    weather.pause_of_256 = 200;
+    let mut link_faults = calm();
+    link_faults.pause_of_256 = 200;
     for seed in 0..50 {
-        let mut l = Lanes::new(2, seed, weather.clone());
+        let mut l = Lanes::new(2, seed, link_faults.clone());
         let _ = l.send(0, 1, Mode::Standard, &pattern(1, 100), 1);
         let _ = l.send(0, 1, Mode::Standard, &pattern(2, 100), 1);
         for _ in 0..1 + l.random.below(6) {
@@ -62,11 +62,11 @@ fn a_synchronous_send_waits_for_its_receive() {
         let mut l = Lanes::new(2, 5, rough());
         let send = l.send(0, 1, Mode::Synchronous, &pattern(1, len), 1);
         l.settle();
-        assert_eq!(l.ask(0, send), None);
+        assert_eq!(l.query(0, send), None);
         assert!(!l.lanes[0].is_drained());
         let receive = l.receive(1, len, FROM_0.0, FROM_0.1);
         l.settle();
-        assert!(l.ask(0, send).is_some());
+        assert!(l.query(0, send).is_some());
         assert_eq!(l.got(1, receive).0, pattern(1, len));
         l.assert_quiet();
     }
@@ -74,17 +74,17 @@ fn a_synchronous_send_waits_for_its_receive() {
 
 #[test]
 fn a_buffered_send_has_its_own_copy_and_is_complete_at_once() {
-    let mut weather = rough();
+    let mut link_faults = rough();
     for full in [0, 255] {
         for later in [0, 255] {
             for len in [0, 8, 100, 5000] {
-                weather.full_of_256 = full;
-                weather.later_of_256 = later;
-                let mut l = Lanes::new(2, 6, weather.clone());
+                link_faults.full_of_256 = full;
+                link_faults.later_of_256 = later;
+                let mut l = Lanes::new(2, 6, link_faults.clone());
                 let data = Owned::new(pattern(1, len));
                 let sent = l.start_send(0, 1, Mode::Buffered, &data, 1).unwrap();
                 assert!(matches!(sent, Started::Complete(c) if c.fault.is_none()));
-                // Nothing uses the user's memory any more.
+                // The program may reuse its buffer.
                 let mut data =
                     data.into_vec().unwrap_or_else(|_| panic!("{full} {later} {len}: still in use"));
                 data.fill(0);
@@ -100,9 +100,9 @@ fn a_buffered_send_has_its_own_copy_and_is_complete_at_once() {
 
 #[test]
 fn nothing_is_drained_before_it_is_gone() {
-    let mut weather = calm();
-    weather.full_of_256 = 255;
-    let mut l = Lanes::new(2, 0, weather);
+    let mut link_faults = calm();
+    link_faults.full_of_256 = 255;
+    let mut l = Lanes::new(2, 0, link_faults);
     let sends: Vec<_> = (0..10).map(|n| l.send(0, 1, Mode::Standard, &pattern(n, 10), 1)).collect();
     let buffered = l.send(0, 1, Mode::Buffered, &pattern(10, 10), 1);
     assert!(matches!(buffered, Started::Complete(_)));
@@ -114,7 +114,7 @@ fn nothing_is_drained_before_it_is_gone() {
     l.settle();
     l.assert_quiet();
     for send in sends {
-        assert!(l.ask(0, send).is_some());
+        assert!(l.query(0, send).is_some());
     }
     for n in 0..12 {
         let receive = l.receive(1, 10, FROM_0.0, FROM_0.1);
@@ -146,8 +146,8 @@ fn elements_with_gaps_arrive_in_gaps() {
             let receive = receive
                 .unwrap_or_else(|| l.lanes[1].start_receive(context, target, FROM_0.0, FROM_0.1).unwrap());
             l.settle();
-            assert_eq!(l.ask(1, receive).map(|c| (c.bytes, c.fault)), Some((count as u64 * 4, None)));
-            assert!(l.ask(0, send).is_some());
+            assert_eq!(l.query(1, receive).map(|c| (c.bytes, c.fault)), Some((count as u64 * 4, None)));
+            assert!(l.query(0, send).is_some());
             let packed: Vec<u8> =
                 pattern(1, count * 12).chunks(12).flat_map(|element| element[..4].to_vec()).collect();
             let expected: Vec<u8> = packed.chunks(6).flat_map(|six| [six, &[0xee]].concat()).collect();
@@ -160,14 +160,14 @@ fn elements_with_gaps_arrive_in_gaps() {
 #[test]
 fn indices_of_contexts_are_learnt() {
     for seed in 0..30 {
-        let mut weather = rough();
-        weather.now_of_256 = 255;
-        // What one process calls a context is told by a hint, which is dropped if there is no room.
-        weather.full_of_256 = 0;
-        let mut l = Lanes::new(2, seed, weather);
+        let mut link_faults = rough();
+        link_faults.now_of_256 = 255;
+        // The index of a context travels in a hint, which is dropped if there is no room.
+        link_faults.full_of_256 = 0;
+        let mut l = Lanes::new(2, seed, link_faults);
         let ids = [ContextId::new(0, 7), ContextId::new(1, 9)];
         let map = || RankMap::new(vec![1, 0]);
-        // Each process opens them in its own order, so the indices differ.
+        // Each process opens the contexts in another order, so the indices differ.
         let at_0 = ids.map(|id| l.lanes[0].open_team(map(), 1, id, false));
         let mut at_1 = [ids[1], ids[0]].map(|id| l.lanes[1].open_team(map(), 0, id, false));
         at_1.reverse();
@@ -193,7 +193,7 @@ fn indices_of_contexts_are_learnt() {
                 let data = Owned::new(vec![0u8; 2]);
                 let started =
                     l.lanes[1].start_receive(team.point_to_point, data.buf(), Source::Any, TagMatch::Any);
-                let done = l.ask(1, started.unwrap()).expect("complete");
+                let done = l.query(1, started.unwrap()).expect("complete");
                 assert_eq!(done.source, 1, "process 0 has rank 1 there");
                 assert_eq!(data.into_vec().unwrap_or_default(), [which as u8, round]);
             }
@@ -219,10 +219,10 @@ fn messages_that_come_before_their_communicator_are_kept() {
             let receive =
                 l.lanes[1].start_receive(theirs.point_to_point, data.buf(), Source::Any, TagMatch::Any);
             l.settle();
-            let done = l.ask(1, receive.unwrap()).expect("complete");
+            let done = l.query(1, receive.unwrap()).expect("complete");
             assert_eq!((done.source, done.tag), (0, 4));
             assert_eq!(data.into_vec().unwrap_or_default(), pattern(n, len));
-            assert!(l.ask(0, send).is_some());
+            assert!(l.query(0, send).is_some());
         }
         l.assert_quiet();
     }
@@ -230,10 +230,10 @@ fn messages_that_come_before_their_communicator_are_kept() {
 
 #[test]
 fn a_closed_communicator_cancels_its_receives_and_drops_what_comes() {
-    let mut weather = rough();
-    weather.pause_of_256 = 128;
+    let mut link_faults = rough();
+    link_faults.pause_of_256 = 128;
     for seed in 0..30 {
-        let mut l = Lanes::new(2, seed, weather.clone());
+        let mut l = Lanes::new(2, seed, link_faults.clone());
         let id = ContextId::new(0, 5);
         let teams = [0, 1].map(|me| l.lanes[me].open_team(RankMap::Identity(2), me as u32, id, true));
         let data = Owned::new(vec![0u8; 100]);
@@ -243,8 +243,9 @@ fn a_closed_communicator_cancels_its_receives_and_drops_what_comes() {
         assert!(l.lanes[1].is_busy(&teams[1]));
         l.lanes[1].close_team(&teams[1]);
         assert!(!l.lanes[1].is_busy(&teams[1]));
-        assert!(l.ask(1, receive).unwrap().cancelled);
-        // Late messages to it come between others whose bodies come in parts.
+        assert!(l.query(1, receive).unwrap().cancelled);
+        // Late messages to the closed communicator arrive between others whose bodies arrive in
+        // parts.
         for n in 0..20 {
             let late = Owned::new(pattern(n, 100));
             let _ = l.lanes[0].start_send(teams[0].point_to_point, Mode::Standard, late.buf(), 1, 1).unwrap();
@@ -259,13 +260,14 @@ fn a_closed_communicator_cancels_its_receives_and_drops_what_comes() {
     }
 }
 
-/// How many of 60 synchronous sends come back that are cancelled at some time: `before` is done before each, `meanwhile` some time
-/// after it was cancelled.
+/// Cancels 60 synchronous sends, each after some steps, and returns the count of sends that
+/// complete as cancelled. `before` is called before each send, `meanwhile` some steps after its
+/// cancellation.
 fn cancelled_of_60(before: impl Fn(&mut Lanes, &[Arc<Team>; 2]), meanwhile: impl Fn(&mut Lanes)) -> usize {
-    let mut weather = rough();
-    weather.later_of_256 = 128;
+    let mut link_faults = rough();
+    link_faults.later_of_256 = 128;
     let cancelled = |seed| {
-        let mut l = Lanes::new(2, seed, weather.clone());
+        let mut l = Lanes::new(2, seed, link_faults.clone());
         let id = ContextId::new(0, 5);
         let teams = [0, 1].map(|me| l.lanes[me].open_team(RankMap::Identity(2), me as u32, id, true));
         before(&mut l, &teams);
@@ -279,21 +281,22 @@ fn cancelled_of_60(before: impl Fn(&mut Lanes, &[Arc<Team>; 2]), meanwhile: impl
         (0..then).for_each(|_| _ = l.step());
         meanwhile(&mut l);
         l.settle();
-        l.ask(0, send).is_some_and(|completion| completion.cancelled)
+        l.query(0, send).is_some_and(|completion| completion.cancelled)
     };
     (0..60).filter(|seed| cancelled(*seed)).count()
 }
 
 #[test]
 fn a_send_to_a_closed_communicator_can_be_cancelled() {
-    // In this weather the word that it is nobody's may find no room, or come before the data have left.
+    // With these link faults the notice that no receive can take the message may find no room, or
+    // arrive before the data have left.
     assert_eq!(cancelled_of_60(|l, teams| l.lanes[1].close_team(&teams[1]), |_| ()), 60);
 }
 
 #[test]
 fn a_send_to_a_process_that_leaves_can_be_cancelled() {
     let leave = |l: &mut Lanes| {
-        // As a process does, it first says what it owes.
+        // A process sends all frames that it owes before it leaves.
         while !l.lanes[1].is_drained() && l.step() {}
         l.network.borrow_mut().leave(1);
     };
@@ -317,12 +320,12 @@ fn a_send_that_was_received_before_its_receiver_leaves_is_not_cancelled() {
             (0..l.random.below(4)).for_each(|_| _ = l.step());
         }
         while !l.lanes[1].is_drained() && l.step() {}
-        let came = l.ask(1, receive.started).is_some();
+        let came = l.query(1, receive.started).is_some();
         l.network.borrow_mut().leave(1);
         l.settle();
         let back: Vec<bool> =
-            sends.into_iter().map(|send| l.ask(0, send).expect("complete").cancelled).collect();
-        // If it is not complete it may be matched, and wait for the rest of its data.
+            sends.into_iter().map(|send| l.query(0, send).expect("complete").cancelled).collect();
+        // An incomplete receive may be matched, and wait for the rest of its data.
         let matched = back.iter().filter(|back| !**back).count();
         assert!(matched == 1 || matched == 0 && !came, "seed {seed}: {back:?}, received: {came}");
         received += usize::from(came);

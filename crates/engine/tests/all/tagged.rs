@@ -1,4 +1,5 @@
-//! Messages that the network matches by itself, beside those that the lane matches: ranks 0 and 1 are one node, 2 and 3 another.
+//! Messages that the network matches, mixed with messages that the lane matches: ranks 0 and 1 are
+//! one node, 2 and 3 another.
 
 use crate::lanes::{self, Lanes, calm, pattern, request};
 use oxmpi_engine::{Completion, Fault, Mode, RankMap, Source, Started, TagMatch};
@@ -17,8 +18,8 @@ fn any(l: &mut Lanes) -> lanes::Receive {
 }
 
 #[test]
-fn one_of_two_messages_gets_the_receive_from_anybody_and_the_other_the_next() {
-    // From the own node, from the other one, and from itself, in each order.
+fn two_messages_get_two_receives_from_any_source() {
+    // From the own node, from the other one, and from the process itself, in each order.
     for (first, second) in [(1, 2), (2, 1), (0, 2), (2, 0)] {
         let mut l = two_nodes();
         let receives = [any(&mut l), any(&mut l)];
@@ -38,7 +39,8 @@ fn one_of_two_messages_gets_the_receive_from_anybody_and_the_other_the_next() {
 fn the_network_may_have_matched_what_another_message_wants() {
     let mut l = two_nodes();
     let receive = any(&mut l);
-    // It comes to the network first, whose word has not been heard when the other one comes.
+    // The message reaches the network first, but the lane has not polled it when the other message
+    // arrives.
     let _ = l.send(2, 0, Mode::Standard, &[2], 1);
     let _ = l.send(0, 0, Mode::Standard, &[0], 1);
     l.settle();
@@ -56,7 +58,7 @@ fn a_named_source_is_left_to_the_network_and_a_long_message_is_cut() {
     let _ = l.send(1, 0, Mode::Standard, &[1], 1);
     let _ = l.send(3, 0, Mode::Standard, &pattern(3, 30), 4);
     l.settle();
-    let done = l.ask(0, receive.started).expect("complete");
+    let done = l.query(0, receive.started).expect("complete");
     assert_eq!((done.source, done.tag, done.bytes), (3, 4, 10));
     assert_eq!(done.fault, Some(Fault::Truncated { length: 30, room: 10 }));
     assert_eq!(receive.data.into_vec().ok(), Some(pattern(3, 10)));
@@ -70,12 +72,12 @@ fn a_synchronous_send_waits_for_its_match_in_the_network() {
     let mut l = two_nodes();
     let sent = l.send(2, 0, Mode::Synchronous, &[7], 1);
     l.settle();
-    assert_eq!(l.ask(2, sent), None);
-    // It has left: nobody can ask the network for it.
+    assert_eq!(l.query(2, sent), None);
+    // The message has left, and the network cannot withdraw it.
     assert!(!l.lanes[2].cancel(request(sent)));
     let receive = any(&mut l);
     l.settle();
-    assert_eq!(l.ask(2, sent), Some(Completion::EMPTY));
+    assert_eq!(l.query(2, sent), Some(Completion::EMPTY));
     assert_eq!(l.got(0, receive).0, [7]);
     l.assert_quiet();
 }
@@ -87,10 +89,10 @@ fn a_receive_is_cancelled_or_has_its_message() {
     let id = request(cancelled.started);
     assert!(!l.lanes[0].cancel(id), "the network says it later");
     l.settle();
-    assert!(l.ask(0, cancelled.started).is_some_and(|done| done.cancelled));
+    assert!(l.query(0, cancelled.started).is_some_and(|done| done.cancelled));
     assert!(cancelled.data.into_vec().is_ok(), "nothing uses its buffer");
 
-    // A message of the own node has it by then.
+    // A message of the own node has the receive by then.
     let contested = any(&mut l);
     let _ = l.send(0, 0, Mode::Standard, &[5], 1);
     assert!(!l.lanes[0].cancel(request(contested.started)));
@@ -124,18 +126,18 @@ fn a_probe_finds_what_waits_in_the_network_and_takes_it_out() {
 }
 
 #[test]
-fn a_sender_asks_what_its_receiver_calls_the_context() {
+fn a_sender_requests_the_index_of_its_receiver() {
     let mut l = two_nodes();
-    // Rank 0 has one context more, and so another index for the next.
+    // Rank 0 has one more context, so its index of the next one differs.
     l.lanes[0].open_team(RankMap::Identity(4), 0, ContextId::new(0, 9), false);
     let team = l.lanes[2].open_team(RankMap::Identity(4), 2, ContextId::new(0, 5), false);
     let data = Owned::new(vec![9u8]);
     let sent: Vec<_> = (0..3)
         .map(|tag| l.lanes[2].start_send(team.point_to_point, Mode::Standard, data.buf(), 0, tag).unwrap())
         .collect();
-    // It comes before the communicator is made there.
+    // The message arrives before the communicator is created there.
     l.settle();
-    assert!(sent.into_iter().all(|sent| l.ask(2, sent).is_some()));
+    assert!(sent.into_iter().all(|sent| l.query(2, sent).is_some()));
     let own = l.lanes[0].open_team(RankMap::Identity(4), 0, ContextId::new(0, 5), false);
     assert_ne!(own.point_to_point, team.point_to_point);
     for tag in 0..3 {
@@ -162,16 +164,16 @@ fn a_death_ends_what_names_the_dead_and_nothing_that_had_come() {
     l.settle();
     assert_eq!(l.got(0, came).0, [1]);
     for failed in [named.started, unmatched] {
-        assert_eq!(l.ask(0, failed).expect("complete").fault, LOST_2);
+        assert_eq!(l.query(0, failed).expect("complete").fault, LOST_2);
     }
     assert!(named.data.into_vec().is_ok(), "nothing uses its buffer");
-    // What it had sent is there, and then nothing more.
+    // The messages that the lost process had sent can be received.
     let late = l.receive(0, 10, Source::Process(2), TagMatch::Is(3));
     l.settle();
     assert_eq!(l.got(0, late).0, [3]);
     assert_eq!(l.try_receive(0, 10, Source::Process(2), TagMatch::Any).err(), LOST_2);
-    // The receive from anybody fails when it is asked for, and its buffer is free.
-    assert_eq!(l.ask(0, wild.started).expect("complete").fault, LOST_2);
+    // The receive from MPI_ANY_SOURCE fails when it is queried, and its buffer is free.
+    assert_eq!(l.query(0, wild.started).expect("complete").fault, LOST_2);
     assert!(wild.data.into_vec().is_ok(), "nothing uses its buffer");
     assert_eq!(l.start_send(0, 2, Mode::Standard, &Owned::new(vec![1]), 1).err(), LOST_2);
     assert!(l.lanes[0].is_drained());
@@ -184,7 +186,7 @@ fn receives_in_a_revoked_communicator_are_taken_back_from_the_network() {
     let id = l.worlds[0].id;
     assert!(l.lanes[0].revoke(id));
     for receive in receives {
-        assert_eq!(l.ask(0, receive.started).expect("complete").fault, Some(Fault::Revoked));
+        assert_eq!(l.query(0, receive.started).expect("complete").fault, Some(Fault::Revoked));
         assert!(receive.data.into_vec().is_ok(), "nothing uses its buffer");
     }
     let _ = l.send(3, 0, Mode::Standard, &[1], 1);

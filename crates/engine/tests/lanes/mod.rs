@@ -1,8 +1,8 @@
-//! A few lanes over one virtual network, driven by hand.
+//! Lanes over a simulated network, driven by hand.
 #![allow(dead_code)] // each test file uses its part
 
 use oxmpi_engine::{
-    Completion, Fault, Kept, Lane, Mode, RankMap, RequestId, Rest, Source, Started, TagMatch, Team,
+    Completion, CopiedSends, Fault, Lane, Mode, RankMap, RequestId, Rest, Source, Started, TagMatch, Team,
 };
 use oxmpi_fabric::sim::{Network, Random, Sim, Weather};
 use oxmpi_mem::memory::Owned;
@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Calm weather: one path, no surprises, eager to 100 bytes.
+/// No link faults: one path, eager to 100 bytes.
 pub(crate) fn calm() -> Weather {
     Weather {
         paths: 1,
@@ -29,7 +29,7 @@ pub(crate) fn calm() -> Weather {
     }
 }
 
-/// Weather in which everything happens.
+/// All simulated faults of the links.
 pub(crate) fn rough() -> Weather {
     Weather {
         full_of_256: 60,
@@ -48,15 +48,14 @@ pub(crate) struct Lanes {
     pub(crate) random: Random,
 }
 
-/// A started receive and its buffer.
 pub(crate) struct Receive {
     pub(crate) started: Started,
     pub(crate) data: Owned<u8>,
 }
 
 impl Lanes {
-    pub(crate) fn new(n: u32, seed: u64, weather: Weather) -> Lanes {
-        let network = Network::new(n, seed, weather);
+    pub(crate) fn new(n: u32, seed: u64, link_faults: Weather) -> Lanes {
+        let network = Network::new(n, seed, link_faults);
         let mut lanes: Vec<_> = (0..n).map(|me| Lane::new(me, Sim::new(me, network.clone()))).collect();
         let worlds = lanes.iter_mut().zip(0..);
         let worlds = worlds
@@ -65,7 +64,7 @@ impl Lanes {
         Lanes { network, lanes, worlds, random: Random::new(seed) }
     }
 
-    /// One event. Returns whether there was one.
+    /// Handles one event. Returns whether there was one.
     pub(crate) fn step(&mut self) -> bool {
         let event = self.network.borrow_mut().advance();
         if let Some(Some(at)) = event
@@ -73,14 +72,14 @@ impl Lanes {
         {
             let lane = &mut self.lanes[at as usize];
             lane.progress();
-            while lane.announce_sleep(Kept::All) == Rest::Not {
+            while lane.announce_sleep(CopiedSends::All) == Rest::Not {
                 lane.progress();
             }
         }
         event.is_some()
     }
 
-    /// All events there are.
+    /// Handles all events.
     pub(crate) fn settle(&mut self) {
         while self.step() {}
     }
@@ -118,8 +117,8 @@ impl Lanes {
         self.try_receive(at, room, source, tag).expect("nobody is lost")
     }
 
-    /// What a started operation says, if it is complete.
-    pub(crate) fn ask(&mut self, at: u32, started: Started) -> Option<Completion> {
+    /// The completion of a started operation, if it is complete.
+    pub(crate) fn query(&mut self, at: u32, started: Started) -> Option<Completion> {
         match started {
             Started::Complete(completion) => Some(completion),
             Started::Pending(request) => {
@@ -128,9 +127,9 @@ impl Lanes {
         }
     }
 
-    /// What a receive has got, which must be complete and whole.
+    /// Data, source and tag of a receive, which must be complete and whole.
     pub(crate) fn got(&mut self, at: u32, receive: Receive) -> (Vec<u8>, i32, i32) {
-        let done = self.ask(at, receive.started).expect("complete");
+        let done = self.query(at, receive.started).expect("complete");
         assert_eq!((done.fault, done.cancelled), (None, false));
         let mut data = receive.data.into_vec().unwrap_or_else(|_| panic!("the buffer is still in use"));
         assert!(data[done.bytes as usize..].iter().all(|byte| *byte == 0xee), "written beyond the message");
@@ -142,7 +141,7 @@ impl Lanes {
         self.lanes.iter().map(Lane::nonsense).sum()
     }
 
-    /// A frame that no lane has sent.
+    /// Injects a frame that no lane has sent.
     pub(crate) fn forge(&mut self, from: u32, to: u32, sequence: u8, frame: Frame, body: &[u8]) {
         let mut head = [0; MAX_FRAME_LEN];
         let len = frame.encode(sequence, from, &mut head);

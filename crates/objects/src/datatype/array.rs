@@ -1,8 +1,8 @@
-//! Parts of arrays of several dimensions (MPI-5.0 sections 5.1.3 and 5.1.4): a box cut out, and what one process holds of
-//! an array that is distributed as High Performance Fortran does it.
+//! Parts of arrays of several dimensions (MPI-5.0 sections 5.1.3 and 5.1.4): a subarray, and the
+//! part of one process in an array that is distributed as in High Performance Fortran.
 //!
-//! Both are built from the dimension whose neighbours lie side by side to the one whose neighbours lie farthest apart. The
-//! result is as large as the whole array, so that arrays of it are arrays of whole arrays.
+//! Both are built from the dimension with adjacent elements to the one with the largest stride. The
+//! extent of the result is that of the whole array, so arrays of it are arrays of whole arrays.
 
 use super::construct::basic_of;
 use super::contents::{Argument, Constituents};
@@ -13,24 +13,21 @@ use oxmpi_mem::bounds::Bounds;
 use oxmpi_mem::layout::{Layout, LayoutError};
 use std::sync::Arc;
 
-/// Which dimension's neighbours lie side by side.
+/// The dimension whose elements are adjacent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// The last one's (`MPI_ORDER_C`).
+pub enum ArrayOrder {
+    /// The last one (`MPI_ORDER_C`).
     C,
-    /// The first one's (`MPI_ORDER_FORTRAN`).
+    /// The first one (`MPI_ORDER_FORTRAN`).
     Fortran,
 }
 
-impl Order {
-    /// The order with this value of the ABI.
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_ARG` if there is none.
-    pub fn from_int(order: i32) -> Result<Order> {
+impl ArrayOrder {
+    /// The order with this ABI value. Fails with `MPI_ERR_ARG` if there is none.
+    pub fn from_int(order: i32) -> Result<ArrayOrder> {
         match order {
-            abi::MPI_ORDER_C => Ok(Order::C),
-            abi::MPI_ORDER_FORTRAN => Ok(Order::Fortran),
+            abi::MPI_ORDER_C => Ok(ArrayOrder::C),
+            abi::MPI_ORDER_FORTRAN => Ok(ArrayOrder::Fortran),
             _ => bad(format!("order is {order}, neither MPI_ORDER_C nor MPI_ORDER_FORTRAN")),
         }
     }
@@ -38,44 +35,39 @@ impl Order {
     /// The ABI's value.
     pub fn to_int(self) -> i32 {
         match self {
-            Order::C => abi::MPI_ORDER_C,
-            Order::Fortran => abi::MPI_ORDER_FORTRAN,
+            ArrayOrder::C => abi::MPI_ORDER_C,
+            ArrayOrder::Fortran => abi::MPI_ORDER_FORTRAN,
         }
     }
 
-    /// The dimensions from the densest on.
     fn dimensions(self, count: usize) -> impl Iterator<Item = usize> + Clone {
-        (0..count).map(move |i| if self == Order::C { count - 1 - i } else { i })
+        (0..count).map(move |i| if self == ArrayOrder::C { count - 1 - i } else { i })
     }
 }
 
-/// How the array of a [`Datatype::darray`] is distributed, as the program says it; one entry for each dimension.
+/// The distribution of the array of a [`Datatype::darray`], as the program gives it; lists have one
+/// entry for each dimension.
 #[derive(Clone, Copy, Debug)]
 pub struct Distribution<'a> {
-    /// Processes in the grid.
     pub size: i32,
-    /// Which of them.
     pub rank: i32,
-    /// Elements of the whole array.
     pub gsizes: &'a [i64],
-    /// How each dimension is distributed (`MPI_DISTRIBUTE_BLOCK`, ...).
+    /// The kind of distribution (`MPI_DISTRIBUTE_BLOCK`, ...).
     pub distribs: &'a [i32],
     /// The lengths of blocks, or `MPI_DISTRIBUTE_DFLT_DARG`.
     pub dargs: &'a [i32],
-    /// Processes along each dimension.
     pub psizes: &'a [i32],
-    /// Which dimension's neighbours lie side by side.
-    pub order: Order,
+    pub order: ArrayOrder,
 }
 
 fn bad<T>(text: String) -> Result<T> {
     Err(MpiError::new(abi::MPI_ERR_ARG, text))
 }
 
-/// What the blocks along a dimension are: where the first begins, their length and distance, how many there are, and
-/// the length of a shorter one after these. All in elements.
+/// The blocks along a dimension, in elements: the offset of the first, their length, distance and
+/// count, and the length of a shorter block behind them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Blocks {
+pub(super) struct DimensionBlocks {
     first: i64,
     length: i64,
     distance: i64,
@@ -83,22 +75,19 @@ pub(super) struct Blocks {
     rest: i64,
 }
 
-/// What a part of an array is worked out for: a layout, or bounds alone.
-pub(super) trait Element: Sized {
-    /// Bytes from one to the next.
+/// The thing from which a part of an array is built: a layout, or bounds alone.
+pub(super) trait ArrayPart: Sized {
     fn extent(&self) -> isize;
 
-    /// `count` of them, `stride` bytes from one to the next, the first at `offset`.
+    /// `count` copies, `stride` bytes from one to the next, the first at `offset`.
     fn placed(&self, count: usize, stride: isize, offset: isize) -> Result<Self, LayoutError>;
 
-    /// This and another one.
     fn and(&self, next: &Self) -> Result<Self, LayoutError>;
 
-    /// The same with other bounds.
     fn resized(&self, lb: isize, extent: isize) -> Result<Self, LayoutError>;
 }
 
-impl Element for Bounds {
+impl ArrayPart for Bounds {
     fn extent(&self) -> isize {
         self.extent()
     }
@@ -116,7 +105,7 @@ impl Element for Bounds {
     }
 }
 
-impl Element for Layout {
+impl ArrayPart for Layout {
     fn extent(&self) -> isize {
         self.extent()
     }
@@ -134,9 +123,9 @@ impl Element for Layout {
     }
 }
 
-impl Blocks {
+impl DimensionBlocks {
     /// These blocks of `child`, whose elements are `extent` bytes apart.
-    fn of<E: Element>(self, extent: isize, child: &E) -> Result<E, LayoutError> {
+    fn of<E: ArrayPart>(self, extent: isize, child: &E) -> Result<E, LayoutError> {
         let overflow = LayoutError::Overflow { what: "extent" };
         let bytes = |elements: i64| extent.checked_mul(elements as isize).ok_or(overflow);
         let first = bytes(self.first)?;
@@ -154,9 +143,10 @@ impl Blocks {
     }
 }
 
-/// The blocks along dimensions, each given with the whole length, from the densest on; as large as the array.
-pub(super) fn in_array<E: Element>(
-    dimensions: impl Iterator<Item = (i64, Blocks)>,
+/// The blocks along dimensions, each with the length of the dimension, from the smallest stride on;
+/// the result has the extent of the whole array.
+pub(super) fn in_array<E: ArrayPart>(
+    dimensions: impl Iterator<Item = (i64, DimensionBlocks)>,
     old: &E,
 ) -> Result<E, LayoutError> {
     let mut extent = old.extent();
@@ -168,37 +158,35 @@ pub(super) fn in_array<E: Element>(
     made.as_ref().unwrap_or(old).resized(0, extent)
 }
 
-/// The dimensions of a box in an array.
 pub(super) fn part(
     sizes: &[i64],
     subsizes: &[i64],
     starts: &[i64],
-    order: Order,
-) -> impl Iterator<Item = (i64, Blocks)> {
-    let blocks = |i: usize| Blocks { first: starts[i], rest: subsizes[i], ..Blocks::default() };
+    order: ArrayOrder,
+) -> impl Iterator<Item = (i64, DimensionBlocks)> {
+    let blocks =
+        |i: usize| DimensionBlocks { first: starts[i], rest: subsizes[i], ..DimensionBlocks::default() };
     order.dimensions(sizes.len()).map(move |i| (sizes[i], blocks(i)))
 }
 
-/// How many levels of a copy program so many dimensions add at most.
 fn levels(ndims: usize) -> u32 {
     u32::try_from(ndims).unwrap_or(u32::MAX).saturating_mul(LEVELS)
 }
 
-/// Those of a dimension: a block, the blocks, and these with a shorter one.
+/// The levels of a dimension: a block, the blocks, and a shorter block behind them.
 const LEVELS: u32 = 3;
 
 impl Datatype {
-    /// A box of `subsizes` that begins at `starts` in an array of `sizes` (`MPI_Type_create_subarray`).
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_ARG` if there are no dimensions or the box does not lie within the array; `MPI_ERR_VALUE_TOO_LARGE`
-    /// if the array does not fit into the address space.
+    /// A box of `subsizes` that begins at `starts` in an array of `sizes`
+    /// (`MPI_Type_create_subarray`). Fails with `MPI_ERR_ARG` without dimensions or if the box is
+    /// not within the array, with `MPI_ERR_VALUE_TOO_LARGE` if the array does not fit into the
+    /// address space.
     pub fn subarray(
         form: Form,
         sizes: &[i64],
         subsizes: &[i64],
         starts: &[i64],
-        order: Order,
+        order: ArrayOrder,
         old: &Arc<Datatype>,
     ) -> Result<Arc<Datatype>> {
         let ndims = sizes.len();
@@ -238,11 +226,9 @@ impl Datatype {
         Datatype::new(bounds, contents, basic_of(old), levels(ndims))
     }
 
-    /// What one process of a grid holds of a distributed array (`MPI_Type_create_darray`).
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_ARG` if the distribution is none; `MPI_ERR_VALUE_TOO_LARGE` if the array does not fit into the
-    /// address space.
+    /// The part of one process of a grid in a distributed array (`MPI_Type_create_darray`). Fails
+    /// with `MPI_ERR_ARG` if the distribution is invalid, with `MPI_ERR_VALUE_TOO_LARGE` if the
+    /// array does not fit into the address space.
     pub fn darray(form: Form, array: &Distribution<'_>, old: &Arc<Datatype>) -> Result<Arc<Datatype>> {
         let ndims = array.gsizes.len();
         let dimensions = array.dimensions()?;
@@ -262,15 +248,15 @@ impl Datatype {
 }
 
 impl Distribution<'_> {
-    /// The length of each dimension and the blocks of the process along it, from the densest on.
-    pub(super) fn dimensions(&self) -> Result<Vec<(i64, Blocks)>> {
+    pub(super) fn dimensions(&self) -> Result<Vec<(i64, DimensionBlocks)>> {
         let coordinates = self.coordinates()?;
-        let blocks: Vec<Blocks> =
+        let blocks: Vec<DimensionBlocks> =
             coordinates.iter().enumerate().map(|(i, &at)| self.blocks(i, at)).collect::<Result<_>>()?;
         Ok(self.order.dimensions(blocks.len()).map(|i| (self.gsizes[i], blocks[i])).collect())
     }
 
-    /// Where the process is in the grid: row by row in either order of the array.
+    /// The coordinates of the process in the grid, in row-major order for either order of the
+    /// array.
     fn coordinates(&self) -> Result<Vec<i64>> {
         let ndims = self.gsizes.len();
         if ndims == 0 || [self.distribs.len(), self.dargs.len(), self.psizes.len()] != [ndims; 3] {
@@ -295,8 +281,7 @@ impl Distribution<'_> {
         Ok(coordinates)
     }
 
-    /// The blocks along dimension `i` of the process at `place` there.
-    fn blocks(&self, i: usize, place: i64) -> Result<Blocks> {
+    fn blocks(&self, i: usize, place: i64) -> Result<DimensionBlocks> {
         let (all, processes) = (self.gsizes[i], i64::from(self.psizes[i]));
         if all < 1 {
             return bad(format!("array_of_gsizes[{i}] is {all}; it must be positive"));
@@ -323,13 +308,14 @@ impl Distribution<'_> {
             }
             other => return bad(format!("array_of_distribs[{i}] is {other}, which is no distribution")),
         };
-        // Block number b, of `length` but for the last one, belongs to the process at b modulo `processes`.
+        // Block number b, of `length` but for the last one, belongs to the process at b modulo
+        // `processes`.
         let (whole, last) = (all / length, all % length);
         let mine_of = |blocks: i64| if blocks > place { (blocks - place - 1) / processes + 1 } else { 0 };
         let mine_is_last = last > 0 && whole % processes == place;
         let first = place.checked_mul(length).unwrap_or(all).min(all);
         let distance = processes.checked_mul(length).unwrap_or(all).min(all);
         let rest = if mine_is_last { last } else { 0 };
-        Ok(Blocks { first, length, distance, count: mine_of(whole), rest })
+        Ok(DimensionBlocks { first, length, distance, count: mine_of(whole), rest })
     }
 }

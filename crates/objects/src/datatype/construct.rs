@@ -1,6 +1,9 @@
-//! The constructors (MPI-5.0 section 5.1.2).
+//! The constructors (MPI-5.0 section 5.1.2). Counts are `i64` and displacements `isize` in both
+//! forms; callers in [`Form::Int`] widen their `int`s.
 //!
-//! Counts come as `i64` and displacements as `isize` in both forms; whoever calls in [`Form::Int`] has widened `int`s.
+//! They fail with `MPI_ERR_COUNT` if an argument is negative, with `MPI_ERR_ARG` if arrays differ
+//! in length, and with `MPI_ERR_VALUE_TOO_LARGE` if a size, extent or displacement does not fit
+//! into an address. The message names the argument and its value.
 
 use super::contents::{Argument, Constituents};
 use super::{Basic, Combiner, Contents, Datatype, Form, layout_error};
@@ -14,11 +17,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 type Type = Arc<Datatype>;
 
-/// How deep types may nest before a constructor makes layout and signature at once: making them follows the nesting, and only
-/// then it is known whether they nest too deep.
+/// Above this nesting a constructor makes layout and signature at once, as only this computation
+/// finds out whether the types nest too deep.
 const LAZY_DEPTH: u32 = 64;
 
-/// The elements of a type made of one.
 #[inline]
 pub(super) fn basic_of(old: &Datatype) -> Basic {
     match old.uniform() {
@@ -27,7 +29,7 @@ pub(super) fn basic_of(old: &Datatype) -> Basic {
     }
 }
 
-/// The elements of a type made of these; types without data do not matter.
+/// The elements of a type made of several types; types without data do not count.
 fn common<'a>(types: impl Iterator<Item = &'a Type>) -> Basic {
     let mut found = None;
     for t in types.filter(|t| t.size() > 0) {
@@ -45,7 +47,7 @@ fn length(name: impl fmt::Display, value: i64) -> Result<usize> {
         .map_err(|_| MpiError::new(abi::MPI_ERR_COUNT, format!("{name} is {value}; it must not be negative")))
 }
 
-/// Block lengths, each named by its index if it is negative.
+/// Block lengths; an error names the index of a negative one.
 fn lengths<'a>(name: &str, values: &'a [i64]) -> Result<impl Iterator<Item = usize> + Clone + use<'a>> {
     if values.iter().fold(0, |signs, value| signs | value) < 0 {
         for (i, &value) in values.iter().enumerate() {
@@ -62,7 +64,6 @@ fn same_length(count: usize, what: &str, found: usize) -> Result<()> {
     Err(MpiError::new(abi::MPI_ERR_ARG, format!("{count} blocks, but {found} {what}")))
 }
 
-/// `value` elements of `old` in bytes.
 fn in_bytes(name: impl fmt::Display, value: i64, old: &Datatype) -> Result<isize> {
     let extent = old.bounds().extent();
     let bytes = isize::try_from(value).ok().and_then(|v| v.checked_mul(extent));
@@ -72,7 +73,7 @@ fn in_bytes(name: impl fmt::Display, value: i64, old: &Datatype) -> Result<isize
     })
 }
 
-/// The bounds of blocks whose displacements are elements of `old`. An error names the first of these that is too large.
+/// An error names the first displacement that is too large.
 fn indexed_bounds(
     blocks: impl Iterator<Item = usize>,
     displacements: &[i64],
@@ -88,20 +89,13 @@ fn indexed_bounds(
 
 impl Datatype {
     /// `count` elements in a row (`MPI_Type_contiguous`).
-    ///
-    /// # Errors
-    /// An argument is negative (class `MPI_ERR_COUNT`), arrays differ in length (`MPI_ERR_ARG`), or a size, extent or
-    /// displacement does not fit into an address (`MPI_ERR_VALUE_TOO_LARGE`). The text names the argument and its value. This
-    /// holds for all constructors.
     pub fn contiguous(form: Form, count: i64, old: &Arc<Datatype>) -> Result<Arc<Datatype>> {
         let bounds = old.bounds().contiguous(length("count", count)?).map_err(layout_error)?;
         Datatype::of_one(bounds, 1, Contents::of_few(form, Combiner::Contiguous, [count], [], old), old)
     }
 
-    /// `count` blocks of `block` elements, `stride` elements from block to block (`MPI_Type_vector`).
-    ///
-    /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
+    /// `count` blocks of `block` elements, `stride` elements from block to block
+    /// (`MPI_Type_vector`).
     pub fn vector(
         form: Form,
         count: i64,
@@ -120,10 +114,8 @@ impl Datatype {
         )
     }
 
-    /// `count` blocks of `block` elements, `stride` bytes from block to block (`MPI_Type_create_hvector`).
-    ///
-    /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
+    /// `count` blocks of `block` elements, `stride` bytes from block to block
+    /// (`MPI_Type_create_hvector`).
     pub fn hvector(
         form: Form,
         count: i64,
@@ -141,10 +133,8 @@ impl Datatype {
         )
     }
 
-    /// Blocks of `blocks[i]` elements, `displacements[i]` elements from the start (`MPI_Type_indexed`).
-    ///
-    /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
+    /// Blocks of `blocks[i]` elements, `displacements[i]` elements from the start
+    /// (`MPI_Type_indexed`).
     pub fn indexed(
         form: Form,
         blocks: &[i64],
@@ -161,10 +151,8 @@ impl Datatype {
         Datatype::of_lists(bounds, form, Combiner::Indexed, &counts, &[], old)
     }
 
-    /// Blocks of `blocks[i]` elements, `displacements[i]` bytes from the start (`MPI_Type_create_hindexed`).
-    ///
-    /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
+    /// Blocks of `blocks[i]` elements, `displacements[i]` bytes from the start
+    /// (`MPI_Type_create_hindexed`).
     pub fn hindexed(
         form: Form,
         blocks: &[i64],
@@ -179,10 +167,8 @@ impl Datatype {
         Datatype::of_lists(bounds, form, Combiner::Hindexed, &counts, displacements, old)
     }
 
-    /// Blocks of `block` elements each, `displacements[i]` elements from the start (`MPI_Type_create_indexed_block`).
-    ///
-    /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
+    /// Blocks of `block` elements each, `displacements[i]` elements from the start
+    /// (`MPI_Type_create_indexed_block`).
     pub fn indexed_block(
         form: Form,
         block: i64,
@@ -195,10 +181,8 @@ impl Datatype {
         Datatype::of_lists(bounds, form, Combiner::IndexedBlock, &counts, &[], old)
     }
 
-    /// Blocks of `block` elements each, `displacements[i]` bytes from the start (`MPI_Type_create_hindexed_block`).
-    ///
-    /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
+    /// Blocks of `block` elements each, `displacements[i]` bytes from the start
+    /// (`MPI_Type_create_hindexed_block`).
     pub fn hindexed_block(
         form: Form,
         block: i64,
@@ -212,10 +196,8 @@ impl Datatype {
         Datatype::of_lists(bounds, form, Combiner::HindexedBlock, &counts, displacements, old)
     }
 
-    /// Members of `blocks[i]` elements of `types[i]`, `displacements[i]` bytes from the start (`MPI_Type_create_struct`).
-    ///
-    /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
+    /// Members of `blocks[i]` elements of `types[i]`, `displacements[i]` bytes from the start
+    /// (`MPI_Type_create_struct`).
     pub fn structure(
         form: Form,
         blocks: &[i64],
@@ -236,9 +218,6 @@ impl Datatype {
     }
 
     /// The same data with other bounds (`MPI_Type_create_resized`).
-    ///
-    /// # Errors
-    /// As for [`contiguous`](Self::contiguous).
     pub fn resized(form: Form, lb: isize, extent: isize, old: &Arc<Datatype>) -> Result<Arc<Datatype>> {
         let bounds = old
             .bounds()
@@ -248,9 +227,6 @@ impl Datatype {
     }
 
     /// An equal datatype, committed if `old` is (`MPI_Type_dup`).
-    ///
-    /// # Errors
-    /// None in fact; the type is that of the other constructors.
     pub fn dup(old: &Arc<Datatype>) -> Result<Arc<Datatype>> {
         let dup =
             Datatype::of_one(*old.bounds(), 1, Contents::of_few(Form::Int, Combiner::Dup, [], [], old), old)?;
@@ -260,13 +236,12 @@ impl Datatype {
         Ok(dup)
     }
 
-    /// The type that a constructor has made of one old one. Its copy program nests at most `levels` deeper than that one's.
+    /// The copy program nests at most `levels` deeper than that of `old`.
     #[inline(always)]
     fn of_one(bounds: Bounds, levels: u32, contents: Result<Contents>, old: &Type) -> Result<Arc<Datatype>> {
         Datatype::new(bounds, contents?, basic_of(old), levels)
     }
 
-    /// The same, of a constructor that takes lists.
     fn of_lists(
         bounds: Bounds,
         form: Form,
@@ -302,7 +277,7 @@ impl Datatype {
         if depth > LAZY_DEPTH { made.used() } else { Ok(made) }
     }
 
-    /// The new type, with what the first use would make.
+    /// Makes layout and signature of a new type, and checks their depth.
     #[cold]
     #[inline(never)]
     fn used(mut self: Arc<Self>) -> Result<Arc<Datatype>> {

@@ -1,7 +1,6 @@
-//! The arguments that made a type, as `MPI_Type_get_contents` gives them (MPI-5.0 section 5.1.13).
-//!
-//! They are noted for every type and asked for of few, so that the few numbers of most constructors lie in the type
-//! itself.
+//! The constructor and arguments of a type, for `MPI_Type_get_contents` (MPI-5.0 section 5.1.13).
+//! Every type records them and few are queried, so the few numbers of most constructors lie in the
+//! type itself.
 
 use super::{Combiner, Datatype, Form};
 use crate::error::{MpiError, Result};
@@ -10,28 +9,24 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The arguments that made a type.
+/// The constructor of a type and its arguments.
 #[derive(Clone, Debug)]
 pub struct Contents {
-    /// The constructor.
     pub combiner: Combiner,
     /// Counts of a type made in [`Form::Int`], and arguments that are `int` in both forms.
     pub integers: ShortList<i32, 11>,
-    wide: Wide,
-    /// The types it was made from.
+    wide: WideArguments,
     pub types: Constituents,
 }
 
-/// What does not fit into an `int`.
 #[derive(Clone, Debug)]
-enum Wide {
+enum WideArguments {
     /// Displacements of a type made in [`Form::Int`].
     Addresses(ShortList<isize, 4>),
     /// Counts, then displacements, of a type made in [`Form::Count`].
     Counts(ShortList<i64, 4>),
 }
 
-/// What an argument is in C as far as the form says.
 pub(super) enum Argument<'a> {
     /// `int` in both forms.
     Int(&'a [i32]),
@@ -40,16 +35,13 @@ pub(super) enum Argument<'a> {
 }
 
 impl Contents {
-    /// Those of a type of the library's.
     pub(super) fn of_library(combiner: Combiner, integers: &[i32]) -> Contents {
-        let (integers, wide) = (integers.iter().copied().collect(), Wide::Addresses(ShortList::default()));
+        let (integers, wide) =
+            (integers.iter().copied().collect(), WideArguments::Addresses(ShortList::default()));
         Contents { combiner, integers, wide, types: Constituents::None }
     }
 
-    /// The few numbers of a constructor that takes no lists.
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_COUNT` if a count of the plain form is no `int`.
+    /// Fails with `MPI_ERR_COUNT` if a count of the plain form is no `int`.
     #[inline(always)]
     pub(super) fn of_few<const C: usize, const D: usize>(
         form: Form,
@@ -62,23 +54,20 @@ impl Contents {
             Form::Int => {
                 check_ints(&counts)?;
                 let integers = ShortList::of(counts.map(|n| n as i32));
-                (integers, Wide::Addresses(ShortList::of(displacements)))
+                (integers, WideArguments::Addresses(ShortList::of(displacements)))
             }
             Form::Count => {
                 let all = ShortList::filled(C + D, |all| {
                     all[..C].copy_from_slice(&counts);
                     all[C..].copy_from_slice(&displacements.map(|d| d as i64));
                 });
-                (ShortList::default(), Wide::Counts(all))
+                (ShortList::default(), WideArguments::Counts(all))
             }
         };
         Ok(Contents { combiner, integers, wide, types: Constituents::One(Arc::clone(old)) })
     }
 
-    /// Arguments in this order, then displacements.
-    ///
-    /// # Errors
-    /// As [`of_few`](Self::of_few).
+    /// Arguments in this order, then displacements. Fails as [`of_few`](Self::of_few) does.
     pub(super) fn of_lists(
         form: Form,
         combiner: Combiner,
@@ -105,12 +94,12 @@ impl Contents {
         });
         fits?;
         let wide = match form {
-            Form::Int => Wide::Addresses(ShortList::filled(displacements.len(), |all| {
+            Form::Int => WideArguments::Addresses(ShortList::filled(displacements.len(), |all| {
                 all.copy_from_slice(displacements);
             })),
             Form::Count => {
                 let length = arguments.iter().map(|argument| argument.counts().len()).sum::<usize>();
-                Wide::Counts(ShortList::filled(length + displacements.len(), |mut rest| {
+                WideArguments::Counts(ShortList::filled(length + displacements.len(), |mut rest| {
                     for argument in arguments {
                         let place;
                         (place, rest) = rest.split_at_mut(argument.counts().len());
@@ -126,38 +115,36 @@ impl Contents {
     /// Displacements of a type made in [`Form::Int`].
     pub fn addresses(&self) -> &[isize] {
         match &self.wide {
-            Wide::Addresses(addresses) => addresses,
-            Wide::Counts(_) => &[],
+            WideArguments::Addresses(addresses) => addresses,
+            WideArguments::Counts(_) => &[],
         }
     }
 
     /// Counts, then displacements, of a type made in [`Form::Count`].
     pub fn counts(&self) -> &[i64] {
         match &self.wide {
-            Wide::Addresses(_) => &[],
-            Wide::Counts(counts) => counts,
+            WideArguments::Addresses(_) => &[],
+            WideArguments::Counts(counts) => counts,
         }
     }
 
-    /// Whether the type can be described in [`Form::Int`]: no argument was an `MPI_Count`.
+    /// Whether the type was made in [`Form::Int`], without an `MPI_Count`.
     pub fn fits_int(&self) -> bool {
-        matches!(self.wide, Wide::Addresses(_))
+        matches!(self.wide, WideArguments::Addresses(_))
     }
 
-    /// The old types and how many elements of each the type has, which is of `size` bytes.
+    /// The old types, each with the count of its elements in this type, which has `size` bytes.
     pub(super) fn elements(&self, size: usize) -> impl Iterator<Item = (usize, &Arc<Datatype>)> {
         let count = move |(i, old): (usize, &Arc<Datatype>)| match self.combiner {
             // The number of members comes first.
             Combiner::Struct if self.fits_int() => self.integers[i + 1] as usize,
             Combiner::Struct => self.counts()[i + 1] as usize,
-            // As many as there is room for.
             _ => size.checked_div(old.size()).unwrap_or(0),
         };
         self.types.iter().enumerate().map(move |(i, old)| (count((i, old)), old))
     }
 }
 
-/// Counts of the plain form come widened.
 #[inline(always)]
 fn check_ints(counts: &[i64]) -> Result<()> {
     let changed = counts.iter().fold(0, |changed, &n| changed | (n ^ i64::from(n as i32)));
@@ -171,7 +158,6 @@ fn no_int(counts: &[i64]) -> MpiError {
 }
 
 impl Argument<'_> {
-    /// How many `int`s it is.
     fn integers(&self, form: Form) -> usize {
         match (self, form) {
             (Argument::Int(values), _) => values.len(),
@@ -180,7 +166,6 @@ impl Argument<'_> {
         }
     }
 
-    /// Its counts.
     fn counts(&self) -> &[i64] {
         match self {
             Argument::Int(_) => &[],
@@ -190,8 +175,8 @@ impl Argument<'_> {
 }
 
 impl Drop for Contents {
-    /// A program may derive a type from a type from a type without end: they are freed one after the other, not one
-    /// inside the other, so that the stack does not overflow.
+    /// Frees nested types one after another: a program may nest types without limit, and a
+    /// recursion would overflow the stack.
     fn drop(&mut self) {
         let mut waiting = Vec::new();
         let mut types = std::mem::take(&mut self.types);
@@ -217,12 +202,9 @@ impl Drop for Contents {
 /// The types that a type was made from.
 #[derive(Clone, Debug, Default)]
 pub enum Constituents {
-    /// It is the library's.
     #[default]
     None,
-    /// All constructors but one take one.
     One(Arc<Datatype>),
-    /// Those of a struct.
     Several(Box<[Arc<Datatype>]>),
 }
 
@@ -238,7 +220,7 @@ impl Deref for Constituents {
     }
 }
 
-/// Numbers, of which up to `N` need no memory of their own. Cheap to clone.
+/// Numbers, of which up to `N` need no allocation. A clone is cheap.
 #[derive(Clone)]
 pub struct ShortList<T, const N: usize>(Storage<T, N>);
 
@@ -255,7 +237,6 @@ impl<T: Copy + Default, const N: usize> Default for ShortList<T, N> {
 }
 
 impl<T: Copy + Default, const N: usize> ShortList<T, N> {
-    /// These numbers.
     #[inline(always)]
     fn of<const M: usize>(numbers: [T; M]) -> Self {
         ShortList::filled(M, |all| all.copy_from_slice(&numbers))

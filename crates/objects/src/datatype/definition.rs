@@ -1,19 +1,18 @@
-//! What a constructor was called with, read from the [`Contents`], and what is made of that later: the layout at the first
-//! use, and the same type of other old types.
+//! The constructor call of a type, read from its [`Contents`], to compute the layout at the first
+//! use, and to make the same type from other old types.
 
-use super::array::{self, Distribution, Order};
+use super::array::{self, ArrayOrder, Distribution};
 use super::{Combiner, Contents, Datatype, Form};
 use crate::error::Result;
 use oxmpi_mem::layout::{Layout, LayoutError};
 use std::sync::Arc;
 
-/// A constructor and its arguments.
 pub(super) struct Definition {
     form: Form,
-    how: How,
+    constructor: Constructor,
 }
 
-enum How {
+enum Constructor {
     /// The type is the library's.
     Given,
     Dup,
@@ -58,12 +57,11 @@ enum How {
         sizes: Vec<i64>,
         subsizes: Vec<i64>,
         starts: Vec<i64>,
-        order: Order,
+        order: ArrayOrder,
     },
     Darray(Darray),
 }
 
-/// A [`Distribution`].
 struct Darray {
     size: i32,
     rank: i32,
@@ -71,7 +69,7 @@ struct Darray {
     distribs: Vec<i32>,
     dargs: Vec<i32>,
     psizes: Vec<i32>,
-    order: Order,
+    order: ArrayOrder,
 }
 
 impl Darray {
@@ -106,11 +104,10 @@ impl Arguments<'_> {
         (0..n).map(|_| self.integer()).collect()
     }
 
-    fn order(&mut self) -> Order {
-        Order::from_int(self.integer()).unwrap_or_else(|_| lost())
+    fn order(&mut self) -> ArrayOrder {
+        ArrayOrder::from_int(self.integer()).unwrap_or_else(|_| lost())
     }
 
-    /// The next count.
     fn count(&mut self) -> i64 {
         match self.form {
             Form::Int => self.integer().into(),
@@ -122,7 +119,6 @@ impl Arguments<'_> {
         (0..n).map(|_| self.count()).collect()
     }
 
-    /// The next displacement in bytes, after all counts.
     fn address(&mut self) -> isize {
         match self.form {
             Form::Int => self.addresses.next().copied().unwrap_or_else(|| lost()),
@@ -135,13 +131,12 @@ impl Arguments<'_> {
     }
 }
 
-/// Each constructor notes all its arguments.
+/// Unreachable, as each constructor records all its arguments.
 fn lost() -> ! {
     unreachable!("a datatype does not know its arguments any more")
 }
 
 impl Contents {
-    /// The constructor and its arguments.
     pub(super) fn definition(&self) -> Definition {
         let form = if self.fits_int() { Form::Int } else { Form::Count };
         let mut a = Arguments {
@@ -150,36 +145,40 @@ impl Contents {
             counts: self.counts().iter(),
             addresses: self.addresses().iter(),
         };
-        let how = match self.combiner {
-            Combiner::Named | Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer => How::Given,
-            Combiner::Dup => How::Dup,
-            Combiner::Contiguous => How::Contiguous { count: a.count() },
-            Combiner::Vector => How::Vector { count: a.count(), block: a.count(), stride: a.count() },
-            Combiner::Hvector => How::Hvector { count: a.count(), block: a.count(), stride: a.address() },
+        let constructor = match self.combiner {
+            Combiner::Named | Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer => {
+                Constructor::Given
+            }
+            Combiner::Dup => Constructor::Dup,
+            Combiner::Contiguous => Constructor::Contiguous { count: a.count() },
+            Combiner::Vector => Constructor::Vector { count: a.count(), block: a.count(), stride: a.count() },
+            Combiner::Hvector => {
+                Constructor::Hvector { count: a.count(), block: a.count(), stride: a.address() }
+            }
             Combiner::Indexed => {
                 let n = a.count() as usize;
-                How::Indexed { blocks: a.all_counts(n), displacements: a.all_counts(n) }
+                Constructor::Indexed { blocks: a.all_counts(n), displacements: a.all_counts(n) }
             }
             Combiner::Hindexed => {
                 let n = a.count() as usize;
-                How::Hindexed { blocks: a.all_counts(n), displacements: a.all_addresses(n) }
+                Constructor::Hindexed { blocks: a.all_counts(n), displacements: a.all_addresses(n) }
             }
             Combiner::IndexedBlock => {
                 let n = a.count() as usize;
-                How::IndexedBlock { block: a.count(), displacements: a.all_counts(n) }
+                Constructor::IndexedBlock { block: a.count(), displacements: a.all_counts(n) }
             }
             Combiner::HindexedBlock => {
                 let n = a.count() as usize;
-                How::HindexedBlock { block: a.count(), displacements: a.all_addresses(n) }
+                Constructor::HindexedBlock { block: a.count(), displacements: a.all_addresses(n) }
             }
             Combiner::Struct => {
                 let n = a.count() as usize;
-                How::Struct { blocks: a.all_counts(n), displacements: a.all_addresses(n) }
+                Constructor::Struct { blocks: a.all_counts(n), displacements: a.all_addresses(n) }
             }
-            Combiner::Resized => How::Resized { lb: a.address(), extent: a.address() },
+            Combiner::Resized => Constructor::Resized { lb: a.address(), extent: a.address() },
             Combiner::Subarray => {
                 let n = a.integer() as usize;
-                How::Subarray {
+                Constructor::Subarray {
                     sizes: a.all_counts(n),
                     subsizes: a.all_counts(n),
                     starts: a.all_counts(n),
@@ -188,7 +187,7 @@ impl Contents {
             }
             Combiner::Darray => {
                 let (size, rank, n) = (a.integer(), a.integer(), a.integer() as usize);
-                How::Darray(Darray {
+                Constructor::Darray(Darray {
                     size,
                     rank,
                     gsizes: a.all_counts(n),
@@ -199,11 +198,10 @@ impl Contents {
                 })
             }
         };
-        Definition { form, how }
+        Definition { form, constructor }
     }
 }
 
-/// Block lengths and displacements in bytes.
 fn pairs<'a>(
     blocks: &'a [i64],
     displacements: impl Iterator<Item = isize> + Clone + 'a,
@@ -212,7 +210,7 @@ fn pairs<'a>(
 }
 
 impl Definition {
-    /// The layout of a type that is defined so, of these old types. The constructor has checked the arguments.
+    /// The constructor has checked the arguments.
     pub(super) fn layout(&self, types: &[Arc<Datatype>]) -> Result<Arc<Layout>, LayoutError> {
         let Some(first) = types.first() else {
             // A struct may be empty.
@@ -220,38 +218,38 @@ impl Definition {
         };
         let old = first.layout();
         let extent = old.extent();
-        // Of a block without elements the place does not matter.
+        // A block without elements may have any displacement.
         let in_bytes = |elements: &i64| (*elements as isize).wrapping_mul(extent);
-        let layout = match &self.how {
-            How::Given | How::Dup => return Ok(Arc::clone(old)),
-            How::Contiguous { count } => Layout::contiguous(*count as usize, old),
-            How::Vector { count, block, stride } => {
+        let layout = match &self.constructor {
+            Constructor::Given | Constructor::Dup => return Ok(Arc::clone(old)),
+            Constructor::Contiguous { count } => Layout::contiguous(*count as usize, old),
+            Constructor::Vector { count, block, stride } => {
                 Layout::hvector(*count as usize, *block as usize, in_bytes(stride), old)
             }
-            How::Hvector { count, block, stride } => {
+            Constructor::Hvector { count, block, stride } => {
                 Layout::hvector(*count as usize, *block as usize, *stride, old)
             }
-            How::Indexed { blocks, displacements } => {
+            Constructor::Indexed { blocks, displacements } => {
                 Layout::hindexed(pairs(blocks, displacements.iter().map(in_bytes)), old)
             }
-            How::Hindexed { blocks, displacements } => {
+            Constructor::Hindexed { blocks, displacements } => {
                 Layout::hindexed(pairs(blocks, displacements.iter().copied()), old)
             }
-            How::IndexedBlock { block, displacements } => {
+            Constructor::IndexedBlock { block, displacements } => {
                 Layout::hindexed(displacements.iter().map(|d| (*block as usize, in_bytes(d))), old)
             }
-            How::HindexedBlock { block, displacements } => {
+            Constructor::HindexedBlock { block, displacements } => {
                 Layout::hindexed(displacements.iter().map(|d| (*block as usize, *d)), old)
             }
-            How::Struct { blocks, displacements } => {
+            Constructor::Struct { blocks, displacements } => {
                 let members = pairs(blocks, displacements.iter().copied()).zip(types);
                 Layout::structure(members.map(|((n, d), t)| (n, d, &**t.layout())))
             }
-            How::Resized { lb, extent } => Layout::resized(*lb, *extent, old),
-            How::Subarray { sizes, subsizes, starts, order } => {
+            Constructor::Resized { lb, extent } => Layout::resized(*lb, *extent, old),
+            Constructor::Subarray { sizes, subsizes, starts, order } => {
                 array::in_array(array::part(sizes, subsizes, starts, *order), &**old)
             }
-            How::Darray(array) => match array.distribution().dimensions() {
+            Constructor::Darray(array) => match array.distribution().dimensions() {
                 Ok(dimensions) => array::in_array(dimensions.into_iter(), &**old),
                 Err(_) => lost(),
             },
@@ -259,35 +257,39 @@ impl Definition {
         layout.map(Arc::new)
     }
 
-    /// The type that the same constructor makes of these old types.
-    ///
-    /// # Errors
-    /// Those of the constructor.
     pub(super) fn made_of(&self, types: &[Arc<Datatype>]) -> Result<Arc<Datatype>> {
         let form = self.form;
         let old = || types.first().unwrap_or_else(|| lost());
-        match &self.how {
-            How::Given => Ok(Arc::clone(old())),
-            How::Dup => Datatype::dup(old()),
-            How::Contiguous { count } => Datatype::contiguous(form, *count, old()),
-            How::Vector { count, block, stride } => Datatype::vector(form, *count, *block, *stride, old()),
-            How::Hvector { count, block, stride } => Datatype::hvector(form, *count, *block, *stride, old()),
-            How::Indexed { blocks, displacements } => Datatype::indexed(form, blocks, displacements, old()),
-            How::Hindexed { blocks, displacements } => Datatype::hindexed(form, blocks, displacements, old()),
-            How::IndexedBlock { block, displacements } => {
+        match &self.constructor {
+            Constructor::Given => Ok(Arc::clone(old())),
+            Constructor::Dup => Datatype::dup(old()),
+            Constructor::Contiguous { count } => Datatype::contiguous(form, *count, old()),
+            Constructor::Vector { count, block, stride } => {
+                Datatype::vector(form, *count, *block, *stride, old())
+            }
+            Constructor::Hvector { count, block, stride } => {
+                Datatype::hvector(form, *count, *block, *stride, old())
+            }
+            Constructor::Indexed { blocks, displacements } => {
+                Datatype::indexed(form, blocks, displacements, old())
+            }
+            Constructor::Hindexed { blocks, displacements } => {
+                Datatype::hindexed(form, blocks, displacements, old())
+            }
+            Constructor::IndexedBlock { block, displacements } => {
                 Datatype::indexed_block(form, *block, displacements, old())
             }
-            How::HindexedBlock { block, displacements } => {
+            Constructor::HindexedBlock { block, displacements } => {
                 Datatype::hindexed_block(form, *block, displacements, old())
             }
-            How::Struct { blocks, displacements } => {
+            Constructor::Struct { blocks, displacements } => {
                 Datatype::structure(form, blocks, displacements, types.to_vec())
             }
-            How::Resized { lb, extent } => Datatype::resized(form, *lb, *extent, old()),
-            How::Subarray { sizes, subsizes, starts, order } => {
+            Constructor::Resized { lb, extent } => Datatype::resized(form, *lb, *extent, old()),
+            Constructor::Subarray { sizes, subsizes, starts, order } => {
                 Datatype::subarray(form, sizes, subsizes, starts, *order, old())
             }
-            How::Darray(array) => Datatype::darray(form, &array.distribution(), old()),
+            Constructor::Darray(array) => Datatype::darray(form, &array.distribution(), old()),
         }
     }
 }

@@ -1,8 +1,5 @@
-//! Packing in the representation "external32" (MPI-5.0 section 5.3): from a user's buffer to bytes that any machine
-//! reads, and back.
-//!
-//! The buffer's packed bytes go through a small window, where they are converted in runs of equal basic elements as the
-//! signature names them.
+//! Packing in the representation "external32" (MPI-5.0 section 5.3). The packed bytes of a user's
+//! buffer are converted in a small window, in runs of equal basic elements of the signature.
 
 use super::Datatype;
 use crate::error::{MpiError, Result};
@@ -13,13 +10,10 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 /// The only representation of section 5.3.
 const EXTERNAL32: &[u8] = b"external32";
 
-/// Bytes of a window; the largest basic element has 32.
+/// In bytes; the largest basic element has 32.
 const WINDOW: usize = 4 << 10;
 
-/// The representation that a program may name.
-///
-/// # Errors
-/// Class `MPI_ERR_UNSUPPORTED_DATAREP` if it is not "external32".
+/// Fails with `MPI_ERR_UNSUPPORTED_DATAREP` if the representation of a program is not "external32".
 pub fn check_representation(name: &[u8]) -> Result<()> {
     if is_predefined_name(name, EXTERNAL32) {
         return Ok(());
@@ -29,23 +23,22 @@ pub fn check_representation(name: &[u8]) -> Result<()> {
     Err(MpiError::new(abi::MPI_ERR_UNSUPPORTED_DATAREP, text))
 }
 
-/// Whether `name` stands for the data representation that the standard calls `predefined`: so, or in capitals throughout.
+/// Whether `name` is the data representation `predefined` of the standard, in lower case or in
+/// capitals.
 pub fn is_predefined_name(name: &[u8], predefined: &[u8]) -> bool {
     name == predefined || name == predefined.to_ascii_uppercase()
 }
 
 impl Datatype {
-    /// The bytes of `count` elements in external32 (`MPI_Pack_external_size`); `None` if they are too many for an
-    /// address.
+    /// The bytes of `count` elements in external32 (`MPI_Pack_external_size`); `None` if they are
+    /// too many for an address.
     pub fn external_size(&self, count: usize) -> Option<usize> {
         let bytes = self.signature().external_bytes().checked_mul(count)?;
         isize::try_from(bytes).is_ok().then_some(bytes)
     }
 
-    /// Writes the elements of `from`, which are of this type, to `to` in external32.
-    ///
-    /// # Panics
-    /// If `to` has another length than [`external_size`](Self::external_size) says.
+    /// Writes the elements of `from`, which are of this type, to `to` in external32. Panics if `to`
+    /// has another length than [`external_size`](Self::external_size).
     pub fn pack_external(&self, from: &UserBuf, mut to: BytesMut<'_>) {
         assert_eq!(Some(to.len()), self.external_size(from.count()), "room for external32");
         let (mut native, mut external) = ([0; WINDOW], [0; WINDOW]);
@@ -65,20 +58,15 @@ impl Datatype {
         });
     }
 
-    /// Reads the elements of `to`, which are of this type, from external32.
-    ///
-    /// # Panics
-    /// If `from` has another length than [`external_size`](Self::external_size) says, or `to` is read-only.
+    /// Reads the elements of `to`, which are of this type, from external32. Panics if `from` has
+    /// another length than [`external_size`](Self::external_size), or `to` is read-only.
     pub fn unpack_external(&self, from: Bytes<'_>, to: &UserBuf) {
         assert_eq!(Some(from.len()), self.external_size(to.count()), "bytes of external32");
         self.unpack_external_part(from, to);
     }
 
-    /// As [`unpack_external`](Self::unpack_external), of as many whole basic elements as are in `from`. How many bytes of the
-    /// packed form of `to` they are.
-    ///
-    /// # Panics
-    /// If `to` is read-only.
+    /// As [`unpack_external`](Self::unpack_external), for the whole basic elements in `from`.
+    /// Returns their length in packed bytes of `to`. Panics if `to` is read-only.
     pub fn unpack_external_part(&self, from: Bytes<'_>, to: &UserBuf) -> usize {
         let (mut native, mut external) = ([0; WINDOW], [0; WINDOW]);
         let (mut cursor, mut done, mut at_end) = (Cursor::default(), 0, false);

@@ -1,7 +1,6 @@
-//! What a datatype is like in a file whose basic types have other sizes (MPI-5.0, "Data Representations").
-//!
-//! The type is made again by the same constructors of the types in the file: displacements in elements follow their
-//! extents, displacements in bytes stay as they are.
+//! Datatypes in a file whose basic types have other sizes (MPI-5.0, "Data Representations"). The
+//! same constructors make the type from the types in the file: displacements in elements follow
+//! their extents, displacements in bytes stay.
 
 use super::Datatype;
 use crate::error::Result;
@@ -11,10 +10,8 @@ use oxmpi_mem::layout::Layout;
 use std::sync::{Arc, OnceLock};
 
 impl Datatype {
-    /// The datatype in a file where a predefined type has as many bytes as `size_of` says.
-    ///
-    /// # Errors
-    /// Those of `size_of`; class `MPI_ERR_VALUE_TOO_LARGE` if a size or an extent becomes too large.
+    /// The datatype in a file in which a predefined type has `size_of` bytes. Fails as `size_of`
+    /// does, and with `MPI_ERR_VALUE_TOO_LARGE` if a size or an extent becomes too large.
     pub fn in_file(
         self: &Arc<Datatype>,
         size_of: &mut dyn FnMut(&'static PredefinedType) -> Result<usize>,
@@ -37,10 +34,7 @@ impl Datatype {
         contents.definition().made_of(&old)
     }
 
-    /// The datatype in a file of external32.
-    ///
-    /// # Errors
-    /// As [`in_file`](Self::in_file).
+    /// The datatype in a file of external32. Fails as [`in_file`](Self::in_file) does.
     pub fn in_external32(self: &Arc<Datatype>) -> Result<Arc<Datatype>> {
         self.in_file(&mut |facts| Ok(facts.elements().into_iter().map(|e| e.external_size()).sum()))
     }
@@ -48,7 +42,7 @@ impl Datatype {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Form, Order};
+    use super::super::{ArrayOrder, Form};
     use super::*;
     use crate::predefined::Predefined;
     use oxmpi_abi::constants as abi;
@@ -72,7 +66,7 @@ mod tests {
                 &[4, 6],
                 &[2, 3],
                 &[1, 2],
-                Order::from_int(abi::MPI_ORDER_C).unwrap(),
+                ArrayOrder::from_int(abi::MPI_ORDER_C).unwrap(),
                 &long,
             );
             let file = box_of.unwrap().in_external32().unwrap();

@@ -1,8 +1,8 @@
-//! Fortran's types that are asked for by precision and range (MPI-5.0 section 19.1.9).
+//! Fortran types of a given precision and range (MPI-5.0 section 19.1.9).
 //!
-//! Each is represented like a predefined type: the smallest kind that Fortran compilers on x86-64 have for it. Some of
-//! these compilers know a kind of 80 bits, which is C's `long double`. Who asks twice gets the same handle, so whoever gives
-//! out handles keeps the types made here.
+//! Each has the representation of a predefined type: the smallest kind that Fortran compilers on
+//! x86-64 have. Some of these compilers have a kind of 80 bits, which is C's `long double`. The
+//! same arguments must give the same handle, so the caller keeps the types made here.
 
 use super::{Combiner, Datatype};
 use crate::error::{MpiError, Result};
@@ -27,29 +27,23 @@ const INTEGERS: [(i32, usize); 5] = [
 ];
 
 impl Datatype {
-    /// Real numbers of `p` decimal digits and a range of `r` powers of ten (`MPI_Type_create_f90_real`). Of the two
-    /// one may be `MPI_UNDEFINED`.
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_ARG` if there is no such kind.
+    /// Real numbers of `p` decimal digits and a range of `r` powers of ten
+    /// (`MPI_Type_create_f90_real`). One of the two may be `MPI_UNDEFINED`. Fails with
+    /// `MPI_ERR_ARG` if there is no such kind.
     pub fn f90_real(p: i32, r: i32) -> Result<Datatype> {
         let (real, _) = kind(p, r)?;
         Ok(Datatype::of_library(real, Combiner::F90Real, &[p, r]))
     }
 
-    /// Complex numbers of such real ones (`MPI_Type_create_f90_complex`).
-    ///
-    /// # Errors
-    /// As for [`f90_real`](Self::f90_real).
+    /// Complex numbers of such real ones (`MPI_Type_create_f90_complex`). Fails as
+    /// [`f90_real`](Self::f90_real) does.
     pub fn f90_complex(p: i32, r: i32) -> Result<Datatype> {
         let (_, complex) = kind(p, r)?;
         Ok(Datatype::of_library(complex, Combiner::F90Complex, &[p, r]))
     }
 
-    /// Integers of `r` decimal digits (`MPI_Type_create_f90_integer`).
-    ///
-    /// # Errors
-    /// As for [`f90_real`](Self::f90_real).
+    /// Integers of `r` decimal digits (`MPI_Type_create_f90_integer`). Fails as
+    /// [`f90_real`](Self::f90_real) does.
     pub fn f90_integer(r: i32) -> Result<Datatype> {
         let found = INTEGERS.iter().find(|(digits, _)| (0..=*digits).contains(&r));
         let integer = found.and_then(|&(_, handle)| by_handle(handle));
@@ -60,9 +54,9 @@ impl Datatype {
     }
 }
 
-/// The real and the complex type of the smallest kind that has both.
+/// The real and the complex type of the smallest kind with this precision and range.
 fn kind(p: i32, r: i32) -> Result<(&'static PredefinedType, &'static PredefinedType)> {
-    let enough = |has: i32, asked: i32| asked == abi::MPI_UNDEFINED || (0..=has).contains(&asked);
+    let enough = |has: i32, requested: i32| requested == abi::MPI_UNDEFINED || (0..=has).contains(&requested);
     let found = REALS.iter().find(|&&(digits, range, ..)| enough(digits, p) && enough(range, r));
     let both = found.filter(|_| (p, r) != (abi::MPI_UNDEFINED, abi::MPI_UNDEFINED));
     let types = both.and_then(|&(_, _, real, complex)| Some((by_handle(real)?, by_handle(complex)?)));

@@ -1,7 +1,9 @@
-//! Type signatures: which basic elements a datatype has, in the order of its type map (MPI-5.0 section 5.1).
+//! Type signatures: the basic elements of a datatype, in the order of its type map (MPI-5.0 section
+//! 5.1).
 //!
-//! A [`Signature`] is to basic elements what a layout is to bytes: a short program that repeats what repeats. It tells how
-//! many basic elements a number of received bytes are, and what to convert for another representation.
+//! As a layout does for bytes, a [`Signature`] describes basic elements by a short program with
+//! repetitions. It counts the basic elements in a number of received bytes, and drives conversions
+//! to other representations.
 
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
@@ -21,13 +23,12 @@ pub struct Signature {
 
 #[derive(Clone, Debug)]
 enum Item {
-    /// So many equal ones.
     Elements(usize, Element),
-    /// All of another signature so many times.
     Repeat(usize, Arc<Signature>),
 }
 
-/// Signatures of up to so many items are copied into the one that uses them once; longer ones are shared.
+/// Signatures of up to this number of items are copied into the one that uses them once; longer
+/// ones are shared.
 const INLINE_ITEMS: usize = 64;
 
 impl Item {
@@ -61,14 +62,12 @@ impl Item {
 }
 
 impl Signature {
-    /// Basic elements in a row.
     pub(crate) fn of(elements: impl IntoIterator<Item = Element>) -> Signature {
         let mut builder = Builder::default();
         elements.into_iter().for_each(|element| builder.push(Item::Elements(1, element)));
         builder.signature()
     }
 
-    /// The basic elements of `(count, signature)`, one after the other.
     pub(crate) fn joined<'a>(parts: impl IntoIterator<Item = (usize, &'a Arc<Signature>)>) -> Arc<Signature> {
         let mut builder = Builder::default();
         let mut parts = parts.into_iter().peekable();
@@ -81,15 +80,11 @@ impl Signature {
         Arc::new(builder.signature())
     }
 
-    /// How deep signatures nest in it.
     pub(crate) fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Whether it may be used.
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_UNSUPPORTED_OPERATION` if it nests too deep.
+    /// Fails with `MPI_ERR_UNSUPPORTED_OPERATION` if the signature nests too deep.
     pub(crate) fn check_depth(&self) -> Result<()> {
         if self.depth <= MAX_DEPTH {
             return Ok(());
@@ -98,18 +93,18 @@ impl Signature {
         Err(MpiError::new(abi::MPI_ERR_UNSUPPORTED_OPERATION, text))
     }
 
-    /// The bytes of all elements in external32. Not more than in memory.
+    /// The bytes of all elements in external32; at most those in memory.
     pub fn external_bytes(&self) -> usize {
         self.external_bytes
     }
 
-    /// How many basic elements there are.
+    /// The count of basic elements.
     pub fn elements(&self) -> usize {
         self.elements
     }
 
-    /// How many basic elements the first `bytes` packed bytes of an array are; `None` if the last one is partial, or
-    /// there are none at all.
+    /// The count of basic elements in the first `bytes` packed bytes of an array; `None` if the
+    /// last one is partial, or the signature is empty.
     pub fn elements_in(&self, bytes: usize) -> Option<usize> {
         if bytes == 0 {
             return Some(0);
@@ -131,8 +126,8 @@ impl Signature {
         Some(elements)
     }
 
-    /// How many packed bytes the first `elements` basic elements of an array are; `None` if there are none at all, or
-    /// the bytes are too many for an address.
+    /// The packed bytes of the first `elements` basic elements of an array; `None` if the signature
+    /// is empty, or the bytes are too many for an address.
     pub fn bytes_of(&self, elements: usize) -> Option<usize> {
         if elements == 0 {
             return Some(0);
@@ -154,7 +149,7 @@ impl Signature {
         isize::try_from(bytes).is_ok().then_some(bytes)
     }
 
-    /// Goes through the basic elements of an array of `count`, in runs of equal ones.
+    /// Calls `visitor` for the basic elements of an array of `count`, in runs of equal ones.
     pub fn visit(&self, count: usize, visitor: &mut impl FnMut(usize, Element)) {
         if let [Item::Elements(n, element)] = *self.items {
             if count > 0 {
@@ -173,7 +168,6 @@ impl Signature {
     }
 }
 
-/// Gathers items.
 #[derive(Default)]
 struct Builder {
     items: Vec<Item>,

@@ -124,7 +124,7 @@ fn large_counts_are_arithmetic() {
     assert_eq!((none.count_in(0), none.count_in(1)), (Some(0), None));
 }
 
-/// A struct of a struct and a vector of it, and the last type of all.
+/// A struct of a struct and a vector of it; the last type of all.
 fn nested() -> (Vec<Arc<Datatype>>, Arc<Datatype>) {
     let pair = Datatype::structure(Form::Int, &[1, 1], &[0, 12], vec![double(), get(0x209)]).unwrap();
     let indexed = Datatype::indexed(Form::Int, &[1, 2, 1], &[0, 2, 9], &pair).unwrap();
@@ -146,7 +146,7 @@ fn a_type_that_is_only_made_and_committed_makes_nothing_else() {
         |all: &[Arc<Datatype>]| all.iter().all(|t| t.layout.get().is_none() && t.signature.get().is_none());
     assert!(untouched(&all));
     drop(all);
-    // Its constituents are there though nobody else has them.
+    // The type keeps its constituents alive.
     assert_eq!((last.signature().elements(), last.layout().runs().is_some()), (6 * 8 * 2, false));
     assert_eq!(last.layout().bounds(), last.bounds());
 }
@@ -163,7 +163,7 @@ fn a_dup_shares_the_layout_and_another_object_for_the_same_type_may_make_it_agai
 #[test]
 fn arrays_of_many_dimensions_are_made_or_refused() {
     let array = |n: usize, old: &Arc<Datatype>| {
-        Datatype::subarray(Form::Int, &vec![2; n], &vec![1; n], &vec![1; n], Order::C, old)
+        Datatype::subarray(Form::Int, &vec![2; n], &vec![1; n], &vec![1; n], ArrayOrder::C, old)
     };
     let of_30 = array(30, &double()).unwrap();
     assert_eq!((of_30.size(), of_30.bounds().true_lb()), (8, ((1 << 30) - 1) * 8));

@@ -14,7 +14,7 @@ fn every_legal_pair_has_a_kernel() {
                     assert!(is_defined(op, facts.category));
                     assert_eq!((kernel.size(), kernel.is_plain()), (facts.size, facts.size == facts.extent));
                 }
-                // The x87 format is that of one processor family.
+                // Only x86-64 has the x87 format.
                 Err(e)
                     if e.class() == abi::MPI_ERR_UNSUPPORTED_OPERATION && !cfg!(target_arch = "x86_64") => {}
                 Err(e) => {
@@ -58,11 +58,11 @@ fn what_other_libraries_carry_out_beyond_the_table() {
             };
             assert_eq!(usual, strict || more, "{op:?} on {}", facts.name);
             let error = accumulator_for(&operation, datatype, true).err();
-            let is_told = error.is_some_and(|error| error.detail().contains("mpi_strict 0"));
-            assert_eq!(is_told, more && !strict, "{op:?} on {}", facts.name);
+            let names_the_parameter = error.is_some_and(|error| error.detail().contains("mpi_strict 0"));
+            assert_eq!(names_the_parameter, more && !strict, "{op:?} on {}", facts.name);
         }
     }
-    // A nested datatype has the elements of the predefined one.
+    // A derived datatype has the elements of the predefined one.
     let chars = Datatype::vector(Form::Int, 3, 1, 2, p.get(abi::MPI_CHAR as u64).unwrap()).unwrap();
     let sum = Op::Predefined(PredefinedOp::Sum);
     assert_eq!(accumulator_for(&sum, &chars, false).unwrap().size(), 1);

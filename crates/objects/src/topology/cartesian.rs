@@ -1,6 +1,6 @@
 //! Grids (MPI-5.0 section 8.5.1).
 
-use super::Slot;
+use super::NeighborBlock;
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
 
@@ -9,16 +9,13 @@ use oxmpi_abi::constants as abi;
 pub struct Cartesian {
     dims: Vec<i32>,
     periods: Vec<bool>,
-    /// How many ranks there are.
     size: i32,
 }
 
 impl Cartesian {
-    /// A grid of these dimensions; without any it is one rank.
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_DIMS` if a dimension is not positive, there are more ranks than a communicator can have, or not as
-    /// many periods as dimensions.
+    /// A grid of these dimensions; without dimensions it has one rank. Fails with `MPI_ERR_DIMS` if
+    /// a dimension is not positive, there are more ranks than a communicator can have, or the
+    /// numbers of periods and dimensions differ.
     pub fn new(dims: &[i32], periods: &[bool]) -> Result<Cartesian> {
         if dims.len() != periods.len() {
             let text = format!("{} dimensions with {} periods", dims.len(), periods.len());
@@ -36,7 +33,7 @@ impl Cartesian {
         Ok(Cartesian { dims: dims.to_vec(), periods: periods.to_vec(), size })
     }
 
-    /// How many ranks it has.
+    /// The number of ranks.
     pub fn size(&self) -> i32 {
         self.size
     }
@@ -51,7 +48,7 @@ impl Cartesian {
         &self.periods
     }
 
-    /// The coordinates of a rank of the grid.
+    /// The coordinates of a rank.
     pub fn coords(&self, rank: u32) -> Vec<i32> {
         let mut rest = i64::from(rank);
         let mut coords: Vec<i32> = self
@@ -68,10 +65,8 @@ impl Cartesian {
         coords
     }
 
-    /// The rank with these coordinates. Those of a periodic dimension may be any.
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_ARG` if a coordinate lies outside of a dimension that is not periodic.
+    /// The rank with these coordinates, which may have any value in a periodic dimension. Fails
+    /// with `MPI_ERR_ARG` if a coordinate lies outside of another dimension.
     pub fn rank(&self, coords: &[i32]) -> Result<u32> {
         let mut rank = 0_i64;
         for (index, ((dim, periodic), coord)) in self.dims.iter().zip(&self.periods).zip(coords).enumerate() {
@@ -88,11 +83,9 @@ impl Cartesian {
         Ok(rank as u32)
     }
 
-    /// The ranks that are `displacement` below and above a rank along a dimension: where a shift by that much comes from
-    /// and goes to; `None` beyond the end of a dimension that is not periodic.
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_DIMS` if there is no such dimension.
+    /// Source and destination of a shift by `displacement` along a dimension; `None` beyond the end
+    /// of a dimension that is not periodic. Fails with `MPI_ERR_DIMS` if there is no such
+    /// dimension.
     pub fn shift(&self, rank: u32, direction: i32, displacement: i32) -> Result<(Option<u32>, Option<u32>)> {
         let dimension = usize::try_from(direction).ok().filter(|direction| *direction < self.dims.len());
         let Some(dimension) = dimension else {
@@ -103,7 +96,6 @@ impl Cartesian {
         Ok((self.at(rank, dimension, -displacement), self.at(rank, dimension, displacement)))
     }
 
-    /// The rank that lies so far along a dimension from a rank.
     fn at(&self, rank: u32, dimension: usize, displacement: i64) -> Option<u32> {
         let dim = i64::from(self.dims[dimension]);
         let stride: i64 = self.dims[dimension + 1..].iter().map(|dim| i64::from(*dim)).product();
@@ -113,20 +105,18 @@ impl Cartesian {
         (0..dim).contains(&there).then(|| (i64::from(rank) + (there - here) * stride) as u32)
     }
 
-    /// The neighbours of a rank: along each dimension the negative one, then the positive one.
-    pub(super) fn neighbors(&self, rank: u32) -> Vec<Slot> {
+    /// The neighbours of a rank: for each dimension the negative one, then the positive one.
+    pub(super) fn neighbors(&self, rank: u32) -> Vec<NeighborBlock> {
         (0..2 * self.dims.len())
             .map(|block| {
                 let displacement = if block % 2 == 0 { -1 } else { 1 };
-                Slot { peer: self.at(rank, block / 2, displacement), block }
+                NeighborBlock { peer: self.at(rank, block / 2, displacement), block }
             })
             .collect()
     }
 
-    /// The grid that is left of the dimensions which `remain` (`MPI_Cart_sub`).
-    ///
-    /// # Panics
-    /// If there is not an answer for each dimension.
+    /// The grid of the dimensions that `remain` (`MPI_Cart_sub`). Panics if `remain` has not one
+    /// entry for each dimension.
     pub fn sub(&self, remain: &[bool]) -> Cartesian {
         assert_eq!(self.dims.len(), remain.len(), "an answer for each dimension");
         let kept = |index: &usize| remain[*index];
@@ -136,10 +126,8 @@ impl Cartesian {
         Cartesian { dims, periods, size }
     }
 
-    /// In which of the grids that [`Cartesian::sub`] leaves a rank is, and which rank it has there.
-    ///
-    /// # Panics
-    /// As there.
+    /// The number of the grid of [`Cartesian::sub`] that contains a rank, and the rank in that
+    /// grid. Panics as [`Cartesian::sub`] does.
     pub fn sub_place(&self, remain: &[bool], rank: u32) -> (i32, i32) {
         assert_eq!(self.dims.len(), remain.len(), "an answer for each dimension");
         let (mut grid, mut within) = (0, 0);

@@ -3,12 +3,10 @@
 use crate::error::{MpiError, Result};
 use oxmpi_abi::constants as abi;
 
-/// Fills in the dimensions that are 0, so that the grid has `nodes` ranks. They are as close to each other as the divisors
-/// allow: the largest and the smallest differ as little as they can; and they do not increase.
-///
-/// # Errors
-/// Class `MPI_ERR_ARG` if there is no node. Class `MPI_ERR_DIMS` if a dimension is negative, or the number of nodes is
-/// not a multiple of the dimensions that are given, or differs from them if all are.
+/// Sets the dimensions that are 0, so that the grid has `nodes` ranks. The new dimensions do not
+/// increase, and the difference between the largest and the smallest is the least possible. Fails
+/// with `MPI_ERR_ARG` if `nodes` is not positive, and with `MPI_ERR_DIMS` if a dimension is
+/// negative or the given dimensions do not divide `nodes`.
 pub fn dims_create(nodes: i32, dims: &mut [i32]) -> Result<()> {
     if nodes < 1 {
         return Err(MpiError::new(abi::MPI_ERR_ARG, format!("nnodes is {nodes}; it must be positive")));
@@ -36,8 +34,8 @@ pub fn dims_create(nodes: i32, dims: &mut [i32]) -> Result<()> {
     Ok(())
 }
 
-/// `how_many` factors of `number`, not increasing. Of all with the smallest difference between the first and the last they are
-/// those with the smallest first.
+/// `how_many` factors of `number`, not increasing: of all with the smallest difference between the
+/// first and the last, those with the smallest first.
 fn balanced(number: i32, how_many: usize) -> Vec<i32> {
     // More factors than bits are 1.
     let count = how_many.min(32);
@@ -56,7 +54,8 @@ fn balanced(number: i32, how_many: usize) -> Vec<i32> {
     factors
 }
 
-/// The factors whose first is `largest` and whose last is as large as it can be, and their difference, if it is below `least`.
+/// The factors whose first is `largest` and whose last is the greatest possible, with their
+/// difference, if it is below `least`.
 fn closest(number: i32, count: usize, largest: i32, least: i32, divisors: &[i32]) -> Option<(i32, Vec<i32>)> {
     let rest = number / largest;
     if count < 2 {
@@ -75,7 +74,8 @@ fn closest(number: i32, count: usize, largest: i32, least: i32, divisors: &[i32]
     })
 }
 
-/// Appends `count` factors of `number` that do not increase and lie within the limits; false if there are none.
+/// Appends `count` factors of `number` that do not increase and lie within the limits; returns
+/// `false` if there are none.
 fn between(
     number: i32,
     count: usize,
@@ -103,7 +103,6 @@ fn between(
     false
 }
 
-/// All divisors, in order.
 fn divisors(number: i32) -> Vec<i32> {
     let small = (1..).take_while(|d| i64::from(*d) * i64::from(*d) <= i64::from(number));
     let mut all: Vec<i32> = small.filter(|d| number % d == 0).flat_map(|d| [d, number / d]).collect();
@@ -112,7 +111,6 @@ fn divisors(number: i32) -> Vec<i32> {
     all
 }
 
-/// A power, or the largest number there is if it is larger.
 fn power(base: i32, exponent: usize) -> i64 {
     i64::from(base).saturating_pow(exponent as u32)
 }

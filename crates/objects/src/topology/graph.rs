@@ -6,17 +6,15 @@ use oxmpi_abi::constants as abi;
 /// A graph that every process knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
-    /// Where the neighbours of each node end in `edges`.
+    /// The end of each node's neighbours in `edges`.
     index: Vec<i32>,
     edges: Vec<u32>,
 }
 
 impl Graph {
-    /// The graph of `index.len()` nodes in which the neighbours of node `i` are those from `index[i - 1]` to
-    /// `index[i]` of `edges`.
-    ///
-    /// # Errors
-    /// Class `MPI_ERR_ARG` if the index decreases, there are not as many edges as it says, or a neighbour is no node.
+    /// The graph of `index.len()` nodes in which the neighbours of node `i` are `edges[index[i -
+    /// 1]..index[i]]`. Fails with `MPI_ERR_ARG` if the index decreases or does not fit the number
+    /// of edges, or a neighbour is no node.
     pub fn new(index: &[i32], edges: &[i32]) -> Result<Graph> {
         check_index(index)?;
         let named = index.last().map_or(0, |end| *end as usize);
@@ -36,7 +34,7 @@ impl Graph {
         Ok(Graph { index: index.to_vec(), edges })
     }
 
-    /// Where the neighbours of each node end among the edges.
+    /// The end of each node's neighbours among the edges.
     pub fn index(&self) -> &[i32] {
         &self.index
     }
@@ -46,7 +44,7 @@ impl Graph {
         &self.edges
     }
 
-    /// The neighbours of a node, if there is such a one.
+    /// The neighbours of a node; `None` if there is no such node.
     pub fn neighbors(&self, node: u32) -> Option<&[u32]> {
         let end = *self.index.get(node as usize)?;
         let start = if node == 0 { 0 } else { self.index[node as usize - 1] };
@@ -54,10 +52,8 @@ impl Graph {
     }
 }
 
-/// Checks the index of a [`Graph`], before as many edges are read as it says.
-///
-/// # Errors
-/// As [`Graph::new`].
+/// Checks the index of a [`Graph`], before the number of edges is taken from it. Fails as
+/// [`Graph::new`] does.
 pub fn check_index(index: &[i32]) -> Result<()> {
     let mut before = 0;
     for (at, end) in index.iter().enumerate() {
@@ -75,17 +71,13 @@ pub fn check_index(index: &[i32]) -> Result<()> {
 pub struct Neighbors {
     /// The ranks at the other ends; a rank may appear several times.
     pub ranks: Vec<u32>,
-    /// The weight of each edge; as many as ranks, or none if the graph is not weighted.
     pub weights: Vec<i32>,
 }
 
 /// A graph of which each process knows its own edges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistGraph {
-    /// The edges that end here.
     pub incoming: Neighbors,
-    /// The edges that begin here.
     pub outgoing: Neighbors,
-    /// Whether edges have weights.
     pub weighted: bool,
 }

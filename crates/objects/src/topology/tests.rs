@@ -95,7 +95,8 @@ fn dimensions_that_do_not_fit_are_refused() {
     assert_eq!(dims(-4, &[0]), Err(abi::MPI_ERR_ARG));
 }
 
-/// The smallest difference between the largest and the smallest of so many factors, by trying all.
+/// The smallest difference between the largest and the smallest of `how_many` factors, by trying
+/// all.
 fn least_difference(number: i32, how_many: usize, (low, high): (i32, i32)) -> Option<i32> {
     if how_many == 0 {
         return (number == 1).then_some(high - low);
@@ -135,8 +136,8 @@ fn many_dimensions_of_a_number_with_many_divisors_take_no_time() {
 }
 
 proptest! {
-    /// What a rank sends to a neighbour along an edge is what the neighbour expects along that edge: the negative
-    /// direction of one is the positive of the other, whatever the periods.
+    /// The message that a rank sends along an edge is the one that the neighbour expects along it:
+    /// the negative direction of one is the positive of the other, with any periods.
     #[test]
     fn edges_of_grids_match(dims in prop::collection::vec(1..4_i32, 0..4), periods in any::<[bool; 4]>()) {
         let grid = grid(&dims, &periods[..dims.len()]);

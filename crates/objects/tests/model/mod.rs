@@ -1,14 +1,13 @@
-//! The naive model of a datatype, and random datatypes made both ways.
+//! The naive model of a datatype, and random datatypes with their models.
 
 use oxmpi_mem::external32::Element;
-use oxmpi_objects::datatype::{Combiner, Datatype, Distribution, Form, Order};
+use oxmpi_objects::datatype::{ArrayOrder, Combiner, Datatype, Distribution, Form};
 use oxmpi_objects::predefined::{Predefined, all};
 use std::sync::Arc;
 
-/// Larger types are not tried, so that the model stays fast.
+/// In bytes; larger types are skipped, so that the model stays fast.
 const MOST_BYTES: usize = 4000;
 
-/// Numbers from a seed (splitmix64).
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 
@@ -25,7 +24,6 @@ impl Random {
         x ^ (x >> 31)
     }
 
-    /// From 0 to before `end`; 0 if that is 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
     }
@@ -40,12 +38,12 @@ impl Random {
 pub(crate) struct Model {
     pub(crate) bytes: Vec<isize>,
     pub(crate) elements: Vec<Element>,
-    /// Lower and upper bound, if something in it was resized.
+    /// Lower and upper bound, if a part was resized.
     marks: Option<(isize, isize)>,
     /// Lower and upper bound of the members with data.
     bounds: Option<(isize, isize)>,
     align: isize,
-    /// Whether it is padded as a C compiler would.
+    /// Whether the type is padded as a C compiler does.
     pub(crate) padded: bool,
 }
 
@@ -100,12 +98,10 @@ impl Model {
         }
     }
 
-    /// What packed bytes are in external32.
     pub(crate) fn external(&self, packed: &[u8]) -> Vec<u8> {
         self.converted(packed, Element::native_size, Element::external_size, Element::encode)
     }
 
-    /// What bytes in external32 are in memory, packed.
     pub(crate) fn native(&self, external: &[u8]) -> Vec<u8> {
         self.converted(external, Element::external_size, Element::native_size, Element::decode)
     }
@@ -146,7 +142,8 @@ fn predefined(random: &mut Random, types: &Predefined) -> (Arc<Datatype>, Model)
     (datatype, model)
 }
 
-/// A random datatype that nests `depth` deep, and its model; none if it became too large for a naive model.
+/// A random datatype that nests `depth` deep, and its model; `None` if it is too large for the
+/// naive model.
 pub(crate) fn made(random: &mut Random, types: &Predefined, depth: usize) -> Option<(Arc<Datatype>, Model)> {
     if depth == 0 {
         return Some(predefined(random, types));
@@ -224,26 +221,25 @@ pub(crate) fn made(random: &mut Random, types: &Predefined, depth: usize) -> Opt
     (model.bytes.len() <= MOST_BYTES).then_some((datatype, model))
 }
 
-/// Block lengths and displacements, as many.
 fn lists(random: &mut Random) -> (Vec<i64>, Vec<i64>) {
     let n = if random.below(4) == 0 { 8 + random.below(8) } else { random.below(5) };
     ((0..n).map(|_| random.between(0, 3)).collect(), (0..n).map(|_| random.between(-9, 12)).collect())
 }
 
-fn order(random: &mut Random) -> Order {
-    if random.below(2) == 0 { Order::C } else { Order::Fortran }
+fn order(random: &mut Random) -> ArrayOrder {
+    if random.below(2) == 0 { ArrayOrder::C } else { ArrayOrder::Fortran }
 }
 
-/// Adds the elements of an array of `sizes` for which `mine` says so, in the order of memory; the result is as large as
-/// the array.
-fn pick(model: &mut Model, sizes: &[i64], order: Order, child: &Model, mine: impl Fn(&[i64]) -> bool) {
+/// Adds the elements of an array of `sizes` for which `mine` is true, in the order of memory; the
+/// result has the extent of the array.
+fn pick(model: &mut Model, sizes: &[i64], order: ArrayOrder, child: &Model, mine: impl Fn(&[i64]) -> bool) {
     let all: i64 = sizes.iter().product();
     for element in 0..all {
         let mut at = vec![0; sizes.len()];
         let mut rest = element;
         let dimensions: Vec<usize> = match order {
-            Order::C => (0..sizes.len()).rev().collect(),
-            Order::Fortran => (0..sizes.len()).collect(),
+            ArrayOrder::C => (0..sizes.len()).rev().collect(),
+            ArrayOrder::Fortran => (0..sizes.len()).collect(),
         };
         for i in dimensions {
             at[i] = rest % sizes[i];
@@ -293,7 +289,7 @@ fn darray(
         .collect();
     let size: i32 = psizes.iter().product();
     let rank = random.below(size as usize) as i32;
-    // The length of a block: what the program says, and what it means.
+    // The block length in the argument, and the one that it stands for.
     let mut dargs = Vec::new();
     let mut blocks = Vec::new();
     for i in 0..ndims {
@@ -333,7 +329,7 @@ fn darray(
     Datatype::darray(form, &distribution, old)
 }
 
-/// The datatype made once more from its contents, and these from theirs.
+/// Builds the datatype again from its contents, recursively.
 pub(crate) fn rebuilt(datatype: &Datatype, types: &Predefined) -> Arc<Datatype> {
     let contents = datatype.contents();
     if contents.combiner == Combiner::Named {
@@ -365,7 +361,7 @@ pub(crate) fn rebuilt(datatype: &Datatype, types: &Predefined) -> Arc<Datatype> 
         Combiner::Subarray => {
             let n = contents.integers[0] as usize;
             let sizes = if form == Form::Int { &ints[1..=3 * n] } else { contents.counts() };
-            let order = Order::from_int(*contents.integers.last().unwrap()).unwrap();
+            let order = ArrayOrder::from_int(*contents.integers.last().unwrap()).unwrap();
             Datatype::subarray(form, &sizes[..n], &sizes[n..2 * n], &sizes[2 * n..], order, &olds[0])
         }
         Combiner::Darray => {
@@ -381,7 +377,7 @@ pub(crate) fn rebuilt(datatype: &Datatype, types: &Predefined) -> Arc<Datatype> 
                 distribs: &integers[at..at + n],
                 dargs: &integers[at + n..at + 2 * n],
                 psizes: &integers[at + 2 * n..at + 3 * n],
-                order: Order::from_int(*integers.last().unwrap()).unwrap(),
+                order: ArrayOrder::from_int(*integers.last().unwrap()).unwrap(),
             };
             Datatype::darray(form, &distribution, &olds[0])
         }

@@ -1,17 +1,17 @@
-//! Buffered sends (MPI-5.0 section 3.6): the bytes that are kept for them, and the buffer in which they count.
+//! Buffered sends (MPI-5.0 section 3.6): the bytes kept for them, and the buffer to which they
+//! belong.
 
 use super::super::{FIRST, NO_CONTEXT, RequestId};
-use super::{Requests, State};
+use super::{Requests, SlotState};
 
 impl Requests {
-    /// Counts the bytes kept for a buffered send until it is complete. (An empty message counts as one byte: it has to
-    /// be waited for as well.)
+    /// Counts the bytes of a buffered send until it is complete; an empty message counts one byte.
     pub(crate) fn keep(&mut self, id: RequestId, bytes: usize) {
         let Requests { buffered, own_buffers, .. } = self;
         if let Some((index, generation)) = id.split()
             && let Some(slot) = self.slots.get_mut(index)
             && slot.generation == generation
-            && slot.state != State::Free
+            && slot.state != SlotState::Free
         {
             let context = slot.work.context();
             slot.kept = bytes.max(1);
@@ -22,19 +22,16 @@ impl Requests {
         }
     }
 
-    /// From now on buffered sends of this context count in the buffer `owner`, or else in that of all.
     pub(crate) fn set_own_buffer(&mut self, context: u32, owner: Option<u32>) {
         self.own_buffers.retain(|(of, _)| *of != context);
         self.own_buffers.extend(owner.map(|owner| (context, owner)));
     }
 
-    /// The buffered sends that count in a buffer and are not complete.
     pub(crate) fn kept_in(&self, owner: u32) -> Vec<RequestId> {
         let kept = self.slots.iter().enumerate().filter(|(_, s)| s.kept > 0 && s.owner == owner);
         kept.map(|(i, s)| RequestId((u64::from(s.generation) << 32) | (FIRST + i as u64))).collect()
     }
 
-    /// Bytes that were kept for a buffered send are needed no more.
     #[cold]
     pub(super) fn let_go(&mut self, owner: u32, bytes: usize) {
         if let Some(kept) = self.buffered.get_mut(&owner) {
@@ -45,12 +42,10 @@ impl Requests {
         }
     }
 
-    /// Packed bytes that are kept for the buffered sends which count in a buffer.
     pub(crate) fn buffered_in(&self, owner: u32) -> usize {
         self.buffered.get(&owner).copied().unwrap_or(0)
     }
 
-    /// Packed bytes that are kept for all buffered sends.
     pub(crate) fn buffered_bytes(&self) -> u64 {
         self.buffered.values().map(|bytes| *bytes as u64).sum()
     }

@@ -1,4 +1,4 @@
-//! The place of one request in the table: how far the request is, and what it says.
+//! The slot of one request in the table: its state and result.
 
 use super::super::{Completion, NO_CONTEXT, PlainReceive, Received, Work};
 use crate::matching::ANYBODY;
@@ -8,45 +8,42 @@ use oxmpi_sys::line::LINE_BYTES;
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub(super) enum State {
+pub(super) enum SlotState {
     Free,
-    /// A posted receive, of which `plain` says all.
     Posted,
-    /// It goes on, as `work` says.
     Active,
-    /// Complete, and `received` is all there is to say.
+    /// Complete, with the result `received`.
     Good,
-    /// Complete, with a `completion`.
+    /// Complete, with the result `completion`.
     Complete,
 }
 
-/// In the order in which it is written here, so that all that a plain receive needs lies in the first line.
+/// `repr(C)`: the fields of a plain receive lie in the first cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(super) struct Slot {
+pub(super) struct RequestSlot {
     pub(super) generation: u32,
     pub(super) next_free: u32,
-    pub(super) state: State,
-    /// Nobody will ask: free it as soon as it is complete.
+    pub(super) state: SlotState,
+    /// The program has freed the request: remove it on completion.
     pub(super) detached: bool,
     pub(super) plain: PlainReceive,
     pub(super) received: Received,
     pub(super) work: Work,
     pub(super) completion: Completion,
-    /// Packed bytes kept for a buffered send.
     pub(super) kept: usize,
-    /// The buffer in which they count.
+    /// The buffer to which the kept bytes belong.
     pub(super) owner: u32,
 }
 
-const _: () = assert!(align_of::<Slot>() == LINE_BYTES);
-const _: () = assert!(std::mem::offset_of!(Slot, received) + size_of::<Received>() <= LINE_BYTES);
+const _: () = assert!(align_of::<RequestSlot>() == LINE_BYTES);
+const _: () = assert!(std::mem::offset_of!(RequestSlot, received) + size_of::<Received>() <= LINE_BYTES);
 
-impl Slot {
-    pub(super) const fn empty() -> Slot {
-        Slot {
+impl RequestSlot {
+    pub(super) const fn empty() -> RequestSlot {
+        RequestSlot {
             generation: 0,
-            state: State::Free,
+            state: SlotState::Free,
             detached: false,
             next_free: NONE,
             plain: PlainReceive { into: PlainBuf::EMPTY, context: NO_CONTEXT, from: ANYBODY },
@@ -58,30 +55,28 @@ impl Slot {
         }
     }
 
-    /// What it says if it is complete.
     pub(super) fn completed(&self) -> Option<Completion> {
         match self.state {
-            State::Good => Some(self.received.into()),
-            State::Complete => Some(self.completion),
-            State::Free | State::Posted | State::Active => None,
+            SlotState::Good => Some(self.received.into()),
+            SlotState::Complete => Some(self.completion),
+            SlotState::Free | SlotState::Posted | SlotState::Active => None,
         }
     }
 
-    /// Whether it goes on.
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.state, State::Posted | State::Active)
+        matches!(self.state, SlotState::Posted | SlotState::Active)
     }
 
-    /// Whether it goes on, but whoever started it has let go of it: nobody has a right to ask. (A buffered send is let
-    /// go of by the engine itself.)
+    /// Whether the program has freed an active request. (The engine itself detaches buffered
+    /// sends.)
     pub(super) fn is_freed(&self) -> bool {
         self.detached && self.kept == 0
     }
 
-    /// Makes a plain receive one that can keep more.
+    /// Converts a plain receive to a [`Work::Receive`].
     pub(super) fn widen(&mut self) {
-        if self.state == State::Posted {
-            self.state = State::Active;
+        if self.state == SlotState::Posted {
+            self.state = SlotState::Active;
             self.work = Work::Receive(self.plain.into());
         }
     }
