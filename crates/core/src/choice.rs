@@ -1,10 +1,10 @@
-//! Which component and which algorithm serve a collective of the program.
+//! The choice of the component and the algorithm for a collective of the program.
 //!
-//! The choice is made once for each call, from what all its ranks know alike: the components of the communicator
-//! (`oxmpi_tuned::stack`), what parameters and a rules file say, the fixed cut-offs. Where nobody has said anything and nobody
-//! wants to hear of it, and the job is on one node, all that is left of this is one look at a flag (`Process::is_choosy`):
-//! shared memory serves what it can, the fixed cut-offs the rest. The collectives by which the library itself agrees on
-//! something are always served so: what is forced for the program must not make them fail.
+//! It is made once for each call, from facts that all its ranks share: the components of the
+//! communicator (`oxmpi_tuned::stack`), parameters, a rules file, and the fixed decisions. With
+//! default parameters on one node, one flag skips all this (`Process::needs_selection`): shared
+//! memory serves the calls that it can, the fixed decisions the rest. The library's own collectives
+//! are always served so, as a choice forced for the program must not make them fail.
 
 mod execution;
 mod servers;
@@ -39,23 +39,21 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Tells the user something, once for the job whichever ranks tell it.
+/// Prints a message for the user, once for the job even if several ranks call it.
 pub type Say = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What collectives are chosen by: what parameters and a rules file say.
+/// The basis of choices: parameters and a rules file.
 pub(crate) struct Choice {
     selection: Selection,
     components: Components,
-    /// The processes of this one's job.
     job: Range<u32>,
-    /// Whether the first rank of each communicator says what serves its collectives.
+    /// Whether the first rank of each communicator reports its choices.
     is_verbose: bool,
     say: Say,
-    /// Of the libraries to which collectives are handed.
     handed: HandedSettings,
-    /// Rules that were told not to fit.
+    /// Rules already reported as unfit.
     refused: Mutex<BTreeSet<Position>>,
-    /// The parameter coll_base_associative: [`UNSET`], or a truth value.
+    /// The parameter coll_base_associative: [`UNSET`], 0 or 1.
     associative: AtomicU8,
 }
 
@@ -65,13 +63,12 @@ fn associative(said: u8) -> Option<bool> {
     (said != UNSET).then_some(said != 0)
 }
 
-/// By what the plan of a call is chosen, beside its arguments and its communicator: [`Process::way_of`].
+/// The inputs of the choice of a plan beside the call's arguments and communicator:
+/// [`Process::way_of`].
 pub(crate) type Way = u8;
 
-/// By the fixed decisions alone.
 pub(crate) const FIXED: Way = 0;
 
-/// Why nothing can be said of a communicator with processes of several jobs.
 const KEEPS_TO_FIXED: &str =
     "the collectives of a communicator with ranks of several jobs keep to the fixed decisions";
 
@@ -81,7 +78,6 @@ impl fmt::Debug for Choice {
     }
 }
 
-/// Who serves a call, and how.
 struct Picked<'a> {
     component: Component,
     facts: CollectiveFacts,
@@ -91,17 +87,14 @@ struct Picked<'a> {
 }
 
 impl Choice {
-    /// The processes of this one's job.
     pub(crate) fn job(&self) -> &Range<u32> {
         &self.job
     }
 
-    /// Whether all processes of a map are of this one's job.
     pub(crate) fn is_of_job(&self, map: &RankMap) -> bool {
         (0..map.size()).all(|rank| map.process(rank).is_some_and(|process| self.job.contains(&process)))
     }
 
-    /// As long as nobody says anything.
     pub(crate) fn silent(job: Range<u32>) -> Choice {
         Choice {
             selection: Selection::default(),
@@ -115,27 +108,22 @@ impl Choice {
         }
     }
 
-    /// How text reaches the user.
     pub(crate) fn say(&self) -> &Say {
         &self.say
     }
 
-    /// What parameters say about the libraries to which collectives are handed.
     pub(crate) fn handed(&self) -> &HandedSettings {
         &self.handed
     }
 
-    /// Whether parameters let a component be asked.
     pub(crate) fn asks(&self, component: Component) -> bool {
         self.components.selected.has(component)
     }
 
-    /// Whether calls may be handed to a library.
     pub(crate) fn hands_over(&self) -> bool {
         self.components.ucc.is_enabled() || self.components.hcoll.is_enabled()
     }
 
-    /// Whether calls must look at it.
     fn differs_from_fixed(&self) -> bool {
         let is_tuned = Collective::ALL.iter().any(|collective| self.selection.is_tuned(*collective));
         is_tuned || self.is_verbose || !self.components.is_plain() || self.associative() == Some(false)
@@ -145,7 +133,6 @@ impl Choice {
         associative(self.associative.load(Ordering::Relaxed))
     }
 
-    /// What coll_base_associative is for a communicator.
     fn associative_on(&self, comm: &Communicator) -> u8 {
         match comm.servers.associative.load(Ordering::Relaxed) {
             0 => self.associative.load(Ordering::Relaxed),
@@ -153,7 +140,7 @@ impl Choice {
         }
     }
 
-    /// The decision for a call. A rule that does not fit is told once.
+    /// The decision for a call. A rule that does not fit is reported once.
     fn decide(&self, facts: &CollectiveFacts) -> Result<AlgorithmDecision<'_>> {
         let decision = self
             .selection
@@ -167,7 +154,6 @@ impl Choice {
         Ok(decision)
     }
 
-    /// What came of asking all components for a communicator.
     fn asked<'a>(&self, comm: &'a Communicator) -> &'a Asked {
         comm.servers.asked.get_or_init(|| {
             let team = comm.collective_team();
@@ -187,7 +173,6 @@ impl Choice {
         })
     }
 
-    /// The component that serves a call.
     fn pick<'a>(
         &'a self,
         comm: &'a Communicator,
@@ -200,7 +185,7 @@ impl Choice {
         self.pick_among(comm, call, (element, combine), (form, is_small, hands_over), setup)
     }
 
-    /// As [`Choice::pick`]; `hands_over`: the components ucc and hcoll may be picked, too.
+    /// [`Choice::pick`], which may also choose ucc and hcoll if `can_hand_over` is set.
     fn pick_among<'a>(
         &'a self,
         comm: &'a Communicator,
@@ -231,10 +216,8 @@ impl Choice {
         Ok(Picked { component, facts, reduction, decision, asked })
     }
 
-    /// How the ranks of a communicator agree. Those of several jobs, whose parameters may differ, do as without any.
-    ///
-    /// # Errors
-    /// MPI_ERR_OTHER if no component serves agreements.
+    /// The settings of a communicator's agreements. Ranks of several jobs, whose parameters may
+    /// differ, use the defaults.
     pub(crate) fn agreement(&self, comm: &Communicator) -> Result<AgreementSettings> {
         if !self.is_of_job(&comm.collective_team().map) {
             return Ok(AgreementSettings::default());
@@ -251,7 +234,7 @@ impl Choice {
         Ok(settings)
     }
 
-    /// The plan of a call for this process, and a word about it.
+    /// The plan of a call, which it reports if `is_verbose` is set.
     fn plan(&self, comm: &Communicator, call: &Call, picked: &Picked<'_>) -> Result<AnyPlan> {
         let Picked { component, facts, reduction, decision, asked } = picked;
         let team = comm.collective_team();
@@ -299,7 +282,7 @@ impl Choice {
         Ok(plan)
     }
 
-    /// Says what serves such calls, if this rank shall and has not done so.
+    /// Reports the choice for calls of this size class, once, if this rank is the reporter.
     fn tell(
         &self,
         comm: &Communicator,
@@ -322,7 +305,7 @@ impl Choice {
         }
     }
 
-    /// Step 7 of the selection of modules: a component must be left for a communicator.
+    /// Step 7 of the selection of modules: at least one component must be left for a communicator.
     pub(crate) fn check_served(&self, comm: &Communicator) -> Result<()> {
         if self.components.selected == AskedFor::ALL || !self.is_of_job(&comm.collective_team().map) {
             return Ok(());
@@ -333,7 +316,7 @@ impl Choice {
         }
         let why: Vec<_> = stack.left_out().collect();
         let text = format!(
-            "no component of collectives is left for {}; {}. The parameter coll says which are asked ('oxmpi info --select' shows \
+            "no component of collectives is left for {}; {}. The parameter coll says which are selected ('oxmpi info --select' shows \
              what comes of it)",
             name_of(comm),
             reasons(&why)
@@ -341,7 +324,7 @@ impl Choice {
         Err(MpiError::new(abi::MPI_ERR_OTHER, text))
     }
 
-    /// Says which components serve a communicator that was just made, if this rank shall.
+    /// Reports the components of a new communicator, if this rank is the reporter.
     pub(crate) fn tell_of(&self, comm: &Communicator) {
         if !self.is_verbose || comm.collective_team().rank != 0 {
             return;
@@ -362,7 +345,6 @@ impl Choice {
     }
 }
 
-/// A communicator and its size, for messages.
 fn name_of(comm: &Communicator) -> String {
     let name = comm.name();
     let name = match &*name {
@@ -376,11 +358,10 @@ fn name_of(comm: &Communicator) -> String {
 }
 
 fn facts_of(ranks: u32, call: &Call, element: Option<&Arc<Layout>>) -> CollectiveFacts {
-    // The element's size is the same on all ranks, as counts are.
     CollectiveFacts::of_call(call, ranks, element.map_or(1, |element| element.size()))
 }
 
-/// The plan that the fixed cut-offs give a call of the library's own, or of a program that has tuned nothing.
+/// The plan by the fixed decisions, for the library's own calls and for programs without tuning.
 pub(crate) fn fixed_plan(
     team: &Team,
     call: &Call,
@@ -395,9 +376,10 @@ pub(crate) fn fixed_plan(
 }
 
 impl<F: Fabric> Process<F> {
-    /// Chooses by `selection` among the algorithms of the component tuned, and by `components` among these. If `is_verbose`,
-    /// rank 0 of each communicator says which components serve it, and which algorithm served a collective and why, once
-    /// for each power of two of sizes. `associative` is the parameter coll_base_associative.
+    /// Chooses by `selection` among the algorithms of the component tuned, and by `components`
+    /// among the components. With `is_verbose`, rank 0 of each communicator reports its components,
+    /// and the algorithm of each collective with the reason, once for each power of two of sizes.
+    /// `associative` is the parameter coll_base_associative.
     #[must_use]
     pub fn with_selection(
         mut self,
@@ -420,7 +402,7 @@ impl<F: Fabric> Process<F> {
         self
     }
 
-    /// Agrees as these settings say, and has all other collectives served as if nothing were said.
+    /// Uses these settings for agreements and the defaults for all other collectives.
     #[must_use]
     pub(crate) fn with_agreement(mut self, agreement: AgreementSettings) -> Process<F> {
         let components = Components { agreement, ..Components::default() };
@@ -430,16 +412,14 @@ impl<F: Fabric> Process<F> {
         self
     }
 
-    /// Whether a component of collectives is left for the world communicator: the guide has MPI_Init abort if there is none.
-    ///
-    /// # Errors
-    /// There is none; the text says why each was dropped.
+    /// Whether at least one component serves the world communicator; MPI_Init aborts otherwise.
+    /// Errors: No component is left; the text has the reason for each.
     pub fn check_world_is_served(&self) -> Result<()> {
         self.choice.check_served(self.world())
     }
 
-    /// What all processes of a team know alike of their processors. The launcher has told all of a job on one node the same, and
-    /// those of another job or node perhaps something else.
+    /// The facts about processors that all ranks of a team share. The launcher sends the same facts
+    /// to all ranks of a job on one node; other jobs and nodes may have different ones.
     pub(crate) fn setup_of(&self, team: &Team) -> Shared<Setup> {
         let is_known = self.is_alike && self.is_crowded;
         Shared(match is_known && self.world().team.map.contains_all(&team.map) {
@@ -448,8 +428,8 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Takes over the parameter coll_base_associative, for the reductions from now on. All ranks must do so between the same
-    /// collectives.
+    /// Sets the parameter coll_base_associative for later reductions. All ranks must call it
+    /// between the same collectives.
     pub(crate) fn take_associative(&self, associative: Option<bool>) {
         self.choice.associative.store(associative.map_or(UNSET, u8::from), Ordering::Relaxed);
         if associative == Some(false) {
@@ -457,10 +437,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// As [`Process::take_associative`], for the reductions of one communicator; `None`: as for all.
-    ///
-    /// # Errors
-    /// MPI_ERR_ARG if there are ranks of several jobs: their parameters may differ, so the fixed decisions serve them.
+    /// [`Process::take_associative`] for one communicator; `None`: the value of the process.
+    /// Errors: MPI_ERR_ARG for ranks of several jobs, which the fixed decisions serve.
     pub fn take_associative_on(&self, comm: &Communicator, associative: Option<Option<bool>>) -> Result<()> {
         if associative.is_some() && !self.is_of_this_job(comm) {
             return Err(MpiError::new(abi::MPI_ERR_ARG, KEEPS_TO_FIXED));
@@ -473,12 +451,10 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Communicators that are made of this one from now on are served by this component alone; `None`: by those that the
-    /// parameters name. All ranks must say so between the same calls that make one. What is made of it together with processes
-    /// of another job (MPI_Comm_spawn) keeps to the fixed decisions.
-    ///
-    /// # Errors
-    /// MPI_ERR_ARG if there are ranks of several jobs: their parameters may differ, so the fixed decisions serve them.
+    /// Communicators made of this one from now on use this component alone; `None`: the components
+    /// of the parameters. All ranks must call it between the same calls that make communicators. A
+    /// communicator with processes of another job (MPI_Comm_spawn) keeps to the fixed decisions.
+    /// Errors: MPI_ERR_ARG for ranks of several jobs, which the fixed decisions serve.
     pub fn name_component(&self, comm: &Communicator, component: Option<Component>) -> Result<()> {
         if component.is_some() && !self.is_of_this_job(comm) {
             return Err(MpiError::new(abi::MPI_ERR_ARG, KEEPS_TO_FIXED));
@@ -488,11 +464,8 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Calls must look for what serves them from now on, if an info has named a component for a communicator that is made of
-    /// such processes.
-    ///
-    /// # Errors
-    /// MPI_ERR_INFO_VALUE if one is named and there are processes of several jobs.
+    /// Selects components from now on, if an info key names one for a new communicator. Errors:
+    /// MPI_ERR_INFO_VALUE if a component is named for processes of several jobs.
     pub(crate) fn heed(&self, component: Option<Component>, is_of_this_job: bool) -> Result<()> {
         if component.is_some() && !is_of_this_job {
             return Err(MpiError::new(abi::MPI_ERR_INFO_VALUE, KEEPS_TO_FIXED));
@@ -507,25 +480,24 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Whether all ranks of a communicator are of this process's job.
     pub(crate) fn is_of_this_job(&self, comm: &Communicator) -> bool {
         self.world().team.map.contains_all(&comm.collective_team().map)
     }
 
-    /// Whether calls must look for what serves them: somebody has said something about it, or wants to hear of it.
+    /// Whether calls need a selection: parameters, rules or an info key differ from the defaults.
     #[inline]
     pub(crate) fn is_choosy(&self) -> bool {
         self.is_choosy.load(Ordering::Relaxed)
     }
 
-    /// As [`Process::is_choosy`], for a communicator: all ranks must choose alike, and those of another job can have other
-    /// parameters.
+    /// [`Process::needs_selection`] for a communicator: false with ranks of several jobs, which
+    /// must choose alike and may have other parameters.
     #[inline]
     pub(crate) fn is_choosy_on(&self, comm: &Communicator) -> bool {
         self.is_choosy() && self.is_of_this_job(comm)
     }
 
-    /// By what the plan of a call is chosen, beside its arguments.
+    /// The inputs of the choice of a plan beside the call's arguments.
     pub(crate) fn way_of(&self, comm: &Communicator, combine: &Combine, form: Form) -> Way {
         if !self.is_choosy_on(comm) {
             return FIXED;
@@ -538,7 +510,6 @@ impl<F: Fabric> Process<F> {
         1 + (form as u8 * 4 + grouping) * 3 + self.choice.associative_on(comm)
     }
 
-    /// The plan of a call of the program.
     pub(crate) fn plan_of(
         &self,
         comm: &Communicator,

@@ -1,34 +1,33 @@
-//! Short waits for one rank where ranks take turns on the processors.
+//! Short waits for one rank on an oversubscribed node.
 
 use oxmpi_shm::door::{Next, Wait};
 use oxmpi_sys::clock::{pass_ticks_from, ticks, ticks_of_ns};
 
-/// How often such a wait gives up the processor before it is one as all others.
+/// The number of times that such a wait yields the processor before it becomes an ordinary wait.
 const ASIDE: u32 = 12;
-/// How long it looks again and again at most while the awaited rank runs on another processor, nanoseconds: about what it takes
-/// to give up the processor and to get it back.
+/// The longest time of polling while the awaited rank runs on another processor, in nanoseconds:
+/// about the time of two context switches.
 const SHORTLY_NS: u64 = 2_000;
-/// From one of those looks to the next, nanoseconds.
+/// The time between two polls, in nanoseconds.
 const GAP_NS: u64 = 40;
 
-/// What has passed between two looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passed {
-    /// A moment.
+    /// A short pause.
     Shortly,
-    /// A turn of others on this processor.
+    /// The processor was yielded.
     Aside,
-    /// Nothing: the wait had better go on otherwise.
+    /// Nothing: the caller should start an ordinary wait.
     Not,
 }
 
-/// A wait for one rank with more ranks than processors. As long as that one runs, which is on another processor then, what it
-/// does may come before a change of process would be over. So two ranks that talk to each other run at the same time, and others
-/// before or after.
+/// A wait for one rank with more ranks than processors. While the awaited rank runs on another
+/// processor, its message may arrive before a context switch would be over. So two ranks that
+/// exchange messages run at the same time, and other ranks before or after them.
 #[derive(Debug)]
 pub(crate) struct CrowdedWait<'d> {
     wait: Wait<'d>,
-    /// Since when it looks again and again.
+    /// The begin of the polling, in ticks.
     since: Option<u64>,
     aside: u32,
 }
@@ -38,7 +37,8 @@ impl<'d> CrowdedWait<'d> {
         CrowdedWait { wait, since: None, aside: 0 }
     }
 
-    /// Passes the time to the next look. `is_away`: whether the awaited rank did not run at the last one.
+    /// Lets time pass before the next poll. `is_away`: the awaited rank did not run at the last
+    /// poll.
     pub(crate) fn pass(&mut self, is_away: bool) -> Passed {
         let now = ticks();
         let since = *self.since.get_or_insert(now);

@@ -1,4 +1,4 @@
-//! What persistent requests above the lane keep between their starts: collectives with their plans and temporaries,
+//! The state of persistent requests above the lane: collectives with their plans and temporaries,
 //! and partitioned messages.
 
 use crate::partitioned::{Receiving, Sending};
@@ -11,33 +11,29 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What one persistent request keeps.
+/// The state of one persistent request.
 pub(crate) enum Kept {
-    /// A collective.
     Collective(Box<Collective>),
-    /// A partitioned send.
     Send(Box<Sending>),
-    /// A partitioned receive.
     Receive(Box<Receiving>),
 }
 
-/// A collective that is started again and again. All that does not depend on what the buffers hold was made at first.
+/// A persistent collective. Everything independent of the data is made once.
 pub(crate) struct Collective {
     run: Run,
     call: Option<UserCall>,
-    /// How often the persistent collectives of the communicator were started.
+    /// The starts of all persistent collectives of the communicator.
     starts: Arc<AtomicU64>,
 }
 
 impl Collective {
-    /// A collective that runs as `run`. `call` is the user's function, if it combines by one; `starts` counts its rounds and those
-    /// of others.
+    /// `call` is the user's function of the reduction; `starts` is the communicator's counter.
     pub(crate) fn new(run: Run, call: Option<UserCall>, starts: Arc<AtomicU64>) -> Collective {
         Collective { run, call, starts }
     }
 }
 
-/// Everything that is kept, by keys.
+/// The persistent requests by key.
 #[derive(Default)]
 pub(crate) struct Shelf {
     places: Vec<Option<Kept>>,
@@ -52,7 +48,6 @@ impl std::fmt::Debug for Shelf {
 }
 
 impl Shelf {
-    /// Keeps something. Returns its key.
     pub(crate) fn keep(&mut self, kept: Kept) -> usize {
         match self.vacant.pop() {
             Some(key) => {
@@ -66,17 +61,15 @@ impl Shelf {
         }
     }
 
-    /// What is kept under a key.
     pub(crate) fn get(&self, key: usize) -> Option<&Kept> {
         self.places.get(key)?.as_ref()
     }
 
-    /// As [`Shelf::get`], to be changed.
     pub(crate) fn get_mut(&mut self, key: usize) -> Option<&mut Kept> {
         self.places.get_mut(key)?.as_mut()
     }
 
-    /// Begins a round. Returns the user's function, if there is one to be called.
+    /// Begins a round. Returns the user's function.
     pub(crate) fn begin(&mut self, key: usize) -> Option<UserCall> {
         match self.get_mut(key)? {
             Kept::Collective(collective) => {
@@ -95,7 +88,6 @@ impl Shelf {
         }
     }
 
-    /// Lets a round go on as far as it can without waiting.
     pub(crate) fn advance<F: Fabric>(&mut self, key: usize, lane: &mut Lane<F>) -> Stand {
         match self.get_mut(key) {
             Some(Kept::Collective(collective)) => advance_run(&mut collective.run, lane),
@@ -105,14 +97,13 @@ impl Shelf {
         }
     }
 
-    /// The user's function has returned.
     pub(crate) fn callback_done(&mut self, key: usize) {
         if let Some(Kept::Collective(collective)) = self.get_mut(key) {
             collective.run.callback_done();
         }
     }
 
-    /// Gives a round up: nothing of the user's memory is used any more.
+    /// Ends a round at once; the library does not use the program's memory any more.
     pub(crate) fn abandon<F: Fabric>(&mut self, key: usize, lane: &mut Lane<F>) {
         match self.get_mut(key) {
             Some(Kept::Collective(collective)) => collective.run.abandon(lane),
@@ -122,7 +113,6 @@ impl Shelf {
         }
     }
 
-    /// Keeps something no longer; no round of it is going on.
     pub(crate) fn remove<F: Fabric>(&mut self, key: usize, lane: &mut Lane<F>) {
         let Some(kept) = self.places.get_mut(key).and_then(Option::take) else { return };
         if let Kept::Receive(mut receiving) = kept {
@@ -131,7 +121,6 @@ impl Shelf {
         self.vacant.push(key);
     }
 
-    /// The collective that is kept under a key, if it is one.
     pub(crate) fn run(&self, key: usize) -> Option<&Run> {
         match self.get(key)? {
             Kept::Collective(collective) => Some(&collective.run),
@@ -139,7 +128,6 @@ impl Shelf {
         }
     }
 
-    /// The processes of a collective.
     pub(crate) fn team(&self, key: usize) -> Option<&Team> {
         match self.get(key)? {
             Kept::Collective(collective) => Some(collective.run.team()),
@@ -147,7 +135,6 @@ impl Shelf {
         }
     }
 
-    /// Whether a collective in this context has this tag.
     pub(crate) fn has_tag(&self, context: u32, tag: i32) -> bool {
         self.places.iter().flatten().any(|kept| match kept {
             Kept::Collective(collective) => {
@@ -157,7 +144,7 @@ impl Shelf {
         })
     }
 
-    /// Whether a partitioned send in this context uses one of these numbers of channels.
+    /// Whether a partitioned send in this context uses one of these channel numbers.
     pub(crate) fn uses_channels(&self, context: u32, numbers: &Range<u32>) -> bool {
         self.places.iter().flatten().any(|kept| match kept {
             Kept::Send(sending) => sending.uses_channels(context, numbers),

@@ -1,8 +1,9 @@
 //! The deterministic world: ranks as async functions over a virtual network and clock.
 //!
-//! A [`World`] runs one script as many ranks in one thread. A script is an async function of its [`Rank`]; where it
-//! waits, the world polls another rank, picked by the seed, and when none can go on it lets the virtual time go on to the
-//! next event of the network. So everything that happens follows from the seed: a failure is repeated by its number.
+//! A [`World`] runs one script as many ranks in one thread. A script is an async function of its
+//! [`Rank`]. When it waits, the world polls another rank, which the seed picks; when none can
+//! continue, the virtual clock advances to the next event of the network. So everything follows
+//! from the seed, which repeats a failure.
 //!
 //! ```
 //! use oxmpi_core::sim::{End, World};
@@ -23,12 +24,12 @@
 //!
 //! The rules of the world:
 //!
-//! - A rank that is polled and cannot go on sleeps until something comes for it, as a process does at its door. A
-//!   rank that could go on and was left asleep shows as a deadlock.
-//! - A script that returns an error has hit an error that is fatal (MPI_ERRORS_ARE_FATAL): the rank dies and the others are told.
-//!   So after one death everybody ends, finished or failed.
-//! - A script that returns a result has finalized: its rank stays until everything it has sent is gone, then leaves.
-//! - A rank in [`Rank::compute`] does not look at its messages.
+//! - A rank that is polled and cannot continue sleeps until a frame arrives for it, as a process
+//!   does at its door. A rank that could continue and was left asleep appears as a deadlock.
+//! - A script that returns an error has met a fatal error (MPI_ERRORS_ARE_FATAL): the rank dies and
+//!   the others are notified. So after one death all ranks end, finished or failed.
+//! - A script that returns a result has finalized: its rank stays until all its messages have left.
+//! - A rank in [`Rank::compute`] makes no progress.
 
 mod communicators;
 mod rank;
@@ -45,7 +46,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// A world that can be run.
+/// The configuration of a world.
 #[derive(Debug, Clone)]
 pub struct World {
     ranks: u32,
@@ -56,44 +57,36 @@ pub struct World {
     agreement: AgreementSettings,
 }
 
-/// How a rank ended.
+/// The end of a rank.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End<R> {
-    /// Its script returned this, and everything it had sent was gone.
+    /// Its script returned this, and all its messages had left.
     Finished(R),
-    /// An MPI call failed.
     Failed(MpiError),
-    /// It was killed.
     Dead,
 }
 
-/// What became of a world.
+/// The result of a world.
 #[derive(Debug)]
 pub struct Outcome<R> {
-    /// How each rank ended.
+    /// By rank.
     pub ends: Vec<End<R>>,
-    /// The virtual time when the last one had, nanoseconds.
+    /// The virtual time of the last end.
     pub virtual_ns: u64,
-    /// Frames sent.
     pub frames: u64,
-    /// Events that happened.
     pub events: u64,
-    /// A number that differs between two worlds in which anything differs.
+    /// A hash that differs for worlds that differ in any event.
     pub trace: u64,
 }
 
 /// A world that does not end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stuck {
-    /// How many ranks it has.
     pub ranks: u32,
-    /// Its seed.
     pub seed: u64,
-    /// The virtual time, nanoseconds.
     pub virtual_ns: u64,
-    /// Whether there were still events: then it is not a deadlock but an endless exchange.
+    /// Whether there were still events, so that it is no deadlock but an endless exchange.
     pub busy: bool,
-    /// The ranks that had not ended, and what they were doing.
     pub waiting: Vec<(u32, Doing)>,
 }
 
@@ -123,11 +116,12 @@ impl std::error::Error for Stuck {}
 /// More events than any test needs.
 const MOST_EVENTS: u64 = 100_000_000;
 
-/// Of 256 turns, in how many time goes on although a rank could run: some ranks are slow.
+/// The number of turns of 256 in which the clock advances although a rank could run: some ranks are
+/// slow.
 const SLOWNESS: u8 = 64;
 
 impl World {
-    /// A world of so many ranks with this seed, in the default weather, in which nobody dies.
+    /// A world of `ranks` ranks with this seed, with the default link faults and without deaths.
     pub fn new(ranks: u32, seed: u64) -> World {
         World {
             ranks,
@@ -139,28 +133,28 @@ impl World {
         }
     }
 
-    /// Sets what the network is like.
+    /// Sets the faults of the network.
     #[must_use]
     pub fn weather(mut self, weather: Weather) -> World {
         self.weather = weather;
         self
     }
 
-    /// Kills a rank at a virtual time, nanoseconds, if it has not ended by then.
+    /// Kills a rank at a virtual time, if it has not ended by then.
     #[must_use]
     pub fn kill(mut self, rank: u32, at_ns: u64) -> World {
         self.deaths.push((rank, at_ns));
         self
     }
 
-    /// Sets after how many events a world is given up as endless.
+    /// Sets the number of events after which a world counts as endless.
     #[must_use]
     pub fn most_events(mut self, events: u64) -> World {
         self.most_events = events;
         self
     }
 
-    /// Sets how ranks agree.
+    /// Sets the algorithm of agreements.
     #[must_use]
     pub fn agreement(mut self, settings: AgreementSettings) -> World {
         self.agreement = settings;
@@ -168,9 +162,6 @@ impl World {
     }
 
     /// Runs `script` as all ranks until all have ended.
-    ///
-    /// # Errors
-    /// If that never happens: it says who waits for what.
     ///
     /// # Panics
     /// If a script panics; its rank is printed before.
@@ -199,13 +190,12 @@ impl World {
     }
 }
 
-/// One rank.
 enum Task<R, S> {
     Running {
         script: Pin<Box<S>>,
         rank: Rank,
     },
-    /// The script is over; what it has sent is not.
+    /// The script has returned; some of its messages have not left.
     Finalizing {
         result: R,
         rank: Rank,
@@ -213,13 +203,11 @@ enum Task<R, S> {
     Ended(End<R>),
 }
 
-/// A world in execution.
 struct Running<R, S> {
     tasks: Vec<Task<R, S>>,
     /// The ranks that may be polled, each once.
     ready: Vec<u32>,
     is_ready: Vec<bool>,
-    /// How many have not ended.
     left: u32,
     seed: u64,
     network: Rc<RefCell<Network>>,
@@ -285,7 +273,6 @@ impl<R, S: Future<Output = Result<R>>> Running<R, S> {
         }
     }
 
-    /// Lets a rank go on until it waits.
     fn poll(&mut self, at: u32) {
         let task = &mut self.tasks[at as usize];
         if let Task::Running { script, rank } = task {
@@ -338,7 +325,7 @@ impl<R, S: Future<Output = Result<R>>> Running<R, S> {
     }
 }
 
-/// Says which rank panicked.
+/// Prints the rank of a panic.
 struct Naming {
     rank: u32,
     seed: u64,

@@ -1,7 +1,6 @@
-//! Collectives that are over and kept, to be called again: the plan, its temporaries and its lists were made once.
-//!
-//! A program calls the same few collectives again and again. A spare one serves a call of the same shape on the same
-//! communicator, with other memory.
+//! A cache of completed collectives. A program repeats a few collectives, so a run with its plan,
+//! temporaries and lists serves a later call of the same shape on the same communicator, with other
+//! memory.
 
 use crate::choice::Way;
 use oxmpi_coll::Run;
@@ -11,17 +10,19 @@ use oxmpi_plan::Call;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How many are kept: a program may let each of several ranks be the root in turn.
+/// The number of cached runs: a program may use several ranks as root, one after another.
 const PLACES: usize = 16;
 
-/// How many bytes the temporaries of all that are kept may have. Fresh memory of some MiB takes longer to get than to fill.
+/// The limit of the temporaries of all cached runs in bytes. New memory of some MiB takes longer to
+/// allocate than to fill.
 const MOST_BYTES: usize = 16 << 20;
 
-/// A collective that is called once, and what the program called.
+/// A run of one call of the program.
 #[derive(Debug)]
 pub(crate) struct Single {
     pub(crate) run: Run,
-    /// With what else its plan was chosen by. None if it cannot serve another call: its plan was made in a way of its own.
+    /// The call and the inputs of the choice of its plan. `None` if the run cannot serve another
+    /// call, as the caller made its plan.
     pub(crate) call: Option<(Call, Way)>,
 }
 
@@ -37,17 +38,16 @@ impl Single {
     }
 }
 
-/// The collectives that are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Spares {
-    /// Boxed as they are while they run, so that they are not moved.
+    /// Boxed as during the run, so that they are not moved.
     kept: VecDeque<Box<Single>>,
-    /// Bytes of their temporaries.
+    /// The bytes of their temporaries.
     bytes: usize,
 }
 
 impl Spares {
-    /// One that serves this call, ready but for [`Run::renew`].
+    /// A run that serves this call, to be renewed by [`Run::renew`].
     pub(crate) fn take(
         &mut self,
         team: &Arc<Team>,
@@ -60,7 +60,7 @@ impl Spares {
         Some(single)
     }
 
-    /// Keeps one that has come to its end, if it is worth it.
+    /// Caches a completed run, if it is useful.
     pub(crate) fn give(&mut self, mut single: Box<Single>) {
         let bytes = single.run.temporary_bytes();
         if single.call.is_none() || bytes > MOST_BYTES {
@@ -76,7 +76,6 @@ impl Spares {
         self.kept.push_back(single);
     }
 
-    /// Keeps none of this team any more.
     pub(crate) fn forget(&mut self, team: &Team) {
         self.kept.retain(|single| single.run.team().collective != team.collective);
         self.bytes = self.kept.iter().map(|single| single.run.temporary_bytes()).sum();

@@ -1,4 +1,4 @@
-//! What goes on above the lane, step by step, until a request is complete.
+//! Operations above the lane, executed in steps until their request is complete.
 
 use crate::choice::Choice;
 use crate::errors;
@@ -10,34 +10,29 @@ use oxmpi_coll::{Progress, Run, UserReduction};
 use oxmpi_engine::{Completion, Lane, NO_CONTEXT, Team};
 use oxmpi_fabric::Fabric;
 
-/// What a request above the lane does.
+/// The operation of a request above the lane.
 pub(crate) enum Task {
-    /// A collective that is called once.
     Once(Box<Single>),
-    /// What a persistent request keeps under this key of the [`Shelf`].
+    /// The persistent request with this key.
     Kept(usize),
-    /// A collective in shared memory.
     Later(Box<Later>),
-    /// A collective that another library serves, or else a plan.
+    /// A collective of UCC or hcoll, or the plan instead of it.
     Handed(Box<HandedOver>),
-    /// What that library does for this process and others, as long as the process lives. No request belongs to it.
+    /// The progress of UCC or hcoll as long as the process lives. It has no request.
     Library(CollLibrary),
 }
 
-/// How a task stands.
 pub(crate) enum Stand {
-    /// It waits for messages, or for what others write.
+    /// It waits for messages, or for data in shared memory.
     Waiting,
-    /// As [`Stand::Waiting`], but it has gone on, and waits for something else than before.
+    /// [`Stand::Waiting`] after an advance.
     Moved,
-    /// A user's function is due; nothing goes on before [`Task::callback_done`].
+    /// A user's function is due; the task does not advance before [`Task::callback_done`].
     NeedCallback(UserReduction),
-    /// It is over; this is what it says.
     Done(Completion),
 }
 
 impl Task {
-    /// Goes on as far as it can without waiting.
     #[inline]
     pub(crate) fn advance<F: Fabric>(
         &mut self,
@@ -59,7 +54,6 @@ impl Task {
         }
     }
 
-    /// The function that [`Stand::NeedCallback`] asked for has returned.
     pub(crate) fn callback_done(&mut self, shelf: &mut Shelf) {
         match self {
             Task::Once(single) => single.run.callback_done(),
@@ -68,7 +62,7 @@ impl Task {
         }
     }
 
-    /// Gives up: nothing of the user's memory is used any more.
+    /// Ends the operation at once; the library does not use the program's memory any more.
     pub(crate) fn abandon<F: Fabric>(
         self,
         lane: &mut Lane<F>,
@@ -84,7 +78,6 @@ impl Task {
         }
     }
 
-    /// The processes of a collective.
     pub(crate) fn team<'a>(&'a self, shelf: &'a Shelf) -> Option<&'a Team> {
         match self {
             Task::Once(single) => Some(single.run.team()),
@@ -95,7 +88,8 @@ impl Task {
         }
     }
 
-    /// The context that it uses, if no request of the lane says so all the time. (A persistent request does.)
+    /// The context of the operation, unless a request of the lane has it, as persistent requests
+    /// do.
     pub(crate) fn context(&self) -> Option<u32> {
         match self {
             Task::Once(single) => Some(single.run.team().collective),
@@ -106,7 +100,6 @@ impl Task {
     }
 }
 
-/// Lets a collective go on.
 pub(crate) fn advance_run<F: Fabric>(run: &mut Run, lane: &mut Lane<F>) -> Stand {
     match run.advance(lane) {
         Progress::Waiting => Stand::Waiting,

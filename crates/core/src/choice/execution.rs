@@ -1,4 +1,4 @@
-//! Running a collective by what was chosen for it, with the barriers that the component sync puts around it.
+//! Execution of a collective by its chosen component, with the barriers of the component sync.
 
 use super::servers::Asked;
 use crate::Process;
@@ -21,11 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl<F: Fabric> Process<F> {
-    /// Runs a collective that combines nothing by a user's function to its end, by an algorithm that the caller names whatever
-    /// is chosen otherwise: for measuring. All ranks name the same.
-    ///
-    /// # Errors
-    /// The algorithm cannot serve the call; as [`Process::execute`].
+    /// Executes a collective by a given algorithm, for measurements; all ranks must pass the same.
+    /// The collective must not combine by a user's function.
     pub fn execute_by(
         &self,
         comm: &Communicator,
@@ -40,11 +37,8 @@ impl<F: Fabric> Process<F> {
         self.execute_made(comm, plan, memory.into(), combine)
     }
 
-    /// Runs a blocking call past the plans, with what sync puts around it, if shared memory serves it and has a place for it;
-    /// `false`: nothing happened.
-    ///
-    /// # Errors
-    /// No component serves the call, or it fails.
+    /// Executes a blocking call through shared memory without a plan, with the barriers of sync, if
+    /// that is chosen and possible; `false`: nothing happened.
     #[cold]
     pub(crate) fn execute_past_plans_if_chosen(
         &self,
@@ -57,11 +51,8 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Runs a blocking call for blocks of different lengths, or along the edges of a graph, through shared memory, if that is there
-    /// and nothing else is chosen; `false`: nothing happened.
-    ///
-    /// # Errors
-    /// As [`Process::execute_past_plans_if_chosen`].
+    /// Executes a blocking v form or neighbourhood collective through shared memory, if that is
+    /// chosen and possible; `false`: nothing happened.
     pub(crate) fn execute_along_if_chosen(
         &self,
         comm: &Communicator,
@@ -73,10 +64,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// The same of a blocking reduction that goes element by element.
-    ///
-    /// # Errors
-    /// As there.
+    /// [`Process::execute_along_if_chosen`] for a blocking reduction element by element.
     pub(crate) fn execute_elements_if_chosen(
         &self,
         comm: &Communicator,
@@ -88,7 +76,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Has `run` run a call through shared memory, if that is there and nothing else is chosen.
+    /// Executes a call by `run`, if shared memory is chosen and present.
     fn run_in_memory(
         &self,
         comm: &Communicator,
@@ -103,7 +91,7 @@ impl<F: Fabric> Process<F> {
         self.run_in_memory_if_chosen(comm, call, of, run)
     }
 
-    /// As [`Process::run_in_memory`] where something may be chosen, with what sync puts around the call.
+    /// [`Process::run_in_memory`] with a selection and the barriers of sync.
     fn run_in_memory_if_chosen(
         &self,
         comm: &Communicator,
@@ -128,10 +116,7 @@ impl<F: Fabric> Process<F> {
         Ok(true)
     }
 
-    /// Whether a nonblocking call that shared memory can serve shall go there.
-    ///
-    /// # Errors
-    /// No component serves the call.
+    /// Whether shared memory is chosen for a nonblocking call that it can serve.
     #[cold]
     pub(crate) fn chooses_shared_memory(
         &self,
@@ -150,11 +135,8 @@ impl<F: Fabric> Process<F> {
         Ok(is_chosen)
     }
 
-    /// Starts a call of the program that is handed to a library, if that is chosen for it; `None`: it is not, and nothing happened. A blocking
-    /// one is one that is waited for.
-    ///
-    /// # Errors
-    /// No component serves the call, or there is no room for it.
+    /// Starts a call by UCC or hcoll if one is chosen; `None`: nothing happened. A blocking call
+    /// waits for the request.
     #[cold]
     pub(crate) fn start_handed_over(
         &self,
@@ -179,7 +161,7 @@ impl<F: Fabric> Process<F> {
             let picked = self.choice.pick_among(comm, call, of, (form, false, false), setup)?;
             self.choice.plan(comm, call, &picked)
         };
-        // The tag and the number are drawn before anything can fail at this rank alone.
+        // The tag and the number are drawn before this rank alone can fail.
         let (number, has_team) = (Cell::new(None), Cell::new(true));
         let of_process = (self.world().collective_team(), self.is_threaded());
         let draw = |comm: &Communicator| {
@@ -192,7 +174,7 @@ impl<F: Fabric> Process<F> {
         };
         let way = self.way_of(comm, &combine, form);
         let plan = self.prepare(comm, (call.clone(), way), memory.clone(), combine, draw, stand_in);
-        // Without a number it has wrong arguments, and takes no part.
+        // No number was drawn, so the arguments are wrong and the call takes no part.
         let Some(number) = number.get() else { return plan.map(|_| None) };
 
         let component = library.component();
@@ -216,16 +198,13 @@ impl<F: Fabric> Process<F> {
             }
         };
         drop(domain);
-        // Its first messages leave now.
+        // The first messages leave now.
         self.look(|_| ());
         Ok(Some(request))
     }
 
-    /// Runs a blocking call of the program by a library, with what sync puts around it, if that is chosen for it; `false`: it is not, and
-    /// nothing happened.
-    ///
-    /// # Errors
-    /// As [`Process::start_handed_over`]; it fails.
+    /// Executes a blocking call by UCC or hcoll, with the barriers of sync, if one is chosen;
+    /// `false`: nothing happened.
     #[cold]
     pub(crate) fn execute_handed_over(
         &self,
@@ -253,11 +232,8 @@ impl<F: Fabric> Process<F> {
         Ok(true)
     }
 
-    /// Runs a blocking call of the program by a plan, with what sync puts around it. `run` gets what makes the plan, if it needs
-    /// one.
-    ///
-    /// # Errors
-    /// No component serves the call, or it fails.
+    /// Executes a blocking call by a plan, with the barriers of sync. `run` receives the function
+    /// that makes the plan.
     #[cold]
     pub(crate) fn execute_plan_if_chosen(
         &self,
@@ -274,7 +250,7 @@ impl<F: Fabric> Process<F> {
         self.put_barrier(comm, picked.asked, barriers, Side::After)
     }
 
-    /// The barrier of sync on one side of an operation, if it is its turn.
+    /// The barrier of sync before or after an operation, if it is due.
     fn put_barrier(
         &self,
         comm: &Communicator,
@@ -296,7 +272,6 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// A side of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Before,

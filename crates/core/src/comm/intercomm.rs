@@ -1,7 +1,8 @@
-//! Intercommunicators from two groups that know each other by their leaders (MPI-5.0 section 7.6.2).
+//! MPI_Intercomm_create (MPI-5.0 section 7.6.2).
 //!
-//! The leaders exchange who their groups are, with messages that no receive of the program can take; each tells its
-//! group. What goes wrong at a leader is told as well, so that its group does not wait for ever.
+//! The leaders exchange the processes of their groups by messages that no receive of the program
+//! matches; each leader broadcasts the result to its group. A leader broadcasts its error, too, so
+//! that its group does not wait for ever.
 
 use super::inter::InterShape;
 use super::name::Name;
@@ -21,30 +22,26 @@ use oxmpi_plan::{Call, Shared};
 use oxmpi_rt::universe::ProcessName;
 use oxmpi_wire::ContextId;
 
-/// What only a leader knows: how to reach the other one.
+/// The route of a leader to the other leader.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer<'a> {
-    /// The communicator that has both leaders.
     pub comm: &'a Communicator,
-    /// The rank of the other leader in it.
     pub leader: i32,
-    /// Tells this creation from others between the two.
+    /// Separates simultaneous calls of the same leaders.
     pub tag: i32,
 }
 
-/// An intercommunicator that is being made: a sequence of requests, each of which [`IntercommCreate::step`] begins when
-/// the one before is over.
+/// An intercommunicator that is being made by a sequence of requests: [`IntercommCreate::step`]
+/// starts each after the completion of the one before.
 #[derive(Debug)]
 pub struct IntercommCreate<'a> {
     local: &'a Communicator,
     leader: u32,
     peer: Option<Peer<'a>>,
     state: State,
-    /// What this process sends to the other leader, until it has.
     sends: Vec<RequestId>,
-    /// What went wrong at this leader.
     error: Option<MpiError>,
-    /// Whether the group is being told: what goes wrong from then on, all know by themselves.
+    /// Whether the broadcast to the group has started: all ranks see later errors by themselves.
     told: bool,
     id: ContextId,
     is_first: bool,
@@ -52,19 +49,17 @@ pub struct IntercommCreate<'a> {
 }
 
 enum State {
-    /// Nothing has happened.
     Begin,
-    /// A leader waits for the other's head.
+    /// A leader waits for the other leader's head.
     Head(Owned<u64>),
-    /// A leader waits for the other's processes.
+    /// A leader waits for the other group's processes.
     Processes(Owned<u64>),
-    /// A leader waits until what it has sent is gone.
+    /// A leader waits for the completion of its sends.
     Sent,
-    /// The leader tells what it has found, or what went wrong.
+    /// The leader broadcasts the result or its error.
     Verdict(Owned<u64>),
-    /// The leader tells the processes of the remote group.
+    /// The leader broadcasts the processes of the remote group.
     Remote(Owned<u64>),
-    /// All is known.
     Done,
 }
 
@@ -82,19 +77,17 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// Words of a leader's head: the size of its group, and the context it has thought of.
+/// The words of a leader's head: the size of its group, and the context that it proposes.
 const HEAD: usize = 2;
 
-/// Words of a leader's verdict: error class, context, size of the remote group, whether the local one is the first.
+/// The words of a leader's verdict: error class, context, size of the remote group, whether the
+/// local group comes first.
 const VERDICT: usize = 4;
 
 impl<'a> IntercommCreate<'a> {
-    /// Begins at one process. `peer` is looked at in the local leader only: how to reach the other leader, or what is
-    /// wrong with that.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM of an intercommunicator, MPI_ERR_RANK if there is no such leader. All processes of the group
-    /// find this out by themselves.
+    /// Begins at one process. Only the local leader reads `peer`: the route to the other leader, or
+    /// the error in the leader's arguments. Errors: MPI_ERR_COMM for an intercommunicator,
+    /// MPI_ERR_RANK if there is no such leader. All processes of the group see these by themselves.
     pub fn new(local: &'a Communicator, leader: i32, peer: Result<Option<Peer<'a>>>) -> Result<Self> {
         local.check_intra()?;
         local.process(leader, "local_leader")?;
@@ -120,15 +113,13 @@ impl<'a> IntercommCreate<'a> {
         self.local.team.rank == self.leader
     }
 
-    /// Goes on after the request that was returned before has ended with `last` (at first: `Ok`). Returns what to wait
-    /// for next, or `None` when the communicator can be made with [`IntercommCreate::finish`].
-    ///
-    /// # Errors
-    /// What went wrong, here or at the leader.
+    /// Continues after the request of the last call ended with `last` (first call: `Ok`). Returns
+    /// the next request, or `None` when [`IntercommCreate::finish`] can make the communicator.
     pub fn step<F: Fabric>(&mut self, process: &Process<F>, last: Result<()>) -> Result<Option<RequestId>> {
         match last.and_then(|()| self.go_on(process)) {
             Err(error) if self.leads() && !self.told => {
-                // The group waits to be told, and perhaps the other leader for what is still on its way.
+                // The group waits for the verdict, and the other leader may wait for messages on
+                // their way.
                 self.error.get_or_insert(error);
                 self.state = State::Sent;
                 self.go_on(process)
@@ -167,7 +158,6 @@ impl<'a> IntercommCreate<'a> {
         }
     }
 
-    /// A leader sends its head and waits for the other's.
     fn meet<F: Fabric>(&mut self, process: &Process<F>) -> Result<RequestId> {
         let peer = self.peer()?;
         process.check_tag(peer.tag)?;
@@ -188,7 +178,7 @@ impl<'a> IntercommCreate<'a> {
     fn head_came<F: Fabric>(&mut self, process: &Process<F>, head: &[u64]) -> Result<RequestId> {
         let &[size, id] = head else { return Err(MpiError::new(abi::MPI_ERR_INTERN, "a head is cut off")) };
         let peer = self.peer()?;
-        // Numbers of processes of several launchers are not the same for both; the names of contexts are.
+        // Both launchers know the names of contexts, but each has its own numbers of processes.
         self.is_first = self.id.0 < id;
         if !self.is_first {
             self.id = ContextId(id);
@@ -201,7 +191,6 @@ impl<'a> IntercommCreate<'a> {
         Ok(came)
     }
 
-    /// A process must not be in both groups.
     fn check_apart(&self) -> Result<()> {
         let in_both = self.remote.iter().find_map(|process| self.local.team.map.rank(*process));
         match in_both {
@@ -213,7 +202,7 @@ impl<'a> IntercommCreate<'a> {
         }
     }
 
-    /// A collective of the local group in which its leader says something.
+    /// A broadcast of the leader in its group.
     fn say<F: Fabric, T: Plain>(&self, process: &Process<F>, what: &Owned<T>) -> Result<RequestId> {
         let buffers = Buffers { input: UserBuf::empty(), output: what.buf(), element: None };
         let call = Call::Bcast { root: self.leader, bytes: Shared(what.len() * size_of::<T>()) };
@@ -251,7 +240,7 @@ impl<'a> IntercommCreate<'a> {
         Ok(request)
     }
 
-    /// Makes the communicator, when [`IntercommCreate::step`] has returned `None`.
+    /// Makes the communicator, after [`IntercommCreate::step`] has returned `None`.
     pub fn finish<F: Fabric>(self, process: &Process<F>) -> Communicator {
         let Team { map, rank, .. } = &*self.local.team;
         let shape = InterShape {
@@ -265,12 +254,11 @@ impl<'a> IntercommCreate<'a> {
     }
 }
 
-/// The negative tag of a message between leaders: no receive of the program's takes it.
+/// The negative tag of a message between leaders, which no receive of the program matches.
 const fn apart(tag: i32) -> i32 {
     !tag
 }
 
-/// The request of what was started.
 fn request_of(started: Started) -> Result<RequestId> {
     match started {
         Started::Complete(completion) => outcome(completion).map(|_| RequestId::COMPLETE),
@@ -279,12 +267,10 @@ fn request_of(started: Started) -> Result<RequestId> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// An intercommunicator between the group of `local` and another, each of which has a leader (MPI_Intercomm_create).
-    /// Collective in each group. For `peer` see [`IntercommCreate::new`].
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM if `local` is an intercommunicator or the groups are not disjoint; MPI_ERR_RANK, MPI_ERR_TAG; a
-    /// process has failed.
+    /// An intercommunicator between the group of `local` and another group, each with a leader
+    /// (MPI_Intercomm_create). Collective in each group. [`IntercommCreate::new`] describes `peer`.
+    /// Errors: MPI_ERR_COMM if `local` is an intercommunicator or the groups overlap; MPI_ERR_RANK,
+    /// MPI_ERR_TAG.
     pub fn intercomm_create(
         &self,
         local: &Communicator,

@@ -10,7 +10,6 @@ fn text() -> String {
     render(&Platform::here(), &measured(), &["far_in_ns"])
 }
 
-/// A file in a directory of its own.
 struct CostsOnDisk(PathBuf);
 
 impl CostsOnDisk {
@@ -90,7 +89,7 @@ fn a_file_that_is_wrong_or_named_and_missing_is_a_complaint() {
     assert_eq!(found.complaint().unwrap(), "/proc/self/no-such-file: there is no such file");
     let found = find_at(nowhere, false);
     assert_eq!((found.file, found.unused), (None, None));
-    // A home directory of somebody else's.
+    // The home directory of another user.
     let found = find_at(Some(PathBuf::from("/dev")), false);
     assert!(found.unused.is_some() && found.complaint().is_none());
     assert_eq!(find_at(None, false).facts, CopyFacts::here());

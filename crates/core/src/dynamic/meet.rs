@@ -1,7 +1,8 @@
 //! Two groups that meet at a port (MPI-5.0 section 11.9).
 //!
-//! Both roots go to the launcher. Who comes first gets a ticket and waits for a message in the context of meetings, with a tag
-//! that it has left there; who comes second is told all that, and sends it.
+//! Both roots go to the launcher. The first root gets a ticket and waits for a message in the
+//! context of meetings, with a tag that it has left at the port. The second root receives this tag
+//! from the launcher and sends the message.
 
 use super::{News, nothing_known};
 use crate::awaited::{Awaited, Reason};
@@ -19,63 +20,51 @@ use oxmpi_rt::waiting::Need;
 use oxmpi_wire::ContextId;
 use std::time::{Duration, Instant};
 
-/// How often the launcher is asked what became of a ticket.
+/// The interval of queries to the launcher about a ticket.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
-/// What a root is told when it goes to a port.
+/// The launcher's answer to a root at a port.
 #[derive(Debug)]
 pub enum Going {
-    /// Nobody is there yet; by this number the launcher can be asked.
+    /// No peer is there yet; the ticket is the number for queries.
     Waits(u32),
-    /// Somebody was there, who has left these words.
+    /// A peer came before and left these words.
     Meets(Vec<u64>),
 }
 
-/// The launcher, as those see it who go to a port.
+/// The launcher, for roots that go to a port.
 pub trait Broker {
-    /// Sees that the other may belong to another launcher.
-    ///
-    /// # Errors
-    /// If there is no launcher, or it cannot be reached by others.
     fn reach(&self) -> Result<()>;
 
-    /// Goes to the port, with words for the other.
-    ///
-    /// # Errors
-    /// If there is no such port.
     fn go(&self, words: &[u64]) -> Result<Going>;
 
-    /// How often others were told where this process can be reached, as it does not know yet.
+    /// The number of processes that received this process's address unknown to it.
     fn sought(&self) -> u32;
 
-    /// Whether a ticket waits still; if it does it may be given `back`. Else whoever it has met is on its way to say so.
-    ///
-    /// # Errors
-    /// If nobody will meet it any more.
+    /// Whether a ticket still waits; with `back` it is then withdrawn. Otherwise the peer is about
+    /// to send its message.
     fn waits(&self, ticket: u32, back: bool) -> Result<bool>;
 }
 
-/// How to go to a port.
+/// The side and the time limit of a meeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Way {
     /// Whether this side accepts; else it connects.
     pub accepts: bool,
-    /// How long to wait for the other; `None`: as long as it takes.
+    /// The longest wait for the peer; `None`: without limit.
     pub patience: Option<Duration>,
 }
 
-/// What a root leaves for the other, or sends to it.
+/// The words that a root leaves for its peer or sends to it.
 struct Card {
-    /// The tag of messages to it.
+    /// The tag of messages to this root.
     tag: u32,
-    /// A context that it has thought of.
+    /// The context that this root proposes.
     id: u64,
-    /// Its group: the names of its processes, the root first of all.
     names: Vec<u64>,
 }
 
 impl Card {
-    /// Words before those of the processes.
     const HEAD: usize = 3;
 
     fn encode(&self) -> Vec<u64> {
@@ -95,12 +84,8 @@ impl Card {
 }
 
 impl<F: Fabric> Process<F> {
-    /// An intercommunicator with a group that comes to the same port from the other side (MPI_Comm_accept,
-    /// MPI_Comm_connect). `broker` is asked at the root alone. Collective over `comm`.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM of an intercommunicator, or if a process is in both groups; MPI_ERR_ROOT; MPI_ERR_PORT if there is no
-    /// such port, or nobody came in time.
+    /// An intercommunicator with a group on the other side of a port (MPI_Comm_accept,
+    /// MPI_Comm_connect). Only the root calls `broker`. Collective over `comm`.
     pub fn meet(
         &self,
         comm: &Communicator,
@@ -120,10 +105,10 @@ impl<F: Fabric> Process<F> {
     }
 
     fn meet_other_root(&self, comm: &Communicator, way: Way, broker: &dyn Broker) -> Result<News> {
-        // Before anything is named that the other may be told.
+        // First, as the names below depend on the launcher's place.
         broker.reach()?;
         let id = self.new_context_ids(3)?;
-        // The counter of a context is drawn once, so it will do for a tag.
+        // Each context number is drawn once, so it also serves as a tag.
         let tag = (id.0 >> 1) as u32 & (i32::MAX as u32);
         let all = [&[self.rank()], &*comm.team.map.processes()].concat();
         let mine = Card { tag, id: id.0, names: self.names_of(&all)? };
@@ -151,11 +136,12 @@ impl<F: Fabric> Process<F> {
         Ok(News { id, is_first: way.accepts, remote: processes.to_vec() })
     }
 
-    /// The context of meetings: this process alone has it in its team, but anybody who knows a tag may write.
+    /// The context of meetings: only this process is in its team, but every process that knows a
+    /// tag may send.
     fn meetings(&self) -> u32 {
         let mut domain = self.domain.lock();
         let map = RankMap::new(vec![self.rank()]);
-        // Who is open already is found again.
+        // An open team is found again.
         let context = domain.lane.open_team(map, 0, ContextId::new(u32::MAX, 0), false).point_to_point;
         domain.lane.keep_to_frames(context);
         context
@@ -206,13 +192,14 @@ impl<F: Fabric> Process<F> {
                 };
             match self.wait_until(next, &mut telling, done) {
                 Some(Ok(Some(came))) => break came,
-                // Who has come is about to say so, over sockets.
+                // The peer is about to send its message over a socket.
                 Some(Ok(None)) => {
                     sought = broker.sought();
                     self.reach_foreign()?;
                     continue;
                 }
-                // Without all of them there is nobody to meet; but who is met already waits for an answer.
+                // A failed member of this group prevents the meeting; but a peer that has come
+                // already waits for an answer.
                 Some(Err(fault)) => {
                     is_given_up = true;
                     if broker.waits(ticket, true)? {
@@ -249,7 +236,7 @@ impl<F: Fabric> Process<F> {
         Card::decode(&words)
     }
 
-    /// Begins to receive from whoever writes with this tag.
+    /// Starts a receive from any process with this tag.
     fn expect<T: Plain>(&self, context: u32, tag: u32, buffer: &Owned<T>) -> Result<RequestId> {
         let (buffer, tag) = (buffer.buf(), TagMatch::Is(tag.cast_signed()));
         let started = self.enter(|domain| domain.lane.start_receive(context, buffer, Source::Any, tag));

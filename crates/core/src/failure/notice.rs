@@ -1,29 +1,30 @@
-//! What processes tell each other about a communicator, as bytes.
+//! The encoding of notices about a communicator.
 //!
-//! | word (8 bytes, little endian) | revoke, revoked | contribution, own, round | decision, parting, known |
+//! Of little endian words of 8 bytes:
+//!
+//! | word | revoke, revoked | contribution, own, round | decision, parting, known |
 //! |---|---|---|---|
 //! | 0 | 1, 4 | 2, 8, 7 | 3, 6, 5 |
 //! | 1 | name of the context pair | number of the agreement | number of the agreement |
 //! | 2 | | flag | flag, and 2^32 if there is news |
 //! | 3 | | name | name |
-//! | 4 | | first agreement whose decision is lacked | first agreement whose decision a rank may lack |
-//! | 5- | | failed ranks, acknowledged ranks, of a round also contributors, and the round | the rank that has decided, failed ranks |
+//! | 4 | | `lacks` | `settled` |
+//! | 5- | | failed, acknowledged; of a round also contributors, round | deciding rank, failed |
 //!
-//! Who has the communicator answers a revocation by telling it to all members; who has it not, or not any more, says *revoked*
-//! to the one from which it came. So each member knows who will do nothing in it any more.
+//! A process that has the communicator answers a revocation by sending it to all members; one that
+//! does not have it (any more) answers the sender with *revoked*. So each member knows which
+//! processes will not act in the communicator any more.
 
 use super::agreement::{Contribution, Decision, Message, RoundState};
 use super::ranks::RankSet;
 use oxmpi_wire::ContextId;
 
-/// Something about a communicator.
+/// A notice about a communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Text {
-    /// It is revoked.
     Revoke(ContextId),
-    /// It is revoked also where it is not open.
+    /// The answer to a revocation from a process that does not have the communicator.
     Revoked(ContextId),
-    /// Part of an agreement.
     Agreement(Message),
 }
 
@@ -55,8 +56,8 @@ impl Text {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// Whether this text is one of an agreement to which its receiver has contributed, whatever the number of processes: a decision, or a
-    /// round after the first.
+    /// Whether the receiver of this notice must have contributed to its agreement, independent of
+    /// the size of the communicator: a decision, or a round after the first.
     pub(crate) fn follows_contribution(bytes: &[u8]) -> bool {
         let word = |bytes: Option<&[u8; 8]>| bytes.map(|word| u64::from_le_bytes(*word));
         match word(bytes.first_chunk()) {
@@ -66,7 +67,7 @@ impl Text {
         }
     }
 
-    /// The notice in a communicator of `size` processes whose text this is; `None` if it is none.
+    /// Decodes a notice in a communicator of `size` processes; `None` for other bytes.
     pub(crate) fn decode(bytes: &[u8], size: u32) -> Option<Text> {
         let (words, []) = bytes.as_chunks::<8>() else { return None };
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
@@ -117,13 +118,11 @@ impl Text {
     }
 }
 
-/// A contribution to an agreement, behind the kind of the text.
 fn contribution_words(kind: u64, number: u64, c: &Contribution) -> Vec<u64> {
     let head = [kind, number, u64::from(c.flag), c.name, c.lacks];
     [&head, c.failed.words(), c.acknowledged.words()].concat()
 }
 
-/// The same of a decision.
 fn decision_words(kind: u64, number: u64, d: &Decision) -> Vec<u64> {
     let flag = u64::from(d.flag) | if d.news { NEWS } else { 0 };
     [&[kind, number, flag, d.name, d.settled, d.by.into()], d.failed.words()].concat()

@@ -1,4 +1,4 @@
-//! The side that receives.
+//! The receive side.
 
 use super::{Channel, NOTE, Parts, WITH_NOTE, no_partition, word};
 use crate::p2p::NO_PROCESS;
@@ -12,63 +12,51 @@ use oxmpi_sys::bytes::BytesMut;
 use std::collections::TryReserveError;
 use std::ops::Range;
 
-/// A partitioned receive.
 #[derive(Debug)]
 pub(crate) struct Receiving {
     parts: Parts,
-    /// The point-to-point context, whose error handler is told.
+    /// The point-to-point context, whose error handler gets the errors.
     told: u32,
-    /// From whom; nobody for MPI_PROC_NULL.
+    /// The route from the sender; `None` for MPI_PROC_NULL.
     line: Option<Line>,
-    /// The receive of the next note.
     note: Option<RequestId>,
-    /// Data that are coming.
     pieces: Vec<Piece>,
-    /// Partitions of the sender that were noted in this round.
+    /// The sender's partitions announced in this round.
     noted: usize,
-    /// What is missing of each partition; nothing is known of it before the channel is.
+    /// The missing bytes of each partition; empty before the channel is known.
     missing: Vec<u64>,
-    /// All that will come has come.
     is_over: bool,
 }
 
-/// The way from the sender.
 #[derive(Debug)]
 struct Line {
     from: u32,
-    /// The sender's rank.
     rank: i32,
     tag: i32,
     context: u32,
     channel: Known,
-    /// Where the sender says its channel, and later its notes.
+    /// The buffer for the channel's description, then for notes.
     note: UserBuf,
 }
 
-/// What is known of the channel.
 #[derive(Debug, Clone, Copy)]
 enum Known {
-    /// Nothing: this receive waits for it.
     NotYet(RequestId),
     All(Channel),
-    /// It will never be.
     Never(Fault),
 }
 
-/// Data of some of the sender's partitions that are coming.
+/// A data message of some of the sender's partitions.
 #[derive(Debug)]
 struct Piece {
     request: RequestId,
     of: Range<usize>,
-    /// Data that must still be unpacked: from where, to which packed byte.
+    /// Data that must be unpacked: the buffer, and the packed offset to which they belong.
     staged: Option<(UserBuf, usize)>,
 }
 
 impl Receiving {
-    /// A receive from nobody.
-    ///
-    /// # Errors
-    /// If there is no memory for a word for each partition.
+    /// A receive from MPI_PROC_NULL.
     pub(super) fn new(parts: Parts, told: u32) -> std::result::Result<Receiving, TryReserveError> {
         let mut missing = Vec::new();
         missing.try_reserve_exact(parts.partitions)?;
@@ -84,7 +72,7 @@ impl Receiving {
         })
     }
 
-    /// Makes it one from a process, and waits for what that says of its channel.
+    /// Connects it with a sender, and posts the receive of the channel's description.
     pub(super) fn connect<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -103,7 +91,6 @@ impl Receiving {
         Ok(())
     }
 
-    /// Begins a round: nothing has arrived.
     pub(crate) fn begin(&mut self) {
         self.noted = 0;
         self.is_over = false;
@@ -114,8 +101,8 @@ impl Receiving {
         }
     }
 
-    /// How much one partition of the sender is, and one of this side. Without data each side's count for as much as the
-    /// other has of them.
+    /// The lengths of a partition of the sender and of one of this side. For empty data the unit is
+    /// such that both messages have equal length.
     fn measures(&self, channel: &Channel) -> (u64, u64) {
         match (channel.bytes, self.parts.bytes()) {
             (0, _) | (_, 0) => (self.parts.partitions as u64, channel.partitions as u64),
@@ -123,7 +110,6 @@ impl Receiving {
         }
     }
 
-    /// Goes on as far as it can without waiting.
     pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Stand {
         let Some(line) = &self.line else {
             self.is_over = true;
@@ -148,7 +134,7 @@ impl Receiving {
         Stand::Done(Completion { context, ..said })
     }
 
-    /// The channel, if all has come.
+    /// The channel, if all data have arrived.
     fn go_on<F: Fabric>(&mut self, lane: &mut Lane<F>) -> std::result::Result<Option<Channel>, Fault> {
         let Some(channel) = self.channel(lane)? else { return Ok(None) };
         if channel.is_direct() && self.noted == 0 {
@@ -188,7 +174,6 @@ impl Receiving {
         }
     }
 
-    /// The channel, when it is known.
     fn channel<F: Fabric>(&mut self, lane: &mut Lane<F>) -> std::result::Result<Option<Channel>, Fault> {
         let Some(line) = &mut self.line else { return Ok(None) };
         if let Known::NotYet(request) = line.channel {
@@ -210,7 +195,6 @@ impl Receiving {
         }
     }
 
-    /// Takes the data that have come off the list.
     fn collect<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -230,7 +214,7 @@ impl Receiving {
         Ok(())
     }
 
-    /// Data have come: unpacks them. That there was no room for all of them is said at the end.
+    /// Unpacks a data message. A lack of room is reported at the end.
     fn settle(
         &self,
         said: Option<Completion>,
@@ -247,7 +231,6 @@ impl Receiving {
         Ok(())
     }
 
-    /// Does what a note of `len` bytes says, which has come.
     fn take_note<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -278,14 +261,13 @@ impl Receiving {
         self.expect(lane, channel, of, channel.data())
     }
 
-    /// Where partitions of the sender go: the packed byte, and how many there is room for.
+    /// The packed offset for partitions of the sender, and the bytes of room there.
     fn place(&self, channel: &Channel, of: &Range<usize>) -> (usize, usize) {
         let room = self.parts.buffer.packed_len();
         let at = (of.start * channel.bytes).min(room);
         (at, (of.len() * channel.bytes).min(room - at))
     }
 
-    /// Posts a receive for partitions of the sender that come as one message.
     fn expect<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -313,7 +295,7 @@ impl Receiving {
         Ok(())
     }
 
-    /// Some partitions of the sender have arrived: takes them off what is missing.
+    /// Subtracts arrived partitions of the sender from the missing bytes.
     fn credit(&mut self, channel: &Channel, of: Range<usize>) {
         let (theirs, own) = self.measures(channel);
         if own == 0 {
@@ -330,7 +312,6 @@ impl Receiving {
         }
     }
 
-    /// Whether a partition has arrived.
     pub(super) fn has_arrived(&self, partition: i32) -> Result<bool> {
         match usize::try_from(partition) {
             Ok(at) if at < self.parts.partitions => Ok(self.is_over || self.missing.get(at) == Some(&0)),
@@ -338,13 +319,13 @@ impl Receiving {
         }
     }
 
-    /// Gives a round up.
     pub(crate) fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         let under_way = self.note.take().into_iter().chain(self.pieces.drain(..).map(|p| p.request));
         under_way.for_each(|request| lane.abandon(request));
     }
 
-    /// It is freed. What the sender says of its channel is still taken, so that the next receive does not get it.
+    /// The request is freed. An open receive of the description stays posted, so that the next
+    /// receive does not match it.
     pub(crate) fn release<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         if let Some(Line { channel: Known::NotYet(request), .. }) = self.line {
             lane.detach(request);
@@ -352,7 +333,6 @@ impl Receiving {
     }
 }
 
-/// What the sender says of its channel.
 fn understand(note: &UserBuf, said: &Completion, from: u32) -> Known {
     if let Some(fault) = said.fault {
         return Known::Never(fault);

@@ -1,4 +1,4 @@
-//! The side that sends.
+//! The send side.
 
 use super::{Channel, Parts, Ready, WITH_NOTE, no_partition};
 use crate::task::Stand;
@@ -12,40 +12,30 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::collections::TryReserveError;
 use std::ops::Range;
 
-/// A partitioned send.
 #[derive(Debug)]
 pub(crate) struct Sending {
     parts: Parts,
-    /// The point-to-point context, whose error handler is told.
+    /// The point-to-point context, whose error handler gets the errors.
     told: u32,
-    /// To whom; nobody for MPI_PROC_NULL.
+    /// The route to the receiver; `None` for MPI_PROC_NULL.
     line: Option<Line>,
-    /// One bit for each partition that is ready.
     ready: Vec<u64>,
-    /// How many are not.
     left: usize,
-    /// Messages that have not left.
     under_way: Vec<RequestId>,
     fault: Option<Fault>,
-    /// Where notes are written.
     note: Vec<u8>,
 }
 
-/// The way to the receiver.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     to: u32,
-    /// It is this process.
     is_own: bool,
     context: u32,
     channel: Channel,
 }
 
 impl Sending {
-    /// A send to nobody.
-    ///
-    /// # Errors
-    /// If there is no memory for a bit for each partition.
+    /// A send to MPI_PROC_NULL.
     pub(super) fn new(parts: Parts, told: u32) -> std::result::Result<Sending, TryReserveError> {
         let words = parts.partitions.div_ceil(64);
         let mut ready = Vec::new();
@@ -56,7 +46,7 @@ impl Sending {
         Ok(Sending { parts, told, line: None, ready, left, under_way, fault: None, note })
     }
 
-    /// Makes it one to a process, and tells that of its channel.
+    /// Connects it with a receiver, and sends the channel's description.
     pub(super) fn connect<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -67,18 +57,16 @@ impl Sending {
         self.line = Some(Line { to, is_own, context, channel });
         let said = Owned::new(channel.said()).buf();
         match lane.start_send(context, Mode::Standard, said, to, tag) {
-            // It leaves by itself. A receiver that is gone is noticed at each start.
+            // It leaves by itself. The next start notices a lost receiver.
             Ok(Started::Pending(request)) => drop(lane.detach(request)),
             Ok(Started::Complete(_)) | Err(_) => {}
         }
     }
 
-    /// The message.
     pub(super) fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// Whether it uses one of the numbers of channels.
     pub(crate) fn uses_channels(&self, context: u32, numbers: &Range<u32>) -> bool {
         self.line.is_some_and(|line| {
             let own = line.channel;
@@ -86,7 +74,6 @@ impl Sending {
         })
     }
 
-    /// Begins a round: nothing is ready.
     pub(crate) fn begin(&mut self) {
         self.ready.fill(0);
         self.left = self.parts.partitions;
@@ -94,7 +81,6 @@ impl Sending {
         self.parts.buffer.renew();
     }
 
-    /// Sends partitions.
     pub(super) fn ready<F: Fabric>(&mut self, lane: &mut Lane<F>, ready: Ready<'_>) -> Result<()> {
         match ready {
             Ready::Range { low, high } => {
@@ -102,7 +88,7 @@ impl Sending {
                     let text = format!("partition_low is {low}, more than partition_high, which is {high}");
                     return Err(MpiError::new(abi::MPI_ERR_ARG, text));
                 }
-                // The bounds first: a range may be long.
+                // The bounds first, as the range may be long.
                 self.place(low)?;
                 self.place(high)?;
                 self.mark(low..=high)?;
@@ -127,7 +113,7 @@ impl Sending {
         }
     }
 
-    /// Notes that partitions are ready; none of them if one is wrong.
+    /// Marks partitions as ready; none if one is wrong.
     fn mark(&mut self, partitions: impl Iterator<Item = i32> + Clone) -> Result<()> {
         for (count, partition) in partitions.clone().enumerate() {
             let wrong = match self.place(partition) {
@@ -153,7 +139,6 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends some partitions in a row.
     fn send<F: Fabric>(&mut self, lane: &mut Lane<F>, run: Range<usize>) {
         let Some(line) = self.line else { return };
         if self.fault.is_some() {
@@ -176,7 +161,7 @@ impl Sending {
         if with_note {
             let at = self.note.len();
             self.note.resize(at + bytes, 0);
-            // What a device read ahead with another partition is older than this one.
+            // The device may have changed this partition since it was read ahead with another one.
             data.refresh();
             data.pack(0, BytesMut::from(&mut self.note[at..]));
             if let Err(fault) = data.settle() {
@@ -191,7 +176,6 @@ impl Sending {
         self.fault = sent.err();
     }
 
-    /// The memory of some partitions in a row.
     fn data(&self, run: Range<usize>) -> UserBuf {
         let elements = self.parts.elements();
         self.parts.buffer.elements(run.start * elements, run.len() * elements)
@@ -223,17 +207,14 @@ impl Sending {
         }
     }
 
-    /// Whether messages have not left yet.
     pub(super) fn is_under_way(&self) -> bool {
         !self.under_way.is_empty()
     }
 
-    /// Whether everything has been sent, or something failed.
     pub(super) fn is_over(&self) -> bool {
         self.under_way.is_empty() && (self.left == 0 || self.fault.is_some())
     }
 
-    /// Goes on as far as it can without waiting.
     pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Stand {
         let fault = &mut self.fault;
         self.under_way.retain(|request| match lane.test(*request) {
@@ -251,7 +232,6 @@ impl Sending {
         Stand::Done(Completion { fault: self.fault, context, ..Completion::EMPTY })
     }
 
-    /// Gives a round up.
     pub(crate) fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         self.under_way.drain(..).for_each(|request| lane.abandon(request));
     }

@@ -1,4 +1,4 @@
-//! What the lane lock protects, and collectives in execution.
+//! The state under the lane lock, and the execution of collectives.
 
 use super::{Then, UserCall, Work};
 use crate::awaited::SharedName;
@@ -23,59 +23,45 @@ use oxmpi_objects::origin::Origin;
 use oxmpi_plan::Collective;
 use std::sync::Arc;
 
-/// What the lane lock protects.
+/// The state under the lane lock.
 #[derive(Debug)]
 pub(crate) struct Domain<F> {
     pub(crate) lane: Lane<F>,
-    /// There are more ranks on this node than processors.
     pub(crate) is_crowded: bool,
-    /// Collectives in execution.
     pub(super) runs: Vec<Active<F>>,
-    /// One of them in shared memory has gone on since this process last told others that it is about to sleep.
+    /// Whether a collective in shared memory has advanced since this process last announced its
+    /// sleep.
     pub(super) moved: bool,
-    /// What persistent requests keep between their starts.
     pub(crate) kept: Shelf,
-    /// What this process has of the libraries to which collectives are handed.
+    /// The state of UCC and hcoll.
     pub(crate) handed: HandedLibraries,
-    /// Where partitioned messages go.
     pub(crate) partitioned: Contexts,
-    /// Collectives that may be called again.
+    /// The cache of completed collectives.
     pub(crate) spares: Spares,
-    /// Freed communicators in which something may still be under way.
+    /// Freed communicators with operations under way.
     pub(crate) closing: Vec<Arc<Team>>,
-    /// The error handler of each context's communicator, by the context's index. It stays when the communicator is
-    /// freed: a request that failed may be asked for later.
+    /// The error handler of each context's communicator, by the context's index. It stays after the
+    /// communicator is freed, as a failed request may be completed later.
     pub(super) handlers: Vec<Option<(Arc<HandlerCell>, Origin)>>,
     /// The name of each context's communicator, likewise.
     pub(crate) names: Vec<Option<SharedName>>,
-    /// Whether one of them is of a session.
     pub(crate) has_sessions: bool,
-    /// The buffers for buffered sends.
     pub(crate) attached: AttachedBuffers,
-    /// What follows from processes that fail.
     pub(crate) failures: Failures<F>,
-    /// How many collectives were started, by algorithm.
     pub(super) calls: Arc<Calls>,
-    /// Collectives of which a tool shall hear.
+    /// The collectives to be reported to a tool.
     pub(crate) notes: Notes,
-    /// High-water marks of tools.
     pub(crate) peaks: Peaks,
-    /// What is due after collectives that have ended.
     pub(super) works: Works<F>,
-    /// The processes of other jobs.
     pub(crate) foreign: Box<Foreign>,
-    /// The parts of windows that talk.
     pub(crate) windows: Vec<Service>,
-    /// Whether one of them may have something to do though nothing has come.
+    /// Whether a window may have work without a new frame.
     pub(crate) serving: bool,
-    /// What collectives are chosen by, of which new communicators may tell.
     pub(crate) choice: Arc<Choice>,
 }
 
-/// A number that no request has.
 const NO_REQUEST: RequestId = RequestId::from_raw(u64::MAX);
 
-/// Works to be carried out, in this order.
 pub(super) struct Works<F>(pub(super) Vec<Work<F>>);
 
 impl<F> std::fmt::Debug for Works<F> {
@@ -89,9 +75,8 @@ pub(super) struct Active<F> {
     task: Task,
     call: Option<UserCall>,
     then: Option<Then<F>>,
-    /// Its user's function is being called.
     in_call: bool,
-    /// Why it cannot come to its end.
+    /// The fault that prevents its completion.
     doom: Option<Fault>,
 }
 
@@ -101,16 +86,13 @@ impl<F> std::fmt::Debug for Active<F> {
     }
 }
 
-/// What is due for a collective, with no lock held.
+/// Work for a collective, without a lock.
 pub(super) enum Due<F> {
-    /// A user's function.
     Call { request: RequestId, call: UserCall, reduction: UserReduction },
-    /// What follows from some that are over.
     Works(Vec<Work<F>>),
 }
 
 impl<F: Fabric> Domain<F> {
-    /// Adds a collective.
     pub(crate) fn start(
         &mut self,
         single: Box<Single>,
@@ -124,8 +106,8 @@ impl<F: Fabric> Domain<F> {
         request
     }
 
-    /// Adds a collective from which nothing follows, and does of it what can be done at once. Most short ones are over then, and
-    /// have no request of their own.
+    /// Adds a collective without a continuation, and advances it. Most short ones are then complete
+    /// and need no request.
     pub(crate) fn start_at_once(&mut self, mut single: Box<Single>, call: Option<UserCall>) -> RequestId {
         self.calls.count(&single.run);
         self.notes.collective(&single.run);
@@ -150,7 +132,7 @@ impl<F: Fabric> Domain<F> {
         request
     }
 
-    /// Adds a collective in shared memory, and does of it what can be done at once.
+    /// Adds a collective in shared memory, and advances it.
     pub(crate) fn start_later(&mut self, mut later: Later, collective: Collective) -> RequestId {
         self.calls.count_small(collective, true);
         match later.advance(&mut self.lane) {
@@ -163,7 +145,8 @@ impl<F: Fabric> Domain<F> {
             _ => {}
         }
         self.moved = true;
-        // Another thread of the process may be about to sleep, and has not told anybody that it waits for this one, too.
+        // Another thread of the process may be about to sleep without an announcement to the peers
+        // of this collective.
         self.lane.note_news();
         let request = self.lane.open_external();
         let task = Task::Later(Box::new(later));
@@ -171,8 +154,9 @@ impl<F: Fabric> Domain<F> {
         request
     }
 
-    /// What this process has of a library, which is made when it is first needed. It then goes on with the collectives, of which it is the
-    /// first, so that progress of processes without such a library does not test for it. `world` is the team of the job's processes.
+    /// The state of a library, made at its first use. It then advances as the first of the
+    /// collectives, so that progress of processes without a library has no test for it. `world` is
+    /// the team of the job's processes.
     pub(crate) fn handed_or_new(
         &mut self,
         library: CollLibrary,
@@ -190,7 +174,8 @@ impl<F: Fabric> Domain<F> {
         })
     }
 
-    /// Nothing of this team can be handed over at this rank any more, because of a call that the other ranks have begun.
+    /// Makes later calls of this team by this library fail at this rank, because of a call that the
+    /// other ranks have begun.
     #[cold]
     pub(crate) fn fail_handed(&mut self, library: CollLibrary, team: &Team, why: &str) {
         if let Some(handed) = self.handed.of(library) {
@@ -198,7 +183,8 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Adds a collective that is handed to a library. It counts as a call of the algorithm that stands in for that.
+    /// Adds a collective of UCC or hcoll. It counts as a call of the algorithm that stands in for
+    /// it.
     pub(crate) fn start_handed(&mut self, call: HandedOver) -> RequestId {
         if let Some(run) = call.stand_in() {
             self.calls.count(run);
@@ -211,7 +197,7 @@ impl<F: Fabric> Domain<F> {
         request
     }
 
-    /// A collective that cannot be run because of `fault`: its request says so.
+    /// The request of a collective that `fault` prevents.
     #[cold]
     pub(crate) fn start_failed(&mut self, fault: Fault, team: &Team, then: Option<Then<F>>) -> RequestId {
         if let Some(then) = then {
@@ -223,7 +209,6 @@ impl<F: Fabric> Domain<F> {
         request
     }
 
-    /// Starts the persistent request of what is kept under a key.
     pub(crate) fn start_kept(&mut self, persistent: RequestId, key: usize) -> Result<(), StartFault> {
         let request = self.lane.start_external(persistent)?;
         let call = self.kept.begin(key);
@@ -237,12 +222,12 @@ impl<F: Fabric> Domain<F> {
         Ok(())
     }
 
-    /// Leaves something to be done with no lock held, before anybody's next question is answered. Only for [`Then`].
+    /// Adds work for [`Then`], to be done without a lock before the next answer.
     pub(crate) fn leave(&mut self, work: Work<F>) {
         self.works.0.push(work);
     }
 
-    /// Lets all collectives go on, until one needs its user's function.
+    /// Advances all collectives, until one needs its user's function.
     pub(super) fn advance(&mut self) -> Option<Due<F>> {
         let mut at = 0;
         while let Some(active) = self.runs.get_mut(at) {
@@ -269,10 +254,10 @@ impl<F: Fabric> Domain<F> {
                             if let Some(plan) = call.into_plan() {
                                 self.spares.give(plan);
                             }
-                            // One before it in this list may have its turn now.
+                            // The completion may allow one earlier in this list to advance.
                             at = 0;
                         }
-                        // One before it in this list may have its turn now.
+                        // The completion may allow one earlier in this list to advance.
                         Task::Later(_) => (self.moved, at) = (true, 0),
                         _ => {}
                     }
@@ -290,7 +275,7 @@ impl<F: Fabric> Domain<F> {
         if works.is_empty() { None } else { Some(Due::Works(works)) }
     }
 
-    /// Collectives of these teams cannot come to their end.
+    /// Marks collectives of teams with a fault: they cannot complete.
     pub(crate) fn doom_collectives(&mut self, why: impl Fn(&Team) -> Option<Fault>) {
         for active in &mut self.runs {
             if let Some(team) = active.task.team(&self.kept) {
@@ -312,7 +297,6 @@ impl<F: Fabric> Domain<F> {
         self.lane.complete_external(request, Completion { context, ..Completion::failed(fault) });
     }
 
-    /// Completes the round of what is kept under a key, if it is over.
     pub(crate) fn finish_kept(&mut self, key: usize) {
         let is_it = |active: &Active<F>| matches!(active.task, Task::Kept(other) if other == key);
         if let Some(at) = self.runs.iter().position(is_it)
@@ -323,8 +307,8 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Lets a collective in shared memory go on, if nothing else goes on above the lane: whether it is over. It is much less
-    /// than a look.
+    /// Advances a collective in shared memory, if it is the only operation above the lane; returns
+    /// whether it is complete. Much cheaper than progress.
     #[inline]
     pub(crate) fn advance_sole(&mut self) -> Option<bool> {
         let [Active { task: Task::Later(later), request, doom: None, .. }] = &mut self.runs[..] else {
@@ -337,7 +321,7 @@ impl<F: Fabric> Domain<F> {
         Some(true)
     }
 
-    /// The process is about to sleep: those for whom collectives in shared memory wait shall wake it.
+    /// The process is about to sleep: the peers of its collectives in shared memory must wake it.
     pub(super) fn announce_sleep_above(&mut self) {
         self.moved = false;
         for active in &self.runs {
@@ -347,20 +331,20 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Whether something goes on above the lane: a collective, or what is asked of a window.
+    /// Whether an operation above the lane is under way: a collective, or a request to a window.
     #[inline(always)]
     pub(crate) fn goes_on_above(&self) -> bool {
         // One comparison for both.
         self.runs.len() | usize::from(self.serving) != 0
     }
 
-    /// As [`Domain::goes_on_above`], but for looking into mailboxes of windows.
+    /// [`Domain::goes_on_above`] without the polls of mailboxes of windows.
     #[inline]
     pub(crate) fn awaits_above(&self) -> bool {
         self.goes_on_above() && (!self.runs.is_empty() || self.windows.iter().any(Service::awaits_messages))
     }
 
-    /// Advances all windows. Whether there were requests in mailboxes.
+    /// Advances all windows. Returns whether there were requests in mailboxes.
     #[inline(never)]
     pub(crate) fn serve(&mut self) -> bool {
         self.serving = false;
@@ -372,7 +356,6 @@ impl<F: Fabric> Domain<F> {
         found
     }
 
-    /// Notes whom the requests of a new communicator tell of errors.
     pub(crate) fn note_handler(&mut self, comm: &Communicator) {
         for context in comm.contexts().map(|context| context as usize) {
             if self.handlers.len() <= context {
@@ -385,12 +368,10 @@ impl<F: Fabric> Domain<F> {
         self.has_sessions |= !comm.origin().is_world();
     }
 
-    /// What a request above the lane does, while it goes on.
     pub(crate) fn task_of(&self, request: RequestId) -> Option<&Task> {
         self.runs.iter().find(|active| active.request == request).map(|active| &active.task)
     }
 
-    /// Where the communicator of a context comes from.
     pub(crate) fn origin_of(&self, context: u32) -> Option<Origin> {
         self.handlers.get(context as usize)?.as_ref().map(|(_, origin)| *origin)
     }
@@ -402,7 +383,7 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// The user's function was left by an exception: the collective cannot come to its end.
+    /// An exception has left the user's function, so the collective cannot complete.
     #[cold]
     pub(super) fn callback_left(&mut self, request: RequestId) {
         if let Some(active) = self.runs.iter_mut().find(|a| a.request == request) {
@@ -411,8 +392,8 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Ends a request whatever its state. `false`: it is a collective whose user's function is being called, so its
-    /// buffers are in use; try again.
+    /// Ends a request at once. `false`: its user's function is being called, so its buffers are in
+    /// use; try again.
     pub(crate) fn abandon(&mut self, request: RequestId) -> bool {
         let part = self.lane.active_part(request).unwrap_or(request);
         if let Some(at) = self.runs.iter().position(|a| a.request == part) {
@@ -428,7 +409,7 @@ impl<F: Fabric> Domain<F> {
         true
     }
 
-    /// Closes freed communicators in which nothing is under way any more.
+    /// Closes freed communicators without operations under way.
     pub(crate) fn reap(&mut self) {
         let (lane, runs, partitioned) = (&mut self.lane, &self.runs, &mut self.partitioned);
         let (failures, handed) = (&mut self.failures, &mut self.handed);
@@ -453,7 +434,8 @@ impl<F: Fabric> Domain<F> {
         });
     }
 
-    /// Collectives in the contexts of a team, told by whether somebody may still ask for them: (those, the others).
+    /// The numbers of collectives in the contexts of a team: those with a request of the program,
+    /// and the detached ones.
     pub(crate) fn collectives_in(&self, team: &Team) -> (usize, usize) {
         let ours = self.runs.iter().filter(|active| active.task.context() == Some(team.collective));
         let (detached, held): (Vec<_>, Vec<_>) =
@@ -461,14 +443,13 @@ impl<F: Fabric> Domain<F> {
         (held.len(), detached.len())
     }
 
-    /// Whether something is under way in the contexts of a team.
     pub(crate) fn is_busy(&self, team: &Team) -> bool {
         is_busy(&self.lane, &self.runs, team) || self.failures.is_agreeing(team.collective)
     }
 }
 
-/// A collective may have no message under way at the moment and still have some to send. It is the context that counts:
-/// some collectives are of a part of a communicator only, or of both groups of one.
+/// A collective may have no message under way and still have some to send. The context decides, as
+/// some collectives are of a part of a communicator, or of both groups of one.
 fn is_busy<F: Fabric>(lane: &Lane<F>, runs: &[Active<F>], team: &Team) -> bool {
     lane.is_busy(team) || runs.iter().any(|active| active.task.context() == Some(team.collective))
 }

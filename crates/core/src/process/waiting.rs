@@ -1,4 +1,4 @@
-//! Looks at what has come, and waits.
+//! Progress and waiting.
 
 use super::Process;
 use super::domain::{Domain, Due};
@@ -10,26 +10,26 @@ use oxmpi_shm::door::Next;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a process sleeps at most while messages wait for room at peers that cannot wake it.
+/// The longest sleep while messages wait for room at peers that cannot wake this process.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
 
-/// What came of a look.
 enum Looked<F, R, Q> {
     Answered(R),
-    /// Something must be done first; the question is not asked yet.
+    /// Work must be done before the question.
     Due(Due<F>, Q),
 }
 
 impl<F: Fabric> Process<F> {
-    /// Lets things go on without waiting, then asks `question`. User functions that are due are called here, with no
-    /// lock held.
+    /// Makes progress without waiting, then calls `question`. Due functions of the program are
+    /// called here, without a lock.
     #[inline]
     pub(crate) fn look<R>(&self, question: impl FnOnce(&mut Domain<F>) -> R) -> R {
         self.look_all(|domain, _| question(domain))
     }
 
-    /// As [`Process::look`] for a question that the program asks again and again as long as the answer is `in_vain`. With more
-    /// ranks than processors it asks for something that another one must do, perhaps on this very processor.
+    /// [`Process::look`] for a question that the program repeats while the answer is `in_vain`. On
+    /// an oversubscribed node it yields the processor then, as the awaited process may need this
+    /// very processor.
     #[inline]
     pub(crate) fn look_again<R>(
         &self,
@@ -46,7 +46,8 @@ impl<F: Fabric> Process<F> {
         answer
     }
 
-    /// As [`Process::look`]; the question is also told whether anything came, so that more may lie there.
+    /// [`Process::look`] whose question also receives whether frames arrived, so that more may
+    /// follow.
     #[inline]
     pub(crate) fn look_all<R>(&self, question: impl FnOnce(&mut Domain<F>, bool) -> R) -> R {
         let mut question = question;
@@ -61,7 +62,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Looks until a user's function is due, or until the end; only then the question is asked.
+    /// Makes progress until a function of the program is due, or to the end; only then calls the
+    /// question.
     #[inline]
     fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(&self, question: Q) -> Looked<F, R, Q> {
         let (looked, seen) = self.look_once_untold(question);
@@ -71,7 +73,8 @@ impl<F: Fabric> Process<F> {
         looked
     }
 
-    /// As [`Process::look_once`]; a tool is to be told of what was seen, when the caller holds nothing that others need.
+    /// [`Process::look_once`]; the caller reports the observations to the tool, when it holds no
+    /// lock.
     #[inline]
     fn look_once_untold<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(
         &self,
@@ -93,7 +96,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Does what is due. No lock is held, and this thread has announced nothing.
+    /// Carries out due work. No lock is held, and this thread has not announced a sleep.
     fn carry_out(&self, due: Due<F>) {
         match due {
             Due::Call { request, call, reduction } => {
@@ -106,8 +109,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Does something with the lane lock held. If anything has happened for which a thread of this process may sleep,
-    /// they are woken.
+    /// Calls `f` with the lane locked, and wakes the sleeping threads of this process if something
+    /// happened for them.
     #[inline]
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> R {
         let (result, seen) = self.enter_untold(f);
@@ -117,12 +120,13 @@ impl<F: Fabric> Process<F> {
         result
     }
 
-    /// As [`Process::enter`]; a tool is to be told of what was seen, when the caller holds nothing that others need.
+    /// [`Process::enter`]; the caller reports the observations to the tool, when it holds no lock.
     #[inline]
     fn enter_untold<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> (R, Option<Seen>) {
         let mut domain = self.domain.lock();
         let result = f(&mut domain);
-        // A process that is observed has threads (`observe`), so that the others ask one question only.
+        // An observed process counts as one with threads (`observe`), so that others need one test
+        // only.
         if !self.threaded.load(Ordering::Relaxed) {
             return (result, None);
         }
@@ -135,7 +139,8 @@ impl<F: Fabric> Process<F> {
         (result, seen)
     }
 
-    /// Waits until `question` has an answer, letting things go on meanwhile; `awaited` says what it is about.
+    /// Waits until `question` has an answer, and makes progress meanwhile; `awaited` describes the
+    /// wait.
     pub(crate) fn wait_for<R>(
         &self,
         awaited: &Awaited<'_, F>,
@@ -144,8 +149,8 @@ impl<F: Fabric> Process<F> {
         self.wait_for_announced(awaited, question, || ())
     }
 
-    /// As [`Process::wait_for`], for an answer that does not come by the fabric: `announce` tells whoever makes it that
-    /// this process is about to sleep, after which the question is asked once more.
+    /// [`Process::wait_for`] for an answer that does not come by the fabric: `announce` announces
+    /// the sleep to its sender; then the question is called once more.
     pub(crate) fn wait_for_announced<R>(
         &self,
         awaited: &Awaited<'_, F>,
@@ -163,7 +168,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// As [`Process::wait_for`], but not much longer than `limit`; `None`: there was no answer.
+    /// [`Process::wait_for`] until about `limit`; `None`: there was no answer.
     pub(crate) fn wait_until<R>(
         &self,
         limit: Instant,
@@ -176,7 +181,6 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Waits after a look in vain.
     fn wait_at_most<R>(
         &self,
         limit: Option<Instant>,
@@ -185,7 +189,7 @@ impl<F: Fabric> Process<F> {
         mut announce: impl FnMut(),
     ) -> Option<R> {
         let Some(door) = &self.door else {
-            // The virtual world never waits: its scripts ask again when something has come.
+            // Scripts of the virtual world repeat their question when a frame arrives.
             panic!("a process without a door waits");
         };
         if door.has_semaphores() {
@@ -199,7 +203,8 @@ impl<F: Fabric> Process<F> {
         let mut at_once = false;
         loop {
             let (mut came, mut came_late, mut has_slept) = (false, false, false);
-            // A tool's function may call MPI and wait: another thread shall look at the sockets meanwhile.
+            // A tool's function may call MPI and wait: another thread must poll the sockets
+            // meanwhile.
             if self.tool.is_observed() {
                 wait.end_turn();
             }
@@ -209,7 +214,7 @@ impl<F: Fabric> Process<F> {
                 Next::Look => {
                     let answer = self.look_all(|domain, something| {
                         came = something;
-                        // What this process waits for may depend on a process that waits for one of its sends.
+                        // The awaited process may wait for one of this process's sends itself.
                         if has_spun && domain.lane.has_keepable() {
                             domain.lane.keep_sends(kept(domain));
                         }
@@ -225,7 +230,7 @@ impl<F: Fabric> Process<F> {
                     self.domain.lock().announce_sleep_above();
                     let (last, seen) = self.look_once_untold(|domain, something| {
                         came_late = something;
-                        // Such libraries wake no process.
+                        // These libraries do not wake a process.
                         nap = domain.handed.nap();
                         question(domain).ok_or_else(|| {
                             if something || domain.moved {
@@ -282,21 +287,21 @@ impl<F: Fabric> Process<F> {
                 }
             }
             if let Some(due) = due {
-                // It may take long: another thread shall look at the sockets meanwhile.
+                // It may take long: another thread must poll the sockets meanwhile.
                 wait.end_turn();
                 self.carry_out(due);
             }
             if came | came_late {
                 telling.note_news();
             }
-            // Whoever was woken finds what has come without announcing a sleep first, which takes a barrier; and whatever came, more of it
-            // may follow at once.
+            // After a sleep the first poll needs no announcement, which takes a barrier; after an
+            // arrival more may follow at once.
             at_once = has_slept || (came | came_late) && wait.renew();
         }
     }
 }
 
-/// A call of a user's function, which an exception may leave.
+/// The call of a user's function, which an exception may leave.
 struct Left<'a, F: Fabric> {
     process: &'a Process<F>,
     request: RequestId,

@@ -1,30 +1,26 @@
-//! The one table of event types: what a tool can be told of when it happens (MPI-5.0 section 15.3.8).
+//! The table of event types (MPI-5.0 section 15.3.8).
 
 use super::pvars::Bind;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum EventKind {
-    /// A receive or matched probe took a message that had come before it.
+    /// A receive or matched probe took a message from the unexpected queue.
     UnexpectedMatched,
-    /// The same, of the messages of one communicator.
+    /// [`EventKind::UnexpectedMatched`] in one communicator.
     CommUnexpectedMatched,
-    /// A long message was announced.
+    /// A rendezvous message was announced.
     RendezvousSent,
     /// The receive of an announced message was found.
     RendezvousReceived,
-    /// A process is lost.
     PeerLost,
-    /// A connection was made.
     Connected,
-    /// A connection was made again.
     Reconnected,
-    /// A collective was started.
     Collective,
 }
 
-/// What an element of an event is, as the tool gets it.
+/// The type of an element of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementType {
     /// MPI_INT, 4 bytes.
@@ -34,7 +30,7 @@ pub enum ElementType {
 }
 
 impl ElementType {
-    /// Its size and alignment, bytes.
+    /// The size and alignment in bytes.
     pub const fn size(self) -> usize {
         match self {
             ElementType::Int => 4,
@@ -46,29 +42,25 @@ impl ElementType {
 /// One element of an event type.
 #[derive(Debug)]
 pub struct Element {
-    /// What it is called.
     pub name: &'static str,
-    /// Its type.
     pub kind: ElementType,
 }
 
-/// Where events come from. Those of one source are told in the order in which they happened.
+/// The source of events. A tool receives the events of one source in the order in which they
+/// happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Source {
-    /// Matching and the protocols of messages.
     Messages,
-    /// Connections.
     Sockets,
-    /// Collectives.
     Collectives,
 }
 
 impl Source {
-    /// All of them, in the order of their indices.
+    /// In the order of their indices.
     pub const ALL: [Source; 3] = [Source::Messages, Source::Sockets, Source::Collectives];
 
-    /// Its name.
+    /// The name in the tool interface.
     pub const fn name(self) -> &'static str {
         match self {
             Source::Messages => "messages",
@@ -77,7 +69,7 @@ impl Source {
         }
     }
 
-    /// What comes from it, in a sentence.
+    /// The description in the tool interface.
     pub const fn help(self) -> &'static str {
         match self {
             Source::Messages => "Matching and the protocols of point-to-point messages.",
@@ -90,22 +82,19 @@ impl Source {
 /// One type of event.
 #[derive(Debug)]
 pub struct EventType {
-    /// What it is.
     pub kind: EventKind,
-    /// Its name.
     pub name: &'static str,
-    /// What a handle of it is bound to.
+    /// The object of a handle.
     pub bind: Bind,
-    /// Where it comes from.
     pub source: Source,
-    /// What an instance has.
     pub elements: &'static [Element],
-    /// What happened, in a sentence.
+    /// The description in the tool interface.
     pub help: &'static str,
 }
 
 impl EventType {
-    /// Where each element lies in an instance, bytes, and how long that is: as in a structure of C.
+    /// The offset of each element in an instance and the length of an instance, in bytes, as in a C
+    /// structure.
     pub fn layout(&self) -> (Vec<usize>, usize) {
         let mut at = 0_usize;
         let places = self.elements.iter().map(|element| {
@@ -120,13 +109,11 @@ impl EventType {
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
     pub kind: EventKind,
-    /// When the process noticed it: nanoseconds of [`oxmpi_sys::clock::now_ns`].
+    /// The time at which the process noticed it, in nanoseconds of [`oxmpi_sys::clock::now_ns`].
     pub time_ns: u64,
-    /// The index of the context it happened in, if it did in one.
     pub context: Option<u32>,
-    /// Its elements, in their order; the others are 0.
+    /// In order; unused ones are 0.
     pub elements: [i64; 4],
 }
 

@@ -1,4 +1,4 @@
-//! The one table of performance variables (MPI-5.0 section 15.3.7).
+//! The table of performance variables (MPI-5.0 section 15.3.7).
 
 use super::categories::Category;
 use super::enums;
@@ -6,39 +6,31 @@ use oxmpi_param::Level;
 use oxmpi_plan::{AlgorithmId, Collective, table};
 use std::sync::LazyLock;
 
-/// The class of a variable.
+/// The class of a variable (MPI-5.0 section 15.3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// One of a few states.
     State,
-    /// How much of something is in use.
     Level,
-    /// How much of something there is.
     Size,
-    /// How much of something is in use, from 0 to 1.
     Percentage,
-    /// The highest level.
     HighWatermark,
-    /// How often something has happened.
     Counter,
-    /// The sum of something over all times it has happened.
     Aggregate,
-    /// How long something has taken in all, seconds.
     Timer,
 }
 
 impl Class {
-    /// Whether handles are started for ever: there is nothing to count.
+    /// Whether handles are always started, since they count nothing.
     pub const fn is_continuous(self) -> bool {
         matches!(self, Class::State | Class::Level | Class::Size | Class::Percentage)
     }
 
-    /// Whether handles show a mark.
+    /// Whether handles show a high-water mark.
     pub const fn is_mark(self) -> bool {
         matches!(self, Class::HighWatermark)
     }
 
-    /// The value of nothing.
+    /// The zero of the class.
     pub const fn zero(self) -> Value {
         match self {
             Class::State => Value::State(0),
@@ -47,7 +39,7 @@ impl Class {
         }
     }
 
-    /// The name in one word, for people.
+    /// The name for `oxmpi info`.
     pub const fn name(self) -> &'static str {
         match self {
             Class::State => "state",
@@ -65,16 +57,15 @@ impl Class {
 /// The value of a variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// A number of things or bytes.
+    /// Of objects or bytes.
     Count(u64),
     /// Seconds, or a part of 1.
     Real(f64),
-    /// One of an enumeration.
+    /// A value of the enumeration.
     State(i32),
 }
 
 impl Value {
-    /// The sum of two values of one kind.
     pub(super) fn plus(self, other: Value) -> Value {
         match (self, other) {
             (Value::Count(a), Value::Count(b)) => Value::Count(a.wrapping_add(b)),
@@ -83,7 +74,6 @@ impl Value {
         }
     }
 
-    /// The difference of two values of one kind.
     pub(super) fn minus(self, other: Value) -> Value {
         match (self, other) {
             (Value::Count(a), Value::Count(b)) => Value::Count(a.wrapping_sub(b)),
@@ -92,7 +82,6 @@ impl Value {
         }
     }
 
-    /// The higher one of two counts.
     pub(super) fn max(self, other: Value) -> Value {
         match (self, other) {
             (Value::Count(a), Value::Count(b)) => Value::Count(a.max(b)),
@@ -101,23 +90,20 @@ impl Value {
     }
 }
 
-/// What a handle is bound to.
+/// The object of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bind {
-    /// Nothing: it is of the whole process.
     Nothing,
-    /// A communicator.
     Communicator,
 }
 
-/// The way of messages between processes.
+/// The medium of messages between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Shm,
     Tcp,
 }
 
-/// What a variable measures.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Quantity {
     MessagesSent(Way),
@@ -180,19 +166,17 @@ pub(super) enum Quantity {
 /// One performance variable.
 #[derive(Debug)]
 pub struct Pvar {
-    /// Its name, unique in its class and beyond.
+    /// Unique in all classes.
     pub name: String,
-    /// Its class.
     pub class: Class,
-    /// What a handle is bound to.
+    /// The object of a handle.
     pub bind: Bind,
-    /// Who should look at it.
+    /// The intended reader.
     pub level: Level,
-    /// Where it belongs.
     pub category: Category,
-    /// What it says, in a sentence.
+    /// The description in the tool interface.
     pub help: String,
-    /// The place of the enumeration of its states.
+    /// The index of the enumeration of its states.
     pub states: Option<usize>,
     pub(super) quantity: Quantity,
 }
@@ -234,7 +218,6 @@ pub fn all() -> &'static [Pvar] {
     &ALL
 }
 
-/// One row of the table.
 struct Row(&'static str, Class, Bind, Level, Category, Quantity, &'static str);
 
 impl Row {
@@ -283,7 +266,7 @@ const TABLE: &[Row] = &[
     Row("postbox_pool_size", Size, Nothing, Tune, Category::Shm, Quantity::PostboxPool,
         "Bytes of the pool in it."),
     Row("postbox_pool_used", InUse, Nothing, Tune, Category::Shm, Quantity::PostboxPoolUsed,
-        "Bytes of that pool that wait for their receivers, whoever sends."),
+        "Bytes of that pool that wait for their receivers, from all senders."),
     Row("postbox_pieces_pooled", Counter, Nothing, Tune, Category::Shm, Quantity::PooledPieces,
         "Pieces of long messages that this process has sent through that pool."),
     Row("postbox_pieces_boxed", Counter, Nothing, Tune, Category::Shm, Quantity::BoxedPieces,
@@ -352,7 +335,7 @@ const TABLE: &[Row] = &[
     Row("comm_collectives", Counter, Communicator, User, Category::Collectives, Quantity::CommCollectives,
         "Collectives started on the communicator."),
     Row("requests", InUse, Nothing, User, Category::Messages, Quantity::RequestsNow,
-        "Requests that exist: active ones, persistent ones, and complete ones for which nobody has asked."),
+        "Requests that exist: active ones, persistent ones, and complete ones that the program has not completed yet."),
     Row("buffered_bytes", InUse, Nothing, User, Category::Messages, Quantity::BufferedNow,
         "Bytes that are kept for buffered sends."),
     Row("frames_without_sense", Counter, Nothing, Develop, Category::Messages, Quantity::Nonsense,

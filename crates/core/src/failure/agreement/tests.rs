@@ -1,12 +1,13 @@
-//! Agreements among ranks that fail at any moment, between any two messages, by each algorithm.
+//! Agreements by each algorithm among ranks that fail between any two messages.
 //!
-//! `OXMPI_SIM_SEED=n` runs one seed alone, as a failure says; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT` choose others than the usual.
+//! `OXMPI_SIM_SEED=n` runs one seed, as a failure prints it; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT`
+//! choose other seeds.
 
 use super::*;
 use oxmpi_tuned::agreement::TreeShape;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// A small generator, so that a failure is repeated by its seed.
+/// A random generator whose seed repeats a failure.
 struct Random(u64);
 
 impl Random {
@@ -24,24 +25,21 @@ enum Event {
 struct World {
     ranks: Vec<Agreements>,
     alive: Vec<bool>,
-    /// Channels in order: from, to.
+    /// By sender and receiver, in order.
     channels: HashMap<(u32, u32), VecDeque<Event>>,
-    /// What each rank has seen of each agreement, by number.
+    /// The results of each rank, by agreement.
     seen: Vec<BTreeMap<u64, Verdict>>,
-    /// What each has brought to each agreement that it has begun.
+    /// The flags of each rank, by agreement.
     brought: Vec<Vec<u32>>,
     left: Vec<bool>,
-    /// How many agreements a rank has begun at a time that are not decided.
+    /// The limit of undecided agreements of a rank.
     at_once: u64,
-    /// How many messages each has sent.
     sent: Vec<u64>,
-    /// Whether a loss may be reported before what the lost rank has sent has come.
+    /// Whether a loss may be reported before the lost rank's last messages arrive.
     overtakes: bool,
-    /// How many agreements each rank begins.
     rounds: u64,
 }
 
-/// The most of them.
 const MOST_ROUNDS: u64 = 6;
 
 /// All algorithms that tolerate failures, with all trees.
@@ -72,7 +70,7 @@ impl World {
         }
     }
 
-    /// Sends as many of the messages as the rank lives for.
+    /// Sends the first `sent` messages, before the rank dies.
     fn send(&mut self, from: u32, out: Outbox, sent: usize) {
         for (to, message) in out.into_iter().take(sent) {
             assert_ne!(from, to, "no rank writes to itself");
@@ -107,7 +105,8 @@ impl World {
         }
     }
 
-    /// Its own progress: begins the next agreement when few are undecided, leaves after the last one.
+    /// The program of a rank: begins the next agreement while few are undecided, leaves after the
+    /// last one.
     fn go_on(&mut self, rank: u32, random: &mut Random) -> Outbox {
         let me = rank as usize;
         let agreements = &mut self.ranks[me];
@@ -132,7 +131,7 @@ impl World {
         agreements.begin(contribution).1
     }
 
-    /// Runs until all that live have left; up to `deaths` ranks die.
+    /// Runs until all living ranks have left; up to `deaths` ranks die.
     fn run(&mut self, mut deaths: u64, random: &mut Random) -> Result<(), String> {
         let size = self.alive.len() as u32;
         let mut idle = 0;
@@ -172,9 +171,9 @@ impl World {
                 }
                 (to, out)
             };
-            // It may die in the middle of what it sends.
+            // A rank may die between its messages.
             let can_die = self.alive.iter().filter(|alive| **alive).count() > 1;
-            // Above all when it has just left: no rank hears from it then that it is gone.
+            // Preferably just after it has left, when no rank waits for its messages.
             let chance = if self.left[who as usize] { 3 } else { 10 + u64::from(size) };
             if deaths > 0 && can_die && random.below(chance) == 0 {
                 deaths -= 1;
@@ -189,7 +188,6 @@ impl World {
         }
     }
 
-    /// What must be so of agreements that tolerate failures, at the end.
     fn check(&self) -> Result<(), String> {
         let living: Vec<usize> = (0..self.alive.len()).filter(|rank| self.alive[*rank]).collect();
         for number in 0..self.rounds {
@@ -243,7 +241,7 @@ fn run_all(settings: AgreementSettings, seeds: u64, most: u64) {
 }
 
 #[test]
-fn all_living_ranks_decide_alike_whoever_dies_when() {
+fn all_living_ranks_decide_alike_after_any_death() {
     tolerant().into_iter().for_each(|settings| run_all(settings, 2_000, 7));
 }
 
@@ -281,7 +279,7 @@ fn without_tolerance_agreements_fail_and_do_not_hang() {
 }
 
 impl World {
-    /// All ranks that live make one agreement. How many messages each has sent for it.
+    /// Runs one agreement of all living ranks. Returns the number of messages of each rank.
     fn agree_once(&mut self) -> Vec<u64> {
         let mut random = Random(1);
         self.rounds = MOST_ROUNDS;
@@ -317,7 +315,7 @@ impl World {
     }
 }
 
-/// Messages that each rank sends in one agreement of `size` without a failure.
+/// The number of messages of each rank in one agreement of `size` ranks without a failure.
 fn sent(settings: AgreementSettings, size: u32) -> Vec<u64> {
     World::new(size, settings, &mut Random(1)).agree_once()
 }
@@ -340,7 +338,7 @@ fn the_busiest_rank_sends_what_its_tree_says() {
 
 #[test]
 fn a_rebuilt_tree_is_balanced_again() {
-    // The root of a mended binary tree adopts the children of the lost ones.
+    // The root of a mended binary tree adopts the children of the lost ranks.
     for (rebuild, children_of_root) in [(false, 8), (true, 2)] {
         let settings = AgreementSettings { rebuild, ..AgreementSettings::default() };
         let mut world = World::new(63, settings, &mut Random(1));
@@ -353,7 +351,7 @@ fn a_rebuilt_tree_is_balanced_again() {
                 world.send(rank as u32, out, all);
             }
         }
-        // What says that the decision is known, and the agreement that names the lost ones.
+        // The first agreement names the lost ranks, and its messages include known decisions.
         world.agree_once();
         let sent = world.agree_once();
         assert_eq!(sent[0], children_of_root, "rebuild {rebuild}");

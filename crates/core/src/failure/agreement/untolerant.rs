@@ -1,6 +1,7 @@
-//! The agreement that no failure may meet: a reduction to rank 0 and a broadcast over a binomial tree, as an allreduce does it. It is for
-//! measuring what tolerance costs. When a rank is lost all open agreements fail at each rank that hears of it, and all later
-//! ones: some ranks may have got a decision where others get an error.
+//! The agreement without fault tolerance: a reduction to rank 0 and a broadcast over a binomial
+//! tree, like an allreduce. It serves measurements of the cost of tolerance. After a loss all open
+//! and later agreements fail at each rank that learns of it: some ranks may have a decision where
+//! others have an error.
 
 use super::ledger::Ledger;
 use super::tree::MendedTree;
@@ -9,14 +10,13 @@ use crate::failure::ranks::RankSet;
 use oxmpi_tuned::agreement::TreeShape;
 use std::collections::BTreeMap;
 
-/// The state of agreements without fault tolerance, besides the ledger.
 #[derive(Debug)]
 pub(super) struct Untolerant {
     tree: MendedTree,
     heard: BTreeMap<u64, BTreeMap<u32, Contribution>>,
-    /// The first that has failed, and the rank because of which it did, and all later ones that are not decided.
+    /// The first failed agreement and the lost rank; all later undecided ones have failed, too.
     failed: Option<(u64, u32)>,
-    /// No rank: the tree is never mended.
+    /// The empty set: the tree is never mended.
     none: RankSet,
 }
 
@@ -30,7 +30,7 @@ impl Untolerant {
         }
     }
 
-    /// Because of which rank an agreement has failed that is not decided.
+    /// The lost rank because of which an undecided agreement has failed.
     pub(super) fn failure(&self, number: u64) -> Option<u32> {
         self.failed.filter(|(first, _)| number >= *first).map(|(_, rank)| rank)
     }
