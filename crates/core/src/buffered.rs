@@ -9,9 +9,9 @@
 //! written for another library may attach a buffer by the overhead of that library, 88 to 128
 //! bytes.
 
-use crate::awaited::Awaited;
 use crate::comm::Communicator;
 use crate::process::{Domain, Process};
+use crate::wait_reason::Awaited;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::RequestId;
 use oxmpi_fabric::Fabric;
@@ -217,7 +217,7 @@ impl<F: Fabric> Process<F> {
             domain.attached_buffer(of.owner())?;
             domain.lane.buffered_sends(of.owner())
         };
-        self.wait_for(&Awaited::Said(&Domain::reason_of_sends), |domain| {
+        self.wait_for(&Awaited::Described(&Domain::reason_of_sends), |domain| {
             sends.retain(|send| domain.lane.is_known(*send));
             sends.is_empty().then_some(())
         });

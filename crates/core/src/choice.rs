@@ -9,9 +9,9 @@
 mod execution;
 mod servers;
 
-pub(crate) use self::servers::{Servers, Told, nodes_of};
+pub(crate) use self::servers::{ReportedChoices, Servers, nodes_of};
 
-use self::servers::Asked;
+use self::servers::ServingStack;
 use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::of_plan;
@@ -27,7 +27,7 @@ use oxmpi_plan::{
     AlgorithmId, AnyPlan, Call, Collective, Nodes, Parameters, Setup, Shared, TeamMember, choose_on, make,
     make_on,
 };
-use oxmpi_tuned::components::{ComponentSet as AskedFor, serves};
+use oxmpi_tuned::components::{ComponentSet, serves};
 use oxmpi_tuned::stack::{basic, reasons, smp_reason, smp_segment};
 use oxmpi_tuned::{
     AgreementSettings, AlgorithmDecision, CallFacts, CollectiveFacts, CommFacts, Component, Components, Form,
@@ -64,10 +64,10 @@ fn associative(said: u8) -> Option<bool> {
 }
 
 /// The inputs of the choice of a plan beside the call's arguments and communicator:
-/// [`Process::way_of`].
-pub(crate) type Way = u8;
+/// [`Process::selection_key_of`].
+pub(crate) type SelectionKey = u8;
 
-pub(crate) const FIXED: Way = 0;
+pub(crate) const FIXED: SelectionKey = 0;
 
 const KEEPS_TO_FIXED: &str =
     "the collectives of a communicator with ranks of several jobs keep to the fixed decisions";
@@ -83,7 +83,7 @@ struct Picked<'a> {
     facts: CollectiveFacts,
     reduction: Option<Reduction>,
     decision: Option<AlgorithmDecision<'a>>,
-    asked: &'a Asked,
+    serving: &'a ServingStack,
 }
 
 impl Choice {
@@ -116,7 +116,7 @@ impl Choice {
         &self.handed
     }
 
-    pub(crate) fn asks(&self, component: Component) -> bool {
+    pub(crate) fn selects(&self, component: Component) -> bool {
         self.components.selected.has(component)
     }
 
@@ -154,8 +154,8 @@ impl Choice {
         Ok(decision)
     }
 
-    fn asked<'a>(&self, comm: &'a Communicator) -> &'a Asked {
-        comm.servers.asked.get_or_init(|| {
+    fn serving<'a>(&self, comm: &'a Communicator) -> &'a ServingStack {
+        comm.servers.serving.get_or_init(|| {
             let team = comm.collective_team();
             let processes = (0..team.size()).map(|rank| team.map.process(rank).unwrap_or(u32::MAX));
             let nodes = match &self.components.virtual_nodes {
@@ -169,7 +169,7 @@ impl Choice {
                 has_control_section: comm.blocking.is_some(),
             };
             let stack = Stack::new(&self.components, &facts, comm.servers.only);
-            Box::new(Asked { stack, nodes, since: Default::default() })
+            Box::new(ServingStack { stack, nodes, since: Default::default() })
         })
     }
 
@@ -194,7 +194,7 @@ impl Choice {
         (form, is_small, can_hand_over): (Form, bool, bool),
         setup: Shared<Setup>,
     ) -> Result<Picked<'a>> {
-        let asked = self.asked(comm);
+        let serving = self.serving(comm);
         let facts = facts_of(comm.collective_team().size(), call, element).on(setup.0);
         let associative = associative(self.associative_on(comm));
         let reduction = match combine {
@@ -203,17 +203,17 @@ impl Choice {
             Combine::User => Some(Reduction { is_exact: false, associative }),
         };
         let may_decide =
-            asked.stack.has(Component::Tuned) && serves(Component::Tuned, facts.collective, form);
+            serving.stack.has(Component::Tuned) && serves(Component::Tuned, facts.collective, form);
         let decision = match may_decide && !reduction.is_some_and(Reduction::is_strict) {
             true => Some(self.decide(&facts)?),
             false => None,
         };
         let is_named = decision.is_some_and(|decision| !matches!(decision.reason, Reason::Fixed(_)));
         let question = CallFacts { facts: &facts, form, is_small, is_named, reduction, can_hand_over };
-        let component = asked.stack.pick(&question, asked.nodes.as_ref()).map_err(|unserved| {
+        let component = serving.stack.pick(&question, serving.nodes.as_ref()).map_err(|unserved| {
             MpiError::new(abi::MPI_ERR_OTHER, format!("{unserved} ({})", name_of(comm)))
         })?;
-        Ok(Picked { component, facts, reduction, decision, asked })
+        Ok(Picked { component, facts, reduction, decision, serving })
     }
 
     /// The settings of a communicator's agreements. Ranks of several jobs, whose parameters may
@@ -223,12 +223,12 @@ impl Choice {
             return Ok(AgreementSettings::default());
         }
         let (component, settings) = self
-            .asked(comm)
+            .serving(comm)
             .stack
             .agreement()
             .map_err(|why| MpiError::new(abi::MPI_ERR_OTHER, format!("{why} ({})", name_of(comm))))?;
-        let is_told = !self.is_verbose || comm.collective_team().rank != 0;
-        if !is_told && !comm.told.1.swap(true, Ordering::Relaxed) {
+        let is_silent = !self.is_verbose || comm.collective_team().rank != 0;
+        if !is_silent && !comm.reported.1.swap(true, Ordering::Relaxed) {
             (self.say)(&format!("coll: agreement on {}: {settings}, component {component}", name_of(comm)));
         }
         Ok(settings)
@@ -236,7 +236,7 @@ impl Choice {
 
     /// The plan of a call, which it reports if `is_verbose` is set.
     fn plan(&self, comm: &Communicator, call: &Call, picked: &Picked<'_>) -> Result<AnyPlan> {
-        let Picked { component, facts, reduction, decision, asked } = picked;
+        let Picked { component, facts, reduction, decision, serving } = picked;
         let team = comm.collective_team();
         let me = TeamMember { rank: team.rank, size: team.size() };
         let plain = Parameters::default();
@@ -246,7 +246,7 @@ impl Choice {
                 format!("{component} has no algorithm for {}", facts.collective),
             )
         };
-        let (plan, algorithm, reason) = match (component, decision, &asked.nodes) {
+        let (plan, algorithm, reason) = match (component, decision, &serving.nodes) {
             (Component::Tuned, Some(decision), _) => {
                 let plan = make(decision.algorithm, me, call, &decision.tuning.parameters(facts.unit));
                 (plan, decision.algorithm, decision.reason.to_string())
@@ -275,7 +275,7 @@ impl Choice {
             }
         };
         let plan = plan.map_err(of_plan)?;
-        self.tell(comm, facts, *component, || {
+        self.report_choice(comm, facts, *component, || {
             let row = AlgorithmId::algorithm(algorithm);
             format!("algorithm {} {}, by {reason}, component {component}", row.number, row.name)
         });
@@ -283,7 +283,7 @@ impl Choice {
     }
 
     /// Reports the choice for calls of this size class, once, if this rank is the reporter.
-    fn tell(
+    fn report_choice(
         &self,
         comm: &Communicator,
         facts: &CollectiveFacts,
@@ -294,8 +294,8 @@ impl Choice {
             return;
         }
         let class = facts.bytes.checked_ilog2().map_or(0, |log| log + 1);
-        let told = &mut comm.told.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.insert((facts.collective, class, by)) {
+        let reported = &mut comm.reported.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.insert((facts.collective, class, by)) {
             let CollectiveFacts { collective, bytes, .. } = facts;
             let bytes = match facts.knows_bytes() {
                 true => format!(" of {bytes} bytes"),
@@ -307,10 +307,10 @@ impl Choice {
 
     /// Step 7 of the selection of modules: at least one component must be left for a communicator.
     pub(crate) fn check_served(&self, comm: &Communicator) -> Result<()> {
-        if self.components.selected == AskedFor::ALL || !self.is_of_job(&comm.collective_team().map) {
+        if self.components.selected == ComponentSet::ALL || !self.is_of_job(&comm.collective_team().map) {
             return Ok(());
         }
-        let stack = &self.asked(comm).stack;
+        let stack = &self.serving(comm).stack;
         if stack.serves_collectives() {
             return Ok(());
         }
@@ -325,7 +325,7 @@ impl Choice {
     }
 
     /// Reports the components of a new communicator, if this rank is the reporter.
-    pub(crate) fn tell_of(&self, comm: &Communicator) {
+    pub(crate) fn report_components(&self, comm: &Communicator) {
         if !self.is_verbose || comm.collective_team().rank != 0 {
             return;
         }
@@ -335,7 +335,7 @@ impl Choice {
                 "coll: {name} of several jobs is served by: the fixed decisions, whatever parameters say"
             ));
         }
-        let Asked { stack, nodes, .. } = self.asked(comm);
+        let ServingStack { stack, nodes, .. } = self.serving(comm);
         let nodes = match nodes.as_ref().map(Nodes::how_many) {
             None => String::new(),
             Some(1) => " on 1 node".to_string(),
@@ -392,11 +392,11 @@ impl<F: Fabric> Process<F> {
         let job = self.choice.job.clone();
         let choice = Choice { selection, components, handed, is_verbose, say, ..Choice::silent(job) };
         choice.associative.store(associative.map_or(UNSET, u8::from), Ordering::Relaxed);
-        *self.is_choosy.get_mut() = choice.differs_from_fixed() || self.world().is_hierarchy();
+        *self.needs_selection.get_mut() = choice.differs_from_fixed() || self.world().is_hierarchy();
         let choice = Arc::new(choice);
         self.domain.lock().choice = choice.clone();
         for comm in [self.world(), self.own()] {
-            choice.tell_of(comm);
+            choice.report_components(comm);
         }
         self.choice = choice;
         self
@@ -421,7 +421,7 @@ impl<F: Fabric> Process<F> {
     /// The facts about processors that all ranks of a team share. The launcher sends the same facts
     /// to all ranks of a job on one node; other jobs and nodes may have different ones.
     pub(crate) fn setup_of(&self, team: &Team) -> Shared<Setup> {
-        let is_known = self.is_alike && self.is_crowded;
+        let is_known = self.is_alike && self.is_oversubscribed;
         Shared(match is_known && self.world().team.map.contains_all(&team.map) {
             true => Setup::Oversubscribed,
             false => Setup::Dedicated,
@@ -433,7 +433,7 @@ impl<F: Fabric> Process<F> {
     pub(crate) fn take_associative(&self, associative: Option<bool>) {
         self.choice.associative.store(associative.map_or(UNSET, u8::from), Ordering::Relaxed);
         if associative == Some(false) {
-            self.is_choosy.store(true, Ordering::Relaxed);
+            self.needs_selection.store(true, Ordering::Relaxed);
         }
     }
 
@@ -446,7 +446,7 @@ impl<F: Fabric> Process<F> {
         let said = associative.map_or(0, |said| said.map_or(UNSET, u8::from) + 1);
         comm.servers.associative.store(said, Ordering::Relaxed);
         if associative.is_some() {
-            self.is_choosy.store(true, Ordering::Relaxed);
+            self.needs_selection.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -460,23 +460,23 @@ impl<F: Fabric> Process<F> {
             return Err(MpiError::new(abi::MPI_ERR_ARG, KEEPS_TO_FIXED));
         }
         *comm.servers.heirs.lock().unwrap_or_else(PoisonError::into_inner) = component;
-        self.look_for(component);
+        self.select_if_named(component);
         Ok(())
     }
 
     /// Selects components from now on, if an info key names one for a new communicator. Errors:
     /// MPI_ERR_INFO_VALUE if a component is named for processes of several jobs.
-    pub(crate) fn heed(&self, component: Option<Component>, is_of_this_job: bool) -> Result<()> {
+    pub(crate) fn follow_component(&self, component: Option<Component>, is_of_this_job: bool) -> Result<()> {
         if component.is_some() && !is_of_this_job {
             return Err(MpiError::new(abi::MPI_ERR_INFO_VALUE, KEEPS_TO_FIXED));
         }
-        self.look_for(component);
+        self.select_if_named(component);
         Ok(())
     }
 
-    fn look_for(&self, component: Option<Component>) {
+    fn select_if_named(&self, component: Option<Component>) {
         if component.is_some() {
-            self.is_choosy.store(true, Ordering::Relaxed);
+            self.needs_selection.store(true, Ordering::Relaxed);
         }
     }
 
@@ -486,20 +486,25 @@ impl<F: Fabric> Process<F> {
 
     /// Whether calls need a selection: parameters, rules or an info key differ from the defaults.
     #[inline]
-    pub(crate) fn is_choosy(&self) -> bool {
-        self.is_choosy.load(Ordering::Relaxed)
+    pub(crate) fn needs_selection(&self) -> bool {
+        self.needs_selection.load(Ordering::Relaxed)
     }
 
     /// [`Process::needs_selection`] for a communicator: false with ranks of several jobs, which
     /// must choose alike and may have other parameters.
     #[inline]
-    pub(crate) fn is_choosy_on(&self, comm: &Communicator) -> bool {
-        self.is_choosy() && self.is_of_this_job(comm)
+    pub(crate) fn needs_selection_on(&self, comm: &Communicator) -> bool {
+        self.needs_selection() && self.is_of_this_job(comm)
     }
 
     /// The inputs of the choice of a plan beside the call's arguments.
-    pub(crate) fn way_of(&self, comm: &Communicator, combine: &Combine, form: Form) -> Way {
-        if !self.is_choosy_on(comm) {
+    pub(crate) fn selection_key_of(
+        &self,
+        comm: &Communicator,
+        combine: &Combine,
+        form: Form,
+    ) -> SelectionKey {
+        if !self.needs_selection_on(comm) {
             return FIXED;
         }
         let grouping = match combine {
@@ -519,7 +524,7 @@ impl<F: Fabric> Process<F> {
     ) -> Result<AnyPlan> {
         let (team, element) = (comm.collective_team(), memory.element.as_ref());
         let setup = self.setup_of(team);
-        if !self.is_choosy_on(comm) {
+        if !self.needs_selection_on(comm) {
             return fixed_plan(team, call, element, setup);
         }
         let picked = self.choice.pick(comm, call, (element, combine), (form, false), setup)?;

@@ -4,14 +4,14 @@
 //! request. Only blocking collectives on one node, and short nonblocking ones, go through shared
 //! memory without a plan (`shmem.rs`).
 
-use crate::choice::{FIXED, Way, fixed_plan};
+use crate::choice::{FIXED, SelectionKey, fixed_plan};
 use crate::comm::{Communicator, taken};
 use crate::errors;
 use crate::failure::check_alive;
-use crate::kept::{Collective, Kept};
+use crate::persistent_state::{PersistentCollective, PersistentOp};
 use crate::process::{Process, Then, UserCall};
+use crate::run_cache::Single;
 use crate::shmem::{Served, is_served_along, is_served_by_elements};
-use crate::spare::Single;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, CollError, Combine, Memory, Run, Staging};
 use oxmpi_engine::{Fault, Operation, RequestId, Team};
@@ -53,7 +53,7 @@ impl<F: Fabric> Process<F> {
         if let Some(request) = self.start_past_plans(comm, &call, &memory, &combine)? {
             return Ok(request);
         }
-        if self.is_choosy_on(comm) {
+        if self.needs_selection_on(comm) {
             return self.start_chosen(comm, call, memory, combine, user);
         }
         let plan = |call: &Call, (memory, _): (&Memory, &Combine)| {
@@ -81,7 +81,7 @@ impl<F: Fabric> Process<F> {
         {
             return Ok(request);
         }
-        let way = self.way_of(comm, &combine, Form::Nonblocking);
+        let way = self.selection_key_of(comm, &combine, Form::Nonblocking);
         let plan = |call: &Call, of: (&Memory, &Combine)| self.plan_of(comm, call, of, Form::Nonblocking);
         let single =
             self.prepare(comm, (call, way), memory, combine, Communicator::next_immediate_tag, plan)?;
@@ -93,14 +93,14 @@ impl<F: Fabric> Process<F> {
     pub(crate) fn prepare(
         &self,
         comm: &Communicator,
-        (call, way): (Call, Way),
+        (call, way): (Call, SelectionKey),
         memory: Memory,
         combine: Combine,
         tag: impl FnOnce(&Communicator) -> i32,
         plan: impl FnOnce(&Call, (&Memory, &Combine)) -> Result<AnyPlan>,
     ) -> Result<Box<Single>> {
         let team = comm.collective_team();
-        let spare = self.domain.lock().spares.take(team, (&call, way), memory.element.as_ref());
+        let spare = self.domain.lock().run_cache.take(team, (&call, way), memory.element.as_ref());
         if let Some(mut single) = spare {
             single.run.renew(tag(comm), memory, combine).map_err(of_coll)?;
             return Ok(single);
@@ -141,12 +141,12 @@ impl<F: Fabric> Process<F> {
         let plan = self.plan_of(comm, &call, (&memory, &combine), Form::Persistent)?;
         let (tag, is_again) = comm.next_persistent_tag();
         let mut domain = self.domain.lock();
-        if is_again && domain.kept.has_tag(team.collective, tag) {
+        if is_again && domain.persistent.has_tag(team.collective, tag) {
             let text = "the communicator has had 2^29 persistent collectives since one that was not freed";
             return Err(MpiError::new(abi::MPI_ERR_OTHER, text));
         }
         let run = new_run(plan, (team, tag), memory, combine)?;
-        let key = domain.kept.keep(Kept::Collective(Box::new(Collective::new(
+        let key = domain.persistent.keep(PersistentOp::Collective(Box::new(PersistentCollective::new(
             run,
             user,
             Arc::clone(&comm.persistent_starts),
@@ -231,7 +231,7 @@ impl<F: Fabric> Process<F> {
         element: Option<&Arc<Layout>>,
     ) -> Result<bool> {
         let Some(served) = Served::of(comm, call, buffers, combine) else { return Ok(false) };
-        if self.is_choosy_on(comm) {
+        if self.needs_selection_on(comm) {
             return self.execute_past_plans_if_chosen(comm, (call, &served), (element, combine));
         }
         let Some(place) = self.place_of(comm)? else { return Ok(false) };
@@ -266,7 +266,7 @@ impl<F: Fabric> Process<F> {
     #[inline]
     pub fn check_devices(&self, memory: &Memory) -> Result<()> {
         let is_on_device = memory.input.is_on_device() || memory.output.is_on_device();
-        if !is_on_device || self.choice.asks(Component::Accelerator) {
+        if !is_on_device || self.choice.selects(Component::Accelerator) {
             return Ok(());
         }
         let text = "a buffer is in the memory of a device, and the collective component accelerator, which copies it, is not selected: add \
@@ -365,13 +365,13 @@ impl<F: Fabric> Process<F> {
             let request = self.launch(single, user, None)?;
             self.wait(request).map(drop)
         };
-        let way = self.way_of(comm, &combine, Form::Blocking);
+        let way = self.selection_key_of(comm, &combine, Form::Blocking);
         if way != FIXED {
             if self.choice.hands_over() && self.execute_handed_over(comm, &call, (&memory, combine))? {
                 return Ok(());
             }
-            let (element, asked) = (memory.element.clone(), call.clone());
-            return self.execute_plan_if_chosen(comm, &asked, (element.as_ref(), combine), |plan| {
+            let (element, named_call) = (memory.element.clone(), call.clone());
+            return self.execute_plan_if_chosen(comm, &named_call, (element.as_ref(), combine), |plan| {
                 let plan = |call: &Call, _: (&Memory, &Combine)| plan(call);
                 finish(self.prepare(comm, (call, way), memory, combine, Communicator::next_tag, plan)?)
             });

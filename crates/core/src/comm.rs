@@ -23,7 +23,7 @@ mod merge;
 mod name;
 mod split;
 
-pub use compare::Comparison;
+pub use compare::CommComparison;
 pub use create_group::CreateGroup;
 pub use dup::Dup;
 pub use inter::Inter;
@@ -31,11 +31,11 @@ pub use intercomm::{IntercommCreate, Peer};
 pub use merge::Merge;
 pub use split::{ProcessSet, Split};
 
-use crate::awaited::SharedName;
-use crate::choice::{Servers, Told};
+use crate::choice::{ReportedChoices, Servers};
 use crate::handler::{ErrorHandler, HandlerCell};
 use crate::shmem::Control;
-pub(crate) use inter::{InterShape, Shape};
+use crate::wait_reason::SharedName;
+pub(crate) use inter::{CommShape, InterShape};
 pub(crate) use name::Name;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{NOTICE_TAG, Team};
@@ -77,7 +77,7 @@ pub struct Communicator {
     pub(crate) blocking: Option<Arc<Control>>,
     pub(crate) nonblocking: Option<Arc<Control>>,
     pub(crate) servers: Servers,
-    pub(crate) told: Told,
+    pub(crate) reported: ReportedChoices,
     pub(crate) topology: Option<Arc<Topology>>,
 }
 
@@ -111,7 +111,7 @@ impl Communicator {
             blocking,
             nonblocking,
             servers: Servers::new(heritage.component),
-            told: Told::default(),
+            reported: ReportedChoices::default(),
             topology: None,
         }
     }

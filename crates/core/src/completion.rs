@@ -3,9 +3,9 @@
 //! A request is passed as its raw number. MPI_REQUEST_NULL is complete with an empty status, and
 //! calls for several requests skip it.
 
-use crate::awaited::Awaited;
 use crate::errors::of_fault;
 use crate::process::{Domain, Process};
+use crate::wait_reason::Awaited;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, Fault, Received, RequestId};
 use oxmpi_fabric::Fabric;
@@ -16,7 +16,7 @@ pub const NULL: u64 = abi::MPI_REQUEST_NULL as u64;
 
 /// The number of polls of one collective in shared memory, or of one peer, before a wait polls
 /// everything: about two microseconds.
-const SHORT_LOOKS: u32 = 100;
+const SHORT_POLLS: u32 = 100;
 
 /// A complete request of several, by its index.
 pub type Indexed = (usize, Completion);
@@ -218,9 +218,9 @@ impl<F: Fabric> Process<F> {
         if let Some(received) = self.take_good(request) {
             return Ok(received.into());
         }
-        if !self.is_crowded
+        if !self.is_oversubscribed
             && !self.is_threaded()
-            && self.looks_shortly()
+            && self.polls_shortly()
             && let Some(received) = self.take_good(request)
         {
             return Ok(received.into());
@@ -243,7 +243,7 @@ impl<F: Fabric> Process<F> {
             return false;
         };
         let wait = door.begin();
-        for _ in 0..SHORT_LOOKS {
+        for _ in 0..SHORT_POLLS {
             let (from, go_on) = self.enter(|domain| {
                 let from = domain.lane.progress_for(request);
                 if !domain.windows.is_empty() {
@@ -264,8 +264,8 @@ impl<F: Fabric> Process<F> {
     /// While the only open operation above the lane is one collective in shared memory, polls that
     /// collective for a short time. Returns whether it is complete.
     #[inline]
-    fn looks_shortly(&self) -> bool {
-        for _ in 0..SHORT_LOOKS {
+    fn polls_shortly(&self) -> bool {
+        for _ in 0..SHORT_POLLS {
             match self.domain.lock().advance_sole() {
                 None => return false,
                 Some(true) => return true,
@@ -424,8 +424,8 @@ impl<F: Fabric> Process<F> {
                 "the request of a nonblocking collective must be completed; it cannot be freed",
             ));
         }
-        let kept = domain.lane.external_key(id);
-        if kept.is_some() && !domain.lane.is_inactive(id) {
+        let persistent_key = domain.lane.external_key(id);
+        if persistent_key.is_some() && !domain.lane.is_inactive(id) {
             return Err(MpiError::new(
                 abi::MPI_ERR_REQUEST,
                 "the request is active: one of a persistent collective or a partitioned message must be completed before it is freed",
@@ -433,8 +433,8 @@ impl<F: Fabric> Process<F> {
         }
         match domain.lane.detach(id) {
             true => {
-                let Domain { lane, kept: shelf, .. } = &mut *domain;
-                kept.into_iter().for_each(|key| shelf.remove(key, lane));
+                let Domain { lane, persistent, .. } = &mut *domain;
+                persistent_key.into_iter().for_each(|key| persistent.remove(key, lane));
                 Ok(())
             }
             false => Err(stale(request)),

@@ -24,7 +24,7 @@ pub mod wishes;
 
 use crate::Communicator;
 use crate::comm::from_group::hash_of;
-use crate::comm::{InterShape, Name, Shape};
+use crate::comm::{CommShape, InterShape, Name};
 use crate::process::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::RankMap;
@@ -257,7 +257,7 @@ impl<F: Fabric> Process<F> {
         like: &Communicator,
     ) -> Communicator {
         let shape = InterShape { local, remote: RankMap::new(remote), rank, is_first };
-        self.domain.lock().open(Shape::Inter(shape), Name::of_inter(id), like.heritage())
+        self.domain.lock().open(CommShape::Inter(shape), Name::of_inter(id), like.heritage())
     }
 }
 

@@ -18,11 +18,11 @@ mod agreement;
 mod notice;
 mod ranks;
 
-use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
 use crate::file::File;
 use crate::process::{Domain, Process};
-use agreement::{Agreements, Contribution, Message, Outbox, Verdict};
+use crate::wait_reason::{Awaited, Reason};
+use agreement::{AgreementMessage, AgreementResult, Agreements, Contribution, Outbox};
 use notice::Text;
 use oxmpi_abi::extensions::{MPIX_ERR_PROC_FAILED, MPIX_ERR_REVOKED};
 use oxmpi_engine::{Completion, Fault, Lane, Notice, RequestId, Team};
@@ -52,8 +52,8 @@ pub(crate) struct Failures<F> {
     agreements: HashMap<u32, (Arc<Team>, Agreements)>,
     /// Messages for the first agreement of a communicator, which this process has not begun, so
     /// that it does not know the algorithm; with the sender's rank, by collective context.
-    unopened: HashMap<u32, Vec<(u32, Message)>>,
-    waiting: Vec<Waiting<F>>,
+    unopened: HashMap<u32, Vec<(u32, AgreementMessage)>>,
+    waiting: Vec<OpenAgreement<F>>,
     /// Notices for communicators that this process has not made yet.
     early: Vec<Notice>,
     /// The processes that have confirmed a revocation, by collective context.
@@ -66,9 +66,9 @@ impl<F> Failures<F> {
     }
 
     /// Removes a completed agreement of this collective context, and returns its result.
-    fn take_over(&mut self, context: u32) -> Option<(Waiting<F>, Verdict)> {
+    fn take_over(&mut self, context: u32) -> Option<(OpenAgreement<F>, AgreementResult)> {
         let (_, agreements) = self.agreements.get(&context)?;
-        let here = |waiting: &Waiting<F>| waiting.context == context;
+        let here = |waiting: &OpenAgreement<F>| waiting.context == context;
         let (at, verdict) = self.waiting.iter().enumerate().find_map(|(at, waiting)| {
             Some((at, agreements.verdict(waiting.number).filter(|_| here(waiting))?))
         })?;
@@ -88,7 +88,7 @@ impl<F> Failures<F> {
 /// The time after which a wait for the others searches for finalized ones.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
-struct Waiting<F> {
+struct OpenAgreement<F> {
     context: u32,
     number: u64,
     request: RequestId,
@@ -122,7 +122,7 @@ impl<F: Fabric> Domain<F> {
         let lost = self.lane.lost()[self.failures.seen..].to_vec();
         self.failures.seen += lost.len();
         for process in lost {
-            self.doom_collectives(|team| {
+            self.fail_collectives(|team| {
                 team.map.rank(process).is_some().then_some(Fault::Lost { peer: process })
             });
             let contexts: Vec<u32> = self.failures.agreements.keys().copied().collect();
@@ -140,7 +140,7 @@ impl<F: Fabric> Domain<F> {
         for notice in notices {
             self.notice(notice);
         }
-        self.doom_collectives(|team| team.is_revoked().then_some(Fault::Revoked));
+        self.fail_collectives(|team| team.is_revoked().then_some(Fault::Revoked));
         for window in &mut self.windows {
             window.attend(&mut self.lane);
         }
@@ -267,14 +267,15 @@ impl<F: Fabric> Domain<F> {
 
     fn conclude(&mut self, context: u32) {
         // Each time from the beginning: a conclusion can complete other agreements.
-        while let Some((Waiting { request, conclude, .. }, verdict)) = self.failures.take_over(context) {
+        while let Some((OpenAgreement { request, conclude, .. }, verdict)) = self.failures.take_over(context)
+        {
             // Before the conclusion, which may open a communicator and so have this one freed.
             if self.closing.iter().any(|team| team.collective == context) {
                 self.leave_agreements_of(context);
             }
             let fault = match verdict {
-                Verdict::Decided(decision) => conclude(self, &decision),
-                Verdict::Failed(rank) => {
+                AgreementResult::Decided(decision) => conclude(self, &decision),
+                AgreementResult::Failed(rank) => {
                     let team = self.failures.agreements.get(&context).map(|(team, _)| team);
                     let peer = team.and_then(|team| team.map.process(rank));
                     Some(Fault::Lost { peer: peer.unwrap_or(self.lane.me()) })
@@ -299,7 +300,7 @@ impl<F: Fabric> Domain<F> {
         let contribution = Contribution { flag, name, failed, acknowledged, lacks: 0 };
         if let Some((_, agreements)) = self.failures.agreements.get_mut(&context) {
             let (number, out) = agreements.begin(contribution);
-            self.failures.waiting.push(Waiting { context, number, request, conclude });
+            self.failures.waiting.push(OpenAgreement { context, number, request, conclude });
             self.send(union, out);
             self.conclude(context);
         }
@@ -377,11 +378,11 @@ impl<F: Fabric> Process<F> {
         // A finalizing process rings no door.
         let reason = |domain: &Domain<F>| {
             let text = format!("to hear of the revocation{}", domain.place(team.point_to_point, None));
-            Reason::new(text, Need::Attention, crate::awaited::others(team, self.rank))
+            Reason::new(text, Need::Attention, crate::wait_reason::others(team, self.rank))
         };
-        let awaited = Awaited::Said(&reason);
-        let mut telling = self.telling(&awaited);
-        while self.wait_until(Instant::now() + LOOK_AFTER, &mut telling, &mut over).is_none() {}
+        let awaited = Awaited::Described(&reason);
+        let mut note_writer = self.wait_note_writer(&awaited);
+        while self.wait_until(Instant::now() + LOOK_AFTER, &mut note_writer, &mut over).is_none() {}
     }
 
     /// The known failed processes of a communicator, of both groups of an intercommunicator, in the

@@ -38,12 +38,12 @@ pub struct HandlerCell {
     current: Mutex<ErrorHandler>,
     /// The handle of the object, or MPI_COMM_NULL.
     object: AtomicUsize,
-    notes: Mutex<Notes>,
+    notes: Mutex<ErrorTexts>,
 }
 
 /// Texts of the last failed operations of an object whose requests have no room for them.
 #[derive(Debug)]
-struct Notes {
+struct ErrorTexts {
     texts: VecDeque<String>,
     first: u32,
 }
@@ -54,7 +54,7 @@ const NOTES: usize = 64;
 impl HandlerCell {
     /// The cell of an object without a handle.
     pub const fn new(handler: ErrorHandler) -> HandlerCell {
-        let notes = Mutex::new(Notes { texts: VecDeque::new(), first: 0 });
+        let notes = Mutex::new(ErrorTexts { texts: VecDeque::new(), first: 0 });
         HandlerCell { current: Mutex::new(handler), object: AtomicUsize::new(abi::MPI_COMM_NULL), notes }
     }
 

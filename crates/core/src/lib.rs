@@ -2,7 +2,7 @@
 //!
 //! A [`Process`] is one rank as a value: its lane (requests, matching), its door (waiting) and its
 //! communicators. The C library has one for the program; [`world::world`] makes several, on
-//! threads, over the real shared-memory code; [`sim::World`] makes thousands over a virtual
+//! threads, over the real shared-memory code; [`sim::SimWorld`] makes thousands over a virtual
 //! network.
 //!
 //! Functions here take Rust values (a [`Communicator`], a `UserBuf`, ranks and tags as in the
@@ -34,14 +34,12 @@
 //! | [`world`], [`sim`] | several ranks in one program |
 #![forbid(unsafe_code)]
 
-mod awaited;
 pub mod buffered;
 pub mod choice;
 pub mod collective;
 pub mod comm;
 pub mod completion;
 pub mod copy_costs;
-mod crowded;
 pub mod dynamic;
 mod errors;
 mod failure;
@@ -49,21 +47,23 @@ pub mod file;
 mod generalized;
 mod handed;
 pub mod handler;
-mod kept;
 pub mod matched;
 pub mod modules;
+mod oversubscribed;
 pub mod p2p;
 pub mod partitioned;
 pub mod persistent;
+mod persistent_state;
 pub mod process;
+mod run_cache;
 pub mod session;
 pub mod shmem;
 pub mod sim;
-mod spare;
 pub mod start;
 mod task;
 pub mod tool;
 pub mod topology;
+mod wait_reason;
 pub mod window;
 pub mod world;
 

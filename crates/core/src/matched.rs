@@ -1,12 +1,12 @@
 //! Matched probes (MPI-5.0 sections 3.8.2 and 3.8.3): the probe removes the message from the
 //! unexpected queue, so that no other thread can receive it.
 
-use crate::awaited::Awaited;
 use crate::comm::Communicator;
 use crate::completion::outcome;
 use crate::errors::of_fault;
 use crate::p2p::{NO_PROCESS, source_of};
 use crate::process::Process;
+use crate::wait_reason::Awaited;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, RequestId, Started};
 use oxmpi_fabric::Fabric;
@@ -19,11 +19,11 @@ pub const NULL: u64 = abi::MPI_MESSAGE_NULL as u64;
 pub const NO_PROC: u64 = abi::MPI_MESSAGE_NO_PROC as u64;
 
 /// A matched message, by its raw number, and the completion of its receive.
-pub type Found = (u64, Completion);
+pub type MatchedMessage = (u64, Completion);
 
 impl<F: Fabric> Process<F> {
     /// Takes the message that a receive would match, if it has arrived (MPI_Improbe).
-    pub fn improbe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Option<Found>> {
+    pub fn improbe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Option<MatchedMessage>> {
         let tag = self.tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok(Some((NO_PROC, NO_PROCESS))) };
         let context = comm.team.point_to_point;
@@ -37,7 +37,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Waits for a message and takes it (MPI_Mprobe).
-    pub fn mprobe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Found> {
+    pub fn mprobe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<MatchedMessage> {
         let tag = self.tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok((NO_PROC, NO_PROCESS)) };
         let context = comm.team.point_to_point;

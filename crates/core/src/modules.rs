@@ -12,7 +12,7 @@ pub struct Modules {
     params: Params,
     job: Job,
     client: Arc<Client>,
-    is_told: AtomicBool,
+    is_reported: AtomicBool,
 }
 
 impl Modules {
@@ -32,8 +32,8 @@ impl Modules {
             job.no_daemons =
                 Some("its mpirun was started by a process of its own, and has no daemons".into());
         }
-        let is_told = AtomicBool::new(!params.mpi_show_select() || boot.rank != 0);
-        Ok(Modules { params: params.clone(), job, client: client.clone(), is_told })
+        let is_reported = AtomicBool::new(!params.mpi_show_select() || boot.rank != 0);
+        Ok(Modules { params: params.clone(), job, client: client.clone(), is_reported })
     }
 
     pub(crate) fn transport(&self) -> &'static Module {
@@ -50,7 +50,7 @@ impl Modules {
     /// prints the steps of the selection, if `mpi_show_select` is 1.
     pub fn settle(&self, wanted: ThreadLevel) -> Result<ModuleSelection, SelectError> {
         let found = self.params.select(&self.job, wanted)?;
-        if !self.is_told.swap(true, Ordering::Relaxed) {
+        if !self.is_reported.swap(true, Ordering::Relaxed) {
             found.steps.iter().for_each(|step| self.client.say(&format!("selection: {step}")));
         }
         Ok(found)

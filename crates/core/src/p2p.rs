@@ -1,12 +1,12 @@
 //! Point-to-point communication (MPI-5.0 chapter 3).
 
-use crate::awaited::Awaited;
 use crate::comm::Communicator;
 use crate::completion::outcome;
-use crate::crowded::{CrowdedWait, Passed};
 use crate::errors::of_fault;
 use crate::failure::check_not_revoked;
+use crate::oversubscribed::{OversubscribedWait, Passed};
 use crate::process::{Domain, Process};
+use crate::wait_reason::Awaited;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
 use oxmpi_engine::{
@@ -355,14 +355,14 @@ impl<F: Fabric> Process<F> {
         tag: i32,
     ) -> Result<Option<Completion>> {
         /// Polls for the one message between two progress calls.
-        const LOOKS: u32 = 32;
+        const POLLS: u32 = 32;
         let Some(tags) = plain_tags(tag) else { return Ok(None) };
         if source == abi::MPI_ANY_SOURCE {
             return Ok(self.receive_from_anybody_soon(context, into, tags));
         }
-        let (mut wait, mut crowded) = (None, None);
+        let (mut wait, mut oversubscribed) = (None, None);
         loop {
-            for _ in 0..LOOKS {
+            for _ in 0..POLLS {
                 // After a wait the message is most often short and there.
                 if let Some(received) = self.try_receive(context, into.bytes_mut(), source, tag) {
                     return Ok(Some(received.into()));
@@ -372,7 +372,7 @@ impl<F: Fabric> Process<F> {
                     let Some(from) = domain.lane.process_of(context, source) else { return Ok(None) };
                     let now = domain.lane.receive_now(context, (from, source), tags, into);
                     let look = matches!(now, Now::Received(_)) && domain.lane.is_look_due(1);
-                    let is_waiting = self.is_crowded && matches!(now, Now::NotYet);
+                    let is_waiting = self.is_oversubscribed && matches!(now, Now::NotYet);
                     (now, from, look, is_waiting && domain.lane.fabric().is_away(from))
                 };
                 if look {
@@ -385,8 +385,8 @@ impl<F: Fabric> Process<F> {
                     Now::NeverSo => return Ok(None),
                 }
                 let Some(door) = &self.door else { return Ok(None) };
-                if self.is_crowded {
-                    let wait = crowded.get_or_insert_with(|| CrowdedWait::new(door.begin()));
+                if self.is_oversubscribed {
+                    let wait = oversubscribed.get_or_insert_with(|| OversubscribedWait::new(door.begin()));
                     match wait.pass(is_away) {
                         Passed::Shortly => {}
                         Passed::Aside => self.look_elsewhere(context, source),
@@ -436,7 +436,7 @@ impl<F: Fabric> Process<F> {
                 Now::NotYet => {}
                 Now::Begun(_) | Now::NeverSo => return None,
             }
-            let door = self.door.as_ref().filter(|_| !self.is_crowded)?;
+            let door = self.door.as_ref().filter(|_| !self.is_oversubscribed)?;
             let wait = wait.get_or_insert_with(|| door.begin());
             if !wait.is_spinning() {
                 return None;
@@ -606,7 +606,7 @@ impl<F: Fabric> Process<F> {
     pub fn has_none(&self, context: u32, source: i32, tag: i32) -> bool {
         // True for valid tags and MPI_ANY_TAG only: the xor of MPI_ANY_TAG with any other negative
         // number is positive.
-        if tag ^ abi::MPI_ANY_TAG > 0 || self.is_crowded {
+        if tag ^ abi::MPI_ANY_TAG > 0 || self.is_oversubscribed {
             return false;
         }
         let Some(domain) = self.domain.home() else { return false };
@@ -634,7 +634,12 @@ impl<F: Fabric> Process<F> {
     }
 
     /// MPI_Sendrecv. A failed received message is no error, as in [`Process::recv_whatever`].
-    pub fn sendrecv(&self, comm: &Communicator, send: Outgoing, receive: Incoming) -> Result<Completion> {
+    pub fn sendrecv(
+        &self,
+        comm: &Communicator,
+        send: SendrecvSend,
+        receive: SendrecvReceive,
+    ) -> Result<Completion> {
         let (sent, received) = self.start_both(comm, send, receive)?;
         // During the wait for the receive the peer may read the sent data in place, so that they
         // need no copy.
@@ -644,7 +649,12 @@ impl<F: Fabric> Process<F> {
     }
 
     /// MPI_Isendrecv: one request for both.
-    pub fn isendrecv(&self, comm: &Communicator, send: Outgoing, receive: Incoming) -> Result<RequestId> {
+    pub fn isendrecv(
+        &self,
+        comm: &Communicator,
+        send: SendrecvSend,
+        receive: SendrecvReceive,
+    ) -> Result<RequestId> {
         let (sent, received) = self.start_both(comm, send, receive)?;
         Ok(self.domain.lock().lane.open_pair(sent, received))
     }
@@ -652,8 +662,8 @@ impl<F: Fabric> Process<F> {
     fn start_both(
         &self,
         comm: &Communicator,
-        send: Outgoing,
-        receive: Incoming,
+        send: SendrecvSend,
+        receive: SendrecvReceive,
     ) -> Result<(RequestId, RequestId)> {
         // A call with a wrong argument must not receive a message, so all are checked before the
         // receive is posted.
@@ -672,7 +682,7 @@ impl<F: Fabric> Process<F> {
 
 /// The send of a sendrecv.
 #[derive(Debug)]
-pub struct Outgoing {
+pub struct SendrecvSend {
     pub buffer: UserBuf,
     /// A rank, or MPI_PROC_NULL.
     pub dest: i32,
@@ -681,7 +691,7 @@ pub struct Outgoing {
 
 /// The receive of a sendrecv.
 #[derive(Debug)]
-pub struct Incoming {
+pub struct SendrecvReceive {
     pub buffer: UserBuf,
     /// A rank, MPI_ANY_SOURCE or MPI_PROC_NULL.
     pub source: i32,

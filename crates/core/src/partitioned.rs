@@ -20,12 +20,12 @@
 mod receive;
 mod send;
 
-pub(crate) use receive::Receiving;
-pub(crate) use send::Sending;
+pub(crate) use receive::PartitionedReceive;
+pub(crate) use send::PartitionedSend;
 
 use crate::comm::Communicator;
 use crate::completion::stale;
-use crate::kept::{Kept, Shelf};
+use crate::persistent_state::{PersistentOp, PersistentOps};
 use crate::process::{Domain, Process};
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Lane, Operation, RequestId, Team};
@@ -37,13 +37,13 @@ use std::sync::Arc;
 
 /// The memory of a partitioned message.
 #[derive(Debug, Clone)]
-pub struct Parts {
+pub struct PartitionedBuffer {
     pub buffer: UserBuf,
     /// The number of partitions, which have equal numbers of elements.
     pub partitions: usize,
 }
 
-impl Parts {
+impl PartitionedBuffer {
     fn elements(&self) -> usize {
         self.buffer.count().checked_div(self.partitions).unwrap_or(0)
     }
@@ -135,19 +135,19 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 /// The contexts of partitioned messages, by the point-to-point context of the communicator.
 #[derive(Debug, Default)]
 pub(crate) struct Contexts {
-    open: HashMap<u32, Place>,
+    open: HashMap<u32, ChannelContext>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct ChannelContext {
     context: u32,
     /// The number of channel numbers used so far, including skipped ones.
     used: u64,
 }
 
-impl Place {
+impl ChannelContext {
     /// A channel whose numbers no live send uses.
-    fn next_channel(&mut self, parts: &Parts, shelf: &Shelf) -> Channel {
+    fn next_channel(&mut self, parts: &PartitionedBuffer, persistent: &PersistentOps) -> Channel {
         const LAP: u64 = CHANNELS as u64;
         let (partitions, bytes) = (parts.partitions, parts.bytes());
         let from = |used: u64| Channel { number: (used % LAP) as u32, partitions, bytes };
@@ -158,7 +158,7 @@ impl Place {
             let (channel, is_again) = (from(self.used), self.used >= LAP);
             let numbers = channel.number..channel.end();
             self.used += numbers.len() as u64;
-            if !is_again || !shelf.uses_channels(self.context, &numbers) {
+            if !is_again || !persistent.uses_channels(self.context, &numbers) {
                 return channel;
             }
         }
@@ -166,10 +166,10 @@ impl Place {
 }
 
 impl Contexts {
-    fn of<F: Fabric>(&mut self, lane: &mut Lane<F>, team: &Arc<Team>) -> &mut Place {
+    fn of<F: Fabric>(&mut self, lane: &mut Lane<F>, team: &Arc<Team>) -> &mut ChannelContext {
         self.open
             .entry(team.point_to_point)
-            .or_insert_with(|| Place { context: lane.open_partitioned(team), used: 0 })
+            .or_insert_with(|| ChannelContext { context: lane.open_partitioned(team), used: 0 })
     }
 
     pub(crate) fn is_busy<F: Fabric>(&self, lane: &Lane<F>, team: &Team) -> bool {
@@ -184,17 +184,17 @@ impl Contexts {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum PartitionedSide {
     Send,
     Receive,
 }
 
-fn key_of<F: Fabric>(domain: &mut Domain<F>, request: u64, side: Side) -> Result<usize> {
+fn key_of<F: Fabric>(domain: &mut Domain<F>, request: u64, side: PartitionedSide) -> Result<usize> {
     let id = RequestId::from_raw(request);
     let key = domain.lane.external_key(id);
-    let is_right = |key: &usize| match domain.kept.get(*key) {
-        Some(Kept::Send(_)) => side == Side::Send,
-        Some(Kept::Receive(_)) => side == Side::Receive,
+    let is_right = |key: &usize| match domain.persistent.get(*key) {
+        Some(PersistentOp::Send(_)) => side == PartitionedSide::Send,
+        Some(PersistentOp::Receive(_)) => side == PartitionedSide::Receive,
         _ => false,
     };
     if let Some(key) = key.filter(is_right) {
@@ -203,44 +203,56 @@ fn key_of<F: Fabric>(domain: &mut Domain<F>, request: u64, side: Side) -> Result
     if key.is_none() && !domain.lane.is_known(id) && id != RequestId::COMPLETE {
         return Err(stale(request));
     }
-    let made_by = if side == Side::Send { "MPI_Psend_init" } else { "MPI_Precv_init" };
+    let made_by = if side == PartitionedSide::Send { "MPI_Psend_init" } else { "MPI_Precv_init" };
     let text = format!("the request {request:#x} was not made by {made_by}");
     Err(MpiError::new(abi::MPI_ERR_REQUEST, text))
 }
 
 impl<F: Fabric> Process<F> {
     /// A partitioned send (MPI_Psend_init).
-    pub fn psend_init(&self, comm: &Communicator, parts: Parts, dest: i32, tag: i32) -> Result<RequestId> {
+    pub fn psend_init(
+        &self,
+        comm: &Communicator,
+        parts: PartitionedBuffer,
+        dest: i32,
+        tag: i32,
+    ) -> Result<RequestId> {
         self.check_tag(tag)?;
         let to = if dest == abi::MPI_PROC_NULL { None } else { Some(comm.process(dest, "dest")?) };
-        let told = comm.team.point_to_point;
+        let error_context = comm.team.point_to_point;
         self.enter(|domain| {
-            let Domain { lane, kept, partitioned, .. } = domain;
-            let mut sending = Sending::new(parts, told).map_err(no_memory)?;
+            let Domain { lane, persistent, partitioned, .. } = domain;
+            let mut sending = PartitionedSend::new(parts, error_context).map_err(no_memory)?;
             if let Some(to) = to {
                 let place = partitioned.of(lane, &comm.team);
-                let channel = place.next_channel(sending.parts(), kept);
+                let channel = place.next_channel(sending.parts(), persistent);
                 sending.connect(lane, (place.context, channel), (to, to == self.rank), tag);
             }
-            let key = kept.keep(Kept::Send(Box::new(sending)));
-            Ok(lane.open_persistent(Operation::External { context: told, key }))
+            let key = persistent.keep(PersistentOp::Send(Box::new(sending)));
+            Ok(lane.open_persistent(Operation::External { context: error_context, key }))
         })
     }
 
     /// A partitioned receive (MPI_Precv_init), without wildcards.
-    pub fn precv_init(&self, comm: &Communicator, parts: Parts, source: i32, tag: i32) -> Result<RequestId> {
+    pub fn precv_init(
+        &self,
+        comm: &Communicator,
+        parts: PartitionedBuffer,
+        source: i32,
+        tag: i32,
+    ) -> Result<RequestId> {
         self.check_tag(tag)?;
         let from = if source == abi::MPI_PROC_NULL { None } else { Some(comm.process(source, "source")?) };
-        let told = comm.team.point_to_point;
+        let error_context = comm.team.point_to_point;
         self.enter(|domain| {
-            let Domain { lane, kept, partitioned, .. } = domain;
-            let mut receiving = Receiving::new(parts, told).map_err(no_memory)?;
+            let Domain { lane, persistent, partitioned, .. } = domain;
+            let mut receiving = PartitionedReceive::new(parts, error_context).map_err(no_memory)?;
             if let Some(from) = from {
                 let context = partitioned.of(lane, &comm.team).context;
                 receiving.connect(lane, context, (from, source), tag).map_err(no_memory)?;
             }
-            let key = kept.keep(Kept::Receive(Box::new(receiving)));
-            Ok(lane.open_persistent(Operation::External { context: told, key }))
+            let key = persistent.keep(PersistentOp::Receive(Box::new(receiving)));
+            Ok(lane.open_persistent(Operation::External { context: error_context, key }))
         })
     }
 
@@ -249,17 +261,17 @@ impl<F: Fabric> Process<F> {
     /// MPI_ERR_ARG if there is no such partition or it was ready before.
     pub fn pready(&self, request: u64, ready: Ready<'_>) -> Result<()> {
         let look = self.enter(|domain| {
-            let key = key_of(domain, request, Side::Send)?;
+            let key = key_of(domain, request, PartitionedSide::Send)?;
             if domain.lane.is_inactive(RequestId::from_raw(request)) {
                 let text = format!("the request {request:#x} is not active: it must be started before");
                 return Err(MpiError::new(abi::MPI_ERR_REQUEST, text));
             }
-            let Domain { lane, kept, .. } = &mut *domain;
-            let Some(Kept::Send(sending)) = kept.get_mut(key) else { return Ok(false) };
+            let Domain { lane, persistent, .. } = &mut *domain;
+            let Some(PersistentOp::Send(sending)) = persistent.get_mut(key) else { return Ok(false) };
             sending.ready(lane, ready)?;
             let (is_over, is_under_way) = (sending.is_over(), sending.is_under_way());
             if is_over {
-                domain.finish_kept(key);
+                domain.finish_persistent(key);
             }
             Ok(is_under_way || domain.lane.is_look_due(1))
         })?;
@@ -274,8 +286,8 @@ impl<F: Fabric> Process<F> {
     /// MPI_ERR_ARG if there is no such partition.
     pub fn parrived(&self, request: u64, partition: i32) -> Result<bool> {
         let question = |domain: &mut Domain<F>| {
-            let key = key_of(domain, request, Side::Receive)?;
-            let Some(Kept::Receive(receiving)) = domain.kept.get(key) else { return Ok(false) };
+            let key = key_of(domain, request, PartitionedSide::Receive)?;
+            let Some(PersistentOp::Receive(receiving)) = domain.persistent.get(key) else { return Ok(false) };
             let has_arrived = receiving.has_arrived(partition)?;
             Ok(has_arrived || domain.lane.is_inactive(RequestId::from_raw(request)))
         };
@@ -306,17 +318,17 @@ mod tests {
     fn channels_go_round() {
         world(2, |p| {
             let comm = p.dup(p.world()).unwrap();
-            let (peer, told) = (1 - comm.rank(), comm.team.point_to_point);
+            let (peer, error_context) = (1 - comm.rank(), comm.team.point_to_point);
             let words: Vec<_> = (0..12_u64).map(|n| Owned::new(vec![n, n + 100])).collect();
             let places: Vec<_> = (0..12).map(|_| Owned::new(vec![0_u64; 2])).collect();
-            let parts = |memory: &Owned<u64>| Parts { buffer: memory.buf(), partitions: 2 };
+            let parts = |memory: &Owned<u64>| PartitionedBuffer { buffer: memory.buf(), partitions: 2 };
             let mut requests = Vec::new();
             let mut numbers = Vec::new();
             for (n, (word, place)) in words.iter().zip(&places).enumerate() {
                 let send = p.psend_init(&comm, parts(word), peer, 3).unwrap();
                 requests.push((send, p.precv_init(&comm, parts(place), peer, 3).unwrap()));
                 let mut domain = p.domain.lock();
-                let used = &mut domain.partitioned.open.get_mut(&told).unwrap().used;
+                let used = &mut domain.partitioned.open.get_mut(&error_context).unwrap().used;
                 numbers.push((*used - 1) % u64::from(CHANNELS));
                 if n == 3 {
                     *used = u64::from(CHANNELS) - 3;
@@ -364,15 +376,15 @@ mod tests {
     /// A channel of long partitions has a tag for each, and does not exceed the numbers.
     #[test]
     fn long_partitions_have_tags_of_their_own() {
-        let shelf = Shelf::default();
+        let persistent = PersistentOps::default();
         let last = u64::from(CHANNELS);
-        let mut place = Place { context: 0, used: 0 };
+        let mut place = ChannelContext { context: 0, used: 0 };
         let parts = |partitions: usize, bytes: usize| {
             let memory = Owned::new(vec![0_u8; partitions * bytes]);
-            Parts { buffer: memory.buf(), partitions }
+            PartitionedBuffer { buffer: memory.buf(), partitions }
         };
-        let mut next = |parts: &Parts| {
-            let channel = place.next_channel(parts, &shelf);
+        let mut next = |parts: &PartitionedBuffer| {
+            let channel = place.next_channel(parts, &persistent);
             (channel.number, channel.end(), place.used)
         };
         assert_eq!(next(&parts(7, 5000)), (0, 4, 4));
@@ -380,8 +392,8 @@ mod tests {
         assert_eq!(next(&parts(FEW, 5000)), (5, 37, 37));
         assert_eq!(next(&parts(FEW + 1, 5000)), (37, 38, 38));
         place.used = last - 3;
-        let mut next = |parts: &Parts| {
-            let channel = place.next_channel(parts, &shelf);
+        let mut next = |parts: &PartitionedBuffer| {
+            let channel = place.next_channel(parts, &persistent);
             (channel.number, channel.end(), place.used)
         };
         assert_eq!(next(&parts(4, 5000)), (CHANNELS - 3, CHANNELS - 1, last - 1));

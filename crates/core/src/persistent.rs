@@ -62,7 +62,7 @@ impl<F: Fabric> Process<F> {
             match domain.lane.startable(id) {
                 Ok(Operation::External { key, .. }) => {
                     let key = *key;
-                    let started = domain.start_kept(id, key);
+                    let started = domain.start_persistent(id, key);
                     return Ok(started.map(|()| true).map_err(|fault| of_start(request, fault)));
                 }
                 Ok(Operation::Send { mode: Mode::Buffered, context, buffer, .. }) => {

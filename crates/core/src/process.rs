@@ -6,7 +6,6 @@ mod waiting;
 pub(crate) use self::domain::Domain;
 use self::domain::Works;
 
-use crate::awaited::Awaited;
 use crate::buffered::AttachedBuffers;
 use crate::choice::{Choice, nodes_of};
 use crate::comm::{Communicator, Heritage};
@@ -14,11 +13,12 @@ use crate::dynamic::{Bonds, Foreign};
 use crate::failure::Failures;
 use crate::handed::HandedLibraries;
 use crate::handler::{ErrorHandler, HandlerCell};
-use crate::kept::Shelf;
 use crate::partitioned::Contexts;
+use crate::persistent_state::PersistentOps;
+use crate::run_cache::RunCache;
 use crate::shmem::Control;
-use crate::spare::Spares;
-use crate::tool::{Calls, Notes, Peaks, Tool};
+use crate::tool::{Calls, CollectiveEvents, Peaks, Tool};
+use crate::wait_reason::Awaited;
 use crate::window::Service;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::UserReduction;
@@ -56,7 +56,7 @@ pub struct Process<F> {
     /// Whether the node was oversubscribed at the start of the process. Ranks of a collective
     /// decide by this value alike; the waits of the process follow its door instead, also after a
     /// restart on another host.
-    pub(crate) is_crowded: bool,
+    pub(crate) is_oversubscribed: bool,
     /// Whether all ranks of the job have the same value, as on one host.
     pub(crate) is_alike: bool,
     pub(crate) domain: LaneLock<Domain<F>>,
@@ -80,7 +80,7 @@ pub struct Process<F> {
     pub(crate) is_imaged_alone: bool,
     pub(crate) choice: Arc<Choice>,
     /// Whether calls need a selection of a component.
-    pub(crate) is_choosy: AtomicBool,
+    pub(crate) needs_selection: AtomicBool,
     /// Whether a transport keeps the registration of lasting memory.
     keeps_memory: bool,
 }
@@ -103,7 +103,7 @@ impl<F: Fabric> Process<F> {
     /// Process `number` of the job with the processes `job`, among others of its launcher.
     pub fn of_job(number: u32, job: Range<u32>, fabric: F, door: Option<Door>) -> Process<F> {
         let (rank, base) = (number, job.start);
-        let is_crowded = door.as_ref().is_some_and(Door::is_oversubscribed);
+        let is_oversubscribed = door.as_ref().is_some_and(Door::is_oversubscribed);
         let mut lane = Lane::new(rank, fabric);
         let keeps_memory = lane.fabric_mut().lasting_memory().is_some();
         let last_tag = lane.fabric_mut().matching().map_or(i32::MAX, |network| network.last_tag());
@@ -115,7 +115,7 @@ impl<F: Fabric> Process<F> {
         let errhandler = ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL);
         let heritage = Heritage { errhandler, origin: Origin::WORLD, component: None };
         let may_share = lane.fabric_mut().may_share_section(job.end - job.start, job.clone());
-        let control = may_share.then(|| Control::pair(base, 0, 0, is_crowded));
+        let control = may_share.then(|| Control::pair(base, 0, 0, is_oversubscribed));
         let nodes = nodes_of(lane.fabric_mut(), &world.map, &job);
         let mut world = Communicator::new(world, heritage.clone(), control);
         world.set_nodes(nodes);
@@ -128,18 +128,18 @@ impl<F: Fabric> Process<F> {
             comm.set_name(name.as_bytes());
         }
         // The component smp serves ranks on several nodes by default.
-        let is_choosy = world.is_hierarchy();
+        let needs_selection = world.is_hierarchy();
         let (world, own) = (Arc::new(world), Arc::new(own));
         let calls = Arc::<Calls>::default();
         let choice = Arc::new(Choice::silent(job.clone()));
         let mut domain = Domain {
-            is_crowded,
+            is_oversubscribed,
             lane,
             runs: Vec::new(),
             moved: false,
-            kept: Shelf::default(),
+            persistent: PersistentOps::default(),
             handed: HandedLibraries::default(),
-            spares: Spares::default(),
+            run_cache: RunCache::default(),
             partitioned: Contexts::default(),
             closing: Vec::new(),
             handlers: Vec::new(),
@@ -148,7 +148,7 @@ impl<F: Fabric> Process<F> {
             attached: AttachedBuffers::default(),
             failures: Failures::default(),
             calls: calls.clone(),
-            notes: Notes::default(),
+            notes: CollectiveEvents::default(),
             peaks: Peaks::default(),
             works: Works(Vec::new()),
             foreign: Box::new(Foreign::new(job.clone())),
@@ -162,7 +162,7 @@ impl<F: Fabric> Process<F> {
         Process {
             rank,
             last_tag,
-            is_crowded,
+            is_oversubscribed,
             is_alike: true,
             domain: LaneLock::new(domain),
             door,
@@ -179,7 +179,7 @@ impl<F: Fabric> Process<F> {
             node: 0,
             is_imaged_alone: false,
             choice,
-            is_choosy: AtomicBool::new(is_choosy),
+            needs_selection: AtomicBool::new(needs_selection),
             keeps_memory,
         }
     }
@@ -318,7 +318,7 @@ impl<F: Fabric> Process<F> {
     /// MPI-5.0 section 11.2.2). Then it closes the connections.
     pub fn drain(&self) {
         self.domain.lock().leave_agreements();
-        self.wait_for(&Awaited::Said(&Domain::reason_of_end), |domain| {
+        self.wait_for(&Awaited::Described(&Domain::reason_of_end), |domain| {
             let lane = &mut domain.lane;
             (lane.is_drained() && lane.are_receives_over() && lane.fabric_mut().leave()).then_some(())
         });

@@ -1,11 +1,11 @@
 //! The end of a session, or of the World Model while a session is open (MPI-5.0, "The Sessions
 //! Model"), and the time without either.
 
-use crate::awaited::Awaited;
 use crate::buffered::BufferOf;
 use crate::comm::Communicator;
 use crate::process::Domain;
 use crate::process::Process;
+use crate::wait_reason::Awaited;
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
@@ -52,7 +52,7 @@ impl<F: Fabric> Process<F> {
     }
 
     fn await_quiet(&self, comms: &[Arc<Communicator>]) {
-        self.wait_for(&Awaited::Said(&Domain::reason_of_sends), |domain| {
+        self.wait_for(&Awaited::Described(&Domain::reason_of_sends), |domain| {
             let is_quiet = |comm: &Arc<Communicator>| {
                 comm.teams()
                     .all(|team| !domain.lane.is_sending_in(team) && domain.collectives_in(team).1 == 0)
@@ -77,7 +77,7 @@ impl<F: Fabric> Process<F> {
     pub fn rest(&self) {
         // The others may still wait for an agreement whose coordinator has failed.
         self.domain.lock().leave_agreements();
-        self.wait_for(&Awaited::Said(&Domain::reason_of_end), |domain| {
+        self.wait_for(&Awaited::Described(&Domain::reason_of_end), |domain| {
             let lane = &mut domain.lane;
             (lane.is_drained() && lane.are_receives_over() && lane.fabric_mut().rest()).then_some(())
         });
@@ -112,7 +112,7 @@ impl<F: Fabric> Process<F> {
     /// they may wait for answers, and this process makes no progress later.
     pub fn answer_last(&self) {
         self.domain.lock().lane.look_last();
-        self.wait_for(&Awaited::Said(&Domain::reason_of_sends), |domain| {
+        self.wait_for(&Awaited::Described(&Domain::reason_of_sends), |domain| {
             domain.lane.is_drained().then_some(())
         });
     }

@@ -1,15 +1,15 @@
 //! The deterministic world: ranks as async functions over a virtual network and clock.
 //!
-//! A [`World`] runs one script as many ranks in one thread. A script is an async function of its
+//! A [`SimWorld`] runs one script as many ranks in one thread. A script is an async function of its
 //! [`Rank`]. When it waits, the world polls another rank, which the seed picks; when none can
 //! continue, the virtual clock advances to the next event of the network. So everything follows
 //! from the seed, which repeats a failure.
 //!
 //! ```
-//! use oxmpi_core::sim::{End, World};
+//! use oxmpi_core::sim::{RankEnd, SimWorld};
 //! use oxmpi_engine::Mode;
 //!
-//! let outcome = World::new(2, 42)
+//! let outcome = SimWorld::new(2, 42)
 //!     .run(async |rank| {
 //!         let comm = rank.world();
 //!         if rank.rank() == 0 {
@@ -19,7 +19,7 @@
 //!         rank.recv(&comm, 5, 0, 7).await.map(|(data, _)| data)
 //!     })
 //!     .unwrap();
-//! assert_eq!(outcome.ends[1], End::Finished(b"hello".to_vec()));
+//! assert_eq!(outcome.ends[1], RankEnd::Finished(b"hello".to_vec()));
 //! ```
 //!
 //! The rules of the world:
@@ -48,7 +48,7 @@ use std::task::{Context, Poll, Waker};
 
 /// The configuration of a world.
 #[derive(Debug, Clone)]
-pub struct World {
+pub struct SimWorld {
     ranks: u32,
     seed: u64,
     weather: Weather,
@@ -59,7 +59,7 @@ pub struct World {
 
 /// The end of a rank.
 #[derive(Debug, PartialEq, Eq)]
-pub enum End<R> {
+pub enum RankEnd<R> {
     /// Its script returned this, and all its messages had left.
     Finished(R),
     Failed(MpiError),
@@ -70,7 +70,7 @@ pub enum End<R> {
 #[derive(Debug)]
 pub struct Outcome<R> {
     /// By rank.
-    pub ends: Vec<End<R>>,
+    pub ends: Vec<RankEnd<R>>,
     /// The virtual time of the last end.
     pub virtual_ns: u64,
     pub frames: u64,
@@ -120,10 +120,10 @@ const MOST_EVENTS: u64 = 100_000_000;
 /// slow.
 const SLOWNESS: u8 = 64;
 
-impl World {
+impl SimWorld {
     /// A world of `ranks` ranks with this seed, with the default link faults and without deaths.
-    pub fn new(ranks: u32, seed: u64) -> World {
-        World {
+    pub fn new(ranks: u32, seed: u64) -> SimWorld {
+        SimWorld {
             ranks,
             seed,
             weather: Weather::default(),
@@ -135,28 +135,28 @@ impl World {
 
     /// Sets the faults of the network.
     #[must_use]
-    pub fn weather(mut self, weather: Weather) -> World {
+    pub fn weather(mut self, weather: Weather) -> SimWorld {
         self.weather = weather;
         self
     }
 
     /// Kills a rank at a virtual time, if it has not ended by then.
     #[must_use]
-    pub fn kill(mut self, rank: u32, at_ns: u64) -> World {
+    pub fn kill(mut self, rank: u32, at_ns: u64) -> SimWorld {
         self.deaths.push((rank, at_ns));
         self
     }
 
     /// Sets the number of events after which a world counts as endless.
     #[must_use]
-    pub fn most_events(mut self, events: u64) -> World {
+    pub fn most_events(mut self, events: u64) -> SimWorld {
         self.most_events = events;
         self
     }
 
     /// Sets the algorithm of agreements.
     #[must_use]
-    pub fn agreement(mut self, settings: AgreementSettings) -> World {
+    pub fn agreement(mut self, settings: AgreementSettings) -> SimWorld {
         self.agreement = settings;
         self
     }
@@ -175,9 +175,9 @@ impl World {
         }
         let tasks = (0..self.ranks).map(|at| {
             let rank = Rank::new(at, self.ranks, network.clone(), self.seed, self.agreement);
-            Task::Running { script: Box::pin(script(rank.clone())), rank }
+            SimTask::Running { script: Box::pin(script(rank.clone())), rank }
         });
-        let mut running = Running {
+        let mut running = SimRun {
             tasks: tasks.collect(),
             ready: (0..self.ranks).collect(),
             is_ready: vec![true; self.ranks as usize],
@@ -190,7 +190,7 @@ impl World {
     }
 }
 
-enum Task<R, S> {
+enum SimTask<R, S> {
     Running {
         script: Pin<Box<S>>,
         rank: Rank,
@@ -200,11 +200,11 @@ enum Task<R, S> {
         result: R,
         rank: Rank,
     },
-    Ended(End<R>),
+    Ended(RankEnd<R>),
 }
 
-struct Running<R, S> {
-    tasks: Vec<Task<R, S>>,
+struct SimRun<R, S> {
+    tasks: Vec<SimTask<R, S>>,
     /// The ranks that may be polled, each once.
     ready: Vec<u32>,
     is_ready: Vec<bool>,
@@ -214,8 +214,8 @@ struct Running<R, S> {
     random: Random,
 }
 
-impl<R, S: Future<Output = Result<R>>> Running<R, S> {
-    fn until_all_end(&mut self, world: &World) -> Result<Outcome<R>, Stuck> {
+impl<R, S: Future<Output = Result<R>>> SimRun<R, S> {
+    fn until_all_end(&mut self, world: &SimWorld) -> Result<Outcome<R>, Stuck> {
         let mut events = 0;
         while self.left > 0 {
             if self.ready.is_empty() || self.random.of_256(SLOWNESS) {
@@ -239,8 +239,8 @@ impl<R, S: Future<Output = Result<R>>> Running<R, S> {
         }
         let network = self.network.borrow();
         let ends = std::mem::take(&mut self.tasks).into_iter().map(|task| match task {
-            Task::Ended(end) => end,
-            Task::Running { .. } | Task::Finalizing { .. } => unreachable!("all have ended"),
+            SimTask::Ended(end) => end,
+            SimTask::Running { .. } | SimTask::Finalizing { .. } => unreachable!("all have ended"),
         });
         Ok(Outcome {
             ends: ends.collect(),
@@ -253,7 +253,7 @@ impl<R, S: Future<Output = Result<R>>> Running<R, S> {
 
     fn something_came(&mut self, at: u32) {
         if self.network.borrow().is_dead(at) {
-            self.end(at, End::Dead);
+            self.end(at, RankEnd::Dead);
         } else {
             self.make_ready(at);
         }
@@ -265,17 +265,17 @@ impl<R, S: Future<Output = Result<R>>> Running<R, S> {
         }
     }
 
-    fn end(&mut self, at: u32, end: End<R>) {
+    fn end(&mut self, at: u32, end: RankEnd<R>) {
         let task = &mut self.tasks[at as usize];
-        if !matches!(task, Task::Ended(_)) {
-            *task = Task::Ended(end);
+        if !matches!(task, SimTask::Ended(_)) {
+            *task = SimTask::Ended(end);
             self.left -= 1;
         }
     }
 
     fn poll(&mut self, at: u32) {
         let task = &mut self.tasks[at as usize];
-        if let Task::Running { script, rank } = task {
+        if let SimTask::Running { script, rank } = task {
             let naming = Naming { rank: at, seed: self.seed };
             let polled = script.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             std::mem::forget(naming);
@@ -283,23 +283,23 @@ impl<R, S: Future<Output = Result<R>>> Running<R, S> {
                 Poll::Pending => {}
                 Poll::Ready(Ok(result)) => {
                     rank.process().domain.lock().leave_agreements();
-                    *task = Task::Finalizing { result, rank: rank.clone() };
+                    *task = SimTask::Finalizing { result, rank: rank.clone() };
                 }
                 Poll::Ready(Err(error)) => {
                     self.network.borrow_mut().kill(at);
-                    return self.end(at, End::Failed(error));
+                    return self.end(at, RankEnd::Failed(error));
                 }
             }
         }
         let rank = match task {
-            Task::Running { rank, .. } | Task::Finalizing { rank, .. } => rank.clone(),
-            Task::Ended(_) => return,
+            SimTask::Running { rank, .. } | SimTask::Finalizing { rank, .. } => rank.clone(),
+            SimTask::Ended(_) => return,
         };
-        if matches!(task, Task::Finalizing { .. }) && rank.is_drained() {
+        if matches!(task, SimTask::Finalizing { .. }) && rank.is_drained() {
             self.network.borrow_mut().leave(at);
-            let ended = std::mem::replace(task, Task::Ended(End::Dead));
-            if let Task::Finalizing { result, .. } = ended {
-                *task = Task::Ended(End::Finished(result));
+            let ended = std::mem::replace(task, SimTask::Ended(RankEnd::Dead));
+            if let SimTask::Finalizing { result, .. } = ended {
+                *task = SimTask::Ended(RankEnd::Finished(result));
                 self.left -= 1;
             }
             return;
@@ -309,11 +309,11 @@ impl<R, S: Future<Output = Result<R>>> Running<R, S> {
         }
     }
 
-    fn stuck(&self, world: &World, busy: bool) -> Stuck {
+    fn stuck(&self, world: &SimWorld, busy: bool) -> Stuck {
         let waiting = self.tasks.iter().zip(0..).filter_map(|(task, at)| match task {
-            Task::Running { rank, .. } => Some((at, rank.doing())),
-            Task::Finalizing { .. } => Some((at, Doing::Finalizing)),
-            Task::Ended(_) => None,
+            SimTask::Running { rank, .. } => Some((at, rank.doing())),
+            SimTask::Finalizing { .. } => Some((at, Doing::Finalizing)),
+            SimTask::Ended(_) => None,
         });
         Stuck {
             ranks: world.ranks,

@@ -4,7 +4,7 @@ mod launcher;
 
 pub(crate) use self::launcher::opened;
 
-use self::launcher::{Coordination, LauncherServices, Told, end_if_closed, nodes};
+use self::launcher::{Coordination, LauncherBonds, LauncherServices, end_if_closed, nodes};
 use crate::dynamic::spawn::Parents;
 use crate::handed::{HandedSettings, LibrarySettings};
 use crate::modules::Modules;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 /// The process that MPI_Init makes.
 #[derive(Debug)]
-pub struct Started {
+pub struct StartedProcess {
     pub process: Process<Routes>,
     pub client: Arc<Client>,
     /// Whether calls check arguments where this costs time (parameter mpi_param_check).
@@ -82,12 +82,12 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 /// Starts this process's rank.
-pub fn start() -> std::result::Result<Started, StartError> {
+pub fn start() -> std::result::Result<StartedProcess, StartError> {
     start_changed(&[])
 }
 
 /// [`start`] with parameters that the program has changed: names and values.
-pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started, StartError> {
+pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<StartedProcess, StartError> {
     let mut params = Params::from_env(library::prefix().as_deref()).map_err(StartError::Param)?;
     for (name, value) in changes {
         params.set(name, value).map_err(StartError::Param)?;
@@ -161,7 +161,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
         job: boot.job_id as u32,
     };
     process = process.with_selection(by, params.coll_base_associative(), handed, is_verbose, say);
-    let process = process.with_bonds(Arc::new(Told(client.clone())), boot.job_id);
+    let process = process.with_bonds(Arc::new(LauncherBonds(client.clone())), boot.job_id);
     let parent = client.parent().map_err(|e| StartError::Parent(e.to_string()))?;
     if parent.as_ref().is_some_and(|parent| parent.is_mixed) {
         process.reach_foreign().map_err(|e| StartError::Parent(e.to_string()))?;
@@ -169,7 +169,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let parent =
         parent.map(|Parent { context, processes, .. }| process.parent_of(Parents { context, processes }));
     let accelerator = (params.accelerator(), params.accelerator_cuda_library().to_string());
-    Ok(Started { process, client, checks, strict: params.mpi_strict(), accelerator, parent, modules })
+    Ok(StartedProcess { process, client, checks, strict: params.mpi_strict(), accelerator, parent, modules })
 }
 
 fn assemble(

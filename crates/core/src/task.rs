@@ -3,18 +3,18 @@
 use crate::choice::Choice;
 use crate::errors;
 use crate::handed::{CollLibrary, HandedLibraries, HandedOver};
-use crate::kept::Shelf;
+use crate::persistent_state::PersistentOps;
+use crate::run_cache::Single;
 use crate::shmem::Later;
-use crate::spare::Single;
 use oxmpi_coll::{Progress, Run, UserReduction};
 use oxmpi_engine::{Completion, Lane, NO_CONTEXT, Team};
 use oxmpi_fabric::Fabric;
 
 /// The operation of a request above the lane.
-pub(crate) enum Task {
+pub(crate) enum RequestTask {
     Once(Box<Single>),
     /// The persistent request with this key.
-    Kept(usize),
+    Persistent(usize),
     Later(Box<Later>),
     /// A collective of UCC or hcoll, or the plan instead of it.
     Handed(Box<HandedOver>),
@@ -27,25 +27,25 @@ pub(crate) enum Stand {
     Waiting,
     /// [`Stand::Waiting`] after an advance.
     Moved,
-    /// A user's function is due; the task does not advance before [`Task::callback_done`].
+    /// A user's function is due; the task does not advance before [`RequestTask::callback_done`].
     NeedCallback(UserReduction),
     Done(Completion),
 }
 
-impl Task {
+impl RequestTask {
     #[inline]
     pub(crate) fn advance<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
-        shelf: &mut Shelf,
+        persistent: &mut PersistentOps,
         (handed, choice): (&mut HandedLibraries, &Choice),
     ) -> Stand {
         match self {
-            Task::Once(single) => advance_run(&mut single.run, lane),
-            Task::Kept(key) => shelf.advance(*key, lane),
-            Task::Later(later) => later.advance(lane),
-            Task::Handed(call) => call.advance(lane, handed, choice.say()),
-            Task::Library(library) => {
+            RequestTask::Once(single) => advance_run(&mut single.run, lane),
+            RequestTask::Persistent(key) => persistent.advance(*key, lane),
+            RequestTask::Later(later) => later.advance(lane),
+            RequestTask::Handed(call) => call.advance(lane, handed, choice.say()),
+            RequestTask::Library(library) => {
                 if let Some(handed) = handed.of(*library) {
                     handed.progress(lane);
                 }
@@ -54,11 +54,11 @@ impl Task {
         }
     }
 
-    pub(crate) fn callback_done(&mut self, shelf: &mut Shelf) {
+    pub(crate) fn callback_done(&mut self, persistent: &mut PersistentOps) {
         match self {
-            Task::Once(single) => single.run.callback_done(),
-            Task::Kept(key) => shelf.callback_done(*key),
-            Task::Later(_) | Task::Handed(_) | Task::Library(_) => {}
+            RequestTask::Once(single) => single.run.callback_done(),
+            RequestTask::Persistent(key) => persistent.callback_done(*key),
+            RequestTask::Later(_) | RequestTask::Handed(_) | RequestTask::Library(_) => {}
         }
     }
 
@@ -66,25 +66,25 @@ impl Task {
     pub(crate) fn abandon<F: Fabric>(
         self,
         lane: &mut Lane<F>,
-        shelf: &mut Shelf,
+        persistent: &mut PersistentOps,
         handed: &mut HandedLibraries,
     ) {
         match self {
-            Task::Once(mut single) => single.run.abandon(lane),
-            Task::Kept(key) => shelf.abandon(key, lane),
-            Task::Later(later) => later.abandon(lane),
-            Task::Handed(call) => call.abandon(lane, handed),
-            Task::Library(_) => {}
+            RequestTask::Once(mut single) => single.run.abandon(lane),
+            RequestTask::Persistent(key) => persistent.abandon(key, lane),
+            RequestTask::Later(later) => later.abandon(lane),
+            RequestTask::Handed(call) => call.abandon(lane, handed),
+            RequestTask::Library(_) => {}
         }
     }
 
-    pub(crate) fn team<'a>(&'a self, shelf: &'a Shelf) -> Option<&'a Team> {
+    pub(crate) fn team<'a>(&'a self, persistent: &'a PersistentOps) -> Option<&'a Team> {
         match self {
-            Task::Once(single) => Some(single.run.team()),
-            Task::Kept(key) => shelf.team(*key),
-            Task::Later(later) => Some(later.team()),
-            Task::Handed(call) => Some(call.team()),
-            Task::Library(_) => None,
+            RequestTask::Once(single) => Some(single.run.team()),
+            RequestTask::Persistent(key) => persistent.team(*key),
+            RequestTask::Later(later) => Some(later.team()),
+            RequestTask::Handed(call) => Some(call.team()),
+            RequestTask::Library(_) => None,
         }
     }
 
@@ -92,10 +92,10 @@ impl Task {
     /// do.
     pub(crate) fn context(&self) -> Option<u32> {
         match self {
-            Task::Once(single) => Some(single.run.team().collective),
-            Task::Kept(_) | Task::Library(_) => None,
-            Task::Later(later) => Some(later.team().collective),
-            Task::Handed(call) => Some(call.team().collective),
+            RequestTask::Once(single) => Some(single.run.team().collective),
+            RequestTask::Persistent(_) | RequestTask::Library(_) => None,
+            RequestTask::Later(later) => Some(later.team().collective),
+            RequestTask::Handed(call) => Some(call.team().collective),
         }
     }
 }

@@ -21,7 +21,7 @@ pub mod pvars;
 pub use events::{Event, EventKind};
 pub use gauge::Gauge;
 pub(crate) use measure::Calls;
-pub(crate) use observe::{Notes, Tool};
+pub(crate) use observe::{CollectiveEvents, Tool};
 pub use observe::{Observer, Seen};
 pub(crate) use peaks::Peaks;
 pub use pvars::{Bind, Class, Pvar, Value};

@@ -238,17 +238,17 @@ impl<F: Fabric> Process<F> {
         Ok(mine)
     }
 
-    /// Sends each edge to the ranks at its ends. The received edges are in the order of the senders,
-    /// and of each sender's list: so both ends have parallel edges in the same order.
+    /// Sends each edge to the ranks at its ends. The received edges are in the order of the
+    /// senders, and of each sender's list: so both ends have parallel edges in the same order.
     fn spread(&self, comm: &Communicator, edges: &[NamedEdge]) -> Result<Vec<[i32; 3]>> {
         const WORDS: usize = 3;
         let size = comm.team.size() as usize;
         let mut words: Vec<Vec<i32>> = vec![Vec::new(); size];
         for NamedEdge { source, destination, weight } in edges {
-            let told = [source.cast_signed(), destination.cast_signed(), *weight];
-            words[*source as usize].extend(told);
+            let edge = [source.cast_signed(), destination.cast_signed(), *weight];
+            words[*source as usize].extend(edge);
             if source != destination {
-                words[*destination as usize].extend(told);
+                words[*destination as usize].extend(edge);
             }
         }
         let lengths: Vec<u64> = words.iter().map(|words| words.len() as u64).collect();

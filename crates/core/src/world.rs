@@ -47,7 +47,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The configuration of a world.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct WorldOptions {
     pub config: SegmentConfig,
     pub settings: ShmSettings,
     /// For ranks with postboxes: the bytes of a postbox, the bytes of the pool, and the settings.
@@ -79,7 +79,7 @@ impl fmt::Debug for MakeTransport {
     }
 }
 
-impl Options {
+impl WorldOptions {
     fn of_node(&self, rank: u32, size: u32) -> Vec<u32> {
         (0..size).filter(|other| self.node(*other) == self.node(rank)).collect()
     }
@@ -172,7 +172,7 @@ impl Plugs {
 /// If there is no memory for a segment, or no socket. A rank that panics ends the program, because
 /// the others would wait for it.
 pub fn world<R: Send>(ranks: u32, program: impl Fn(&Process<Routes>) -> R + Sync) -> Vec<R> {
-    world_with(ranks, Options::default(), program)
+    world_with(ranks, WorldOptions::default(), program)
 }
 
 /// [`world`] with options.
@@ -181,7 +181,7 @@ pub fn world<R: Send>(ranks: u32, program: impl Fn(&Process<Routes>) -> R + Sync
 /// As [`world`].
 pub fn world_with<R: Send>(
     ranks: u32,
-    options: Options,
+    options: WorldOptions,
     program: impl Fn(&Process<Routes>) -> R + Sync,
 ) -> Vec<R> {
     world_shared(ranks, options, |process| program(process))
@@ -193,7 +193,7 @@ pub fn world_with<R: Send>(
 /// As [`world`].
 pub fn world_shared<R: Send>(
     ranks: u32,
-    options: Options,
+    options: WorldOptions,
     program: impl Fn(&Arc<Process<Routes>>) -> R + Sync,
 ) -> Vec<R> {
     static JOBS: AtomicU64 = AtomicU64::new(1);
@@ -271,7 +271,7 @@ fn over_provider(
 }
 
 /// The postboxes of a node, made by its first rank.
-fn shared_area(rank: u32, size: u32, options: &Options) -> Option<PostboxArea> {
+fn shared_area(rank: u32, size: u32, options: &WorldOptions) -> Option<PostboxArea> {
     let (short, pool, _) = options.postboxes?;
     let members = options.of_node(rank, size);
     let shape = PostboxShape { ranks: members.len() as u32, short, pool };
@@ -285,7 +285,7 @@ fn process(
     rank: u32,
     size: u32,
     (directory, plugs, areas): Shared<'_>,
-    options: &Options,
+    options: &WorldOptions,
 ) -> Process<Routes> {
     let (fd, _) = directory.open_peer(rank).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
     let own = Segment::map(&fd).unwrap_or_else(|e| panic!("rank {rank}: {e}"));

@@ -1,6 +1,6 @@
 //! Execution of a collective by its chosen component, with the barriers of the component sync.
 
-use super::servers::Asked;
+use super::servers::ServingStack;
 use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::{of_fault, of_plan};
@@ -84,7 +84,7 @@ impl<F: Fabric> Process<F> {
         of: (Option<&Arc<Layout>>, &Combine),
         run: impl FnOnce(Place<'_>) -> Result<bool>,
     ) -> Result<bool> {
-        if !self.is_choosy_on(comm) {
+        if !self.needs_selection_on(comm) {
             let Some(place) = self.place_of(comm)? else { return Ok(false) };
             return run(place);
         }
@@ -105,14 +105,14 @@ impl<F: Fabric> Process<F> {
             return Ok(false);
         }
         let Some(place) = self.place_of(comm)? else { return Ok(false) };
-        let barriers = picked.asked.stack.barriers(call.collective(), picked.component);
-        self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
+        let barriers = picked.serving.stack.barriers(call.collective(), picked.component);
+        self.put_barrier(comm, picked.serving, barriers, SyncSide::Before)?;
         if !run(place)? {
             return Ok(false);
         }
         let what = "through shared memory, as no algorithm is forced, component shmem";
-        self.choice.tell(comm, &picked.facts, picked.component, || what.to_string());
-        self.put_barrier(comm, picked.asked, barriers, Side::After)?;
+        self.choice.report_choice(comm, &picked.facts, picked.component, || what.to_string());
+        self.put_barrier(comm, picked.serving, barriers, SyncSide::After)?;
         Ok(true)
     }
 
@@ -130,7 +130,7 @@ impl<F: Fabric> Process<F> {
         let is_chosen = picked.component == Component::Shmem;
         if is_chosen {
             let what = "through shared memory, as no algorithm is forced, component shmem";
-            self.choice.tell(comm, &picked.facts, picked.component, || what.to_string());
+            self.choice.report_choice(comm, &picked.facts, picked.component, || what.to_string());
         }
         Ok(is_chosen)
     }
@@ -145,7 +145,7 @@ impl<F: Fabric> Process<F> {
         (memory, combine): (&Memory, Combine),
         form: Form,
     ) -> Result<Option<RequestId>> {
-        if !self.choice.hands_over() || !self.is_choosy_on(comm) {
+        if !self.choice.hands_over() || !self.needs_selection_on(comm) {
             return Ok(None);
         }
         let of = (memory.element.as_ref(), &combine);
@@ -172,7 +172,7 @@ impl<F: Fabric> Process<F> {
             drop(domain);
             tag(comm)
         };
-        let way = self.way_of(comm, &combine, form);
+        let way = self.selection_key_of(comm, &combine, form);
         let plan = self.prepare(comm, (call.clone(), way), memory.clone(), combine, draw, stand_in);
         // No number was drawn, so the arguments are wrong and the call takes no part.
         let Some(number) = number.get() else { return plan.map(|_| None) };
@@ -182,7 +182,7 @@ impl<F: Fabric> Process<F> {
             true => format!("offered to {library}, component {component}"),
             false => format!("not by {library}, which has no team for it, component {component}"),
         };
-        self.choice.tell(comm, &picked.facts, component, what);
+        self.choice.report_choice(comm, &picked.facts, component, what);
         let mut domain = self.domain.lock();
         let handed_over = plan.and_then(|plan| {
             check_alive(&domain.lane, comm.collective_team()).map_err(of_fault)?;
@@ -212,23 +212,23 @@ impl<F: Fabric> Process<F> {
         call: &Call,
         (memory, combine): (&Memory, Combine),
     ) -> Result<bool> {
-        let asked = self.choice.asked(comm);
+        let serving = self.choice.serving(comm);
         let mut barriers = None;
-        if asked.stack.has_sync() {
+        if serving.stack.has_sync() {
             let setup = self.setup_of(comm.collective_team());
             let of = (memory.element.as_ref(), &combine);
             let picked = self.choice.pick(comm, call, of, (Form::Blocking, false), setup)?;
             if CollLibrary::of(picked.component).is_none() {
                 return Ok(false);
             }
-            barriers = asked.stack.barriers(call.collective(), picked.component);
-            self.put_barrier(comm, asked, barriers, Side::Before)?;
+            barriers = serving.stack.barriers(call.collective(), picked.component);
+            self.put_barrier(comm, serving, barriers, SyncSide::Before)?;
         }
         let Some(request) = self.start_handed_over(comm, call, (memory, combine), Form::Blocking)? else {
             return Ok(false);
         };
         self.wait(request)?;
-        self.put_barrier(comm, asked, barriers, Side::After)?;
+        self.put_barrier(comm, serving, barriers, SyncSide::After)?;
         Ok(true)
     }
 
@@ -244,26 +244,26 @@ impl<F: Fabric> Process<F> {
     ) -> Result<()> {
         let setup = self.setup_of(comm.collective_team());
         let picked = self.choice.pick(comm, call, (element, &combine), (Form::Blocking, false), setup)?;
-        let barriers = picked.asked.stack.barriers(call.collective(), picked.component);
-        self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
+        let barriers = picked.serving.stack.barriers(call.collective(), picked.component);
+        self.put_barrier(comm, picked.serving, barriers, SyncSide::Before)?;
         run(&|call| self.choice.plan(comm, call, &picked))?;
-        self.put_barrier(comm, picked.asked, barriers, Side::After)
+        self.put_barrier(comm, picked.serving, barriers, SyncSide::After)
     }
 
     /// The barrier of sync before or after an operation, if it is due.
     fn put_barrier(
         &self,
         comm: &Communicator,
-        asked: &Asked,
+        serving: &ServingStack,
         barriers: Option<Barriers>,
-        side: Side,
+        side: SyncSide,
     ) -> Result<()> {
         let Some(barriers) = barriers else { return Ok(()) };
-        let every = if side == Side::Before { barriers.before } else { barriers.after };
+        let every = if side == SyncSide::Before { barriers.before } else { barriers.after };
         if every == 0 {
             return Ok(());
         }
-        let since = &asked.since[side as usize];
+        let since = &serving.since[side as usize];
         if since.fetch_add(1, Ordering::Relaxed) + 1 < every {
             return Ok(());
         }
@@ -273,7 +273,7 @@ impl<F: Fabric> Process<F> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+enum SyncSide {
     Before,
     After,
 }

@@ -13,7 +13,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// The choices that a communicator has reported: collective, size class (log2 of bytes) and
 /// component.
 #[derive(Debug, Default)]
-pub(crate) struct Told(
+pub(crate) struct ReportedChoices(
     pub(super) Mutex<BTreeSet<(Collective, u32, Component)>>,
     pub(super) AtomicBool,
 );
@@ -28,12 +28,12 @@ pub(crate) struct Servers {
     pub(super) associative: AtomicU8,
     pub(super) nodes: Option<Nodes>,
     /// Made at the first use: most programs need none.
-    pub(super) asked: OnceLock<Box<Asked>>,
+    pub(super) serving: OnceLock<Box<ServingStack>>,
 }
 
 /// The components that serve a communicator, in order of priority.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ServingStack {
     pub(super) stack: Stack,
     pub(super) nodes: Option<Nodes>,
     /// Operations since the last barrier of sync before an operation, and after one.

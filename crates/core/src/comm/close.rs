@@ -2,8 +2,8 @@
 
 use super::Communicator;
 use crate::Process;
-use crate::awaited::{Awaited, Reason};
 use crate::process::Domain;
+use crate::wait_reason::{Awaited, Reason};
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_engine::Completion;
 use oxmpi_fabric::Fabric;
@@ -43,7 +43,7 @@ impl<F: Fabric> Process<F> {
             let place = domain.place(comm.team.point_to_point, None);
             Reason::new(format!("the end of all that is under way{place}"), Need::All, self.others_in(comm))
         };
-        self.wait_for(&Awaited::Said(&reason), |domain| {
+        self.wait_for(&Awaited::Described(&reason), |domain| {
             (!comm.teams().any(|team| domain.is_busy(team))).then_some(())
         });
         let released = self.domain.lock().foreign.released(comm);
@@ -71,8 +71,8 @@ impl<F: Fabric> Process<F> {
         let mut pause = FIRST_PAUSE;
         let done = |domain: &mut Domain<F>| domain.lane.test(barrier).unwrap_or(Some(Completion::EMPTY));
         let awaited = Awaited::Request(barrier.raw());
-        let mut telling = self.telling(&awaited);
-        while self.wait_until(Instant::now() + pause, &mut telling, done).is_none() {
+        let mut note_writer = self.wait_note_writer(&awaited);
+        while self.wait_until(Instant::now() + pause, &mut note_writer, done).is_none() {
             if bonds.as_ref().is_some_and(|bonds| bonds.is_over(comm.team.id.0)) {
                 self.wait_for(&awaited, |domain| domain.abandon(barrier).then_some(()));
                 return;
@@ -82,7 +82,7 @@ impl<F: Fabric> Process<F> {
     }
 
     fn others_in(&self, comm: &Communicator) -> Vec<u32> {
-        crate::awaited::others(comm.union(), self.rank)
+        crate::wait_reason::others(comm.union(), self.rank)
     }
 
     /// Detaches peers without a common communicator, after they have received their last data.
@@ -94,7 +94,7 @@ impl<F: Fabric> Process<F> {
             (waiting == 0).then_some(())
         };
         let reason = |_: &Domain<F>| Reason::new("to take leave", Need::Attention, others);
-        self.wait_for(&Awaited::Said(&reason), settled);
+        self.wait_for(&Awaited::Described(&reason), settled);
         let mut domain = self.domain.lock();
         others.iter().for_each(|process| domain.lane.fabric_mut().detach(*process));
     }

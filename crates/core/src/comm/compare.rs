@@ -8,7 +8,7 @@ use oxmpi_objects::group::{self, Group};
 
 /// The result of MPI_Comm_compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
+pub enum CommComparison {
     Identical,
     /// The same processes in the same order, with other contexts.
     Congruent,
@@ -56,32 +56,32 @@ impl Communicator {
 
     /// Compares two communicators (MPI_Comm_compare); for intercommunicators both groups count.
     /// Errors: MPI_ERR_COMM if they come from different sessions.
-    pub fn compare(&self, other: &Communicator) -> Result<Comparison> {
+    pub fn compare(&self, other: &Communicator) -> Result<CommComparison> {
         self.check_origin(other, "comm2")?;
         if self.team.id == other.team.id {
-            return Ok(Comparison::Identical);
+            return Ok(CommComparison::Identical);
         }
         if self.is_inter() != other.is_inter() {
-            return Ok(Comparison::Unequal);
+            return Ok(CommComparison::Unequal);
         }
         let mut groups = vec![self.group()?.compare(&other.group()?)];
         if self.is_inter() {
             groups.push(self.remote_group()?.compare(&other.remote_group()?));
         }
         Ok(if groups.contains(&group::Comparison::Unequal) {
-            Comparison::Unequal
+            CommComparison::Unequal
         } else if groups.contains(&group::Comparison::Similar) {
-            Comparison::Similar
+            CommComparison::Similar
         } else {
-            Comparison::Congruent
+            CommComparison::Congruent
         })
     }
 
     /// Checks that all processes of a group are in the local group. Errors: MPI_ERR_GROUP
     /// otherwise.
     pub(super) fn check_members(&self, group: &Group) -> Result<()> {
-        let stranger = group.processes().position(|process| self.local_map().rank(process).is_none());
-        match stranger {
+        let outsider = group.processes().position(|process| self.local_map().rank(process).is_none());
+        match outsider {
             None => Ok(()),
             Some(rank) => Err(MpiError::new(
                 abi::MPI_ERR_GROUP,

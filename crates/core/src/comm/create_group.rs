@@ -1,7 +1,7 @@
 //! MPI_Comm_create_group, which only the members call (MPI-5.0 section 7.4.2).
 
 use super::name::Naming;
-use super::{Communicator, Heritage, Shape};
+use super::{CommShape, Communicator, Heritage};
 use crate::Process;
 use oxmpi_engine::{RankMap, RequestId};
 use oxmpi_fabric::Fabric;
@@ -15,7 +15,7 @@ pub struct CreateGroup {
     /// Complete when this process knows the name.
     pub request: RequestId,
     naming: Naming,
-    shape: Shape,
+    shape: CommShape,
 }
 
 impl<F: Fabric> Process<F> {
@@ -52,7 +52,7 @@ impl<F: Fabric> Process<F> {
         // those of collectives are not.
         let members = Arc::new(comm.team.part(map.clone(), rank));
         let naming = self.start_naming((&members, !tag), false)?;
-        Ok(Some(CreateGroup { request: naming.request, naming, shape: Shape::Intra { map, rank } }))
+        Ok(Some(CreateGroup { request: naming.request, naming, shape: CommShape::Intra { map, rank } }))
     }
 
     /// Completes [`Process::start_create_group`] after its request succeeded.

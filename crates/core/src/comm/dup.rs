@@ -26,7 +26,7 @@ impl<F: Fabric> Process<F> {
     /// named. All ranks must name the same. Errors: MPI_ERR_INFO_VALUE if a component is named and
     /// there are ranks of several jobs.
     pub fn dup_served_by(&self, comm: &Communicator, component: Option<Component>) -> Result<Communicator> {
-        self.heed(component, self.is_of_this_job(comm))?;
+        self.follow_component(component, self.is_of_this_job(comm))?;
         let dup = self.start_dup(comm)?;
         let made = self.wait_for_name(&dup.naming, comm.shape(), comm.heritage_with(component))?;
         Ok(Communicator { topology: comm.topology.clone(), ..made })
@@ -55,7 +55,7 @@ impl<F: Fabric> Process<F> {
         component: Option<Component>,
         deliver: impl FnOnce(Communicator) + Send + 'static,
     ) -> Result<RequestId> {
-        self.heed(component, self.is_of_this_job(comm))?;
+        self.follow_component(component, self.is_of_this_job(comm))?;
         let heir = (comm.shape(), comm.heritage_with(component));
         let topology = comm.topology.clone();
         let deliver = move |made| deliver(Communicator { topology, ..made });

@@ -62,7 +62,7 @@ impl<F: Fabric> Process<F> {
         }
         let heritage = Heritage { errhandler, origin: group.origin(), component };
         let processes: Vec<u32> = group.processes().collect();
-        self.heed(component, !self.is_mixed(&processes))?;
+        self.follow_component(component, !self.is_mixed(&processes))?;
         if !self.is_mixed(&processes) {
             return self.create_group_as(
                 &self.meeting,
@@ -121,7 +121,7 @@ impl<F: Fabric> Process<F> {
         let leader = process(remote_leader, remote, "remote_leader")?;
         let own_leader = process(local_leader, local, "local_leader")?;
         let both: Vec<u32> = local.processes().chain(remote.processes()).collect();
-        self.heed(component, !self.is_mixed(&both))?;
+        self.follow_component(component, !self.is_mixed(&both))?;
         let Some(own) = self.create_from_group(local, string_tag, (errhandler, None))? else {
             return Err(MpiError::new(abi::MPI_ERR_GROUP, "the local group is empty"));
         };

@@ -20,7 +20,7 @@ pub struct Inter {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Shape {
+pub(crate) enum CommShape {
     Intra {
         map: RankMap,
         /// Of this process.
@@ -38,28 +38,28 @@ pub(crate) struct InterShape {
     pub(crate) is_first: bool,
 }
 
-impl Shape {
+impl CommShape {
     /// The shape with only the processes for which `stays` is true, in the same order. `None` if
     /// this process is dropped.
-    pub(crate) fn without(self, stays: impl Fn(u32) -> bool) -> Option<Shape> {
+    pub(crate) fn without(self, stays: impl Fn(u32) -> bool) -> Option<CommShape> {
         let reduced =
             |map: &RankMap| RankMap::new(map.processes().into_iter().filter(|p| stays(*p)).collect());
         let rank_in = |before: &RankMap, after: &RankMap, rank| after.rank(before.process(rank)?);
         match self {
-            Shape::Intra { map, rank } => {
+            CommShape::Intra { map, rank } => {
                 let after = reduced(&map);
-                Some(Shape::Intra { rank: rank_in(&map, &after, rank)?, map: after })
+                Some(CommShape::Intra { rank: rank_in(&map, &after, rank)?, map: after })
             }
-            Shape::Inter(InterShape { local, remote, rank, is_first }) => {
+            CommShape::Inter(InterShape { local, remote, rank, is_first }) => {
                 let after = reduced(&local);
                 let rank = rank_in(&local, &after, rank)?;
-                Some(Shape::Inter(InterShape { local: after, remote: reduced(&remote), rank, is_first }))
+                Some(CommShape::Inter(InterShape { local: after, remote: reduced(&remote), rank, is_first }))
             }
         }
     }
 
     pub(super) fn is_inter(&self) -> bool {
-        matches!(self, Shape::Inter(_))
+        matches!(self, CommShape::Inter(_))
     }
 }
 
@@ -130,11 +130,11 @@ impl Communicator {
         }
     }
 
-    pub(crate) fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self) -> CommShape {
         let (map, rank) = (self.team.map.clone(), self.team.rank);
         match &self.inter {
-            None => Shape::Intra { map, rank },
-            Some(inter) => Shape::Inter(InterShape {
+            None => CommShape::Intra { map, rank },
+            Some(inter) => CommShape::Inter(InterShape {
                 local: inter.local.map.clone(),
                 remote: map,
                 rank,

@@ -6,7 +6,7 @@
 
 use super::inter::InterShape;
 use super::name::Name;
-use super::{Communicator, Shape, taken};
+use super::{CommShape, Communicator, taken};
 use crate::Process;
 use crate::completion::outcome;
 use crate::errors::of_fault;
@@ -38,17 +38,17 @@ pub struct IntercommCreate<'a> {
     local: &'a Communicator,
     leader: u32,
     peer: Option<Peer<'a>>,
-    state: State,
+    stage: IntercommStage,
     sends: Vec<RequestId>,
     error: Option<MpiError>,
     /// Whether the broadcast to the group has started: all ranks see later errors by themselves.
-    told: bool,
+    is_verdict_sent: bool,
     id: ContextId,
     is_first: bool,
     remote: Vec<u32>,
 }
 
-enum State {
+enum IntercommStage {
     Begin,
     /// A leader waits for the other leader's head.
     Head(Owned<u64>),
@@ -63,16 +63,16 @@ enum State {
     Done,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for IntercommStage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            State::Begin => "Begin",
-            State::Head(_) => "Head",
-            State::Processes(_) => "Processes",
-            State::Sent => "Sent",
-            State::Verdict(_) => "Verdict",
-            State::Remote(_) => "Remote",
-            State::Done => "Done",
+            IntercommStage::Begin => "Begin",
+            IntercommStage::Head(_) => "Head",
+            IntercommStage::Processes(_) => "Processes",
+            IntercommStage::Sent => "Sent",
+            IntercommStage::Verdict(_) => "Verdict",
+            IntercommStage::Remote(_) => "Remote",
+            IntercommStage::Done => "Done",
         })
     }
 }
@@ -99,10 +99,10 @@ impl<'a> IntercommCreate<'a> {
             local,
             leader: leader as u32,
             peer,
-            state: State::Begin,
+            stage: IntercommStage::Begin,
             sends: Vec::new(),
             error,
-            told: false,
+            is_verdict_sent: false,
             id: ContextId(0),
             is_first: false,
             remote: Vec::new(),
@@ -117,11 +117,11 @@ impl<'a> IntercommCreate<'a> {
     /// the next request, or `None` when [`IntercommCreate::finish`] can make the communicator.
     pub fn step<F: Fabric>(&mut self, process: &Process<F>, last: Result<()>) -> Result<Option<RequestId>> {
         match last.and_then(|()| self.go_on(process)) {
-            Err(error) if self.leads() && !self.told => {
+            Err(error) if self.leads() && !self.is_verdict_sent => {
                 // The group waits for the verdict, and the other leader may wait for messages on
                 // their way.
                 self.error.get_or_insert(error);
-                self.state = State::Sent;
+                self.stage = IntercommStage::Sent;
                 self.go_on(process)
             }
             result => result,
@@ -129,32 +129,32 @@ impl<'a> IntercommCreate<'a> {
     }
 
     fn go_on<F: Fabric>(&mut self, process: &Process<F>) -> Result<Option<RequestId>> {
-        match std::mem::replace(&mut self.state, State::Done) {
-            State::Begin if self.leads() => match self.error.take() {
+        match std::mem::replace(&mut self.stage, IntercommStage::Done) {
+            IntercommStage::Begin if self.leads() => match self.error.take() {
                 None => self.meet(process).map(Some),
                 Some(error) => Err(error),
             },
-            State::Begin => self.tell(process).map(Some),
-            State::Head(head) => self.head_came(process, &taken(head)?).map(Some),
-            State::Processes(remote) => {
+            IntercommStage::Begin => self.send_verdict(process).map(Some),
+            IntercommStage::Head(head) => self.head_came(process, &taken(head)?).map(Some),
+            IntercommStage::Processes(remote) => {
                 self.remote = process.numbers_of(&taken(remote)?)?;
                 self.check_apart()?;
-                self.state = State::Sent;
+                self.stage = IntercommStage::Sent;
                 self.go_on(process)
             }
-            State::Sent => match self.sends.pop() {
+            IntercommStage::Sent => match self.sends.pop() {
                 Some(sent) => {
-                    self.state = State::Sent;
+                    self.stage = IntercommStage::Sent;
                     Ok(Some(sent))
                 }
-                None => self.tell(process).map(Some),
+                None => self.send_verdict(process).map(Some),
             },
-            State::Verdict(verdict) => self.verdict_came(process, &taken(verdict)?).map(Some),
-            State::Remote(remote) => {
+            IntercommStage::Verdict(verdict) => self.verdict_came(process, &taken(verdict)?).map(Some),
+            IntercommStage::Remote(remote) => {
                 self.remote = process.numbers_of(&taken(remote)?)?;
                 Ok(None)
             }
-            State::Done => Ok(None),
+            IntercommStage::Done => Ok(None),
         }
     }
 
@@ -167,7 +167,7 @@ impl<'a> IntercommCreate<'a> {
         self.sends.push(process.send_apart(peer, &Owned::new(vec![u64::from(group), self.id.0]).buf())?);
         let head = Owned::new(vec![0u64; HEAD]);
         let came = process.receive_apart(peer, head.buf())?;
-        self.state = State::Head(head);
+        self.stage = IntercommStage::Head(head);
         Ok(came)
     }
 
@@ -187,7 +187,7 @@ impl<'a> IntercommCreate<'a> {
         self.sends.push(process.send_apart(peer, &processes.buf())?);
         let remote = Owned::new(vec![0u64; size as usize * ProcessName::WORDS]);
         let came = process.receive_apart(peer, remote.buf())?;
-        self.state = State::Processes(remote);
+        self.stage = IntercommStage::Processes(remote);
         Ok(came)
     }
 
@@ -210,13 +210,13 @@ impl<'a> IntercommCreate<'a> {
         process.start_in(at, call, buffers, Combine::Nothing, None, None)
     }
 
-    fn tell<F: Fabric>(&mut self, process: &Process<F>) -> Result<RequestId> {
-        self.told = true;
+    fn send_verdict<F: Fabric>(&mut self, process: &Process<F>) -> Result<RequestId> {
+        self.is_verdict_sent = true;
         let class = self.error.as_ref().map_or(0, |error| u64::from(error.class().cast_unsigned()));
         let (size, is_first) = (self.remote.len() as u64, u64::from(self.is_first));
         let verdict = Owned::new(vec![class, self.id.0, size, is_first]);
         let request = self.say(process, &verdict)?;
-        self.state = State::Verdict(verdict);
+        self.stage = IntercommStage::Verdict(verdict);
         Ok(request)
     }
 
@@ -236,7 +236,7 @@ impl<'a> IntercommCreate<'a> {
         remote.resize(size as usize * ProcessName::WORDS, 0);
         let remote = Owned::new(remote);
         let request = self.say(process, &remote)?;
-        self.state = State::Remote(remote);
+        self.stage = IntercommStage::Remote(remote);
         Ok(request)
     }
 
@@ -250,7 +250,7 @@ impl<'a> IntercommCreate<'a> {
             is_first: self.is_first,
         };
         let name = Name::of_inter(self.id);
-        process.domain.lock().open(Shape::Inter(shape), name, self.local.heritage())
+        process.domain.lock().open(CommShape::Inter(shape), name, self.local.heritage())
     }
 }
 

@@ -1,7 +1,7 @@
 //! MPI_Intercomm_merge (MPI-5.0 section 7.6.2).
 
 use super::name::Name;
-use super::{Communicator, Shape, taken};
+use super::{CommShape, Communicator, taken};
 use crate::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine};
@@ -73,7 +73,7 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-fn merged(comm: &Communicator, words: &[u64]) -> Result<(Shape, Name)> {
+fn merged(comm: &Communicator, words: &[u64]) -> Result<(CommShape, Name)> {
     let all = comm.union();
     let (local, remote) = comm.sides();
     let (first, second) = if local.start == 0 { (local, remote) } else { (remote, local) };
@@ -91,5 +91,5 @@ fn merged(comm: &Communicator, words: &[u64]) -> Result<(Shape, Name)> {
     let rank = order.iter().position(|rank| *rank == all.rank).ok_or_else(lost)?;
     let processes: Option<Vec<u32>> = order.iter().map(|rank| all.map.process(*rank)).collect();
     let map = RankMap::new(processes.ok_or_else(lost)?);
-    Ok((Shape::Intra { map, rank: rank as u32 }, Name::decode(words, leader * WORDS + 1)))
+    Ok((CommShape::Intra { map, rank: rank as u32 }, Name::decode(words, leader * WORDS + 1)))
 }

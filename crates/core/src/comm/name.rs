@@ -1,6 +1,6 @@
 //! Names of new communicators, and their broadcast.
 
-use super::{Communicator, Heritage, Shape, words};
+use super::{CommShape, Communicator, Heritage, words};
 use crate::Process;
 use crate::choice::nodes_of;
 use crate::failure::check_alive;
@@ -52,17 +52,17 @@ impl Name {
 #[derive(Debug)]
 pub(crate) struct Naming {
     pub(super) request: RequestId,
-    told: Told,
+    broadcast: NameBroadcast,
 }
 
 #[derive(Clone, Debug)]
-struct Told {
+struct NameBroadcast {
     words: UserBuf,
     /// The name that this process proposes, if it is the first rank.
     mine: Option<Name>,
 }
 
-impl Told {
+impl NameBroadcast {
     fn name(&self) -> Name {
         let mut bytes = [0u8; Name::BYTES];
         self.words.pack(0, BytesMut::from(&mut bytes[..]));
@@ -102,26 +102,31 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().release_name(name);
     }
 
-    fn to_be_told(&self, team: &Team, inter: bool) -> Result<Told> {
+    fn new_broadcast(&self, team: &Team, inter: bool) -> Result<NameBroadcast> {
         let mine = if team.rank == 0 { Some(self.new_name(team, inter)?) } else { None };
         let words = Owned::new(mine.unwrap_or(Name::NONE).encode().to_vec()).buf();
-        Ok(Told { words, mine })
+        Ok(NameBroadcast { words, mine })
     }
 
-    fn tell(&self, at: (&Arc<Team>, i32), told: Told, then: Option<Then<F>>) -> Result<Naming> {
-        let buffers = Buffers { input: UserBuf::empty(), output: told.words.clone(), element: None };
+    fn start_broadcast(
+        &self,
+        at: (&Arc<Team>, i32),
+        broadcast: NameBroadcast,
+        then: Option<Then<F>>,
+    ) -> Result<Naming> {
+        let buffers = Buffers { input: UserBuf::empty(), output: broadcast.words.clone(), element: None };
         let call = Call::Bcast { root: 0, bytes: Shared(Name::BYTES) };
         match self.start_in(at, call, buffers, Combine::Nothing, None, then) {
-            Ok(request) => Ok(Naming { request, told }),
+            Ok(request) => Ok(Naming { request, broadcast }),
             Err(error) => {
-                told.mine.into_iter().for_each(|name| self.release_name(name));
+                broadcast.mine.into_iter().for_each(|name| self.release_name(name));
                 Err(error)
             }
         }
     }
 
     pub(super) fn start_naming(&self, at: (&Arc<Team>, i32), inter: bool) -> Result<Naming> {
-        self.tell(at, self.to_be_told(at.0, inter)?, None)
+        self.start_broadcast(at, self.new_broadcast(at.0, inter)?, None)
     }
 
     /// [`Process::start_naming`], which makes the communicator just before the request is complete.
@@ -129,47 +134,52 @@ impl<F: Fabric> Process<F> {
     pub(super) fn start_naming_then(
         &self,
         at: (&Arc<Team>, i32),
-        (shape, heritage): (Shape, Heritage),
+        (shape, heritage): (CommShape, Heritage),
         deliver: impl FnOnce(Communicator) + Send + 'static,
     ) -> Result<RequestId> {
-        let told = self.to_be_told(at.0, shape.is_inter())?;
-        let heard = told.clone();
+        let broadcast = self.new_broadcast(at.0, shape.is_inter())?;
+        let received = broadcast.clone();
         // After a failure here the name stays reserved: see `release_name`.
         let then: Then<F> = Box::new(move |domain, outcome| {
             if outcome.is_ok() {
-                deliver(domain.open(shape, heard.name(), heritage));
+                deliver(domain.open(shape, received.name(), heritage));
             }
         });
-        self.tell(at, told, Some(then)).map(|naming| naming.request)
+        self.start_broadcast(at, broadcast, Some(then)).map(|naming| naming.request)
     }
 
     /// [`Process::start_naming_then`], which closes the communicator at once.
     pub(super) fn start_naming_for_others(
         &self,
         at: (&Arc<Team>, i32),
-        (shape, heritage): (Shape, Heritage),
+        (shape, heritage): (CommShape, Heritage),
     ) -> Result<RequestId> {
-        let told = self.to_be_told(at.0, shape.is_inter())?;
-        let heard = told.clone();
+        let broadcast = self.new_broadcast(at.0, shape.is_inter())?;
+        let received = broadcast.clone();
         // After a failure here the name stays reserved: see `release_name`.
         let then: Then<F> = Box::new(move |domain, outcome| {
             if outcome.is_ok() {
-                let made = domain.open(shape, heard.name(), heritage);
+                let made = domain.open(shape, received.name(), heritage);
                 domain.closing.extend(made.teams().cloned());
                 domain.foreign.released(&made);
             }
         });
-        self.tell(at, told, Some(then)).map(|naming| naming.request)
+        self.start_broadcast(at, broadcast, Some(then)).map(|naming| naming.request)
     }
 
-    pub(super) fn finish_naming(&self, naming: &Naming, shape: Shape, heritage: Heritage) -> Communicator {
-        self.domain.lock().open(shape, naming.told.name(), heritage)
+    pub(super) fn finish_naming(
+        &self,
+        naming: &Naming,
+        shape: CommShape,
+        heritage: Heritage,
+    ) -> Communicator {
+        self.domain.lock().open(shape, naming.broadcast.name(), heritage)
     }
 
     pub(super) fn wait_for_name(
         &self,
         naming: &Naming,
-        shape: Shape,
+        shape: CommShape,
         heritage: Heritage,
     ) -> Result<Communicator> {
         // After a failure here the name stays reserved: see `release_name`.
@@ -179,15 +189,15 @@ impl<F: Fabric> Process<F> {
 }
 
 impl<F: Fabric> Domain<F> {
-    pub(crate) fn open(&mut self, shape: Shape, name: Name, heritage: Heritage) -> Communicator {
+    pub(crate) fn open(&mut self, shape: CommShape, name: Name, heritage: Heritage) -> Communicator {
         self.reap();
         let mut communicator = match shape {
-            Shape::Intra { map, rank } => {
+            CommShape::Intra { map, rank } => {
                 let control = match (map.process(0), name.section) {
                     (Some(leader), Some((index, generation))) if self.may_share_section(&map) => {
                         // Processes of another job may have another value.
-                        let is_crowded = self.is_crowded && self.choice.is_of_job(&map);
-                        Some(Control::pair(leader, index, generation, is_crowded))
+                        let is_oversubscribed = self.is_oversubscribed && self.choice.is_of_job(&map);
+                        Some(Control::pair(leader, index, generation, is_oversubscribed))
                     }
                     _ => None,
                 };
@@ -197,7 +207,7 @@ impl<F: Fabric> Domain<F> {
                 let team = self.lane.open_team(map, rank, name.id, false);
                 Communicator::new(team, heritage, control)
             }
-            Shape::Inter(shape) => {
+            CommShape::Inter(shape) => {
                 let (team, inter) = shape.open(&mut self.lane, name.id);
                 Communicator::new_inter(team, inter, heritage)
             }
@@ -211,14 +221,19 @@ impl<F: Fabric> Domain<F> {
         self.note_handler(&communicator);
         self.note_opened(communicator.union());
         self.note_origin(&communicator);
-        self.choice.tell_of(&communicator);
+        self.choice.report_components(&communicator);
         for process in self.foreign.bound(&communicator) {
             self.lane.fabric_mut().attach(process);
         }
         communicator
     }
 
-    pub(crate) fn open_unshared(&mut self, shape: Shape, id: ContextId, heritage: Heritage) -> Communicator {
+    pub(crate) fn open_unshared(
+        &mut self,
+        shape: CommShape,
+        id: ContextId,
+        heritage: Heritage,
+    ) -> Communicator {
         self.open(shape, Name { id, section: None }, heritage)
     }
 

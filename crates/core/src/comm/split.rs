@@ -4,7 +4,7 @@
 //! its part must send alike, so that a disagreement is an error at each of these ranks.
 
 use super::name::Name;
-use super::{Communicator, InterShape, Shape, taken};
+use super::{CommShape, Communicator, InterShape, taken};
 use crate::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine};
@@ -185,7 +185,7 @@ impl<F: Fabric> Process<F> {
         resource: Option<&str>,
         component: Option<Component>,
     ) -> Result<Option<Communicator>> {
-        self.heed(component, self.is_of_this_job(comm))?;
+        self.follow_component(component, self.is_of_this_job(comm))?;
         let split = self.start_split_type(comm, split_type, key, resource)?;
         self.wait_for_split(comm, Split { component, ..split })
     }
@@ -308,7 +308,7 @@ struct Parting<'a> {
 
 impl Parting<'_> {
     /// The part of this rank, and the name that its first member proposes.
-    fn part(&self) -> Result<Option<(Shape, Name)>> {
+    fn part(&self) -> Result<Option<(CommShape, Name)>> {
         let Some(color) = self.color else { return Ok(None) };
         let (local, remote) = self.comm.sides();
         let locals = self.members(color, local.clone());
@@ -323,7 +323,7 @@ impl Parting<'_> {
                 return Ok(None);
             }
             let name = locals.first().and_then(|first| self.entry(*first)).ok_or_else(missing)?.name;
-            return Ok(Some((Shape::Intra { map, rank }, name)));
+            return Ok(Some((CommShape::Intra { map, rank }, name)));
         };
         let remotes = self.members(color, remote);
         if remotes.is_empty() || self.is_whole(&locals, &remotes) {
@@ -333,7 +333,7 @@ impl Parting<'_> {
         let first = if inter.is_first { &locals } else { &remotes };
         let name = first.first().and_then(|first| self.entry(*first)).ok_or_else(missing)?.name;
         let shape = InterShape { local: map, remote: self.map(&remotes)?, rank, is_first: inter.is_first };
-        Ok(Some((Shape::Inter(shape), name)))
+        Ok(Some((CommShape::Inter(shape), name)))
     }
 
     fn entry(&self, rank: u32) -> Option<&Entry> {

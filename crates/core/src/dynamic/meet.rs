@@ -5,11 +5,11 @@
 //! from the launcher and sends the message.
 
 use super::{News, nothing_known};
-use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
 use crate::errors::of_fault;
 use crate::failure::check_alive;
 use crate::process::{Domain, Process};
+use crate::wait_reason::{Awaited, Reason};
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, Mode, RankMap, RequestId, Source, Started, TagMatch};
 use oxmpi_fabric::Fabric;
@@ -48,7 +48,7 @@ pub trait Broker {
 
 /// The side and the time limit of a meeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Way {
+pub struct MeetOptions {
     /// Whether this side accepts; else it connects.
     pub accepts: bool,
     /// The longest wait for the peer; `None`: without limit.
@@ -90,21 +90,26 @@ impl<F: Fabric> Process<F> {
         &self,
         comm: &Communicator,
         root: i32,
-        way: Way,
+        options: MeetOptions,
         broker: impl FnOnce() -> Result<Box<dyn Broker>>,
     ) -> Result<Communicator> {
         comm.check_intra()?;
         let root = comm.root(root)?;
         let news = if comm.team.rank == root {
-            broker().and_then(|broker| self.meet_other_root(comm, way, &*broker))
+            broker().and_then(|broker| self.meet_other_root(comm, options, &*broker))
         } else {
             nothing_known()
         };
-        let what = if way.accepts { "accept a connection" } else { "connect to the port" };
+        let what = if options.accepts { "accept a connection" } else { "connect to the port" };
         self.make_known(comm, root, news, what)
     }
 
-    fn meet_other_root(&self, comm: &Communicator, way: Way, broker: &dyn Broker) -> Result<News> {
+    fn meet_other_root(
+        &self,
+        comm: &Communicator,
+        options: MeetOptions,
+        broker: &dyn Broker,
+    ) -> Result<News> {
         // First, as the names below depend on the launcher's place.
         broker.reach()?;
         let id = self.new_context_ids(3)?;
@@ -122,7 +127,7 @@ impl<F: Fabric> Process<F> {
                 (other, processes)
             }
             Going::Waits(ticket) => {
-                let other = self.wait_for_other(comm, (tag, ticket, sought), way, broker)?;
+                let other = self.wait_for_other(comm, (tag, ticket, sought), options, broker)?;
                 let processes = self.numbers_of(&other.names)?;
                 (other, processes)
             }
@@ -132,8 +137,8 @@ impl<F: Fabric> Process<F> {
             let text = format!("rank {rank} is on both sides of the port");
             return Err(MpiError::new(abi::MPI_ERR_COMM, text));
         }
-        let id = if way.accepts { mine.id } else { other.id };
-        Ok(News { id, is_first: way.accepts, remote: processes.to_vec() })
+        let id = if options.accepts { mine.id } else { other.id };
+        Ok(News { id, is_first: options.accepts, remote: processes.to_vec() })
     }
 
     /// The context of meetings: only this process is in its team, but every process that knows a
@@ -167,19 +172,22 @@ impl<F: Fabric> Process<F> {
         &self,
         comm: &Communicator,
         (tag, ticket, mut sought): (u32, u32, u32),
-        way: Way,
+        options: MeetOptions,
         broker: &dyn Broker,
     ) -> Result<Card> {
         let context = self.meetings();
-        let limit = way.patience.and_then(|patience| Instant::now().checked_add(patience));
+        let limit = options.patience.and_then(|patience| Instant::now().checked_add(patience));
         let head = Owned::new(vec![0u64; Card::HEAD]);
         let request = self.expect(context, tag, &head)?;
         let mut is_given_up = false;
-        let what =
-            if way.accepts { "somebody to connect to the port" } else { "somebody to accept at the port" };
+        let what = if options.accepts {
+            "somebody to connect to the port"
+        } else {
+            "somebody to accept at the port"
+        };
         let reason = |_: &Domain<F>| Reason::new(what, Need::Outside, []);
-        let awaited = Awaited::Said(&reason);
-        let mut telling = self.telling(&awaited);
+        let awaited = Awaited::Described(&reason);
+        let mut note_writer = self.wait_note_writer(&awaited);
         let came = loop {
             let now = Instant::now();
             let next = limit.filter(|limit| *limit > now).map_or(now + ASK_EVERY, |l| l.min(now + ASK_EVERY));
@@ -190,7 +198,7 @@ impl<F: Fabric> Process<F> {
                     None if is_given_up => None,
                     None => check_alive(&domain.lane, &comm.team).err().map(Err),
                 };
-            match self.wait_until(next, &mut telling, done) {
+            match self.wait_until(next, &mut note_writer, done) {
                 Some(Ok(Some(came))) => break came,
                 // The peer is about to send its message over a socket.
                 Some(Ok(None)) => {
@@ -217,8 +225,8 @@ impl<F: Fabric> Process<F> {
             }
             self.domain.lock().lane.abandon(request);
             waits?;
-            let text = match way.patience {
-                Some(patience) if !way.accepts => {
+            let text = match options.patience {
+                Some(patience) if !options.accepts => {
                     format!("nobody has accepted at the port for {} s", patience.as_secs_f64())
                 }
                 patience => format!(

@@ -51,13 +51,13 @@ impl<F: Fabric> Process<F> {
         } else {
             (nothing_known(), Vec::new())
         };
-        let told = self.words_of_root(comm, root, vec![codes.len() as u64]);
-        let told = told.and_then(|count| {
+        let codes_of_all = self.words_of_root(comm, root, vec![codes.len() as u64]);
+        let codes_of_all = codes_of_all.and_then(|count| {
             let mut codes = codes;
             codes.resize(count.first().map_or(0, |count| *count as usize), 0);
             self.words_of_root(comm, root, codes)
         })?;
-        Ok(Spawned { made: self.make_known(comm, root, news, "spawn"), codes: told })
+        Ok(Spawned { made: self.make_known(comm, root, news, "spawn"), codes: codes_of_all })
     }
 
     fn start_children(

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_understood_and_wrong_values_told() {
+    fn keys_are_read_and_wrong_values_reported() {
         let pairs = [("wdir", "/tmp"), ("env", "A=b=c\nD="), ("host", "localhost"), ("x", "y")];
         let made = command(b"prog", vec![b"a b".to_vec()], 3, &info(&pairs)).unwrap();
         assert_eq!((made.processes, made.directory), (3, Some("/tmp".into())));

@@ -85,7 +85,7 @@ pub(crate) struct Decision {
 
 /// The messages between ranks; each begins with the number of the agreement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Message {
+pub(crate) enum AgreementMessage {
     /// To the parent in the tree: the vote of a rank and its descendants.
     Contribution(u64, Contribution),
     /// To the coordinator: the contribution of one rank.
@@ -100,23 +100,23 @@ pub(crate) enum Message {
     Round(u64, u64, RoundState),
 }
 
-impl Message {
+impl AgreementMessage {
     fn number(&self) -> u64 {
         match self {
-            Message::Contribution(number, _)
-            | Message::Own(number, _)
-            | Message::Known(number, _)
-            | Message::Decision(number, _)
-            | Message::Parting(number, _)
-            | Message::Round(number, ..) => *number,
+            AgreementMessage::Contribution(number, _)
+            | AgreementMessage::Own(number, _)
+            | AgreementMessage::Known(number, _)
+            | AgreementMessage::Decision(number, _)
+            | AgreementMessage::Parting(number, _)
+            | AgreementMessage::Round(number, ..) => *number,
         }
     }
 }
 
-pub(crate) type Outbox = Vec<(u32, Message)>;
+pub(crate) type Outbox = Vec<(u32, AgreementMessage)>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum AgreementResult {
     Decided(Decision),
     /// The loss of this rank, as the algorithm tolerates no failure.
     Failed(u32),
@@ -169,16 +169,16 @@ impl Agreements {
     }
 
     /// The result of an agreement whose decision some rank may lack.
-    pub(crate) fn verdict(&self, number: u64) -> Option<Verdict> {
+    pub(crate) fn verdict(&self, number: u64) -> Option<AgreementResult> {
         let failure = match &self.algorithm {
             Algorithm::Untolerant(untolerant) => untolerant.failure(number),
             Algorithm::EarlyReturning(_) | Algorithm::EarlyTerminating(_) => None,
         };
-        let decided = self.ledger.decision(number).cloned().map(Verdict::Decided);
-        decided.or_else(|| failure.map(Verdict::Failed))
+        let decided = self.ledger.decision(number).cloned().map(AgreementResult::Decided);
+        decided.or_else(|| failure.map(AgreementResult::Failed))
     }
 
-    pub(crate) fn hear(&mut self, from: u32, message: Message) -> Outbox {
+    pub(crate) fn hear(&mut self, from: u32, message: AgreementMessage) -> Outbox {
         let (ledger, mut out) = (&mut self.ledger, Outbox::new());
         if from >= ledger.size || from == ledger.me || ledger.lost.contains(from) || self.has_left {
             return out;
@@ -212,7 +212,8 @@ impl Agreements {
         }
         let all = |rank| {
             let decided = self.ledger.decided.iter();
-            decided.map(move |(number, decision)| (rank, Message::Parting(*number, decision.clone())))
+            decided
+                .map(move |(number, decision)| (rank, AgreementMessage::Parting(*number, decision.clone())))
         };
         self.ledger.others().flat_map(all).collect()
     }

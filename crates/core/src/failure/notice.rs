@@ -15,7 +15,7 @@
 //! does not have it (any more) answers the sender with *revoked*. So each member knows which
 //! processes will not act in the communicator any more.
 
-use super::agreement::{Contribution, Decision, Message, RoundState};
+use super::agreement::{AgreementMessage, Contribution, Decision, RoundState};
 use super::ranks::RankSet;
 use oxmpi_wire::ContextId;
 
@@ -25,7 +25,7 @@ pub(crate) enum Text {
     Revoke(ContextId),
     /// The answer to a revocation from a process that does not have the communicator.
     Revoked(ContextId),
-    Agreement(Message),
+    Agreement(AgreementMessage),
 }
 
 const REVOKE: u64 = 1;
@@ -43,15 +43,17 @@ impl Text {
         let words = match self {
             Text::Revoke(id) => vec![REVOKE, id.0],
             Text::Revoked(id) => vec![REVOKED, id.0],
-            Text::Agreement(Message::Contribution(number, c)) => contribution_words(CONTRIBUTION, *number, c),
-            Text::Agreement(Message::Own(number, c)) => contribution_words(OWN, *number, c),
-            Text::Agreement(Message::Round(number, round, state)) => {
+            Text::Agreement(AgreementMessage::Contribution(number, c)) => {
+                contribution_words(CONTRIBUTION, *number, c)
+            }
+            Text::Agreement(AgreementMessage::Own(number, c)) => contribution_words(OWN, *number, c),
+            Text::Agreement(AgreementMessage::Round(number, round, state)) => {
                 let all = contribution_words(ROUND, *number, &state.all);
                 [&all, state.contributors.words(), &[*round]].concat()
             }
-            Text::Agreement(Message::Decision(number, d)) => decision_words(DECISION, *number, d),
-            Text::Agreement(Message::Parting(number, d)) => decision_words(PARTING, *number, d),
-            Text::Agreement(Message::Known(number, d)) => decision_words(KNOWN, *number, d),
+            Text::Agreement(AgreementMessage::Decision(number, d)) => decision_words(DECISION, *number, d),
+            Text::Agreement(AgreementMessage::Parting(number, d)) => decision_words(PARTING, *number, d),
+            Text::Agreement(AgreementMessage::Known(number, d)) => decision_words(KNOWN, *number, d),
         };
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
@@ -90,10 +92,10 @@ impl Text {
                 Some(Text::Agreement(match rest {
                     [contributors @ .., round] => {
                         let contributors = RankSet::from_words(contributors, size)?;
-                        Message::Round(first, *round, RoundState { contributors, all })
+                        AgreementMessage::Round(first, *round, RoundState { contributors, all })
                     }
-                    [] if kind == OWN => Message::Own(first, all),
-                    [] => Message::Contribution(first, all),
+                    [] if kind == OWN => AgreementMessage::Own(first, all),
+                    [] => AgreementMessage::Contribution(first, all),
                 }))
             }
             (DECISION | PARTING | KNOWN, [flag, name, settled, by, failed @ ..])
@@ -108,9 +110,9 @@ impl Text {
                     by: u32::try_from(*by).ok()?,
                 };
                 Some(Text::Agreement(match kind {
-                    KNOWN => Message::Known(first, decision),
-                    PARTING => Message::Parting(first, decision),
-                    _ => Message::Decision(first, decision),
+                    KNOWN => AgreementMessage::Known(first, decision),
+                    PARTING => AgreementMessage::Parting(first, decision),
+                    _ => AgreementMessage::Decision(first, decision),
                 }))
             }
             _ => None,
@@ -148,12 +150,12 @@ mod tests {
                 Text::Agreement(match kind {
                     0 => return Text::Revoke(ContextId(number)),
                     3 => return Text::Revoked(ContextId(number)),
-                    1 => Message::Contribution(number, all),
-                    2 => Message::Round(number, one, RoundState { contributors: set(!two), all }),
-                    4 => Message::Known(number, decision),
-                    6 => Message::Own(number, all),
-                    5 => Message::Parting(number, decision),
-                    _ => Message::Decision(number, decision),
+                    1 => AgreementMessage::Contribution(number, all),
+                    2 => AgreementMessage::Round(number, one, RoundState { contributors: set(!two), all }),
+                    4 => AgreementMessage::Known(number, decision),
+                    6 => AgreementMessage::Own(number, all),
+                    5 => AgreementMessage::Parting(number, decision),
+                    _ => AgreementMessage::Decision(number, decision),
                 })
             },
         )

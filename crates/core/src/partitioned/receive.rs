@@ -1,6 +1,6 @@
 //! The receive side.
 
-use super::{Channel, NOTE, Parts, WITH_NOTE, no_partition, word};
+use super::{Channel, NOTE, PartitionedBuffer, WITH_NOTE, no_partition, word};
 use crate::p2p::NO_PROCESS;
 use crate::task::Stand;
 use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RequestId, Source, Started, TagMatch};
@@ -13,14 +13,14 @@ use std::collections::TryReserveError;
 use std::ops::Range;
 
 #[derive(Debug)]
-pub(crate) struct Receiving {
-    parts: Parts,
+pub(crate) struct PartitionedReceive {
+    parts: PartitionedBuffer,
     /// The point-to-point context, whose error handler gets the errors.
-    told: u32,
+    error_context: u32,
     /// The route from the sender; `None` for MPI_PROC_NULL.
-    line: Option<Line>,
+    route: Option<SenderRoute>,
     note: Option<RequestId>,
-    pieces: Vec<Piece>,
+    pieces: Vec<PartitionData>,
     /// The sender's partitions announced in this round.
     noted: usize,
     /// The missing bytes of each partition; empty before the channel is known.
@@ -29,18 +29,18 @@ pub(crate) struct Receiving {
 }
 
 #[derive(Debug)]
-struct Line {
+struct SenderRoute {
     from: u32,
     rank: i32,
     tag: i32,
     context: u32,
-    channel: Known,
+    channel: ChannelState,
     /// The buffer for the channel's description, then for notes.
     note: UserBuf,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Known {
+enum ChannelState {
     NotYet(RequestId),
     All(Channel),
     Never(Fault),
@@ -48,22 +48,25 @@ enum Known {
 
 /// A data message of some of the sender's partitions.
 #[derive(Debug)]
-struct Piece {
+struct PartitionData {
     request: RequestId,
     of: Range<usize>,
     /// Data that must be unpacked: the buffer, and the packed offset to which they belong.
     staged: Option<(UserBuf, usize)>,
 }
 
-impl Receiving {
+impl PartitionedReceive {
     /// A receive from MPI_PROC_NULL.
-    pub(super) fn new(parts: Parts, told: u32) -> std::result::Result<Receiving, TryReserveError> {
+    pub(super) fn new(
+        parts: PartitionedBuffer,
+        error_context: u32,
+    ) -> std::result::Result<PartitionedReceive, TryReserveError> {
         let mut missing = Vec::new();
         missing.try_reserve_exact(parts.partitions)?;
-        Ok(Receiving {
+        Ok(PartitionedReceive {
             parts,
-            told,
-            line: None,
+            error_context,
+            route: None,
             note: None,
             pieces: Vec::new(),
             noted: 0,
@@ -83,11 +86,11 @@ impl Receiving {
         let note = Scratch::bytes(NOTE + WITH_NOTE)?.buf().clone();
         let started = lane.start_receive(context, note.clone(), Source::Process(from), TagMatch::Is(tag));
         let channel = match started {
-            Ok(Started::Pending(request)) => Known::NotYet(request),
+            Ok(Started::Pending(request)) => ChannelState::NotYet(request),
             Ok(Started::Complete(said)) => understand(&note, &said, from),
-            Err(fault) => Known::Never(fault),
+            Err(fault) => ChannelState::Never(fault),
         };
-        self.line = Some(Line { from, rank, tag, context, channel, note });
+        self.route = Some(SenderRoute { from, rank, tag, context, channel, note });
         Ok(())
     }
 
@@ -96,7 +99,7 @@ impl Receiving {
         self.is_over = false;
         self.parts.buffer.renew();
         self.missing.clear();
-        if let Some(Line { channel: Known::All(channel), .. }) = &self.line {
+        if let Some(SenderRoute { channel: ChannelState::All(channel), .. }) = &self.route {
             self.missing.resize(self.parts.partitions, self.measures(channel).1);
         }
     }
@@ -111,11 +114,11 @@ impl Receiving {
     }
 
     pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Stand {
-        let Some(line) = &self.line else {
+        let Some(route) = &self.route else {
             self.is_over = true;
             return Stand::Done(NO_PROCESS);
         };
-        let (source, tag) = (line.rank, line.tag);
+        let (source, tag) = (route.rank, route.tag);
         let said = match self.go_on(lane) {
             Ok(None) => return Stand::Waiting,
             Ok(Some(channel)) => {
@@ -130,7 +133,7 @@ impl Receiving {
             }
         };
         self.is_over = true;
-        let context = if said.fault.is_some() { self.told } else { NO_CONTEXT };
+        let context = if said.fault.is_some() { self.error_context } else { NO_CONTEXT };
         Stand::Done(Completion { context, ..said })
     }
 
@@ -148,7 +151,7 @@ impl Receiving {
             if self.noted == channel.partitions {
                 return Ok(self.pieces.is_empty().then_some(channel));
             }
-            let Some(line) = &self.line else { return Ok(None) };
+            let Some(route) = &self.route else { return Ok(None) };
             let said = match self.note.take() {
                 Some(note) => match lane.test(note) {
                     Some(None) => {
@@ -156,11 +159,11 @@ impl Receiving {
                         return Ok(None);
                     }
                     Some(Some(said)) => said,
-                    None => return Err(Fault::Lost { peer: line.from }),
+                    None => return Err(Fault::Lost { peer: route.from }),
                 },
                 None => {
-                    let (from, tag) = (Source::Process(line.from), TagMatch::Is(channel.notes()));
-                    match lane.start_receive(line.context, line.note.clone(), from, tag)? {
+                    let (from, tag) = (Source::Process(route.from), TagMatch::Is(channel.notes()));
+                    match lane.start_receive(route.context, route.note.clone(), from, tag)? {
                         Started::Complete(said) => said,
                         Started::Pending(note) => {
                             self.note = Some(note);
@@ -175,23 +178,23 @@ impl Receiving {
     }
 
     fn channel<F: Fabric>(&mut self, lane: &mut Lane<F>) -> std::result::Result<Option<Channel>, Fault> {
-        let Some(line) = &mut self.line else { return Ok(None) };
-        if let Known::NotYet(request) = line.channel {
-            line.channel = match lane.test(request) {
+        let Some(route) = &mut self.route else { return Ok(None) };
+        if let ChannelState::NotYet(request) = route.channel {
+            route.channel = match lane.test(request) {
                 Some(None) => return Ok(None),
-                Some(Some(said)) => understand(&line.note, &said, line.from),
-                None => Known::Never(Fault::Lost { peer: line.from }),
+                Some(Some(said)) => understand(&route.note, &said, route.from),
+                None => ChannelState::Never(Fault::Lost { peer: route.from }),
             };
         }
-        match line.channel {
-            Known::All(channel) => {
+        match route.channel {
+            ChannelState::All(channel) => {
                 if self.missing.is_empty() {
                     self.missing.resize(self.parts.partitions, self.measures(&channel).1);
                 }
                 Ok(Some(channel))
             }
-            Known::Never(fault) => Err(fault),
-            Known::NotYet(_) => Ok(None),
+            ChannelState::Never(fault) => Err(fault),
+            ChannelState::NotYet(_) => Ok(None),
         }
     }
 
@@ -205,7 +208,7 @@ impl Receiving {
             match lane.test(piece.request) {
                 Some(None) => at += 1,
                 answer => {
-                    let Piece { of, staged, .. } = self.pieces.swap_remove(at);
+                    let PartitionData { of, staged, .. } = self.pieces.swap_remove(at);
                     self.settle(answer.flatten(), staged)?;
                     self.credit(channel, of);
                 }
@@ -237,23 +240,23 @@ impl Receiving {
         channel: &Channel,
         len: usize,
     ) -> std::result::Result<(), Fault> {
-        let Some(line) = &self.line else { return Ok(()) };
+        let Some(route) = &self.route else { return Ok(()) };
         let mut head = [0; NOTE];
-        line.note.pack(0, BytesMut::from(&mut head[..]));
+        route.note.pack(0, BytesMut::from(&mut head[..]));
         let (first, many) = (word(&head, 0), word(&head, 1));
         let end = first.checked_add(many).filter(|end| *end <= channel.partitions as u64);
         let left = (channel.partitions - self.noted) as u64;
-        let (Some(end), 1..) = (end, many) else { return Err(Fault::Lost { peer: line.from }) };
+        let (Some(end), 1..) = (end, many) else { return Err(Fault::Lost { peer: route.from }) };
         let of = first as usize..end as usize;
         let bytes = of.len() * channel.bytes;
         let with_note = bytes <= WITH_NOTE;
         if many > left || len != NOTE + if with_note { bytes } else { 0 } {
-            return Err(Fault::Lost { peer: line.from });
+            return Err(Fault::Lost { peer: route.from });
         }
         self.noted += of.len();
         if with_note {
             let (at, fits) = self.place(channel, &of);
-            self.parts.buffer.copy_from(at, &line.note, NOTE, fits);
+            self.parts.buffer.copy_from(at, &route.note, NOTE, fits);
             self.parts.buffer.settle()?;
             self.credit(channel, of);
             return Ok(());
@@ -275,7 +278,7 @@ impl Receiving {
         of: Range<usize>,
         tag: i32,
     ) -> std::result::Result<(), Fault> {
-        let Some(line) = &self.line else { return Ok(()) };
+        let Some(route) = &self.route else { return Ok(()) };
         let (at, fits) = self.place(channel, &of);
         let (buffer, staged) = match self.parts.buffer.packed_range(at, fits) {
             Some(piece) => (piece, None),
@@ -284,13 +287,13 @@ impl Receiving {
                 (scratch.clone(), Some((scratch, at)))
             }
         };
-        let (from, tag) = (Source::Process(line.from), TagMatch::Is(tag));
-        match lane.start_receive(line.context, buffer, from, tag)? {
+        let (from, tag) = (Source::Process(route.from), TagMatch::Is(tag));
+        match lane.start_receive(route.context, buffer, from, tag)? {
             Started::Complete(said) => {
                 self.settle(Some(said), staged)?;
                 self.credit(channel, of);
             }
-            Started::Pending(request) => self.pieces.push(Piece { request, of, staged }),
+            Started::Pending(request) => self.pieces.push(PartitionData { request, of, staged }),
         }
         Ok(())
     }
@@ -327,18 +330,18 @@ impl Receiving {
     /// The request is freed. An open receive of the description stays posted, so that the next
     /// receive does not match it.
     pub(crate) fn release<F: Fabric>(&mut self, lane: &mut Lane<F>) {
-        if let Some(Line { channel: Known::NotYet(request), .. }) = self.line {
+        if let Some(SenderRoute { channel: ChannelState::NotYet(request), .. }) = self.route {
             lane.detach(request);
         }
     }
 }
 
-fn understand(note: &UserBuf, said: &Completion, from: u32) -> Known {
+fn understand(note: &UserBuf, said: &Completion, from: u32) -> ChannelState {
     if let Some(fault) = said.fault {
-        return Known::Never(fault);
+        return ChannelState::Never(fault);
     }
     let mut words = [0; Channel::SAID];
     note.pack(0, BytesMut::from(&mut words[..]));
     let channel = Channel::understood(&words).filter(|_| said.bytes as usize == Channel::SAID);
-    channel.map_or(Known::Never(Fault::Lost { peer: from }), Known::All)
+    channel.map_or(ChannelState::Never(Fault::Lost { peer: from }), ChannelState::All)
 }

@@ -1,6 +1,6 @@
 //! The send side.
 
-use super::{Channel, Parts, Ready, WITH_NOTE, no_partition};
+use super::{Channel, PartitionedBuffer, Ready, WITH_NOTE, no_partition};
 use crate::task::Stand;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, Fault, Lane, Mode, NO_CONTEXT, RequestId, Started};
@@ -13,12 +13,12 @@ use std::collections::TryReserveError;
 use std::ops::Range;
 
 #[derive(Debug)]
-pub(crate) struct Sending {
-    parts: Parts,
+pub(crate) struct PartitionedSend {
+    parts: PartitionedBuffer,
     /// The point-to-point context, whose error handler gets the errors.
-    told: u32,
+    error_context: u32,
     /// The route to the receiver; `None` for MPI_PROC_NULL.
-    line: Option<Line>,
+    route: Option<ReceiverRoute>,
     ready: Vec<u64>,
     left: usize,
     under_way: Vec<RequestId>,
@@ -27,23 +27,26 @@ pub(crate) struct Sending {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct ReceiverRoute {
     to: u32,
     is_own: bool,
     context: u32,
     channel: Channel,
 }
 
-impl Sending {
+impl PartitionedSend {
     /// A send to MPI_PROC_NULL.
-    pub(super) fn new(parts: Parts, told: u32) -> std::result::Result<Sending, TryReserveError> {
+    pub(super) fn new(
+        parts: PartitionedBuffer,
+        error_context: u32,
+    ) -> std::result::Result<PartitionedSend, TryReserveError> {
         let words = parts.partitions.div_ceil(64);
         let mut ready = Vec::new();
         ready.try_reserve_exact(words)?;
         ready.resize(words, 0);
         let left = parts.partitions;
         let (under_way, note) = (Vec::new(), Vec::new());
-        Ok(Sending { parts, told, line: None, ready, left, under_way, fault: None, note })
+        Ok(PartitionedSend { parts, error_context, route: None, ready, left, under_way, fault: None, note })
     }
 
     /// Connects it with a receiver, and sends the channel's description.
@@ -54,7 +57,7 @@ impl Sending {
         (to, is_own): (u32, bool),
         tag: i32,
     ) {
-        self.line = Some(Line { to, is_own, context, channel });
+        self.route = Some(ReceiverRoute { to, is_own, context, channel });
         let said = Owned::new(channel.said()).buf();
         match lane.start_send(context, Mode::Standard, said, to, tag) {
             // It leaves by itself. The next start notices a lost receiver.
@@ -63,14 +66,14 @@ impl Sending {
         }
     }
 
-    pub(super) fn parts(&self) -> &Parts {
+    pub(super) fn parts(&self) -> &PartitionedBuffer {
         &self.parts
     }
 
     pub(crate) fn uses_channels(&self, context: u32, numbers: &Range<u32>) -> bool {
-        self.line.is_some_and(|line| {
-            let own = line.channel;
-            line.context == context && own.number < numbers.end && numbers.start < own.end()
+        self.route.is_some_and(|route| {
+            let own = route.channel;
+            route.context == context && own.number < numbers.end && numbers.start < own.end()
         })
     }
 
@@ -140,19 +143,19 @@ impl Sending {
     }
 
     fn send<F: Fabric>(&mut self, lane: &mut Lane<F>, run: Range<usize>) {
-        let Some(line) = self.line else { return };
+        let Some(route) = self.route else { return };
         if self.fault.is_some() {
             return;
         }
-        if line.channel.is_direct() {
+        if route.channel.is_direct() {
             let sent = run.into_iter().try_for_each(|partition| {
                 let data = self.data(partition..partition + 1);
-                self.send_buffer(lane, line, data, line.channel.of_partition(partition))
+                self.send_buffer(lane, route, data, route.channel.of_partition(partition))
             });
             self.fault = sent.err();
             return;
         }
-        let (data, bytes) = (self.data(run.clone()), run.len() * line.channel.bytes);
+        let (data, bytes) = (self.data(run.clone()), run.len() * route.channel.bytes);
         self.note.clear();
         for word in [run.start as u64, run.len() as u64] {
             self.note.extend_from_slice(&word.to_le_bytes());
@@ -169,9 +172,9 @@ impl Sending {
                 return;
             }
         }
-        let sent = self.send_note(lane, line).and_then(|()| match with_note {
+        let sent = self.send_note(lane, route).and_then(|()| match with_note {
             true => Ok(()),
-            false => self.send_buffer(lane, line, data, line.channel.data()),
+            false => self.send_buffer(lane, route, data, route.channel.data()),
         });
         self.fault = sent.err();
     }
@@ -181,24 +184,28 @@ impl Sending {
         self.parts.buffer.elements(run.start * elements, run.len() * elements)
     }
 
-    fn send_note<F: Fabric>(&mut self, lane: &mut Lane<F>, line: Line) -> std::result::Result<(), Fault> {
-        let tag = line.channel.notes();
+    fn send_note<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        route: ReceiverRoute,
+    ) -> std::result::Result<(), Fault> {
+        let tag = route.channel.notes();
         let note = Bytes::from(&self.note[..]);
-        if !line.is_own && lane.send_now(line.context, line.to, tag, note) {
+        if !route.is_own && lane.send_now(route.context, route.to, tag, note) {
             return Ok(());
         }
         let note = Owned::new(self.note.clone()).buf();
-        self.send_buffer(lane, line, note, tag)
+        self.send_buffer(lane, route, note, tag)
     }
 
     fn send_buffer<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
-        line: Line,
+        route: ReceiverRoute,
         buffer: UserBuf,
         tag: i32,
     ) -> std::result::Result<(), Fault> {
-        match lane.start_send(line.context, Mode::Standard, buffer, line.to, tag)? {
+        match lane.start_send(route.context, Mode::Standard, buffer, route.to, tag)? {
             Started::Complete(completion) => completion.fault.map_or(Ok(()), Err),
             Started::Pending(request) => {
                 self.under_way.push(request);
@@ -228,7 +235,7 @@ impl Sending {
         if !self.is_over() {
             return Stand::Waiting;
         }
-        let context = if self.fault.is_some() { self.told } else { NO_CONTEXT };
+        let context = if self.fault.is_some() { self.error_context } else { NO_CONTEXT };
         Stand::Done(Completion { fault: self.fault, context, ..Completion::EMPTY })
     }
 

@@ -1,7 +1,6 @@
 //! The state under the lane lock, and the execution of collectives.
 
 use super::{Then, UserCall, Work};
-use crate::awaited::SharedName;
 use crate::buffered::AttachedBuffers;
 use crate::choice::Choice;
 use crate::comm::Communicator;
@@ -9,12 +8,13 @@ use crate::dynamic::Foreign;
 use crate::failure::{Failures, check_alive};
 use crate::handed::{CollLibrary, Handed, HandedLibraries, HandedOver, HandedSettings};
 use crate::handler::HandlerCell;
-use crate::kept::Shelf;
 use crate::partitioned::Contexts;
+use crate::persistent_state::PersistentOps;
+use crate::run_cache::{RunCache, Single};
 use crate::shmem::Later;
-use crate::spare::{Single, Spares};
-use crate::task::{Stand, Task, advance_run};
-use crate::tool::{Calls, Notes, Peaks};
+use crate::task::{RequestTask, Stand, advance_run};
+use crate::tool::{Calls, CollectiveEvents, Peaks};
+use crate::wait_reason::SharedName;
 use crate::window::Service;
 use oxmpi_coll::UserReduction;
 use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RequestId, StartFault, Team};
@@ -27,17 +27,17 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Domain<F> {
     pub(crate) lane: Lane<F>,
-    pub(crate) is_crowded: bool,
+    pub(crate) is_oversubscribed: bool,
     pub(super) runs: Vec<Active<F>>,
     /// Whether a collective in shared memory has advanced since this process last announced its
     /// sleep.
     pub(super) moved: bool,
-    pub(crate) kept: Shelf,
+    pub(crate) persistent: PersistentOps,
     /// The state of UCC and hcoll.
     pub(crate) handed: HandedLibraries,
     pub(crate) partitioned: Contexts,
     /// The cache of completed collectives.
-    pub(crate) spares: Spares,
+    pub(crate) run_cache: RunCache,
     /// Freed communicators with operations under way.
     pub(crate) closing: Vec<Arc<Team>>,
     /// The error handler of each context's communicator, by the context's index. It stays after the
@@ -50,7 +50,7 @@ pub(crate) struct Domain<F> {
     pub(crate) failures: Failures<F>,
     pub(super) calls: Arc<Calls>,
     /// The collectives to be reported to a tool.
-    pub(crate) notes: Notes,
+    pub(crate) notes: CollectiveEvents,
     pub(crate) peaks: Peaks,
     pub(super) works: Works<F>,
     pub(crate) foreign: Box<Foreign>,
@@ -72,12 +72,12 @@ impl<F> std::fmt::Debug for Works<F> {
 
 pub(super) struct Active<F> {
     request: RequestId,
-    task: Task,
+    task: RequestTask,
     call: Option<UserCall>,
     then: Option<Then<F>>,
     in_call: bool,
     /// The fault that prevents its completion.
-    doom: Option<Fault>,
+    fault: Option<Fault>,
 }
 
 impl<F> std::fmt::Debug for Active<F> {
@@ -102,7 +102,14 @@ impl<F: Fabric> Domain<F> {
         let request = self.lane.open_external();
         self.calls.count(&single.run);
         self.notes.collective(&single.run);
-        self.runs.push(Active { request, task: Task::Once(single), call, then, in_call: false, doom: None });
+        self.runs.push(Active {
+            request,
+            task: RequestTask::Once(single),
+            call,
+            then,
+            in_call: false,
+            fault: None,
+        });
         request
     }
 
@@ -114,7 +121,7 @@ impl<F: Fabric> Domain<F> {
         if call.is_none() {
             match advance_run(&mut single.run, &mut self.lane) {
                 Stand::Done(Completion { fault: None, .. }) => {
-                    self.spares.give(single);
+                    self.run_cache.give(single);
                     return RequestId::COMPLETE;
                 }
                 Stand::Done(failed) => {
@@ -127,8 +134,8 @@ impl<F: Fabric> Domain<F> {
             }
         }
         let request = self.lane.open_external();
-        let task = Task::Once(single);
-        self.runs.push(Active { request, task, call, then: None, in_call: false, doom: None });
+        let task = RequestTask::Once(single);
+        self.runs.push(Active { request, task, call, then: None, in_call: false, fault: None });
         request
     }
 
@@ -149,8 +156,8 @@ impl<F: Fabric> Domain<F> {
         // of this collective.
         self.lane.note_news();
         let request = self.lane.open_external();
-        let task = Task::Later(Box::new(later));
-        self.runs.push(Active { request, task, call: None, then: None, in_call: false, doom: None });
+        let task = RequestTask::Later(Box::new(later));
+        self.runs.push(Active { request, task, call: None, then: None, in_call: false, fault: None });
         request
     }
 
@@ -167,8 +174,8 @@ impl<F: Fabric> Domain<F> {
         self.handed.of(library).get_or_insert_with(|| {
             let handed = Box::new(Handed::new(library, settings, (world, is_threaded), lane));
             if handed.is_usable() {
-                let (request, task) = (NO_REQUEST, Task::Library(library));
-                runs.insert(0, Active { request, task, call: None, then: None, in_call: false, doom: None });
+                let (request, task) = (NO_REQUEST, RequestTask::Library(library));
+                runs.insert(0, Active { request, task, call: None, then: None, in_call: false, fault: None });
             }
             handed
         })
@@ -191,8 +198,8 @@ impl<F: Fabric> Domain<F> {
             self.notes.collective(run);
         }
         let request = self.lane.open_external();
-        let task = Task::Handed(Box::new(call));
-        self.runs.push(Active { request, task, call: None, then: None, in_call: false, doom: None });
+        let task = RequestTask::Handed(Box::new(call));
+        self.runs.push(Active { request, task, call: None, then: None, in_call: false, fault: None });
         self.lane.note_news();
         request
     }
@@ -209,16 +216,23 @@ impl<F: Fabric> Domain<F> {
         request
     }
 
-    pub(crate) fn start_kept(&mut self, persistent: RequestId, key: usize) -> Result<(), StartFault> {
+    pub(crate) fn start_persistent(&mut self, persistent: RequestId, key: usize) -> Result<(), StartFault> {
         let request = self.lane.start_external(persistent)?;
-        let call = self.kept.begin(key);
-        if let Some(run) = self.kept.run(key) {
+        let call = self.persistent.begin(key);
+        if let Some(run) = self.persistent.run(key) {
             self.calls.count(run);
             self.notes.collective(run);
         }
-        let team = self.kept.team(key);
-        let doom = team.and_then(|team| check_alive(&self.lane, team).err());
-        self.runs.push(Active { request, task: Task::Kept(key), call, then: None, in_call: false, doom });
+        let team = self.persistent.team(key);
+        let fault = team.and_then(|team| check_alive(&self.lane, team).err());
+        self.runs.push(Active {
+            request,
+            task: RequestTask::Persistent(key),
+            call,
+            then: None,
+            in_call: false,
+            fault,
+        });
         Ok(())
     }
 
@@ -231,12 +245,12 @@ impl<F: Fabric> Domain<F> {
     pub(super) fn advance(&mut self) -> Option<Due<F>> {
         let mut at = 0;
         while let Some(active) = self.runs.get_mut(at) {
-            if active.doom.is_some() && !active.in_call {
-                self.end_doomed(at);
+            if active.fault.is_some() && !active.in_call {
+                self.end_failed(at);
                 continue;
             }
             let handed = (&mut self.handed, &*self.choice);
-            match active.task.advance(&mut self.lane, &mut self.kept, handed) {
+            match active.task.advance(&mut self.lane, &mut self.persistent, handed) {
                 Stand::Waiting => at += 1,
                 Stand::Moved => {
                     self.moved = true;
@@ -249,16 +263,18 @@ impl<F: Fabric> Domain<F> {
                     }
                     self.lane.complete_external(request, completion);
                     match task {
-                        Task::Once(single) if completion.fault.is_none() => self.spares.give(single),
-                        Task::Handed(call) if completion.fault.is_none() => {
+                        RequestTask::Once(single) if completion.fault.is_none() => {
+                            self.run_cache.give(single)
+                        }
+                        RequestTask::Handed(call) if completion.fault.is_none() => {
                             if let Some(plan) = call.into_plan() {
-                                self.spares.give(plan);
+                                self.run_cache.give(plan);
                             }
                             // The completion may allow one earlier in this list to advance.
                             at = 0;
                         }
                         // The completion may allow one earlier in this list to advance.
-                        Task::Later(_) => (self.moved, at) = (true, 0),
+                        RequestTask::Later(_) => (self.moved, at) = (true, 0),
                         _ => {}
                     }
                 }
@@ -267,7 +283,7 @@ impl<F: Fabric> Domain<F> {
                         active.in_call = true;
                         return Some(Due::Call { request: active.request, call: call.clone(), reduction });
                     }
-                    None => active.task.callback_done(&mut self.kept),
+                    None => active.task.callback_done(&mut self.persistent),
                 },
             }
         }
@@ -276,31 +292,32 @@ impl<F: Fabric> Domain<F> {
     }
 
     /// Marks collectives of teams with a fault: they cannot complete.
-    pub(crate) fn doom_collectives(&mut self, why: impl Fn(&Team) -> Option<Fault>) {
+    pub(crate) fn fail_collectives(&mut self, why: impl Fn(&Team) -> Option<Fault>) {
         for active in &mut self.runs {
-            if let Some(team) = active.task.team(&self.kept) {
-                active.doom = active.doom.or_else(|| why(team));
+            if let Some(team) = active.task.team(&self.persistent) {
+                active.fault = active.fault.or_else(|| why(team));
             }
         }
     }
 
     #[cold]
-    fn end_doomed(&mut self, at: usize) {
-        let Active { request, task, then, doom: Some(fault), .. } = self.runs.swap_remove(at) else {
+    fn end_failed(&mut self, at: usize) {
+        let Active { request, task, then, fault: Some(fault), .. } = self.runs.swap_remove(at) else {
             return;
         };
-        let context = task.team(&self.kept).map_or(NO_CONTEXT, |team| team.collective);
-        task.abandon(&mut self.lane, &mut self.kept, &mut self.handed);
+        let context = task.team(&self.persistent).map_or(NO_CONTEXT, |team| team.collective);
+        task.abandon(&mut self.lane, &mut self.persistent, &mut self.handed);
         if let Some(then) = then {
             then(self, Err(fault));
         }
         self.lane.complete_external(request, Completion { context, ..Completion::failed(fault) });
     }
 
-    pub(crate) fn finish_kept(&mut self, key: usize) {
-        let is_it = |active: &Active<F>| matches!(active.task, Task::Kept(other) if other == key);
+    pub(crate) fn finish_persistent(&mut self, key: usize) {
+        let is_it =
+            |active: &Active<F>| matches!(active.task, RequestTask::Persistent(other) if other == key);
         if let Some(at) = self.runs.iter().position(is_it)
-            && let Stand::Done(completion) = self.kept.advance(key, &mut self.lane)
+            && let Stand::Done(completion) = self.persistent.advance(key, &mut self.lane)
         {
             let Active { request, .. } = self.runs.swap_remove(at);
             self.lane.complete_external(request, completion);
@@ -311,7 +328,8 @@ impl<F: Fabric> Domain<F> {
     /// whether it is complete. Much cheaper than progress.
     #[inline]
     pub(crate) fn advance_sole(&mut self) -> Option<bool> {
-        let [Active { task: Task::Later(later), request, doom: None, .. }] = &mut self.runs[..] else {
+        let [Active { task: RequestTask::Later(later), request, fault: None, .. }] = &mut self.runs[..]
+        else {
             return None;
         };
         let Stand::Done(completion) = later.advance(&mut self.lane) else { return Some(false) };
@@ -325,7 +343,7 @@ impl<F: Fabric> Domain<F> {
     pub(super) fn announce_sleep_above(&mut self) {
         self.moved = false;
         for active in &self.runs {
-            if let Task::Later(later) = &active.task {
+            if let RequestTask::Later(later) = &active.task {
                 later.announce_sleep();
             }
         }
@@ -368,7 +386,7 @@ impl<F: Fabric> Domain<F> {
         self.has_sessions |= !comm.origin().is_world();
     }
 
-    pub(crate) fn task_of(&self, request: RequestId) -> Option<&Task> {
+    pub(crate) fn task_of(&self, request: RequestId) -> Option<&RequestTask> {
         self.runs.iter().find(|active| active.request == request).map(|active| &active.task)
     }
 
@@ -379,7 +397,7 @@ impl<F: Fabric> Domain<F> {
     pub(super) fn callback_done(&mut self, request: RequestId) {
         if let Some(active) = self.runs.iter_mut().find(|a| a.request == request) {
             active.in_call = false;
-            active.task.callback_done(&mut self.kept);
+            active.task.callback_done(&mut self.persistent);
         }
     }
 
@@ -388,7 +406,7 @@ impl<F: Fabric> Domain<F> {
     pub(super) fn callback_left(&mut self, request: RequestId) {
         if let Some(active) = self.runs.iter_mut().find(|a| a.request == request) {
             active.in_call = false;
-            active.doom = active.doom.or(Some(Fault::Operation));
+            active.fault = active.fault.or(Some(Fault::Operation));
         }
     }
 
@@ -400,10 +418,10 @@ impl<F: Fabric> Domain<F> {
             if self.runs[at].in_call {
                 return false;
             }
-            self.runs.swap_remove(at).task.abandon(&mut self.lane, &mut self.kept, &mut self.handed);
+            self.runs.swap_remove(at).task.abandon(&mut self.lane, &mut self.persistent, &mut self.handed);
         }
         if let Some(key) = self.lane.external_key(request) {
-            self.kept.remove(key, &mut self.lane);
+            self.persistent.remove(key, &mut self.lane);
         }
         self.lane.abandon(request);
         true
@@ -425,7 +443,7 @@ impl<F: Fabric> Domain<F> {
                     lane.set_own_buffer(team.point_to_point, None);
                 }
                 self.peaks.forget(team.id);
-                self.spares.forget(team);
+                self.run_cache.forget(team);
                 failures.forget(team);
                 handed.forget(team.collective, lane);
                 lane.close_team(team);

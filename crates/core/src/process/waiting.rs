@@ -2,8 +2,8 @@
 
 use super::Process;
 use super::domain::{Domain, Due};
-use crate::awaited::{Awaited, Telling};
 use crate::tool::Seen;
+use crate::wait_reason::{Awaited, WaitNoteWriter};
 use oxmpi_engine::{Kept, RequestId, Rest};
 use oxmpi_fabric::Fabric;
 use oxmpi_shm::door::Next;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The longest sleep while messages wait for room at peers that cannot wake this process.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
 
-enum Looked<F, R, Q> {
+enum Progressed<F, R, Q> {
     Answered(R),
     /// Work must be done before the question.
     Due(Due<F>, Q),
@@ -53,8 +53,8 @@ impl<F: Fabric> Process<F> {
         let mut question = question;
         loop {
             match self.look_once(question) {
-                Looked::Answered(answer) => return answer,
-                Looked::Due(due, unasked) => {
+                Progressed::Answered(answer) => return answer,
+                Progressed::Due(due, unasked) => {
                     self.carry_out(due);
                     question = unasked;
                 }
@@ -65,22 +65,22 @@ impl<F: Fabric> Process<F> {
     /// Makes progress until a function of the program is due, or to the end; only then calls the
     /// question.
     #[inline]
-    fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(&self, question: Q) -> Looked<F, R, Q> {
-        let (looked, seen) = self.look_once_untold(question);
+    fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(&self, question: Q) -> Progressed<F, R, Q> {
+        let (progressed, seen) = self.look_once_unreported(question);
         if let Some(seen) = seen {
-            self.tool.tell(seen);
+            self.tool.report(seen);
         }
-        looked
+        progressed
     }
 
     /// [`Process::look_once`]; the caller reports the observations to the tool, when it holds no
     /// lock.
     #[inline]
-    fn look_once_untold<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(
+    fn look_once_unreported<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(
         &self,
         question: Q,
-    ) -> (Looked<F, R, Q>, Option<Seen>) {
-        self.enter_untold(|domain| {
+    ) -> (Progressed<F, R, Q>, Option<Seen>) {
+        self.enter_unreported(|domain| {
             let mut came = domain.lane.progress();
             if domain.lane.take_alarm() {
                 domain.attend();
@@ -90,8 +90,8 @@ impl<F: Fabric> Process<F> {
             }
             let idle = domain.runs.is_empty() && domain.works.0.is_empty();
             match if idle { None } else { domain.advance() } {
-                Some(due) => Looked::Due(due, question),
-                None => Looked::Answered(question(domain, came)),
+                Some(due) => Progressed::Due(due, question),
+                None => Progressed::Answered(question(domain, came)),
             }
         })
     }
@@ -113,16 +113,16 @@ impl<F: Fabric> Process<F> {
     /// happened for them.
     #[inline]
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> R {
-        let (result, seen) = self.enter_untold(f);
+        let (result, seen) = self.enter_unreported(f);
         if let Some(seen) = seen {
-            self.tool.tell(seen);
+            self.tool.report(seen);
         }
         result
     }
 
     /// [`Process::enter`]; the caller reports the observations to the tool, when it holds no lock.
     #[inline]
-    fn enter_untold<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> (R, Option<Seen>) {
+    fn enter_unreported<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> (R, Option<Seen>) {
         let mut domain = self.domain.lock();
         let result = f(&mut domain);
         // An observed process counts as one with threads (`observe`), so that others need one test
@@ -160,9 +160,9 @@ impl<F: Fabric> Process<F> {
         if let Some(answer) = self.look(&mut question) {
             return answer;
         }
-        let mut telling = self.telling(awaited);
+        let mut note_writer = self.wait_note_writer(awaited);
         loop {
-            if let Some(answer) = self.wait_at_most(None, &mut telling, &mut question, &mut announce) {
+            if let Some(answer) = self.wait_at_most(None, &mut note_writer, &mut question, &mut announce) {
                 return answer;
             }
         }
@@ -172,11 +172,11 @@ impl<F: Fabric> Process<F> {
     pub(crate) fn wait_until<R>(
         &self,
         limit: Instant,
-        telling: &mut Telling<'_, F>,
+        note_writer: &mut WaitNoteWriter<'_, F>,
         mut question: impl FnMut(&mut Domain<F>) -> Option<R>,
     ) -> Option<R> {
         match self.look(&mut question) {
-            None => self.wait_at_most(Some(limit), telling, question, || ()),
+            None => self.wait_at_most(Some(limit), note_writer, question, || ()),
             answer => answer,
         }
     }
@@ -184,7 +184,7 @@ impl<F: Fabric> Process<F> {
     fn wait_at_most<R>(
         &self,
         limit: Option<Instant>,
-        telling: &mut Telling<'_, F>,
+        note_writer: &mut WaitNoteWriter<'_, F>,
         mut question: impl FnMut(&mut Domain<F>) -> Option<R>,
         mut announce: impl FnMut(),
     ) -> Option<R> {
@@ -193,11 +193,11 @@ impl<F: Fabric> Process<F> {
             panic!("a process without a door waits");
         };
         if door.has_semaphores() {
-            door.will_await(telling.awaits());
+            door.will_await(note_writer.awaits());
         }
         // Another thread may wait for a send.
         let is_shared = self.is_threaded();
-        let awaited = telling.awaited();
+        let awaited = note_writer.awaited();
         let kept = |domain: &Domain<F>| if is_shared { Kept::All } else { domain.kept(awaited) };
         let mut wait = door.begin();
         let mut at_once = false;
@@ -228,7 +228,7 @@ impl<F: Fabric> Process<F> {
                 Next::Sleep(sleepy) => {
                     announce();
                     self.domain.lock().announce_sleep_above();
-                    let (last, seen) = self.look_once_untold(|domain, something| {
+                    let (last, seen) = self.look_once_unreported(|domain, something| {
                         came_late = something;
                         // These libraries do not wake a process.
                         nap = domain.handed.nap();
@@ -244,35 +244,35 @@ impl<F: Fabric> Process<F> {
                         last if seen.is_some() => {
                             sleepy.cancel();
                             let (answer, due) = match last {
-                                Looked::Answered(answer) => (answer.ok(), None),
-                                Looked::Due(due, _) => (None, Some(due)),
+                                Progressed::Answered(answer) => (answer.ok(), None),
+                                Progressed::Due(due, _) => (None, Some(due)),
                             };
                             heard = seen.map(|seen| (seen, answer));
                             due
                         }
-                        Looked::Answered(Ok(answer)) => {
+                        Progressed::Answered(Ok(answer)) => {
                             sleepy.cancel();
                             return Some(answer);
                         }
-                        Looked::Answered(Err(rest)) => {
+                        Progressed::Answered(Err(rest)) => {
                             let left = limit.map(|limit| limit.saturating_duration_since(Instant::now()));
                             match rest {
                                 _ if left.is_some_and(|left| left.is_zero()) => return None,
                                 Rest::Not => sleepy.cancel(),
                                 Rest::Short => {
-                                    telling.before_sleep();
+                                    note_writer.before_sleep();
                                     sleepy.sleep(nap.into_iter().chain([SHORT_SLEEP]).min());
                                     has_slept = true;
                                 }
                                 Rest::Long => {
-                                    let most = telling.before_sleep();
+                                    let most = note_writer.before_sleep();
                                     sleepy.sleep(most.into_iter().chain(left).chain(nap).min());
                                     has_slept = true;
                                 }
                             }
                             None
                         }
-                        Looked::Due(due, _) => {
+                        Progressed::Due(due, _) => {
                             sleepy.cancel();
                             Some(due)
                         }
@@ -281,7 +281,7 @@ impl<F: Fabric> Process<F> {
             };
             if let Some((seen, answer)) = heard {
                 wait.end_turn();
-                self.tool.tell(seen);
+                self.tool.report(seen);
                 if answer.is_some() {
                     return answer;
                 }
@@ -292,7 +292,7 @@ impl<F: Fabric> Process<F> {
                 self.carry_out(due);
             }
             if came | came_late {
-                telling.note_news();
+                note_writer.note_news();
             }
             // After a sleep the first poll needs no announcement, which takes a barrier; after an
             // arrival more may follow at once.

@@ -187,9 +187,9 @@ impl Coordinator for Coordination {
 }
 
 /// Reports communicators with processes of other jobs to the launcher.
-pub(super) struct Told(pub(super) Arc<Client>);
+pub(super) struct LauncherBonds(pub(super) Arc<Client>);
 
-impl Bonds for Told {
+impl Bonds for LauncherBonds {
     fn bound(&self, bond: u64, members: &[u32]) {
         self.0.bound(bond, members);
     }

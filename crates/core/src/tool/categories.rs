@@ -91,9 +91,9 @@ impl Category {
     /// The category of an event type.
     pub const fn of_event(event: &events::EventType) -> Category {
         match event.source {
-            events::Source::Messages => Messages,
-            events::Source::Sockets => Tcp,
-            events::Source::Collectives => Collectives,
+            events::EventSource::Messages => Messages,
+            events::EventSource::Sockets => Tcp,
+            events::EventSource::Collectives => Collectives,
         }
     }
 

@@ -41,7 +41,7 @@ impl ElementType {
 
 /// One element of an event type.
 #[derive(Debug)]
-pub struct Element {
+pub struct EventElement {
     pub name: &'static str,
     pub kind: ElementType,
 }
@@ -50,31 +50,31 @@ pub struct Element {
 /// happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Source {
+pub enum EventSource {
     Messages,
     Sockets,
     Collectives,
 }
 
-impl Source {
+impl EventSource {
     /// In the order of their indices.
-    pub const ALL: [Source; 3] = [Source::Messages, Source::Sockets, Source::Collectives];
+    pub const ALL: [EventSource; 3] = [EventSource::Messages, EventSource::Sockets, EventSource::Collectives];
 
     /// The name in the tool interface.
     pub const fn name(self) -> &'static str {
         match self {
-            Source::Messages => "messages",
-            Source::Sockets => "sockets",
-            Source::Collectives => "collectives",
+            EventSource::Messages => "messages",
+            EventSource::Sockets => "sockets",
+            EventSource::Collectives => "collectives",
         }
     }
 
     /// The description in the tool interface.
     pub const fn help(self) -> &'static str {
         match self {
-            Source::Messages => "Matching and the protocols of point-to-point messages.",
-            Source::Sockets => "Connections to other processes over sockets.",
-            Source::Collectives => "Collectives, when they are started.",
+            EventSource::Messages => "Matching and the protocols of point-to-point messages.",
+            EventSource::Sockets => "Connections to other processes over sockets.",
+            EventSource::Collectives => "Collectives, when they are started.",
         }
     }
 }
@@ -86,8 +86,8 @@ pub struct EventType {
     pub name: &'static str,
     /// The object of a handle.
     pub bind: Bind,
-    pub source: Source,
-    pub elements: &'static [Element],
+    pub source: EventSource,
+    pub elements: &'static [EventElement],
     /// The description in the tool interface.
     pub help: &'static str,
 }
@@ -117,12 +117,12 @@ pub struct Event {
     pub elements: [i64; 4],
 }
 
-const fn int(name: &'static str) -> Element {
-    Element { name, kind: ElementType::Int }
+const fn int(name: &'static str) -> EventElement {
+    EventElement { name, kind: ElementType::Int }
 }
 
-const fn bytes(name: &'static str) -> Element {
-    Element { name, kind: ElementType::Unsigned64 }
+const fn bytes(name: &'static str) -> EventElement {
+    EventElement { name, kind: ElementType::Unsigned64 }
 }
 
 /// All event types, in the order of [`EventKind`].
@@ -135,7 +135,7 @@ const TABLE: &[EventType] = &[
         kind: EventKind::UnexpectedMatched,
         name: "unexpected_message_matched",
         bind: Bind::Nothing,
-        source: Source::Messages,
+        source: EventSource::Messages,
         elements: &[int("source"), int("tag"), bytes("bytes")],
         help: "A receive or a matched probe took a message that had come before it. The source is a rank of \
                MPI_COMM_WORLD. Messages of collectives are among them.",
@@ -144,7 +144,7 @@ const TABLE: &[EventType] = &[
         kind: EventKind::CommUnexpectedMatched,
         name: "comm_unexpected_message_matched",
         bind: Bind::Communicator,
-        source: Source::Messages,
+        source: EventSource::Messages,
         elements: &[int("source"), int("tag"), bytes("bytes")],
         help: "A receive or a matched probe took a message of the communicator that had come before it. The source is a \
                rank of the communicator.",
@@ -153,7 +153,7 @@ const TABLE: &[EventType] = &[
         kind: EventKind::RendezvousSent,
         name: "rendezvous_begun",
         bind: Bind::Nothing,
-        source: Source::Messages,
+        source: EventSource::Messages,
         elements: &[int("dest"), int("tag"), bytes("bytes")],
         help: "A long message was announced to its receiver, a rank of MPI_COMM_WORLD: its data leave when the \
                receive is known.",
@@ -162,7 +162,7 @@ const TABLE: &[EventType] = &[
         kind: EventKind::RendezvousReceived,
         name: "rendezvous_matched",
         bind: Bind::Nothing,
-        source: Source::Messages,
+        source: EventSource::Messages,
         elements: &[int("source"), int("tag"), bytes("bytes")],
         help: "The receive of an announced message was found, and its data are got from now on. The source is a rank of \
                MPI_COMM_WORLD.",
@@ -171,7 +171,7 @@ const TABLE: &[EventType] = &[
         kind: EventKind::PeerLost,
         name: "process_lost",
         bind: Bind::Nothing,
-        source: Source::Messages,
+        source: EventSource::Messages,
         elements: &[int("rank")],
         help: "A process is lost: nothing more comes from it, and nothing goes to it.",
     },
@@ -179,7 +179,7 @@ const TABLE: &[EventType] = &[
         kind: EventKind::Connected,
         name: "connection_made",
         bind: Bind::Nothing,
-        source: Source::Sockets,
+        source: EventSource::Sockets,
         elements: &[int("rank")],
         help: "The first connection to a process was made.",
     },
@@ -187,7 +187,7 @@ const TABLE: &[EventType] = &[
         kind: EventKind::Reconnected,
         name: "connection_remade",
         bind: Bind::Nothing,
-        source: Source::Sockets,
+        source: EventSource::Sockets,
         elements: &[int("rank"), int("before")],
         help: "A connection to a process was made again; so many there had been before.",
     },
@@ -195,7 +195,7 @@ const TABLE: &[EventType] = &[
         kind: EventKind::Collective,
         name: "collective_started",
         bind: Bind::Nothing,
-        source: Source::Collectives,
+        source: EventSource::Collectives,
         elements: &[int("collective"), int("algorithm"), int("ranks"), bytes("count")],
         help: "A collective was started: its place among the variables coll_*_algorithm, the number of its \
                algorithm, the ranks that take part, and what it counts (bytes, or elements of a reduction). Those \

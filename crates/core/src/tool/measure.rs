@@ -1,7 +1,7 @@
 //! The sources of the values of performance variables.
 
 use super::enums::CONTROL_SECTION;
-use super::pvars::{Class, Pvar, Quantity, Value, Way};
+use super::pvars::{Class, Medium, Pvar, Quantity, Value};
 use crate::comm::Communicator;
 use crate::process::Process;
 use oxmpi_coll::Run;
@@ -142,9 +142,9 @@ impl<F: Fabric> Process<F> {
 /// The value of a quantity that the lane or its fabric counts.
 fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> u64 {
     let by = |way, all: u64, far: u64| match (way, fabric.ways) {
-        (Way::Shm, InUse::Memory) | (Way::Tcp, InUse::Sockets) => all,
-        (Way::Shm, InUse::Both) => all.saturating_sub(far),
-        (Way::Tcp, InUse::Both) => far,
+        (Medium::Shm, InUse::Memory) | (Medium::Tcp, InUse::Sockets) => all,
+        (Medium::Shm, InUse::Both) => all.saturating_sub(far),
+        (Medium::Tcp, InUse::Both) => far,
         _ => 0,
     };
     match quantity {

@@ -39,13 +39,13 @@ const MOST: usize = 1024;
 
 /// Unreported events of collectives.
 #[derive(Debug, Default)]
-pub(crate) struct Notes {
+pub(crate) struct CollectiveEvents {
     is_wanted: bool,
     waiting: Vec<Event>,
     dropped: u64,
 }
 
-impl Notes {
+impl CollectiveEvents {
     pub(crate) fn collective(&mut self, run: &Run) {
         let (true, Some((id, count))) = (self.is_wanted, run.algorithm()) else { return };
         if self.waiting.len() == MOST {
@@ -84,7 +84,7 @@ impl Tool {
 
     /// Reports the events. Nothing may be locked.
     #[cold]
-    pub(crate) fn tell(&self, seen: Seen) {
+    pub(crate) fn report(&self, seen: Seen) {
         if let Some(observer) = self.observer.get() {
             let is_due = observer(seen);
             self.is_due.store(is_due, Ordering::Relaxed);
@@ -176,7 +176,7 @@ impl<F: Fabric> Process<F> {
         if self.tool.is_observed.swap(watch, Ordering::Relaxed) != watch {
             domain.lane.want_notes(watch);
             domain.lane.fabric_mut().watch_connections(watch);
-            domain.notes = Notes { is_wanted: watch, ..Notes::default() };
+            domain.notes = CollectiveEvents { is_wanted: watch, ..CollectiveEvents::default() };
         }
         Ok(())
     }

@@ -99,17 +99,17 @@ pub enum Bind {
 
 /// The medium of messages between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Medium {
     Shm,
     Tcp,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Quantity {
-    MessagesSent(Way),
-    BytesSent(Way),
-    MessagesReceived(Way),
-    BytesReceived(Way),
+    MessagesSent(Medium),
+    BytesSent(Medium),
+    MessagesReceived(Medium),
+    BytesReceived(Medium),
     OwnMessages,
     OwnBytes,
     EagerSent,
@@ -237,13 +237,13 @@ use Level::{Develop, Tune, User};
 const TABLE: &[Row] = &[
     Row("transport", State, Nothing, User, Category::Messages, Quantity::Transport,
         "The way that messages between processes take: shared memory, sockets, or both, if the job is on several nodes."),
-    Row("shm_messages_sent", Counter, Nothing, User, Category::Shm, Quantity::MessagesSent(Way::Shm),
+    Row("shm_messages_sent", Counter, Nothing, User, Category::Shm, Quantity::MessagesSent(Medium::Shm),
         "Messages sent through shared memory, those of collectives included."),
-    Row("shm_bytes_sent", Aggregate, Nothing, User, Category::Shm, Quantity::BytesSent(Way::Shm),
+    Row("shm_bytes_sent", Aggregate, Nothing, User, Category::Shm, Quantity::BytesSent(Medium::Shm),
         "Bytes of the messages sent through shared memory."),
-    Row("shm_messages_received", Counter, Nothing, User, Category::Shm, Quantity::MessagesReceived(Way::Shm),
+    Row("shm_messages_received", Counter, Nothing, User, Category::Shm, Quantity::MessagesReceived(Medium::Shm),
         "Messages that have come through shared memory, or were announced, whether they were received yet or not."),
-    Row("shm_bytes_received", Aggregate, Nothing, User, Category::Shm, Quantity::BytesReceived(Way::Shm),
+    Row("shm_bytes_received", Aggregate, Nothing, User, Category::Shm, Quantity::BytesReceived(Medium::Shm),
         "Bytes of the messages that have come through shared memory, or were announced."),
     Row("shm_rings_granted", InUse, Nothing, Tune, Category::Shm, Quantity::Rings,
         "Rings that this process has granted to peers, of shm_max_rings."),
@@ -273,13 +273,13 @@ const TABLE: &[Row] = &[
         "Pieces of long messages that it has sent through postboxes, because the pool had no room."),
     Row("postbox_pauses", Counter, Nothing, Tune, Category::Shm, Quantity::PostboxPauses,
         "How often it has given its core to others because a postbox was full or the lock of the pool not to be had."),
-    Row("tcp_messages_sent", Counter, Nothing, User, Category::Tcp, Quantity::MessagesSent(Way::Tcp),
+    Row("tcp_messages_sent", Counter, Nothing, User, Category::Tcp, Quantity::MessagesSent(Medium::Tcp),
         "Messages sent over sockets, those of collectives included."),
-    Row("tcp_bytes_sent", Aggregate, Nothing, User, Category::Tcp, Quantity::BytesSent(Way::Tcp),
+    Row("tcp_bytes_sent", Aggregate, Nothing, User, Category::Tcp, Quantity::BytesSent(Medium::Tcp),
         "Bytes of the messages sent over sockets."),
-    Row("tcp_messages_received", Counter, Nothing, User, Category::Tcp, Quantity::MessagesReceived(Way::Tcp),
+    Row("tcp_messages_received", Counter, Nothing, User, Category::Tcp, Quantity::MessagesReceived(Medium::Tcp),
         "Messages that have come over sockets, or were announced, whether they were received yet or not."),
-    Row("tcp_bytes_received", Aggregate, Nothing, User, Category::Tcp, Quantity::BytesReceived(Way::Tcp),
+    Row("tcp_bytes_received", Aggregate, Nothing, User, Category::Tcp, Quantity::BytesReceived(Medium::Tcp),
         "Bytes of the messages that have come over sockets, or were announced."),
     Row("tcp_connections", InUse, Nothing, User, Category::Tcp, Quantity::Connections,
         "Connections to other processes."),

@@ -44,7 +44,7 @@
 
 use super::ledger::Ledger;
 use super::tree::MendedTree;
-use super::{Contribution, Decision, Message, Outbox};
+use super::{AgreementMessage, Contribution, Decision, Outbox};
 use crate::failure::ranks::RankSet;
 use oxmpi_tuned::agreement::TreeShape;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,7 +69,7 @@ enum Coordinated {
 
 /// The last receiver of this rank's contribution to an agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sent {
+enum LastReceiver {
     Parent(u32),
     Coordinator(u32),
 }
@@ -81,7 +81,7 @@ pub(super) struct EarlyReturning {
     /// The trees of agreements that are not settled, if trees are rebuilt (rule 7).
     rebuilt: Option<BTreeMap<u64, MendedTree>>,
     heard: BTreeMap<u64, Heard>,
-    sent: BTreeMap<u64, Sent>,
+    sent: BTreeMap<u64, LastReceiver>,
 }
 
 impl EarlyReturning {
@@ -108,37 +108,45 @@ impl EarlyReturning {
         if ledger.lost.contains(tree.root()) { tree.lowest(&ledger.lost) } else { None }
     }
 
-    pub(super) fn hear(&mut self, ledger: &mut Ledger, from: u32, message: Message, out: &mut Outbox) {
+    pub(super) fn hear(
+        &mut self,
+        ledger: &mut Ledger,
+        from: u32,
+        message: AgreementMessage,
+        out: &mut Outbox,
+    ) {
         let number = message.number();
         let known = ledger.decision(number);
         match message {
-            Message::Contribution(..) | Message::Own(..) if known.is_some() => {
-                out.extend(known.map(|decision| (from, Message::Decision(number, decision.clone()))));
+            AgreementMessage::Contribution(..) | AgreementMessage::Own(..) if known.is_some() => {
+                out.extend(
+                    known.map(|decision| (from, AgreementMessage::Decision(number, decision.clone()))),
+                );
                 return;
             }
             _ if ledger.is_over(number) => return,
-            Message::Contribution(_, vote) => {
+            AgreementMessage::Contribution(_, vote) => {
                 self.heard.entry(number).or_default().votes.insert(from, vote);
             }
-            Message::Own(_, own) => {
+            AgreementMessage::Own(_, own) => {
                 self.heard.entry(number).or_default().coordinated.insert(from, Coordinated::Own(own));
             }
             // Before this rank has begun an agreement there are only contributions to it.
             _ if number >= ledger.next => return,
-            Message::Known(_, decision) => {
+            AgreementMessage::Known(_, decision) => {
                 self.heard.entry(number).or_default().coordinated.insert(from, Coordinated::Known(decision));
             }
-            Message::Parting(_, decision) => {
+            AgreementMessage::Parting(_, decision) => {
                 self.heard.entry(number).or_default().left.insert(from, decision);
             }
-            Message::Decision(_, decision) => {
+            AgreementMessage::Decision(_, decision) => {
                 let coordinator = self.coordinator(ledger, number);
                 if self.tree(number).is_some() && coordinator.is_none_or(|coordinator| coordinator == from) {
                     self.decide(ledger, number, decision, out); // rules 3 and 4
                 }
                 return;
             }
-            Message::Round(..) => return,
+            AgreementMessage::Round(..) => return,
         }
         self.consider(ledger, number, out);
     }
@@ -155,9 +163,9 @@ impl EarlyReturning {
         }
         for (number, decision) in &ledger.decided {
             let Some(coordinator) = self.coordinator(ledger, *number) else { continue };
-            let now = Sent::Coordinator(coordinator);
+            let now = LastReceiver::Coordinator(coordinator);
             if self.sent.insert(*number, now) != Some(now) && coordinator != ledger.me {
-                out.push((coordinator, Message::Known(*number, decision.clone()))); // rule 4
+                out.push((coordinator, AgreementMessage::Known(*number, decision.clone()))); // rule 4
             }
         }
     }
@@ -193,9 +201,9 @@ impl EarlyReturning {
         let Some(parent) = tree.parent(ledger.me, &ledger.lost) else {
             return Some(all.into_decision(ledger.me));
         };
-        let now = Sent::Parent(parent);
+        let now = LastReceiver::Parent(parent);
         if self.sent.insert(number, now) != Some(now) {
-            out.push((parent, Message::Contribution(number, all)));
+            out.push((parent, AgreementMessage::Contribution(number, all)));
         }
         None
     }
@@ -233,11 +241,11 @@ impl EarlyReturning {
         out: &mut Outbox,
     ) -> Option<Decision> {
         let mine = ledger.open.get(&number)?;
-        let now = Sent::Coordinator(coordinator);
+        let now = LastReceiver::Coordinator(coordinator);
         if self.sent.insert(number, now) != Some(now) {
             let mut own = mine.clone();
             own.failed.unite(&ledger.lost);
-            out.push((coordinator, Message::Own(number, own)));
+            out.push((coordinator, AgreementMessage::Own(number, own)));
         }
         self.heard.get(&number)?.left.get(&coordinator).cloned()
     }
@@ -260,7 +268,7 @@ impl EarlyReturning {
                 || matches!(heard.coordinated.get(rank), Some(Coordinated::Known(_)))
         };
         let lacking = receivers.into_iter().filter(|rank| !has_it(rank));
-        out.extend(lacking.map(|rank| (rank, Message::Decision(number, decision.clone()))));
+        out.extend(lacking.map(|rank| (rank, AgreementMessage::Decision(number, decision.clone()))));
         let failed = decision.failed.clone();
         ledger.settle(number, decision);
         let needed = ledger.decided.iter().map(|(number, _)| *number).chain(ledger.open.keys().copied());

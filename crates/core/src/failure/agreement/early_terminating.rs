@@ -5,8 +5,8 @@
 //! The *state* of a rank: the contributors, their combined contributions, and the failed ranks.
 //!
 //! 1. In a round a rank sends its state to all others, then waits for the state of each rank that
-//!    it does not know to be lost. A rank that a state names as failed counts as lost from then on, so
-//!    a rank that sends a state ignores the ranks that the state names.
+//!    it does not know to be lost. A rank that a state names as failed counts as lost from then on,
+//!    so a rank that sends a state ignores the ranks that the state names.
 //! 2. If each rank that the own state does not name as failed has sent an equal state in the round,
 //!    this state is the decision. Otherwise the rank merges the states into its own and begins the
 //!    next round.
@@ -23,7 +23,7 @@
 //! rank that sent the same state in r, and so on: from none.
 
 use super::ledger::Ledger;
-use super::{Contribution, Decision, Message, Outbox};
+use super::{AgreementMessage, Contribution, Decision, Outbox};
 use crate::failure::ranks::RankSet;
 use std::collections::BTreeMap;
 
@@ -65,22 +65,28 @@ impl EarlyTerminating {
         self.consider(ledger, number, out);
     }
 
-    pub(super) fn hear(&mut self, ledger: &mut Ledger, from: u32, message: Message, out: &mut Outbox) {
+    pub(super) fn hear(
+        &mut self,
+        ledger: &mut Ledger,
+        from: u32,
+        message: AgreementMessage,
+        out: &mut Outbox,
+    ) {
         match message {
-            Message::Round(number, round, state) => {
+            AgreementMessage::Round(number, round, state) => {
                 if let Some(decision) = ledger.decision(number) {
-                    out.push((from, Message::Decision(number, decision.clone()))); // rule 3
+                    out.push((from, AgreementMessage::Decision(number, decision.clone()))); // rule 3
                 } else if !ledger.is_over(number) {
                     self.heard.entry(number).or_default().insert((round, from), state);
                     self.consider(ledger, number, out);
                 }
             }
-            Message::Decision(number, decision) | Message::Parting(number, decision) => {
+            AgreementMessage::Decision(number, decision) | AgreementMessage::Parting(number, decision) => {
                 if ledger.open.contains_key(&number) {
                     self.decide(ledger, number, decision, out);
                 }
             }
-            Message::Contribution(..) | Message::Own(..) | Message::Known(..) => {}
+            AgreementMessage::Contribution(..) | AgreementMessage::Own(..) | AgreementMessage::Known(..) => {}
         }
     }
 
@@ -98,7 +104,7 @@ impl EarlyTerminating {
         let (round, state) = (*round, state.clone());
         // Before the state is sent (rule 1).
         let is_news = self.learn(ledger, &state.all.failed);
-        out.extend(ledger.others().map(|rank| (rank, Message::Round(number, round, state.clone()))));
+        out.extend(ledger.others().map(|rank| (rank, AgreementMessage::Round(number, round, state.clone()))));
         if is_news {
             self.consider_all(ledger, out);
         }
@@ -127,7 +133,7 @@ impl EarlyTerminating {
         let sent = self.rounds.remove(&number).map_or(0, |(round, _)| round);
         let heard = self.heard.remove(&number).unwrap_or_default();
         let waiting = heard.into_keys().filter(|(round, _)| *round > sent); // rule 3
-        out.extend(waiting.map(|(_, rank)| (rank, Message::Decision(number, decision.clone()))));
+        out.extend(waiting.map(|(_, rank)| (rank, AgreementMessage::Decision(number, decision.clone()))));
         let failed = decision.failed.clone();
         ledger.settle(number, decision);
         if self.learn(ledger, &failed) {

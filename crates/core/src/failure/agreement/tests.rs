@@ -18,17 +18,17 @@ impl Random {
 }
 
 enum Event {
-    Message(Message),
+    Message(AgreementMessage),
     Lost,
 }
 
-struct World {
+struct AgreementWorld {
     ranks: Vec<Agreements>,
     alive: Vec<bool>,
     /// By sender and receiver, in order.
     channels: HashMap<(u32, u32), VecDeque<Event>>,
     /// The results of each rank, by agreement.
-    seen: Vec<BTreeMap<u64, Verdict>>,
+    seen: Vec<BTreeMap<u64, AgreementResult>>,
     /// The flags of each rank, by agreement.
     brought: Vec<Vec<u32>>,
     left: Vec<bool>,
@@ -53,10 +53,10 @@ fn tolerant() -> Vec<AgreementSettings> {
     trees.chain([terminating]).collect()
 }
 
-impl World {
-    fn new(size: u32, settings: AgreementSettings, random: &mut Random) -> World {
+impl AgreementWorld {
+    fn new(size: u32, settings: AgreementSettings, random: &mut Random) -> AgreementWorld {
         let n = size as usize;
-        World {
+        AgreementWorld {
             ranks: (0..size).map(|me| Agreements::new(me, size, settings)).collect(),
             alive: vec![true; n],
             channels: HashMap::new(),
@@ -191,8 +191,9 @@ impl World {
     fn check(&self) -> Result<(), String> {
         let living: Vec<usize> = (0..self.alive.len()).filter(|rank| self.alive[*rank]).collect();
         for number in 0..self.rounds {
-            let verdicts: Vec<&Verdict> = living.iter().map(|rank| &self.seen[*rank][&number]).collect();
-            let Verdict::Decided(first) = verdicts[0] else {
+            let verdicts: Vec<&AgreementResult> =
+                living.iter().map(|rank| &self.seen[*rank][&number]).collect();
+            let AgreementResult::Decided(first) = verdicts[0] else {
                 return Err(format!("agreement {number} failed"));
             };
             if let Some(other) = verdicts.iter().find(|verdict| **verdict != verdicts[0]) {
@@ -220,7 +221,7 @@ impl World {
 fn run(settings: AgreementSettings, seed: u64, most: u64) {
     let mut random = Random(seed);
     let size = 1 + random.below(most) as u32;
-    let mut world = World::new(size, settings, &mut random);
+    let mut world = AgreementWorld::new(size, settings, &mut random);
     let deaths = random.below(u64::from(size));
     let ended = world.run(deaths, &mut random).and_then(|()| world.check());
     if let Err(error) = ended {
@@ -257,7 +258,7 @@ fn without_tolerance_agreements_fail_and_do_not_hang() {
     for seed in 0..4_000 {
         let mut random = Random(seed);
         let size = 1 + random.below(9) as u32;
-        let mut world = World::new(size, settings, &mut random);
+        let mut world = AgreementWorld::new(size, settings, &mut random);
         let deaths = random.below(2);
         let ended = world.run(deaths, &mut random);
         assert_eq!(ended, Ok(()), "seed {seed}, {size} ranks");
@@ -268,7 +269,7 @@ fn without_tolerance_agreements_fail_and_do_not_hang() {
         let dead = world.alive.iter().position(|alive| !alive);
         for (verdicts, _) in world.seen.iter().zip(&world.alive).filter(|(_, alive)| **alive) {
             for verdict in verdicts.values() {
-                if let Verdict::Failed(rank) = verdict {
+                if let AgreementResult::Failed(rank) = verdict {
                     assert_eq!(Some(*rank as usize), dead);
                     failed += 1;
                 }
@@ -278,7 +279,7 @@ fn without_tolerance_agreements_fail_and_do_not_hang() {
     assert!(failed > 100, "only {failed} agreements were met by a failure");
 }
 
-impl World {
+impl AgreementWorld {
     /// Runs one agreement of all living ranks. Returns the number of messages of each rank.
     fn agree_once(&mut self) -> Vec<u64> {
         let mut random = Random(1);
@@ -291,7 +292,7 @@ impl World {
             let all = out.len();
             self.send(*rank, out, all);
         }
-        let waiting = |world: &World| {
+        let waiting = |world: &AgreementWorld| {
             let channels = world.channels.iter();
             let mut ready =
                 channels.filter(|((_, to), events)| world.alive[*to as usize] && !events.is_empty());
@@ -317,7 +318,7 @@ impl World {
 
 /// The number of messages of each rank in one agreement of `size` ranks without a failure.
 fn sent(settings: AgreementSettings, size: u32) -> Vec<u64> {
-    World::new(size, settings, &mut Random(1)).agree_once()
+    AgreementWorld::new(size, settings, &mut Random(1)).agree_once()
 }
 
 #[test]
@@ -341,7 +342,7 @@ fn a_rebuilt_tree_is_balanced_again() {
     // The root of a mended binary tree adopts the children of the lost ranks.
     for (rebuild, children_of_root) in [(false, 8), (true, 2)] {
         let settings = AgreementSettings { rebuild, ..AgreementSettings::default() };
-        let mut world = World::new(63, settings, &mut Random(1));
+        let mut world = AgreementWorld::new(63, settings, &mut Random(1));
         world.agree_once();
         for lost in 1..7 {
             world.alive[lost] = false;
@@ -370,7 +371,9 @@ fn a_failure_that_a_rank_has_not_acknowledged_is_news() {
             let mine = Contribution { flag: 5, name: 7, failed: failed.clone(), acknowledged, lacks: 0 };
             let (number, out) = first.begin(mine);
             assert!(out.is_empty());
-            let Some(Verdict::Decided(decision)) = first.verdict(number) else { panic!("{settings}") };
+            let Some(AgreementResult::Decided(decision)) = first.verdict(number) else {
+                panic!("{settings}")
+            };
             assert_eq!((decision.flag, decision.name, decision.news), (5, 7, news));
         }
     }

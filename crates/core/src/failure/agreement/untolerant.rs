@@ -5,7 +5,7 @@
 
 use super::ledger::Ledger;
 use super::tree::MendedTree;
-use super::{Contribution, Decision, Message, Outbox};
+use super::{AgreementMessage, Contribution, Decision, Outbox};
 use crate::failure::ranks::RankSet;
 use oxmpi_tuned::agreement::TreeShape;
 use std::collections::BTreeMap;
@@ -43,13 +43,19 @@ impl Untolerant {
         }
     }
 
-    pub(super) fn hear(&mut self, ledger: &mut Ledger, from: u32, message: Message, out: &mut Outbox) {
+    pub(super) fn hear(
+        &mut self,
+        ledger: &mut Ledger,
+        from: u32,
+        message: AgreementMessage,
+        out: &mut Outbox,
+    ) {
         match message {
-            Message::Contribution(number, contribution) if !ledger.is_over(number) => {
+            AgreementMessage::Contribution(number, contribution) if !ledger.is_over(number) => {
                 self.heard.entry(number).or_default().insert(from, contribution);
                 self.consider(ledger, number, out);
             }
-            Message::Decision(number, decision) if ledger.open.contains_key(&number) => {
+            AgreementMessage::Decision(number, decision) if ledger.open.contains_key(&number) => {
                 self.decide(ledger, number, decision, out);
             }
             _ => {}
@@ -77,7 +83,7 @@ impl Untolerant {
             all.combine(vote);
         }
         match self.tree.parent(ledger.me, &self.none) {
-            Some(parent) => out.push((parent, Message::Contribution(number, all))),
+            Some(parent) => out.push((parent, AgreementMessage::Contribution(number, all))),
             None => self.decide(ledger, number, all.into_decision(0), out),
         }
     }
@@ -85,7 +91,9 @@ impl Untolerant {
     fn decide(&mut self, ledger: &mut Ledger, number: u64, decision: Decision, out: &mut Outbox) {
         self.heard.remove(&number);
         let children = self.tree.children(ledger.me, &self.none);
-        out.extend(children.into_iter().map(|child| (child, Message::Decision(number, decision.clone()))));
+        out.extend(
+            children.into_iter().map(|child| (child, AgreementMessage::Decision(number, decision.clone()))),
+        );
         ledger.settle(number, decision);
     }
 }

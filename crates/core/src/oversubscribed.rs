@@ -25,16 +25,16 @@ pub(crate) enum Passed {
 /// processor, its message may arrive before a context switch would be over. So two ranks that
 /// exchange messages run at the same time, and other ranks before or after them.
 #[derive(Debug)]
-pub(crate) struct CrowdedWait<'d> {
+pub(crate) struct OversubscribedWait<'d> {
     wait: Wait<'d>,
     /// The begin of the polling, in ticks.
     since: Option<u64>,
     aside: u32,
 }
 
-impl<'d> CrowdedWait<'d> {
-    pub(crate) fn new(wait: Wait<'d>) -> CrowdedWait<'d> {
-        CrowdedWait { wait, since: None, aside: 0 }
+impl<'d> OversubscribedWait<'d> {
+    pub(crate) fn new(wait: Wait<'d>) -> OversubscribedWait<'d> {
+        OversubscribedWait { wait, since: None, aside: 0 }
     }
 
     /// Lets time pass before the next poll. `is_away`: the awaited rank did not run at the last

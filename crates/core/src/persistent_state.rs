@@ -1,7 +1,7 @@
 //! The state of persistent requests above the lane: collectives with their plans and temporaries,
 //! and partitioned messages.
 
-use crate::partitioned::{Receiving, Sending};
+use crate::partitioned::{PartitionedReceive, PartitionedSend};
 use crate::process::UserCall;
 use crate::task::{Stand, advance_run};
 use oxmpi_coll::Run;
@@ -12,76 +12,76 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The state of one persistent request.
-pub(crate) enum Kept {
-    Collective(Box<Collective>),
-    Send(Box<Sending>),
-    Receive(Box<Receiving>),
+pub(crate) enum PersistentOp {
+    Collective(Box<PersistentCollective>),
+    Send(Box<PartitionedSend>),
+    Receive(Box<PartitionedReceive>),
 }
 
 /// A persistent collective. Everything independent of the data is made once.
-pub(crate) struct Collective {
+pub(crate) struct PersistentCollective {
     run: Run,
     call: Option<UserCall>,
     /// The starts of all persistent collectives of the communicator.
     starts: Arc<AtomicU64>,
 }
 
-impl Collective {
+impl PersistentCollective {
     /// `call` is the user's function of the reduction; `starts` is the communicator's counter.
-    pub(crate) fn new(run: Run, call: Option<UserCall>, starts: Arc<AtomicU64>) -> Collective {
-        Collective { run, call, starts }
+    pub(crate) fn new(run: Run, call: Option<UserCall>, starts: Arc<AtomicU64>) -> PersistentCollective {
+        PersistentCollective { run, call, starts }
     }
 }
 
 /// The persistent requests by key.
 #[derive(Default)]
-pub(crate) struct Shelf {
-    places: Vec<Option<Kept>>,
+pub(crate) struct PersistentOps {
+    places: Vec<Option<PersistentOp>>,
     vacant: Vec<usize>,
 }
 
-impl std::fmt::Debug for Shelf {
+impl std::fmt::Debug for PersistentOps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let kept = self.places.len() - self.vacant.len();
-        f.debug_struct("Shelf").field("kept", &kept).finish_non_exhaustive()
+        let ops = self.places.len() - self.vacant.len();
+        f.debug_struct("PersistentOps").field("ops", &ops).finish_non_exhaustive()
     }
 }
 
-impl Shelf {
-    pub(crate) fn keep(&mut self, kept: Kept) -> usize {
+impl PersistentOps {
+    pub(crate) fn keep(&mut self, op: PersistentOp) -> usize {
         match self.vacant.pop() {
             Some(key) => {
-                self.places[key] = Some(kept);
+                self.places[key] = Some(op);
                 key
             }
             None => {
-                self.places.push(Some(kept));
+                self.places.push(Some(op));
                 self.places.len() - 1
             }
         }
     }
 
-    pub(crate) fn get(&self, key: usize) -> Option<&Kept> {
+    pub(crate) fn get(&self, key: usize) -> Option<&PersistentOp> {
         self.places.get(key)?.as_ref()
     }
 
-    pub(crate) fn get_mut(&mut self, key: usize) -> Option<&mut Kept> {
+    pub(crate) fn get_mut(&mut self, key: usize) -> Option<&mut PersistentOp> {
         self.places.get_mut(key)?.as_mut()
     }
 
     /// Begins a round. Returns the user's function.
     pub(crate) fn begin(&mut self, key: usize) -> Option<UserCall> {
         match self.get_mut(key)? {
-            Kept::Collective(collective) => {
+            PersistentOp::Collective(collective) => {
                 collective.starts.fetch_add(1, Ordering::Relaxed);
                 collective.run.restart();
                 collective.call.clone()
             }
-            Kept::Send(sending) => {
+            PersistentOp::Send(sending) => {
                 sending.begin();
                 None
             }
-            Kept::Receive(receiving) => {
+            PersistentOp::Receive(receiving) => {
                 receiving.begin();
                 None
             }
@@ -90,15 +90,15 @@ impl Shelf {
 
     pub(crate) fn advance<F: Fabric>(&mut self, key: usize, lane: &mut Lane<F>) -> Stand {
         match self.get_mut(key) {
-            Some(Kept::Collective(collective)) => advance_run(&mut collective.run, lane),
-            Some(Kept::Send(sending)) => sending.advance(lane),
-            Some(Kept::Receive(receiving)) => receiving.advance(lane),
+            Some(PersistentOp::Collective(collective)) => advance_run(&mut collective.run, lane),
+            Some(PersistentOp::Send(sending)) => sending.advance(lane),
+            Some(PersistentOp::Receive(receiving)) => receiving.advance(lane),
             None => Stand::Done(Completion::EMPTY),
         }
     }
 
     pub(crate) fn callback_done(&mut self, key: usize) {
-        if let Some(Kept::Collective(collective)) = self.get_mut(key) {
+        if let Some(PersistentOp::Collective(collective)) = self.get_mut(key) {
             collective.run.callback_done();
         }
     }
@@ -106,16 +106,16 @@ impl Shelf {
     /// Ends a round at once; the library does not use the program's memory any more.
     pub(crate) fn abandon<F: Fabric>(&mut self, key: usize, lane: &mut Lane<F>) {
         match self.get_mut(key) {
-            Some(Kept::Collective(collective)) => collective.run.abandon(lane),
-            Some(Kept::Send(sending)) => sending.abandon(lane),
-            Some(Kept::Receive(receiving)) => receiving.abandon(lane),
+            Some(PersistentOp::Collective(collective)) => collective.run.abandon(lane),
+            Some(PersistentOp::Send(sending)) => sending.abandon(lane),
+            Some(PersistentOp::Receive(receiving)) => receiving.abandon(lane),
             None => {}
         }
     }
 
     pub(crate) fn remove<F: Fabric>(&mut self, key: usize, lane: &mut Lane<F>) {
-        let Some(kept) = self.places.get_mut(key).and_then(Option::take) else { return };
-        if let Kept::Receive(mut receiving) = kept {
+        let Some(op) = self.places.get_mut(key).and_then(Option::take) else { return };
+        if let PersistentOp::Receive(mut receiving) = op {
             receiving.release(lane);
         }
         self.vacant.push(key);
@@ -123,32 +123,32 @@ impl Shelf {
 
     pub(crate) fn run(&self, key: usize) -> Option<&Run> {
         match self.get(key)? {
-            Kept::Collective(collective) => Some(&collective.run),
-            Kept::Send(_) | Kept::Receive(_) => None,
+            PersistentOp::Collective(collective) => Some(&collective.run),
+            PersistentOp::Send(_) | PersistentOp::Receive(_) => None,
         }
     }
 
     pub(crate) fn team(&self, key: usize) -> Option<&Team> {
         match self.get(key)? {
-            Kept::Collective(collective) => Some(collective.run.team()),
-            Kept::Send(_) | Kept::Receive(_) => None,
+            PersistentOp::Collective(collective) => Some(collective.run.team()),
+            PersistentOp::Send(_) | PersistentOp::Receive(_) => None,
         }
     }
 
     pub(crate) fn has_tag(&self, context: u32, tag: i32) -> bool {
-        self.places.iter().flatten().any(|kept| match kept {
-            Kept::Collective(collective) => {
+        self.places.iter().flatten().any(|op| match op {
+            PersistentOp::Collective(collective) => {
                 collective.run.team().collective == context && collective.run.tag() == tag
             }
-            Kept::Send(_) | Kept::Receive(_) => false,
+            PersistentOp::Send(_) | PersistentOp::Receive(_) => false,
         })
     }
 
     /// Whether a partitioned send in this context uses one of these channel numbers.
     pub(crate) fn uses_channels(&self, context: u32, numbers: &Range<u32>) -> bool {
-        self.places.iter().flatten().any(|kept| match kept {
-            Kept::Send(sending) => sending.uses_channels(context, numbers),
-            Kept::Collective(_) | Kept::Receive(_) => false,
+        self.places.iter().flatten().any(|op| match op {
+            PersistentOp::Send(sending) => sending.uses_channels(context, numbers),
+            PersistentOp::Collective(_) | PersistentOp::Receive(_) => false,
         })
     }
 }

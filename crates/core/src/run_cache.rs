@@ -2,7 +2,7 @@
 //! temporaries and lists serves a later call of the same shape on the same communicator, with other
 //! memory.
 
-use crate::choice::Way;
+use crate::choice::SelectionKey;
 use oxmpi_coll::Run;
 use oxmpi_engine::Team;
 use oxmpi_mem::layout::Layout;
@@ -23,12 +23,17 @@ pub(crate) struct Single {
     pub(crate) run: Run,
     /// The call and the inputs of the choice of its plan. `None` if the run cannot serve another
     /// call, as the caller made its plan.
-    pub(crate) call: Option<(Call, Way)>,
+    pub(crate) call: Option<(Call, SelectionKey)>,
 }
 
 impl Single {
-    fn serves(&self, team: &Arc<Team>, (call, way): (&Call, Way), element: Option<&Arc<Layout>>) -> bool {
-        let is_called_so = |(own, by): &(Call, Way)| *by == way && own == call;
+    fn serves(
+        &self,
+        team: &Arc<Team>,
+        (call, way): (&Call, SelectionKey),
+        element: Option<&Arc<Layout>>,
+    ) -> bool {
+        let is_called_so = |(own, by): &(Call, SelectionKey)| *by == way && own == call;
         let same_element = match (self.run.element(), element) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (None, None) => true,
@@ -39,23 +44,23 @@ impl Single {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Spares {
+pub(crate) struct RunCache {
     /// Boxed as during the run, so that they are not moved.
-    kept: VecDeque<Box<Single>>,
+    runs: VecDeque<Box<Single>>,
     /// The bytes of their temporaries.
     bytes: usize,
 }
 
-impl Spares {
+impl RunCache {
     /// A run that serves this call, to be renewed by [`Run::renew`].
     pub(crate) fn take(
         &mut self,
         team: &Arc<Team>,
-        call: (&Call, Way),
+        call: (&Call, SelectionKey),
         element: Option<&Arc<Layout>>,
     ) -> Option<Box<Single>> {
-        let at = self.kept.iter().rposition(|single| single.serves(team, call, element))?;
-        let single = self.kept.remove(at)?;
+        let at = self.runs.iter().rposition(|single| single.serves(team, call, element))?;
+        let single = self.runs.remove(at)?;
         self.bytes -= single.run.temporary_bytes();
         Some(single)
     }
@@ -67,17 +72,17 @@ impl Spares {
             return;
         }
         single.run.release();
-        while self.bytes + bytes > MOST_BYTES || self.kept.len() >= PLACES {
+        while self.bytes + bytes > MOST_BYTES || self.runs.len() >= PLACES {
             // The one that has waited longest.
-            let Some(old) = self.kept.pop_front() else { break };
+            let Some(old) = self.runs.pop_front() else { break };
             self.bytes -= old.run.temporary_bytes();
         }
         self.bytes += bytes;
-        self.kept.push_back(single);
+        self.runs.push_back(single);
     }
 
     pub(crate) fn forget(&mut self, team: &Team) {
-        self.kept.retain(|single| single.run.team().collective != team.collective);
-        self.bytes = self.kept.iter().map(|single| single.run.temporary_bytes()).sum();
+        self.runs.retain(|single| single.run.team().collective != team.collective);
+        self.bytes = self.runs.iter().map(|single| single.run.temporary_bytes()).sum();
     }
 }

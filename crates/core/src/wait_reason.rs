@@ -1,10 +1,10 @@
 //! Descriptions of long waits. A wait of at least [`NOTE_AFTER`] writes a *note* into the segment
-//! of the process ([`Telling`]), which the launcher reads. A shorter wait composes no text.
+//! of the process ([`WaitNoteWriter`]), which the launcher reads. A shorter wait composes no text.
 
 use crate::Process;
 use crate::process::Domain;
 use crate::shmem;
-use crate::task::Task;
+use crate::task::RequestTask;
 use oxmpi_coll::Run;
 use oxmpi_engine::{Kept, Outlook, RequestId, Source, TagMatch, Team};
 use oxmpi_fabric::Fabric;
@@ -27,7 +27,7 @@ pub(crate) enum Awaited<'a, F> {
     Any(&'a [u64]),
     Message(u32, Source, TagMatch),
     /// Any other condition; the function describes it.
-    Said(&'a dyn Fn(&Domain<F>) -> Reason),
+    Described(&'a dyn Fn(&Domain<F>) -> Reason),
 }
 
 /// The description of a wait and the processes that can end it.
@@ -91,7 +91,7 @@ impl<F: Fabric> Domain<F> {
                 };
                 self.reason_of_message(*context, from, tag, String::new())
             }
-            Awaited::Said(words) => words(self),
+            Awaited::Described(words) => words(self),
         }
     }
 
@@ -100,7 +100,7 @@ impl<F: Fabric> Domain<F> {
             Awaited::Request(request) => std::slice::from_ref(request),
             Awaited::All(requests) | Awaited::Any(requests) => requests,
             Awaited::Message(_, Source::Process(process), _) => return Awaits::Message(*process),
-            Awaited::Message(..) | Awaited::Said(_) => return Awaits::Anything,
+            Awaited::Message(..) | Awaited::Described(_) => return Awaits::Anything,
         };
         // With many requests it is rarely only one peer, so the search stops early.
         let mut sole = None;
@@ -129,7 +129,7 @@ impl<F: Fabric> Domain<F> {
             Awaited::All(requests) => requests.iter().any(is_receiving),
             Awaited::Message(..) => true,
             // A send alone can complete the wait.
-            Awaited::Any(_) | Awaited::Said(_) => false,
+            Awaited::Any(_) | Awaited::Described(_) => false,
         };
         if needs_message { Kept::InPieces } else { Kept::All }
     }
@@ -194,15 +194,15 @@ impl<F: Fabric> Domain<F> {
             return Reason::new(text, Need::Outside, []);
         };
         let (run, length) = match task {
-            Task::Once(single) => {
+            RequestTask::Once(single) => {
                 let element_bytes = single.run.element().map_or(1, |element| element.size());
                 let length = single.call.as_ref().and_then(|(call, _)| length_of(call, element_bytes));
                 (Some(&single.run), length.unwrap_or_default())
             }
-            Task::Kept(key) => (self.kept.run(*key), String::new()),
-            Task::Later(later) => return later.reason(self),
-            Task::Library(_) => (None, String::new()),
-            Task::Handed(call) => {
+            RequestTask::Persistent(key) => (self.persistent.run(*key), String::new()),
+            RequestTask::Later(later) => return later.reason(self),
+            RequestTask::Library(_) => (None, String::new()),
+            RequestTask::Handed(call) => {
                 let team = call.team();
                 let own = team.map.process(team.rank).unwrap_or(u32::MAX);
                 let place = self.place(team.collective, None);
@@ -314,7 +314,7 @@ pub(crate) fn others(team: &Team, own: u32) -> Vec<u32> {
 }
 
 /// Writes the note of one wait, if the wait becomes long.
-pub(crate) struct Telling<'a, F> {
+pub(crate) struct WaitNoteWriter<'a, F> {
     process: &'a Process<F>,
     awaited: &'a Awaited<'a, F>,
     /// The begin of the first sleep; 0 before it.
@@ -328,12 +328,12 @@ pub(crate) struct Telling<'a, F> {
 impl<F: Fabric> Process<F> {
     /// The note of a wait, or of several waits in sequence for the same operation; dropping it
     /// removes the note.
-    pub(crate) fn telling<'a>(&'a self, awaited: &'a Awaited<'a, F>) -> Telling<'a, F> {
-        Telling { process: self, awaited, begun_ns: 0, moved_ns: 0, due_ns: None, note: None }
+    pub(crate) fn wait_note_writer<'a>(&'a self, awaited: &'a Awaited<'a, F>) -> WaitNoteWriter<'a, F> {
+        WaitNoteWriter { process: self, awaited, begun_ns: 0, moved_ns: 0, due_ns: None, note: None }
     }
 }
 
-impl<'a, F: Fabric> Telling<'a, F> {
+impl<'a, F: Fabric> WaitNoteWriter<'a, F> {
     pub(crate) fn awaited(&self) -> &'a Awaited<'a, F> {
         self.awaited
     }
@@ -367,7 +367,7 @@ impl<'a, F: Fabric> Telling<'a, F> {
     }
 }
 
-impl<F: Fabric> Telling<'_, F> {
+impl<F: Fabric> WaitNoteWriter<'_, F> {
     /// The part of the wait that decides where the thread sleeps.
     #[cold]
     pub(crate) fn awaits(&self) -> Awaits {
@@ -375,7 +375,7 @@ impl<F: Fabric> Telling<'_, F> {
     }
 }
 
-impl<'a, F: Fabric> Telling<'a, F> {
+impl<'a, F: Fabric> WaitNoteWriter<'a, F> {
     #[cold]
     #[inline(never)]
     fn write(&mut self) {
@@ -401,7 +401,7 @@ impl<'a, F: Fabric> Telling<'a, F> {
     }
 }
 
-impl<F> Drop for Telling<'_, F> {
+impl<F> Drop for WaitNoteWriter<'_, F> {
     #[inline]
     fn drop(&mut self) {
         if let Some(note) = self.note {
