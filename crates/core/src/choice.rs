@@ -42,7 +42,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Prints a message for the user, once for the job even if several ranks call it.
 pub type Say = Box<dyn Fn(&str) + Send + Sync>;
 
-/// The basis of choices: parameters and a rules file.
 pub(crate) struct Choice {
     selection: Selection,
     components: Components,

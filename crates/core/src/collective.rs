@@ -195,7 +195,7 @@ impl<F: Fabric> Process<F> {
             }
             Ok(()) => domain.start(single, user, then),
             Err(Fault::Revoked) => return Err(errors::of_fault(Fault::Revoked)),
-            // MPI_Start does not fail because of a failed process: the request reports the failure.
+            // The start does not fail because of a failed process: the request reports the failure.
             Err(fault) => domain.start_failed(fault, single.run.team(), then),
         };
         drop(domain);
@@ -307,7 +307,6 @@ impl<F: Fabric> Process<F> {
     }
 
     /// A broadcast; the other ranks pass vectors of the same length.
-    /// As [`Process::execute`].
     pub(crate) fn words_of_root<T: Plain>(
         &self,
         comm: &Communicator,
@@ -491,8 +490,7 @@ mod tests {
                         let mine = Owned::new(vec![u64::from(comm.team.rank) + 100 * call; 4]);
                         let all = Owned::new(vec![0_u64; 4]);
                         let buffers = Buffers { input: mine.buf(), output: all.buf(), element: None };
-                        // A call that shared memory does not serve, since its collectives have no
-                        // tags.
+                        // Shared memory does not serve this call: its collectives have no tags.
                         let blocks = || Paired(Blocks::new([8; 4]).unwrap());
                         let what = Call::Alltoallv { send: blocks(), receive: blocks(), in_place: false };
                         (p.start(&comm, what, buffers, Combine::Nothing, None).unwrap(), call, all)

@@ -81,8 +81,7 @@ fn take_first<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Opt
 fn take_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<Indexed>> {
     let mut done = Vec::new();
     for (at, &request) in requests.iter().enumerate() {
-        // A request in the list twice is freed only once; `COMPLETE` stands for any number of
-        // requests.
+        // A request in the list twice is freed once; `COMPLETE` stands for any number of requests.
         let taken = |done: &[Indexed]| done.iter().any(|(before, _)| requests[*before] == request);
         if counts(domain, request) && (request == RequestId::COMPLETE.raw() || !taken(&done)) {
             done.extend(take(domain, request)?.map(|completion| (at, completion)));
@@ -112,8 +111,7 @@ fn peek_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<
     Ok(done)
 }
 
-/// Checks all handles before a wait. Without this check the wait finds a bad handle when it reaches
-/// it.
+/// Checks all handles before a wait, which otherwise finds a bad handle only at its turn.
 fn check_all<F: Fabric>(process: &Process<F>, domain: &Domain<F>, requests: &[u64]) -> Result<()> {
     if !process.checks {
         return Ok(());
@@ -208,8 +206,7 @@ impl<F: Fabric> Process<F> {
         self.domain.home()?.lane.take_good(RequestId::from_raw(request))
     }
 
-    /// Waits for a request of the program (MPI_Wait). A failed operation is no error here; see
-    /// [`error_of`].
+    /// Waits for a request (MPI_Wait). A failed operation is no error here; see [`error_of`].
     #[inline]
     pub fn wait_raw(&self, request: u64) -> Result<Completion> {
         if request == NULL || request == RequestId::COMPLETE.raw() {
@@ -285,8 +282,7 @@ impl<F: Fabric> Process<F> {
         self.look_again(|domain| peek(domain, request), |answer| matches!(answer, Ok(None)))
     }
 
-    /// The statuses of all requests if all are complete, without freeing
-    /// (MPI_Request_get_status_all).
+    /// The statuses of all requests if all are complete (MPI_Request_get_status_all).
     pub fn peek_all(&self, requests: &[u64]) -> Result<Option<Vec<Completion>>> {
         check_all(self, &self.domain.lock(), requests)?;
         self.look_again(
@@ -295,8 +291,7 @@ impl<F: Fabric> Process<F> {
         )
     }
 
-    /// Tests for one of several without freeing (MPI_Request_get_status_any). The outer `None`: no
-    /// request is active.
+    /// MPI_Request_get_status_any. The outer `None`: no request is active.
     pub fn peek_any(&self, requests: &[u64]) -> Result<Option<Option<Indexed>>> {
         if !any_counts(self, requests)? {
             return Ok(None);
@@ -304,7 +299,7 @@ impl<F: Fabric> Process<F> {
         self.look_again(|domain| peek_first(domain, requests), |answer| matches!(answer, Ok(None))).map(Some)
     }
 
-    /// Tests several without freeing (MPI_Request_get_status_some). `None`: no request is active.
+    /// MPI_Request_get_status_some. `None`: no request is active.
     pub fn peek_some(&self, requests: &[u64]) -> Result<Option<Vec<Indexed>>> {
         if !any_counts(self, requests)? {
             return Ok(None);
@@ -408,8 +403,7 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().lane.context_of(RequestId::from_raw(request))
     }
 
-    /// The request or matched message of an integer (MPI_Request_fromint, MPI_Message_fromint); it
-    /// may be freed already.
+    /// The request or matched message of an integer (MPI_Request_fromint, MPI_Message_fromint).
     pub fn request_of_int(&self, int: u32) -> u64 {
         self.domain.lock().lane.request_of_int(int).raw()
     }

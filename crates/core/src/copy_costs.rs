@@ -42,8 +42,7 @@ pub struct CopyCosts {
 }
 
 impl CopyCosts {
-    /// The launcher's warning about a wrong file. A file of another machine gets none, and an
-    /// unreadable home directory has its own warning.
+    /// The launcher's warning about a wrong file; none for a file of another machine.
     pub fn complaint(&self) -> Option<String> {
         let (file, error) = (self.file.as_ref()?, self.unused.as_ref()?);
         let is_wrong = match error {
@@ -112,8 +111,7 @@ impl fmt::Display for CostsError {
     }
 }
 
-/// The figures by their names in a file. The file lacks [`CopyFacts::past_caches_one_way_ns`] and
-/// [`CopyFacts::pull_ns`].
+/// The figures of a file, without [`CopyFacts::past_caches_one_way_ns`] and [`CopyFacts::pull_ns`].
 pub fn figures(facts: &mut CopyFacts) -> [(&'static str, &mut f64); 14] {
     let (near, far, single) = (&mut facts.near, &mut facts.far, &mut facts.single_copy);
     [

@@ -59,7 +59,6 @@ pub trait Bonds: Send + Sync {
 pub(crate) struct Foreign {
     job: Range<u32>,
     pub(crate) bonds: Option<Arc<dyn Bonds>>,
-    /// The number of communicators with each process of another job.
     counts: HashMap<u32, u32>,
     /// The number of meetings of this process by the hash of the call.
     meetings: HashMap<u32, u32>,

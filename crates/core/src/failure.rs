@@ -247,8 +247,7 @@ impl<F: Fabric> Domain<F> {
         self.failures.agreements.insert(context, (team.clone(), agreements));
     }
 
-    /// Calls `act` with the agreements of a communicator, if it has any, and carries out the
-    /// result.
+    /// Calls `act` with a communicator's agreements, if it has any, and carries out the result.
     fn with_agreements(&mut self, context: u32, act: impl FnOnce(&Team, &mut Agreements) -> Outbox) {
         let Some((team, agreements)) = self.failures.agreements.get_mut(&context) else { return };
         let out = act(team, agreements);

@@ -8,30 +8,6 @@
 //! Functions here take Rust values (a [`Communicator`], a `UserBuf`, ranks and tags as in the
 //! standard), check them, and return a `Result` whose error names the argument and its value. C
 //! pointers and handles are converted above.
-//!
-//! | module | calls |
-//! |---|---|
-//! | [`process`] | initialization, the waiting loop, finalize |
-//! | [`comm`] | communicators: creation, of one group or two, and their end |
-//! | [`p2p`] | sends, receives, probes |
-//! | [`matched`] | matched probes and receives |
-//! | [`persistent`] | persistent sends and receives |
-//! | [`buffered`] | buffers for buffered sends |
-//! | [`partitioned`] | partitioned sends and receives |
-//! | [`completion`] | wait and test families |
-//! | [`collective`] | blocking and nonblocking collectives |
-//! | [`choice`] | the choice of the algorithm of a collective |
-//! | `failure` | continuation after failures of processes |
-//! | [`session`] | the end of a session |
-//! | [`mod@file`] | files |
-//! | [`dynamic`] | processes of other jobs: spawning, ports, joining |
-//! | [`handler`] | error handlers of objects |
-//! | [`topology`] | communicators with a virtual topology |
-//! | [`copy_costs`] | the copy costs of this machine, built in or measured |
-//! | [`start`] | a process from the data of the launcher |
-//! | [`tool`] | the MPI tool interface: performance variables, events, categories |
-//! | [`window`] | one-sided communication |
-//! | [`world`], [`sim`] | several ranks in one program |
 #![forbid(unsafe_code)]
 
 pub mod buffered;

@@ -20,8 +20,7 @@ impl Modules {
         let boot = client.segment().boot();
         // The parents of a spawned job count, since they need a route.
         let ranks = Some(boot.base.saturating_add(boot.size));
-        // mpirun counts the hosts at its start; a spawned job may be the first on several virtual
-        // nodes.
+        // mpirun counts the hosts; a spawned job may be the first on several virtual nodes.
         let nodes = boot.node.and_then(|_| NodeCount::virtual_ones(params, None));
         let mut job = Job { ranks, nodes, ..Job::default() };
         let found = params.select(&job, ThreadLevel::Single)?;

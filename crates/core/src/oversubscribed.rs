@@ -27,7 +27,6 @@ pub(crate) enum Passed {
 #[derive(Debug)]
 pub(crate) struct OversubscribedWait<'d> {
     wait: Wait<'d>,
-    /// The begin of the polling, in ticks.
     since: Option<u64>,
     aside: u32,
 }

@@ -85,8 +85,8 @@ pub(crate) fn source_of(comm: &Communicator, source: i32) -> Result<Option<Sourc
 }
 
 impl<F: Fabric> Process<F> {
-    /// Sends contiguous bytes without a request: the low-latency path, without calls. `false`: this
-    /// path cannot serve the message, or an argument is wrong, and nothing happened; use
+    /// Sends contiguous bytes without a request: the low-latency path, inlined as a whole. `false`:
+    /// this path cannot serve the message, or an argument is wrong, and nothing happened; use
     /// [`Process::send_now`]. With `MAY_WAIT` it may wait until the message has left, which no
     /// nonblocking call may.
     #[inline(always)]
@@ -184,8 +184,7 @@ impl<F: Fabric> Process<F> {
         true
     }
 
-    /// The rare work after a send on the fast path: its receiver sleeps, or a progress of
-    /// everything is due.
+    /// The rare work after a send on the fast path: its receiver sleeps, or progress is due.
     #[cold]
     #[inline(never)]
     fn see_to_sent(&self, context: u32, dest: i32) {
@@ -222,16 +221,15 @@ impl<F: Fabric> Process<F> {
         sent
     }
 
-    /// Notes the route of the source of a receive. Returns whether it is new, so that a receive may
-    /// now use [`Process::receive_soon`]. Nothing happens if `source` is no rank.
+    /// Notes the route of a receive's source. Returns whether it is new, so that a receive may now
+    /// use [`Process::receive_soon`].
     pub fn note_source(&self, comm: &Communicator, source: i32) -> bool {
         let Ok(rank) = u32::try_from(source) else { return false };
         let Some(process) = comm.team.map.process(rank) else { return false };
         self.domain.lock().lane.note_route(comm.team.point_to_point, rank, process)
     }
 
-    /// A progress of everything: due from time to time on the fast paths, and before a wait that it
-    /// may make unnecessary.
+    /// Progress of everything: due from time to time on fast paths, and before a wait.
     #[cold]
     #[inline(never)]
     pub fn look_now_and_then(&self) {
@@ -326,8 +324,8 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Receives a short message directly from the ring, if it is there: the low-latency path,
-    /// without calls. `None`: it is not there, an argument is wrong, or the process has threads,
-    /// and nothing happened; use [`Process::receive_soon`].
+    /// inlined as a whole. `None`: it is not there, an argument is wrong, or the process has
+    /// threads, and nothing happened; use [`Process::receive_soon`].
     #[inline(always)]
     pub fn try_receive(&self, context: u32, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
         let tags = plain_tags(tag)?;
@@ -404,8 +402,7 @@ impl<F: Fabric> Process<F> {
                     None => wait.pass_gap(),
                 }
             }
-            // Frames of that peer stay where they are: progress would put them into the unexpected
-            // queue.
+            // Progress would put the frames of that peer into the unexpected queue.
             self.look_elsewhere(context, source);
         }
     }
@@ -604,8 +601,8 @@ impl<F: Fabric> Process<F> {
     /// reports wrong arguments.
     #[inline(always)]
     pub fn has_none(&self, context: u32, source: i32, tag: i32) -> bool {
-        // True for valid tags and MPI_ANY_TAG only: the xor of MPI_ANY_TAG with any other negative
-        // number is positive.
+        // The xor is 0 for MPI_ANY_TAG, negative for a tag, and positive for other negative
+        // numbers.
         if tag ^ abi::MPI_ANY_TAG > 0 || self.is_oversubscribed {
             return false;
         }

@@ -77,7 +77,7 @@ struct Channel {
 /// The number of channel numbers.
 const CHANNELS: u32 = 1 << 30;
 
-/// The longest data in a note, in bytes: about the length at which a second copy costs as much as a
+/// The longest data in a note, in bytes: beyond this length a second copy costs more than a
 /// message.
 const WITH_NOTE: usize = 4080;
 
@@ -103,7 +103,7 @@ impl Channel {
         !((self.number << 1) as i32)
     }
 
-    /// The tag of data without a note around them.
+    /// The tag of separate data.
     const fn data(&self) -> i32 {
         !((self.number << 1 | 1) as i32)
     }
@@ -334,8 +334,8 @@ mod tests {
                     *used = u64::from(CHANNELS) - 3;
                 }
             }
-            // 0 to 3, then three up to the end, then from 0 again, without the first four, which
-            // are live.
+            // 0 to 3, then three up to the end, then again from 0 without the first four, which are
+            // live.
             let last = u64::from(CHANNELS);
             assert_eq!(numbers, [0, 1, 2, 3, last - 3, last - 2, last - 1, 4, 5, 6, 7, 8]);
             for (send, receive) in requests.iter().rev() {

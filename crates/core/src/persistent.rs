@@ -82,8 +82,7 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Starts a persistent request with another buffer, which is used until the request is
-    /// complete.
+    /// Starts a persistent request with another buffer until its completion.
     pub fn start_request_with(&self, request: u64, buffer: UserBuf) -> Result<()> {
         let id = RequestId::from_raw(request);
         self.enter(|domain| domain.lane.start_with(id, buffer).map_err(|fault| of_start(request, fault)))

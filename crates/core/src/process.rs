@@ -229,8 +229,7 @@ impl<F: Fabric> Process<F> {
         self.keeps_memory
     }
 
-    /// This memory stays valid until [`Process::forget_memory`], so a transport may keep its
-    /// registration.
+    /// This memory stays valid until [`Process::forget_memory`], and may be kept registered.
     pub fn keep_memory(&self, memory: &Memory) {
         if self.keeps_memory
             && let Some(lasting) = self.domain.lock().lane.fabric_mut().lasting_memory()
@@ -262,8 +261,7 @@ impl<F: Fabric> Process<F> {
         &self.own
     }
 
-    /// The number of this process among all of its launcher; in the first job the rank in the
-    /// world.
+    /// The number of this process at its launcher; in the first job the rank in the world.
     pub fn rank(&self) -> u32 {
         self.rank
     }

@@ -13,8 +13,7 @@ use std::sync::Arc;
 /// The number of cached runs: a program may use several ranks as root, one after another.
 const PLACES: usize = 16;
 
-/// The limit of the temporaries of all cached runs in bytes. New memory of some MiB takes longer to
-/// allocate than to fill.
+/// In bytes of temporaries. New memory of some MiB takes longer to allocate than to fill.
 const MOST_BYTES: usize = 16 << 20;
 
 /// A run of one call of the program.
@@ -47,7 +46,6 @@ impl Single {
 pub(crate) struct RunCache {
     /// Boxed as during the run, so that they are not moved.
     runs: VecDeque<Box<Single>>,
-    /// The bytes of their temporaries.
     bytes: usize,
 }
 

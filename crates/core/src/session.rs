@@ -100,8 +100,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Allows sends after [`Process::rest`]. Does nothing on a thread that may not call, as this
-    /// cannot send.
+    /// Allows sends after [`Process::rest`]. Does nothing on a thread that may not call.
     pub fn resume(&self) {
         if let Ok(mut domain) = self.domain.try_enter() {
             domain.lane.resume();

@@ -116,8 +116,7 @@ impl std::error::Error for Stuck {}
 /// More events than any test needs.
 const MOST_EVENTS: u64 = 100_000_000;
 
-/// The number of turns of 256 in which the clock advances although a rank could run: some ranks are
-/// slow.
+/// The number of turns of 256 in which the clock advances although a rank could run.
 const SLOWNESS: u8 = 64;
 
 impl SimWorld {

@@ -37,8 +37,8 @@ pub struct StartedProcess {
     pub checks: bool,
     /// Whether operations accept only the datatypes that the standard names (parameter mpi_strict).
     pub strict: bool,
-    /// The treatment of buffers in device memory, and the file of the driver (parameters
-    /// accelerator and accelerator_cuda_library).
+    /// Of buffers in device memory, with the file of the driver (parameters accelerator,
+    /// accelerator_cuda_library).
     pub accelerator: (Accelerator, String),
     /// The intercommunicator with the parents of a spawned job.
     pub parent: Option<Communicator>,
@@ -215,8 +215,7 @@ fn assemble(
     Ok((routes, door))
 }
 
-/// The offers of the process's transport, and of the one between nodes if the former does not leave
-/// the node.
+/// The offers of the process's transport, and of one between nodes if it does not leave the node.
 fn offers(
     module: &Module,
     situation: &Situation<'_>,

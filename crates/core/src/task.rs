@@ -88,8 +88,7 @@ impl RequestTask {
         }
     }
 
-    /// The context of the operation, unless a request of the lane has it, as persistent requests
-    /// do.
+    /// The context of the operation, unless a request of the lane has it (persistent requests).
     pub(crate) fn context(&self) -> Option<u32> {
         match self {
             RequestTask::Once(single) => Some(single.run.team().collective),

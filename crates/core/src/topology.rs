@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub struct NamedEdge {
     pub source: u32,
     pub destination: u32,
-    /// 0 if the graph is not weighted.
+    /// Unused if the graph is not weighted.
     pub weight: i32,
 }
 
@@ -207,7 +207,6 @@ impl<F: Fabric> Process<F> {
         Ok(with_topology(self.dup_served_by(comm, component)?, Topology::DistGraph(graph)))
     }
 
-    /// A communicator of the ranks with `inside`, with a topology.
     fn part_with(
         &self,
         comm: &Communicator,

@@ -231,8 +231,7 @@ impl<F: Fabric> Domain<F> {
         Reason::new(text, need, processes)
     }
 
-    /// The reason why MPI_Finalize still waits: open sends, or else receives whose requests were
-    /// freed.
+    /// The reason why MPI_Finalize waits: open sends, or else receives with freed requests.
     pub(crate) fn reason_of_end(&self) -> Reason {
         let receives = self.lane.outlook_of_freed_receives();
         if receives.is_empty() || !self.lane.outlook_of_sends().is_empty() {
@@ -326,8 +325,7 @@ pub(crate) struct WaitNoteWriter<'a, F> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// The note of a wait, or of several waits in sequence for the same operation; dropping it
-    /// removes the note.
+    /// The note of a wait, or of waits in sequence for one operation; its drop removes the note.
     pub(crate) fn wait_note_writer<'a>(&'a self, awaited: &'a Awaited<'a, F>) -> WaitNoteWriter<'a, F> {
         WaitNoteWriter { process: self, awaited, begun_ns: 0, moved_ns: 0, due_ns: None, note: None }
     }
@@ -347,8 +345,7 @@ impl<'a, F: Fabric> WaitNoteWriter<'a, F> {
         }
     }
 
-    /// The thread is about to sleep at the door. Returns the longest time to sleep, if a note is
-    /// due after it.
+    /// The thread is about to sleep. Returns the longest time to sleep, if a note is due after it.
     #[inline]
     pub(crate) fn before_sleep(&mut self) -> Option<Duration> {
         if self.begun_ns == 0 {

@@ -176,9 +176,6 @@ pub fn world<R: Send>(ranks: u32, program: impl Fn(&Process<Routes>) -> R + Sync
 }
 
 /// [`world`] with options.
-///
-/// # Panics
-/// As [`world`].
 pub fn world_with<R: Send>(
     ranks: u32,
     options: WorldOptions,
@@ -188,9 +185,6 @@ pub fn world_with<R: Send>(
 }
 
 /// [`world_with`] for programs that store their rank in other values.
-///
-/// # Panics
-/// As [`world`].
 pub fn world_shared<R: Send>(
     ranks: u32,
     options: WorldOptions,
@@ -270,7 +264,6 @@ fn over_provider(
     ofi.unwrap_or_else(|e| panic!("rank {rank}: {e}"))
 }
 
-/// The postboxes of a node, made by its first rank.
 fn shared_area(rank: u32, size: u32, options: &WorldOptions) -> Option<PostboxArea> {
     let (short, pool, _) = options.postboxes?;
     let members = options.of_node(rank, size);
@@ -278,7 +271,6 @@ fn shared_area(rank: u32, size: u32, options: &WorldOptions) -> Option<PostboxAr
     (members.first() == Some(&rank)).then(|| PostboxArea::on_heap(shape))
 }
 
-/// The common data of all ranks.
 type Shared<'w> = (Arc<ThreadDirectory>, Option<Arc<Plugs>>, &'w [Option<PostboxArea>]);
 
 fn process(

@@ -161,7 +161,7 @@ impl<F: Fabric> Process<F> {
             let picked = self.choice.pick_among(comm, call, of, (form, false, false), setup)?;
             self.choice.plan(comm, call, &picked)
         };
-        // The tag and the number are drawn before this rank alone can fail.
+        // Before anything can fail at this rank alone.
         let (number, has_team) = (Cell::new(None), Cell::new(true));
         let of_process = (self.world().collective_team(), self.is_threaded());
         let draw = |comm: &Communicator| {

@@ -10,8 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The choices that a communicator has reported: collective, size class (log2 of bytes) and
-/// component.
+/// The reported choices: collective, size class (log2 of bytes) and component.
 #[derive(Debug, Default)]
 pub(crate) struct ReportedChoices(
     pub(super) Mutex<BTreeSet<(Collective, u32, Component)>>,
@@ -66,7 +65,6 @@ impl Communicator {
         self.servers.only
     }
 
-    /// The sole component of communicators made of this one, if one is named.
     pub(crate) fn component_of_heirs(&self) -> Option<Component> {
         *self.servers.heirs.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -49,8 +49,7 @@ impl<F: Fabric> Process<F> {
         let released = self.domain.lock().foreign.released(comm);
         if let Some(others) = released {
             self.wait_for_released(comm);
-            // A rank that could not meet the others because of a failure may owe a decision that
-            // another rank waits for.
+            // After a failure this rank may still owe a decision to another rank.
             self.domain.lock().leave_agreements_of(comm.union().collective);
             self.take_leave_of(&others);
         }

@@ -77,8 +77,7 @@ impl Communicator {
         })
     }
 
-    /// Checks that all processes of a group are in the local group. Errors: MPI_ERR_GROUP
-    /// otherwise.
+    /// Checks that all processes of a group are in the local group, else MPI_ERR_GROUP.
     pub(super) fn check_members(&self, group: &Group) -> Result<()> {
         let outsider = group.processes().position(|process| self.local_map().rank(process).is_none());
         match outsider {

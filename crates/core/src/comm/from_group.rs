@@ -81,8 +81,7 @@ impl<F: Fabric> Process<F> {
         processes.iter().any(|process| self.meeting.team.map.rank(*process).is_none())
     }
 
-    /// The communicator of these processes for one call with a string. This process must be one of
-    /// them.
+    /// The communicator of these processes, including this one, for one call with a string.
     fn meeting_of(&self, processes: Vec<u32>, string_tag: &[u8]) -> Result<Communicator> {
         let members = self.identities(&processes)?;
         let map = RankMap::new(processes);

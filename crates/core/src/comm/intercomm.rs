@@ -202,7 +202,6 @@ impl<'a> IntercommCreate<'a> {
         }
     }
 
-    /// A broadcast of the leader in its group.
     fn say<F: Fabric, T: Plain>(&self, process: &Process<F>, what: &Owned<T>) -> Result<RequestId> {
         let buffers = Buffers { input: UserBuf::empty(), output: what.buf(), element: None };
         let call = Call::Bcast { root: self.leader, bytes: Shared(what.len() * size_of::<T>()) };

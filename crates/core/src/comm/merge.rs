@@ -16,7 +16,6 @@ pub struct Merge {
     /// Complete when this process has the entries of all.
     pub request: RequestId,
     entries: Owned<u64>,
-    /// The name that this process proposes, if it is the first of its group.
     mine: Option<Name>,
 }
 

@@ -58,7 +58,6 @@ pub(crate) struct Naming {
 #[derive(Clone, Debug)]
 struct NameBroadcast {
     words: UserBuf,
-    /// The name that this process proposes, if it is the first rank.
     mine: Option<Name>,
 }
 
@@ -78,7 +77,7 @@ impl<F: Fabric> Process<F> {
             return Ok(Name::of_inter(self.new_context_ids(3)?));
         }
         let id = self.new_context_ids(1)?;
-        // All processes must use a control section alike; those of another launcher can have other
+        // All processes must use a control section alike, and other launchers can have other
         // parameters.
         if !self.are_near(&team.map) {
             return Ok(Name { id, section: None });

@@ -38,7 +38,7 @@ pub trait Broker {
 
     fn go(&self, words: &[u64]) -> Result<Going>;
 
-    /// The number of processes that received this process's address unknown to it.
+    /// How often the launcher has sent this process's address to other launchers.
     fn sought(&self) -> u32;
 
     /// Whether a ticket still waits; with `back` it is then withdrawn. Otherwise the peer is about
@@ -59,7 +59,6 @@ pub struct MeetOptions {
 struct Card {
     /// The tag of messages to this root.
     tag: u32,
-    /// The context that this root proposes.
     id: u64,
     names: Vec<u64>,
 }

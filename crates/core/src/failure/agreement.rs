@@ -39,7 +39,6 @@ use untolerant::Untolerant;
 
 pub(crate) use early_terminating::RoundState;
 
-/// The contribution of one rank, or the combined one of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contribution {
     /// The decision has the bits that all have set.
@@ -61,7 +60,6 @@ impl Contribution {
         self.lacks = self.lacks.min(other.lacks);
     }
 
-    /// The decision of rank `by` from the combined contributions of all.
     fn into_decision(self, by: u32) -> Decision {
         let news = !self.failed.is_within(&self.acknowledged);
         let Contribution { flag, name, failed, lacks: settled, .. } = self;
@@ -69,7 +67,6 @@ impl Contribution {
     }
 }
 
-/// The result of an agreement, equal at all living ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) flag: u32,

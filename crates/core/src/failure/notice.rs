@@ -1,7 +1,4 @@
-//! The encoding of notices about a communicator.
-//!
-//! Of little endian words of 8 bytes:
-//!
+//! The encoding of notices about a communicator, in little endian words of 8 bytes:
 //! | word | revoke, revoked | contribution, own, round | decision, parting, known |
 //! |---|---|---|---|
 //! | 0 | 1, 4 | 2, 8, 7 | 3, 6, 5 |

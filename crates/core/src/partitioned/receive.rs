@@ -327,8 +327,7 @@ impl PartitionedReceive {
         under_way.for_each(|request| lane.abandon(request));
     }
 
-    /// The request is freed. An open receive of the description stays posted, so that the next
-    /// receive does not match it.
+    /// The request is freed. Its open receive stays posted: the next receive must not match it.
     pub(crate) fn release<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         if let Some(SenderRoute { channel: ChannelState::NotYet(request), .. }) = self.route {
             lane.detach(request);

@@ -15,7 +15,6 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct PartitionedSend {
     parts: PartitionedBuffer,
-    /// The point-to-point context, whose error handler gets the errors.
     error_context: u32,
     /// The route to the receiver; `None` for MPI_PROC_NULL.
     route: Option<ReceiverRoute>,

@@ -152,8 +152,7 @@ impl<F: Fabric> Domain<F> {
             _ => {}
         }
         self.moved = true;
-        // Another thread of the process may be about to sleep without an announcement to the peers
-        // of this collective.
+        // Another thread may be about to sleep without an announcement for this collective.
         self.lane.note_news();
         let request = self.lane.open_external();
         let task = RequestTask::Later(Box::new(later));
@@ -190,8 +189,7 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Adds a collective of UCC or hcoll. It counts as a call of the algorithm that stands in for
-    /// it.
+    /// Adds a collective of UCC or hcoll. It counts as its stand-in algorithm.
     pub(crate) fn start_handed(&mut self, call: HandedOver) -> RequestId {
         if let Some(run) = call.stand_in() {
             self.calls.count(run);

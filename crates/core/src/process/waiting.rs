@@ -46,8 +46,7 @@ impl<F: Fabric> Process<F> {
         answer
     }
 
-    /// [`Process::look`] whose question also receives whether frames arrived, so that more may
-    /// follow.
+    /// [`Process::look`] whose question also receives whether frames arrived.
     #[inline]
     pub(crate) fn look_all<R>(&self, question: impl FnOnce(&mut Domain<F>, bool) -> R) -> R {
         let mut question = question;
@@ -62,8 +61,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Makes progress until a function of the program is due, or to the end; only then calls the
-    /// question.
+    /// Makes progress until a function of the program is due; without one, calls the question.
     #[inline]
     fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(&self, question: Q) -> Progressed<F, R, Q> {
         let (progressed, seen) = self.look_once_unreported(question);
@@ -73,8 +71,7 @@ impl<F: Fabric> Process<F> {
         progressed
     }
 
-    /// [`Process::look_once`]; the caller reports the observations to the tool, when it holds no
-    /// lock.
+    /// [`Process::look_once`]; the caller must report the observations to the tool, without a lock.
     #[inline]
     fn look_once_unreported<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(
         &self,
@@ -109,8 +106,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Calls `f` with the lane locked, and wakes the sleeping threads of this process if something
-    /// happened for them.
+    /// Calls `f` with the lane locked, and wakes sleeping threads if something happened for them.
     #[inline]
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> R {
         let (result, seen) = self.enter_unreported(f);
@@ -120,13 +116,12 @@ impl<F: Fabric> Process<F> {
         result
     }
 
-    /// [`Process::enter`]; the caller reports the observations to the tool, when it holds no lock.
+    /// [`Process::enter`]; the caller must report the observations to the tool, without a lock.
     #[inline]
     fn enter_unreported<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> (R, Option<Seen>) {
         let mut domain = self.domain.lock();
         let result = f(&mut domain);
-        // An observed process counts as one with threads (`observe`), so that others need one test
-        // only.
+        // An observed process counts as one with threads (`observe`): one test less for the others.
         if !self.threaded.load(Ordering::Relaxed) {
             return (result, None);
         }
@@ -139,7 +134,7 @@ impl<F: Fabric> Process<F> {
         (result, seen)
     }
 
-    /// Waits until `question` has an answer, and makes progress meanwhile; `awaited` describes the
+    /// Waits for an answer of `question` and makes progress meanwhile; `awaited` describes the
     /// wait.
     pub(crate) fn wait_for<R>(
         &self,
@@ -203,8 +198,7 @@ impl<F: Fabric> Process<F> {
         let mut at_once = false;
         loop {
             let (mut came, mut came_late, mut has_slept) = (false, false, false);
-            // A tool's function may call MPI and wait: another thread must poll the sockets
-            // meanwhile.
+            // A tool's function may call MPI and wait: another thread must poll the sockets.
             if self.tool.is_observed() {
                 wait.end_turn();
             }

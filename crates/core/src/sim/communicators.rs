@@ -1,5 +1,4 @@
-//! Communicators of the virtual world, by the nonblocking halves of the calls of
-//! [`crate::Process`].
+//! Communicators of the virtual world.
 
 use super::{Doing, Rank};
 use crate::Communicator;

@@ -97,8 +97,7 @@ impl Services for LauncherServices {
         self.poller.clone()
     }
 
-    /// Peers may sleep on descriptors, also where all sleep on futexes now: a connection with
-    /// another launcher can bring descriptors.
+    /// Peers may get descriptors to sleep on with a first connection to another launcher.
     fn neighbours(&self) -> Neighbours {
         let (directory, alarms) = (self.client.clone(), self.client.clone());
         let open: Open = Box::new(move |peer| opened(&*directory, peer));
@@ -143,8 +142,7 @@ impl Services for LauncherServices {
     }
 }
 
-/// The job ends when the program closes the descriptors on which the process sleeps: else it would
-/// sleep for ever.
+/// The job ends if the program closes the descriptors on which the process would sleep for ever.
 pub(super) fn end_if_closed(poller: &Poller, client: &Arc<Client>) {
     let client = client.clone();
     poller.when_closed(Box::new(move |closed| {

@@ -93,8 +93,7 @@ pub struct EventType {
 }
 
 impl EventType {
-    /// The offset of each element in an instance and the length of an instance, in bytes, as in a C
-    /// structure.
+    /// The offset of each element and the length of an instance in bytes, as in a C structure.
     pub fn layout(&self) -> (Vec<usize>, usize) {
         let mut at = 0_usize;
         let places = self.elements.iter().map(|element| {

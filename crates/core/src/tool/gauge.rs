@@ -18,8 +18,8 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// A new handle of a variable with the value `now`. It is started at once if the variable is
-    /// continuous.
+    /// A new handle of a variable with the value `now`; handles of continuous variables are
+    /// started.
     pub fn new(class: Class, now: Value) -> Gauge {
         let zero = if class.is_mark() { now } else { class.zero() };
         Gauge { class, is_started: class.is_continuous(), kept: zero, base: now }
@@ -60,8 +60,7 @@ impl Gauge {
         (self.kept, self.base) = (value, now);
     }
 
-    /// Resets the value to zero, or to the present level for a high-water mark; for variables that
-    /// are not read-only.
+    /// Resets the value to zero, or to the present level for a high-water mark.
     pub fn reset(&mut self, now: Value) {
         self.write(if self.class.is_mark() { now } else { self.class.zero() }, now);
     }

@@ -14,8 +14,7 @@ pub(crate) struct Peaks {
 #[derive(Debug, Default)]
 struct Marks {
     current: u64,
-    /// Past intervals with their marks, in descending order of marks: a mark before a higher one is
-    /// useless.
+    /// Past intervals, in descending order of marks: a mark before a higher one is useless.
     over: Vec<(u64, u64)>,
 }
 

@@ -16,7 +16,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// They end with the control sockets.
 pub(super) struct Daemons {
     _controls: Vec<OwnedFd>,
-    /// The sockets of the ranks, until these take them.
     sockets: Vec<Mutex<Option<OwnedFd>>>,
 }
 

@@ -78,7 +78,7 @@ enum LastReceiver {
 pub(super) struct EarlyReturning {
     shape: TreeShape,
     whole: MendedTree,
-    /// The trees of agreements that are not settled, if trees are rebuilt (rule 7).
+    /// The trees of unsettled agreements, if trees are rebuilt (rule 7).
     rebuilt: Option<BTreeMap<u64, MendedTree>>,
     heard: BTreeMap<u64, Heard>,
     sent: BTreeMap<u64, LastReceiver>,

@@ -11,7 +11,6 @@ pub(super) struct Ledger {
     pub(super) size: u32,
     pub(super) lost: RankSet,
     pub(super) next: u64,
-    /// The contributions to undecided agreements.
     pub(super) open: BTreeMap<u64, Contribution>,
     /// The decisions that some rank may lack.
     pub(super) decided: VecDeque<(u64, Decision)>,
@@ -31,8 +30,7 @@ impl Ledger {
         self.decided.iter().find(|(n, _)| *n == number).map(|(_, decision)| decision)
     }
 
-    /// Whether an agreement was begun here and is decided, perhaps so long ago that no rank needs
-    /// the decision.
+    /// Whether an agreement was begun here and is decided.
     pub(super) fn is_over(&self, number: u64) -> bool {
         number < self.next && !self.open.contains_key(&number)
     }

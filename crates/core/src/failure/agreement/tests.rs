@@ -27,12 +27,9 @@ struct AgreementWorld {
     alive: Vec<bool>,
     /// By sender and receiver, in order.
     channels: HashMap<(u32, u32), VecDeque<Event>>,
-    /// The results of each rank, by agreement.
     seen: Vec<BTreeMap<u64, AgreementResult>>,
-    /// The flags of each rank, by agreement.
     brought: Vec<Vec<u32>>,
     left: Vec<bool>,
-    /// The limit of undecided agreements of a rank.
     at_once: u64,
     sent: Vec<u64>,
     /// Whether a loss may be reported before the lost rank's last messages arrive.
@@ -105,8 +102,7 @@ impl AgreementWorld {
         }
     }
 
-    /// The program of a rank: begins the next agreement while few are undecided, leaves after the
-    /// last one.
+    /// Begins the next agreement while few are undecided, leaves after the last one.
     fn go_on(&mut self, rank: u32, random: &mut Random) -> Outbox {
         let me = rank as usize;
         let agreements = &mut self.ranks[me];

@@ -18,7 +18,6 @@ pub(super) struct MendedTree {
     members: Option<Vec<u32>>,
 }
 
-/// The parent of a position other than 0.
 fn parent_of(shape: TreeShape, position: u32) -> u32 {
     match shape {
         TreeShape::Binary => (position - 1) / 2,
@@ -28,7 +27,6 @@ fn parent_of(shape: TreeShape, position: u32) -> u32 {
     }
 }
 
-/// The children of a position, in a tree of this size.
 fn children_of(shape: TreeShape, position: u32, size: u32) -> Vec<u32> {
     let at = u64::from(position);
     let all: Vec<u64> = match shape {
@@ -66,7 +64,6 @@ impl MendedTree {
         }
     }
 
-    /// The first rank, lost or not.
     pub(super) fn root(&self) -> u32 {
         self.rank(0)
     }
