@@ -191,11 +191,11 @@ impl<F: Fabric> Domain<F> {
 
     fn revoke(&mut self, id: ContextId) {
         if self.lane.revoke(id) {
-            self.tell_of_revocation(id);
+            self.send_revocation(id);
         }
     }
 
-    fn tell_of_revocation(&mut self, id: ContextId) {
+    fn send_revocation(&mut self, id: ContextId) {
         // Without a team [`Domain::note_opened`] notifies the members later.
         let Some(team) = self.lane.team_called(id.collective()) else { return };
         let text = Text::Revoke(id).encode();
@@ -208,7 +208,7 @@ impl<F: Fabric> Domain<F> {
     /// A communicator was made, perhaps after notices for it.
     pub(crate) fn note_opened(&mut self, union: &Team) {
         if union.is_revoked() {
-            self.tell_of_revocation(union.id);
+            self.send_revocation(union.id);
         }
         if !self.failures.early.is_empty() {
             self.attend();

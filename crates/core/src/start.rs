@@ -70,7 +70,9 @@ impl fmt::Display for StartError {
             StartError::Select(e) => write!(f, "{e}"),
             StartError::Boot(e) => write!(f, "{e}"),
             StartError::NotAlone(e) => write!(f, "{e}"),
-            StartError::Parent(why) => write!(f, "cannot find out who has spawned this process: {why}"),
+            StartError::Parent(why) => {
+                write!(f, "cannot determine the parents of this spawned process: {why}")
+            }
             StartError::Tuned(e) => write!(f, "{e}"),
             StartError::Transport { name, why } => {
                 write!(f, "this rank cannot use the transport '{name}': {why}")

@@ -164,7 +164,7 @@ mod tests {
     /// same numbers and perhaps the same address: the calls of the former must not count for the
     /// latter.
     #[test]
-    fn who_comes_after_another_launcher_takes_the_first_turn() {
+    fn processes_of_a_later_launcher_take_the_first_turn() {
         type Turns = HashMap<u32, u32>;
         let name = |turns: &mut Turns, members: &[(u64, u32)]| {
             name_of_meeting(b"all of us", members, |call| {

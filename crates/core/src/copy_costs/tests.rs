@@ -27,7 +27,7 @@ impl Drop for CostsOnDisk {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn written_figures_are_read_again() {
     let (platform, mut facts) = parse(text().as_bytes()).unwrap();
     assert_eq!(platform, Platform::here());
     assert!(facts.of.ends_with("measured"), "{}", facts.of);

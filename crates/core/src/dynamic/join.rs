@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_introduction_comes_back_and_noise_does_not() {
+    fn an_introduction_is_decoded_and_noise_is_not() {
         let mine = Introduction { name: [1 << 60, 7, 8], context: 99 };
         assert_eq!(Introduction::decode(&mine.encode()), Some(mine));
         assert_eq!(Introduction::decode(&[0; INTRODUCTION]), None);

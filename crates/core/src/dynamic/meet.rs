@@ -73,7 +73,7 @@ impl Card {
 
     fn decode(words: &[u64]) -> Result<Card> {
         let nonsense =
-            || MpiError::new(abi::MPI_ERR_INTERN, "what the other side of the port has left makes no sense");
+            || MpiError::new(abi::MPI_ERR_INTERN, "the other side of the port has left malformed words");
         let (&[tag, id, size], names) = words.split_first_chunk().ok_or_else(nonsense)?;
         if names.len() as u64 != size || names.len() < ProcessName::WORDS {
             return Err(nonsense());

@@ -151,7 +151,7 @@ impl Agreements {
     /// Begins the next agreement, and sets the `lacks` of the contribution. Returns its number and
     /// the messages to send.
     pub(crate) fn begin(&mut self, contribution: Contribution) -> (u64, Outbox) {
-        debug_assert!(!self.has_left, "who has left begins nothing");
+        debug_assert!(!self.has_left, "a rank that has left begins no agreement");
         let (ledger, mut out) = (&mut self.ledger, Outbox::new());
         let number = ledger.next;
         ledger.next += 1;

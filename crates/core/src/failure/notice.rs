@@ -160,12 +160,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_notice_comes_back((size, text) in (1u32..200).prop_flat_map(|size| (Just(size), texts(size)))) {
+        fn a_notice_is_decoded((size, text) in (1u32..200).prop_flat_map(|size| (Just(size), texts(size)))) {
             prop_assert_eq!(Text::decode(&text.encode(), size), Some(text));
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused_and_what_is_read_is_canonical(
+        fn any_bytes_are_refused_or_decode_to_a_canonical_notice(
             kind in 0u64..10, rest in proptest::collection::vec(any::<u8>(), 0..64), size in 1u32..130,
         ) {
             let bytes = [&kind.to_le_bytes()[..], &rest].concat();

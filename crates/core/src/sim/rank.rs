@@ -65,7 +65,7 @@ impl fmt::Display for Doing {
             }
         };
         match *self {
-            Doing::Nothing => write!(f, "waits for nothing that is known"),
+            Doing::Nothing => write!(f, "waits for an unknown operation"),
             Doing::Send { to, tag } => write!(f, "waits for rank {to} to take a message with tag {tag}"),
             Doing::Receive { from, tag } => {
                 write!(f, "waits for a message")?;
@@ -79,7 +79,7 @@ impl fmt::Display for Doing {
             Doing::Agreement => write!(f, "waits for an agreement"),
             Doing::Several(n) => write!(f, "waits for one of {n} requests"),
             Doing::Compute { until_ns } => write!(f, "computes until {until_ns} ns"),
-            Doing::Finalizing => write!(f, "finalizes: not all it has sent is gone"),
+            Doing::Finalizing => write!(f, "finalizes: some of its messages have not left"),
         }
     }
 }

@@ -172,7 +172,7 @@ const TABLE: &[EventType] = &[
         bind: Bind::Nothing,
         source: EventSource::Messages,
         elements: &[int("rank")],
-        help: "A process is lost: nothing more comes from it, and nothing goes to it.",
+        help: "A process is lost: no message comes from it or goes to it any more.",
     },
     EventType {
         kind: EventKind::Connected,
@@ -188,7 +188,7 @@ const TABLE: &[EventType] = &[
         bind: Bind::Nothing,
         source: EventSource::Sockets,
         elements: &[int("rank"), int("before")],
-        help: "A connection to a process was made again; so many there had been before.",
+        help: "A connection to a process was made again, after this number of earlier connections.",
     },
     EventType {
         kind: EventKind::Collective,

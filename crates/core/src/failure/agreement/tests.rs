@@ -318,7 +318,7 @@ fn sent(settings: AgreementSettings, size: u32) -> Vec<u64> {
 }
 
 #[test]
-fn the_busiest_rank_sends_what_its_tree_says() {
+fn the_busiest_rank_sends_as_its_tree_requires() {
     let returning = |shape| AgreementSettings { shape, ..AgreementSettings::default() };
     for (shape, busiest) in
         [(TreeShape::Binary, 3), (TreeShape::Star, 63), (TreeShape::String, 2), (TreeShape::Binomial, 6)]
