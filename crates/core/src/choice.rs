@@ -58,8 +58,8 @@ pub(crate) struct Choice {
 
 const UNSET: u8 = 2;
 
-fn associative(said: u8) -> Option<bool> {
-    (said != UNSET).then_some(said != 0)
+fn associative(stored: u8) -> Option<bool> {
+    (stored != UNSET).then_some(stored != 0)
 }
 
 /// The inputs of the choice of a plan beside the call's arguments and communicator:
@@ -442,8 +442,8 @@ impl<F: Fabric> Process<F> {
         if associative.is_some() && !self.is_of_this_job(comm) {
             return Err(MpiError::new(abi::MPI_ERR_ARG, KEEPS_TO_FIXED));
         }
-        let said = associative.map_or(0, |said| said.map_or(UNSET, u8::from) + 1);
-        comm.servers.associative.store(said, Ordering::Relaxed);
+        let stored = associative.map_or(0, |stored| stored.map_or(UNSET, u8::from) + 1);
+        comm.servers.associative.store(stored, Ordering::Relaxed);
         if associative.is_some() {
             self.needs_selection.store(true, Ordering::Relaxed);
         }

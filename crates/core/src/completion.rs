@@ -173,25 +173,25 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().lane.take_good(RequestId::from_raw(request))
     }
 
-    /// [`Process::take_good`] for requests in order, persistent ones included. `tell` receives the
+    /// [`Process::take_good`] for requests in order, persistent ones included. `report` receives the
     /// index of each, its status, and whether the request stays. Returns the number before the
     /// first that is not successful.
     #[inline(always)]
     pub fn take_good_ones(
         &self,
         requests: impl Iterator<Item = u64>,
-        mut tell: impl FnMut(usize, Received, bool),
+        mut report: impl FnMut(usize, Received, bool),
     ) -> usize {
         let mut domain = self.domain.lock();
         let mut taken = 0;
         for request in requests {
             let id = RequestId::from_raw(request);
             if request == NULL || id == RequestId::COMPLETE {
-                tell(taken, Received::NOTHING, false);
-            } else if let Some(said) = domain.lane.take_good(id) {
-                tell(taken, said, false);
-            } else if let Some(said) = domain.lane.take_good_started(id) {
-                tell(taken, said, true);
+                report(taken, Received::NOTHING, false);
+            } else if let Some(received) = domain.lane.take_good(id) {
+                report(taken, received, false);
+            } else if let Some(received) = domain.lane.take_good_started(id) {
+                report(taken, received, true);
             } else {
                 break;
             }

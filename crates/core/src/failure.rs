@@ -167,9 +167,8 @@ impl<F: Fabric> Domain<F> {
             (Some(Text::Agreement(message)), Some(team)) => {
                 let Some(from) = team.map.rank(notice.from) else { return };
                 match self.failures.agreements.contains_key(&notice.context) {
-                    true => {
-                        self.with_agreements(notice.context, |_, agreements| agreements.hear(from, message))
-                    }
+                    true => self
+                        .with_agreements(notice.context, |_, agreements| agreements.receive(from, message)),
                     false => self.failures.unopened.entry(notice.context).or_default().push((from, message)),
                 }
             }
@@ -241,7 +240,7 @@ impl<F: Fabric> Domain<F> {
             out.extend(agreements.lose(rank));
         }
         for (from, message) in self.failures.unopened.remove(&context).unwrap_or_default() {
-            out.extend(agreements.hear(from, message));
+            out.extend(agreements.receive(from, message));
         }
         debug_assert!(out.is_empty(), "before an agreement is begun there is nothing to send");
         self.failures.agreements.insert(context, (team.clone(), agreements));
@@ -366,9 +365,9 @@ impl<F: Fabric> Process<F> {
         awaited.retain(|process| *process != self.rank);
         let mut over = |domain: &mut Domain<F>| {
             let Domain { lane, failures, .. } = domain;
-            let said = failures.revoked.get(&team.collective);
+            let confirmed = failures.revoked.get(&team.collective);
             awaited.retain(|process| {
-                !said.is_some_and(|said| said.contains(process))
+                !confirmed.is_some_and(|confirmed| confirmed.contains(process))
                     && !lane.lost().contains(process)
                     && lane.fabric_mut().may_write_here(*process)
             });
@@ -376,7 +375,7 @@ impl<F: Fabric> Process<F> {
         };
         // A finalizing process rings no door.
         let reason = |domain: &Domain<F>| {
-            let text = format!("to hear of the revocation{}", domain.place(team.point_to_point, None));
+            let text = format!("to learn of the revocation{}", domain.place(team.point_to_point, None));
             Reason::new(text, Need::Attention, crate::wait_reason::others(team, self.rank))
         };
         let awaited = Awaited::Described(&reason);
@@ -399,7 +398,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Makes progress, to receive notices of others.
-    pub fn hear(&self) {
+    pub fn receive_notices(&self) {
         self.look_again(|_| (), |()| true);
     }
 

@@ -88,7 +88,7 @@ const FEW: usize = 64;
 const NOTE: usize = 16;
 
 impl Channel {
-    const SAID: usize = 24;
+    const ENCODED_BYTES: usize = 24;
 
     const fn is_direct(&self) -> bool {
         self.partitions <= FEW && self.bytes > WITH_NOTE
@@ -113,13 +113,13 @@ impl Channel {
         !(((self.number << 1) + partition as u32) as i32)
     }
 
-    fn said(self) -> Vec<u8> {
+    fn encode(self) -> Vec<u8> {
         let words = [u64::from(self.number), self.partitions as u64, self.bytes as u64];
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    fn understood(said: &[u8; Channel::SAID]) -> Option<Channel> {
-        let [number, partitions, bytes] = [0, 1, 2].map(|at| word(said, at));
+    fn decode(encoded: &[u8; Channel::ENCODED_BYTES]) -> Option<Channel> {
+        let [number, partitions, bytes] = [0, 1, 2].map(|at| word(encoded, at));
         let number = u32::try_from(number).ok().filter(|number| *number < CHANNELS)?;
         let (partitions, bytes) = (usize::try_from(partitions).ok()?, usize::try_from(bytes).ok()?);
         partitions.checked_mul(bytes)?;
@@ -356,15 +356,15 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_is_said_and_understood() {
+    fn a_channel_is_encoded_and_decoded() {
         let channel = Channel { number: CHANNELS - 1, partitions: 1 << 31, bytes: 1 << 31 };
-        let said: [u8; Channel::SAID] = channel.said().try_into().unwrap();
-        let got = Channel::understood(&said).unwrap();
+        let encoded: [u8; Channel::ENCODED_BYTES] = channel.encode().try_into().unwrap();
+        let got = Channel::decode(&encoded).unwrap();
         assert_eq!((got.number, got.partitions, got.bytes), (CHANNELS - 1, 1 << 31, 1 << 31));
         for (at, wrong) in [(3, 0x40), (7, 1), (23, 0x80)] {
-            let mut nonsense = said;
+            let mut nonsense = encoded;
             nonsense[at] = wrong;
-            assert!(Channel::understood(&nonsense).is_none(), "byte {at}");
+            assert!(Channel::decode(&nonsense).is_none(), "byte {at}");
         }
         let tags = [0, 1, CHANNELS - 1].map(|number| {
             let channel = Channel { number, ..channel };

@@ -245,7 +245,7 @@ impl<F: Fabric> Domain<F> {
         let number = sends.len();
         let Reason { need, processes, .. } =
             Reason::join(sends.into_iter().map(|send| self.reason_for(send)).collect(), false);
-        Reason::new(format!("to receive what was sent ({number} messages)"), need, processes)
+        Reason::new(format!("to receive {number} sent messages"), need, processes)
     }
 
     /// " on COMMUNICATOR", with the rank of `process` in that communicator if it differs from its

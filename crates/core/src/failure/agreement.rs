@@ -175,15 +175,15 @@ impl Agreements {
         decided.or_else(|| failure.map(AgreementResult::Failed))
     }
 
-    pub(crate) fn hear(&mut self, from: u32, message: AgreementMessage) -> Outbox {
+    pub(crate) fn receive(&mut self, from: u32, message: AgreementMessage) -> Outbox {
         let (ledger, mut out) = (&mut self.ledger, Outbox::new());
         if from >= ledger.size || from == ledger.me || ledger.lost.contains(from) || self.has_left {
             return out;
         }
         match &mut self.algorithm {
-            Algorithm::EarlyReturning(returning) => returning.hear(ledger, from, message, &mut out),
-            Algorithm::EarlyTerminating(terminating) => terminating.hear(ledger, from, message, &mut out),
-            Algorithm::Untolerant(untolerant) => untolerant.hear(ledger, from, message, &mut out),
+            Algorithm::EarlyReturning(returning) => returning.receive(ledger, from, message, &mut out),
+            Algorithm::EarlyTerminating(terminating) => terminating.receive(ledger, from, message, &mut out),
+            Algorithm::Untolerant(untolerant) => untolerant.receive(ledger, from, message, &mut out),
         }
         out
     }

@@ -87,7 +87,7 @@ impl PartitionedReceive {
         let started = lane.start_receive(context, note.clone(), Source::Process(from), TagMatch::Is(tag));
         let channel = match started {
             Ok(Started::Pending(request)) => ChannelState::NotYet(request),
-            Ok(Started::Complete(said)) => understand(&note, &said, from),
+            Ok(Started::Complete(completion)) => decode_channel(&note, &completion, from),
             Err(fault) => ChannelState::Never(fault),
         };
         self.route = Some(SenderRoute { from, rank, tag, context, channel, note });
@@ -119,7 +119,7 @@ impl PartitionedReceive {
             return Stand::Done(NO_PROCESS);
         };
         let (source, tag) = (route.rank, route.tag);
-        let said = match self.go_on(lane) {
+        let completion = match self.receive_data(lane) {
             Ok(None) => return Stand::Waiting,
             Ok(Some(channel)) => {
                 let (length, room) =
@@ -133,12 +133,12 @@ impl PartitionedReceive {
             }
         };
         self.is_over = true;
-        let context = if said.fault.is_some() { self.error_context } else { NO_CONTEXT };
-        Stand::Done(Completion { context, ..said })
+        let context = if completion.fault.is_some() { self.error_context } else { NO_CONTEXT };
+        Stand::Done(Completion { context, ..completion })
     }
 
     /// The channel, if all data have arrived.
-    fn go_on<F: Fabric>(&mut self, lane: &mut Lane<F>) -> std::result::Result<Option<Channel>, Fault> {
+    fn receive_data<F: Fabric>(&mut self, lane: &mut Lane<F>) -> std::result::Result<Option<Channel>, Fault> {
         let Some(channel) = self.channel(lane)? else { return Ok(None) };
         if channel.is_direct() && self.noted == 0 {
             for partition in 0..channel.partitions {
@@ -152,19 +152,19 @@ impl PartitionedReceive {
                 return Ok(self.pieces.is_empty().then_some(channel));
             }
             let Some(route) = &self.route else { return Ok(None) };
-            let said = match self.note.take() {
+            let completion = match self.note.take() {
                 Some(note) => match lane.test(note) {
                     Some(None) => {
                         self.note = Some(note);
                         return Ok(None);
                     }
-                    Some(Some(said)) => said,
+                    Some(Some(completion)) => completion,
                     None => return Err(Fault::Lost { peer: route.from }),
                 },
                 None => {
                     let (from, tag) = (Source::Process(route.from), TagMatch::Is(channel.notes()));
                     match lane.start_receive(route.context, route.note.clone(), from, tag)? {
-                        Started::Complete(said) => said,
+                        Started::Complete(completion) => completion,
                         Started::Pending(note) => {
                             self.note = Some(note);
                             return Ok(None);
@@ -172,8 +172,8 @@ impl PartitionedReceive {
                     }
                 }
             };
-            said.fault.map_or(Ok(()), Err)?;
-            self.take_note(lane, &channel, said.bytes as usize)?;
+            completion.fault.map_or(Ok(()), Err)?;
+            self.take_note(lane, &channel, completion.bytes as usize)?;
         }
     }
 
@@ -182,7 +182,7 @@ impl PartitionedReceive {
         if let ChannelState::NotYet(request) = route.channel {
             route.channel = match lane.test(request) {
                 Some(None) => return Ok(None),
-                Some(Some(said)) => understand(&route.note, &said, route.from),
+                Some(Some(completion)) => decode_channel(&route.note, &completion, route.from),
                 None => ChannelState::Never(Fault::Lost { peer: route.from }),
             };
         }
@@ -220,10 +220,10 @@ impl PartitionedReceive {
     /// Unpacks a data message. A lack of room is reported at the end.
     fn settle(
         &self,
-        said: Option<Completion>,
+        completion: Option<Completion>,
         staged: Option<(UserBuf, usize)>,
     ) -> std::result::Result<(), Fault> {
-        match said.and_then(|said| said.fault) {
+        match completion.and_then(|completion| completion.fault) {
             None | Some(Fault::Truncated { .. }) => {}
             Some(fault) => return Err(fault),
         }
@@ -289,8 +289,8 @@ impl PartitionedReceive {
         };
         let (from, tag) = (Source::Process(route.from), TagMatch::Is(tag));
         match lane.start_receive(route.context, buffer, from, tag)? {
-            Started::Complete(said) => {
-                self.settle(Some(said), staged)?;
+            Started::Complete(completion) => {
+                self.settle(Some(completion), staged)?;
                 self.credit(channel, of);
             }
             Started::Pending(request) => self.pieces.push(PartitionData { request, of, staged }),
@@ -335,12 +335,12 @@ impl PartitionedReceive {
     }
 }
 
-fn understand(note: &UserBuf, said: &Completion, from: u32) -> ChannelState {
-    if let Some(fault) = said.fault {
+fn decode_channel(note: &UserBuf, completion: &Completion, from: u32) -> ChannelState {
+    if let Some(fault) = completion.fault {
         return ChannelState::Never(fault);
     }
-    let mut words = [0; Channel::SAID];
+    let mut words = [0; Channel::ENCODED_BYTES];
     note.pack(0, BytesMut::from(&mut words[..]));
-    let channel = Channel::understood(&words).filter(|_| said.bytes as usize == Channel::SAID);
+    let channel = Channel::decode(&words).filter(|_| completion.bytes as usize == Channel::ENCODED_BYTES);
     channel.map_or(ChannelState::Never(Fault::Lost { peer: from }), ChannelState::All)
 }

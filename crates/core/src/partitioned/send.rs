@@ -57,8 +57,8 @@ impl PartitionedSend {
         tag: i32,
     ) {
         self.route = Some(ReceiverRoute { to, is_own, context, channel });
-        let said = Owned::new(channel.said()).buf();
-        match lane.start_send(context, Mode::Standard, said, to, tag) {
+        let description = Owned::new(channel.encode()).buf();
+        match lane.start_send(context, Mode::Standard, description, to, tag) {
             // It leaves by itself. The next start notices a lost receiver.
             Ok(Started::Pending(request)) => drop(lane.detach(request)),
             Ok(Started::Complete(_)) | Err(_) => {}

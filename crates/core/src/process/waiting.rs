@@ -202,7 +202,7 @@ impl<F: Fabric> Process<F> {
             if self.tool.is_observed() {
                 wait.end_turn();
             }
-            let (mut heard, mut nap) = (None, None);
+            let (mut observed, mut nap) = (None, None);
             let has_spun = wait.has_spun();
             let due = match if at_once { Next::Look } else { wait.next() } {
                 Next::Look => {
@@ -241,7 +241,7 @@ impl<F: Fabric> Process<F> {
                                 Progressed::Answered(answer) => (answer.ok(), None),
                                 Progressed::Due(due, _) => (None, Some(due)),
                             };
-                            heard = seen.map(|seen| (seen, answer));
+                            observed = seen.map(|seen| (seen, answer));
                             due
                         }
                         Progressed::Answered(Ok(answer)) => {
@@ -273,7 +273,7 @@ impl<F: Fabric> Process<F> {
                     }
                 }
             };
-            if let Some((seen, answer)) = heard {
+            if let Some((seen, answer)) = observed {
                 wait.end_turn();
                 self.tool.report(seen);
                 if answer.is_some() {

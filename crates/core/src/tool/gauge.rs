@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_ignores_start_and_reset() {
+    fn a_level_shows_the_present_value() {
         let gauge = Gauge::new(Class::Level, Count(3));
         assert!(gauge.is_started());
         assert_eq!(gauge.value(Count(5)), Count(5));

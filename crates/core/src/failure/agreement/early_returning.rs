@@ -51,7 +51,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The messages of other ranks for an agreement, by rank.
 #[derive(Debug, Default)]
-struct Heard {
+struct AgreementInbox {
     /// The votes of children in the tree.
     votes: BTreeMap<u32, Contribution>,
     /// The messages of ranks whose coordinator this rank is.
@@ -80,7 +80,7 @@ pub(super) struct EarlyReturning {
     whole: MendedTree,
     /// The trees of unsettled agreements, if trees are rebuilt (rule 7).
     rebuilt: Option<BTreeMap<u64, MendedTree>>,
-    heard: BTreeMap<u64, Heard>,
+    inboxes: BTreeMap<u64, AgreementInbox>,
     sent: BTreeMap<u64, LastReceiver>,
 }
 
@@ -90,7 +90,7 @@ impl EarlyReturning {
             shape,
             whole: MendedTree::new(shape, size),
             rebuilt: rebuild.then(BTreeMap::new),
-            heard: BTreeMap::new(),
+            inboxes: BTreeMap::new(),
             sent: BTreeMap::new(),
         }
     }
@@ -108,7 +108,7 @@ impl EarlyReturning {
         if ledger.lost.contains(tree.root()) { tree.lowest(&ledger.lost) } else { None }
     }
 
-    pub(super) fn hear(
+    pub(super) fn receive(
         &mut self,
         ledger: &mut Ledger,
         from: u32,
@@ -126,18 +126,22 @@ impl EarlyReturning {
             }
             _ if ledger.is_over(number) => return,
             AgreementMessage::Contribution(_, vote) => {
-                self.heard.entry(number).or_default().votes.insert(from, vote);
+                self.inboxes.entry(number).or_default().votes.insert(from, vote);
             }
             AgreementMessage::Own(_, own) => {
-                self.heard.entry(number).or_default().coordinated.insert(from, Coordinated::Own(own));
+                self.inboxes.entry(number).or_default().coordinated.insert(from, Coordinated::Own(own));
             }
             // Before this rank has begun an agreement there are only contributions to it.
             _ if number >= ledger.next => return,
             AgreementMessage::Known(_, decision) => {
-                self.heard.entry(number).or_default().coordinated.insert(from, Coordinated::Known(decision));
+                self.inboxes
+                    .entry(number)
+                    .or_default()
+                    .coordinated
+                    .insert(from, Coordinated::Known(decision));
             }
             AgreementMessage::Parting(_, decision) => {
-                self.heard.entry(number).or_default().left.insert(from, decision);
+                self.inboxes.entry(number).or_default().left.insert(from, decision);
             }
             AgreementMessage::Decision(_, decision) => {
                 let coordinator = self.coordinator(ledger, number);
@@ -153,10 +157,10 @@ impl EarlyReturning {
 
     pub(super) fn lose(&mut self, ledger: &mut Ledger, rank: u32, out: &mut Outbox) {
         ledger.lost.insert(rank);
-        for heard in self.heard.values_mut() {
-            heard.votes.remove(&rank);
-            heard.coordinated.remove(&rank);
-            heard.left.remove(&rank);
+        for inbox in self.inboxes.values_mut() {
+            inbox.votes.remove(&rank);
+            inbox.coordinated.remove(&rank);
+            inbox.left.remove(&rank);
         }
         for number in ledger.open.keys().copied().collect::<Vec<_>>() {
             self.consider(ledger, number, out);
@@ -188,13 +192,13 @@ impl EarlyReturning {
     /// Rules 1, 3 and 6 in the tree: the decision, if there is one.
     fn vote(&mut self, ledger: &Ledger, number: u64, out: &mut Outbox) -> Option<Decision> {
         let (mine, tree) = (ledger.open.get(&number)?, self.tree(number)?);
-        let none = Heard::default();
-        let heard = self.heard.get(&number).unwrap_or(&none);
-        if let Some(decision) = heard.left.values().next() {
+        let none = AgreementInbox::default();
+        let inbox = self.inboxes.get(&number).unwrap_or(&none);
+        if let Some(decision) = inbox.left.values().next() {
             return Some(decision.clone());
         }
         let children = tree.children(ledger.me, &ledger.lost);
-        let votes = children.iter().map(|child| heard.votes.get(child)).collect::<Option<Vec<_>>>()?;
+        let votes = children.iter().map(|child| inbox.votes.get(child)).collect::<Option<Vec<_>>>()?;
         let mut all = mine.clone();
         all.failed.unite(&ledger.lost);
         votes.into_iter().for_each(|vote| all.combine(vote));
@@ -211,13 +215,13 @@ impl EarlyReturning {
     /// Rule 5: the decision, if this rank has the messages of all.
     fn coordinate(&self, ledger: &Ledger, number: u64) -> Option<Decision> {
         let (mine, tree) = (ledger.open.get(&number)?, self.tree(number)?);
-        let none = Heard::default();
-        let heard = self.heard.get(&number).unwrap_or(&none);
+        let none = AgreementInbox::default();
+        let inbox = self.inboxes.get(&number).unwrap_or(&none);
         let mut known: Option<&Decision> = None;
         let mut all = mine.clone();
         all.failed.unite(&ledger.lost);
         for rank in ledger.others().filter(|rank| tree.has(*rank)) {
-            let decision = match (heard.coordinated.get(&rank), heard.left.get(&rank)) {
+            let decision = match (inbox.coordinated.get(&rank), inbox.left.get(&rank)) {
                 (_, Some(decision)) | (Some(Coordinated::Known(decision)), None) => decision,
                 (Some(Coordinated::Own(own)), None) => {
                     all.combine(own);
@@ -247,7 +251,7 @@ impl EarlyReturning {
             own.failed.unite(&ledger.lost);
             out.push((coordinator, AgreementMessage::Own(number, own)));
         }
-        self.heard.get(&number)?.left.get(&coordinator).cloned()
+        self.inboxes.get(&number)?.left.get(&coordinator).cloned()
     }
 
     fn decide(&mut self, ledger: &mut Ledger, number: u64, decision: Decision, out: &mut Outbox) {
@@ -260,12 +264,12 @@ impl EarlyReturning {
             }
             Some(_) => BTreeSet::new(),
         };
-        let heard = self.heard.remove(&number).unwrap_or_default();
-        receivers.extend(heard.votes.keys());
-        receivers.extend(heard.coordinated.keys());
+        let inbox = self.inboxes.remove(&number).unwrap_or_default();
+        receivers.extend(inbox.votes.keys());
+        receivers.extend(inbox.coordinated.keys());
         let has_it = |rank: &u32| {
-            heard.left.contains_key(rank)
-                || matches!(heard.coordinated.get(rank), Some(Coordinated::Known(_)))
+            inbox.left.contains_key(rank)
+                || matches!(inbox.coordinated.get(rank), Some(Coordinated::Known(_)))
         };
         let lacking = receivers.into_iter().filter(|rank| !has_it(rank));
         out.extend(lacking.map(|rank| (rank, AgreementMessage::Decision(number, decision.clone()))));

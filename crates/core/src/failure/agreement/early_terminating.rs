@@ -52,7 +52,7 @@ pub(super) struct EarlyTerminating {
     /// For each open agreement the round, and the state sent in it.
     rounds: BTreeMap<u64, (u64, RoundState)>,
     /// The states of others, by agreement, round and rank.
-    heard: BTreeMap<u64, BTreeMap<(u64, u32), RoundState>>,
+    received: BTreeMap<u64, BTreeMap<(u64, u32), RoundState>>,
 }
 
 impl EarlyTerminating {
@@ -65,7 +65,7 @@ impl EarlyTerminating {
         self.consider(ledger, number, out);
     }
 
-    pub(super) fn hear(
+    pub(super) fn receive(
         &mut self,
         ledger: &mut Ledger,
         from: u32,
@@ -77,7 +77,7 @@ impl EarlyTerminating {
                 if let Some(decision) = ledger.decision(number) {
                     out.push((from, AgreementMessage::Decision(number, decision.clone()))); // rule 3
                 } else if !ledger.is_over(number) {
-                    self.heard.entry(number).or_default().insert((round, from), state);
+                    self.received.entry(number).or_default().insert((round, from), state);
                     self.consider(ledger, number, out);
                 }
             }
@@ -112,8 +112,8 @@ impl EarlyTerminating {
 
     fn consider(&mut self, ledger: &mut Ledger, number: u64, out: &mut Outbox) {
         while let Some((round, state)) = self.rounds.get_mut(&number) {
-            let heard = self.heard.entry(number).or_default();
-            let of = |rank: u32| heard.get(&(*round, rank));
+            let received = self.received.entry(number).or_default();
+            let of = |rank: u32| received.get(&(*round, rank));
             if !ledger.others().all(|rank| of(rank).is_some()) {
                 return;
             }
@@ -122,8 +122,8 @@ impl EarlyTerminating {
                 let decision = state.all.clone().into_decision(0);
                 return self.decide(ledger, number, decision, out);
             }
-            let rest = heard.split_off(&(*round + 1, 0));
-            let ended = std::mem::replace(heard, rest);
+            let rest = received.split_off(&(*round + 1, 0));
+            let ended = std::mem::replace(received, rest);
             ended.values().for_each(|other| state.combine(other));
             self.next_round(ledger, number, out);
         }
@@ -131,8 +131,8 @@ impl EarlyTerminating {
 
     fn decide(&mut self, ledger: &mut Ledger, number: u64, decision: Decision, out: &mut Outbox) {
         let sent = self.rounds.remove(&number).map_or(0, |(round, _)| round);
-        let heard = self.heard.remove(&number).unwrap_or_default();
-        let waiting = heard.into_keys().filter(|(round, _)| *round > sent); // rule 3
+        let received = self.received.remove(&number).unwrap_or_default();
+        let waiting = received.into_keys().filter(|(round, _)| *round > sent); // rule 3
         out.extend(waiting.map(|(_, rank)| (rank, AgreementMessage::Decision(number, decision.clone()))));
         let failed = decision.failed.clone();
         ledger.settle(number, decision);
@@ -146,7 +146,7 @@ impl EarlyTerminating {
         let lost = ledger.newly_lost(failed);
         for rank in &lost {
             ledger.lost.insert(*rank);
-            self.heard.values_mut().for_each(|heard| heard.retain(|(_, from), _| from != rank));
+            self.received.values_mut().for_each(|received| received.retain(|(_, from), _| from != rank));
         }
         !lost.is_empty()
     }

@@ -158,7 +158,7 @@ impl AgreementWorld {
                 let event = self.channels.get_mut(&(from, to)).and_then(VecDeque::pop_front);
                 let agreements = &mut self.ranks[to as usize];
                 let out = match event {
-                    Some(Event::Message(message)) => agreements.hear(from, message),
+                    Some(Event::Message(message)) => agreements.receive(from, message),
                     Some(Event::Lost) => agreements.lose(from),
                     None => Outbox::new(),
                 };
@@ -226,12 +226,12 @@ fn run(settings: AgreementSettings, seed: u64, most: u64) {
 }
 
 fn run_all(settings: AgreementSettings, seeds: u64, most: u64) {
-    let said = |name: &str| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
-    match said("OXMPI_SIM_SEED") {
+    let number_of = |name: &str| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
+    match number_of("OXMPI_SIM_SEED") {
         Some(seed) => run(settings, seed, most),
         None => {
-            let base = said("OXMPI_SIM_BASE").unwrap_or(0);
-            let count = said("OXMPI_SIM_COUNT").unwrap_or(seeds);
+            let base = number_of("OXMPI_SIM_BASE").unwrap_or(0);
+            let count = number_of("OXMPI_SIM_COUNT").unwrap_or(seeds);
             (base..base + count).for_each(|seed| run(settings, seed, most));
         }
     }
@@ -297,7 +297,7 @@ impl AgreementWorld {
         while let Some((from, to)) = waiting(self) {
             let event = self.channels.get_mut(&(from, to)).and_then(VecDeque::pop_front);
             let out = match event {
-                Some(Event::Message(message)) => self.ranks[to as usize].hear(from, message),
+                Some(Event::Message(message)) => self.ranks[to as usize].receive(from, message),
                 _ => panic!("only messages"),
             };
             let all = out.len();

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(super) struct Untolerant {
     tree: MendedTree,
-    heard: BTreeMap<u64, BTreeMap<u32, Contribution>>,
+    received: BTreeMap<u64, BTreeMap<u32, Contribution>>,
     /// The first failed agreement and the lost rank; all later undecided ones have failed, too.
     failed: Option<(u64, u32)>,
     /// The empty set: the tree is never mended.
@@ -24,7 +24,7 @@ impl Untolerant {
     pub(super) fn new(size: u32) -> Untolerant {
         Untolerant {
             tree: MendedTree::new(TreeShape::Binomial, size),
-            heard: BTreeMap::new(),
+            received: BTreeMap::new(),
             failed: None,
             none: RankSet::empty(size),
         }
@@ -43,7 +43,7 @@ impl Untolerant {
         }
     }
 
-    pub(super) fn hear(
+    pub(super) fn receive(
         &mut self,
         ledger: &mut Ledger,
         from: u32,
@@ -52,7 +52,7 @@ impl Untolerant {
     ) {
         match message {
             AgreementMessage::Contribution(number, contribution) if !ledger.is_over(number) => {
-                self.heard.entry(number).or_default().insert(from, contribution);
+                self.received.entry(number).or_default().insert(from, contribution);
                 self.consider(ledger, number, out);
             }
             AgreementMessage::Decision(number, decision) if ledger.open.contains_key(&number) => {
@@ -71,15 +71,15 @@ impl Untolerant {
         let first = ledger.open.keys().next().copied().unwrap_or(ledger.next);
         self.failed.get_or_insert((first, rank));
         ledger.open.clear();
-        self.heard.clear();
+        self.received.clear();
     }
 
     fn consider(&mut self, ledger: &mut Ledger, number: u64, out: &mut Outbox) {
         let Some(mine) = ledger.open.get(&number) else { return };
-        let heard = self.heard.get(&number);
+        let received = self.received.get(&number);
         let mut all = mine.clone();
         for child in self.tree.children(ledger.me, &self.none) {
-            let Some(vote) = heard.and_then(|heard| heard.get(&child)) else { return };
+            let Some(vote) = received.and_then(|received| received.get(&child)) else { return };
             all.combine(vote);
         }
         match self.tree.parent(ledger.me, &self.none) {
@@ -89,7 +89,7 @@ impl Untolerant {
     }
 
     fn decide(&mut self, ledger: &mut Ledger, number: u64, decision: Decision, out: &mut Outbox) {
-        self.heard.remove(&number);
+        self.received.remove(&number);
         let children = self.tree.children(ledger.me, &self.none);
         out.extend(
             children.into_iter().map(|child| (child, AgreementMessage::Decision(number, decision.clone()))),
