@@ -12,7 +12,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Info};
 use oxmpi_core::Communicator;
 use oxmpi_core::dynamic::join::{INTRODUCTION, Introduction};
-use oxmpi_core::dynamic::meet::{Broker, Going, MeetOptions};
+use oxmpi_core::dynamic::meet::{Broker, MeetOptions, PortAnswer};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt::client::{Client, Meeting, UniverseError};
 use oxmpi_sys::socket;
@@ -65,11 +65,11 @@ impl Broker for AtPort {
         self.client.reach().map_err(error_of(abi::MPI_ERR_PORT))
     }
 
-    fn go(&self, words: &[u64]) -> Result<Going> {
+    fn go(&self, words: &[u64]) -> Result<PortAnswer> {
         let going = self.client.meet(self.accepts, &self.port, words).map_err(error_of(abi::MPI_ERR_PORT))?;
         Ok(match going {
-            Meeting::Waits { ticket } => Going::Waits(ticket),
-            Meeting::Met { words } => Going::Meets(words),
+            Meeting::Waits { ticket } => PortAnswer::Waits(ticket),
+            Meeting::Met { words } => PortAnswer::Meets(words),
         })
     }
 

@@ -20,7 +20,7 @@
 pub mod join;
 pub mod meet;
 pub mod spawn;
-pub mod wishes;
+pub mod spawn_info;
 
 use crate::Communicator;
 use crate::comm::from_group::hash_of;
@@ -129,7 +129,7 @@ impl Foreign {
 }
 
 /// The result of the root, for all ranks of the communicator.
-struct News {
+struct RootResult {
     id: u64,
     is_first: bool,
     remote: Vec<u32>,
@@ -212,19 +212,19 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Makes the intercommunicator that the root has arranged. Only the root's `news` is read; its
-    /// error becomes the error of all ranks.
+    /// Makes the intercommunicator that the root has arranged. `from_root` is read at the root alone;
+    /// its error becomes the error of all ranks.
     fn make_known(
         &self,
         comm: &Communicator,
         root: u32,
-        news: Result<News>,
+        from_root: Result<RootResult>,
         what: &str,
     ) -> Result<Communicator> {
         let is_root = comm.team.rank == root;
-        let news = news.and_then(|news| Ok((self.names_of(&news.remote)?, news)));
-        let (head, mut remote, error) = match news {
-            Ok((names, News { id, is_first, .. })) => {
+        let from_root = from_root.and_then(|result| Ok((self.names_of(&result.remote)?, result)));
+        let (head, mut remote, error) = match from_root {
+            Ok((names, RootResult { id, is_first, .. })) => {
                 (vec![0, id, u64::from(is_first), names.len() as u64], names, None)
             }
             Err(error) => (vec![u64::from(error.class().cast_unsigned()), 0, 0, 0], Vec::new(), Some(error)),
@@ -234,7 +234,7 @@ impl<F: Fabric> Process<F> {
             return Err(error);
         }
         let [class, id, is_first, size] = head[..] else {
-            return Err(MpiError::new(abi::MPI_ERR_INTERN, "a root's news is cut off"));
+            return Err(MpiError::new(abi::MPI_ERR_INTERN, "the words of the root are cut off"));
         };
         if class != 0 {
             let text = format!("the root, rank {root}, could not {what}");
@@ -269,6 +269,6 @@ fn first_name(universe: u64) -> u32 {
 const NUMBER_BITS: u32 = 20;
 
 /// The argument of ranks other than the root.
-fn nothing_known() -> Result<News> {
-    Ok(News { id: 0, is_first: false, remote: Vec::new() })
+fn nothing_known() -> Result<RootResult> {
+    Ok(RootResult { id: 0, is_first: false, remote: Vec::new() })
 }

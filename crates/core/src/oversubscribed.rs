@@ -12,13 +12,13 @@ const SHORTLY_NS: u64 = 2_000;
 const GAP_NS: u64 = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passed {
+pub(crate) enum PollPause {
     /// A short pause.
     Shortly,
     /// The processor was yielded.
     Aside,
     /// Nothing: the caller should start an ordinary wait.
-    Not,
+    Over,
 }
 
 /// A wait for one rank with more ranks than processors. While the awaited rank runs on another
@@ -38,24 +38,24 @@ impl<'d> OversubscribedWait<'d> {
 
     /// Lets time pass before the next poll. `is_away`: the awaited rank did not run at the last
     /// poll.
-    pub(crate) fn pass(&mut self, is_away: bool) -> Passed {
+    pub(crate) fn pass(&mut self, is_away: bool) -> PollPause {
         let now = ticks();
         let since = *self.since.get_or_insert(now);
         if now.wrapping_sub(since) < ticks_of_ns(SHORTLY_NS) && !is_away {
             pass_ticks_from(now, ticks_of_ns(GAP_NS));
-            return Passed::Shortly;
+            return PollPause::Shortly;
         }
         if self.aside >= ASIDE {
-            return Passed::Not;
+            return PollPause::Over;
         }
         match self.wait.next() {
             Next::Look => {
                 (self.since, self.aside) = (None, self.aside + 1);
-                Passed::Aside
+                PollPause::Aside
             }
             Next::Sleep(sleepy) => {
                 sleepy.cancel();
-                Passed::Not
+                PollPause::Over
             }
         }
     }

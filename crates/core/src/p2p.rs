@@ -4,7 +4,7 @@ use crate::comm::Communicator;
 use crate::completion::outcome;
 use crate::errors::of_fault;
 use crate::failure::check_not_revoked;
-use crate::oversubscribed::{OversubscribedWait, Passed};
+use crate::oversubscribed::{OversubscribedWait, PollPause};
 use crate::process::{Domain, Process};
 use crate::wait_reason::Awaited;
 use oxmpi_abi::constants as abi;
@@ -386,9 +386,9 @@ impl<F: Fabric> Process<F> {
                 if self.is_oversubscribed {
                     let wait = oversubscribed.get_or_insert_with(|| OversubscribedWait::new(door.begin()));
                     match wait.pass(is_away) {
-                        Passed::Shortly => {}
-                        Passed::Aside => self.look_elsewhere(context, source),
-                        Passed::Not => return Ok(None),
+                        PollPause::Shortly => {}
+                        PollPause::Aside => self.look_elsewhere(context, source),
+                        PollPause::Over => return Ok(None),
                     }
                     continue;
                 }

@@ -129,10 +129,7 @@ impl PersistentOps {
     }
 
     pub(crate) fn team(&self, key: usize) -> Option<&Team> {
-        match self.get(key)? {
-            PersistentOp::Collective(collective) => Some(collective.run.team()),
-            PersistentOp::Send(_) | PersistentOp::Receive(_) => None,
-        }
+        self.run(key).map(|run| &**run.team())
     }
 
     pub(crate) fn has_tag(&self, context: u32, tag: i32) -> bool {

@@ -22,6 +22,6 @@ pub use events::{Event, EventKind};
 pub use gauge::Gauge;
 pub(crate) use measure::Calls;
 pub(crate) use observe::{CollectiveEvents, Tool};
-pub use observe::{Observer, Seen};
+pub use observe::{ObservedEvents, Observer};
 pub(crate) use peaks::Peaks;
 pub use pvars::{Bind, Class, Pvar, Value};

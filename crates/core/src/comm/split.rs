@@ -22,7 +22,7 @@ use std::ops::Range;
 pub struct Split {
     /// Complete when this process has the entries of all.
     pub request: RequestId,
-    wish: Wish,
+    arguments: SplitArguments,
     mine: Name,
     entries: Owned<u64>,
     /// The sole component of the new communicators, if one is named.
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Split {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Split")
             .field("request", &self.request)
-            .field("wish", &self.wish)
+            .field("arguments", &self.arguments)
             .finish_non_exhaustive()
     }
 }
@@ -65,7 +65,7 @@ impl ProcessSet {
 
 /// The arguments of one rank.
 #[derive(Debug)]
-struct Wish {
+struct SplitArguments {
     /// Ranks with the same colour are in one part; `None`: in no part.
     color: Option<u64>,
     key: i32,
@@ -154,7 +154,7 @@ impl<F: Fabric> Process<F> {
             )
         });
         let color = u64::try_from(color).ok();
-        self.start_parting(comm, Wish { color, key, common: Common::Nothing, wrong })
+        self.start_parting(comm, SplitArguments { color, key, common: Common::Nothing, wrong })
     }
 
     /// Communicators of the ranks with a common resource (MPI_Comm_split_type). `resource` is the
@@ -215,7 +215,7 @@ impl<F: Fabric> Process<F> {
             }
         };
         let common = Common::Type(split_type, split_type == abi::MPI_COMM_TYPE_HW_UNGUIDED);
-        self.start_parting(comm, Wish { color, key, common, wrong })
+        self.start_parting(comm, SplitArguments { color, key, common, wrong })
     }
 
     /// A colour for the ranks of a process set that no rank outside the set has.
@@ -252,20 +252,20 @@ impl<F: Fabric> Process<F> {
             (Some(_), true) => Some(0),
         };
         let key = rank.unwrap_or(0) as i32;
-        self.start_parting(comm, Wish { color, key, common: Common::Group(ranks), wrong })
+        self.start_parting(comm, SplitArguments { color, key, common: Common::Group(ranks), wrong })
     }
 
-    fn start_parting(&self, comm: &Communicator, wish: Wish) -> Result<Split> {
+    fn start_parting(&self, comm: &Communicator, arguments: SplitArguments) -> Result<Split> {
         let all = comm.union();
         let mine = self.new_name(all, comm.is_inter())?;
-        let Wish { color, key, ref common, .. } = wish;
+        let SplitArguments { color, key, ref common, .. } = arguments;
         let input = Owned::new(Entry { color, common: common.word(), key, name: mine }.encode());
         let entries = Owned::new(vec![0u64; Entry::WORDS * all.size() as usize]);
         let buffers = Buffers { input: input.buf(), output: entries.buf(), element: None };
         let call = Call::Allgather { block: Shared(Entry::BYTES), in_place: false };
         let at = (all, comm.next_tag());
         match self.start_in(at, call, buffers, Combine::Nothing, None, None) {
-            Ok(request) => Ok(Split { request, wish, mine, entries, component: None }),
+            Ok(request) => Ok(Split { request, arguments, mine, entries, component: None }),
             Err(error) => {
                 self.release_name(mine);
                 Err(error)
@@ -282,12 +282,12 @@ impl<F: Fabric> Process<F> {
     /// Completes [`Process::start_split`], [`Process::start_split_type`] or
     /// [`Process::start_create`] after the request succeeded, with the errors of the blocking call.
     pub fn finish_split(&self, comm: &Communicator, split: Split) -> Result<Option<Communicator>> {
-        let Split { wish, mine, entries, component, .. } = split;
-        let part = match wish.wrong {
+        let Split { arguments, mine, entries, component, .. } = split;
+        let part = match arguments.wrong {
             Some(wrong) => Err(wrong),
             None => taken(entries).and_then(|words| {
                 let entries = words.chunks_exact(Entry::WORDS).map(Entry::decode).collect();
-                Parting { comm, entries, color: wish.color, common: wish.common }.part()
+                Parting { comm, entries, color: arguments.color, common: arguments.common }.part()
             }),
         };
         if !matches!(&part, Ok(Some((_, name))) if name.id == mine.id) {

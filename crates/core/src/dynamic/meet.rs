@@ -4,7 +4,7 @@
 //! context of meetings, with a tag that it has left at the port. The second root receives this tag
 //! from the launcher and sends the message.
 
-use super::{News, nothing_known};
+use super::{RootResult, nothing_known};
 use crate::comm::Communicator;
 use crate::errors::of_fault;
 use crate::failure::check_alive;
@@ -25,7 +25,7 @@ const ASK_EVERY: Duration = Duration::from_millis(500);
 
 /// The launcher's answer to a root at a port.
 #[derive(Debug)]
-pub enum Going {
+pub enum PortAnswer {
     /// No peer is there yet; the ticket is the number for queries.
     Waits(u32),
     /// A peer came before and left these words.
@@ -36,7 +36,7 @@ pub enum Going {
 pub trait Broker {
     fn reach(&self) -> Result<()>;
 
-    fn go(&self, words: &[u64]) -> Result<Going>;
+    fn go(&self, words: &[u64]) -> Result<PortAnswer>;
 
     /// How often the launcher has sent this process's address to other launchers.
     fn sought(&self) -> u32;
@@ -94,13 +94,13 @@ impl<F: Fabric> Process<F> {
     ) -> Result<Communicator> {
         comm.check_intra()?;
         let root = comm.root(root)?;
-        let news = if comm.team.rank == root {
+        let from_root = if comm.team.rank == root {
             broker().and_then(|broker| self.meet_other_root(comm, options, &*broker))
         } else {
             nothing_known()
         };
         let what = if options.accepts { "accept a connection" } else { "connect to the port" };
-        self.make_known(comm, root, news, what)
+        self.make_known(comm, root, from_root, what)
     }
 
     fn meet_other_root(
@@ -108,7 +108,7 @@ impl<F: Fabric> Process<F> {
         comm: &Communicator,
         options: MeetOptions,
         broker: &dyn Broker,
-    ) -> Result<News> {
+    ) -> Result<RootResult> {
         // First, as the names below depend on the launcher's place.
         broker.reach()?;
         let id = self.new_context_ids(3)?;
@@ -119,13 +119,13 @@ impl<F: Fabric> Process<F> {
         let words = mine.encode();
         let sought = broker.sought();
         let (other, processes) = match broker.go(&words)? {
-            Going::Meets(other) => {
+            PortAnswer::Meets(other) => {
                 let other = Card::decode(&other)?;
                 let processes = self.numbers_of(&other.names)?;
                 self.hand_over((processes[0], other.tag), &words)?;
                 (other, processes)
             }
-            Going::Waits(ticket) => {
+            PortAnswer::Waits(ticket) => {
                 let other = self.wait_for_other(comm, (tag, ticket, sought), options, broker)?;
                 let processes = self.numbers_of(&other.names)?;
                 (other, processes)
@@ -137,7 +137,7 @@ impl<F: Fabric> Process<F> {
             return Err(MpiError::new(abi::MPI_ERR_COMM, text));
         }
         let id = if options.accepts { mine.id } else { other.id };
-        Ok(News { id, is_first: options.accepts, remote: processes.to_vec() })
+        Ok(RootResult { id, is_first: options.accepts, remote: processes.to_vec() })
     }
 
     /// The context of meetings: only this process is in its team, but every process that knows a

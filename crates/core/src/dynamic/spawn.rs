@@ -1,6 +1,6 @@
 //! MPI_Comm_spawn (MPI-5.0 section 11.8).
 
-use super::{News, nothing_known};
+use super::{RootResult, nothing_known};
 use crate::comm::Communicator;
 use crate::process::Process;
 use oxmpi_abi::constants as abi;
@@ -46,7 +46,7 @@ impl<F: Fabric> Process<F> {
     ) -> Result<Spawned> {
         comm.check_intra()?;
         let root = comm.root(root)?;
-        let (news, codes) = if comm.team.rank == root {
+        let (from_root, codes) = if comm.team.rank == root {
             self.start_children(comm, start)
         } else {
             (nothing_known(), Vec::new())
@@ -57,21 +57,21 @@ impl<F: Fabric> Process<F> {
             codes.resize(count.first().map_or(0, |count| *count as usize), 0);
             self.words_of_root(comm, root, codes)
         })?;
-        Ok(Spawned { made: self.make_known(comm, root, news, "spawn"), codes: codes_of_all })
+        Ok(Spawned { made: self.make_known(comm, root, from_root, "spawn"), codes: codes_of_all })
     }
 
     fn start_children(
         &self,
         comm: &Communicator,
         start: impl FnOnce(Parents) -> std::result::Result<Children, (MpiError, Vec<i32>)>,
-    ) -> (Result<News>, Vec<i32>) {
+    ) -> (Result<RootResult>, Vec<i32>) {
         let id = match self.new_context_ids(3) {
             Ok(id) => id.0,
             Err(error) => return (Err(error), Vec::new()),
         };
         match start(Parents { context: id, processes: comm.team.map.processes() }) {
             Ok(Children { first, size, codes }) => {
-                (Ok(News { id, is_first: true, remote: (first..first + size).collect() }), codes)
+                (Ok(RootResult { id, is_first: true, remote: (first..first + size).collect() }), codes)
             }
             Err((error, codes)) => (Err(error), codes),
         }

@@ -87,7 +87,7 @@ impl<F> std::fmt::Debug for Active<F> {
 }
 
 /// Work for a collective, without a lock.
-pub(super) enum Due<F> {
+pub(super) enum DueWork<F> {
     Call { request: RequestId, call: UserCall, reduction: UserReduction },
     Works(Vec<Work<F>>),
 }
@@ -240,7 +240,7 @@ impl<F: Fabric> Domain<F> {
     }
 
     /// Advances all collectives, until one needs its user's function.
-    pub(super) fn advance(&mut self) -> Option<Due<F>> {
+    pub(super) fn advance(&mut self) -> Option<DueWork<F>> {
         let mut at = 0;
         while let Some(active) = self.runs.get_mut(at) {
             if active.fault.is_some() && !active.in_call {
@@ -279,14 +279,18 @@ impl<F: Fabric> Domain<F> {
                 Stand::NeedCallback(reduction) => match &active.call {
                     Some(call) => {
                         active.in_call = true;
-                        return Some(Due::Call { request: active.request, call: call.clone(), reduction });
+                        return Some(DueWork::Call {
+                            request: active.request,
+                            call: call.clone(),
+                            reduction,
+                        });
                     }
                     None => active.task.callback_done(&mut self.persistent),
                 },
             }
         }
         let works = std::mem::take(&mut self.works.0);
-        if works.is_empty() { None } else { Some(Due::Works(works)) }
+        if works.is_empty() { None } else { Some(DueWork::Works(works)) }
     }
 
     /// Marks collectives of teams with a fault: they cannot complete.

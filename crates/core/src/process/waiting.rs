@@ -1,8 +1,8 @@
 //! Progress and waiting.
 
 use super::Process;
-use super::domain::{Domain, Due};
-use crate::tool::Seen;
+use super::domain::{Domain, DueWork};
+use crate::tool::ObservedEvents;
 use crate::wait_reason::{Awaited, WaitNoteWriter};
 use oxmpi_engine::{Kept, RequestId, Rest};
 use oxmpi_fabric::Fabric;
@@ -16,11 +16,11 @@ const SHORT_SLEEP: Duration = Duration::from_millis(1);
 enum Progressed<F, R, Q> {
     Answered(R),
     /// Work must be done before the question.
-    Due(Due<F>, Q),
+    Due(DueWork<F>, Q),
 }
 
 impl<F: Fabric> Process<F> {
-    /// Makes progress without waiting, then calls `question`. Due functions of the program are
+    /// Makes progress without waiting, then calls `question`. DueWork functions of the program are
     /// called here, without a lock.
     #[inline]
     pub(crate) fn look<R>(&self, question: impl FnOnce(&mut Domain<F>) -> R) -> R {
@@ -76,7 +76,7 @@ impl<F: Fabric> Process<F> {
     fn look_once_unreported<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(
         &self,
         question: Q,
-    ) -> (Progressed<F, R, Q>, Option<Seen>) {
+    ) -> (Progressed<F, R, Q>, Option<ObservedEvents>) {
         self.enter_unreported(|domain| {
             let mut came = domain.lane.progress();
             if domain.lane.take_alarm() {
@@ -94,15 +94,15 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Carries out due work. No lock is held, and this thread has not announced a sleep.
-    fn carry_out(&self, due: Due<F>) {
+    fn carry_out(&self, due: DueWork<F>) {
         match due {
-            Due::Call { request, call, reduction } => {
-                let left = Left { process: self, request };
+            DueWork::Call { request, call, reduction } => {
+                let left = UserCallGuard { process: self, request };
                 call(&reduction);
                 std::mem::forget(left);
                 self.domain.lock().callback_done(request);
             }
-            Due::Works(works) => works.into_iter().for_each(|work| work(self)),
+            DueWork::Works(works) => works.into_iter().for_each(|work| work(self)),
         }
     }
 
@@ -118,7 +118,7 @@ impl<F: Fabric> Process<F> {
 
     /// [`Process::enter`]; the caller must report the observations to the tool, without a lock.
     #[inline]
-    fn enter_unreported<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> (R, Option<Seen>) {
+    fn enter_unreported<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> (R, Option<ObservedEvents>) {
         let mut domain = self.domain.lock();
         let result = f(&mut domain);
         // An observed process counts as one with threads (`observe`): one test less for the others.
@@ -296,12 +296,12 @@ impl<F: Fabric> Process<F> {
 }
 
 /// The call of a user's function, which an exception may leave.
-struct Left<'a, F: Fabric> {
+struct UserCallGuard<'a, F: Fabric> {
     process: &'a Process<F>,
     request: RequestId,
 }
 
-impl<F: Fabric> Drop for Left<'_, F> {
+impl<F: Fabric> Drop for UserCallGuard<'_, F> {
     fn drop(&mut self) {
         self.process.domain.lock().callback_left(self.request);
     }

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 /// The events since the last report.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct ObservedEvents {
     /// By source, the oldest first.
     pub events: Vec<Event>,
     /// The numbers of lost events by kind.
@@ -23,7 +23,7 @@ pub struct Seen {
 
 /// The receiver of events. It is called without a lock, in the thread that has found them. It
 /// returns whether it must be called again soon, because it has not finished.
-pub type Observer = Box<dyn Fn(Seen) -> bool + Send + Sync>;
+pub type Observer = Box<dyn Fn(ObservedEvents) -> bool + Send + Sync>;
 
 #[derive(Default)]
 pub(crate) struct Tool {
@@ -70,11 +70,11 @@ impl Tool {
 
     /// Takes the events, if the process is observed.
     #[inline]
-    pub(crate) fn collect<F: Fabric>(&self, domain: &mut Domain<F>) -> Option<Seen> {
+    pub(crate) fn collect<F: Fabric>(&self, domain: &mut Domain<F>) -> Option<ObservedEvents> {
         if !self.is_observed.load(Ordering::Relaxed) {
             return None;
         }
-        collect(domain).or_else(|| self.is_due.load(Ordering::Relaxed).then(Seen::default))
+        collect(domain).or_else(|| self.is_due.load(Ordering::Relaxed).then(ObservedEvents::default))
     }
 
     #[inline]
@@ -84,7 +84,7 @@ impl Tool {
 
     /// Reports the events. Nothing may be locked.
     #[cold]
-    pub(crate) fn report(&self, seen: Seen) {
+    pub(crate) fn report(&self, seen: ObservedEvents) {
         if let Some(observer) = self.observer.get() {
             let is_due = observer(seen);
             self.is_due.store(is_due, Ordering::Relaxed);
@@ -93,8 +93,8 @@ impl Tool {
 }
 
 #[cold]
-fn collect<F: Fabric>(domain: &mut Domain<F>) -> Option<Seen> {
-    let mut seen = Seen::default();
+fn collect<F: Fabric>(domain: &mut Domain<F>) -> Option<ObservedEvents> {
+    let mut seen = ObservedEvents::default();
     let time_ns = clock::now_ns();
     if domain.lane.has_notes() {
         let (notes, dropped) = domain.lane.take_notes();
