@@ -81,10 +81,10 @@ impl<F: Fabric> Process<F> {
         {
             return Ok(request);
         }
-        let way = self.selection_key_of(comm, &combine, Form::Nonblocking);
+        let key = self.selection_key_of(comm, &combine, Form::Nonblocking);
         let plan = |call: &Call, of: (&Memory, &Combine)| self.plan_of(comm, call, of, Form::Nonblocking);
         let single =
-            self.prepare(comm, (call, way), memory, combine, Communicator::next_immediate_tag, plan)?;
+            self.prepare(comm, (call, key), memory, combine, Communicator::next_immediate_tag, plan)?;
         self.launch(single, user, None)
     }
 
@@ -93,21 +93,21 @@ impl<F: Fabric> Process<F> {
     pub(crate) fn prepare(
         &self,
         comm: &Communicator,
-        (call, way): (Call, SelectionKey),
+        (call, key): (Call, SelectionKey),
         memory: Memory,
         combine: Combine,
         tag: impl FnOnce(&Communicator) -> i32,
         plan: impl FnOnce(&Call, (&Memory, &Combine)) -> Result<AnyPlan>,
     ) -> Result<Box<Single>> {
         let team = comm.collective_team();
-        let spare = self.domain.lock().run_cache.take(team, (&call, way), memory.element.as_ref());
-        if let Some(mut single) = spare {
+        let cached = self.domain.lock().run_cache.take(team, (&call, key), memory.element.as_ref());
+        if let Some(mut single) = cached {
             single.run.renew(tag(comm), memory, combine).map_err(of_coll)?;
             return Ok(single);
         }
         let plan = plan(&call, (&memory, &combine))?;
         let run = new_run(plan, (team, tag(comm)), memory, combine)?;
-        Ok(Box::new(Single { run, call: Some((call, way)) }))
+        Ok(Box::new(Single { run, call: Some((call, key)) }))
     }
 
     /// Starts one of the library's own collectives in a team; its tag separates it from others
@@ -364,22 +364,22 @@ impl<F: Fabric> Process<F> {
             let request = self.launch(single, user, None)?;
             self.wait(request).map(drop)
         };
-        let way = self.selection_key_of(comm, &combine, Form::Blocking);
-        if way != FIXED {
+        let key = self.selection_key_of(comm, &combine, Form::Blocking);
+        if key != FIXED {
             if self.choice.hands_over() && self.execute_handed_over(comm, &call, (&memory, combine))? {
                 return Ok(());
             }
             let (element, named_call) = (memory.element.clone(), call.clone());
             return self.execute_plan_if_chosen(comm, &named_call, (element.as_ref(), combine), |plan| {
                 let plan = |call: &Call, _: (&Memory, &Combine)| plan(call);
-                finish(self.prepare(comm, (call, way), memory, combine, Communicator::next_tag, plan)?)
+                finish(self.prepare(comm, (call, key), memory, combine, Communicator::next_tag, plan)?)
             });
         }
         let plan = |call: &Call, (memory, _): (&Memory, &Combine)| {
             let team = comm.collective_team();
             fixed_plan(team, call, memory.element.as_ref(), self.setup_of(team))
         };
-        finish(self.prepare(comm, (call, way), memory, combine, Communicator::next_tag, plan)?)
+        finish(self.prepare(comm, (call, key), memory, combine, Communicator::next_tag, plan)?)
     }
 
     pub(crate) fn execute_messages(

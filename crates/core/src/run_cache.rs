@@ -29,10 +29,10 @@ impl Single {
     fn serves(
         &self,
         team: &Arc<Team>,
-        (call, way): (&Call, SelectionKey),
+        (call, key): (&Call, SelectionKey),
         element: Option<&Arc<Layout>>,
     ) -> bool {
-        let is_called_so = |(own, by): &(Call, SelectionKey)| *by == way && own == call;
+        let is_called_so = |(own, by): &(Call, SelectionKey)| *by == key && own == call;
         let same_element = match (self.run.element(), element) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (None, None) => true,

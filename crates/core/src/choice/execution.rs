@@ -172,8 +172,8 @@ impl<F: Fabric> Process<F> {
             drop(domain);
             tag(comm)
         };
-        let way = self.selection_key_of(comm, &combine, form);
-        let plan = self.prepare(comm, (call.clone(), way), memory.clone(), combine, draw, stand_in);
+        let key = self.selection_key_of(comm, &combine, form);
+        let plan = self.prepare(comm, (call.clone(), key), memory.clone(), combine, draw, stand_in);
         // No number was drawn, so the arguments are wrong and the call takes no part.
         let Some(number) = number.get() else { return plan.map(|_| None) };
 

@@ -148,10 +148,12 @@ fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> 
         _ => 0,
     };
     match quantity {
-        Quantity::MessagesSent(way) => by(way, lane.messages_sent, fabric.far_sent.messages),
-        Quantity::BytesSent(way) => by(way, lane.bytes_sent, fabric.far_sent.bytes),
-        Quantity::MessagesReceived(way) => by(way, lane.messages_received, fabric.far_received.messages),
-        Quantity::BytesReceived(way) => by(way, lane.bytes_received, fabric.far_received.bytes),
+        Quantity::MessagesSent(medium) => by(medium, lane.messages_sent, fabric.far_sent.messages),
+        Quantity::BytesSent(medium) => by(medium, lane.bytes_sent, fabric.far_sent.bytes),
+        Quantity::MessagesReceived(medium) => {
+            by(medium, lane.messages_received, fabric.far_received.messages)
+        }
+        Quantity::BytesReceived(medium) => by(medium, lane.bytes_received, fabric.far_received.bytes),
         Quantity::OwnMessages => lane.own_messages,
         Quantity::OwnBytes => lane.own_bytes,
         Quantity::EagerSent => lane.messages_sent - lane.rendezvous_sent,
