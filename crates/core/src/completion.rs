@@ -173,8 +173,8 @@ impl<F: Fabric> Process<F> {
         self.domain.lock().lane.take_good(RequestId::from_raw(request))
     }
 
-    /// [`Process::take_good`] for requests in order, persistent ones included. `report` receives the
-    /// index of each, its status, and whether the request stays. Returns the number before the
+    /// [`Process::take_good`] for requests in order, persistent ones included. `report` receives
+    /// the index of each, its status, and whether the request stays. Returns the number before the
     /// first that is not successful.
     #[inline(always)]
     pub fn take_good_ones(

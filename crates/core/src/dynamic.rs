@@ -212,8 +212,8 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Makes the intercommunicator that the root has arranged. `from_root` is read at the root alone;
-    /// its error becomes the error of all ranks.
+    /// Makes the intercommunicator that the root has arranged. `from_root` is read at the root
+    /// alone; its error becomes the error of all ranks.
     fn make_known(
         &self,
         comm: &Communicator,
