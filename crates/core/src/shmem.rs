@@ -69,7 +69,7 @@ pub(crate) struct Control {
     leader: u32,
     index: u32,
     /// There are more ranks than processors, as all its ranks know alike.
-    is_crowded: bool,
+    is_oversubscribed: bool,
     /// Mapped at the first use; `None` if the processes share no memory.
     section: OnceLock<Option<ControlSection>>,
     /// The last step of the collectives that this rank has begun.
@@ -89,15 +89,15 @@ pub(crate) struct Control {
 impl Control {
     /// The sections number `index`, for blocking collectives, and `index` + 1, for nonblocking ones, of a leader's segment. `step`
     /// is the last one that was taken in either.
-    pub(crate) fn pair(leader: u32, index: u32, step: u64, is_crowded: bool) -> [Control; 2] {
-        [index, index + 1].map(|index| Control::new(leader, index, step, is_crowded))
+    pub(crate) fn pair(leader: u32, index: u32, step: u64, is_oversubscribed: bool) -> [Control; 2] {
+        [index, index + 1].map(|index| Control::new(leader, index, step, is_oversubscribed))
     }
 
-    fn new(leader: u32, index: u32, step: u64, is_crowded: bool) -> Control {
+    fn new(leader: u32, index: u32, step: u64, is_oversubscribed: bool) -> Control {
         Control {
             leader,
             index,
-            is_crowded,
+            is_oversubscribed,
             section: OnceLock::new(),
             step: AtomicU64::new(step),
             free_to: AtomicU64::new(0),
@@ -243,7 +243,7 @@ impl<F: Fabric> Process<F> {
     /// Whether blocking collectives of this kind and length go through the shared memory of a communicator, and nothing is said
     /// about who serves them.
     pub fn serves_in_memory(&self, comm: &Communicator, collective: Collective, bytes: usize) -> bool {
-        !self.is_choosy()
+        !self.needs_selection()
             && limits::serves(collective, comm.team.size(), bytes)
             && matches!(self.place_of(comm), Ok(Some(_)))
     }

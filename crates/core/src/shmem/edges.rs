@@ -245,7 +245,7 @@ impl<F: Fabric> Steps<'_, F> {
     fn width_along(&self) -> u64 {
         let segments = self.section.segments();
         let gives_many = self.collective.get() != Some(Collective::Gatherv);
-        let width = if self.control.is_crowded && gives_many { segments / 2 } else { 2 };
+        let width = if self.control.is_oversubscribed && gives_many { segments / 2 } else { 2 };
         if width > 0 && segments.is_multiple_of(width) { width } else { 1 }
     }
 

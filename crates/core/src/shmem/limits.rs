@@ -85,8 +85,8 @@ pub(super) const PIECE: usize = 64 << 10;
 /// somebody reads is time lost, there are two at least, but of very short ones, and where ranks take turns on the processors:
 /// there each piece may cost a change of process.
 #[inline]
-pub(super) fn longest(collective: Collective, bytes: usize, is_crowded: bool) -> usize {
-    if is_one_way(collective) && bytes < 2 * PIECE && !is_crowded { PIECE / 2 } else { PIECE }
+pub(super) fn longest(collective: Collective, bytes: usize, is_oversubscribed: bool) -> usize {
+    if is_one_way(collective) && bytes < 2 * PIECE && !is_oversubscribed { PIECE / 2 } else { PIECE }
 }
 
 /// Whether data go one way in a collective.
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn only_crowded_ranks_have_one_piece_of_what_goes_one_way() {
-        let of = |bytes, is_crowded| longest(Collective::Gather, bytes, is_crowded);
+        let of = |bytes, is_oversubscribed| longest(Collective::Gather, bytes, is_oversubscribed);
         assert_eq!((of(64 << 10, false), of(64 << 10, true)), (PIECE / 2, PIECE));
         assert_eq!((of(256 << 10, false), of(256 << 10, true)), (PIECE, PIECE));
     }

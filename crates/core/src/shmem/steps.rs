@@ -7,11 +7,11 @@ use super::lengths::{fault_of_apart, length_of};
 use super::limits;
 use super::spread;
 use crate::Process;
-use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
 use crate::errors::of_fault;
 use crate::failure::check_alive;
 use crate::process::Domain;
+use crate::wait_reason::{Awaited, Reason};
 use oxmpi_engine::{Fault, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::Result;
@@ -186,10 +186,9 @@ impl<'a, F: Fabric> Steps<'a, F> {
     /// The longest piece of one rank for another, bytes, of blocks or a vector of so many bytes.
     #[inline]
     pub(super) fn most(&self, bytes: usize) -> usize {
-        let most = self
-            .collective
-            .get()
-            .map_or(limits::PIECE, |collective| limits::longest(collective, bytes, self.control.is_crowded));
+        let most = self.collective.get().map_or(limits::PIECE, |collective| {
+            limits::longest(collective, bytes, self.control.is_oversubscribed)
+        });
         let most = self.segment().min(most);
         self.element.map_or(most, |size| most / size * size)
     }
@@ -263,7 +262,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
     #[inline]
     fn spread_after(&self, before: u64, block: usize) -> Pieces {
         let others = self.ranks as usize - 1;
-        let is_long = self.control.is_crowded && self.ranks > 2 && block * others > self.segment();
+        let is_long = self.control.is_oversubscribed && self.ranks > 2 && block * others > self.segment();
         let width = if is_long {
             limits::segments_of(block * others, self.segment(), self.section.segments())
         } else {
@@ -532,7 +531,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
     pub(super) fn wait_for_rank(&self, rank: u32, step: u64, is_there: impl Fn() -> bool) -> Result<()> {
         if self.has_requests {
             // Only a look at everything carries them out.
-        } else if !self.process.is_crowded {
+        } else if !self.process.is_oversubscribed {
             let gap = ticks_of_ns(BETWEEN_LOOKS_NS);
             for _ in 0..SHORT_LOOKS {
                 pass_ticks(gap);
@@ -564,7 +563,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         let reason = |domain: &Domain<F>| self.reason(domain, rank, step);
         self.process
             .wait_for_announced(
-                &Awaited::Said(&reason),
+                &Awaited::Described(&reason),
                 |domain| match is_there() {
                     true => Some(Ok(())),
                     false => self.fault(domain, team).map(Err),
@@ -637,13 +636,13 @@ impl<'a, F: Fabric> Steps<'a, F> {
     /// Whether `len` bytes that this rank writes are stored past the caches.
     #[inline]
     pub(super) fn goes_past_caches(&self, len: usize) -> bool {
-        !self.control.is_crowded
+        !self.control.is_oversubscribed
             && self.collective.get().is_some_and(|collective| limits::goes_past_caches(collective, len))
     }
 
     #[inline(never)]
     fn turns(&self, len: usize) -> bool {
-        !self.control.is_crowded
+        !self.control.is_oversubscribed
             && self.collective.get().is_some_and(|collective| limits::turns(collective, len))
     }
 

@@ -309,7 +309,7 @@ impl<F: Fabric> Process<F> {
 
     /// Whether a put or get that may go through the kernel is a request in a mailbox.
     fn asks(&self, len: usize, how: How) -> bool {
-        len <= ASKED_MOST && how == How::Plain && !self.is_crowded
+        len <= ASKED_MOST && how == How::Plain && !self.is_oversubscribed
     }
 
     /// Writes through the kernel.

@@ -7,9 +7,9 @@ pub use locks::LockType;
 
 use super::{GONE, Near, Service, Target, Window, locked};
 use crate::Process;
-use crate::awaited::{Awaited, Reason};
 use crate::errors::of_fault;
 use crate::process::Domain;
+use crate::wait_reason::{Awaited, Reason};
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::Fault;
 use oxmpi_fabric::Fabric;
@@ -219,7 +219,7 @@ impl<F: Fabric> Process<F> {
             let target = window.comm.team.map.process(rank);
             Reason::new(format!("{what} {}", window.words()), need, Vec::from_iter(target))
         };
-        let answer = self.wait_for(&Awaited::Said(&reason), |domain| {
+        let answer = self.wait_for(&Awaited::Described(&reason), |domain| {
             let Domain { lane, windows, .. } = domain;
             match windows.iter_mut().find(|service| service.context() == context) {
                 Some(service) => question(service, lane),
@@ -315,7 +315,7 @@ impl<F: Fabric> Process<F> {
         let mailboxes =
             window.targets[rank as usize].near.get().and_then(|near| near.control.as_ref()?.mailboxes());
         let (looks, gap) =
-            if self.is_crowded { (0, 0) } else { (ANSWER_LOOKS, ticks_of_ns(BETWEEN_LOOKS_NS)) };
+            if self.is_oversubscribed { (0, 0) } else { (ANSWER_LOOKS, ticks_of_ns(BETWEEN_LOOKS_NS)) };
         for look in 0..looks {
             if mailboxes.as_ref().is_some_and(|mailboxes| mailboxes.is_answered(window.rank(), number)) {
                 break;

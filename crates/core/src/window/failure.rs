@@ -11,10 +11,10 @@
 
 use super::{GONE, Target, Window};
 use crate::Process;
-use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
 use crate::errors::of_fault;
 use crate::process::Domain;
+use crate::wait_reason::{Awaited, Reason};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::MPIX_ERR_REVOKED;
 use oxmpi_engine::{Fault, Lane};
@@ -86,8 +86,9 @@ impl<F: Fabric> Process<F> {
             return error;
         }
         let lost = |domain: &mut Domain<F>| domain.lane.lost_of(own.union());
-        let awaited = Awaited::Said(&news_of_failure);
-        let lost = self.wait_until(Instant::now() + ALL_HEAR_WITHIN, &mut self.telling(&awaited), lost);
+        let awaited = Awaited::Described(&news_of_failure);
+        let lost =
+            self.wait_until(Instant::now() + ALL_HEAR_WITHIN, &mut self.wait_note_writer(&awaited), lost);
         lost.map_or(error, |peer| of_fault(Fault::Lost { peer }))
     }
 
@@ -96,8 +97,12 @@ impl<F: Fabric> Process<F> {
     #[cold]
     pub(super) fn unreached(&self, peer: u32, unreachable: Unreachable) -> MpiError {
         let is_lost = |domain: &mut Domain<F>| domain.lane.lost().contains(&peer).then_some(());
-        let awaited = Awaited::Said(&news_of_failure);
-        match self.wait_until(Instant::now() + NEWS_COME_WITHIN, &mut self.telling(&awaited), is_lost) {
+        let awaited = Awaited::Described(&news_of_failure);
+        match self.wait_until(
+            Instant::now() + NEWS_COME_WITHIN,
+            &mut self.wait_note_writer(&awaited),
+            is_lost,
+        ) {
             Some(()) => of_fault(Fault::Lost { peer }),
             None => MpiError::new(abi::MPI_ERR_RMA_RANGE, unreachable.to_string()),
         }
@@ -112,7 +117,7 @@ impl<F: Fabric> Process<F> {
         mut is_there: impl FnMut() -> bool,
         counts: impl Fn(u32) -> bool,
     ) -> Result<()> {
-        let said = self.wait_for(&Awaited::Said(reason), |domain| {
+        let said = self.wait_for(&Awaited::Described(reason), |domain| {
             match !window.comm.team.is_revoked() && is_there() {
                 true => Some(Ok(())),
                 false => window.hindrance(&domain.lane, &counts).map(Err),

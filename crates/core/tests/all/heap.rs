@@ -1,6 +1,6 @@
 //! Messages in memory that peers read by themselves, between ranks on threads: each has its own mapping of each heap.
 use oxmpi_core::Process;
-use oxmpi_core::world::{Options, world_with};
+use oxmpi_core::world::{WorldOptions, world_with};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::routes::Routes;
 use oxmpi_fabric::shm::SingleCopyMode;
@@ -26,9 +26,9 @@ fn block(p: &Process<Routes>, len: usize) -> Block {
     p.heap().unwrap().block(len).unwrap()
 }
 
-/// Options where no other way to a message of a computing sender is open than its heap.
-fn without_single_copy() -> Options {
-    let mut options = Options::default();
+/// WorldOptions where no other way to a message of a computing sender is open than its heap.
+fn without_single_copy() -> WorldOptions {
+    let mut options = WorldOptions::default();
     options.settings.single_copy = SingleCopyMode::Off;
     options
 }
@@ -67,7 +67,7 @@ fn a_message_in_the_heap_arrives_without_its_sender() {
 }
 
 /// Both ways at once, between memory of all kinds.
-fn exchange(options: Options) {
+fn exchange(options: WorldOptions) {
     world_with(2, options, |p| {
         let comm = p.world().clone();
         let (me, peer) = (comm.rank(), 1 - comm.rank());
@@ -99,12 +99,12 @@ fn exchange(options: Options) {
 
 #[test]
 fn messages_go_from_any_memory_to_any() {
-    exchange(Options::default());
+    exchange(WorldOptions::default());
     exchange(without_single_copy());
     let mut through_the_inbox = without_single_copy();
     through_the_inbox.settings.ring_after = u64::MAX;
     exchange(through_the_inbox);
-    let mut announced = Options::default();
+    let mut announced = WorldOptions::default();
     announced.settings.eager_limit = 0;
     exchange(announced);
 }

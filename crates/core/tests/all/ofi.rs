@@ -1,14 +1,14 @@
 //! Ranks as values over providers of libfabric, which match their messages: all lengths and modes, everybody to everybody, within nodes
 //! through memory too. Where libfabric or a provider is missing they fail, unless OXMPI_TEST_ALLOW_SKIPS is set.
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
-use oxmpi_core::world::{Options, Sockets, world_with};
+use oxmpi_core::world::{Sockets, WorldOptions, world_with};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::transports::ofi::TagMode;
 use oxmpi_libfabric::{Library, ProviderQuery};
 use oxmpi_mem::memory::{Owned, lend, lend_mut};
 
 /// What a world over this provider is like.
-fn over(provider: &str, mode: Option<TagMode>, ranks_of_a_node: Option<u32>) -> Option<Options> {
+fn over(provider: &str, mode: Option<TagMode>, ranks_of_a_node: Option<u32>) -> Option<WorldOptions> {
     let there = Library::open("libfabric.so.1").and_then(|library| {
         library.providers(&ProviderQuery { name: Some(provider.into()), ..ProviderQuery::default() })
     });
@@ -18,7 +18,12 @@ fn over(provider: &str, mode: Option<TagMode>, ranks_of_a_node: Option<u32>) -> 
         return None;
     }
     let sockets = Some(Sockets::default());
-    Some(Options { ofi: Some((provider.into(), mode)), ranks_of_a_node, sockets, ..Options::default() })
+    Some(WorldOptions {
+        ofi: Some((provider.into(), mode)),
+        ranks_of_a_node,
+        sockets,
+        ..WorldOptions::default()
+    })
 }
 
 fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
