@@ -1,11 +1,11 @@
-//! One call that is handed over, from the first step to the last.
+//! One call for a library, from the first step to the last.
 
 use super::arguments::{Prepared, prepare};
-use super::creation::{Channel, Making, Round, pairs};
+use super::creation::{Channel, CreationStep, Round, pairs};
 use super::hcoll::Entered;
-use super::known::{Described, Known, describe, for_hcoll, post};
-use super::libraries::{InMaking, MadeTeam};
-use super::{CollLibrary, CommTeam, Handed, HandedLibraries, Sort, TeamState};
+use super::known::{LibraryCall, LibraryRequest, describe, for_hcoll, post};
+use super::libraries::{MadeTeam, TeamInCreation};
+use super::{CallKind, CollLibrary, CommTeam, Handed, HandedLibraries, TeamState};
 use crate::choice::Say;
 use crate::spare::Single;
 use crate::task::{Stand, advance_run};
@@ -19,36 +19,39 @@ use oxmpi_plan::{Call, Setup, Shared};
 use oxmpi_ucc::{UccCollective, UccState};
 use std::sync::Arc;
 
-/// A collective that a library serves, or else a plan.
+/// A collective that a library serves, or a plan instead.
 pub(crate) struct HandedOver {
     library: CollLibrary,
     channel: Channel,
-    /// Which call of its communicator it is.
+    /// The number of the call in its communicator.
     number: u64,
-    sort: Sort,
+    call_kind: CallKind,
     stage: Stage,
-    arguments: Option<Described>,
+    arguments: Option<LibraryCall>,
     results: Option<(UserBuf, Area)>,
-    /// What serves it if the library does not.
+    /// Serves the call if the library does not.
     plan: Option<Box<Single>>,
 }
 
 pub(super) enum Stage {
-    /// Others come first, or there is no team yet.
+    /// Earlier calls come first, or there is no team yet.
     Waiting,
-    /// The ranks agree whether the library supports such calls.
-    Agreeing { request: std::result::Result<Known, String>, round: Option<Round> },
-    /// The library works on it.
-    Posted(Known),
-    /// The plan serves it.
+    /// The ranks agree whether the library supports the kind of call.
+    Agreeing {
+        request: std::result::Result<LibraryRequest, String>,
+        round: Option<Round>,
+    },
+    Posted(LibraryRequest),
     Planned,
 }
 
 impl HandedOver {
-    /// A call of the team of `plan`, which serves it if the library does not. `number` was drawn by [`Handed::draw`].
+    /// A call of the team of `plan`, which serves it if the library does not. `number` comes from
+    /// [`Handed::draw`].
     ///
     /// # Errors
-    /// There is no room for a copy; nothing of the communicator can be served at this rank any more.
+    /// There is no memory for a copy; no call of the communicator can be served at this rank any
+    /// more.
     pub(crate) fn new(
         handed: &mut Handed,
         (call, memory, combine): (&Call, &Memory, &Combine),
@@ -59,14 +62,14 @@ impl HandedOver {
         handed.check(team.collective).map_err(|why| MpiError::new(abi::MPI_ERR_OTHER, why))?;
         let library = handed.library;
         let prepared = prepare(library, (call, memory, combine), team.rank)?;
-        let described = prepared.and_then(|Prepared { sort, arguments, results }| {
+        let described = prepared.and_then(|Prepared { call_kind, arguments, results }| {
             let described = match library {
-                CollLibrary::Ucc => Some(Described::Ucc(arguments)),
-                CollLibrary::Hcoll => for_hcoll(arguments).map(Described::Hcoll),
+                CollLibrary::Ucc => Some(LibraryCall::Ucc(arguments)),
+                CollLibrary::Hcoll => for_hcoll(arguments).map(LibraryCall::Hcoll),
             };
-            Some((sort, described?, results))
+            Some((call_kind, described?, results))
         });
-        let Some((sort, arguments, results)) = described else {
+        let Some((call_kind, arguments, results)) = described else {
             handed.put_back(&team);
             return Ok(Err(plan));
         };
@@ -76,7 +79,7 @@ impl HandedOver {
             library,
             channel,
             number,
-            sort,
+            call_kind,
             stage: Stage::Waiting,
             arguments: Some(arguments),
             results,
@@ -84,27 +87,25 @@ impl HandedOver {
         }))
     }
 
-    /// The processes that take part.
+    /// The ranks of the call.
     pub(crate) fn team(&self) -> &Team {
         &self.channel.team
     }
 
-    /// The library that it is handed to.
     pub(crate) fn library(&self) -> CollLibrary {
         self.library
     }
 
-    /// The plan that serves it if the library does not.
     pub(crate) fn stand_in(&self) -> Option<&Run> {
         self.plan.as_ref().map(|plan| &plan.run)
     }
 
-    /// The plan that was not needed, for another call.
+    /// Returns the plan, for the cache.
     pub(crate) fn into_plan(self) -> Option<Box<Single>> {
         self.plan
     }
 
-    /// Goes on as far as it can without waiting.
+    /// Continues as far as possible without waiting.
     pub(crate) fn advance<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -117,7 +118,7 @@ impl HandedOver {
                 Ok(Some(stand)) => return stand,
                 Ok(None) => {}
                 Err(why) => {
-                    let Sort { kind, datatype, .. } = self.sort;
+                    let CallKind { kind, datatype, .. } = self.call_kind;
                     let component = self.library.component();
                     say(&format!(
                         "coll: {component}: {kind:?} of {datatype:?} has failed at this rank: {why}"
@@ -130,10 +131,11 @@ impl HandedOver {
         }
     }
 
-    /// One stage; `None`: the next one may begin.
+    /// One stage; `None`: the next stage may begin.
     ///
     /// # Errors
-    /// Neither the library nor a plan can serve it at this rank; later calls of the communicator know that it is so.
+    /// Neither the library nor a plan can serve the call at this rank; so do later calls of the
+    /// communicator.
     fn step<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -157,7 +159,7 @@ impl HandedOver {
                 Ok(None)
             }
             Stage::Posted(request) => match request.state() {
-                // Nothing carries it on any more.
+                // No progress is made on it any more.
                 UccState::Going if handed.poison.is_some() => Err(handed.poison.clone().unwrap_or_default()),
                 UccState::Going => match handed.fault(context) {
                     None => Ok(Some(Stand::Waiting)),
@@ -209,7 +211,8 @@ impl HandedOver {
         }
     }
 
-    /// Gives up. The library cannot take back what it has begun: it must do nothing any more then, as it would write into the user's memory.
+    /// Gives the call up. A library that works on the call cannot be stopped, and would write into
+    /// the program's memory: so it makes no more progress.
     pub(crate) fn abandon<F: Fabric>(mut self, lane: &mut Lane<F>, libraries: &mut HandedLibraries) {
         self.give_up_round(lane);
         if let Some(handed) = libraries.of(self.library) {
@@ -219,7 +222,7 @@ impl HandedOver {
                     let why = format!("a collective was given up while {} worked on it", self.library);
                     handed.poison(&why, lane);
                 }
-                // Those behind it would wait for its turn, and the other ranks for what it has to say.
+                // Later calls would wait for this one, and the other ranks for its words.
                 Stage::Waiting | Stage::Agreeing { .. } => {
                     let context = self.channel.team.collective;
                     handed.fail_team(context, "a collective before it was given up at this rank", lane);
@@ -234,7 +237,7 @@ impl HandedOver {
         }
     }
 
-    /// Takes the first step, if it is its turn: whether it has.
+    /// Begins the call, if it is the next one. Returns whether it has begun.
     fn begin<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -261,7 +264,7 @@ impl HandedOver {
         format!("its communicator has no {} of {}, and no record of why", self.library.team(), self.library)
     }
 
-    /// As [`HandedOver::begin`], when it is its turn.
+    /// [`HandedOver::begin`] for the next call.
     fn begin_in<F: Fabric>(
         &mut self,
         comm: &mut CommTeam,
@@ -269,39 +272,39 @@ impl HandedOver {
         handed: &mut Handed,
         say: &Say,
     ) -> std::result::Result<bool, String> {
-        if let TeamState::Making(making) = &mut comm.state {
-            let made = match &mut **making {
-                InMaking::Ucc(making) => making.advance(handed, &self.channel, lane),
-                InMaking::Hcoll(making) => making.advance(handed, &self.channel, lane),
+        if let TeamState::Creating(creation) = &mut comm.state {
+            let made = match &mut **creation {
+                TeamInCreation::Ucc(creation) => creation.advance(handed, &self.channel, lane),
+                TeamInCreation::Hcoll(creation) => creation.advance(handed, &self.channel, lane),
             };
             let what = self.library.team();
             let of = format!("for a communicator of {} ranks", self.channel.team.size());
             match made {
-                Making::Going => {}
-                Making::Made { team, id } => {
+                CreationStep::Going => {}
+                CreationStep::Made { team, id } => {
                     let library = handed.context.as_ref().map(ToString::to_string).unwrap_or_default();
-                    handed.tell(say, comm.is_first, 1, &format!("a {what} {of} by {library}"));
+                    handed.report(say, comm.is_first, 1, &format!("a {what} {of} by {library}"));
                     handed.has_made = true;
                     comm.state = TeamState::Made { team, id };
                 }
-                Making::Refused(why) => {
-                    handed.tell(say, comm.is_first, 1, &format!("no {what} {of}: {why}; plans serve it"));
-                    // The library may have something of it left.
-                    handed.lost.extend(making.number());
+                CreationStep::Refused(why) => {
+                    handed.report(say, comm.is_first, 1, &format!("no {what} {of}: {why}; plans serve it"));
+                    // The library may still have a part of the team.
+                    handed.lost.extend(creation.number());
                     comm.state = TeamState::Refused;
                 }
-                Making::Later(why) => {
+                CreationStep::Later(why) => {
                     let text = format!("no {what} {of} yet: {why}; a plan serves this call");
-                    handed.tell(say, comm.is_first, 2, &text);
+                    handed.report(say, comm.is_first, 2, &text);
                     self.stage = Stage::Planned;
                     comm.begun += 1;
                     return Ok(true);
                 }
-                Making::Failed(why) => return Err(format!("no {what} {of} at this rank: {why}")),
+                CreationStep::Failed(why) => return Err(format!("no {what} {of} at this rank: {why}")),
             }
         }
         match &comm.state {
-            TeamState::Making(_) => Ok(false),
+            TeamState::Creating(_) => Ok(false),
             TeamState::Failed(why) => Err(why.clone()),
             TeamState::Refused => {
                 self.stage = Stage::Planned;
@@ -309,9 +312,9 @@ impl HandedOver {
                 Ok(true)
             }
             TeamState::Made { team, .. } => {
-                let agreed = comm.agreed.get(&self.sort).copied();
+                let agreed = comm.agreed.get(&self.call_kind).copied();
                 self.stage = self.initialise((team, agreed), entered, handed, lane)?;
-                // Until the ranks have agreed the next call must not begin.
+                // The next call must not begin before the ranks have agreed.
                 let is_agreeing = matches!(self.stage, Stage::Agreeing { .. });
                 comm.begun += u64::from(!is_agreeing);
                 if !is_agreeing {
@@ -323,28 +326,29 @@ impl HandedOver {
         }
     }
 
-    /// Says who serves such calls of HCOLL, which is not agreed on, when that is news.
+    /// Reports which component serves calls of a kind by HCOLL, without an agreement, when it
+    /// changes.
     fn note_served(&self, comm: &mut CommTeam, handed: &Handed, say: &Say, why: &str) {
         if self.library != CollLibrary::Hcoll {
             return;
         }
         let is_served = matches!(self.stage, Stage::Posted(_));
-        if comm.agreed.insert(self.sort, is_served) != Some(is_served) {
-            let of = format!("{:?} of {:?}", self.sort.kind, self.sort.datatype);
+        if comm.agreed.insert(self.call_kind, is_served) != Some(is_served) {
+            let of = format!("{:?} of {:?}", self.call_kind.kind, self.call_kind.datatype);
             let by = if is_served { "HCOLL".to_string() } else { format!("a plan: {why}") };
-            handed.tell(say, comm.is_first, 2, &format!("{of} is served by {by}"));
+            handed.report(say, comm.is_first, 2, &format!("{of} is served by {by}"));
         }
     }
 
-    /// Whether all ranks know the lengths of all blocks of such a call.
+    /// Whether all ranks know the lengths of all blocks of the call.
     fn is_alike(&self) -> bool {
-        !matches!(self.sort.kind, UccCollective::Gatherv | UccCollective::Alltoallv)
+        !matches!(self.call_kind.kind, UccCollective::Gatherv | UccCollective::Alltoallv)
     }
 
-    /// The stage behind the first step, with a team.
+    /// The stage after the first one, with a team.
     ///
     /// # Errors
-    /// The others know nothing of what has failed here.
+    /// A step has failed that the other ranks do not know of.
     fn initialise<F: Fabric>(
         &mut self,
         (team, agreed): (&MadeTeam, Option<bool>),
@@ -353,7 +357,7 @@ impl HandedOver {
         lane: &mut Lane<F>,
     ) -> std::result::Result<Stage, String> {
         let arguments = self.arguments.take().ok_or("it has begun already")?;
-        // What HCOLL supports it says of each call.
+        // HCOLL decides for each call.
         let agreed = agreed.filter(|_| self.library == CollLibrary::Ucc);
         if agreed == Some(false) {
             return Ok(Stage::Planned);
@@ -364,7 +368,8 @@ impl HandedOver {
             (_, Ok(request)) if is_known => post(request, entered, handed, lane),
             (_, Err(_)) if is_known => Ok(Stage::Planned),
             (Some(true), Ok(request)) => post(request, entered, handed, lane),
-            // The others post theirs: neither a plan nor another agreement would find them.
+            // The other ranks post their requests, so neither a plan nor another agreement would
+            // meet them.
             (Some(true), Err(why)) => Err(format!("{why}, though UCC supports such calls at all ranks")),
             (_, request) => {
                 let round = Round::of_words(&self.channel, [u64::from(request.is_ok()), 0])?;
@@ -373,10 +378,10 @@ impl HandedOver {
         }
     }
 
-    /// The ranks have said whether they can.
+    /// Handles the votes of all ranks.
     ///
     /// # Errors
-    /// The round has failed; UCC does not start what all ranks have.
+    /// The round has failed; UCC does not start a request that all ranks have.
     fn agree<F: Fabric>(
         &mut self,
         all: std::result::Result<Vec<u8>, String>,
@@ -404,26 +409,27 @@ impl HandedOver {
         }
         let no_record = self.no_record();
         let comm = handed.teams.get_mut(&context).ok_or(no_record)?;
-        comm.agreed.insert(self.sort, is_agreed);
+        comm.agreed.insert(self.call_kind, is_agreed);
         comm.begun += 1;
         let is_first = comm.is_first;
-        let of = format!("{:?} of {:?}", self.sort.kind, self.sort.datatype);
+        let of = format!("{:?} of {:?}", self.call_kind.kind, self.call_kind.datatype);
         if let Ok(request) = request
             && is_agreed
         {
             self.stage = post(request, entered, handed, lane)?;
-            handed.tell(say, is_first, 2, &format!("{of} is served by UCC"));
+            handed.report(say, is_first, 2, &format!("{of} is served by UCC"));
             return Ok(());
         }
-        // Where some can and some cannot, what UCC counts at its ranks is not the same any more.
+        // If only some ranks support the call, UCC counts the calls of the team differently at the
+        // ranks from now on.
         if yes > 0
             && let TeamState::Made { team, id } = std::mem::replace(&mut comm.state, TeamState::Refused)
         {
-            // Calls before this one may be under way in it: then it stays.
+            // The team stays if earlier calls are under way in it.
             drop(team);
             handed.lost.push(id);
         }
-        handed.tell(say, is_first, 2, &format!("{of} is served by a plan: {why}"));
+        handed.report(say, is_first, 2, &format!("{of} is served by a plan: {why}"));
         Ok(())
     }
 }

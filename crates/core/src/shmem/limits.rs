@@ -1,6 +1,6 @@
-//! Which collectives of how many bytes go through shared memory: measured cut-offs.
+//! Which collectives of which lengths go through shared memory: measured limits.
 //!
-//! All is by numbers that the ranks of a call know alike.
+//! All decisions are by numbers that the ranks of a call have in common.
 
 use super::spread::{self, spreads};
 use super::steps::Pieces;
@@ -9,8 +9,8 @@ use oxmpi_plan::Collective;
 use oxmpi_shm::control_section::{FETCHED_BYTES, MAX_RANKS};
 use std::sync::LazyLock;
 
-/// Whether a collective of so many ranks goes past the plans. `bytes` are those of a block, or of the vector of a broadcast,
-/// reduction or scan, as `Facts::bytes` has them.
+/// Whether shared memory serves a collective of `ranks` ranks. `bytes` is the length of a block, or
+/// of the vector of a broadcast, reduction or scan, as in `Facts::bytes`.
 #[must_use]
 #[inline]
 pub fn serves(collective: Collective, ranks: u32, bytes: usize) -> bool {
@@ -20,14 +20,14 @@ pub fn serves(collective: Collective, ranks: u32, bytes: usize) -> bool {
     let all = bytes.saturating_mul(ranks as usize);
     let is_short = match collective {
         Collective::Barrier => return true,
-        // What has no room goes by messages.
+        // Blocks without room go by messages.
         Collective::Gatherv | Collective::Scatterv | Collective::Alltoallv | Collective::Neighbor => {
             return true;
         }
         Collective::Bcast => bytes <= LONG,
-        // Each rank combines a share, but of what lies in the pools of all.
+        // Each rank combines a share, but of the data in the pools of all ranks.
         Collective::Allreduce => all <= LONG,
-        // One rank combines all.
+        // One rank combines all data.
         Collective::Reduce | Collective::Scan | Collective::Exscan => all <= LONG,
         Collective::Gather
         | Collective::Scatter
@@ -40,7 +40,8 @@ pub fn serves(collective: Collective, ranks: u32, bytes: usize) -> bool {
     bytes > 0 && is_short
 }
 
-/// As [`serves`], of a nonblocking collective: what all write is written when it is called, as far as there is room.
+/// [`serves`] for a nonblocking collective, whose data are written when it is called, as far as
+/// there is room.
 #[must_use]
 #[inline]
 pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
@@ -49,7 +50,8 @@ pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
         Collective::Barrier => true,
         Collective::Bcast => bytes <= SHORT / 2,
         Collective::Allreduce => all <= SHORT || shares_later(ranks, bytes),
-        // Of two ranks one would wait until all is written that the other one, by messages, takes piece by piece.
+        // With two ranks one would wait for all data, of which messages would give it piece after
+        // piece.
         Collective::Scan | Collective::Exscan if ranks == 2 => all <= SHORT / 2,
         Collective::Scan | Collective::Exscan | Collective::ReduceScatterBlock => all <= MIDDLE,
         Collective::Alltoall if ranks == 2 || ranks > 4 => all <= MIDDLE,
@@ -63,73 +65,76 @@ pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
     is_short && serves(collective, ranks, bytes)
 }
 
-/// The most that a rank writes in a short collective, bytes: what lies in the pool is fetched with the look whether it was
-/// published.
-pub(super) const STRAIGHT: usize = FETCHED_BYTES;
+/// The most that a rank writes in a short collective, bytes: data in the pool of this length are
+/// prefetched before each read of the word that publishes them.
+pub(super) const SHORT_CALL_BYTES: usize = FETCHED_BYTES;
 
-/// What is longer goes better by messages, bytes.
+/// In bytes: messages are faster above this length.
 const LONG: usize = 4 << 20;
 
-/// As [`LONG`], of a nonblocking collective: the blocks or vectors of as many as there are ranks, bytes. So a look of one of them
-/// does not take long.
+/// The limit [`LONG`] of a nonblocking collective for the sum of the blocks or vectors of all
+/// ranks, bytes. It bounds the time of one call of progress.
 const SHORT: usize = 128 << 10;
 
-/// As [`SHORT`], of those that messages do slower wherever it was measured (with 2, 4 and 8 ranks).
+/// [`SHORT`] for the collectives that are slower by messages in all measurements (with 2, 4 and 8
+/// ranks).
 const MIDDLE: usize = 512 << 10;
 
-/// The longest piece of one rank for another, bytes: what is longer is read later, and leaves the caches earlier; shorter ones
-/// are slower between distant cores.
+/// The longest piece of one rank for another, bytes. Longer pieces are read later, and leave the
+/// caches earlier; shorter ones are slower between distant cores.
 pub(super) const PIECE: usize = 64 << 10;
 
-/// The longest piece of blocks, or a vector, of so many bytes. Where data go one way, and so all that is written before
-/// somebody reads is time lost, there are two at least, but of very short ones, and where ranks take turns on the processors:
-/// there each piece may cost a change of process.
+/// The longest piece of blocks, or a vector, of `bytes` bytes. Where data go one way, and the time
+/// until the first read is lost, there are at least two pieces, except of very short data, and with
+/// more ranks than processors, where each piece may cost a change of process.
 #[inline]
-pub(super) fn longest(collective: Collective, bytes: usize, is_crowded: bool) -> usize {
-    if is_one_way(collective) && bytes < 2 * PIECE && !is_crowded { PIECE / 2 } else { PIECE }
+pub(super) fn longest(collective: Collective, bytes: usize, is_oversubscribed: bool) -> usize {
+    if is_one_way(collective) && bytes < 2 * PIECE && !is_oversubscribed { PIECE / 2 } else { PIECE }
 }
 
-/// Whether data go one way in a collective.
 pub(super) fn is_one_way(collective: Collective) -> bool {
     use Collective::{Bcast, Exscan, Gather, Gatherv, Reduce, Scan, Scatter, Scatterv};
     matches!(collective, Bcast | Exscan | Gather | Gatherv | Reduce | Scan | Scatter | Scatterv)
 }
 
-/// Whether `len` bytes, at least [`TURNING`], that a rank writes in a step lie elsewhere with every lap of the segments, if
-/// each rank has a processor: what goes one way and is not so long that a lap fills the caches anyway. Nobody else brings the
-/// lines back to the cache of the one who writes there next, as in an exchange; in a scatter they lie in their reader's part of
-/// the pool, with every lap in the same.
-pub(super) fn turns(collective: Collective, len: usize) -> bool {
+/// Whether `len` bytes, at least [`ALTERNATING`], that a rank writes in a step have another address
+/// in each lap of the segments, if each rank has a processor: data that go one way, and are short
+/// enough that a lap does not fill the caches. Unlike in an exchange, no other rank brings the
+/// lines of a segment back to the cache of its next writer. In a scatter the data have the same
+/// address in each lap, in their reader's part of the pool.
+pub(super) fn alternates(collective: Collective, len: usize) -> bool {
     is_one_way(collective) && (len <= PIECE / 2 || collective == Collective::Scatter)
 }
 
-/// Whether `len` bytes that a rank writes in a step are stored past the caches, if each rank has a processor: what goes one way, where
-/// the processor would fetch the lines from who has read them. In an exchange between two ranks each writes where it has read, so that it
-/// has the lines; what turns has left the caches of near cores, not those of far ones.
+/// Whether `len` bytes that a rank writes in a step are stored past the caches, if each rank has a
+/// processor: data that go one way, where the processor would fetch the lines from the cache of
+/// their reader. In an exchange between two ranks each writes where it has read, so it has the
+/// lines; data with alternating addresses have left the caches of near cores, but not of far ones.
 pub(super) fn goes_past_caches(collective: Collective, len: usize) -> bool {
     len >= PAST_CACHES && is_one_way(collective) && *OVERWRITING_IS_SLOW
 }
 
-/// Whether a processor that overwrites what a far one has read takes several times as long as past the caches: it fetches the lines.
+/// Whether a store to lines that a far processor has read takes at least twice the time of a store
+/// past the caches, because it fetches the lines.
 static OVERWRITING_IS_SLOW: LazyLock<bool> = LazyLock::new(|| {
     let far = CopyFacts::here().far;
     far.in_ns > 2.0 * far.in_past_caches_ns
 });
 
-/// The shortest data that are stored past the caches, bytes.
+/// In bytes: shorter data are not stored past the caches.
 const PAST_CACHES: usize = 2 << 10;
 
-/// The shortest data that turn, bytes.
-pub(super) const TURNING: usize = 16 << 10;
+/// In bytes: shorter data do not alternate their address.
+pub(super) const ALTERNATING: usize = 16 << 10;
 
-/// The longest piece of a nonblocking collective, bytes, in segments of so many bytes.
+/// The longest piece of a nonblocking collective, bytes, in segments of `segment_bytes`.
 pub(super) fn longest_later(collective: Collective, ranks: u32, bytes: usize, segment_bytes: usize) -> usize {
     let most = segment_bytes.min(longest(collective, bytes, false));
     if spreads(collective) { spread::longest(segment_bytes, most, ranks, bytes) } else { most }
 }
 
-/// Whether so many segments of so many bytes have room for a nonblocking collective that [`serves_later`] says is one for them:
-/// all of it may be under way at a time, and as much of another one.
+/// Whether `segments` segments of `segment_bytes` have room for a nonblocking collective that
+/// [`serves_later`] allows: for all of its data, and for the same length of another collective.
 #[must_use]
 pub fn fits_later(
     collective: Collective,
@@ -141,39 +146,40 @@ pub fn fits_later(
     most > 0 && Pieces::how_many(bytes, most) <= segments / 2
 }
 
-/// How many segments of a pool a piece of blocks takes at a time, with more ranks than processors, if a rank has `bytes` bytes
-/// for all others: so many that all is one piece, or all segments. A lap holds a whole number of pieces.
+/// The number of segments of a piece of blocks with more ranks than processors, if a rank has
+/// `bytes` bytes for all others: enough for one piece, or all segments. A lap has a whole number of
+/// pieces.
 pub(super) fn segments_of(bytes: usize, segment_bytes: usize, segments: u64) -> u64 {
     let needed = bytes.div_ceil(segment_bytes.max(1)) as u64;
     (needed..segments).find(|width| segments.is_multiple_of(*width)).unwrap_or(segments)
 }
 
-/// Whether the segments of a pool have room for a line for each rank.
+/// Whether the segments of a pool have room for a cache line for each rank.
 #[must_use]
 #[inline]
 pub fn has_room(segment_bytes: usize, ranks: u32) -> bool {
     segment_bytes >= 64 * (ranks as usize - 1)
 }
 
-/// Whether two ranks of an allreduce combine a half each, in the same memory.
+/// Whether each of two ranks of an allreduce combines one half, in the same memory.
 #[inline]
 pub(super) fn halves_allreduce(ranks: u32, bytes: usize) -> bool {
     ranks == 2 && bytes >= 64 << 10
 }
 
-/// As [`shares_allreduce`], of a nonblocking one.
+/// [`shares_allreduce`] for a nonblocking collective.
 #[inline]
 pub(super) fn shares_later(ranks: u32, bytes: usize) -> bool {
     shares_allreduce(ranks, bytes) && bytes <= 2 * SHORT
 }
 
-/// Whether the ranks of an allreduce combine a share each, and not all of it.
+/// Whether each rank of an allreduce combines a share only.
 #[inline]
 pub(super) fn shares_allreduce(ranks: u32, bytes: usize) -> bool {
     ranks > 2 && bytes.saturating_mul(ranks as usize) > 64 << 10
 }
 
-/// As [`shares_allreduce`], of one that goes element by element.
+/// [`shares_allreduce`] for a reduction by elements.
 #[inline]
 pub(super) fn shares_elements(bytes: usize) -> bool {
     bytes >= 16 << 10
@@ -184,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_of_crowded_ranks_fill_whole_parts_of_a_lap() {
+    fn pieces_of_oversubscribed_ranks_fill_whole_parts_of_a_lap() {
         let segment = 64 << 10;
         let widths = [1, segment, segment + 1, 3 * segment, 5 * segment, 9 * segment];
         assert_eq!(widths.map(|bytes| segments_of(bytes, segment, 8)), [1, 1, 2, 4, 8, 8]);
@@ -193,8 +199,8 @@ mod tests {
     }
 
     #[test]
-    fn only_crowded_ranks_have_one_piece_of_what_goes_one_way() {
-        let of = |bytes, is_crowded| longest(Collective::Gather, bytes, is_crowded);
+    fn only_oversubscribed_ranks_have_one_piece_of_one_way_data() {
+        let of = |bytes, is_oversubscribed| longest(Collective::Gather, bytes, is_oversubscribed);
         assert_eq!((of(64 << 10, false), of(64 << 10, true)), (PIECE / 2, PIECE));
         assert_eq!((of(256 << 10, false), of(256 << 10, true)), (PIECE, PIECE));
     }

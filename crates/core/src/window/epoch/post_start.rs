@@ -1,4 +1,5 @@
-//! General active target synchronization: MPI_Win_post, start, complete, wait and test (MPI-5.0 section 12.5.2).
+//! General active target synchronization: MPI_Win_post, start, complete, wait and test (MPI-5.0
+//! section 12.5.2).
 
 use super::{CLOSED, Epochs, OPEN, SHUT, STARTED, check_assert, open_access, sync};
 use crate::Process;
@@ -7,7 +8,7 @@ use crate::errors::of_fault;
 use crate::failure::is_failure;
 use crate::process::Domain;
 use crate::window::control::Control;
-use crate::window::message::Message;
+use crate::window::message::RmaMessage;
 use crate::window::{Window, locked};
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Fault, Lane};
@@ -18,8 +19,9 @@ use oxmpi_rt::waiting::Need;
 use std::sync::atomic::{Ordering, fence};
 
 impl Epochs {
-    /// Whether all who have access have completed their epochs, but for those that have failed. The common count does not tell
-    /// any more when one has: it may have died between its own count and that (rule 6 of `window/control.rs`).
+    /// Whether all ranks with access have completed their epochs, except failed ranks. The common
+    /// count is not exact once a rank has failed: it may have failed between its own count and the
+    /// common one (rule 6 of `window/control.rs`).
     fn have_all_completed(&self, control: &Control, lost: &[u32]) -> bool {
         let opened = |rank: &u32| self.opened.get(rank).copied().unwrap_or(0);
         let is_late = |rank: &u32| !lost.contains(rank) && control.completed_by(*rank) < opened(rank);
@@ -28,7 +30,7 @@ impl Epochs {
 }
 
 impl<F: Fabric> Process<F> {
-    /// The ranks in the window of a group's processes.
+    /// The ranks in the window of the processes of a group.
     fn ranks_of(&self, window: &Window, group: &Group) -> Result<Vec<u32>> {
         let rank = |(at, process)| {
             window.comm.team.map.rank(process).ok_or_else(|| {
@@ -39,13 +41,13 @@ impl<F: Fabric> Process<F> {
         group.processes().enumerate().map(rank).collect()
     }
 
-    /// Tells a rank something that it waits for.
+    /// Sends a rank a signal that it waits for.
     fn signal(
         &self,
         window: &Window,
         rank: u32,
         word: impl FnOnce(&Control),
-        message: &Message,
+        message: &RmaMessage,
     ) -> Result<()> {
         let near = self.near(window, &window.targets[rank as usize]);
         match self.is_reached_by_words(window, rank, near) {
@@ -54,12 +56,13 @@ impl<F: Fabric> Process<F> {
                 self.ring(window, rank);
                 Ok(())
             }
-            None => self.with_service(window, |service, lane| service.say(lane, rank, message)),
+            None => self.with_service(window, |service, lane| service.send_message(lane, rank, message)),
         }
     }
 
-    /// Opens an access epoch to the processes of a group, when they have opened theirs to this one (MPI_Win_start). A process
-    /// that has failed is not waited for; the end of the epoch tells.
+    /// Opens an access epoch to the processes of a group once they have opened theirs to this
+    /// process (MPI_Win_start). The call does not wait for a failed process; the end of the epoch
+    /// reports the failure.
     ///
     /// # Errors
     /// MPI_ERR_ASSERT, MPI_ERR_GROUP, MPI_ERR_RMA_SYNC; the window was revoked.
@@ -74,7 +77,8 @@ impl<F: Fabric> Process<F> {
         }
         for rank in ranks {
             let target = &window.targets[rank as usize];
-            // Also without a check: the signal is there, or as good as there.
+            // MPI_MODE_NOCHECK does not change this: the program promises that the signal has been
+            // sent.
             let next = target.posts_taken.fetch_add(1, Ordering::Relaxed) + 1;
             let control = &window.exposure.control;
             let posted = || control.posted(rank) >= next;
@@ -100,7 +104,8 @@ impl<F: Fabric> Process<F> {
     /// Ends the access epoch of MPI_Win_start (MPI_Win_complete).
     ///
     /// # Errors
-    /// MPI_ERR_RMA_SYNC if there is none; a process has failed, or exposes no memory where it was accessed.
+    /// MPI_ERR_RMA_SYNC if there is none; a process has failed, or does not expose memory that was
+    /// accessed.
     pub fn complete_window(&self, window: &Window) -> Result<()> {
         let ranks = {
             let mut epochs = locked(&window.epochs);
@@ -118,14 +123,15 @@ impl<F: Fabric> Process<F> {
             let complete = self.complete_target(window, rank);
             target.open.store(SHUT, Ordering::Relaxed);
             let own = window.rank();
-            let told = self.signal(window, rank, |control| control.complete(own), &Message::Complete);
-            outcome = outcome.and(complete).and(told);
+            let signalled = self.signal(window, rank, |control| control.complete(own), &RmaMessage::Complete);
+            outcome = outcome.and(complete).and(signalled);
         }
         window.set_access(CLOSED);
         outcome
     }
 
-    /// Opens an exposure epoch to the processes of a group (MPI_Win_post). If one has failed MPI_Win_wait tells.
+    /// Opens an exposure epoch to the processes of a group (MPI_Win_post). MPI_Win_wait reports the
+    /// failure of a process.
     ///
     /// # Errors
     /// MPI_ERR_ASSERT, MPI_ERR_GROUP, MPI_ERR_RMA_SYNC; the window was revoked.
@@ -147,13 +153,14 @@ impl<F: Fabric> Process<F> {
         let own = window.rank();
         let mut outcome = Ok(());
         for rank in ranks {
-            let told = self.signal(window, rank, |control| control.post(own), &Message::Post);
-            outcome = outcome.and(told.or_else(|error| if is_failure(&error) { Ok(()) } else { Err(error) }));
+            let signalled = self.signal(window, rank, |control| control.post(own), &RmaMessage::Post);
+            outcome =
+                outcome.and(signalled.or_else(|error| if is_failure(&error) { Ok(()) } else { Err(error) }));
         }
         outcome
     }
 
-    /// The count of completed epochs at which the exposure epoch is over.
+    /// The count of completed epochs at which the exposure epoch ends.
     fn end_of_exposure(&self, window: &Window, function: &str) -> Result<u64> {
         let epochs = locked(&window.epochs);
         let posted =
@@ -168,8 +175,8 @@ impl<F: Fabric> Process<F> {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the exposure epoch is over at `end` completed ones, with the count of them that was taken note of then; it is
-    /// over without those that have failed, too.
+    /// Whether the exposure epoch is over: `end` epochs are complete, or all epochs except the ones
+    /// of failed ranks. Returns the new count of completed epochs, and the fault.
     fn is_exposure_over(&self, window: &Window, lane: &Lane<F>, end: u64) -> Option<(u64, Option<Fault>)> {
         let control = &window.exposure.control;
         let nobody_is_lost = lane.lost().is_empty();
@@ -180,7 +187,7 @@ impl<F: Fabric> Process<F> {
         let posted = epochs.posted.as_ref()?;
         let fault = window.hindrance(lane, |lost| posted.contains(&lost));
         if nobody_is_lost || fault == Some(Fault::Revoked) {
-            // Of a revoked window nothing counts any more.
+            // The window was revoked, so its epochs need no end.
             return fault.map(|fault| (end, Some(fault)));
         }
         let lost: Vec<u32> = lane.lost().iter().filter_map(|lost| window.comm.team.map.rank(*lost)).collect();
@@ -192,11 +199,11 @@ impl<F: Fabric> Process<F> {
         fault.map_or(Ok(()), |fault| Err(of_fault(fault)))
     }
 
-    /// Waits for the end of the exposure epoch (MPI_Win_wait). Its end does not need those who have failed.
+    /// Waits for the end of the exposure epoch (MPI_Win_wait), but not for failed ranks.
     ///
     /// # Errors
-    /// MPI_ERR_RMA_SYNC if there is none; one of those who have access has failed, or the window was revoked: it is over all the
-    /// same.
+    /// MPI_ERR_RMA_SYNC if there is none; a rank with access has failed, or the window was revoked:
+    /// the epoch is over in both cases.
     pub fn wait_window(&self, window: &Window) -> Result<()> {
         let end = self.end_of_exposure(window, "MPI_Win_wait")?;
         let reason = |_: &Domain<F>| {
@@ -213,7 +220,7 @@ impl<F: Fabric> Process<F> {
         self.finish_exposure(window, over)
     }
 
-    /// Whether the exposure epoch is over; then it is ended (MPI_Win_test).
+    /// Ends the exposure epoch if it is over (MPI_Win_test). Returns whether it is over.
     ///
     /// # Errors
     /// As [`Process::wait_window`].
@@ -231,8 +238,8 @@ mod tests {
     use crate::window::Flavor;
     use oxmpi_sys::memory::Memory;
 
-    /// One rank has died after it has counted its epoch for itself, and before it has counted it for all: the epochs of the
-    /// others are over when they are, no sooner and no later.
+    /// A rank fails after its own count of an epoch and before the common count: the exposure epoch
+    /// ends with the epochs of the other ranks, no sooner and no later.
     #[test]
     fn a_death_between_the_two_counts_of_an_epoch_holds_up_nobody() {
         let control =
