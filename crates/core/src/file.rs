@@ -152,7 +152,7 @@ impl File {
     /// # Errors
     /// The system's error.
     pub fn size(&self) -> Result<u64> {
-        self.store.size().map_err(|failure| self.error("asking for the size of", failure))
+        self.store.size().map_err(|failure| self.error("reading the size of", failure))
     }
 
     fn ranks(&self) -> u32 {

@@ -1,7 +1,8 @@
-//! The deterministic world: random programs in random weather, with and without a death.
+//! The deterministic world: random programs with random link faults, with and without the failure
+//! of a rank.
 //!
-//! `OXMPI_SIM_SEED=n` runs one seed alone, as a failure says; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT` choose others than the
-//! usual.
+//! `OXMPI_SIM_SEED=n` runs the seed of a failed test alone; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT`
+//! choose other seeds than the usual ones.
 
 mod program;
 
@@ -10,16 +11,16 @@ use oxmpi_core::sim::{End, Outcome, World};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::sim::{Random, Weather};
 use oxmpi_mem::kernels::Op;
-use program::Program;
+use program::RandomProgram;
 use std::rc::Rc;
 
-/// One line by which a failure is repeated.
-struct Line {
+/// Prints the command that repeats a failed case.
+struct RepeatCommand {
     seed: u64,
     ranks: u32,
 }
 
-impl Drop for Line {
+impl Drop for RepeatCommand {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(
@@ -33,9 +34,9 @@ impl Drop for Line {
 struct Case {
     seed: u64,
     ranks: u32,
-    weather: Weather,
+    faults: Weather,
     death: Option<(u32, u64)>,
-    program: Rc<Program>,
+    program: Rc<RandomProgram>,
 }
 
 impl Case {
@@ -47,17 +48,17 @@ impl Case {
             13..15 => 8 + random.below(16),
             _ => 24 + random.below(41),
         } as u32;
-        let weather = Weather::any(&mut random);
-        let program = Rc::new(Program::new(&mut random, ranks, weather.eager_limit));
+        let faults = Weather::any(&mut random);
+        let program = Rc::new(RandomProgram::new(&mut random, ranks, faults.eager_limit));
         let (victim, scale) = (random.below(u64::from(ranks)) as u32, 8 + random.below(14));
         let death = (random.below(4) == 0).then(|| (victim, random.below(1 << scale)));
-        Case { seed, ranks, weather, death, program }
+        Case { seed, ranks, faults, death, program }
     }
 
     fn run(&self) -> Outcome<()> {
-        let _line = Line { seed: self.seed, ranks: self.ranks };
+        let _line = RepeatCommand { seed: self.seed, ranks: self.ranks };
         let mut world =
-            World::new(self.ranks, self.seed).weather(self.weather.clone()).most_events(20_000_000);
+            World::new(self.ranks, self.seed).weather(self.faults.clone()).most_events(20_000_000);
         if let Some((rank, at_ns)) = self.death {
             world = world.kill(rank, at_ns);
         }
@@ -85,17 +86,14 @@ fn number(name: &str) -> Option<u64> {
 
 const SHARDS: u64 = 4;
 
-/// From so many worlds on, chance does not decide how many have a death.
-const ENOUGH_TO_COUNT: u64 = 200;
+/// With fewer worlds the number of failed ranks is a matter of chance.
+const MIN_COUNTED_WORLDS: u64 = 200;
 
 fn shard(number_of_shard: u64) {
     if let Some(seed) = number("OXMPI_SIM_SEED") {
         if number_of_shard == 0 {
             let case = Case::new(seed);
-            eprintln!(
-                "{} ranks, {:?}, death {:?}\n{:#?}",
-                case.ranks, case.weather, case.death, case.program
-            );
+            eprintln!("{} ranks, {:?}, death {:?}\n{:#?}", case.ranks, case.faults, case.death, case.program);
             case.run();
         }
         return;
@@ -111,8 +109,9 @@ fn shard(number_of_shard: u64) {
         frames += outcome.frames;
     }
     eprintln!("{died} of {worlds} worlds with a death, {failed} with a failed rank, {frames} frames");
-    // A quarter of the cases plan a death. Most must come before the end, and be felt by others: else nothing is tested.
-    if worlds >= ENOUGH_TO_COUNT {
+    // A quarter of the cases plan a failure. Most must come before the end, and other ranks must
+    // notice them, else the test shows nothing.
+    if worlds >= MIN_COUNTED_WORLDS {
         assert!(died >= worlds / 8, "only {died} of {worlds} worlds had a death before their end");
         assert!(failed >= worlds / 8, "in only {failed} of {worlds} worlds a rank failed because of a death");
     }
@@ -155,7 +154,7 @@ fn the_same_seed_gives_the_same_world() {
 }
 
 #[test]
-fn a_thousand_ranks_meet_and_add() {
+fn a_thousand_ranks_run_a_barrier_and_an_allreduce() {
     const RANKS: u32 = 1000;
     let outcome = World::new(RANKS, 1)
         .run(async |rank| {
@@ -169,7 +168,7 @@ fn a_thousand_ranks_meet_and_add() {
 }
 
 #[test]
-fn a_deadlock_says_who_waits_for_what() {
+fn a_deadlock_report_names_each_waiting_rank() {
     let stuck = World::new(3, 5)
         .run(async |rank| {
             let comm = rank.world();
@@ -187,7 +186,7 @@ fn a_deadlock_says_who_waits_for_what() {
 }
 
 #[test]
-fn one_death_ends_all_who_wait_for_it() {
+fn one_failure_ends_a_chain_of_waiting_ranks() {
     // Each waits for its neighbour; the last for rank 0, which dies.
     let outcome = World::new(20, 9)
         .kill(0, 1000)
@@ -209,7 +208,7 @@ fn one_death_ends_all_who_wait_for_it() {
 }
 
 #[test]
-fn who_waits_for_anybody_hears_of_a_death_before_too() {
+fn a_wildcard_receive_after_a_failure_returns_an_error() {
     for seed in 0..20 {
         let outcome = World::new(2, seed)
             .kill(0, 1000)
