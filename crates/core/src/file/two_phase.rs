@@ -14,6 +14,7 @@ use oxmpi_io::domain::{AccessExtent, Domains, part_in};
 use oxmpi_io::hints::Hints;
 use oxmpi_io::pieces::{RUN_BYTES, decode, encode};
 use oxmpi_io::window::FileWindow;
+use oxmpi_mem::memory::zeros;
 use oxmpi_objects::error::MpiError;
 use oxmpi_plan::{Blocks, Call, Paired, Shared};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -80,14 +81,6 @@ fn exchange(send: &[usize], receive: &[usize]) -> Option<(Call, usize)> {
     Some((Call::Alltoallv { send: Paired(send), receive: Paired(receive), in_place: false }, room))
 }
 
-/// `len` zeros; `None`: there is no memory for them.
-fn zeros(len: usize) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(len).ok()?;
-    bytes.resize(len, 0);
-    Some(bytes)
-}
-
 impl<F: Fabric + 'static> Process<F> {
     pub(super) fn next_round(&self, mut access: Box<CollectiveAccess>) {
         let Some(mut rounds) = access.rounds.take() else { return self.conclude(access) };
@@ -105,7 +98,7 @@ impl<F: Fabric + 'static> Process<F> {
             let outbox = std::mem::take(&mut rounds.outbox);
             let sound = rounds.expected.iter().all(|&length| length <= rounds.longest_message());
             let room = exchange(&rounds.lengths, &rounds.expected).filter(|_| sound);
-            let room = room.and_then(|(call, room)| Some((call, zeros(room)?)));
+            let room = room.and_then(|(call, room)| Some((call, zeros(room).ok()?)));
             let Some((call, room)) = room else {
                 let error = garbled(&access.file);
                 return process.end(*access, Err(error));
@@ -142,7 +135,7 @@ impl<F: Fabric + 'static> Process<F> {
             rounds.expected[rank] = HEAD + (to - from) as usize;
         }
         let calls = exchange(&sent, &rounds.expected);
-        let calls = calls.and_then(|(call, room)| Some((call, zeros(room)?)));
+        let calls = calls.and_then(|(call, room)| Some((call, zeros(room).ok()?)));
         access.rounds = Some(rounds);
         let Some((call, room)) = calls else {
             let error = garbled(&access.file);

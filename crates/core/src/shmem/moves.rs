@@ -142,7 +142,7 @@ impl<F: Fabric> Steps<'_, F> {
         };
         for piece in pieces.all() {
             for rank in self.others() {
-                while !self.has_published(rank, piece.step) && copy_own(limits::PIECE / 2) {}
+                while !self.section.is_published(rank, piece.step) && copy_own(limits::PIECE / 2) {}
                 self.see_piece(rank, &pieces, piece, piece.len)?;
                 let at = rank as usize * block + piece.at;
                 self.section.read(rank, piece.step, self.extent(piece.len), |from| unpack(output, at, from));

@@ -398,11 +398,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
     }
 
     #[inline]
-    pub(super) fn has_published(&self, rank: u32, step: u64) -> bool {
-        self.section.is_published(rank, step)
-    }
-
-    #[inline]
     pub(super) fn see(&self, rank: u32, step: u64) -> Result<()> {
         match self.section.is_published(rank, step) {
             true => Ok(()),

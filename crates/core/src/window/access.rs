@@ -3,7 +3,7 @@
 use super::control::Listed;
 use super::mailbox::{Fetch, MailboxOperation, RequestOp};
 use super::message::TargetPlace;
-use super::service::{OriginAccumulate, zeros};
+use super::service::OriginAccumulate;
 use super::words::{AdapterWords, WORD, WordChanges, WordUpdate, no_memory};
 use super::{Control, Flavor, Service, Target, Window};
 use crate::Process;
@@ -15,7 +15,7 @@ use oxmpi_mem::atomics::{Accumulator, compare_and_swap};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::Op;
 use oxmpi_mem::layout::Layout;
-use oxmpi_mem::memory::Owned;
+use oxmpi_mem::memory::{Owned, zeros};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_shm::robust_lock::Held;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -456,7 +456,7 @@ impl<F: Fabric> Process<F> {
                 AdapterWords::Nowhere => {}
                 AdapterWords::Everywhere(addresses) => {
                     let reads = if accumulator.op() == Op::NoOp { 0 } else { len };
-                    let mut bytes = zeros(reads).ok_or_else(|| no_memory(len))?;
+                    let mut bytes = zeros(reads).map_err(|_| no_memory(len))?;
                     operands.pack(0, BytesMut::from(&mut bytes[..]));
                     let change = WordUpdate::Accumulate(accumulator, bytes);
                     let changes = WordChanges::new(addresses, target.key, change, fetch);

@@ -213,10 +213,6 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    pub(super) fn is_by_adapter(&self, window: &Window, target: &Target) -> bool {
-        self.near(window, target).by_adapter
-    }
-
     /// Begins a put or get by the adapter, of all bytes of a buffer. `None`: messages have to do
     /// it. Otherwise the request that completes with it, if `wanted`.
     pub(super) fn access_by_adapter(

@@ -21,9 +21,9 @@ use oxmpi_engine::{Completion, Fault, Lane, Mode, RequestId, Source, Started, Ta
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::atomics::{Accumulator, compare_and_swap};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::memory::Owned;
+use oxmpi_mem::memory::{Owned, zeros};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -60,7 +60,7 @@ pub(crate) struct Service {
     /// Ranks that did not grant their lock, each with the process that failed with it.
     denied: BTreeMap<u32, u32>,
     /// Ranks with operations outside of the exposed memory, which the next `Done` to them reports.
-    outside: BTreeMap<u32, ()>,
+    outside: BTreeSet<u32>,
     /// Shared with the [`Window`](super::Window).
     pub(super) targets: Arc<[Target]>,
     far: Arc<AtomicBool>,
@@ -143,19 +143,11 @@ const fn tag_of_answer(id: u64) -> i32 {
     tag_of_data(id) + 1
 }
 
-/// `len` zeros; `None`: there is no memory for them.
-pub(super) fn zeros(len: usize) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(len).ok()?;
-    bytes.resize(len, 0);
-    Some(bytes)
-}
-
 /// The first `len` packed bytes: a part of the buffer if they are contiguous, else a copy. `None`:
 /// there is no memory for the copy.
 fn part(buffer: &UserBuf, len: usize) -> Option<UserBuf> {
     buffer.packed_range(0, len).or_else(|| {
-        let mut bytes = zeros(len)?;
+        let mut bytes = zeros(len).ok()?;
         buffer.pack(0, BytesMut::from(&mut bytes[..]));
         Some(Owned::new(bytes).buf())
     })
@@ -187,7 +179,7 @@ impl Service {
             next: 1,
             locks: VecDeque::new(),
             granted: BTreeMap::new(),
-            outside: BTreeMap::new(),
+            outside: BTreeSet::new(),
         }
     }
 
@@ -514,7 +506,7 @@ impl Service {
 
     /// Grants the lock to the waiting ranks in their order, or denies it if a process has failed
     /// with it.
-    fn grant<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+    pub(in crate::window) fn grant<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         while let Some(&(rank, exclusive)) = self.locks.front() {
             let answer = if self.exposure.control.try_lock(exclusive, rank, self.team.rank) {
                 RmaMessage::Granted
@@ -539,11 +531,6 @@ impl Service {
                 }
             }
         }
-        self.grant(lane);
-    }
-
-    /// This process has given up its own lock, which the next waiting rank gets.
-    pub(super) fn lock_is_free<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         self.grant(lane);
     }
 }

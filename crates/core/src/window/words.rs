@@ -419,7 +419,7 @@ impl<F: Fabric> Process<F> {
             WordOwner::Processor => false,
             WordOwner::Adapter => true,
             WordOwner::Both => {
-                window.has_atomics && target.process != self.rank && self.is_by_adapter(window, target)
+                window.has_atomics && target.process != self.rank && self.near(window, target).by_adapter
             }
         };
         if !is_its {

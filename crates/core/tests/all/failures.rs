@@ -100,7 +100,7 @@ fn the_living_ranks_agree_after_any_failure() {
 /// Sums over a communicator, as in a program with checkpoints in memory: after a failure it
 /// revokes, shrinks and continues, until all living ranks have done all rounds together.
 async fn rounds(rank: &Rank, world: &Communicator, rounds: u64) -> Result<Vec<u64>> {
-    let mut comm: Communicator = rank.dup_or_shrink(world).await?;
+    let mut comm: Communicator = rank.shrink(world).await?;
     let mut sums = Vec::new();
     loop {
         let attempt = async {
@@ -143,16 +143,6 @@ async fn rounds(rank: &Rank, world: &Communicator, rounds: u64) -> Result<Vec<u6
         let shrunk = rank.shrink(&comm).await?;
         rank.process().close(&comm);
         comm = shrunk;
-    }
-}
-
-trait Start {
-    async fn dup_or_shrink(&self, comm: &Communicator) -> Result<Communicator>;
-}
-
-impl Start for Rank {
-    async fn dup_or_shrink(&self, comm: &Communicator) -> Result<Communicator> {
-        self.shrink(comm).await
     }
 }
 

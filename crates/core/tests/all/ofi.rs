@@ -1,6 +1,8 @@
 //! Ranks as values over providers of libfabric, which match their messages: all lengths and modes,
 //! all ranks to all ranks, on the same node also through memory. Without libfabric or a provider
 //! the tests fail, unless OXMPI_TEST_ALLOW_SKIPS is set.
+
+use crate::talk::pattern;
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use oxmpi_core::world::{Options, Sockets, world_with};
 use oxmpi_engine::Mode;
@@ -20,10 +22,6 @@ fn over(provider: &str, mode: Option<TagMode>, ranks_of_a_node: Option<u32>) -> 
     }
     let sockets = Some(Sockets::default());
     Some(Options { ofi: Some((provider.into(), mode)), ranks_of_a_node, sockets, ..Options::default() })
-}
-
-fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 7 + i / 255 + number * 13 + from as usize * 31) as u8).collect()
 }
 
 #[test]

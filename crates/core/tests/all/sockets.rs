@@ -3,6 +3,7 @@
 //! too.
 
 use crate::chaos::Chaos;
+use crate::talk::{pattern, receive};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_TYPE_SHARED};
 use oxmpi_coll::{Buffers, Combine, UserReduction};
 use oxmpi_core::process::UserCall;
@@ -11,7 +12,7 @@ use oxmpi_core::{Communicator, Process};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::routes::Routes;
 use oxmpi_fabric::sim::Random;
-use oxmpi_mem::memory::{Owned, lend, lend_mut};
+use oxmpi_mem::memory::{Owned, lend};
 use oxmpi_plan::{Call, Shared};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
@@ -31,17 +32,6 @@ fn nodes(eager_limit: usize) -> Options {
 /// One daemon for all ranks, or one for each two ranks.
 fn daemons(ranks_of_a_node: Option<u32>) -> Options {
     Options { daemons: true, ranks_of_a_node, ..sockets(0) }
-}
-
-fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 7 + i / 255 + number * 13 + from as usize * 31) as u8).collect()
-}
-
-fn receive(p: &Process<Routes>, comm: &Communicator, len: usize, from: i32, tag: i32) -> (Vec<u8>, i32, i32) {
-    let mut data = vec![0u8; len];
-    let done = lend_mut(&mut data, |buffer| p.recv(comm, buffer, from, tag)).unwrap();
-    data.truncate(done.bytes as usize);
-    (data, done.source, done.tag)
 }
 
 /// Lengths around every change of protocol, and of more than one piece.

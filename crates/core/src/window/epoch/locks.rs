@@ -100,7 +100,7 @@ impl<F: Fabric> Process<F> {
         });
         if !near_all {
             let _ = self.with_service(window, |service, lane| {
-                service.lock_is_free(lane);
+                service.grant(lane);
                 Ok(())
             });
         }

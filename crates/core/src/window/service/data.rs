@@ -1,11 +1,11 @@
 //! The operations of other ranks on the memory of this process.
 
-use super::{HERE_MOST, IncomingWork, ReceivedAccumulate, Service, part, tag_of_answer, tag_of_data, zeros};
+use super::{HERE_MOST, IncomingWork, ReceivedAccumulate, Service, part, tag_of_answer, tag_of_data};
 use crate::window::message::{Data, RmaMessage};
 use oxmpi_engine::{Lane, RequestId, Source, Started, TagMatch};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::memory::Owned;
+use oxmpi_mem::memory::{Owned, zeros};
 use oxmpi_shm::robust_lock::Held;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
@@ -53,7 +53,7 @@ impl Service {
     ) -> Option<IncomingWork> {
         let sound =
             accumulate.len <= self.exposure.len() && self.exposure.buffer(&accumulate.place).is_some();
-        match zeros(accumulate.len).filter(|_| sound) {
+        match zeros(accumulate.len).ok().filter(|_| sound) {
             Some(room) => {
                 let room = Owned::new(room);
                 let receive = self.receive(lane, rank, room.buf(), id)?;
@@ -75,7 +75,7 @@ impl Service {
     }
 
     pub(super) fn note_outside(&mut self, rank: u32) {
-        self.outside.insert(rank, ());
+        self.outside.insert(rank);
     }
 
     pub(super) fn refuse<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64) {
@@ -85,7 +85,7 @@ impl Service {
     }
 
     pub(super) fn done<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64) {
-        let outside = self.outside.remove(&rank).is_some();
+        let outside = self.outside.remove(&rank);
         let _ = self.send_message(lane, rank, &RmaMessage::Done { id, outside });
     }
 
@@ -121,7 +121,7 @@ impl Service {
     ) {
         let ReceivedAccumulate { place, len, accumulator, fetch } = accumulate;
         let target = self.exposure.buffer(place).filter(|_| *len <= self.exposure.len());
-        let Some((target, mut old)) = target.zip(zeros(if fetch.is_some() { *len } else { 0 })) else {
+        let Some((target, mut old)) = target.zip(zeros(if fetch.is_some() { *len } else { 0 }).ok()) else {
             return self.decline(lane, rank, *fetch);
         };
         let room = fetch.is_some().then(|| BytesMut::from(&mut old[..]));
