@@ -60,7 +60,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// An open file.
 #[derive(Debug)]
 pub struct File {
-    /// A duplicate for this file alone.
     comm: Communicator,
     store: PosixFile,
     name: String,
@@ -71,7 +70,6 @@ pub struct File {
     position: Mutex<u64>,
     shared: SharedFilePointer,
     atomic: AtomicBool,
-    /// The split collective access that has begun and not ended.
     split: Mutex<Option<SplitAccess>>,
     dirty: AtomicBool,
 }
@@ -84,7 +82,6 @@ pub struct FileView {
     pub displacement: u64,
     pub etype: Arc<Datatype>,
     pub filetype: Arc<Datatype>,
-    /// The representation of data in the file.
     pub representation: Representation,
 }
 
@@ -116,9 +113,6 @@ impl File {
     }
 
     /// The processes (MPI_File_get_group).
-    ///
-    /// # Errors
-    /// See [`Communicator::group`].
     pub fn group(&self) -> Result<Group> {
         self.comm.group()
     }
@@ -148,9 +142,6 @@ impl File {
     }
 
     /// The length of the file in bytes (MPI_File_get_size).
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn size(&self) -> Result<u64> {
         self.store.size().map_err(|failure| self.error("reading the size of", failure))
     }
@@ -163,7 +154,6 @@ impl File {
         self.comm.team.rank
     }
 
-    /// The error of an operation on this file.
     fn error(&self, doing: &str, failure: IoFailure) -> MpiError {
         error_of(&self.name, doing, failure)
     }
@@ -184,7 +174,6 @@ impl File {
         }
     }
 
-    /// Checks that the access mode allows the access.
     fn check_access(&self, direction: Direction, at: FilePosition) -> Result<()> {
         match direction {
             Direction::Read if !self.mode.reads() => {
@@ -207,14 +196,12 @@ impl File {
         }
     }
 
-    /// Refuses to read or move the shared file pointer of such a file (MPI-5.0, "Shared File
-    /// Pointers").
+    /// MPI_MODE_SEQUENTIAL excludes moves of the shared pointer (MPI-5.0, "Shared File Pointers").
     fn check_seekable(&self) -> Result<()> {
         self.not_if_sequential("its shared file pointer cannot be moved or read")
     }
 
-    /// Refuses operations that MPI_MODE_SEQUENTIAL excludes; `so` is the consequence for the
-    /// message.
+    /// `so` is the consequence of MPI_MODE_SEQUENTIAL for the message.
     fn not_if_sequential(&self, so: &str) -> Result<()> {
         if !self.mode.is_sequential() {
             return Ok(());
@@ -223,7 +210,6 @@ impl File {
         Err(self.refused(abi::MPI_ERR_UNSUPPORTED_OPERATION, &why))
     }
 
-    /// The number of elementary types of `bytes` bytes of the file.
     fn whole_etypes(&self, shown: &FileView, bytes: u64) -> Result<u64> {
         let etype = shown.view.etype_size();
         if bytes.is_multiple_of(etype) {
@@ -235,8 +221,7 @@ impl File {
         Err(self.refused(abi::MPI_ERR_ARG, &why))
     }
 
-    /// Moves the pointer of an access by `etypes` elementary types. Returns the byte of the view's
-    /// stream at which the access begins.
+    /// Moves the pointer of an access. Returns the first byte in the view's stream.
     fn claim<F: Fabric>(
         &self,
         process: &Process<F>,
@@ -262,7 +247,6 @@ impl File {
         Ok(start)
     }
 
-    /// An explicit offset in elementary types.
     fn checked_offset(&self, offset: i64) -> Result<u64> {
         u64::try_from(offset).map_err(|_| {
             self.refused(abi::MPI_ERR_ARG, &format!("offset is {offset}; it must not be negative"))

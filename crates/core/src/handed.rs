@@ -58,7 +58,6 @@ const NAP: Duration = Duration::from_micros(50);
 /// The longest sleep while only other ranks may need UCC's progress in this process.
 const LONG_NAP: Duration = Duration::from_millis(1);
 
-/// The state of a library in a process.
 pub(crate) struct Handed {
     library: CollLibrary,
     verbose: u32,
@@ -67,7 +66,6 @@ pub(crate) struct Handed {
     teams: HashMap<u32, CommTeam>,
     /// Numbers of teams that UCC still has though their communicators are gone.
     lost: Vec<u64>,
-    /// Calls for the library that are not complete.
     active: usize,
     /// A team was made: other ranks may need UCC's progress in this process.
     has_made: bool,
@@ -94,7 +92,6 @@ struct CallKind {
     class: u32,
 }
 
-/// The state of a communicator's team.
 struct CommTeam {
     /// The first rank writes messages for the user.
     is_first: bool,
@@ -113,14 +110,12 @@ enum TeamState {
     },
     /// No rank has a team, and none will be made.
     Refused,
-    /// A step has failed at this rank, and the other ranks do not know it: none of its calls can be
-    /// served.
+    /// A step has failed at this rank, and the other ranks do not know it.
     Failed(String),
 }
 
 impl CommTeam {
-    /// Lets all calls of the communicator fail at this rank. UCC keeps its team. Returns the team's
-    /// number, if it has one.
+    /// Lets all calls fail at this rank; UCC keeps its team. Returns the number of the team.
     fn fail<F: Fabric>(&mut self, why: &str, lane: &mut Lane<F>) -> Option<u64> {
         if let TeamState::Failed(_) = self.state {
             return None;
@@ -140,8 +135,7 @@ impl CommTeam {
 }
 
 impl Handed {
-    /// Opens the library and makes the context, if possible. `world` is the team of the job's
-    /// processes.
+    /// `world` is the team of the job's processes.
     pub(crate) fn new<F: Fabric>(
         library: CollLibrary,
         settings: &HandedSettings,
@@ -175,7 +169,6 @@ impl Handed {
         self.context.is_ok()
     }
 
-    /// Makes progress of the library.
     pub(crate) fn progress<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         if self.has_left || self.poison.is_some() {
             return;
@@ -187,8 +180,7 @@ impl Handed {
         }
     }
 
-    /// The longest sleep of a process; `None`: UCC needs no progress. Other ranks may need this
-    /// process until it leaves, even after the end of all its teams.
+    /// `None`: UCC needs no progress. Other ranks may need it until this process leaves.
     pub(crate) fn nap(&self) -> Option<Duration> {
         if self.active > 0 {
             return Some(NAP);
@@ -196,9 +188,8 @@ impl Handed {
         (self.has_made && !self.has_left && self.poison.is_none()).then_some(LONG_NAP)
     }
 
-    /// Ends all progress of UCC in this process, because it may write into the program's memory.
-    /// Its teams stay, and their calls fail. For a communicator without a team all ranks will agree
-    /// that there is none.
+    /// Ends all progress of UCC, which may write into the program's memory. Calls of its teams
+    /// fail; for a communicator without a team all ranks will agree that there is none.
     fn poison<F: Fabric>(&mut self, why: &str, lane: &mut Lane<F>) {
         let why = format!("{} cannot be used any more in this process: {why}", self.library);
         // A communicator without a team has plans at all ranks.
@@ -213,7 +204,6 @@ impl Handed {
         self.poison.get_or_insert(why);
     }
 
-    /// Lets all calls of a communicator fail at this rank.
     pub(crate) fn fail_team<F: Fabric>(&mut self, context: u32, why: &str, lane: &mut Lane<F>) {
         if let Some(team) = self.teams.get_mut(&context) {
             self.lost.extend(team.fail(why, lane));
@@ -223,8 +213,7 @@ impl Handed {
         }
     }
 
-    /// The reason why the library cannot complete the calls of a communicator, which it does not
-    /// report itself.
+    /// The library does not report this itself.
     fn fault(&mut self, context: u32) -> Option<String> {
         match &mut self.context {
             Ok(Backend::Hcoll(process)) => process.fault(context),
@@ -233,9 +222,6 @@ impl Handed {
     }
 
     /// Whether calls of a communicator can be served: by UCC, or by a plan at all ranks.
-    ///
-    /// # Errors
-    /// The reason why they cannot be served at this rank.
     fn check(&self, context: u32) -> Result<(), String> {
         match self.teams.get(&context).map(|team| &team.state) {
             Some(TeamState::Failed(why)) => Err(why.clone()),
@@ -253,15 +239,13 @@ impl Handed {
             && self.active == 0
             && self.poison.is_none()
         {
-            // The contexts end with the library. A session that continues this process sees
-            // `has_left`.
+            // The contexts end with the library.
             self.teams.values_mut().for_each(|team| team.state = TeamState::Refused);
             process.finalize();
             self.poison = Some("HCOLL has ended in this process".to_string());
         }
     }
 
-    /// Whether the library still sends messages in a communicator.
     fn is_busy(&self, context: u32) -> bool {
         matches!(&self.context, Ok(Backend::Hcoll(process)) if process.is_busy(context))
     }
@@ -306,14 +290,12 @@ impl Handed {
         self.is_usable() && !self.teams.get(&team.collective).is_some_and(is_refused)
     }
 
-    /// Takes back the last number, at all ranks.
     fn put_back(&mut self, team: &Team) {
         if let Some(comm) = self.teams.get_mut(&team.collective) {
             comm.calls -= 1;
         }
     }
 
-    /// Writes a message for the user if `verbose` is at least `level`.
     fn report(&self, say: &Say, is_first: bool, level: u32, text: &str) {
         if is_first && self.verbose >= level {
             say(&format!("coll: {}: {text}", self.library.component()));

@@ -71,7 +71,6 @@ pub(crate) use lengths::length_of;
 /// The control section of a communicator for its blocking collectives, or for its nonblocking ones.
 #[derive(Debug)]
 pub(crate) struct Control {
-    /// The process whose segment has the section.
     leader: u32,
     index: u32,
     /// There are more ranks than processors; all ranks of the communicator have the same value.
@@ -79,8 +78,7 @@ pub(crate) struct Control {
     /// Mapped at the first use; `None` if the processes share no memory.
     section: OnceLock<Option<ControlSection>>,
     step: AtomicU64,
-    /// The last step that may be written without reading the progress of the other ranks; 0: not
-    /// known yet.
+    /// The last step that may be written without reading the other ranks' progress; 0: unknown.
     free_to: AtomicU64,
     begun: AtomicU64,
     /// Nonblocking collectives that this rank has not completed.
@@ -92,8 +90,8 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// The sections `index`, for blocking collectives, and `index` + 1, for nonblocking ones, of a
-    /// leader's segment. `step` is the last step taken in either.
+    /// The sections for blocking (`index`) and nonblocking collectives. `step`: the last step of
+    /// either.
     pub(crate) fn pair(leader: u32, index: u32, step: u64, is_oversubscribed: bool) -> [Control; 2] {
         [index, index + 1].map(|index| Control::new(leader, index, step, is_oversubscribed))
     }
@@ -113,7 +111,6 @@ impl Control {
         }
     }
 
-    /// Number of collectives in which this rank took part.
     pub(crate) fn operations(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
     }
@@ -144,8 +141,7 @@ pub(crate) struct Served<'a> {
 }
 
 impl<'a> Served<'a> {
-    /// The call, if it is served here. The decision reads only values that all ranks of the call
-    /// have in common.
+    /// Reads only values that all ranks of the call have in common.
     #[inline]
     pub(crate) fn of(
         comm: &Communicator,
@@ -169,8 +165,7 @@ impl<'a> Served<'a> {
     }
 }
 
-/// The collective of a call that may be served here, its bytes as in [`Served`], and the kernel of
-/// a reduction.
+/// The bytes are those of [`Served`].
 #[inline]
 fn kind_of(call: &Call, combine: &Combine) -> Option<(Collective, usize, Option<Kernel>)> {
     let (collective, count, kernel) = match (call, combine) {
@@ -226,11 +221,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// The section for blocking collectives of a communicator. `None`: there is no shared memory
-    /// for them; all ranks get the same result.
-    ///
-    /// # Errors
-    /// The control section cannot be reached.
+    /// `None`: there is no shared memory for them; all ranks get the same result.
     #[inline]
     pub(crate) fn section_of<'c>(&self, comm: &'c Communicator) -> Result<Option<MappedSection<'c>>> {
         match &comm.blocking {
@@ -250,18 +241,13 @@ impl<F: Fabric> Process<F> {
         Ok(has_room.then_some(MappedSection { control, section }))
     }
 
-    /// Whether blocking collectives of this kind and length go through the shared memory of a
-    /// communicator, and no parameter selects another component.
+    /// `false` also if a parameter selects another component.
     pub fn serves_in_memory(&self, comm: &Communicator, collective: Collective, bytes: usize) -> bool {
         !self.is_choosy()
             && limits::serves(collective, comm.team.size(), bytes)
             && matches!(self.section_of(comm), Ok(Some(_)))
     }
 
-    /// Runs a served collective.
-    ///
-    /// # Errors
-    /// A member has failed, or the communicator is revoked.
     #[inline]
     pub(crate) fn execute_served(
         &self,
@@ -285,7 +271,6 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Gives up the sections of a communicator at this rank.
     pub(crate) fn leave_sections(&self, comm: &Communicator) {
         for control in comm.blocking.iter().chain(&comm.nonblocking) {
             // A section that cannot be reached stays taken; a segment has only a few.
@@ -307,7 +292,6 @@ impl Control {
         self.begun.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Reserves the next `count` steps. Returns the first of them.
     #[inline]
     fn number(&self, count: u64) -> u64 {
         let before = self.last_begun();
@@ -320,7 +304,6 @@ impl Control {
         self.step.load(Ordering::Relaxed)
     }
 
-    /// Reserves the steps up to `step`.
     #[inline]
     fn set_last(&self, step: u64) {
         self.step.store(step, Ordering::Relaxed);
@@ -332,7 +315,6 @@ impl Control {
         self.open.load(Ordering::Acquire) != 0
     }
 
-    /// Gives up the section at this rank; `ranks` share it.
     fn leave<F: Fabric>(&self, lane: &mut Lane<F>, ranks: u32, mapped: bool) {
         if mapped && let Some(Some(section)) = self.section.get() {
             section.leave(self.step.load(Ordering::Relaxed));

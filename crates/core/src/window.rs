@@ -71,17 +71,14 @@ pub struct Window {
     /// One of the constants of `epoch`: the accesses that the present epoch allows.
     access: AtomicU32,
     epochs: Mutex<Epochs>,
-    /// Number of targets locked by MPI_Win_lock; 1 after MPI_Win_lock_all. Changed with `epochs`
-    /// locked, or by the only thread.
+    /// Targets locked by MPI_Win_lock; 1 after MPI_Win_lock_all. Guarded by `epochs`.
     locks: AtomicU32,
-    /// Mapped memory was stored to since the last fence. Set *after* the stores: a thread that
-    /// reads `false` knows that they have left this processor.
+    /// Set *after* stores to mapped memory: a thread that reads `false` knows that they have left
+    /// the processor.
     stored: AtomicBool,
     /// An operation has ever gone by messages, or a target has failed.
     far: Arc<AtomicBool>,
-    /// Counts calls of the fast path, some of which must make progress.
     calls: AtomicU32,
-    /// Attributes that the program has set.
     pub attributes: Attributes,
     /// The values of the predefined attributes, at addresses that stay.
     pub facts: Facts,
@@ -97,15 +94,10 @@ pub struct Window {
 /// The values of predefined attributes (MPI-5.0 section 12.2.6).
 #[derive(Debug)]
 pub struct Facts {
-    /// MPI_WIN_BASE.
     pub base: usize,
-    /// MPI_WIN_SIZE, bytes.
     pub size: isize,
-    /// MPI_WIN_DISP_UNIT, bytes.
     pub disp_unit: i32,
-    /// MPI_WIN_CREATE_FLAVOR.
     pub flavor: i32,
-    /// MPI_WIN_MODEL.
     pub model: i32,
 }
 
@@ -129,9 +121,8 @@ struct Target {
     open: AtomicU32,
     /// Number of exposure epochs of the target that MPI_Win_start has used.
     posts_taken: AtomicU64,
-    /// Number of operations issued by messages, and how many of them are known to be complete.
-    /// `issued` has the bit [`GONE`] if the target has failed or the window was revoked: no
-    /// operation completes then.
+    /// Operations issued by messages, and how many are complete. `issued` has the bit [`GONE`] if
+    /// the target has failed or the window was revoked.
     issued: AtomicU64,
     complete: AtomicU64,
 }
@@ -142,21 +133,16 @@ const GONE: u64 = 1 << 63;
 /// The routes to a target.
 #[derive(Debug, Default)]
 struct TargetRoutes {
-    /// The target's memory, if this process maps it.
     memory: Option<Exposed>,
     /// For dynamic windows: the address of the target's heap in the target, and the heap.
     heap: Option<(u64, Exposed)>,
     control: Option<Control>,
-    /// Wakes the target; `None` for this process itself, and where words in shared memory wake no
-    /// process.
+    /// `None` for this process itself, and where words in shared memory wake no process.
     bell: Option<Bell>,
-    /// Whether the kernel can read and write the target's memory.
     single_copy: bool,
-    /// Whether the adapter of the route reaches the target's memory.
     by_adapter: bool,
 }
 
-/// The memory and the control words that a process exposes.
 #[derive(Debug)]
 pub(crate) struct WindowExposure {
     memory: Exposed,
@@ -166,7 +152,6 @@ pub(crate) struct WindowExposure {
 }
 
 impl WindowExposure {
-    /// Bytes of all exposed memory.
     fn len(&self) -> usize {
         match &self.regions {
             None => self.memory.len(),
@@ -174,8 +159,7 @@ impl WindowExposure {
         }
     }
 
-    /// The `len` bytes at the offset `at` of a window that was made with memory, if they are all
-    /// exposed.
+    /// For a window that was made with memory; `None` if some bytes are not exposed.
     fn bytes(&self, at: i64, len: usize) -> Option<BytesMut<'_>> {
         match self.regions {
             None => self.memory.bytes(usize::try_from(at).ok()?, len),
@@ -262,8 +246,7 @@ impl Window {
         locked(&self.hints).clone()
     }
 
-    /// Changes the hints (MPI_Win_set_info). Hints about memory have an effect only when a window
-    /// is made.
+    /// MPI_Win_set_info. Hints about memory have an effect only when a window is made.
     pub fn set_hints(&self, hints: WindowHints) {
         *locked(&self.hints) = hints;
     }
@@ -294,12 +277,10 @@ impl Window {
 }
 
 impl Target {
-    /// Finds the routes to the target, in a window of `ranks` ranks.
     #[cold]
     fn approach(&self, fabric: &mut impl Fabric, ranks: u32, flavor: Flavor) -> &TargetRoutes {
         let mut near = TargetRoutes { bell: fabric.bell(self.process), ..TargetRoutes::default() };
-        // Processes of a node that communicate over sockets could share memory; only windows that
-        // need it do.
+        // Over sockets only windows that need shared memory use it.
         let shares = near.bell.is_some() || flavor == Flavor::Shared;
         let part = |(there, heap): (u64, oxmpi_sys::memory::Memory), at: u64, len: u64| {
             heap.part(usize::try_from(at.checked_sub(there)?).ok()?, usize::try_from(len).ok()?)
@@ -311,8 +292,7 @@ impl Target {
         }
         // Without the control words there is no lock for the elements.
         if near.control.is_some() && self.size == 0 {
-            // Programs compute from the address of an empty part of shared memory the addresses of
-            // the parts beside it.
+            // Programs compute the addresses of the parts beside an empty part from its address.
             let shared = flavor == Flavor::Shared;
             let heap = if shared { fabric.map_heap(self.owner) } else { None };
             let place = heap.and_then(|heap| part(heap, self.base, 0));
@@ -334,7 +314,6 @@ impl Target {
 }
 
 impl<F: Fabric> Process<F> {
-    /// The routes to a target.
     #[inline]
     fn near<'w>(&self, window: &'w Window, target: &'w Target) -> &'w TargetRoutes {
         match target.near.get() {
@@ -414,8 +393,7 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Orders the stores before the call before all accesses after it (MPI_Win_sync). Programs poll
-    /// with it for the puts of a peer, so the call makes progress.
+    /// Orders stores before all accesses that follow (MPI_Win_sync). Programs poll with it.
     pub fn sync_window(&self, _window: &Window) {
         std::sync::atomic::fence(Ordering::SeqCst);
         self.look(|_| ());

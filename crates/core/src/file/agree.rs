@@ -12,8 +12,7 @@ pub(super) fn verdict<T>(outcome: &Result<T>) -> u64 {
     outcome.as_ref().err().map_or(0, |error| u64::from(error.class().cast_unsigned()))
 }
 
-/// The result of all ranks, from their verdicts: the error of the lowest rank with one. A rank with
-/// an error of its own keeps its text.
+/// The error of the lowest rank with one, at all ranks; `mine` keeps its text.
 pub(super) fn settle<T>(name: &str, verdicts: impl IntoIterator<Item = u64>, mine: Result<T>) -> Result<T> {
     let first = verdicts.into_iter().enumerate().find(|(_, class)| *class != 0);
     let Some((rank, class)) = first else { return mine };
@@ -46,7 +45,6 @@ impl<F: Fabric> Process<F> {
         Ok(self.words_of_all(comm, mine.to_vec())?.as_chunks::<N>().0.to_vec())
     }
 
-    /// The numbers of rank 0.
     pub(super) fn numbers_of_first<const N: usize>(
         &self,
         comm: &Communicator,
@@ -56,7 +54,6 @@ impl<F: Fabric> Process<F> {
         Ok(words.as_chunks::<N>().0.first().copied().unwrap_or(mine))
     }
 
-    /// One outcome for all ranks.
     pub(super) fn agree_on_file<T>(&self, comm: &Communicator, name: &str, mine: Result<T>) -> Result<T> {
         let verdicts = self.exchange_numbers(comm, [verdict(&mine)])?;
         settle(name, verdicts.into_iter().flatten(), mine)

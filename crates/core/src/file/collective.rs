@@ -29,7 +29,6 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Shared};
 use std::sync::Arc;
 
-/// The position of a collective access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CollectivePosition {
     /// Each rank has its own position.
@@ -53,7 +52,6 @@ pub(super) struct CollectiveAccess {
     /// Of a write, bytes in memory.
     native: u64,
     pub(super) outcome: Result<()>,
-    /// Bytes read from the file.
     pub(super) came: u64,
     pub(super) rounds: Option<Box<Rounds>>,
 }
@@ -69,7 +67,6 @@ pub(super) fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word))
 }
 
-/// The data of an access with checked arguments.
 struct Prepared {
     start: u64,
     data: UserBuf,
@@ -78,8 +75,8 @@ struct Prepared {
 }
 
 impl File {
-    /// Checks the arguments of an access and moves its pointer, unless the order of the ranks
-    /// decides the position.
+    /// Checks the arguments and moves the pointer, unless the order of the ranks decides the
+    /// position.
     fn prepare<F: Fabric>(
         &self,
         process: &Process<F>,
@@ -137,9 +134,6 @@ impl<F: Fabric + 'static> Process<F> {
     }
 
     /// Reads or writes together with the other ranks (MPI_File_write_all and the like).
-    ///
-    /// # Errors
-    /// As [`File::access`], of the same class at all ranks.
     pub fn file_collective(
         &self,
         file: &Arc<File>,
@@ -192,13 +186,11 @@ impl<F: Fabric + 'static> Process<F> {
             CollectivePosition::Known(_) => self.exchange_accesses(Box::new(access)),
             CollectivePosition::Ordered => self.exchange_shares(Box::new(access)),
         }
-        // Sends the first messages.
         self.look(|_| ());
         (request, wrong)
     }
 
-    /// Starts the next collective of an access, and `next` after it. `output` has the length of the
-    /// received bytes.
+    /// Starts the next collective of an access. `output` has the length of the received bytes.
     pub(super) fn step(
         &self,
         access: Box<CollectiveAccess>,
@@ -268,7 +260,6 @@ impl<F: Fabric + 'static> Process<F> {
         });
     }
 
-    /// Delivers the data, and exchanges the outcomes.
     pub(super) fn conclude(&self, mut access: Box<CollectiveAccess>) {
         access.rounds = None;
         if access.outcome.is_ok()
@@ -305,7 +296,6 @@ impl<F: Fabric + 'static> Process<F> {
 }
 
 impl CollectiveAccess {
-    /// The result of all ranks, from their verdicts.
     pub(super) fn settle(&mut self, verdicts: impl Iterator<Item = u64>) -> Result<()> {
         let mine = std::mem::replace(&mut self.outcome, Ok(()));
         settle(&self.file.name, verdicts, mine)

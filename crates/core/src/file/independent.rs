@@ -12,14 +12,12 @@ use oxmpi_io::transfer;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
 
-/// The completion of an access of this number of bytes in memory.
 pub(super) fn completion(bytes: u64) -> Completion {
     Completion { bytes, ..Completion::EMPTY }
 }
 
 impl File {
-    /// Moves data in their file representation between memory and the file. Returns the number of
-    /// bytes.
+    /// Moves data in their file representation. Returns the number of bytes.
     pub(super) fn transfer(
         &self,
         shown: &FileView,
@@ -76,9 +74,6 @@ impl File {
 
 impl<F: Fabric> Process<F> {
     /// [`File::access`] with a complete request (MPI_File_iread_at and the like).
-    ///
-    /// # Errors
-    /// As [`File::access`].
     pub fn start_file_access(
         &self,
         file: &File,
@@ -96,7 +91,6 @@ impl<F: Fabric> Process<F> {
 }
 
 impl File {
-    /// The completion of a failed access.
     pub(super) fn failed(&self, error: &MpiError) -> Completion {
         Completion { context: self.comm.team.collective, ..Completion::failed(self.fault(error)) }
     }

@@ -25,10 +25,8 @@ use std::sync::{Arc, Mutex};
 /// The arguments of MPI_File_open.
 #[derive(Debug)]
 pub struct OpenArguments<'a> {
-    /// The name, or the error in it.
     pub name: Result<&'a [u8]>,
     pub amode: i32,
-    /// The hints, or the error in them.
     pub info: Result<Info>,
     pub errhandler: ErrorHandler,
     /// MPI_BYTE, for the first view.
@@ -72,8 +70,7 @@ impl FileFacts {
     }
 }
 
-/// Two ranks of one node that have opened different files, from the words of all ranks: the last
-/// three are node, device and number. Nodes may number their files differently.
+/// Two ranks of one node (third word) whose files differ in device and number (the last words).
 fn different_files(words: &[[u64; 5]]) -> Option<(usize, usize)> {
     let mut first_of_node = BTreeMap::new();
     for (rank, words) in words.iter().enumerate() {
@@ -227,8 +224,7 @@ impl<F: Fabric> Process<F> {
         Ok((store, facts.pointer.and_then(SharedPointer::attach)))
     }
 
-    /// A shared pointer of ranks on several nodes. Without a place for it that all ranks reach
-    /// there is none, and its use is an error.
+    /// Of ranks on several nodes. A pointer that not all ranks reach is unusable at all of them.
     fn pointer_beside(&self, comm: &Communicator, store: &PosixFile, start: u64) -> Result<SharedPointer> {
         let made = if comm.team.rank == 0 { SharedPointer::create_beside(store, start).ok() } else { None };
         let words = made.as_ref().map_or([0, 0], |(_, token)| [1, *token]);
@@ -289,11 +285,9 @@ impl<F: Fabric> Process<F> {
         Ok(outcome)
     }
 
-    /// Closes a file without the other ranks, one of which has failed; returns `error`.
     fn close_alone(&self, file: &File, error: MpiError) -> Result<()> {
         if file.mode.deletes() {
-            // Another rank may have deleted the file already. Ranks that have it open keep its
-            // data.
+            // Another rank may have deleted the file already.
             let _ = file.store.delete();
         }
         self.abandon_pointer(file);

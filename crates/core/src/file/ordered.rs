@@ -8,8 +8,7 @@ use oxmpi_fabric::Fabric;
 use oxmpi_plan::{Call, Shared};
 
 impl<F: Fabric + 'static> Process<F> {
-    /// All ranks exchange the lengths of their data; rank 0 moves the pointer by all of them and
-    /// sends its old value.
+    /// Rank 0 moves the pointer by the lengths of all ranks and sends its old value.
     pub(super) fn exchange_shares(&self, access: Box<CollectiveAccess>) {
         let etypes = access.data.packed_len() as u64 / access.shown.view.etype_size();
         let words = [verdict(&access.outcome), etypes];

@@ -31,12 +31,10 @@ impl File {
         shown.view.offset_of(start).ok_or_else(too_large)
     }
 
-    /// The end of the file in elementary types of the view.
     fn end(&self, shown: &FileView) -> Result<u64> {
         Ok(shown.view.data_before(self.size()?).div_ceil(shown.view.etype_size()))
     }
 
-    /// The position of a seek.
     fn target(&self, offset: i64, whence: i32, here: impl FnOnce() -> Result<u64>) -> Result<u64> {
         let base = match whence {
             abi::MPI_SEEK_SET => 0,
@@ -79,9 +77,6 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Moves the shared file pointer (MPI_File_seek_shared). Collective.
-    ///
-    /// # Errors
-    /// As [`File::seek`]; MPI_ERR_NOT_SAME if the arguments differ.
     pub fn seek_shared(&self, file: &File, offset: i64, whence: i32) -> Result<()> {
         file.check_seekable()?;
         let all = self.exchange_numbers(&file.comm, [offset as u64, u64::from(whence.cast_unsigned())])?;
@@ -105,7 +100,6 @@ impl<F: Fabric> Process<F> {
         agree::settle(&file.name, [class], mine)
     }
 
-    /// Sets the pointers to the beginning of a new view.
     pub(super) fn rewind(&self, file: &File) -> Result<(), MpiError> {
         *locked(&file.position) = 0;
         match file.rank() {

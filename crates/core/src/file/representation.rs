@@ -21,7 +21,6 @@ pub enum Representation {
     Native,
     Internal,
     External32,
-    /// Registered by the program.
     Registered(Arc<dyn Conversion>),
 }
 
@@ -32,30 +31,19 @@ pub trait Conversion: fmt::Debug + Send + Sync {
     fn name(&self) -> &[u8];
 
     /// Bytes of a predefined type in the file.
-    ///
-    /// # Errors
-    /// The program's error.
     fn size_of(&self, facts: &'static PredefinedType) -> Result<usize>;
 
     /// Converts all elements; `to` has their length in the file.
-    ///
-    /// # Errors
-    /// The program's error.
     fn write(&self, from: &FileElements, to: BytesMut<'_>) -> Result<()>;
 
     /// Converts the first `items` basic elements of `from`.
-    ///
-    /// # Errors
-    /// The program's error.
     fn read(&self, from: Bytes<'_>, to: &FileElements, items: usize) -> Result<()>;
 }
 
 /// Elements of a datatype in memory.
 #[derive(Clone, Debug)]
 pub struct FileElements {
-    /// The memory of the elements.
     pub buffer: UserBuf,
-    /// The datatype of each element.
     pub datatype: Arc<Datatype>,
 }
 
@@ -70,8 +58,7 @@ impl Representation {
         }
     }
 
-    /// The predefined representation of this name, which may be in capitals throughout, as in
-    /// programs that come from Fortran.
+    /// The predefined representation of this name; as in Fortran the name may be in capitals.
     pub fn predefined(name: &[u8]) -> Option<Representation> {
         let all = [Representation::Native, Representation::Internal, Representation::External32];
         all.into_iter().find(|representation| is_predefined_name(name, representation.name()))
@@ -96,7 +83,6 @@ impl Representation {
     }
 }
 
-/// A buffer for data in their file representation.
 #[derive(Debug)]
 pub(super) struct ReadBuffer {
     /// The program's own memory if no conversion is needed.
@@ -113,7 +99,6 @@ fn room_for(bytes: usize) -> Result<UserBuf> {
 }
 
 impl FileView {
-    /// Bytes of these elements in the file.
     fn file_bytes(&self, elements: &FileElements) -> Result<usize> {
         if self.representation.is_native() {
             return Ok(elements.buffer.packed_len());
@@ -123,7 +108,6 @@ impl FileView {
         bytes.filter(|&n| isize::try_from(n).is_ok()).ok_or_else(|| no_memory(usize::MAX))
     }
 
-    /// The elements in their file representation.
     pub(super) fn outgoing(&self, elements: &FileElements) -> Result<UserBuf> {
         if self.representation.is_native() {
             return Ok(elements.buffer.clone());
@@ -162,8 +146,7 @@ impl ReadBuffer {
     }
 }
 
-/// Number of basic elements in `bytes` bytes of the file: those of whole elements, and of parts of
-/// an element if all its basic elements are equal.
+/// Also counts basic elements of a partial element if all of them are equal.
 fn items_in(shown: &FileView, elements: &FileElements, bytes: usize) -> Result<usize> {
     let per_element = elements.datatype.signature().elements();
     let size = shown.representation.in_file(&elements.datatype)?.size();

@@ -20,7 +20,6 @@ pub struct NewView {
     pub displacement: i64,
     pub etype: Arc<Datatype>,
     pub filetype: Arc<Datatype>,
-    /// The representation of data in the file.
     pub representation: Representation,
     pub info: Info,
 }
@@ -33,7 +32,6 @@ fn hash(name: &[u8]) -> u64 {
 }
 
 impl File {
-    /// The view with these arguments.
     fn new_view<F: Fabric>(&self, process: &Process<F>, new: &NewView) -> Result<FileView> {
         let NewView { displacement, etype, filetype, representation, .. } = new;
         let sequential = self.mode.is_sequential();
@@ -152,9 +150,6 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Allocates space for the first `size` bytes (MPI_File_preallocate). Collective.
-    ///
-    /// # Errors
-    /// As [`Process::set_file_size`].
     pub fn preallocate_file(&self, file: &File, size: i64) -> Result<()> {
         self.resize(file, size, |file, size| {
             file.store.preallocate(size).map_err(|failure| file.error("making room for", failure))
@@ -179,9 +174,6 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Sets whether accesses are atomic (MPI_File_set_atomicity). Collective.
-    ///
-    /// # Errors
-    /// MPI_ERR_NOT_SAME.
     pub fn set_atomicity(&self, file: &File, atomic: bool) -> Result<()> {
         let all = self.exchange_numbers(&file.comm, [u64::from(atomic)])?;
         if all.iter().any(|one| one != &all[0]) {

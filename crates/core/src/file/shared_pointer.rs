@@ -25,7 +25,6 @@ use std::sync::Arc;
 const OWNER: i32 = 0;
 const WORD: usize = size_of::<u64>();
 
-/// The shared file pointer of a file, in elementary types of the view.
 #[derive(Debug)]
 pub(super) enum SharedFilePointer {
     /// In memory or a file that all ranks have open.
@@ -41,7 +40,6 @@ enum PointerUpdate {
 }
 
 impl<F: Fabric> Process<F> {
-    /// A pointer in a window, with the value `value`. Collective.
     pub(super) fn pointer_in_window(&self, comm: &Communicator, value: u64) -> Result<SharedFilePointer> {
         let new = NewWindow {
             flavor: Flavor::Allocate,
@@ -60,7 +58,7 @@ impl<F: Fabric> Process<F> {
         Ok(SharedFilePointer::Window(Box::new(window)))
     }
 
-    /// Ends the use of the pointer when all ranks close the file. Collective.
+    /// Collective.
     pub(super) fn release_pointer(&self, file: &File) -> Result<()> {
         match &file.shared {
             SharedFilePointer::Common(_) => Ok(()),
@@ -78,7 +76,6 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// The value of the pointer, for any file.
     pub(super) fn current_shared_position(&self, file: &File) -> Result<u64> {
         let doing = "reading the shared pointer of";
         self.change_pointer(file, PointerUpdate::Nothing, doing)

@@ -21,7 +21,6 @@ pub struct SplitKind {
 #[derive(Debug)]
 pub(super) struct SplitAccess {
     kind: SplitKind,
-    /// The address of the program's data; `None` without data.
     address: Option<usize>,
     request: RequestId,
 }
@@ -31,7 +30,6 @@ impl File {
         self.refused(abi::MPI_ERR_OTHER, why)
     }
 
-    /// Refuses calls that are wrong during a split access.
     pub(super) fn check_no_split(&self) -> Result<()> {
         match &*locked(&self.split) {
             None => Ok(()),
@@ -54,8 +52,7 @@ impl<F: Fabric + 'static> Process<F> {
         at: FilePosition,
         elements: Result<FileElements>,
     ) -> Result<()> {
-        // A rank whose last access has not ended takes part with an error, as the other ranks wait
-        // for it.
+        // A rank with an open access takes part with an error: the other ranks wait for it.
         let elements = file.check_no_split().and(elements);
         let address = elements
             .as_ref()

@@ -23,7 +23,6 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 pub(super) struct Rounds {
     domains: Domains,
     round: u64,
-    /// The index of this rank among the aggregators.
     own: Option<u32>,
     window: FileWindow,
     outbox: Vec<u8>,
@@ -54,7 +53,6 @@ impl Rounds {
 /// In a message to an aggregator, the bytes before the runs: their length.
 const HEAD: usize = 8;
 
-/// The runs and the data in a message to an aggregator.
 fn parts_of(message: &[u8]) -> Option<(&[u8], &[u8])> {
     let (head, rest) = message.split_first_chunk::<HEAD>()?;
     rest.split_at_checked(usize::try_from(u64::from_ne_bytes(*head)).ok()?)
@@ -64,7 +62,6 @@ fn garbled(file: &File) -> MpiError {
     file.refused(abi::MPI_ERR_INTERN, "a message of a collective access makes no sense")
 }
 
-/// Cuts `bytes` into messages of these lengths.
 fn cut<'a>(mut bytes: &'a [u8], lengths: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
     lengths.iter().map(move |&length| {
         let (message, rest) = bytes.split_at(length.min(bytes.len()));
@@ -153,15 +150,13 @@ impl<F: Fabric + 'static> Process<F> {
 }
 
 impl Rounds {
-    /// The longest message to this rank in this round: each byte of the window in its own run, and
-    /// its data.
+    /// Each byte of the window in a run of its own, and its data.
     fn longest_message(&self) -> usize {
         let (start, end) = self.own.map_or((0, 0), |own| self.domains.window(own, self.round));
         let bytes = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
         bytes.saturating_mul(RUN_BYTES + 1).saturating_add(HEAD)
     }
 
-    /// Packs the messages of this rank to all aggregators.
     fn write_messages(&mut self, access: &CollectiveAccess) {
         self.lengths.fill(0);
         self.outbox.clear();
@@ -193,7 +188,6 @@ impl Rounds {
         }
     }
 
-    /// Collects the data of the ranks, and writes them.
     fn write_window(&mut self, file: &File, came: &[u8]) -> Result<(), MpiError> {
         self.begin_window();
         for message in cut(came, &self.expected).filter(|message| !message.is_empty()) {
@@ -235,7 +229,6 @@ impl Rounds {
         (answers, lengths, outcome)
     }
 
-    /// Copies the answers of the aggregators to this rank's data.
     fn take_answers(&self, access: &mut CollectiveAccess, came: &[u8]) {
         let answers: Vec<&[u8]> = cut(came, &self.expected).collect();
         for (aggregator, (from, to)) in self.parts.iter().enumerate().filter(|(_, part)| part.0 < part.1) {

@@ -15,8 +15,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::Call;
 use oxmpi_ucc::{UccArguments, UccCollective, UccDatatype, UccOperand, UccOperation};
 
-/// The operation and the elements of a reduction, if the libraries have them: both have the same
-/// set.
+/// `None`: the libraries do not have it.
 fn reduction(kernel: &Kernel) -> Option<(UccOperation, UccDatatype)> {
     let (op, scalar) = kernel.kind();
     let operation = match op {
@@ -45,8 +44,7 @@ fn reduction(kernel: &Kernel) -> Option<(UccOperation, UccDatatype)> {
         Scalar::F64 => UccDatatype::Float64,
         Scalar::C32 => UccDatatype::Float32Complex,
         Scalar::C64 => UccDatatype::Float64Complex,
-        // UCC's 128-bit elements are the long double of its compiler, which leaves the padding
-        // undefined.
+        // UCC's 128-bit elements are the compiler's long double, with undefined padding.
         _ => return None,
     };
     Some((operation, datatype))
@@ -81,7 +79,6 @@ pub(crate) fn can_hand_over(call: &Call, combine: &Combine) -> bool {
         }
 }
 
-/// A call for a library, in the types of UCC.
 pub(super) struct Prepared {
     pub(super) call_kind: CallKind,
     pub(super) arguments: UccArguments,
@@ -104,7 +101,6 @@ fn copied(area: &Area) -> Result<UserBuf> {
     Ok(copy)
 }
 
-/// The blocks of these lengths, one after another.
 fn split(buffer: &UserBuf, lengths: impl Iterator<Item = usize>) -> Vec<UserBuf> {
     let starts = lengths.scan(0, |at, len| {
         *at += len;
@@ -113,7 +109,6 @@ fn split(buffer: &UserBuf, lengths: impl Iterator<Item = usize>) -> Vec<UserBuf>
     starts.map(|(start, len)| buffer.packed_range(start, len).unwrap_or(UserBuf::empty())).collect()
 }
 
-/// The input as one contiguous buffer.
 fn read_whole(area: &Area) -> Result<UccOperand> {
     match area.as_whole() {
         Some(buffer) if is_in_one_piece(buffer) => Ok(UccOperand::Whole(buffer.clone())),
@@ -121,7 +116,6 @@ fn read_whole(area: &Area) -> Result<UccOperand> {
     }
 }
 
-/// The input as one block for each rank.
 fn read_blocks(area: &Area, lengths: &[usize], library: CollLibrary) -> Result<UccOperand> {
     let blocks = blocks_in_place(area, lengths, library);
     Ok(UccOperand::Blocks(match blocks {
@@ -163,7 +157,6 @@ fn result_buffer(area: &Area, is_in_pieces: bool, keeps: bool) -> Result<ResultB
     Ok(ResultBuffer { buffer: copy.clone().into(), results: Some((copy, area.clone())) })
 }
 
-/// The part of the arguments that depends on the collective.
 struct CollectiveArguments {
     kind: UccCollective,
     source: UccOperand,
@@ -190,7 +183,6 @@ pub(super) fn prepare(
     memory.input.renew();
     memory.output.renew();
     let Some(arguments) = arguments(library, (call, memory), rank)? else { return Ok(None) };
-    // Faults of the copies above.
     let copied = memory.input.settle().and(memory.output.settle());
     copied.map_err(|fault| staging_error(fault.into()))?;
     let bytes = shared_bytes(call, datatype.size()).unwrap_or(0);
@@ -218,7 +210,6 @@ fn arguments(
 ) -> Result<Option<CollectiveArguments>> {
     let Memory { input, output, .. } = memory;
     let in_pieces = |area: &Area| !area.as_whole().is_some_and(is_in_one_piece);
-    // A collective with one buffer on each side.
     let whole = |kind, root, in_place: bool| -> Result<CollectiveArguments> {
         let target = result_buffer(output, in_pieces(output), in_place)?;
         let source = if in_place { UccOperand::Nothing } else { read_whole(input)? };
@@ -231,7 +222,6 @@ fn arguments(
             results: target.results,
         })
     };
-    // The same at a rank without a target.
     let only_source = |kind, root| -> Result<CollectiveArguments> {
         Ok(CollectiveArguments {
             kind,
@@ -242,7 +232,6 @@ fn arguments(
             results: None,
         })
     };
-    // Blocks of the target, or of a copy of it.
     let target_blocks = |lengths: &[usize], keeps: bool| -> Result<(UccOperand, Option<(UserBuf, Area)>)> {
         if let Some(blocks) = blocks_in_place(output, lengths, library) {
             return Ok((UccOperand::Blocks(blocks), None));
@@ -386,7 +375,7 @@ fn arguments(
         }
         Call::Allgatherv { blocks, in_place } => {
             // UCC's own ring (1.9) needs a context that all processes have made together, and fails
-            // without it. An alltoallv that sends the same block to all ranks has the same result.
+            // without it.
             let lengths = lengths(&blocks.0);
             let source = match in_place {
                 true => {

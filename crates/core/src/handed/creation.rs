@@ -17,7 +17,6 @@ use oxmpi_ucc::{OutOfBand, UccContext, UccCreation, UccTeamCreation};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-/// The channel of the rounds of a call.
 #[derive(Clone, Debug)]
 pub(super) struct Channel {
     pub(super) team: Arc<Team>,
@@ -42,7 +41,6 @@ impl Round {
         Ok(Round { run: Box::new(run.map_err(|error| error.to_string())?), all })
     }
 
-    /// Starts a round of two words.
     pub(super) fn of_words(channel: &Channel, words: [u64; 2]) -> Result<Round, String> {
         Round::start(channel, words.into_iter().flat_map(u64::to_ne_bytes).collect())
     }
@@ -51,8 +49,7 @@ impl Round {
         self.run.abandon(lane);
     }
 
-    /// Advances the round in `place`, and removes it when it is complete: then the contributions of
-    /// all ranks.
+    /// Advances the round, and removes it when it is complete. Returns all contributions.
     pub(super) fn poll<F: Fabric>(
         place: &mut Option<Round>,
         lane: &mut Lane<F>,
@@ -76,7 +73,6 @@ pub(super) fn pairs(bytes: &[u8]) -> Vec<[u64; 2]> {
     words.as_chunks::<2>().0.to_vec()
 }
 
-/// An exchange of data for UCC.
 #[derive(Debug, Default)]
 enum Exchange {
     #[default]
@@ -86,7 +82,6 @@ enum Exchange {
     Over(Option<Vec<u8>>),
 }
 
-/// The exchanges of a team in creation.
 #[derive(Debug, Default)]
 struct Exchanges(Mutex<Exchange>);
 
@@ -142,7 +137,6 @@ pub(super) mod vote {
     pub(in crate::handed) const BUSY: u64 = 6;
 }
 
-/// The state of the team in UCC.
 enum UccTeamState {
     Nothing,
     Going(UccTeamCreation),
@@ -150,14 +144,11 @@ enum UccTeamState {
     Failed(String),
 }
 
-/// A UCC team in creation.
 pub(super) struct UccTeamInCreation {
-    /// Number of team numbers that were proposed.
     attempts: u32,
     number: Option<u64>,
     state: UccTeamState,
     exchanges: Arc<Exchanges>,
-    /// The round of words, and the exchange of bytes.
     words: Option<Round>,
     bytes: Option<Round>,
 }
@@ -178,14 +169,12 @@ impl Default for UccTeamInCreation {
 /// The most team numbers that are tried: [`candidate`] has this many for a name.
 const MAX_ATTEMPTS: u32 = 256;
 
-/// The team number of an attempt, for a communicator with this name. All ranks try the same
-/// numbers, and two communicators seldom do.
+/// All ranks try the same numbers, and two communicators seldom do.
 fn candidate(name: u64, attempt: u32) -> u64 {
     let mixed = (name ^ u64::from(attempt) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40 & 0x7fff_u64
 }
 
-/// The state of a creation after a step.
 pub(super) enum CreationStep {
     Going,
     Made {
@@ -194,15 +183,13 @@ pub(super) enum CreationStep {
     },
     /// All ranks know that there is none. The text is this rank's reason.
     Refused(String),
-    /// All ranks know that there is none yet, and that the next call tries again. The text is the
-    /// reason.
+    /// All ranks know that there is none yet, and that the next call tries again.
     Later(String),
     /// This rank has none, and the other ranks do not know it.
     Failed(String),
 }
 
 impl UccTeamInCreation {
-    /// The proposed number.
     pub(super) fn number(&self) -> Option<u64> {
         self.number
     }
@@ -223,7 +210,6 @@ impl UccTeamInCreation {
         Some([if is_free { vote::HERE } else { vote::TAKEN }, number])
     }
 
-    /// Continues without waiting.
     pub(super) fn advance<F: Fabric>(
         &mut self,
         handed: &mut Handed,
@@ -237,8 +223,7 @@ impl UccTeamInCreation {
         };
         match self.step((proposal, context), channel, lane) {
             Ok(making) => making,
-            // The engine cannot carry this rank's messages: the other ranks wait for them, or have
-            // a team.
+            // The engine cannot carry this rank's messages, for which the other ranks wait.
             Err(why) => {
                 self.release(lane);
                 CreationStep::Failed(why)
@@ -302,7 +287,6 @@ impl UccTeamInCreation {
         Ok(self.refuse("its ranks have not come to the same end".to_string()))
     }
 
-    /// Advances UCC's own creation.
     fn advance_ucc(&mut self) {
         self.state = match std::mem::replace(&mut self.state, UccTeamState::Nothing) {
             UccTeamState::Going(creation) => match creation.poll() {
@@ -314,7 +298,6 @@ impl UccTeamInCreation {
         };
     }
 
-    /// The words of this rank for the next round.
     fn next_words(&self) -> Option<[u64; 2]> {
         match &self.state {
             UccTeamState::Nothing => None,

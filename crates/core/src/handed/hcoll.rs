@@ -22,8 +22,7 @@ use std::sync::Arc;
 
 pub(super) struct HcollProcess {
     library: Arc<Hcoll>,
-    /// The messages of each group; the first group is MPI_COMM_WORLD, which HCOLL needs from the
-    /// beginning.
+    /// The first group is MPI_COMM_WORLD, which HCOLL needs from the beginning.
     groups: Vec<GroupMessages>,
     /// The collective context of the communicator whose HCOLL context is in creation.
     reserved: Option<u32>,
@@ -48,7 +47,6 @@ impl GroupMessages {
         GroupMessages { team: team.clone(), group, context: lane.open_handed(team), active: Vec::new() }
     }
 
-    /// Reports completed messages to HCOLL.
     fn end<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         let mut at = 0;
         while let Some((request, _)) = self.active.get(at) {
@@ -64,7 +62,6 @@ impl GroupMessages {
         }
     }
 
-    /// Starts HCOLL's sends and receives.
     fn start<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         for transfer in self.group.take_transfers() {
             let Some(process) = self.team.map.process(transfer.peer) else {
@@ -90,7 +87,7 @@ impl GroupMessages {
         }
     }
 
-    /// Gives up all messages: they do not use the program's memory any more.
+    /// Ends the use of the program's memory.
     fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         self.group.close();
         self.active.drain(..).for_each(|(request, _)| lane.abandon(request));
@@ -99,9 +96,6 @@ impl GroupMessages {
 
 impl HcollProcess {
     /// Opens the library for a process of the job with the team `world`.
-    ///
-    /// # Errors
-    /// The reason why it cannot be used.
     pub(super) fn open<F: Fabric>(
         library: &str,
         (world, job): (&Arc<Team>, u32),
@@ -120,7 +114,6 @@ impl HcollProcess {
         &self.library
     }
 
-    /// Makes progress of HCOLL and its messages.
     pub(super) fn progress<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         self.groups.iter_mut().for_each(|group| group.end(lane));
         if let Some(turn) = HcollTurn::take() {
@@ -129,8 +122,7 @@ impl HcollProcess {
         self.groups.iter_mut().for_each(|group| group.start(lane));
     }
 
-    /// Whether a message of a communicator has not left yet. Other ranks may wait for it after all
-    /// calls here are complete.
+    /// Other ranks may wait for a message after all calls here are complete.
     pub(super) fn is_busy(&self, context: u32) -> bool {
         let of = self.groups.iter().filter(|group| group.team.collective == context);
         of.flat_map(|group| &group.active).any(|(_, transfer)| transfer.is_send)
@@ -140,7 +132,6 @@ impl HcollProcess {
         self.groups.iter_mut().find(|group| group.team.collective == context)
     }
 
-    /// The reason why HCOLL cannot complete the calls of a communicator.
     pub(super) fn fault(&mut self, context: u32) -> Option<String> {
         self.of(context)?.group.fault()
     }
@@ -154,7 +145,6 @@ impl HcollProcess {
         group
     }
 
-    /// Ends the progress of HCOLL for a communicator. Its messages may still come.
     pub(super) fn abandon<F: Fabric>(&mut self, context: u32, lane: &mut Lane<F>) {
         self.reserved = self.reserved.filter(|reserved| *reserved != context);
         if let Some(messages) = self.of(context) {
@@ -181,7 +171,6 @@ impl HcollProcess {
     }
 }
 
-/// The state of the context in HCOLL.
 #[derive(Default)]
 enum HcollContextState {
     #[default]
@@ -193,7 +182,6 @@ enum HcollContextState {
     Failed(String),
 }
 
-/// A context in creation.
 #[derive(Default)]
 pub(super) struct HcollContextInCreation {
     state: HcollContextState,
@@ -201,7 +189,6 @@ pub(super) struct HcollContextInCreation {
 }
 
 impl HcollContextInCreation {
-    /// Continues without waiting.
     pub(super) fn advance<F: Fabric>(
         &mut self,
         handed: &mut Handed,
@@ -274,7 +261,6 @@ impl HcollContextInCreation {
         }
     }
 
-    /// The first word of this rank.
     fn propose(&mut self, handed: &mut Handed, own: u32) -> u64 {
         let poison = handed.poison.clone();
         let process = match (&mut handed.context, poison) {
@@ -302,7 +288,6 @@ impl HcollContextInCreation {
         })
     }
 
-    /// Gives up the round and the context.
     pub(super) fn release<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         if let Some(words) = self.words.take() {
             words.abandon(lane);
@@ -314,8 +299,7 @@ impl HcollContextInCreation {
 }
 
 impl CollLibrary {
-    /// The turn of a thread that calls the library, if the library needs one. `None`: another
-    /// thread has it.
+    /// `None`: another thread has the turn.
     pub(super) fn enter(self) -> Option<Entered> {
         match self {
             CollLibrary::Ucc => Some(Entered(None)),

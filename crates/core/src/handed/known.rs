@@ -10,13 +10,11 @@ use oxmpi_hcoll::{HcollCall, HcollElement, HcollOperation, Invocation};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_ucc::{UccArguments, UccCollective, UccDatatype, UccOperand, UccOperation, UccRequest, UccState};
 
-/// A call as arguments for its library.
 pub(super) enum LibraryCall {
     Ucc(UccArguments),
     Hcoll(Invocation),
 }
 
-/// A request of its library.
 pub(super) enum LibraryRequest {
     Ucc(UccRequest),
     Hcoll(HcollCall),
@@ -33,9 +31,6 @@ impl LibraryRequest {
 }
 
 /// Makes the library's request. No data move yet.
-///
-/// # Errors
-/// The team is another library's. The inner result: the library does not support the call.
 pub(super) fn describe(
     (team, arguments): (&MadeTeam, LibraryCall),
     handed: &Handed,
@@ -54,11 +49,7 @@ pub(super) fn describe(
     })
 }
 
-/// Posts a request that all ranks have. If HCOLL does not support it, this holds at all ranks, and
-/// a plan serves it.
-///
-/// # Errors
-/// UCC does not start it, and cannot be used any more.
+/// If HCOLL does not support the request, this holds at all ranks, and a plan serves it.
 pub(super) fn post<F: Fabric>(
     request: LibraryRequest,
     entered: &Entered,

@@ -30,7 +30,6 @@ pub struct LibrarySettings {
     pub verbose: u32,
 }
 
-/// A library that serves collectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CollLibrary {
     Ucc,
@@ -38,7 +37,6 @@ pub(crate) enum CollLibrary {
 }
 
 impl CollLibrary {
-    /// The library of a component.
     pub(crate) fn of(component: Component) -> Option<CollLibrary> {
         match component {
             Component::Ucc => Some(CollLibrary::Ucc),
@@ -47,7 +45,6 @@ impl CollLibrary {
         }
     }
 
-    /// The component of the library.
     pub(crate) fn component(self) -> Component {
         match self {
             CollLibrary::Ucc => Component::Ucc,
@@ -102,18 +99,15 @@ impl HandedLibraries {
         self.all().for_each(Handed::leave);
     }
 
-    /// Whether a library still sends messages in a communicator.
     pub(crate) fn is_busy(&self, context: u32) -> bool {
         [&self.ucc, &self.hcoll].into_iter().flatten().any(|handed| handed.is_busy(context))
     }
 
-    /// Removes a communicator that is gone, and without calls under way.
     pub(crate) fn forget<F: Fabric>(&mut self, context: u32, lane: &mut Lane<F>) {
         self.all().for_each(|handed| handed.forget(context, lane));
     }
 }
 
-/// The state of a library in a process, to which all its teams belong.
 pub(super) enum Backend {
     Ucc(UccContext),
     Hcoll(HcollProcess),

@@ -19,11 +19,9 @@ use oxmpi_plan::{Call, Setup, Shared};
 use oxmpi_ucc::{UccCollective, UccState};
 use std::sync::Arc;
 
-/// A collective that a library serves, or a plan instead.
 pub(crate) struct HandedOver {
     library: CollLibrary,
     channel: Channel,
-    /// The number of the call in its communicator.
     number: u64,
     call_kind: CallKind,
     stage: Stage,
@@ -46,12 +44,7 @@ pub(super) enum Stage {
 }
 
 impl HandedOver {
-    /// A call of the team of `plan`, which serves it if the library does not. `number` comes from
-    /// [`Handed::draw`].
-    ///
-    /// # Errors
-    /// There is no memory for a copy; no call of the communicator can be served at this rank any
-    /// more.
+    /// `plan` serves the call if the library does not. `number` comes from [`Handed::draw`].
     pub(crate) fn new(
         handed: &mut Handed,
         (call, memory, combine): (&Call, &Memory, &Combine),
@@ -87,7 +80,6 @@ impl HandedOver {
         }))
     }
 
-    /// The ranks of the call.
     pub(crate) fn team(&self) -> &Team {
         &self.channel.team
     }
@@ -105,7 +97,6 @@ impl HandedOver {
         self.plan
     }
 
-    /// Continues as far as possible without waiting.
     pub(crate) fn advance<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -132,10 +123,6 @@ impl HandedOver {
     }
 
     /// One stage; `None`: the next stage may begin.
-    ///
-    /// # Errors
-    /// Neither the library nor a plan can serve the call at this rank; so do later calls of the
-    /// communicator.
     fn step<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -211,8 +198,7 @@ impl HandedOver {
         }
     }
 
-    /// Gives the call up. A library that works on the call cannot be stopped, and would write into
-    /// the program's memory: so it makes no more progress.
+    /// A library that works on the call would write into the program's memory: its progress ends.
     pub(crate) fn abandon<F: Fabric>(mut self, lane: &mut Lane<F>, libraries: &mut HandedLibraries) {
         self.give_up_round(lane);
         if let Some(handed) = libraries.of(self.library) {
@@ -237,7 +223,6 @@ impl HandedOver {
         }
     }
 
-    /// Begins the call, if it is the next one. Returns whether it has begun.
     fn begin<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -264,7 +249,6 @@ impl HandedOver {
         format!("its communicator has no {} of {}, and no record of why", self.library.team(), self.library)
     }
 
-    /// [`HandedOver::begin`] for the next call.
     fn begin_in<F: Fabric>(
         &mut self,
         comm: &mut CommTeam,
@@ -326,8 +310,7 @@ impl HandedOver {
         }
     }
 
-    /// Reports which component serves calls of a kind by HCOLL, without an agreement, when it
-    /// changes.
+    /// HCOLL decides for each call, so this reports a kind of call when its component changes.
     fn note_served(&self, comm: &mut CommTeam, handed: &Handed, say: &Say, why: &str) {
         if self.library != CollLibrary::Hcoll {
             return;
@@ -345,10 +328,6 @@ impl HandedOver {
         !matches!(self.call_kind.kind, UccCollective::Gatherv | UccCollective::Alltoallv)
     }
 
-    /// The stage after the first one, with a team.
-    ///
-    /// # Errors
-    /// A step has failed that the other ranks do not know of.
     fn initialise<F: Fabric>(
         &mut self,
         (team, agreed): (&MadeTeam, Option<bool>),
@@ -368,8 +347,7 @@ impl HandedOver {
             (_, Ok(request)) if is_known => post(request, entered, handed, lane),
             (_, Err(_)) if is_known => Ok(Stage::Planned),
             (Some(true), Ok(request)) => post(request, entered, handed, lane),
-            // The other ranks post their requests, so neither a plan nor another agreement would
-            // meet them.
+            // The other ranks post their requests, so no plan or agreement would meet them.
             (Some(true), Err(why)) => Err(format!("{why}, though UCC supports such calls at all ranks")),
             (_, request) => {
                 let round = Round::of_words(&self.channel, [u64::from(request.is_ok()), 0])?;
@@ -378,10 +356,6 @@ impl HandedOver {
         }
     }
 
-    /// Handles the votes of all ranks.
-    ///
-    /// # Errors
-    /// The round has failed; UCC does not start a request that all ranks have.
     fn agree<F: Fabric>(
         &mut self,
         all: std::result::Result<Vec<u8>, String>,
@@ -420,8 +394,7 @@ impl HandedOver {
             handed.report(say, is_first, 2, &format!("{of} is served by UCC"));
             return Ok(());
         }
-        // If only some ranks support the call, UCC counts the calls of the team differently at the
-        // ranks from now on.
+        // If only some ranks support the call, UCC's counts of the team's calls differ from now on.
         if yes > 0
             && let TeamState::Made { team, id } = std::mem::replace(&mut comm.state, TeamState::Refused)
         {

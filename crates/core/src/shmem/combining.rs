@@ -8,14 +8,11 @@ use std::ops::Range;
 /// The data of the ranks for a step, and the part of them to combine.
 pub(super) struct Written<A: Fn(u32) -> Extent, P: Fn(u32) -> usize> {
     pub(super) step: u64,
-    /// The extent of all data of a rank.
     pub(super) all: A,
-    /// The offset of the part in the data of a rank.
     pub(super) part: P,
 }
 
-/// Combines the same part of the data of `ranks` for a step, in their order. `own` is the part of
-/// rank `me`, if it is not in the section.
+/// Combines in the order of the ranks. `own` is the part of rank `me`, if it is not in the section.
 #[inline]
 pub(super) fn combine<A: Fn(u32) -> Extent, P: Fn(u32) -> usize>(
     (section, me): (&ControlSection, u32),
@@ -33,7 +30,7 @@ pub(super) fn combine<A: Fn(u32) -> Extent, P: Fn(u32) -> usize>(
         }),
     };
     let (Some(first), second) = (ranks.next(), ranks.next()) else { return };
-    // Predefined operations are commutative, so the intermediate result may be the right operand.
+    // Predefined operations are commutative.
     show(first, &mut |before| match second {
         None => before.copy_to(to.reborrow()),
         Some(second) => show(second, &mut |part| kernel.apply_apart(part, before, to.reborrow())),

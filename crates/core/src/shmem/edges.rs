@@ -34,9 +34,7 @@ use oxmpi_plan::{Blocks, Call, Collective, Edge, Edges, PlanError};
 use oxmpi_shm::control_section::{MAX_RANKS, Stated};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
-/// The mark of a block that goes by a message.
 const BY_MESSAGE: u32 = MAX_LENGTH + 1;
-/// The greatest length that a directory can name.
 const MAX_LENGTH: u32 = (1 << 23) - 2;
 /// The bit for a block with the data of the block before.
 const SAME: u32 = 1 << 23;
@@ -47,12 +45,10 @@ pub(super) const NO_DIRECTORY: u32 = u32::MAX;
 /// In bytes: blocks of at least this length begin at a cache line.
 const LONG_BLOCK: usize = 64;
 
-/// The blocks that a rank gives and takes in a collective.
 pub(crate) struct EdgeBlocks {
     collective: Collective,
     sends: Vec<Edge>,
     receives: Vec<Edge>,
-    /// Other ranks may wait for data of this rank.
     gives: bool,
     /// The input is the output buffer.
     in_place: bool,
@@ -94,8 +90,7 @@ impl EdgeBlocks {
         Some(EdgeBlocks { collective, sends, receives, gives, in_place })
     }
 
-    /// Checks the lengths of the blocks of a rank to itself. A rank with wrong ones takes no part
-    /// in the collective.
+    /// A rank with wrong blocks to itself takes no part in the collective.
     fn check_own(&self, me: u32) -> Result<()> {
         let own = |edges: &[Edge]| edges.iter().filter(|edge| edge.peer == me).count();
         let check = |sent: usize, received: usize| match sent == received {
@@ -106,18 +101,15 @@ impl EdgeBlocks {
         self.own(me).try_for_each(|(sent, received)| check(sent.len, received.len))
     }
 
-    /// The blocks of a rank to itself, as it sends and as it receives them.
     fn own(&self, me: u32) -> impl Iterator<Item = (&Edge, &Edge)> {
         let own = move |edge: &&Edge| edge.peer == me;
         self.sends.iter().filter(own).zip(self.receives.iter().filter(own))
     }
 
-    /// The nonempty blocks for other ranks.
     fn sent(&self, me: u32) -> impl Iterator<Item = Edge> + Clone {
         self.sends.iter().filter(move |edge| edge.peer != me && edge.len > 0).copied()
     }
 
-    /// The nonempty blocks from other ranks.
     fn received(&self, me: u32) -> impl Iterator<Item = &Edge> + Clone {
         self.receives.iter().filter(move |edge| edge.peer != me && edge.len > 0)
     }
@@ -128,9 +120,8 @@ fn place(end: usize, len: usize) -> usize {
     end.next_multiple_of(if len < LONG_BLOCK { 8 } else { 64 })
 }
 
-/// Lays out the blocks in `room` bytes. `show` gets the index of each block, its word of the
-/// directory, and its offset; `None`: no room; 0: its data are those of the block before. Returns
-/// the bytes of directory and blocks.
+/// Lays out the blocks. `show` gets each index, word of the directory, and offset; `None`: no room;
+/// 0: the data are those of the block before. Returns the bytes of directory and blocks.
 #[inline]
 pub(super) fn lay_out(
     blocks: impl Iterator<Item = Edge> + Clone,
@@ -143,8 +134,7 @@ pub(super) fn lay_out(
         blocks.for_each(|block| show(0, NO_DIRECTORY, None, block));
         return 4;
     }
-    // Short blocks have room before long ones: a rank that expects only short blocks posts no
-    // receives.
+    // A rank that expects only short blocks posts no receives, so these have room first.
     let reserved =
         |len: usize| if len <= limits::SHORT_CALL_BYTES { len.next_multiple_of(64) + 64 } else { 0 };
     let mut reserve: usize = blocks.clone().map(|block| reserved(block.len)).sum();
@@ -205,8 +195,7 @@ pub(super) enum FoundBlock {
     Message,
 }
 
-/// The `nth` block for `me` in the data `all` of a rank. `None`: there is none, or the directory is
-/// not valid.
+/// `None`: there is no such block, or the directory is not valid.
 pub(super) fn find(all: Bytes<'_>, me: u32, nth: u16) -> Option<FoundBlock> {
     let word = |at: usize| {
         let mut bytes = [0; 4];
@@ -247,10 +236,8 @@ pub(super) fn find(all: Bytes<'_>, me: u32, nth: u16) -> Option<FoundBlock> {
 }
 
 impl<F: Fabric> Steps<'_, F> {
-    /// The number of segments that a rank may write for such a collective (rule 11), as long as
-    /// several collectives follow each other without a wait. With more ranks than processors a
-    /// message costs more than this wait, except where a rank writes at most one block, and need
-    /// not wait while there is room.
+    /// Number of segments of such a collective (rule 11). With more ranks than processors a message
+    /// costs more than the wait for a free segment, unless a rank writes at most one block.
     fn width_along(&self) -> u64 {
         let segments = self.section.segments();
         let gives_many = self.collective.get() != Some(Collective::Gatherv);
@@ -267,13 +254,12 @@ impl<F: Fabric> Steps<'_, F> {
         (step, before)
     }
 
-    /// Bytes that a rank may write in the collective.
     pub(super) fn room_along(&self) -> usize {
         self.width_along() as usize * self.segment()
     }
 
-    /// Gives and takes the blocks. `sends` and `receives` get the blocks that go by messages; the
-    /// inner result is an error in the lengths.
+    /// `sends` and `receives` get the blocks by messages; the inner result is an error in the
+    /// lengths.
     fn along(
         &self,
         along: &EdgeBlocks,
@@ -318,7 +304,6 @@ impl<F: Fabric> Steps<'_, F> {
         Ok(wrong)
     }
 
-    /// Takes the `nth` block of a rank for this one, if it is in the section.
     fn take_along(&self, step: u64, edge: &Edge, nth: u16, output: &Area) -> Result<FoundBlock> {
         let no_part = || {
             let text =
@@ -343,7 +328,6 @@ impl<F: Fabric> Steps<'_, F> {
         })
     }
 
-    /// MPI_Allgatherv.
     fn allgatherv(&self, blocks: &Blocks, in_place: bool, (input, output): (&Area, &Area)) -> Result<()> {
         let own = (blocks.start(self.me as usize), blocks.length(self.me as usize));
         let pieces = self.pieces_of(blocks.longest());
@@ -383,8 +367,7 @@ impl<F: Fabric> Steps<'_, F> {
     }
 }
 
-/// Whether shared memory serves a call with blocks of different lengths, or along the edges of a
-/// graph. All ranks get the same result.
+/// All ranks get the same result.
 pub(crate) fn is_served(comm: &Communicator, call: &Call) -> bool {
     let bytes = match call {
         Call::Allgatherv { blocks, .. } => blocks.0.longest(),
@@ -395,11 +378,6 @@ pub(crate) fn is_served(comm: &Communicator, call: &Call) -> bool {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Runs a call for which [`is_served`] is true.
-    ///
-    /// # Errors
-    /// A member has failed, or the communicator is revoked; lengths do not fit; there is no
-    /// temporary space.
     pub(crate) fn execute_along(
         &self,
         comm: &Communicator,
@@ -441,7 +419,6 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// A packed copy of an area.
 fn packed(area: &Area) -> Result<Area> {
     let room = Scratch::bytes(area.packed_len())
         .map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
@@ -459,8 +436,7 @@ mod tests {
         Edge { peer, start, len }
     }
 
-    /// The bytes written for the blocks, out of memory with the bytes 0, 1, 2..., and the blocks
-    /// that go by messages.
+    /// The bytes out of memory with the bytes 0, 1, 2..., and the blocks that go by messages.
     fn written(blocks: &[Edge], room: usize) -> (Vec<u8>, Vec<Edge>) {
         let memory = Owned::new((0..=255).collect::<Vec<u8>>());
         let len = lay_out(blocks.iter().copied(), room, |_, _, _, _| {});

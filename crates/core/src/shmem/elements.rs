@@ -28,7 +28,6 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A reduction that combines elements by a function.
 struct ElementReduction<'a, F: Fabric> {
     steps: Steps<'a, F>,
     /// `right <- left op right`, with the same number of elements on both sides.
@@ -39,14 +38,12 @@ struct ElementReduction<'a, F: Fabric> {
     output: &'a UserBuf,
     /// The input is the output buffer.
     in_place: bool,
-    /// Room for a left operand.
     left: Scratch,
     /// The first error of the operation; the other ranks complete the collective.
     error: Cell<Option<MpiError>>,
 }
 
-/// The collective of a call that may be combined by elements, its number of elements, and whether
-/// it is in place.
+/// The collective, its number of elements, and whether it is in place.
 fn kind_of(call: &Call) -> Option<(Collective, usize, bool)> {
     Some(match call {
         Call::Reduce { count, in_place, .. } => (Collective::Reduce, count.0, *in_place),
@@ -57,8 +54,7 @@ fn kind_of(call: &Call) -> Option<(Collective, usize, bool)> {
     })
 }
 
-/// Whether shared memory serves a reduction by elements, provided that its segments have room for
-/// an element. All ranks get the same result.
+/// Provided that a segment has room for an element. All ranks get the same result.
 pub(crate) fn is_served(
     comm: &Communicator,
     call: &Call,
@@ -79,12 +75,7 @@ pub(crate) fn is_served(
 }
 
 impl<F: Fabric> Process<F> {
-    /// Runs a reduction for which [`is_served`] is true. `false`: a segment has no room for an
-    /// element, and the call has done nothing.
-    ///
-    /// # Errors
-    /// A member has failed, or the communicator is revoked; the operation cannot work on these
-    /// elements; there is no temporary space.
+    /// `false`: a segment has no room for an element, and the call has done nothing.
     pub(crate) fn execute_elements(
         &self,
         comm: &Communicator,
@@ -146,9 +137,8 @@ impl<F: Fabric> ElementReduction<'_, F> {
         }
     }
 
-    /// Combines `len` packed bytes of the data of `ranks` for a step, at the offset `at` in each of
-    /// them, into the output from `to` on. `own` is the offset of this rank's contribution in its
-    /// input, unless the section has the only copy.
+    /// Combines `len` bytes from `at` on of each rank's data into the output from `to` on. `own` is
+    /// the offset of this rank's contribution in its input, unless the section has the only copy.
     fn fold(
         &self,
         ranks: Range<u32>,
@@ -210,16 +200,14 @@ impl<F: Fabric> ElementReduction<'_, F> {
         Ok(())
     }
 
-    /// Each rank combines the contributions of `needed`; `readers` need the contribution of this
-    /// rank.
+    /// `readers` need the contribution of this rank.
     fn prefix(&self, needed: Range<u32>, readers: Range<u32>) -> Result<()> {
         let steps = &self.steps;
         let pieces = steps.pieces_of(self.bytes);
         if needed.is_empty() {
             return steps.give(&pieces, |at, to| self.given.pack(at, to));
         }
-        // In place the section has the only copy of the contribution, which lies where the result
-        // is made.
+        // In place the result overwrites the contribution, whose only copy is in the section.
         let gives = !readers.is_empty() || self.in_place;
         steps.exchange(&pieces, |action, piece| {
             let CollectivePiece { step, at, len, .. } = piece;
@@ -249,15 +237,13 @@ impl<F: Fabric> ElementReduction<'_, F> {
         let first = step;
         let mut from = 0;
         while from < count {
-            // A batch uses all segments: one half for the contributions, the other one for the
-            // results.
+            // One half of the segments for the contributions, the other one for the results.
             let batch = (count - from).min(steps.ahead() as usize);
             let piece = |n| CollectivePiece::behind((step, from * most), n, most, self.bytes);
             let share = |rank, len| share_of_elements(rank, steps.ranks, len, self.size);
             for CollectivePiece { step, at, len, .. } in (0..batch).map(piece) {
                 steps.wait_until_free(step)?;
-                // The part that this rank combines itself is left out, unless the call is in place,
-                // where the section has the only copy.
+                // This rank's own share is left out; in place the section has its only copy.
                 let mine = if self.in_place { 0..0 } else { share(steps.me, len) };
                 steps.write_all_but(step, len, mine, |start, to| self.given.pack(at + start, to));
                 let stated = if step == first { Stated::InPool(self.bytes) } else { Stated::Nothing };

@@ -63,13 +63,12 @@ struct NonblockingCall {
     writes: u64,
     part: RankRole,
     kernel: Option<Kernel>,
-    /// Each rank combines its share of each piece, and gives the result in a step of its own behind
-    /// the steps of all pieces.
+    /// Each rank combines a share of each piece, and gives the results in steps behind those of all
+    /// pieces.
     shares: bool,
 }
 
 impl Later {
-    /// Continues as far as possible without waiting.
     pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Stand {
         let Later { call, progress } = self;
         let Some(Some(section)) = call.control.section.get() else { return Stand::Done(Completion::EMPTY) };
@@ -97,20 +96,17 @@ impl Later {
         }
     }
 
-    /// Gives the collective up: it does not use the program's memory any more. The communicator is
-    /// unusable then.
+    /// Ends the use of the program's memory. The communicator is unusable then.
     pub(crate) fn abandon<F: Fabric>(self, lane: &mut Lane<F>) {
         // No later collective waits for this one.
         self.call.close(lane, u64::MAX);
     }
 
-    /// The processes that take part.
     pub(crate) fn team(&self) -> &Team {
         &self.call.team
     }
 
-    /// Prepares a sleep of this process: the rank that it waits for will wake it (rule 6). The
-    /// caller polls once more afterwards.
+    /// The awaited rank will wake this one (rule 6). The caller polls once more afterwards.
     pub(crate) fn announce_sleep(&self) {
         if let (Some(Some(section)), Some(rank)) = (self.call.control.section.get(), self.late().first()) {
             section.want(*rank, self.call.team.rank);
@@ -136,7 +132,6 @@ impl Later {
         needed.filter(|rank| !section.is_published(*rank, step)).collect()
     }
 
-    /// The collective and its late ranks, in a message about a wait.
     pub(crate) fn reason<F: Fabric>(&self, domain: &Domain<F>) -> Reason {
         let team = &self.call.team;
         let place = domain.place(team.collective, None);
@@ -152,7 +147,6 @@ impl NonblockingCall {
         others(self.team.rank, self.team.size())
     }
 
-    /// Number of ranks whose data this one needs.
     fn needed(&self) -> u32 {
         match self.part.needs {
             Needs::Nobody => 0,
@@ -162,7 +156,6 @@ impl NonblockingCall {
         }
     }
 
-    /// The `n`th rank whose data this one needs.
     fn nth(&self, n: u32) -> u32 {
         match self.part.needs {
             Needs::One(rank) => rank,
@@ -176,7 +169,6 @@ impl NonblockingCall {
         self.others().filter(move |rank| section.done_with(*rank) + section.segments() < step)
     }
 
-    /// Number of steps in which this rank may read.
     fn steps(&self) -> u64 {
         if self.shares { 2 * self.pieces.count } else { self.pieces.count }
     }
@@ -243,16 +235,15 @@ impl NonblockingCall {
         if step <= free_to.load(Ordering::Relaxed) {
             return true;
         }
-        // This rank's own word counts as well: in place the section has the only copy of its
-        // contribution to an earlier step.
+        // Also this rank's own word: in place the section has the only copy of an earlier
+        // contribution.
         let done = (0..self.team.size()).map(|rank| section.done_with(rank)).min().unwrap_or(u64::MAX);
         let free = done.saturating_add(section.segments());
         free_to.fetch_max(free, Ordering::Relaxed);
         step <= free
     }
 
-    /// Reads the published data. Returns whether all are read, or a rank states another length. In
-    /// the first case this rank is done with all its steps.
+    /// Returns whether this rank is done: all data are read, or a rank states another length.
     fn read<F: Fabric>(
         &self,
         section: &ControlSection,
@@ -312,7 +303,6 @@ impl NonblockingCall {
         true
     }
 
-    /// The length that this rank states with its first step, and all others should state (rule 14).
     fn stated(&self) -> Stated {
         Stated::of(self.pieces.bytes, self.written(self.pieces.piece(0).len) <= SHORT_BYTES)
     }
@@ -327,8 +317,7 @@ impl NonblockingCall {
         limits::serves_later(self.collective, ranks, bytes).then_some(steps)
     }
 
-    /// Ends the collective after a rank has stated another length, and all givers have stated
-    /// theirs. Returns its last step.
+    /// Another rank has stated `length`, and all givers have stated theirs. Returns the last step.
     fn end_apart<F: Fabric>(&self, section: &ControlSection, length: usize, lane: &mut Lane<F>) -> u64 {
         let lasts = (0..self.needed()).map(|n| {
             let length = section.stated_length(self.nth(n), self.pieces.first);
@@ -358,7 +347,6 @@ impl NonblockingCall {
         last
     }
 
-    /// The fault of a copy of device memory by its driver.
     fn device_fault(&self) -> Option<Fault> {
         let end = match &self.part.end {
             FinalCopy::Nothing => &self.part.output,
@@ -376,7 +364,6 @@ impl NonblockingCall {
         Stand::Done(Completion { fault: Some(fault), context, ..Completion::EMPTY })
     }
 
-    /// Copies a rank's piece to the output.
     fn take(
         &self,
         section: &ControlSection,
@@ -434,7 +421,6 @@ impl NonblockingCall {
         });
     }
 
-    /// Copies a share that a rank has combined to the output.
     fn take_share(
         &self,
         section: &ControlSection,
@@ -477,12 +463,7 @@ impl NonblockingCall {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Starts a nonblocking collective through shared memory, if it is served there. All ranks get
-    /// the same result.
-    ///
-    /// # Errors
-    /// The control section cannot be reached; the communicator is revoked; there is no temporary
-    /// space.
+    /// All ranks get the same result.
     pub(crate) fn start_past_plans(
         &self,
         comm: &Communicator,
@@ -520,8 +501,7 @@ impl<F: Fabric> Process<F> {
         output.renew();
         let mut part = part::of(call, (&comm.team, bytes), (input, output), kernel.is_some())?;
         if part.gives.0.is_on_device() {
-            // The buffer on the device is read only now: other ranks may take published data at
-            // once.
+            // Other ranks may take published data at once, so the device is read first.
             part.gives.0 = packed_copy(&part.gives.0)?;
         }
         let count = Pieces::how_many(bytes, most);

@@ -22,15 +22,13 @@ pub(super) fn fault_of_apart(section: &ControlSection) -> Option<Fault> {
     section.apart().map(|(longer, shorter)| fault_of_lengths(longer as usize, shorter as usize))
 }
 
-/// The fault of a call for `own` bytes in a collective that another rank has called for `length`
-/// bytes.
+/// This rank has called for `own` bytes, another rank for `length`.
 pub(super) fn fault_of_lengths(length: usize, own: usize) -> Fault {
     let (length, room) = (length as u64, own as u64);
     if length > room { Fault::Truncated { length, room } } else { Fault::Short { length, room } }
 }
 
-/// The length of a call in messages about a wait: ranks that wait for each other for ever may have
-/// called with different lengths.
+/// Names the length in messages: waiting ranks may have called with different lengths.
 pub(crate) fn length_of(collective: Collective, bytes: usize) -> String {
     use Collective::{
         Allgatherv, Allreduce, Alltoallv, Barrier, Bcast, Exscan, Gatherv, Neighbor, Reduce, Scan, Scatterv,
@@ -53,9 +51,8 @@ fn givers(collective: Collective, rank: u32, (me, ranks): (u32, u32)) -> Range<u
     }
 }
 
-/// The last step of ranks whose lengths differ, if all of them compute the same one from `own`, the
-/// last step by this rank's length, and `seen`, the last steps by the lengths that it has read.
-/// `Err`: another rank may compute another one.
+/// The last step, if all ranks compute the same one from `own`, by this rank's length, and `seen`,
+/// by the lengths that it has read. `Err`: another rank may compute another one.
 pub(super) fn agreed(
     collective: Collective,
     (me, ranks): (u32, u32),
@@ -77,8 +74,8 @@ pub(super) fn agreed(
 }
 
 impl<F: Fabric> Steps<'_, F> {
-    /// Ends a collective after the step `before`, in which `rank` has stated another length with
-    /// `step`. Returns the error.
+    /// `rank` has stated another length with `step`; `before` is the last step before the
+    /// collective.
     #[cold]
     #[inline(never)]
     pub(super) fn end_apart(&self, rank: u32, before: u64, step: u64) -> MpiError {
@@ -114,7 +111,6 @@ impl<F: Fabric> Steps<'_, F> {
         different(collective, rank, length, own)
     }
 
-    /// The error if a rank is not in this collective.
     fn no_part(&self, rank: u32, before: u64) -> MpiError {
         self.finish(self.control.last_begun().max(before));
         let text = format!("rank {rank} has called another collective than this one");

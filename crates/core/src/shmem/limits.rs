@@ -9,8 +9,7 @@ use oxmpi_plan::Collective;
 use oxmpi_shm::control_section::{FETCHED_BYTES, MAX_RANKS};
 use std::sync::LazyLock;
 
-/// Whether shared memory serves a collective of `ranks` ranks. `bytes` is the length of a block, or
-/// of the vector of a broadcast, reduction or scan, as in `Facts::bytes`.
+/// `bytes` is the length of a block, or of the vector, as in `Facts::bytes`.
 #[must_use]
 #[inline]
 pub fn serves(collective: Collective, ranks: u32, bytes: usize) -> bool {
@@ -40,8 +39,8 @@ pub fn serves(collective: Collective, ranks: u32, bytes: usize) -> bool {
     bytes > 0 && is_short
 }
 
-/// [`serves`] for a nonblocking collective, whose data are written when it is called, as far as
-/// there is room.
+/// [`serves`] for a nonblocking collective, whose data are written by the call, as far as room
+/// permits.
 #[must_use]
 #[inline]
 pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
@@ -50,8 +49,7 @@ pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
         Collective::Barrier => true,
         Collective::Bcast => bytes <= SHORT / 2,
         Collective::Allreduce => all <= SHORT || shares_later(ranks, bytes),
-        // With two ranks one would wait for all data, of which messages would give it piece after
-        // piece.
+        // Messages would give one rank piece after piece, instead of all data at the end.
         Collective::Scan | Collective::Exscan if ranks == 2 => all <= SHORT / 2,
         Collective::Scan | Collective::Exscan | Collective::ReduceScatterBlock => all <= MIDDLE,
         Collective::Alltoall if ranks == 2 || ranks > 4 => all <= MIDDLE,
@@ -65,28 +63,25 @@ pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
     is_short && serves(collective, ranks, bytes)
 }
 
-/// The most that a rank writes in a short collective, bytes: data in the pool of this length are
-/// prefetched before each read of the word that publishes them.
+/// In bytes: the pool's data of this length are prefetched with each poll of the published word.
 pub(super) const SHORT_CALL_BYTES: usize = FETCHED_BYTES;
 
 /// In bytes: messages are faster above this length.
 const LONG: usize = 4 << 20;
 
-/// The limit [`LONG`] of a nonblocking collective for the sum of the blocks or vectors of all
-/// ranks, bytes. It bounds the time of one call of progress.
+/// [`LONG`] for nonblocking collectives, for the sum over all ranks: bounds the time of a progress
+/// call.
 const SHORT: usize = 128 << 10;
 
-/// [`SHORT`] for the collectives that are slower by messages in all measurements (with 2, 4 and 8
-/// ranks).
+/// [`SHORT`] for collectives that are slower by messages with 2, 4 and 8 ranks.
 const MIDDLE: usize = 512 << 10;
 
-/// The longest piece of one rank for another, bytes. Longer pieces are read later, and leave the
-/// caches earlier; shorter ones are slower between distant cores.
+/// In bytes. Longer pieces leave the caches before they are read; shorter ones are slower between
+/// distant cores.
 pub(super) const PIECE: usize = 64 << 10;
 
-/// The longest piece of blocks, or a vector, of `bytes` bytes. Where data go one way, and the time
-/// until the first read is lost, there are at least two pieces, except of very short data, and with
-/// more ranks than processors, where each piece may cost a change of process.
+/// One-way data need two pieces at least, except very short data and with more ranks than
+/// processors: there each piece may cost a change of process.
 #[inline]
 pub(super) fn longest(collective: Collective, bytes: usize, is_oversubscribed: bool) -> usize {
     if is_one_way(collective) && bytes < 2 * PIECE && !is_oversubscribed { PIECE / 2 } else { PIECE }
@@ -97,25 +92,22 @@ pub(super) fn is_one_way(collective: Collective) -> bool {
     matches!(collective, Bcast | Exscan | Gather | Gatherv | Reduce | Scan | Scatter | Scatterv)
 }
 
-/// Whether `len` bytes, at least [`ALTERNATING`], that a rank writes in a step have another address
-/// in each lap of the segments, if each rank has a processor: data that go one way, and are short
-/// enough that a lap does not fill the caches. Unlike in an exchange, no other rank brings the
-/// lines of a segment back to the cache of its next writer. In a scatter the data have the same
-/// address in each lap, in their reader's part of the pool.
+/// Whether data (at least [`ALTERNATING`]) have another address in each lap, if each rank has a
+/// processor: one-way data of which a lap fits the caches. No other rank brings the lines back to
+/// the writer's cache, as in an exchange. Scatter has one part of the pool for each reader in all
+/// laps.
 pub(super) fn alternates(collective: Collective, len: usize) -> bool {
     is_one_way(collective) && (len <= PIECE / 2 || collective == Collective::Scatter)
 }
 
-/// Whether `len` bytes that a rank writes in a step are stored past the caches, if each rank has a
-/// processor: data that go one way, where the processor would fetch the lines from the cache of
-/// their reader. In an exchange between two ranks each writes where it has read, so it has the
-/// lines; data with alternating addresses have left the caches of near cores, but not of far ones.
+/// Whether data are stored past the caches, if each rank has a processor: one-way data, whose lines
+/// the processor would fetch from their reader's cache. In an exchange of two ranks each writes
+/// lines that it has read.
 pub(super) fn goes_past_caches(collective: Collective, len: usize) -> bool {
     len >= PAST_CACHES && is_one_way(collective) && *OVERWRITING_IS_SLOW
 }
 
-/// Whether a store to lines that a far processor has read takes at least twice the time of a store
-/// past the caches, because it fetches the lines.
+/// A store to lines that a far processor has read fetches them.
 static OVERWRITING_IS_SLOW: LazyLock<bool> = LazyLock::new(|| {
     let far = CopyFacts::here().far;
     far.in_ns > 2.0 * far.in_past_caches_ns
@@ -127,14 +119,13 @@ const PAST_CACHES: usize = 2 << 10;
 /// In bytes: shorter data do not alternate their address.
 pub(super) const ALTERNATING: usize = 16 << 10;
 
-/// The longest piece of a nonblocking collective, bytes, in segments of `segment_bytes`.
+/// In segments of `segment_bytes`.
 pub(super) fn longest_later(collective: Collective, ranks: u32, bytes: usize, segment_bytes: usize) -> usize {
     let most = segment_bytes.min(longest(collective, bytes, false));
     if spreads(collective) { spread::longest(segment_bytes, most, ranks, bytes) } else { most }
 }
 
-/// Whether `segments` segments of `segment_bytes` have room for a nonblocking collective that
-/// [`serves_later`] allows: for all of its data, and for the same length of another collective.
+/// For all data of the collective, and for the same length of another one.
 #[must_use]
 pub fn fits_later(
     collective: Collective,
@@ -146,9 +137,8 @@ pub fn fits_later(
     most > 0 && Pieces::how_many(bytes, most) <= segments / 2
 }
 
-/// The number of segments of a piece of blocks with more ranks than processors, if a rank has
-/// `bytes` bytes for all others: enough for one piece, or all segments. A lap has a whole number of
-/// pieces.
+/// With more ranks than processors, the segments of a piece of `bytes` bytes for all others: enough
+/// for all, or all segments. A lap has a whole number of pieces.
 pub(super) fn segments_of(bytes: usize, segment_bytes: usize, segments: u64) -> u64 {
     let needed = bytes.div_ceil(segment_bytes.max(1)) as u64;
     (needed..segments).find(|width| segments.is_multiple_of(*width)).unwrap_or(segments)

@@ -14,8 +14,7 @@ use oxmpi_plan::Call;
 use oxmpi_shm::control_section::Stated;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
-/// Copies the packed bytes from `at` on to all of `to`, which lies in the section; past the caches
-/// only if `from` is contiguous.
+/// `to` lies in the section. Past the caches only if `from` is contiguous.
 #[inline]
 pub(super) fn pack(from: &UserBuf, at: usize, to: BytesMut<'_>, past_caches: bool) {
     match from.as_contiguous() {
@@ -30,7 +29,6 @@ pub(super) fn give(from: Bytes<'_>, to: BytesMut<'_>, past_caches: bool) {
     if past_caches { from.copy_past_caches(to) } else { from.copy_over(to) }
 }
 
-/// Copies all of `from` to the packed bytes from `at` on.
 #[inline]
 pub(super) fn unpack(to: &UserBuf, at: usize, from: Bytes<'_>) {
     match to.as_contiguous_mut() {
@@ -39,9 +37,6 @@ pub(super) fn unpack(to: &UserBuf, at: usize, from: Bytes<'_>) {
     }
 }
 
-///
-/// # Errors
-/// There is no temporary space.
 pub(super) fn packed_copy(buffer: &UserBuf) -> Result<UserBuf> {
     let room = Scratch::bytes(buffer.packed_len())
         .map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
@@ -76,7 +71,6 @@ pub(super) fn run<F: Fabric>(steps: Steps<'_, F>, served: &Served<'_>) -> Result
     }
 }
 
-/// A gather or scatter.
 struct Rooted<'a> {
     root: u32,
     /// Bytes of a block.
@@ -87,7 +81,6 @@ struct Rooted<'a> {
 }
 
 impl<F: Fabric> Steps<'_, F> {
-    /// The other ranks, from the next one on.
     #[inline]
     pub(super) fn others(&self) -> impl Iterator<Item = u32> + use<F> {
         others(self.me, self.ranks)
@@ -277,7 +270,6 @@ impl<F: Fabric> Steps<'_, F> {
         });
     }
 
-    /// Bytes that a rank writes in a step with a piece for each other rank.
     #[inline]
     pub(super) fn spread_len(&self, piece: CollectivePiece) -> usize {
         piece.len * (self.ranks as usize - 1)

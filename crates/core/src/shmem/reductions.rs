@@ -96,8 +96,7 @@ impl<F: Fabric> Reduction<'_, F> {
         }
     }
 
-    /// Combines the same part of the data of `ranks` for a step, in their order. `own` is the part
-    /// of this rank, if it is not in the section.
+    /// `own` is the part of this rank, if it is not in the section.
     #[inline]
     fn combine<A: Fn(u32) -> Extent, P: Fn(u32) -> usize>(
         &self,
@@ -109,7 +108,6 @@ impl<F: Fabric> Reduction<'_, F> {
         combine(self.steps.view(), self.kernel, ranks, written, own, to);
     }
 
-    /// Copies this rank's contribution from `at` on to all of `to`, which lies in the section.
     #[inline]
     fn give(&self, at: usize, to: BytesMut<'_>) {
         let past_caches = self.steps.goes_past_caches(to.len());
@@ -154,16 +152,14 @@ impl<F: Fabric> Reduction<'_, F> {
         Ok(())
     }
 
-    /// Each rank combines the contributions of `needed`; `readers` need the contribution of this
-    /// rank.
+    /// `readers` need the contribution of this rank.
     fn prefix(&self, needed: Range<u32>, readers: Range<u32>, mut output: BytesMut<'_>) -> Result<()> {
         let (steps, pieces) = (&self.steps, self.pieces());
         if needed.is_empty() {
             return steps.give(&pieces, |at, to| self.give(at, to));
         }
         let first = pieces.first;
-        // In place the section has the only copy of the contribution, which lies where the result
-        // is made.
+        // In place the result overwrites the contribution, whose only copy is in the section.
         let gives = !readers.is_empty() || self.in_place;
         steps.exchange(&pieces, |action, piece| {
             let CollectivePiece { step, at, len, .. } = piece;
@@ -208,10 +204,9 @@ impl<F: Fabric> Reduction<'_, F> {
         Ok(())
     }
 
-    /// Each of two ranks combines its half of each piece in the memory in which the other rank has
-    /// written its contribution, and the other rank takes the result from there. So the lines of
-    /// the result have just been read, all other lines are only written by copies, which need not
-    /// fetch them, and no more memory is used.
+    /// Each rank combines its half of a piece in the other rank's memory, which takes the result
+    /// from there. So the lines of the result were just read, and copies write all other lines
+    /// without fetching them.
     fn halved_allreduce(&self, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
         let (me, other) = (steps.me, 1 - steps.me);
@@ -222,8 +217,7 @@ impl<F: Fabric> Reduction<'_, F> {
         let stated = |step| if step == first { Stated::InPool(self.bytes) } else { Stated::Nothing };
         let mut from = 0;
         while from < count {
-            // A batch uses all segments: one half for the contributions, the other one for the
-            // results.
+            // One half of the segments for the contributions, the other one for the results.
             let batch = (count - from).min(steps.ahead() as usize);
             let pieces = || {
                 (from..from + batch).map(|n| {
@@ -258,8 +252,7 @@ impl<F: Fabric> Reduction<'_, F> {
                 steps.read_own_part(step, len, |from| from.copy_to(output.slice(at, len)));
             }
             step += 2 * batch as u64;
-            // The step is finished after all reads: finishing one result finishes all contributions
-            // before it.
+            // Finishing one result finishes all contributions before it.
             steps.finish(step - 1);
             from += batch;
         }

@@ -42,8 +42,8 @@ pub enum Prefix {
 }
 
 impl<F: Fabric> Process<F> {
-    /// The fast path for blocking collectives of this communicator. `None`: its ranks do not share
-    /// memory, this rank has not mapped it yet, or a parameter selects other components.
+    /// `None`: this rank has mapped no shared memory for it, or a parameter selects other
+    /// components.
     #[inline(always)]
     pub fn short_collectives<'a>(&'a self, comm: &'a Communicator) -> Option<ShortCollectives<'a, F>> {
         let control = comm.blocking.as_ref()?;
@@ -101,9 +101,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
     }
 
     /// `MPI_Barrier`.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
     #[inline(always)]
     pub fn barrier(&self) -> Result<()> {
         let (s, step) = (&self.steps, self.begin(Collective::Barrier, 0));
@@ -115,9 +112,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
     }
 
     /// `MPI_Bcast`.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
     #[inline(always)]
     pub fn bcast(&self, root: u32, data: BytesMut<'_>) -> Result<()> {
         let len = data.len();
@@ -134,9 +128,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
     }
 
     /// `MPI_Gather` of a rank that is not the root.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
     #[inline(always)]
     pub fn give_to_gather(&self, block: Bytes<'_>) -> Result<()> {
         let step = self.begin(Collective::Gather, block.len());
@@ -145,9 +136,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
     }
 
     /// `MPI_Gather` of the root. `block` is its own block, if it is not in its place in `all`.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
     #[inline(always)]
     pub fn gather(&self, block: Option<Bytes<'_>>, mut all: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
@@ -161,9 +149,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
     }
 
     /// `MPI_Allgather`. `block` is this rank's block, if it is not in its place in `all`.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
     #[inline(always)]
     pub fn allgather(&self, block: Option<Bytes<'_>>, mut all: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
@@ -180,9 +165,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
     }
 
     /// `MPI_Scatter` of the root. `block` gets its own block; `None` leaves it in `all`.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
     #[inline(always)]
     pub fn scatter(&self, all: Bytes<'_>, block: Option<BytesMut<'_>>) -> Result<()> {
         let s = &self.steps;
@@ -206,9 +188,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
     }
 
     /// `MPI_Scatter` of a rank that is not the root.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
     #[inline(always)]
     pub fn take_of_scatter(&self, root: u32, block: BytesMut<'_>) -> Result<()> {
         let len = block.len();
@@ -226,9 +205,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
     }
 
     /// `MPI_Alltoall`. In place `given` and `all` are the same memory.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
     #[inline(always)]
     pub fn alltoall(&self, given: Bytes<'_>, mut all: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
@@ -249,9 +225,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
     }
 
     /// `MPI_Reduce_scatter_block`: the blocks of this rank, and the buffer of its result.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
     #[inline(always)]
     pub fn reduce_scatter(&self, kernel: &Kernel, given: Bytes<'_>, result: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
@@ -272,9 +245,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
     }
 
     /// `MPI_Reduce` of a rank that is not the root.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
     #[inline(always)]
     pub fn give_to_reduce(&self, given: Bytes<'_>) -> Result<()> {
         let step = self.begin(Collective::Reduce, given.len());
@@ -283,9 +253,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
     }
 
     /// `MPI_Reduce` of the root.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
     #[inline(always)]
     pub fn reduce(&self, kernel: &Kernel, given: Bytes<'_>, result: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
@@ -296,11 +263,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end()
     }
 
-    /// `MPI_Allreduce`, `MPI_Scan` and `MPI_Exscan`; the first rank of `MPI_Exscan` does not change
-    /// `result`.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
+    /// The first rank of `MPI_Exscan` does not change `result`.
     #[inline(always)]
     pub fn prefix(
         &self,
@@ -335,7 +298,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end()
     }
 
-    /// Writes a step that others read, and finishes it.
     #[inline(always)]
     fn give(&self, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) -> Result<()> {
         let s = &self.steps;
@@ -394,7 +356,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         s.section.read(rank, step, len * (s.ranks as usize - 1), |all| take(all.slice(place * len, len)));
     }
 
-    /// Combines the data of these ranks in a step.
     #[inline(always)]
     fn combine_whole(
         &self,
@@ -412,8 +373,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         })
     }
 
-    /// Combines contributions of these ranks in their order; `read` shows another rank's
-    /// contribution.
+    /// `read` shows another rank's contribution.
     #[inline(always)]
     fn combine(
         &self,
@@ -436,8 +396,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         for rank in ranks {
             let mut take = |part: Bytes<'_>| match rank {
                 0 => part.copy_to(result.reborrow()),
-                // Predefined operations are commutative, so the intermediate result may be the
-                // right operand.
+                // Predefined operations are commutative.
                 _ => kernel.apply(part, result.reborrow()),
             };
             if rank == self.steps.me {

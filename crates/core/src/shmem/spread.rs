@@ -7,8 +7,7 @@ pub(super) fn spreads(collective: Collective) -> bool {
     matches!(collective, Collective::Scatter | Collective::Alltoall | Collective::ReduceScatterBlock)
 }
 
-/// The longest piece of blocks of `block` bytes, at most `most`, if a segment has a piece for each
-/// other rank.
+/// At most `most`; a segment has room for a piece for each other rank.
 #[inline]
 pub(super) fn longest(segment: usize, most: usize, ranks: u32, block: usize) -> usize {
     let others = ranks as usize - 1;

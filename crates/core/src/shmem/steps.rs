@@ -27,17 +27,13 @@ use std::sync::atomic::Ordering;
 
 /// The share of a collective in the count of calls after which progress is due, in short messages.
 const WORTH: i32 = 2;
-/// Polls of the word alone, before the wait makes progress: about two microseconds on an AMD EPYC
-/// (family 25, model 17).
+/// About two microseconds on an AMD EPYC (family 25, model 17).
 const POLLS: u32 = 80;
-/// The time between two polls, by the processor's clock: a pause instruction of this length finds
-/// the word later.
+/// By the processor's clock: a pause instruction of this length finds the word later.
 const POLL_GAP_NS: u64 = 18;
-/// The number of polls with more ranks than processors, where the rank yields its processor between
-/// two polls.
+/// With more ranks than processors, where the rank yields its processor between two polls.
 const OVERSUBSCRIBED_POLLS: u32 = 12;
 
-/// One rank's view of one collective.
 #[derive(Debug)]
 pub(super) struct Steps<'a, F: Fabric> {
     process: &'a Process<F>,
@@ -60,42 +56,36 @@ pub(super) struct Steps<'a, F: Fabric> {
 pub(super) struct CollectivePiece {
     /// The number of the step in the section (rule 1).
     pub(super) step: u64,
-    /// The offset of the piece.
     pub(super) at: usize,
     pub(super) len: usize,
 }
 
 impl CollectivePiece {
-    /// The piece `n` pieces behind the one at the offset `at` with the step `step`, of `bytes`
-    /// bytes in pieces of `most`.
+    /// The piece `n` pieces behind the one at `at` with the step `step`.
     #[inline]
     pub(super) fn behind((step, at): (u64, usize), n: usize, most: usize, bytes: usize) -> CollectivePiece {
         let at = at + n * most;
         CollectivePiece { step: step + n as u64, at, len: most.min(bytes - at) }
     }
 
-    /// Whether it is the first piece of its collective, with which ranks state their lengths (rule
-    /// 14).
+    /// Ranks state their lengths with the first piece (rule 14).
     #[inline]
     pub(super) fn is_first(&self) -> bool {
         self.at == 0
     }
 }
 
-/// The work on a piece of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExchangeAction {
     /// Write the piece: its segment is free.
     Write,
-    /// The pieces of a batch were written and are in this processor's cache: copy the part that
-    /// stays at this rank.
+    /// Copy this rank's own part while the pieces are in the cache.
     CopyOwn,
     /// Wait for the pieces of the other ranks, and read them.
     Read,
 }
 
-/// The pieces of a collective. Each takes `width` steps; [`CollectivePiece::step`] is the last of
-/// them.
+/// Each piece takes `width` steps; [`CollectivePiece::step`] is the last of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pieces {
     pub(super) before: u64,
@@ -163,8 +153,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// For a collective whose other ranks may arrive only after this rank has carried out their
-    /// requests.
+    /// Other ranks may arrive only after this rank has carried out their requests.
     pub(super) fn with_requests(self) -> Steps<'a, F> {
         Steps { has_requests: true, ..self }
     }
@@ -183,7 +172,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.process.tool.calls.count_small(collective, self.process.is_threaded());
     }
 
-    /// The longest piece of one rank for another, bytes, of blocks or a vector of `bytes` bytes.
     #[inline]
     pub(super) fn most(&self, bytes: usize) -> usize {
         let most = self.collective.get().map_or(limits::PIECE, |collective| {
@@ -198,8 +186,8 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.section.segment_bytes()
     }
 
-    /// Number of steps of an exchange that are written before the first of them is read: while the
-    /// others read one half of the segments, this rank writes the other half.
+    /// Steps of an exchange that are written before the first read: while the others read one half
+    /// of the segments, this rank writes the other half.
     #[inline]
     pub(super) fn ahead(&self) -> u64 {
         self.section.segments() / 2
@@ -236,8 +224,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Ok(pieces)
     }
 
-    /// States the length of a call whose first piece takes several steps, where other ranks may
-    /// expect another number of steps.
+    /// Other ranks may expect another number of steps for the first piece.
     #[inline(never)]
     fn state_width(&self, pieces: &Pieces) -> Result<()> {
         let begin = pieces.before + 1;
@@ -256,8 +243,8 @@ impl<'a, F: Fabric> Steps<'a, F> {
         stated.is_some_and(|length| length != self.bytes.get())
     }
 
-    /// [`Steps::spread_pieces`] without reservation, behind the step `before`. With more ranks than
-    /// processors pieces are as long as possible (rule 11): each costs changes of process.
+    /// With more ranks than processors pieces are as long as possible (rule 11): each costs changes
+    /// of process.
     #[inline]
     fn spread_after(&self, before: u64, block: usize) -> Pieces {
         let others = self.ranks as usize - 1;
@@ -339,7 +326,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
         if spreads { self.spread_len(piece) } else { piece.len }
     }
 
-    /// The statement with a piece for which the writing rank writes `written` bytes.
     #[inline]
     pub(super) fn stated_with(&self, piece: CollectivePiece, written: usize) -> Stated {
         match piece.is_first() {
@@ -348,9 +334,8 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// Notes that another rank has begun the collective with this first step. With two ranks this
-    /// is all of them, so that two ranks that alternately give and take need not read each other's
-    /// progress.
+    /// With two ranks the other one is all of them, so alternating givers need not read each
+    /// other's progress.
     #[inline]
     pub(super) fn one_seen(&self, first: u64) {
         if self.ranks == 2 {
@@ -375,8 +360,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// Waits until all ranks are done with a step (rule 4), and notes the last step with which all
-    /// are done.
+    /// Waits (rule 4), and notes the last step with which all ranks are done.
     #[inline(never)]
     fn wait_until_done(&self, step: u64) -> Result<()> {
         let mut all = u64::MAX;
@@ -405,16 +389,14 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// The statement with the only step of a collective, for which this rank writes `written`
-    /// bytes.
+    /// For the only step of a collective.
     #[inline]
     pub(super) fn stated_alone(&self, written: usize) -> Stated {
         let bytes = self.bytes.get();
         if self.is_short(written) { Stated::InLine(bytes) } else { Stated::InPool(bytes) }
     }
 
-    /// [`Steps::see`] for a piece for which the rank writes `written` bytes. Its first piece states
-    /// its length.
+    /// [`Steps::see`] for a piece of `written` bytes. The first piece states the length.
     #[inline]
     pub(super) fn see_piece(
         &self,
@@ -443,8 +425,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// [`Steps::see`] for a step of a collective that begins at the step `first`, whose data are in
-    /// the pool.
+    /// [`Steps::see`] in a collective from the step `first` on, whose data are in the pool.
     #[inline]
     pub(super) fn see_long(&self, rank: u32, first: u64, step: u64) -> Result<()> {
         match step == first {
@@ -453,8 +434,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// [`Steps::see`] for the only step of a collective, for which the rank writes `written` bytes.
-    /// Prefetches data in the pool, which are read next.
+    /// [`Steps::see`] for the only step of a collective. Prefetches data in the pool.
     #[inline]
     pub(super) fn see_data(&self, rank: u32, step: u64, written: usize) -> Result<()> {
         match self.is_short(written) {
@@ -471,8 +451,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// The rest of [`Steps::see_in_line`]. A separate function, so that the fast path saves no
-    /// registers.
+    /// A separate function, so that the fast path saves no registers.
     #[inline(never)]
     fn wait_in_line(&self, rank: u32, step: u64) -> Result<()> {
         self.wait_for_stated(rank, (step - 1, step), Stated::InLine(self.bytes.get()), || {})
@@ -491,9 +470,8 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.see_stated(rank, (step - 1, step), Stated::InPool(len), fetch)
     }
 
-    /// Waits until a rank has published the first step of this collective, and compares its
-    /// statement (rule 14). `before` is the last step before the collective. Calls `fetch` before
-    /// each read of the line.
+    /// Compares the statement of a rank's first step (rule 14). `before` is the last step before
+    /// the collective. Calls `fetch` before each poll.
     #[inline]
     pub(super) fn see_stated(
         &self,
@@ -556,8 +534,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.wait_long_for_rank(rank, step, &is_there)
     }
 
-    /// The rest of such a wait, with progress. One copy for all callers: it is 15 KiB of
-    /// instructions.
+    /// One copy for all callers: it is 15 KiB of instructions.
     #[inline(never)]
     fn wait_long_for_rank(&self, rank: u32, step: u64, is_there: &dyn Fn() -> bool) -> Result<()> {
         // A rank that has failed does not come, nor one that knows of a revocation.
@@ -575,13 +552,11 @@ impl<'a, F: Fabric> Steps<'a, F> {
             .map_err(of_fault)
     }
 
-    /// The fault that ends a wait.
     fn fault(&self, domain: &Domain<F>, team: &Team) -> Option<Fault> {
         check_alive(&domain.lane, team).err().or_else(|| fault_of_apart(self.section))
     }
 
-    /// The reason of a wait for a rank in a step. In collectives in which all ranks wait for all,
-    /// it names all late ranks.
+    /// Names all late ranks of collectives in which all wait for all.
     fn reason(&self, domain: &Domain<F>, rank: u32, step: u64) -> Reason {
         use Collective::{Allgather, Allreduce, Alltoall, Barrier, ReduceScatterBlock};
         let for_all = matches!(
@@ -603,14 +578,12 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Reason::new(text, Need::All, Vec::from_iter(late))
     }
 
-    /// Has `fill` write this rank's data of a step, whose segment is free.
     #[inline]
     pub(super) fn write(&self, step: u64, extent: impl Into<Extent>, fill: impl FnOnce(BytesMut<'_>)) {
         self.section.write(self.me, step, extent, fill);
     }
 
-    /// [`Steps::write`] for all of `len` bytes but the range `mine`: `give` writes the bytes from
-    /// an offset on.
+    /// All of `len` bytes but the range `mine`.
     pub(super) fn write_all_but(
         &self,
         step: u64,
@@ -655,15 +628,13 @@ impl<'a, F: Fabric> Steps<'a, F> {
         len <= SHORT_BYTES
     }
 
-    /// Publishes this rank's data of a step, and states its length.
     #[inline]
     pub(super) fn publish(&self, step: u64, stated: Stated) {
         self.section.publish(self.me, step, stated);
         self.wake();
     }
 
-    /// [`Steps::publish`] for `written` bytes in the only step of a collective in which every rank
-    /// waits for all others.
+    /// For the only step of a collective in which every rank waits for all others.
     #[inline]
     pub(super) fn publish_to_all(&self, step: u64, written: usize) {
         let bytes = self.bytes.get();
@@ -675,7 +646,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.wake();
     }
 
-    /// [`Steps::publish_last`] for the only step of a collective, whose data are in the line.
+    /// For the only step of a collective, with data in the line.
     #[inline]
     pub(super) fn publish_last_in_line(&self, step: u64, bytes: usize) {
         self.section.publish(self.me, step, Stated::InLine(bytes));
@@ -689,7 +660,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.wake();
     }
 
-    /// Publishes and finishes a step.
     #[inline]
     pub(super) fn publish_last(&self, step: u64, stated: Stated) {
         self.section.publish(self.me, step, stated);
@@ -718,8 +688,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Makes progress if it is due: a rank that never waits in a collective must still serve the
-    /// other messages of its peers.
+    /// A rank that never waits in a collective must still serve the messages of its peers.
     #[inline(always)]
     pub(super) fn progress_after_served(&self) {
         let is_due = match self.domain.home() {

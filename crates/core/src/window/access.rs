@@ -25,17 +25,14 @@ use std::sync::atomic::Ordering;
 /// The target memory of an access, as the program names it.
 #[derive(Clone, Debug)]
 pub struct TargetAccess {
-    /// The target's rank.
     pub rank: i32,
     /// In displacement units of the target; in a dynamic window the address.
     pub disp: i64,
-    /// Number of elements.
     pub count: usize,
-    /// The layout of one element.
     pub layout: Arc<Layout>,
 }
 
-/// AccessCompletion the program learns that an operation is complete.
+/// How the program learns that an operation is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessCompletion {
     /// By the end of the epoch, or a flush.
@@ -55,9 +52,7 @@ pub struct Accumulate {
     pub accumulator: Accumulator,
 }
 
-/// The route to the memory of an access.
 enum AccessRoute<'w> {
-    /// This process maps the memory.
     Mapped(UserBuf, &'w Control),
     /// The kernel copies at this address of the target.
     SingleCopy(u64),
@@ -66,12 +61,10 @@ enum AccessRoute<'w> {
 
 /// The longest copy of the kernel in one call: other threads may use the lane between the calls.
 const SINGLE_COPY_PIECE: usize = 1 << 20;
-/// In bytes: puts and gets up to this length are requests in the target's mailbox if the target
-/// makes progress. A copy by the kernel takes as long as two copies of some KiB (measured on an AMD
-/// EPYC, family 25, model 17).
+/// In bytes. A copy by the kernel takes as long as two copies of some KiB (measured on an AMD EPYC,
+/// family 25, model 17).
 const MAILBOX_LIMIT_BYTES: usize = 4 << 10;
-/// In packed bytes: the part of an accumulate that is copied at a time, where a copy is needed. A
-/// multiple of the size of each element without padding.
+/// In packed bytes, if a copy is needed. A multiple of the size of each element without padding.
 const PART_BYTES: usize = 16 << 10;
 
 #[cold]
@@ -80,15 +73,13 @@ fn outside(what: impl std::fmt::Display) -> MpiError {
 }
 
 impl Window {
-    /// Counts an operation that may complete late. The lane is locked then: a flush counts the
-    /// operations issued before it.
+    /// The lane is locked: a flush counts the operations issued before it.
     pub(super) fn note_issued(&self, target: &Target) {
         self.far.store(true, Ordering::Relaxed);
         target.issued.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The memory of an access in the target, checked as far as this process knows the target's
-    /// memory.
+    /// Checked as far as this process knows the target's memory.
     fn place(&self, target: &Target, at: &TargetAccess) -> Result<TargetPlace> {
         let TargetAccess { rank, disp, count, layout } = at;
         let place = |at| TargetPlace { at, count: *count, layout: layout.clone() };
@@ -129,7 +120,6 @@ fn check_fit(len: usize, room: usize, what: &str) -> Result<()> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Checks an access.
     fn begin<'w>(
         &self,
         window: &'w Window,
@@ -147,8 +137,7 @@ impl<F: Fabric> Process<F> {
         Ok((target, place))
     }
 
-    /// The route to the memory of an access. Accumulates never go through the kernel, which has no
-    /// atomic operations.
+    /// Accumulates never go through the kernel, which has no atomic operations.
     fn route<'w>(
         &self,
         window: &'w Window,
@@ -219,8 +208,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Posts a request in a target's mailbox. `false`: the target has none, or an earlier operation
-    /// has to complete first.
+    /// `false`: the target has no mailbox, or an earlier operation has to complete first.
     fn post(
         &self,
         window: &Window,
@@ -295,9 +283,6 @@ impl<F: Fabric> Process<F> {
 
     /// Gets data out of a target's memory (MPI_Get, MPI_Rget). Returns the request, if one is
     /// pending.
-    ///
-    /// # Errors
-    /// As [`Process::put`].
     pub fn get(
         &self,
         window: &Window,
@@ -404,12 +389,8 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Accumulates to a target's memory, and gets the values from before if the program wants them
-    /// (MPI_Accumulate, MPI_Get_accumulate, MPI_Fetch_and_op and their forms with requests).
-    /// Returns the request, if one is pending.
-    ///
-    /// # Errors
-    /// As [`Process::put`].
+    /// MPI_Accumulate, MPI_Get_accumulate, MPI_Fetch_and_op and their forms with requests. Returns
+    /// the request, if one is pending.
     pub fn accumulate(
         &self,
         window: &Window,
@@ -494,9 +475,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Accumulates each element by itself: the adapter changes some elements, and the target's
-    /// processor the others. The call waits for all elements if the program wants a request, or if
-    /// the results need a copy into the program's buffer.
+    /// The adapter changes some elements, and the target's processor the others. Waits for all of
+    /// them if the program wants a request, or if results need a copy.
     fn accumulate_each(
         &self,
         window: &Window,
@@ -550,11 +530,7 @@ impl<F: Fabric> Process<F> {
         process.is_some_and(|process| self.domain.lock().lane.fabric_mut().has_died(process))
     }
 
-    /// Compares an element of a target with another one and replaces it if both are equal
-    /// (MPI_Compare_and_swap). `new`, `compare` and `old` are one contiguous element each.
-    ///
-    /// # Errors
-    /// As [`Process::put`].
+    /// MPI_Compare_and_swap. `new`, `compare` and `old` are one contiguous element each.
     pub fn swap(
         &self,
         window: &Window,
@@ -603,7 +579,6 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// The bytes as a word, if they have the length of one.
 fn word(bytes: Bytes<'_>) -> Option<u64> {
     let mut word = [0; WORD];
     (bytes.len() == WORD).then(|| bytes.copy_to(BytesMut::from(&mut word[..])))?;

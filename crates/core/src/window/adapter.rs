@@ -24,7 +24,6 @@ use oxmpi_rt::waiting::Need;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// An access that has not ended.
 #[derive(Debug)]
 pub(super) struct AdapterAccess {
     pub(super) rank: u32,
@@ -32,7 +31,6 @@ pub(super) struct AdapterAccess {
     pub(super) user: Option<RequestId>,
 }
 
-/// The accesses by the adapter in a window.
 #[derive(Debug, Default)]
 pub(super) struct AdapterAccesses {
     all: HashMap<u64, AdapterAccess>,
@@ -49,12 +47,10 @@ pub(super) struct AdapterAccesses {
 }
 
 impl AdapterAccesses {
-    /// Whether none is under way.
     pub(super) fn are_over(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Begins an access. Returns its number.
     pub(super) fn begin(&mut self, access: AdapterAccess) -> u64 {
         self.last += 1;
         self.to.entry(access.rank).or_default().insert(self.last);
@@ -85,8 +81,7 @@ impl AdapterAccesses {
 }
 
 impl Service {
-    /// Begins an access by the adapter. `None`: the adapter does not take it. Otherwise the request
-    /// that completes with it, if `wanted`.
+    /// `None`: the adapter does not take the access.
     fn access<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -132,7 +127,6 @@ impl Service {
         self.end_access(lane, at, fault);
     }
 
-    /// Ends an access, and the user's request that completes with it.
     pub(super) fn end_access<F: Fabric>(&mut self, lane: &mut Lane<F>, at: u64, fault: Option<Fault>) {
         let context = self.context();
         if let Some(user) = self.accesses.end(at).and_then(|access| access.user) {
@@ -140,8 +134,7 @@ impl Service {
         }
     }
 
-    /// Once all accesses to a rank up to a number have ended: their first error since the last
-    /// call.
+    /// `None`: some have not ended. Otherwise the first error since the last call.
     fn accessed<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -157,8 +150,7 @@ impl Service {
         (!self.accesses.has_one(rank, newest)).then(|| Ok(self.accesses.failed.remove(&rank)))
     }
 
-    /// Gives up all accesses to a rank that is lost, or all ranks of a revoked window. No adapter
-    /// uses their buffers when this returns.
+    /// No adapter uses the buffers of these accesses when this returns.
     pub(super) fn give_up_accesses<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, fault: Fault) {
         if !self.accesses.to.contains_key(&rank) {
             return;
@@ -185,8 +177,7 @@ impl Service {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Opens the memory of a new window to the adapters of other processes, if an adapter reaches
-    /// some rank. Returns the key; 0: the memory is not open.
+    /// If an adapter reaches some rank. Returns the key; 0: the memory is not open.
     pub(super) fn open_to_adapters(&self, comm: &Communicator, memory: &Exposed) -> u64 {
         if memory.is_empty() {
             return 0;
@@ -213,8 +204,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Begins a put or get by the adapter, of all bytes of a buffer. `None`: messages have to do
-    /// it. Otherwise the request that completes with it, if `wanted`.
+    /// `None`: messages have to do it.
     pub(super) fn access_by_adapter(
         &self,
         window: &Window,
@@ -238,11 +228,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Waits until the accesses to a rank by the adapter that have begun by now have ended; other
-    /// threads may begin more.
-    ///
-    /// # Errors
-    /// The rank has failed; the adapter's message about an access that failed.
+    /// Waits for accesses that have begun by now: other threads may begin more.
     pub(super) fn finish_accesses(&self, window: &Window, rank: u32) -> Result<()> {
         let target = &window.targets[rank as usize];
         if target.words == WordOwner::Processor && target.near.get().is_none_or(|near| !near.by_adapter) {

@@ -76,7 +76,6 @@ const WAITING: u64 = 1 << 63;
 /// Number of entries of the list of attached regions.
 const REGIONS: usize = 256;
 
-/// Whether data lie in attached regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listed {
     Yes,
@@ -92,7 +91,6 @@ impl Control {
         Control::cleared(ranks, flavor) + buffers
     }
 
-    /// The first bytes of them, which are zero at first.
     pub(crate) const fn cleared(ranks: u32, flavor: Flavor) -> usize {
         match flavor {
             _ if Control::has_mailboxes(ranks, flavor) => Control::buffer(ranks),
@@ -126,12 +124,10 @@ impl Control {
         Control::ranks(ranks) + ranks as usize
     }
 
-    /// `memory` has room for the words, and is zero at first.
     pub(crate) fn new(memory: Memory, ranks: u32, flavor: Flavor) -> Control {
         Control { memory, ranks, flavor }
     }
 
-    /// The mailboxes in which origins post requests to this process.
     #[inline]
     pub(crate) fn mailboxes(&self) -> Option<Mailboxes<'_, Memory>> {
         let has_some = Control::has_mailboxes(self.ranks, self.flavor);
@@ -151,7 +147,6 @@ impl Control {
         self.memory.start().as_ptr().expose_provenance() as u64
     }
 
-    /// Acquires the element lock for a rank (rule 7).
     #[inline]
     pub(crate) fn hold_elements(&self, rank: u32, has_died: impl FnMut(u32) -> bool) -> Held<'_> {
         Held::acquire(self.memory.word(ELEMENTS), rank, has_died)
@@ -188,8 +183,7 @@ impl Control {
         }
     }
 
-    /// Takes the lock for `holder` if no rank holds or waits for it. `false`: see
-    /// [`Control::try_lock`]. There is no load before the exchange, so that the cache line is
+    /// `false`: see [`Control::try_lock`]. Without a load before the exchange the cache line is
     /// fetched once, for writing.
     #[inline(always)]
     pub(crate) fn lock_if_free(&self, exclusive: bool, holder: u32) -> bool {
@@ -217,8 +211,7 @@ impl Control {
         self.memory.word(Control::ranks(self.ranks) + rank as usize)
     }
 
-    /// Gives up the lock of `holder`. `true`: the caller has to wake the ranks of
-    /// [`Control::take_waiters`].
+    /// `true`: the caller has to wake the ranks of [`Control::take_waiters`].
     #[inline]
     pub(crate) fn unlock(&self, exclusive: bool, holder: u32) -> bool {
         let lock = self.memory.word(LOCK);
@@ -268,7 +261,6 @@ impl Control {
         word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
-    /// The number of access epochs to this process that `rank` has completed.
     pub(crate) fn completed_by(&self, rank: u32) -> u64 {
         self.of_rank(rank).load(Ordering::Acquire) & !SHARES
     }

@@ -53,11 +53,9 @@ impl Flavor {
 #[derive(Debug)]
 pub struct NewWindow {
     pub flavor: Flavor,
-    /// The memory to expose, if the program has it already.
     pub memory: Exposed,
     /// Otherwise the bytes to allocate.
     pub size: usize,
-    /// In bytes.
     pub disp_unit: i64,
     pub hints: WindowHints,
 }
@@ -111,8 +109,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Exchanges the status of all ranks: 1 + the error class, or 0. Returns the words of all
-    /// ranks, each with its status before them.
+    /// Status: 1 + the error class, or 0. Returns the words of all ranks, each behind its status.
     fn agree_on_window(
         &self,
         comm: &Communicator,
@@ -164,8 +161,8 @@ impl<F: Fabric> Process<F> {
         let apart = !shared || all.chunks(5).all(|words| words[4] != 0);
         let wanted = match (new.flavor, apart) {
             (Flavor::Create | Flavor::Dynamic, _) => None,
-            // A rank with an empty segment has a null pointer, where the segments of other ranks do
-            // not determine its address.
+            // A null pointer for an empty segment, where other segments do not determine its
+            // address.
             (Flavor::Shared, true) if new.size == 0 => None,
             (_, true) => Some(new.size),
             (_, false) if own_rank == 0 => {
@@ -208,8 +205,7 @@ impl<F: Fabric> Process<F> {
         ];
         let all = self.agree_on_window(comm, wrong, &words).inspect_err(|error| {
             if is_failure(error) {
-                // Other ranks may have made the window with the address of the memory that is freed
-                // here.
+                // Other ranks may have made the window, with memory that is freed here.
                 self.revoke(comm);
                 self.wait_for_revoked(comm);
             }
@@ -252,8 +248,7 @@ impl<F: Fabric> Process<F> {
         Ok(WindowParts { flavor, hints, memory, control: control.0, key, has_atomics, targets })
     }
 
-    /// Memory for a window: from the heap, which others can map, if it has room, else private
-    /// memory.
+    /// From the heap, which others can map, if it has room; else private memory.
     fn allocate_exposed(&self, bytes: usize, align: usize, must_share: bool) -> Result<Memory> {
         let in_heap = self.heap().and_then(|heap| heap.memory(bytes, align));
         let memory = in_heap.or_else(|| if must_share { None } else { Memory::zeroed(bytes, align) });
@@ -268,7 +263,6 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// The control words of this process, and whether others can map them.
     fn allocate_control(&self, ranks: u32, flavor: Flavor) -> Result<(Control, bool)> {
         let bytes = Control::bytes(ranks, flavor);
         let in_heap = self.heap().and_then(|heap| heap.memory(bytes, 64));
@@ -404,7 +398,6 @@ impl Window {
     }
 }
 
-/// The parts of a new window without its communicator.
 struct WindowParts {
     flavor: Flavor,
     hints: WindowHints,

@@ -21,10 +21,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// The access word of a window: no access is allowed.
 pub(super) const CLOSED: u32 = 0;
-/// A fence allows accesses to all targets; there was none yet, so the fence may have begun no
-/// epoch.
+/// There was no access yet, so the fence may have begun no epoch.
 pub(super) const FENCE: u32 = 1;
 /// A fence allows accesses to all targets, and there was one.
 pub(super) const FENCED: u32 = 2;
@@ -42,41 +40,35 @@ const COMING: u32 = 1;
 pub(super) const OPEN: u32 = 2;
 pub(super) const HELD_SHARED: u32 = OPEN | 4;
 pub(super) const HELD_EXCLUSIVE: u32 = OPEN | 8;
-/// The program has promised that no other process locks the target (MPI_MODE_NOCHECK), so no lock
-/// was taken.
+/// MPI_MODE_NOCHECK: the program has promised that there is no other lock, so none was taken.
 const UNCHECKED: u32 = 16;
 
 /// Of this number of calls without progress, one makes progress.
 pub(super) const LOOK_EVERY: u32 = 32;
 
-/// Polls for an answer before an origin gives up the processor, or withdraws a put: with the gap
-/// some 7 microseconds, in which a target that polls has answered (measured on an AMD EPYC, family
-/// 25, model 17).
+/// With the gap some 7 microseconds, in which a target that polls has answered (measured on an AMD
+/// EPYC, family 25, model 17).
 const ANSWER_POLLS: u32 = 400;
 /// The time between two of these polls.
 const POLL_GAP_NS: u64 = 18;
 /// Of this number of polls, one makes progress.
 const PROGRESS_EVERY: u32 = 8;
 
-/// The operations that a flush has to wait for at a target.
 struct Flush {
     rank: u32,
     /// The value of [`Target::issued`] at the flush.
     issued: u64,
     request: Option<u64>,
-    /// The number of the flush message, and the number of operations that had gone by messages
-    /// before it.
+    /// The number of the flush message, and of operations by messages before it.
     message: Option<(u64, u64)>,
 }
 
-/// The state of a process's epochs in a window, beside the words.
 #[derive(Debug, Default)]
 pub(super) struct Epochs {
     started: Vec<u32>,
     /// The ranks to which MPI_Win_post gave access.
     posted: Option<Vec<u32>>,
-    /// Number of completed access epochs to this process at the end of the last exposure epoch, as
-    /// long as no process has failed.
+    /// Completed access epochs at the end of the last exposure epoch, while no process has failed.
     completed: u64,
     /// Number of exposure epochs opened to each rank.
     opened: BTreeMap<u32, u64>,
@@ -95,7 +87,6 @@ fn check_assert(assert: i32, known: i32, function: &str) -> Result<()> {
 }
 
 impl Epochs {
-    /// The error of freeing the window now, if an epoch is open.
     pub(super) fn open_epoch(&self, window: &Window) -> Option<MpiError> {
         let mode = window.access.load(Ordering::Relaxed);
         let epoch = match mode {
@@ -107,7 +98,6 @@ impl Epochs {
     }
 }
 
-/// The open access epoch, and the call that ends it.
 fn open_access(mode: u32) -> &'static str {
     match mode {
         LOCKED_ALL => "all targets are locked: call MPI_Win_unlock_all",
@@ -119,7 +109,6 @@ fn open_access(mode: u32) -> &'static str {
 }
 
 impl Target {
-    /// Whether all operations that were issued by messages are complete.
     #[inline(always)]
     pub(super) fn is_complete(&self) -> bool {
         self.issued.load(Ordering::Relaxed) <= self.complete.load(Ordering::Relaxed)
@@ -173,7 +162,6 @@ impl Window {
         }
     }
 
-    /// Checks that locks or MPI_Win_start may begin an epoch.
     fn check_closed(&self, what: &str) -> Result<()> {
         match self.access.load(Ordering::Relaxed) {
             CLOSED | FENCE => Ok(()),
@@ -187,7 +175,6 @@ impl Window {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Calls `f` with the service of a window and the lane.
     pub(super) fn with_service<R>(
         &self,
         window: &Window,
@@ -204,8 +191,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Waits until the service of a window has an answer of a rank; `what` names the answer in
-    /// messages about the wait.
+    /// Waits for an answer of a rank; `what` names the answer in messages about the wait.
     pub(super) fn wait_for_service<R>(
         &self,
         window: &Window,
@@ -230,8 +216,7 @@ impl<F: Fabric> Process<F> {
         answer.map_err(of_fault)
     }
 
-    /// The control words of a target that words in shared memory reach and wake. In a revoked
-    /// window another object may have the memory already.
+    /// In a revoked window another object may have the memory already.
     fn is_reached_by_words<'n>(
         &self,
         window: &Window,
@@ -255,10 +240,6 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Completes the operations that were issued to a target.
-    ///
-    /// # Errors
-    /// The target has failed, or does not expose memory that was accessed.
     pub(super) fn complete_target(&self, window: &Window, rank: u32) -> Result<()> {
         // Stores before this call are seen before the loads after it.
         window.order_stores();
@@ -283,7 +264,6 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Waits until a flush is complete.
     fn finish_flush(&self, window: &Window, flush: Flush) -> Result<()> {
         let Flush { rank, issued, request, message } = flush;
         let accessed = self.finish_accesses(window, rank);
@@ -309,9 +289,8 @@ impl<F: Fabric> Process<F> {
         answered.map(drop).and(done).and(accessed)
     }
 
-    /// Waits until a rank has answered the request with a number. If the target does not begin a
-    /// put or get, the kernel copies its data. Returns whether an operation may have gone by
-    /// messages instead.
+    /// If the target does not begin a put or get, the kernel copies its data. Returns whether an
+    /// operation may have gone by messages instead.
     fn wait_for_answer(&self, window: &Window, what: (&str, Need, u32), number: u64) -> Result<bool> {
         let (.., rank) = what;
         let mailboxes =

@@ -31,13 +31,11 @@ use std::time::{Duration, Instant};
 /// The launcher reports the end of a process at most this much later than the kernel does.
 const NEWS_COME_WITHIN: Duration = Duration::from_millis(100);
 
-/// One process learns of a failure at most this much later than another one. The whole wait is
-/// needed only if a member has revoked a window that is not made here yet, and no process has
-/// failed.
+/// The whole wait is needed only if a member has revoked a window that is not made here yet, and no
+/// process has failed.
 const ALL_HEAR_WITHIN: Duration = Duration::from_secs(5);
 
 impl Target {
-    /// Whether the target has failed, or the window was revoked.
     #[inline(always)]
     pub(super) fn is_gone(&self) -> bool {
         self.issued.load(Ordering::Relaxed) & GONE != 0
@@ -50,8 +48,7 @@ impl Window {
         self.comm.team.point_to_point
     }
 
-    /// The fault that ends a wait: the window is revoked, or a rank of which `counts` is true has
-    /// failed.
+    /// The window is revoked, or a rank of which `counts` is true has failed.
     pub(super) fn hindrance<F: Fabric>(&self, lane: &Lane<F>, counts: impl Fn(u32) -> bool) -> Option<Fault> {
         if self.comm.team.is_revoked() {
             return Some(Fault::Revoked);
@@ -62,22 +59,17 @@ impl Window {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Revokes a window: all operations in it, at all its processes, fail with MPIX_ERR_REVOKED,
-    /// except freeing it (MPIX_Win_revoke). Not collective; returns at once.
+    /// All operations at all processes fail, except freeing the window (MPIX_Win_revoke). Not
+    /// collective.
     pub fn revoke_window(&self, window: &Window) {
         self.revoke(&window.comm);
     }
 
-    /// The failed processes of a window, in the order in which this process learned of them
-    /// (MPIX_Win_get_failed).
-    ///
-    /// # Errors
-    /// As [`Process::failed_group`].
+    /// In the order in which this process learned of the failures (MPIX_Win_get_failed).
     pub fn failed_of_window(&self, window: &Window) -> Result<Group> {
         self.failed_group(&window.comm)
     }
 
-    /// The error of locking a target that has failed.
     pub(super) fn check_target(&self, window: &Window, rank: u32) -> Result<()> {
         if !window.targets[rank as usize].is_gone() {
             return Ok(());
@@ -85,9 +77,8 @@ impl<F: Fabric> Process<F> {
         self.with_service(window, |service, lane| service.check(lane, rank))
     }
 
-    /// The error of making a window on `own`. If a member revokes it because a process has failed,
-    /// this process may learn of the failure a little later, and reports the failure: the program
-    /// has revoked nothing.
+    /// A member revokes the new window because a process has failed, of which this process may
+    /// learn a little later: the program has revoked nothing, so it gets the failure.
     pub(super) fn cause_of_revocation(&self, own: &Communicator, error: MpiError) -> MpiError {
         if error.class() != MPIX_ERR_REVOKED {
             return error;
@@ -98,8 +89,7 @@ impl<F: Fabric> Process<F> {
         lost.map_or(error, |peer| of_fault(Fault::Lost { peer }))
     }
 
-    /// The error of a copy by the kernel: the process of the memory has failed, perhaps a little
-    /// earlier than this process knows, or it has no memory at the address.
+    /// The process of the memory has failed, or it has no memory at the address.
     #[cold]
     pub(super) fn unreached(&self, peer: u32, unreachable: Unreachable) -> MpiError {
         let is_lost = |domain: &mut Domain<F>| domain.lane.lost().contains(&peer).then_some(());
@@ -110,8 +100,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Waits until `is_there` finds its word in shared memory, or a process whose failure counts
-    /// has failed. `reason` names the event.
+    /// Or until a process whose failure counts has failed. `reason` names the event.
     pub(super) fn wait_for_word(
         &self,
         window: &Window,
@@ -128,8 +117,7 @@ impl<F: Fabric> Process<F> {
         said.map_err(of_fault)
     }
 
-    /// Frees a window without the other ranks, and revokes it. Waits until no rank accesses the
-    /// memory here, so that the program can use it.
+    /// Returns when no rank accesses the memory here any more.
     pub(crate) fn abandon_window(&self, window: &Window) {
         self.revoke_window(window);
         let context = window.comm.team.point_to_point;
@@ -145,7 +133,6 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// The reason of a wait with a time limit.
 fn news_of_failure<F>(_: &Domain<F>) -> Reason {
     Reason::new("news of a failure", Need::Outside, [])
 }

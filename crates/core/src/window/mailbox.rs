@@ -36,7 +36,6 @@ pub(super) enum RequestOp {
     Get,
 }
 
-/// Whether the origin wants the values from before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fetch {
     Yes,
@@ -50,7 +49,6 @@ pub(super) struct MailboxOperation<'a> {
     pub(super) at: i64,
     pub(super) len: usize,
     pub(super) data: &'a UserBuf,
-    /// The buffer for data that come back.
     pub(super) into: Option<UserBuf>,
 }
 
@@ -86,18 +84,17 @@ struct PendingRequest {
     operands: Option<UserBuf>,
 }
 
-/// The statuses of an answer.
 const DONE: u64 = 0;
 /// The memory is not exposed.
 const OUTSIDE: u64 = 1;
 /// The target cannot read the data, and has changed nothing.
 const UNREACHED: u64 = 2;
 
-/// The bit of a request that carries the addresses of its operands and of the buffer for the values
-/// from before: the target copies both through the kernel.
+/// The request carries addresses of operands and results, which the target copies through the
+/// kernel.
 const BY_ADDRESS: u64 = 1 << 32;
-/// In bytes: shorter operands are copied twice in less time than a copy by the kernel takes
-/// (measured on an AMD EPYC, family 25, model 17).
+/// In bytes: two copies of shorter operands take less time than a copy by the kernel (measured on
+/// an AMD EPYC, family 25, model 17).
 const BY_ADDRESS_LEAST: usize = 16 << 10;
 /// In bytes: longer operations would block the target's other origins too long.
 const BY_ADDRESS_MOST: usize = 1 << 20;
@@ -132,7 +129,6 @@ impl RequestOp {
         })
     }
 
-    /// Bytes of data of a request for `len`.
     fn given(self, len: usize) -> usize {
         match self {
             RequestOp::Accumulate(accumulator, _) if accumulator.op() == Op::NoOp => 0,
@@ -142,7 +138,6 @@ impl RequestOp {
         }
     }
 
-    /// Bytes of data that come back.
     fn returned(self, len: usize) -> usize {
         match self {
             RequestOp::Accumulate(_, Fetch::No) | RequestOp::Put => 0,
@@ -186,7 +181,6 @@ impl MailboxRequests {
         }
     }
 
-    /// Frees the buffer if the request at a rank had it.
     fn give_back_buffer(&mut self, rank: u32) {
         self.has_buffer = self.has_buffer.filter(|holder| *holder != rank);
     }
@@ -209,7 +203,6 @@ impl Service {
         self.boxes.as_ref().is_none_or(MailboxRequests::is_idle)
     }
 
-    /// Counts an operation that goes to a rank by messages.
     pub(super) fn note_messages(&mut self, rank: u32) {
         self.by_messages.entry(rank).or_default().issued += 1;
     }
@@ -220,8 +213,8 @@ impl Service {
         Some(counts.issued)
     }
 
-    /// The number of the last request at a rank if it may be incomplete, and the number of
-    /// operations by messages.
+    /// The number of the last request, if it may be incomplete, and the number of operations by
+    /// messages.
     pub(super) fn incomplete_at(&self, rank: u32) -> (Option<u64>, Option<u64>) {
         let sent = self.boxes.as_ref().map(|boxes| &boxes.sent[rank as usize]);
         let number =
@@ -235,7 +228,6 @@ impl Service {
         *complete = messages.max(*complete);
     }
 
-    /// Takes the answer to the request at a rank. Returns whether no request is pending there now.
     fn take_answer<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32) -> bool {
         let (own, exposure) = (self.team.rank, self.exposure.clone());
         let pending = |service: &Service| {
@@ -297,8 +289,7 @@ impl Service {
             .map(drop)
     }
 
-    /// The addresses of the operands of a long accumulate and of the buffer for its values from
-    /// before, if the target can copy them through the kernel.
+    /// `None`: the target cannot copy them through the kernel.
     fn addresses<F: Fabric>(
         &self,
         lane: &mut Lane<F>,
@@ -317,11 +308,7 @@ impl Service {
         self.near(lane, rank)?.single_copy.then_some([operands, old, 0, 0])
     }
 
-    /// Posts a request in a rank's mailbox. `false`: the rank has none, or an earlier operation has
-    /// to complete first; no request was posted then.
-    ///
-    /// # Errors
-    /// The rank has failed.
+    /// `false`: the rank has no mailbox, or an earlier operation has to complete first.
     pub(super) fn post<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -385,8 +372,7 @@ impl Service {
         Ok(true)
     }
 
-    /// Whether the requests at a rank are complete up to a number. If so, their fault, or whether
-    /// an operation by messages may be incomplete.
+    /// If they are: their fault, or whether an operation by messages may be incomplete.
     pub(super) fn settled<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -407,11 +393,7 @@ impl Service {
         Some(sent.fault.take().map_or(Ok(by_messages), Err))
     }
 
-    /// Withdraws the put or get that is pending at a rank, if the target has not begun it, and
-    /// copies through the kernel.
-    ///
-    /// # Errors
-    /// The kernel cannot reach the memory.
+    /// Copies through the kernel if the target has not begun the put or get.
     pub(super) fn copy_instead<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,

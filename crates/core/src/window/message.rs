@@ -77,8 +77,7 @@ pub(super) enum RmaMessage {
     Refused {
         id: u64,
     },
-    /// Answers `Flush` and `Unlock` once all earlier operations are done. `outside`: one of them
-    /// was outside of the exposed memory.
+    /// All earlier operations are done. `outside`: one of them was outside of the exposed memory.
     Done {
         id: u64,
         outside: bool,
@@ -104,8 +103,7 @@ impl Data {
 }
 
 impl RmaMessage {
-    /// The encoded message with room for `data` bytes behind the words, and the offset of that
-    /// room.
+    /// With room for `data` bytes behind the words. Returns also the offset of that room.
     pub(super) fn encode(&self, data: usize) -> (Vec<u8>, usize) {
         let mut words = vec![0, 0];
         let mut place_of = None;

@@ -22,8 +22,7 @@ use std::sync::atomic::{Ordering, fence};
 const RMW_IS_FENCE: bool = cfg!(target_arch = "x86_64");
 
 impl Window {
-    /// The `len` bytes at a displacement, if this process has mapped them, an epoch is open to the
-    /// target, and all bytes are exposed.
+    /// If this process has mapped them, and an epoch is open to the target.
     #[inline(always)]
     fn bytes_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &Control)> {
         let target = self.targets.get(rank as usize)?;
@@ -34,8 +33,7 @@ impl Window {
         (!target.is_gone() && self.may_access(target)).then_some((bytes, control))
     }
 
-    /// [`Window::bytes_now`] for a change of elements. In a window whose words only an adapter may
-    /// change each element takes the full call.
+    /// If only an adapter may change some words, each element takes the full call.
     #[inline(always)]
     fn elements_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &Control)> {
         if self.words_are_the_adapters { None } else { self.bytes_now(rank, disp, len) }
@@ -104,7 +102,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Changes one integer and returns the value from before in `old` (MPI_Fetch_and_op).
+    /// One integer; `old` gets the value from before (MPI_Fetch_and_op).
     #[inline(always)]
     pub fn fetch_word_now(
         &self,
@@ -120,8 +118,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Accumulates to one element without padding and returns the value from before in `old`
-    /// (MPI_Fetch_and_op).
+    /// One element without padding; `old` gets the value from before (MPI_Fetch_and_op).
     #[inline(always)]
     pub fn fetch_now(
         &self,
@@ -160,8 +157,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Completes the accesses to a locked target (MPI_Win_flush, MPI_Win_flush_local). Returns
-    /// whether [`Process::look_now_and_then`] is due.
+    /// MPI_Win_flush, MPI_Win_flush_local. Returns whether [`Process::look_now_and_then`] is due.
     #[inline(always)]
     pub fn flush_now(&self, window: &Window, rank: i32) -> Option<bool> {
         let target = window.targets.get(rank as usize)?;
@@ -172,8 +168,7 @@ impl<F: Fabric> Process<F> {
         Some(window.is_look_due())
     }
 
-    /// Locks a target whose lock is free, in a process with one thread (MPI_Win_lock without an
-    /// assertion).
+    /// In a process with one thread (MPI_Win_lock without an assertion).
     #[inline(always)]
     pub fn lock_now(&self, window: &Window, exclusive: bool, rank: i32) -> bool {
         let Some((target, control)) = window.locked_by_word(rank) else { return false };
@@ -195,8 +190,8 @@ impl<F: Fabric> Process<F> {
         true
     }
 
-    /// Completes the accesses to a target and unlocks it, in a process with one thread
-    /// (MPI_Win_unlock). Returns whether [`Process::look_now_and_then`] is due.
+    /// In a process with one thread (MPI_Win_unlock). Returns whether
+    /// [`Process::look_now_and_then`] is due.
     #[inline(always)]
     pub fn unlock_now(&self, window: &Window, rank: i32) -> Option<bool> {
         let (target, control) = window.locked_by_word(rank)?;

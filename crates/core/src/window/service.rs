@@ -33,17 +33,14 @@ const HERE_MOST: usize = 16 << 10;
 /// The tag of messages. The tags of data are not 0.
 const MESSAGE: i32 = 0;
 
-/// The service of a window in the domain of its process.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(super) team: Arc<Team>,
     pub(super) exposure: Arc<WindowExposure>,
     pub(super) flavor: Flavor,
-    /// The exposed memory is mapped in this process alone, which has one thread: no other thread or
-    /// process changes elements.
+    /// The exposed memory is mapped only in this process, which has one thread.
     pub(super) is_alone: bool,
     pub(super) by_messages: BTreeMap<u32, MessageCounts>,
-    /// The requests in mailboxes, in a window with mailboxes.
     pub(super) boxes: Option<MailboxRequests>,
     /// By the rank of the origin, the operations that are not done.
     queues: BTreeMap<u32, VecDeque<IncomingWork>>,
@@ -74,14 +71,11 @@ pub(super) struct MessageCounts {
     pub(super) complete: u64,
 }
 
-/// An operation that came and is not done.
 #[derive(Debug)]
 enum IncomingWork {
     /// A message that is not complete.
     Message(RequestId, Owned<u8>),
-    /// Data of a put, received into the exposed memory.
     Put(RequestId),
-    /// Operands of an accumulate.
     Operands(RequestId, Owned<u8>, ReceivedAccumulate),
 }
 
@@ -94,7 +88,6 @@ impl IncomingWork {
     }
 }
 
-/// An accumulate with separate operands.
 #[derive(Debug)]
 struct ReceivedAccumulate {
     place: TargetPlace,
@@ -121,12 +114,10 @@ struct AwaitedAnswer {
 enum Expected {
     /// The buffer of the data, and the receive of data that come separately.
     Data { into: UserBuf, receive: Option<RequestId>, user: Option<RequestId> },
-    /// The end of all earlier operations: once it came, whether one of them was outside of the
-    /// exposed memory.
+    /// Once the answer came, whether an earlier operation was outside of the exposed memory.
     Done(Option<bool>),
 }
 
-/// The arguments of an accumulate, at its origin.
 #[derive(Debug)]
 pub(super) struct OriginAccumulate {
     pub(super) operands: UserBuf,
@@ -143,8 +134,7 @@ const fn tag_of_answer(id: u64) -> i32 {
     tag_of_data(id) + 1
 }
 
-/// The first `len` packed bytes: a part of the buffer if they are contiguous, else a copy. `None`:
-/// there is no memory for the copy.
+/// A part of the buffer if it is contiguous, else a copy. `None`: no memory for the copy.
 fn part(buffer: &UserBuf, len: usize) -> Option<UserBuf> {
     buffer.packed_range(0, len).or_else(|| {
         let mut bytes = zeros(len).ok()?;
@@ -183,7 +173,6 @@ impl Service {
         }
     }
 
-    /// The context that identifies the window.
     pub(crate) fn context(&self) -> u32 {
         self.team.point_to_point
     }
@@ -193,7 +182,6 @@ impl Service {
         Completion { context: self.context(), ..Completion::failed(fault) }
     }
 
-    /// The process has several threads from now on.
     pub(crate) fn share_among_threads(&mut self) {
         self.is_alone = false;
     }
@@ -328,7 +316,6 @@ impl Service {
         }
     }
 
-    /// Removes a message that was lost with its sender. `false`: there is none.
     fn discard<F: Fabric>(&self, lane: &mut Lane<F>, peer: u32) -> bool {
         let from = Source::Process(peer);
         match lane.start_receive(self.context(), UserBuf::empty(), from, TagMatch::Is(MESSAGE)) {
@@ -341,7 +328,6 @@ impl Service {
         }
     }
 
-    /// Carries out the operations of a rank whose data are here.
     fn serve<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32) {
         let Some(mut queue) = self.queues.remove(&rank) else { return };
         while let Some(waiting) = queue.pop_front() {
@@ -448,8 +434,7 @@ impl Service {
         None
     }
 
-    /// Takes data of an answer that came behind its words; separate data have a receive of their
-    /// own.
+    /// Data behind the words of an answer; separate data have a receive of their own.
     fn take_data_of_answer<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -486,7 +471,6 @@ impl Service {
         }
     }
 
-    /// Completes answers whose separate data have come.
     fn collect<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         let context = self.context();
         self.awaited.retain(|_, awaited| {
@@ -504,8 +488,7 @@ impl Service {
         });
     }
 
-    /// Grants the lock to the waiting ranks in their order, or denies it if a process has failed
-    /// with it.
+    /// In their order; denied if a process has failed with the lock.
     pub(in crate::window) fn grant<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         while let Some(&(rank, exclusive)) = self.locks.front() {
             let answer = if self.exposure.control.try_lock(exclusive, rank, self.team.rank) {

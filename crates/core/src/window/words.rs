@@ -37,8 +37,7 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::collections::{HashMap, VecDeque};
 
 pub(super) const WORD: usize = size_of::<u64>();
-/// Operations to one target that are under way at a time: this number keeps a connection busy. A
-/// transport may post fewer.
+/// This number keeps a connection busy. A transport may post fewer.
 const UNDER_WAY_MOST: usize = 16;
 
 /// A rank's facts about the words of a new window.
@@ -79,11 +78,9 @@ impl WordFacts {
 /// Which hardware changes the words of a rank's part of a window (rule 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WordOwner {
-    /// The processors of ranks that have mapped the memory, and the target's processor for
-    /// messages.
+    /// Processors of ranks that have mapped the memory, and the target's for messages.
     Processor,
-    /// The adapter for ranks that reach the target by an adapter with atomic operations, and
-    /// processors for the others.
+    /// Adapters with atomic operations where they reach the target, else processors.
     Both,
     /// The adapter alone, also for the rank itself.
     Adapter,
@@ -103,10 +100,8 @@ pub(super) fn owners(facts: &[WordFacts]) -> Vec<WordOwner> {
     facts.iter().map(owner).collect()
 }
 
-/// The change of each word.
 #[derive(Debug)]
 pub(super) enum WordUpdate {
-    /// The operation, and its operands one after another; MPI_NO_OP has none.
     Accumulate(Accumulator, Vec<u8>),
     /// MPI_Compare_and_swap.
     Swap { compare: u64, new: u64 },
@@ -151,8 +146,7 @@ impl WordUpdate {
         AtomicOperation::CompareSwap { compare, new: u64::from_ne_bytes(new) }
     }
 
-    /// The operation after one for word number `at` that found the value `before`. `None`: the word
-    /// is done.
+    /// `None`: the word is done.
     fn next(&self, at: usize, operation: AtomicOperation, before: u64) -> Option<AtomicOperation> {
         match operation {
             AtomicOperation::CompareSwap { compare, .. } if !self.is_direct() && compare != before => {
@@ -163,7 +157,6 @@ impl WordUpdate {
     }
 }
 
-/// The changes of words by one call.
 #[derive(Debug)]
 pub(super) struct WordChanges {
     /// The addresses of the words at the target, and the key of its memory.
@@ -202,7 +195,6 @@ pub(super) struct WordOperation {
     at: RemotePlace,
 }
 
-/// The consequence of the end of an operation.
 #[derive(PartialEq, Eq, Debug)]
 enum AfterOperation {
     /// The same word needs another operation.
@@ -275,8 +267,7 @@ impl Accumulates {
 }
 
 impl Service {
-    /// Begins to change words of a rank. Returns the request that completes with the changes, if
-    /// `wanted`.
+    /// Returns the request that completes with the changes, if `wanted`.
     pub(super) fn change_words<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -292,7 +283,6 @@ impl Service {
         Ok(user)
     }
 
-    /// Begins the operations at a rank that may begin.
     fn begin_words<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32) {
         while let Some(part) = self.accesses.accumulates.get_mut(&rank).and_then(|line| line.begin(rank)) {
             self.begin_operation(lane, part);
@@ -316,7 +306,6 @@ impl Service {
         }
     }
 
-    /// Handles the end of an operation, and begins others.
     pub(super) fn word_ended<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -360,8 +349,7 @@ pub(super) enum AdapterWords {
     Somewhere(Vec<u64>),
 }
 
-/// The addresses of the elements of eight bytes at a target place, for `len` bytes of data. `None`:
-/// there is no memory for them.
+/// For `len` bytes of data. `None`: there is no memory for the addresses.
 fn addresses(target: &Target, place: &TargetPlace, len: usize) -> Option<Vec<u64>> {
     let start = target.base.wrapping_add(place.at.cast_unsigned());
     let (mut all, layout) = (Vec::new(), &place.layout);
@@ -380,8 +368,7 @@ fn addresses(target: &Target, place: &TargetPlace, len: usize) -> Option<Vec<u64
 }
 
 impl<F: Fabric> Process<F> {
-    /// The facts of this process about its part of a new window, whose memory has this key and
-    /// length. A part without memory has no words, and so does not limit the owners.
+    /// A part without memory has no words, and so does not limit the owners.
     pub(super) fn word_facts(
         &self,
         comm: &Communicator,
@@ -403,11 +390,7 @@ impl<F: Fabric> Process<F> {
         facts
     }
 
-    /// Which elements of eight bytes at a target place the adapter changes (rules 1 and 3), for
-    /// `len` bytes of data.
-    ///
-    /// # Errors
-    /// MPI_ERR_NO_MEM.
+    /// Rules 1 and 3; for `len` bytes of data.
     pub(super) fn adapter_words(
         &self,
         window: &Window,
@@ -433,7 +416,6 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Begins changes of words by the adapter. Returns the request, if one is pending.
     pub(super) fn change_by_adapter(
         &self,
         window: &Window,
@@ -481,8 +463,7 @@ mod tests {
             owners(&ranks)
         };
         assert_eq!(all([Scope::Adapter; 3], [true; 3]), [Adapter; 3]);
-        // A rank that shares memory with another one, or has no adapter, changes words by its
-        // processor.
+        // A rank that shares memory, or has no adapter, changes words by its processor.
         assert_eq!(all([Scope::Adapter; 3], [true, false, true]), [Processor; 3]);
         assert_eq!(all([Scope::Adapter, Scope::None, Scope::Adapter], [true; 3]), [Processor; 3]);
         // Adapters and processors that are atomic with each other may both change words.

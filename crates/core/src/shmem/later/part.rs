@@ -9,8 +9,7 @@ use oxmpi_plan::Call;
 
 #[derive(Debug)]
 pub(super) struct RankRole {
-    /// The buffer of the data that it writes, and the offset of the first byte; for blocks to all
-    /// ranks, one block after another.
+    /// The buffer, and the offset of the first byte; for blocks to all ranks, one after another.
     pub(super) gives: (UserBuf, usize),
     pub(super) writes: bool,
     /// A step has a piece for each other rank.
@@ -33,7 +32,6 @@ pub(super) enum Needs {
     All,
 }
 
-/// A copy after all data were read.
 #[derive(Debug)]
 pub(super) enum FinalCopy {
     Nothing,
@@ -43,14 +41,9 @@ pub(super) enum FinalCopy {
         at: usize,
         to: usize,
     },
-    /// Unpacks the contiguous result into this buffer.
     Unpack(UserBuf),
 }
 
-/// The role of a rank in a call with these buffers; its blocks, or vector, have `bytes` bytes.
-///
-/// # Errors
-/// There is no temporary space.
 pub(super) fn of(
     call: &Call,
     (team, bytes): (&Team, usize),
@@ -128,7 +121,6 @@ pub(super) fn of(
     })
 }
 
-/// The role of a rank in a collective that combines.
 fn combined(call: &Call, (me, ranks): (u32, u32), bytes: usize, part: RankRole) -> RankRole {
     let has_readers = me + 1 < ranks;
     match *call {

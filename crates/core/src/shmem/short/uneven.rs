@@ -15,16 +15,14 @@ use oxmpi_shm::control_section::Stated;
 use oxmpi_sys::bytes::Bytes;
 
 impl<F: Fabric> ShortCollectives<'_, F> {
-    /// Whether `all` bytes for all other ranks together are short enough, and the section has room
-    /// for the short blocks of all ranks.
+    /// `all` is the length of the blocks for all other ranks together.
     #[inline]
     pub fn has_room_for_uneven(&self, all: usize) -> bool {
         all <= limits::SHORT_CALL_BYTES
             && self.steps.room_along() >= 2 * limits::SHORT_CALL_BYTES * self.steps.ranks as usize
     }
 
-    /// Begins a collective in which no rank knows the lengths of the others. Returns its step, and
-    /// the last step before.
+    /// Returns the step of the collective, and the last step before.
     #[inline]
     fn begin_uneven(&self, collective: Collective) -> (u64, u64) {
         // `edges` takes a tag for messages, so all ranks take one.
@@ -60,7 +58,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         Ok(Stated::of(len, s.is_short(len)))
     }
 
-    /// Takes a rank's nonempty block.
     #[inline]
     fn take_uneven(&self, rank: u32, step: u64, to: &PlainBuf) -> Result<()> {
         let s = &self.steps;
@@ -90,9 +87,6 @@ impl<F: Fabric> ShortCollectives<'_, F> {
     }
 
     /// `MPI_Gatherv`, of a rank that is not the root.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
     #[inline]
     pub fn give_to_gatherv(&self, root: u32, block: PlainBuf) -> Result<()> {
         let (step, _) = self.begin_uneven(Collective::Gatherv);
@@ -102,20 +96,13 @@ impl<F: Fabric> ShortCollectives<'_, F> {
     }
 
     /// `MPI_Gatherv` of the root: `place` gives the buffer for the block of each other rank.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
     #[inline]
     pub fn gatherv(&self, place: impl Fn(u32) -> PlainBuf) -> Result<()> {
         let (step, before) = self.begin_uneven(Collective::Gatherv);
         self.take_all(step, before, place)
     }
 
-    /// `MPI_Alltoallv`, not in place: `give` has the blocks for the other ranks, `place` the
-    /// buffers for theirs.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
+    /// `MPI_Alltoallv`, not in place: the blocks for the other ranks, and the buffers for theirs.
     #[inline]
     pub fn alltoallv(
         &self,
@@ -148,11 +135,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end().and(wrong)
     }
 
-    /// `MPI_Allgatherv`: the length of the longest block, this rank's block, and the buffers for
-    /// all blocks.
-    ///
-    /// # Errors
-    /// See [`ShortCollectives`].
+    /// `MPI_Allgatherv`: the length of the longest block, the own block, and all buffers.
     #[inline]
     pub fn allgatherv(&self, longest: usize, own: PlainBuf, place: impl Fn(u32) -> PlainBuf) -> Result<()> {
         let s = &self.steps;

@@ -62,7 +62,6 @@ impl<F: Fabric> Process<F> {
         self.wait_for_service(window, lock_at(rank), |service, lane| service.take_grant(lane, rank))
     }
 
-    /// Completes the accesses to a target and gives up its lock.
     fn release(&self, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
         let target = &window.targets[rank as usize];
         let near = self.near(window, target);
@@ -180,9 +179,6 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Locks all targets with shared locks (MPI_Win_lock_all).
-    ///
-    /// # Errors
-    /// As [`Process::lock_window`].
     pub fn lock_all_window(&self, window: &Window, assert: i32) -> Result<()> {
         check_assert(assert, abi::MPI_MODE_NOCHECK, "MPI_Win_lock_all")?;
         {
@@ -193,8 +189,7 @@ impl<F: Fabric> Process<F> {
             window.set_access(STARTED);
         }
         if assert & abi::MPI_MODE_NOCHECK == 0 {
-            // The messages first: their answers come while this process takes the locks in shared
-            // memory.
+            // The answers come while this process takes the locks in shared memory.
             let far = |rank: &u32| {
                 let near = self.near(window, &window.targets[*rank as usize]);
                 self.is_reached_by_words(window, *rank, near).is_none()
@@ -232,9 +227,7 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    ///
-    /// # Errors
-    /// MPI_ERR_RMA_SYNC if they are not locked; as [`Process::flush_window`].
+    /// Completes all accesses and unlocks all targets (MPI_Win_unlock_all).
     pub fn unlock_all_window(&self, window: &Window) -> Result<()> {
         let checked = {
             let _epochs = locked(&window.epochs);
@@ -281,11 +274,7 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// [`Process::flush_window`] for all locked targets (MPI_Win_flush_all,
-    /// MPI_Win_flush_local_all).
-    ///
-    /// # Errors
-    /// As [`Process::flush_window`].
+    /// All locked targets (MPI_Win_flush_all, MPI_Win_flush_local_all).
     pub fn flush_all_window(&self, window: &Window) -> Result<()> {
         window.check_passive()?;
         self.look_sometimes(window);

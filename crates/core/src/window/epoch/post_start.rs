@@ -19,9 +19,8 @@ use oxmpi_rt::waiting::Need;
 use std::sync::atomic::{Ordering, fence};
 
 impl Epochs {
-    /// Whether all ranks with access have completed their epochs, except failed ranks. The common
-    /// count is not exact once a rank has failed: it may have failed between its own count and the
-    /// common one (rule 6 of `window/control.rs`).
+    /// Failed ranks do not count. The common count is not exact once a rank has failed (rule 6 of
+    /// `window/control.rs`).
     fn have_all_completed(&self, control: &Control, lost: &[u32]) -> bool {
         let opened = |rank: &u32| self.opened.get(rank).copied().unwrap_or(0);
         let is_late = |rank: &u32| !lost.contains(rank) && control.completed_by(*rank) < opened(rank);
@@ -30,7 +29,6 @@ impl Epochs {
 }
 
 impl<F: Fabric> Process<F> {
-    /// The ranks in the window of the processes of a group.
     fn ranks_of(&self, window: &Window, group: &Group) -> Result<Vec<u32>> {
         let rank = |(at, process)| {
             window.comm.team.map.rank(process).ok_or_else(|| {
@@ -41,7 +39,6 @@ impl<F: Fabric> Process<F> {
         group.processes().enumerate().map(rank).collect()
     }
 
-    /// Sends a rank a signal that it waits for.
     fn signal(
         &self,
         window: &Window,
@@ -77,8 +74,7 @@ impl<F: Fabric> Process<F> {
         }
         for rank in ranks {
             let target = &window.targets[rank as usize];
-            // MPI_MODE_NOCHECK does not change this: the program promises that the signal has been
-            // sent.
+            // MPI_MODE_NOCHECK: the program promises that the signal has been sent.
             let next = target.posts_taken.fetch_add(1, Ordering::Relaxed) + 1;
             let control = &window.exposure.control;
             let posted = || control.posted(rank) >= next;
@@ -160,7 +156,6 @@ impl<F: Fabric> Process<F> {
         outcome
     }
 
-    /// The count of completed epochs at which the exposure epoch ends.
     fn end_of_exposure(&self, window: &Window, function: &str) -> Result<u64> {
         let epochs = locked(&window.epochs);
         let posted =
@@ -175,8 +170,8 @@ impl<F: Fabric> Process<F> {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the exposure epoch is over: `end` epochs are complete, or all epochs except the ones
-    /// of failed ranks. Returns the new count of completed epochs, and the fault.
+    /// Returns the new count of completed epochs, and the fault. Epochs of failed ranks do not
+    /// count.
     fn is_exposure_over(&self, window: &Window, lane: &Lane<F>, end: u64) -> Option<(u64, Option<Fault>)> {
         let control = &window.exposure.control;
         let nobody_is_lost = lane.lost().is_empty();
@@ -221,9 +216,6 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Ends the exposure epoch if it is over (MPI_Win_test). Returns whether it is over.
-    ///
-    /// # Errors
-    /// As [`Process::wait_window`].
     pub fn test_window(&self, window: &Window) -> Result<bool> {
         let end = self.end_of_exposure(window, "MPI_Win_test")?;
         let over =
@@ -238,8 +230,7 @@ mod tests {
     use crate::window::Flavor;
     use oxmpi_sys::memory::Memory;
 
-    /// A rank fails after its own count of an epoch and before the common count: the exposure epoch
-    /// ends with the epochs of the other ranks, no sooner and no later.
+    /// The exposure epoch ends with the epochs of the other ranks, no sooner and no later.
     #[test]
     fn a_death_between_the_two_counts_of_an_epoch_holds_up_nobody() {
         let control =

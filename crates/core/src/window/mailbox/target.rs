@@ -10,14 +10,12 @@ use oxmpi_mem::kernels::Op;
 use oxmpi_shm::mailbox::{Answer, CARRIED_BYTES, CARRIED_WORDS, Request};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
-/// In bytes: an accumulate that returns values works in parts of this length, which stay in the
-/// nearest cache.
+/// In bytes: parts of this length stay in the nearest cache between two passes.
 const PART_BYTES: usize = 4 << 10;
 /// In bytes: the longest copy through the kernel at a time; a multiple of the size of each element.
 const LONG_PART_BYTES: usize = 64 << 10;
 
 impl Service {
-    /// Carries out the requests in all mailboxes. Returns whether there were any.
     pub(in crate::window) fn serve_requests<F: Fabric>(&mut self, lane: &mut Lane<F>) -> bool {
         let mut found = false;
         for rank in 0..self.boxes.as_ref().map_or(0, |boxes| boxes.seen.len() as u32) {
@@ -26,7 +24,6 @@ impl Service {
         found
     }
 
-    /// Carries out the request of one rank. Returns whether there was one.
     #[inline]
     pub(in crate::window) fn serve_request<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32) -> bool {
         let Some(boxes) = &self.boxes else { return false };
@@ -54,7 +51,7 @@ impl Service {
         true
     }
 
-    /// Carries out a request. Returns the status; `back` gets the data that the answer carries.
+    /// Returns the status; `back` gets the data that the answer carries.
     fn carry_out<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,

@@ -10,8 +10,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 
 impl Service {
-    /// Puts the first `len` packed bytes of `origin`. Returns the request that completes when
-    /// `origin` is free, if it is `wanted` and `origin` is not free yet.
+    /// Returns the request that completes when `origin` is free, if it is `wanted`.
     pub(in crate::window) fn put<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -44,7 +43,6 @@ impl Service {
         Ok(user)
     }
 
-    /// Registers an answer with data that a rank will send. Returns its number.
     fn await_data<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -70,8 +68,7 @@ impl Service {
         Ok((id, user))
     }
 
-    /// Gets `len` packed bytes into `into`. Returns the request that completes when they are there,
-    /// if it is `wanted`.
+    /// Returns the request that completes with the data, if it is `wanted`.
     pub(in crate::window) fn get<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -84,8 +81,7 @@ impl Service {
         Ok(user)
     }
 
-    /// Accumulates `len` packed bytes. Returns the request that completes when the operation is
-    /// complete here, if it is `wanted` and the operation is not complete yet.
+    /// Returns the request that completes with the operation, if it is `wanted`.
     pub(in crate::window) fn accumulate<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -159,8 +155,8 @@ impl Service {
         let rank = match self.awaited.get(&id) {
             Some(AwaitedAnswer { rank, what: Expected::Done(end) }) => match end {
                 None => return self.give_up(lane, *rank, id),
-                // The answer may have come before this process learned of the failure, which has
-                // dropped earlier operations.
+                // The answer may have come before the failure, which has dropped earlier
+                // operations.
                 Some(_) if self.check(lane, *rank).is_err() => return self.give_up(lane, *rank, id),
                 Some(_) => *rank,
             },

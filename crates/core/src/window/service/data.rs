@@ -42,8 +42,8 @@ impl Service {
         }
     }
 
-    /// Receives the operands of an accumulate. An accumulate names no element twice, so the
-    /// operands are not longer than the exposed memory.
+    /// An accumulate names no element twice, so the operands are not longer than the exposed
+    /// memory.
     pub(super) fn await_operands<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -66,7 +66,6 @@ impl Service {
         }
     }
 
-    /// Reports that an accumulate is not carried out.
     pub(super) fn decline<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, fetch: Option<u64>) {
         match fetch {
             Some(id) => self.refuse(lane, rank, id),

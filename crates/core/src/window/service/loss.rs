@@ -23,7 +23,6 @@ impl Service {
         }
     }
 
-    /// Gives up all operations at a rank.
     fn lose<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, fault: Fault) {
         if let Some(target) = self.targets.get(rank as usize) {
             target.issued.fetch_or(GONE, Ordering::Relaxed);
@@ -66,7 +65,6 @@ impl Service {
         lane.lost().iter().copied().find(held)
     }
 
-    /// Ends all operations: the window is freed without the other ranks.
     pub(in crate::window) fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         if !self.has_no_request() {
             // The target may still read and write the buffer of this process.
