@@ -1,8 +1,7 @@
 //! Files (MPI-5.0, chapter "I/O").
 //!
 //! A [`File`] has a file of the system, which each rank opens for itself, a private duplicate of
-//! the communicator for agreements of the ranks, and a view. The crate `oxmpi_io` has the parts
-//! that concern one rank only.
+//! the communicator, and a view. The crate `oxmpi_io` has the parts that concern one rank only.
 //!
 //! | module | calls |
 //! |---|---|
@@ -11,13 +10,12 @@
 //! | `pointers` | the individual and the shared file pointer |
 //! | `shared_pointer` | the storage of the shared file pointer |
 //! | `independent` | access by one rank |
-//! | `collective`, `two_phase`, `ordered` | access by all ranks: a chain of collectives,
-//! nonblocking in all forms |
+//! | `collective`, `two_phase`, `ordered` | access by all ranks, nonblocking in all forms |
 //! | `split` | collective access in two calls |
 //! | `representation` | the representation of data in a file |
 //!
-//! **Errors of collective calls.** A rank with a wrong call takes part, and all ranks exchange
-//! their outcomes at the end: so all return an error of the same class, and no rank waits for ever.
+//! A rank whose collective call is wrong takes part, and all ranks exchange their outcomes at the
+//! end: so all return an error of the same class, and no rank waits for ever.
 
 mod agree;
 mod collective;

@@ -1,31 +1,28 @@
 //! Collectives that another library serves: the components ucc and hcoll.
 //!
 //! The text below is about UCC. It holds for HCOLL too, whose teams are called contexts; `hcoll`
-//! has the differences.
+//! has the differences. A call for the library may be nonblocking, so it is a task
+//! ([`HandedOver`]):
 //!
-//! The first call for the library makes the context of this process, and the team of its
-//! communicator. No step may wait, because the call may be nonblocking; so a call is a task
-//! ([`HandedOver`]) with these steps:
-//!
-//! 1. The calls of a communicator begin in the order in which the program made them: all ranks have
-//!    the same order, and UCC needs it.
-//! 2. The first call makes the team (`creation`): the ranks agree that all of them have UCC, agree
-//!    on the number of the team, and exchange UCC's data by allgathers of the engine.
-//! 3. A call of a new kind is initialised, and the ranks agree whether UCC supports it at all of
-//!    them. The result holds for later calls of this kind. HCOLL's interface gives the same answer
-//!    at all ranks, so they need not agree; but for calls whose lengths each rank knows only for
-//!    itself they agree whether HCOLL can count them.
+//! 1. The calls of a communicator begin in the order of the program, which all ranks have in
+//!    common.
+//! 2. The first call makes the context of this process and the team (`creation`): the ranks agree
+//!    that all of them have UCC and on the number of the team, and exchange UCC's data by
+//!    allgathers.
+//! 3. For a new kind of call the ranks agree whether UCC supports it at all of them. HCOLL's
+//!    interface gives the same answer at all ranks; only for calls whose lengths each rank knows
+//!    for itself do they agree whether HCOLL can count them.
 //! 4. The call is posted, and complete when UCC reports it.
 //!
 //! A plan must not serve a call that fails at one rank alone, because the other ranks do not know
-//! of the failure: the call fails, and so do all later calls of its communicator at this rank
+//! of the failure: the call and all later ones of its communicator fail at this rank
 //! ([`TeamState::Failed`]). If UCC fails in a call that it has begun, or the call is given up, UCC
-//! may still write into its buffers: it never makes progress again, and serves no communicator any
-//! more ([`Handed::poison`]).
+//! may still write into its buffers: it makes no more progress and serves no communicator
+//! ([`Handed::poison`]).
 //!
-//! If UCC cannot serve the call at some rank and all ranks know it, the call's own plan serves it.
-//! A rank may learn this earlier than others, so [`oxmpi_tuned::handed`] alone decides which
-//! component serves a call, and the call always takes a tag for the plan.
+//! If UCC cannot serve a call and all ranks know it, the call's own plan serves it. A rank may
+//! learn this earlier than others, so [`oxmpi_tuned::handed`] alone decides which component serves
+//! a call, and the call always takes a tag for the plan.
 //!
 //! UCC has no descriptor on which a process could sleep: while UCC may need progress, a wait sleeps
 //! for short times ([`Handed::nap`]).

@@ -1,25 +1,19 @@
-//! Collectives of one node through shared memory, without plans: the `shmem` component of the
-//! components guide.
+//! Collectives of one node through shared memory, without plans: the component `shmem`.
 //!
 //! Each intracommunicator whose processes share memory has two control sections with message pools
 //! in the segment of its lowest rank (`Control`; `oxmpi_shm::control_section` has the protocol), as
-//! long as that segment has free ones: this serves a few communicators at a time, of at most 64
-//! ranks. One section serves blocking collectives, the other one nonblocking ones, each with its
-//! own steps: so neither kind waits for the other, in any order in which a rank calls them. A
-//! collective is a few numbered steps: in each, the ranks with data for others write a piece and
-//! publish it, and the ranks that need it read it where it lies. Long data go through the segments
-//! of the pool piece by piece.
+//! long as that segment has free ones: a few communicators at a time, of at most 64 ranks. One
+//! section serves blocking collectives, the other one nonblocking ones, so neither kind waits for
+//! the other. A collective is a few numbered steps: in each, the ranks with data for others write a
+//! piece and publish it, and the ranks that need it read it where it lies. Long data go through the
+//! segments of the pool piece by piece.
 //!
-//! Each rank waits only for the ranks whose data it needs. The root of a broadcast or scatter, and
-//! all ranks but the root of a gather or reduction, write and go on; a rank waits for readers only
-//! if it needs a segment that they still read.
+//! Each rank waits only for the ranks whose data it needs, and for readers only if it needs a
+//! segment that they still read.
 //!
 //! Whether a call is served follows from values that all its ranks have in common ([`limits`], and
 //! the shape of the pool). Reductions combine in the order of the ranks, in any order of arrival:
 //! the results of floating-point operations do not depend on timing.
-//!
-//! A component stack calls `Served::of`, then `Process::section_of`, and then
-//! `Process::execute_served`.
 //!
 //! | module | contents |
 //! |---|---|
@@ -30,8 +24,7 @@
 //! | `reductions` | reduce, allreduce, reduce_scatter_block, scan, exscan |
 //! | `combining` | reduction of the data of a step in the order of the ranks |
 //! | `lengths` | ranks that call with different lengths |
-//! | `elements` | reduce, allreduce, scan, exscan by functions of the program, and of elements with
-//! padding |
+//! | `elements` | reductions by functions of the program, and of elements with padding |
 //! | `edges` | the v and w forms, and neighbourhoods |
 //! | `spread` | the layout of blocks for all other ranks in a segment |
 //! | `later` | nonblocking collectives: written when called, completed within any progress |

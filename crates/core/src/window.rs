@@ -2,24 +2,18 @@
 //!
 //! A [`Window`] has one entry for each target with its memory and the route to it:
 //!
-//! - *mapped*: the memory of the target lies in its heap, which this process maps (memory of
-//!   MPI_Win_allocate and MPI_Alloc_mem on the same node). Accesses are loads, stores and atomic
-//!   instructions. Locks and signals are words in shared memory too (`control`), so the target need
-//!   not do anything.
-//! - *single copy*: the kernel copies other memory of a process of this node, if permissions allow
-//!   it.
+//! - *mapped*: this process maps the target's heap with the memory (MPI_Win_allocate,
+//!   MPI_Alloc_mem). Accesses are loads, stores and atomic instructions; locks and signals are
+//!   words too (`control`).
+//! - *single copy*: the kernel copies other memory of a process of this node, if it permits that.
 //! - *mailbox*: accumulates to such memory, and short puts and gets, are requests in shared memory
-//!   that the target carries out and answers (`mailbox`), one at a time.
-//! - *adapter*: puts and gets to memory that its process has opened to the adapter of the route
-//!   (`adapter`).
-//! - *messages*: the target carries out all other accesses from messages (`service`), over any
-//!   fabric.
+//!   that the target carries out (`mailbox`).
+//! - *adapter*: puts and gets to memory that the target has opened to its adapter (`adapter`).
+//! - *messages*: the target carries out all other accesses from messages (`service`).
 //!
 //! All accesses to a target take one route, except that puts and gets may take another one than
-//! accumulates. All routes share the functions for accumulates ([`oxmpi_mem::atomics`]).
-//!
-//! An open epoch allows accesses (`epoch`). The check on the fast path reads one word of the
-//! window, and one of the target where epochs open single targets.
+//! accumulates. All routes share the functions for accumulates ([`oxmpi_mem::atomics`]). An open
+//! epoch allows accesses (`epoch`).
 
 mod access;
 mod adapter;
@@ -327,12 +321,9 @@ impl<F: Fabric> Process<F> {
         target.approach(self.domain.lock().lane.fabric_mut(), window.size(), window.flavor)
     }
 
-    /// The address of a rank's memory in this process, its length and displacement unit
-    /// (MPI_Win_shared_query). MPI_PROC_NULL stands for the lowest rank that exposes memory. A rank
-    /// whose memory this process has not mapped has the address 0 and the length 0.
-    ///
-    /// # Errors
-    /// MPI_ERR_RANK; MPI_ERR_RMA_FLAVOR for a dynamic window.
+    /// The address of a rank's memory here, its length and displacement unit
+    /// (MPI_Win_shared_query); 0 and 0 for memory that is not mapped. MPI_PROC_NULL: the lowest
+    /// rank that exposes memory.
     pub fn shared_query(&self, window: &Window, rank: i32) -> Result<(usize, usize, i64)> {
         if window.flavor == Flavor::Dynamic {
             let text = "a window made by MPI_Win_create_dynamic has no memory of its own to query";
@@ -353,8 +344,7 @@ impl<F: Fabric> Process<F> {
     /// Exposes memory in a dynamic window (MPI_Win_attach).
     ///
     /// # Errors
-    /// MPI_ERR_RMA_FLAVOR for another window; MPI_ERR_RMA_ATTACH if some of the memory is attached
-    /// already.
+    /// MPI_ERR_RMA_FLAVOR; MPI_ERR_RMA_ATTACH if some of the memory is attached already.
     pub fn attach_memory(&self, window: &Window, memory: Exposed) -> Result<()> {
         let mut regions = window.regions("MPI_Win_attach")?;
         let (start, len) = (memory.address() as u64, memory.len() as u64);
@@ -376,10 +366,7 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Removes memory from a dynamic window (MPI_Win_detach).
-    ///
-    /// # Errors
-    /// MPI_ERR_RMA_FLAVOR for another window; MPI_ERR_BASE if nothing is attached at the address.
+    /// Removes memory from a dynamic window (MPI_Win_detach). MPI_ERR_BASE: none is attached there.
     pub fn detach_memory(&self, window: &Window, address: usize) -> Result<()> {
         let mut regions = window.regions("MPI_Win_detach")?;
         let Some(at) = regions.iter().position(|(start, _)| *start == address as u64) else {

@@ -1,5 +1,4 @@
-//! Each library that is opened at run time leaves the signals to the program, both when it is
-//! opened and when it is started.
+//! Each library that is opened at run time leaves the signals to the program.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 use oxmpi_cuda::Driver;
@@ -20,8 +19,7 @@ fn compiled() -> PathBuf {
     library
 }
 
-/// The lines of /proc/thread-self/status for handled, ignored and blocked signals
-/// (proc_pid_status(5)).
+/// Handled, ignored and blocked signals (proc_pid_status(5)).
 fn signals() -> Vec<String> {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let is_of_signals =
@@ -29,7 +27,6 @@ fn signals() -> Vec<String> {
     status.lines().filter(is_of_signals).map(String::from).collect()
 }
 
-/// The number of times that a library has installed signal handlers.
 fn taken() -> u32 {
     std::env::var("OXMPI_TEST_TAKEN").map_or(0, |count| count.parse().unwrap())
 }
@@ -105,8 +102,7 @@ thread_local! {
     static BEFORE: std::cell::RefCell<(Vec<String>, u32)> = std::cell::RefCell::default();
 }
 
-/// Checks that the library has installed signal handlers `times` times, and that the program's
-/// signals are in force.
+/// Signal handlers were installed `times` times, and the program's signals are in force.
 fn check(step: &str, times: u32) {
     BEFORE.with_borrow(|(before, taken_before)| {
         assert_eq!(taken() - taken_before, times, "{step}");

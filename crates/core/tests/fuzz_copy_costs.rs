@@ -1,5 +1,4 @@
-//! Random files of copy costs. OXMPI_FUZZ_SECONDS (1) is the duration, OXMPI_FUZZ_SEED runs one
-//! case again.
+//! Random files of copy costs: OXMPI_FUZZ_SECONDS (1), OXMPI_FUZZ_SEED for one case again.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
 #[path = "../../wire/tests/support/random.rs"]
@@ -11,7 +10,6 @@ use oxmpi_core::copy_costs::{CostsError, Platform, figures, parse, render};
 use oxmpi_fabric::shm::copy_policy::{Capabilities, CopyFacts, CopyPlan, Proximity, SingleCopyMode};
 use random::Random;
 
-/// A file with figures of any size, with some damaged lines.
 fn file(random: &mut Random) -> Vec<u8> {
     let mut facts = CopyFacts::built_in("", 0);
     for (_, figure) in figures(&mut facts) {

@@ -1,15 +1,12 @@
-//! Access by all ranks (MPI-5.0, "Data Access with Explicit Offsets", the functions that end in
-//! `_all`).
+//! Access by all ranks (MPI-5.0, "Data Access with Explicit Offsets", functions in `_all`).
 //!
-//! A [`CollectiveAccess`] is the state of such an access at one rank. It goes through a chain of
-//! collectives on the file's own communicator. The code between two of them, with the input and
-//! output, is *work*: it runs without a lock within the progress of a thread, and waits for no
-//! other rank. All collectives of an access have one tag, taken at the call, so several accesses of
-//! a file may be under way.
+//! A [`CollectiveAccess`] goes through a chain of collectives on the file's own communicator. The
+//! code between two of them is *work*: it runs without a lock within the progress of a thread, and
+//! waits for no other rank. All collectives of an access have one tag, taken at the call, so
+//! several accesses of a file may be under way.
 //!
 //! 1. All ranks exchange the bytes that they access, and errors in their arguments.
-//! 2. If their pieces interleave, they continue together (`two_phase`); otherwise each moves its
-//!    data.
+//! 2. If their pieces interleave, they continue together (`two_phase`), else each moves its data.
 //! 3. All ranks exchange their outcomes.
 
 use super::agree::{settle, verdict};
@@ -110,11 +107,10 @@ impl File {
 
 impl<F: Fabric + 'static> Process<F> {
     /// Starts to read or write together with the other ranks (MPI_File_iwrite_all and the like;
-    /// with [`FilePosition::Shared`] MPI_File_write_ordered). All ranks get errors of the same
-    /// class from the request.
+    /// with [`FilePosition::Shared`] MPI_File_write_ordered).
     ///
     /// # Errors
-    /// An error in the arguments of this rank. The other ranks learn of it and do not wait.
+    /// Errors in the arguments of this rank. The requests of other ranks report them too.
     pub fn start_file_collective(
         &self,
         file: &Arc<File>,

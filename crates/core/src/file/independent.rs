@@ -39,9 +39,9 @@ impl File {
     /// Reads or writes (MPI_File_read_at, MPI_File_write and the like).
     ///
     /// # Errors
-    /// MPI_ERR_ACCESS, MPI_ERR_READ_ONLY, MPI_ERR_UNSUPPORTED_OPERATION: the file is not open for
-    /// the access. MPI_ERR_ARG: the offset is negative or too large, or the data are not whole
-    /// elementary types. The system's errors; errors of the program's conversion.
+    /// MPI_ERR_ACCESS, MPI_ERR_READ_ONLY, MPI_ERR_UNSUPPORTED_OPERATION: the access mode.
+    /// MPI_ERR_ARG: the offset, or not whole elementary types. Errors of the system and of the
+    /// program's conversion.
     pub fn access<F: Fabric>(
         &self,
         process: &Process<F>,

@@ -245,10 +245,8 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Closes a file (MPI_File_close). Collective. The inner result is an error with which it was
-    /// closed: the system's, also of earlier writes, or the failure of a rank.
-    ///
-    /// # Errors
-    /// MPI_ERR_OTHER if a split collective access has not ended; the file stays open.
+    /// closed. The outer one is MPI_ERR_OTHER: a split access has not ended, and the file stays
+    /// open.
     pub fn close_file(&self, file: &Arc<File>) -> Result<Result<()>> {
         let may = file.check_no_split();
         // A file that is deleted need not be on the device.
@@ -297,9 +295,6 @@ impl<F: Fabric> Process<F> {
 }
 
 /// Deletes a file (MPI_File_delete).
-///
-/// # Errors
-/// The system's errors: MPI_ERR_NO_SUCH_FILE, MPI_ERR_ACCESS and others.
 pub fn delete_file(name: &[u8]) -> Result<()> {
     let text = String::from_utf8_lossy(name);
     posix::delete(name).map_err(|failure| error_of(&text, "deleting", failure))

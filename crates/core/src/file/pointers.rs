@@ -9,18 +9,12 @@ use oxmpi_objects::error::{MpiError, Result};
 
 impl File {
     /// The individual file pointer in elementary types (MPI_File_get_position).
-    ///
-    /// # Errors
-    /// MPI_ERR_UNSUPPORTED_OPERATION with MPI_MODE_SEQUENTIAL.
     pub fn position(&self) -> Result<u64> {
         self.check_random(FilePosition::Individual)?;
         Ok(*locked(&self.position))
     }
 
     /// The offset in the file of an offset in the view (MPI_File_get_byte_offset).
-    ///
-    /// # Errors
-    /// MPI_ERR_ARG if the offset is negative or too large.
     pub fn byte_offset(&self, offset: i64) -> Result<u64> {
         self.check_random(FilePosition::Offset(offset))?;
         let shown = self.shown();
@@ -53,10 +47,6 @@ impl File {
     }
 
     /// Moves the individual file pointer (MPI_File_seek).
-    ///
-    /// # Errors
-    /// MPI_ERR_ARG for a position before the beginning, or an unknown `whence`; the system's
-    /// errors.
     pub fn seek(&self, offset: i64, whence: i32) -> Result<()> {
         self.check_random(FilePosition::Individual)?;
         let mut position = locked(&self.position);
@@ -68,9 +58,6 @@ impl File {
 
 impl<F: Fabric> Process<F> {
     /// The shared file pointer in elementary types (MPI_File_get_position_shared).
-    ///
-    /// # Errors
-    /// MPI_ERR_UNSUPPORTED_OPERATION with MPI_MODE_SEQUENTIAL; the system's errors.
     pub fn shared_position(&self, file: &File) -> Result<u64> {
         file.check_seekable()?;
         self.current_shared_position(file)

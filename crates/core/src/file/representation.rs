@@ -69,9 +69,6 @@ impl Representation {
     }
 
     /// The datatype with the layout of its data in the file.
-    ///
-    /// # Errors
-    /// The program's error, for a registered representation; MPI_ERR_VALUE_TOO_LARGE.
     pub fn in_file(&self, datatype: &Arc<Datatype>) -> Result<Arc<Datatype>> {
         match self {
             Representation::Native | Representation::Internal => Ok(Arc::clone(datatype)),

@@ -78,9 +78,6 @@ impl File {
     }
 
     /// Bytes from one element to the next in the file (MPI_File_get_type_extent).
-    ///
-    /// # Errors
-    /// Errors of a registered representation.
     pub fn type_extent(&self, datatype: &Arc<Datatype>) -> Result<i64> {
         Ok(self.shown().representation.in_file(datatype)?.bounds().extent() as i64)
     }
@@ -121,9 +118,6 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Changes hints (MPI_File_set_info). Collective; the values of rank 0 hold.
-    ///
-    /// # Errors
-    /// The error in `info`, of any rank.
     pub fn set_file_info(&self, file: &File, info: Result<Info>) -> Result<()> {
         let mut words = [0; 1 + HINT_WORDS];
         words[0] = verdict(&info);
@@ -184,9 +178,6 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Writes all data to the device (MPI_File_sync). Collective.
-    ///
-    /// # Errors
-    /// The system's errors, also of earlier writes.
     pub fn sync_file(&self, file: &File) -> Result<()> {
         file.dirty.store(false, Ordering::Relaxed);
         let done = file.store.sync().map_err(|failure| file.error("bringing to the device", failure));

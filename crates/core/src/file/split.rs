@@ -41,10 +41,7 @@ impl File {
 }
 
 impl<F: Fabric + 'static> Process<F> {
-    /// Begins a split access (MPI_File_write_all_begin and the like).
-    ///
-    /// # Errors
-    /// MPI_ERR_OTHER if another one has begun; errors in the arguments.
+    /// Begins a split access (MPI_File_write_all_begin and the like). A file has at most one.
     pub fn begin_split(
         &self,
         file: &Arc<File>,
@@ -64,10 +61,7 @@ impl<F: Fabric + 'static> Process<F> {
         Ok(())
     }
 
-    /// Ends a split access (MPI_File_write_all_end and the like).
-    ///
-    /// # Errors
-    /// MPI_ERR_OTHER if no such access has begun with this buffer; as [`Process::file_collective`].
+    /// Ends a split access (MPI_File_write_all_end and the like), with the buffer of its beginning.
     pub fn end_split(&self, file: &File, kind: SplitKind, address: usize) -> Result<Completion> {
         let request = {
             let mut split = locked(&file.split);

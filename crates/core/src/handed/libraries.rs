@@ -165,19 +165,13 @@ impl TeamInCreation {
     }
 }
 
-/// The version and file of the library UCC with this name (`coll_ucc_library`).
-///
-/// # Errors
-/// The reason why it cannot be used.
+/// The version and file of the library UCC with this name, or the reason why it cannot be used.
 pub fn find_ucc(library: &str) -> Result<String, String> {
     let found = UccLibrary::open(library).and_then(|found| found.find_modules().map(|()| found.to_string()));
     found.map_err(|error| error.to_string())
 }
 
-/// The version and file of the library HCOLL with this name (`coll_hcoll_library`).
-///
-/// # Errors
-/// The reason why it cannot be used.
+/// The version and file of the library HCOLL with this name, or the reason why it cannot be used.
 pub fn find_hcoll(library: &str) -> Result<String, String> {
     Hcoll::open(library).map(|library| library.to_string()).map_err(|error| error.to_string())
 }

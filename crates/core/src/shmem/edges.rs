@@ -2,21 +2,17 @@
 //!
 //! A rank knows only the lengths of its own blocks and of the blocks for itself. So a rank writes a
 //! *directory* for the step: the receiver and the length of each block. The blocks follow as far as
-//! there is room. The directory marks blocks without room, which go by messages afterwards, all at
-//! once. The sender decides alone: the data that a receiver finds do not depend on the length that
-//! it expects.
+//! room permits; the directory marks the others, which go by messages afterwards. The sender decides
+//! alone: the data that a receiver finds do not depend on the length that it expects.
 //!
 //! ```text
-//! words of 32 bits    the number of blocks; for each block, in 8 bits its receiver; a bit: its
-//! data are those of the
-//!                     block before; in 23 bits its length, or BY_MESSAGE
+//! words of 32 bits    the number of blocks; for each block, in 8 bits its receiver, a bit if its
+//!                     data are those of the block before, and in 23 bits its length, or BY_MESSAGE
 //! then                the blocks, short ones at multiples of 8, the others at multiples of a line
 //! ```
 //!
-//! Empty blocks have no entry. Several blocks from one rank to another are in the order of the
-//! call.
-//!
-//! All ranks of an MPI_Allgatherv know all lengths: it goes piece by piece like an allgather.
+//! Empty blocks have no entry. Several blocks for one rank are in the order of the call. All ranks
+//! of an MPI_Allgatherv know all lengths: it goes piece by piece like an allgather.
 
 use super::moves::{give, unpack};
 use super::steps::{CollectivePiece, ExchangeAction, Steps};

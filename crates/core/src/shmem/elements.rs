@@ -1,11 +1,9 @@
-//! Reductions by functions of the program, and by kernels for elements with padding: element by
-//! element, in the layout of the program's memory.
+//! Reductions by functions of the program, and by kernels for elements with padding.
 //!
 //! The ranks write packed data. The combining rank unpacks one contribution after another, the last
 //! one into the result: so the function gets whole elements, `a0 op (a1 op (a2 op ...))` is
 //! combined in the order of the ranks, and a function that changes its left operand does no harm.
-//! The function is called between steps, without a lock. Other ranks that need this rank's result
-//! wait meanwhile.
+//! The function is called between steps, without a lock.
 
 use super::combining::share_of_elements;
 use super::steps::{CollectivePiece, ExchangeAction, Steps};

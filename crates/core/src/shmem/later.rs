@@ -1,12 +1,9 @@
-//! Nonblocking collectives: a rank writes its data when it calls, as far as room permits, and
-//! reads the data of others in its progress.
+//! Nonblocking collectives: written when called, as far as room permits, and read in progress.
 //!
-//! All ranks take the same steps for the same calls. Nonblocking collectives have their own
-//! section: a rank may call a blocking collective before a nonblocking one, and another rank in the
-//! opposite order. MPI-5.0, "Nonblocking Collective Operations", does not allow such a program, but
-//! programs and their tests do it.
-//!
-//! The rules cited are those of `oxmpi_shm::control_section`.
+//! They have their own section: a rank may call a blocking collective before a nonblocking one, and
+//! another rank in the opposite order. MPI-5.0, "Nonblocking Collective Operations", does not allow
+//! such a program, but programs and their tests do it. For the rules see
+//! `oxmpi_shm::control_section`.
 
 mod part;
 

@@ -1,10 +1,9 @@
-//! Ranks that call a collective with different lengths: which calls are errors, and how the ranks
-//! continue.
+//! Ranks that call a collective with different lengths.
 //!
-//! A rank that reads another rank's first step compares the stated length with its own (rule 14 of
-//! `oxmpi_shm::control_section`). If they differ, it takes no data, and continues behind the steps
-//! of the giving ranks, so that the communicator stays usable. Where the rank cannot know that all
-//! ranks do this, it sets the team apart for good (rule 15).
+//! A rank that reads another length than its own in a first step (rule 14 of
+//! `oxmpi_shm::control_section`) takes no data, and continues behind the steps of the giving ranks,
+//! so that the communicator stays usable. Where it cannot know that all ranks do this, it sets the
+//! team apart for good (rule 15).
 
 use super::limits;
 use super::steps::Steps;

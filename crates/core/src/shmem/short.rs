@@ -1,9 +1,6 @@
 //! The fast path of a short collective: one step, whose data are in the lines that announce it, or
-//! in a few lines of the pool that are prefetched with each poll of those.
-//!
-//! A rank that has its arguments at hand takes the same steps as `moves` and `reductions`, without
-//! a description of the call and without allocation. So the ranks of one call may take different
-//! paths.
+//! in a few lines of the pool that are prefetched with each poll. The steps are those of `moves`
+//! and `reductions`, so the ranks of one call may take different paths.
 
 mod uneven;
 

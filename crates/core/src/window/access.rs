@@ -227,12 +227,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Puts data into a target's memory (MPI_Put, MPI_Rput). Returns the request, if one is
-    /// pending.
-    ///
-    /// # Errors
-    /// MPI_ERR_RANK, MPI_ERR_DISP, MPI_ERR_RMA_RANGE, MPI_ERR_RMA_SYNC, MPI_ERR_TRUNCATE; the
-    /// target has failed.
+    /// MPI_Put, MPI_Rput. Returns the request, if one is pending.
     pub fn put(
         &self,
         window: &Window,

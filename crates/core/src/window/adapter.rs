@@ -1,11 +1,10 @@
 //! Accesses by the adapter of the route to a target, which reads and writes the window without the
 //! target's help ([`RemoteAccess`](oxmpi_fabric::RemoteAccess)).
 //!
-//! Each rank opens its memory when the window is made, if an adapter reaches some rank, and sends
-//! its key to all ranks; the key 0 means that the memory is not open. Only puts and gets of
-//! contiguous target memory go by the adapter; for accumulates see `words.rs`. An access is
-//! complete at the target when it has ended here, so flushes, unlocks and the ends of epochs wait
-//! for that before they send a message to the target.
+//! Each rank opens its memory when the window is made and sends its key (0: not open) to all ranks.
+//! Only puts and gets of contiguous target memory go by the adapter; for accumulates see
+//! `words.rs`. An access is complete at the target when it has ended here, so flushes, unlocks and
+//! the ends of epochs wait for that before they send a message to the target.
 
 use super::service::Service;
 use super::words::{Accumulates, WordOperation, WordOwner};

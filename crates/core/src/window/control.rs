@@ -1,45 +1,38 @@
-//! The control words of a window: a few words of each process, in memory that all processes of a
-//! node map.
+//! The control words of a window: a few words of each process, which all processes of a node map.
 //!
 //! ```text
-//! word 0        the lock: the number of shared holders, or the rank of the exclusive holder; the
-//! bit WAITING
+//! word 0        the lock: number of shared holders, or rank of the exclusive holder; bit WAITING
 //! word 1        the element lock (oxmpi_mem::atomics), whose owner is a rank
 //! word 2        the number of completed access epochs to this process
-//! words 3, 4    attached regions: the used length of the list; the number of regions without room
-//! in the list
+//! words 3, 4    attached regions: used length of the list; number of regions without room in it
 //! from 8 on     a bit for each rank that waits for the lock
 //! then          for each rank the number of exposure epochs that it has opened to this process
 //! then          for each rank the number of access epochs to this process that it has completed,
-//! and a bit for "holds the lock shared"
-//! then          the regions of a dynamic window: address and length, length 0 if the entry is free
-//! then          in a window of MPI_Win_create the mailboxes of the ranks (oxmpi_shm::mailbox), and
-//! the buffers of this process:
-//!               the data of one request of its own, and the data that come back
+//!               and the mark of a rank that holds the lock shared
+//! then          the regions of a dynamic window: address and length, 0 if the entry is free
+//! then          in a window of MPI_Win_create the mailboxes (oxmpi_shm::mailbox), and buffers for
+//!               the data of one request of this process, and for the data that come back
 //! ```
 //!
 //! Rules
-//! 1. *Lock.* A rank that cannot have the lock sets its own bit among the waiting ranks, then the
-//!    bit WAITING in the lock, both with one atomic change each; if the lock has changed meanwhile
-//!    the rank tries again.
+//! 1. *Lock.* A rank that cannot have the lock sets its own bit among the waiting ranks, then
+//!    WAITING in the lock, both atomically; if the lock has changed meanwhile the rank tries again.
 //! 2. *Unlock.* A rank that leaves the lock free clears WAITING with the same or a later change,
-//!    takes the bits of the waiting ranks and rings their doors. By rule 1 the bit of the rank that
-//!    set WAITING is among them.
+//!    takes the bits of the waiting ranks and rings their doors. By rule 1 the rank that set
+//!    WAITING is among them.
 //! 3. A rank that wakes up tries again. No rank has priority: a rank gets a shared lock while
 //!    others hold it shared, even if a rank waits for an exclusive one.
 //! 4. *Signals.* The sender raises a count (release), then rings the door of the owner, which loads
 //!    the count (acquire).
 //! 5. *Regions.* Only the owner changes the list, one thread at a time: the address first, then the
 //!    length (release).
-//! 6. *Failed ranks.* Only the rank itself writes the word with its completed epochs and its mark,
-//!    or the owner for a rank that shares no memory. The rank counts its completed epoch in that
-//!    word before it does in word 2, so word 2 is not exact once a rank has failed: it may have
-//!    failed between the two. The rank sets its mark before it takes the lock shared, and removes
-//!    the mark after it has given the lock up: so the mark of a failed holder is set, and a rank
-//!    that failed just before it got the lock counts as a holder.
-//! 7. *Elements.* Each accumulate to the memory of this process holds the element lock here,
-//!    whether this process or a peer that maps the memory carries it out. If a rank fails with the
-//!    lock, the next rank takes it over.
+//! 6. *Failed ranks.* Only the rank itself, or the owner for a rank that shares no memory, writes
+//!    the word with its completed epochs and its mark. The rank counts an epoch there before it
+//!    does in word 2, which is not exact once a rank has failed between the two. It has its mark
+//!    from before it takes the lock shared until after it has given it up: so a failed holder has
+//!    its mark, and a rank that failed just before it got the lock counts as a holder.
+//! 7. *Elements.* Each accumulate to the memory of this process holds the element lock here. If a
+//!    rank fails with the lock, the next rank takes it over.
 
 use super::Flavor;
 use oxmpi_shm::mailbox::{Mailboxes, mailbox_bytes};

@@ -64,11 +64,8 @@ pub struct NewWindow {
 const WORDS: usize = 7;
 
 impl<F: Fabric> Process<F> {
-    /// Makes a window. Collective: a rank whose arguments are wrong takes part with the error.
-    ///
-    /// # Errors
-    /// An error in the arguments, of this or another rank; MPI_ERR_NO_MEM; MPI_ERR_RMA_SHARED if
-    /// not all ranks can share memory.
+    /// Makes a window. Collective: a rank whose arguments are wrong takes part with the error,
+    /// which is an error of all ranks.
     pub fn create_window(&self, comm: &Communicator, new: Result<NewWindow>) -> Result<Window> {
         comm.check_intra()?;
         // Failed requests of the window go to the handler of its context.
@@ -334,11 +331,7 @@ impl<F: Fabric> Process<F> {
         Some(())
     }
 
-    /// Whether all ranks may free a window. Collective; it waits for all ranks, unless one has
-    /// failed.
-    ///
-    /// # Errors
-    /// MPI_ERR_RMA_SYNC at all ranks if one of them has an open epoch.
+    /// MPI_ERR_RMA_SYNC at all ranks if one of them has an open epoch. Waits for all living ranks.
     pub fn agree_to_free_window(&self, window: &Window) -> Result<()> {
         let wrong = locked(&window.epochs).open_epoch(window);
         match self.agree_on_window(&window.comm, wrong, &[]) {
@@ -347,13 +340,12 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Frees a window (MPI_Win_free) after its attributes were deleted. Collective; it waits for
-    /// all ranks.
+    /// Frees a window (MPI_Win_free) after its attributes were deleted. Waits for all ranks.
     ///
     /// # Errors
     /// At all ranks, if one of them could not delete its attributes or has an open epoch: the
-    /// window stays. The inner result is an error with which the window was freed: a rank has
-    /// failed, or the window was revoked, so other ranks may still use it.
+    /// window stays. Inner result: the window was freed, but other ranks may still use it, as a
+    /// rank has failed or the window was revoked.
     pub fn free_window(&self, window: &Window, deleted: Result<()>) -> Result<Result<()>> {
         let wrong = deleted.err().or_else(|| locked(&window.epochs).open_epoch(window));
         match self.agree_on_window(&window.comm, wrong, &[]) {

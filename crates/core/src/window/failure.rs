@@ -1,16 +1,14 @@
-//! Windows of which a process has failed, or that were revoked (User-Level Failure Mitigation, the
-//! functions of `mpi-ext.h`).
+//! Windows of which a process has failed, or that were revoked (User-Level Failure Mitigation).
 //!
 //! No call waits for a failed process. Its operations fail, no rank gets a lock that it held (but
-//! the next rank takes over the element lock, rule 7 of `control`), and epochs end without it. A
-//! call that only sends signals sends them to the living ranks; the call that needs the failed rank
-//! returns the error: MPI_Win_wait, MPI_Win_complete, MPI_Win_flush, the unlocking calls and
-//! MPI_Win_fence. A window with a failed process is freed without the other ranks, and revoked
-//! then, so that none of them waits in it.
+//! the element lock, rule 7 of `control`), and epochs end without it. A call that only sends
+//! signals succeeds; the call that needs the failed rank returns the error: MPI_Win_wait,
+//! MPI_Win_complete, MPI_Win_flush, the unlocking calls and MPI_Win_fence. A window with a failed
+//! process is freed without the other ranks, and revoked then, so that none of them waits in it.
 //!
 //! In a revoked window, words in shared memory are used only in the own process: other ranks may
-//! have freed their parts, and another object may have the memory. The freeing process waits until
-//! the living ranks know of the revocation ([`Process::wait_for_revoked`]).
+//! have freed their parts. The freeing process waits until the living ranks know of the revocation
+//! ([`Process::wait_for_revoked`]).
 
 use super::{GONE, Target, Window};
 use crate::Process;

@@ -1,14 +1,12 @@
-//! Requests in mailboxes: short contiguous operations on memory of this node that the origin has
-//! not mapped.
+//! Requests in mailboxes: short contiguous operations on memory of this node that is not mapped.
 //!
 //! The protocol is that of [`oxmpi_shm::mailbox`]. The target polls for requests whenever it makes
-//! progress, so a request needs no message and no matching, and its answer completes it: a flush
-//! needs no message. An origin has one request at a target at a time. Its further operations go by
-//! messages until it has flushed. This keeps the order: a target carries out the request before
-//! messages that were sent after it, and an origin posts no request while its messages may be on
-//! their way.
+//! progress; a request and a flush of it need no message. An origin has one request at a target at
+//! a time. Its further operations go by messages until it has flushed. This keeps the order: a
+//! target carries out the request before later messages, and an origin posts no request while its
+//! messages may be on their way.
 //!
-//! A waiting origin may withdraw a put or get, and then copies through the kernel: so a target that
+//! A waiting origin may withdraw a put or get, and then copies through the kernel, so a target that
 //! computes need not make progress.
 
 mod target;

@@ -1,11 +1,10 @@
-//! The fast path of accesses to mapped memory and of the calls around them: no waiting, no message,
-//! no wake-up. A function that returns `false` or `None` has done nothing: the fast path does not
-//! apply or an argument is wrong, and the full call carries out the operation or returns the error.
+//! The fast path of accesses to mapped memory and of the calls around them. A function that returns
+//! `false` or `None` has done nothing: the full call carries out the operation or returns the
+//! error.
 //!
 //! The fence that orders the stores of a put before the accesses after a flush costs as much as the
-//! rest of a short put. So it runs only if there were stores since the last one
-//! ([`Window::has_stored`]): not after gets, and not after atomic instructions, which order all
-//! accesses on the processors of [`RMW_IS_FENCE`].
+//! rest of a short put. So it runs only if there were stores since the last one, and not after
+//! atomic instructions, which order all accesses on the processors of [`RMW_IS_FENCE`].
 
 use super::control::Control;
 use super::epoch::{CLOSED, FENCE, HELD_EXCLUSIVE, HELD_SHARED, LOCKED, LOOK_EVERY, SHUT};

@@ -1,13 +1,10 @@
-//! The message side of a window: it carries out operations that other ranks send by messages, and
-//! sends the operations of this process.
+//! The message side of a window: operations that ranks send by messages.
 //!
-//! The messages are ordinary ones of the window's own communicator: those of [`super::message`]
-//! have the tag 0, and long data are separate messages whose tag has their number. All progress of
-//! any thread serves them, so a process serves a window while it waits for or tests any request.
-//!
-//! A target carries out the operations of an origin in their order: a message whose data are not
-//! here yet stops the later ones. So accumulates keep their order, and the answer to `Flush` says
-//! that all earlier operations are done.
+//! The messages belong to the window's own communicator: those of [`super::message`] have the tag
+//! 0, and long data are separate messages whose tag has their number. All progress of any thread
+//! serves them. A target carries out the operations of an origin in their order: a message whose
+//! data are not here yet stops the later ones. So the answer to `Flush` says that all earlier
+//! operations are done.
 
 mod ask;
 mod data;

@@ -104,7 +104,10 @@ pub(super) fn owners(facts: &[WordFacts]) -> Vec<WordOwner> {
 pub(super) enum WordUpdate {
     Accumulate(Accumulator, Vec<u8>),
     /// MPI_Compare_and_swap.
-    Swap { compare: u64, new: u64 },
+    Swap {
+        compare: u64,
+        new: u64,
+    },
 }
 
 impl WordUpdate {

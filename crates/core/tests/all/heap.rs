@@ -1,5 +1,4 @@
-//! Messages in memory that peers read by themselves, between ranks on threads: each rank has its
-//! own mapping of each heap.
+//! Messages in memory that peers read by themselves, in their own mappings of the heap.
 use oxmpi_core::Process;
 use oxmpi_core::world::{Options, world_with};
 use oxmpi_engine::Mode;
@@ -37,7 +36,6 @@ fn without_single_copy() -> Options {
 #[test]
 fn a_message_in_the_heap_arrives_without_its_sender() {
     let arrived = AtomicU32::new(0);
-    // With more ranks than processors and with fewer.
     for ranks in [2, 7] {
         arrived.store(0, Ordering::Release);
         world_with(ranks, without_single_copy(), |p| {
@@ -67,7 +65,6 @@ fn a_message_in_the_heap_arrives_without_its_sender() {
     }
 }
 
-/// Messages in both directions at once, between memory of all kinds.
 fn exchange(options: Options) {
     world_with(2, options, |p| {
         let comm = p.world().clone();

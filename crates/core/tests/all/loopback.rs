@@ -1,5 +1,4 @@
-//! Ranks as values over queues in the memory of one program: messages of all lengths and modes,
-//! many messages at once, and collectives.
+//! Ranks as values over queues in the memory of one program.
 
 use crate::talk::{pattern, receive, send};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
@@ -58,7 +57,6 @@ fn everybody_sends_more_to_everybody_than_queues_have_room_for() {
                 waits.push((p.isend(&comm, Mode::Standard, data.buf(), peer, n as i32).unwrap(), data));
             }
         }
-        // In reverse order, so that earlier messages are in the unexpected queue.
         for n in (0..EACH).rev() {
             for from in 0..RANKS {
                 assert!(receive(p, &comm, len(n), from, n as i32).0 == pattern(from, n, len(n)));

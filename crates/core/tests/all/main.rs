@@ -1,5 +1,4 @@
-//! Tests of the public interface of the crate, in one program: each program would be as large as
-//! the library, and take as long to compile.
+//! Tests of the public interface, in one program: each would be as large as the library.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
 #[path = "../../../fabric/tests/support/chaos.rs"]

@@ -1,6 +1,5 @@
-//! Ranks as values over providers of libfabric, which match their messages: all lengths and modes,
-//! all ranks to all ranks, on the same node also through memory. Without libfabric or a provider
-//! the tests fail, unless OXMPI_TEST_ALLOW_SKIPS is set.
+//! Ranks as values over providers of libfabric, which match their messages. Without libfabric or a
+//! provider the tests fail, unless OXMPI_TEST_ALLOW_SKIPS is set.
 
 use crate::talk::pattern;
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
@@ -10,7 +9,6 @@ use oxmpi_fabric::transports::ofi::TagMode;
 use oxmpi_libfabric::{Library, ProviderQuery};
 use oxmpi_mem::memory::{Owned, lend, lend_mut};
 
-/// The options of a world over this provider.
 fn over(provider: &str, mode: Option<TagMode>, ranks_of_a_node: Option<u32>) -> Option<Options> {
     let there = Library::open("libfabric.so.1").and_then(|library| {
         library.providers(&ProviderQuery { name: Some(provider.into()), ..ProviderQuery::default() })

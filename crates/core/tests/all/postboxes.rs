@@ -1,5 +1,4 @@
-//! Ranks as values over postboxes: messages of all lengths and modes, a pool that is too small, and
-//! counts of the protocols.
+//! Ranks as values over postboxes.
 
 use crate::talk::{pattern, receive, send};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
@@ -37,8 +36,7 @@ fn sysv(short: u64, pool: u64, max_alloc: usize) -> Options {
     Options { postboxes: Some((short, pool, settings)), ..Options::default() }
 }
 
-/// All kinds: large and small postboxes, pools with enough room, with too little and with none, and
-/// postboxes in nodes of two ranks.
+/// Pools with enough room, with too little and with none, and nodes of two ranks.
 fn kinds() -> Vec<Options> {
     let nodes =
         Options { ranks_of_a_node: Some(2), sockets: Some(Sockets::default()), ..sysv(1000, 1 << 16, 5000) };
@@ -106,7 +104,6 @@ fn all_ranks_send_to_all_ranks_through_a_pool_that_is_too_small() {
                 }
                 sources.push(peer);
             }
-            // In reverse order, so that earlier messages are in the unexpected queue.
             for (n, len) in lens.into_iter().enumerate().rev() {
                 for from in &sources {
                     let got = receive(p, &comm, len, *from, n as i32).0;
@@ -116,7 +113,6 @@ fn all_ranks_send_to_all_ranks_through_a_pool_that_is_too_small() {
             for (request, _) in &waits {
                 p.wait(*request).unwrap();
             }
-            // No rank needs another one after this barrier.
             all_have_received.wait();
             counts(p)
         });

@@ -1,5 +1,4 @@
-//! Collectives through shared memory, with pools so small that every call uses each segment many
-//! times.
+//! Collectives through shared memory, with pools so small that a call uses each segment often.
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_core::world::{Options, world_with};
 use oxmpi_core::{Communicator, Process};
@@ -12,12 +11,10 @@ use oxmpi_plan::{Call, Shared};
 use oxmpi_shm::control_section::PoolSegments;
 use std::sync::Arc;
 
-/// The word of `from` for `to` at `i`.
 fn word(from: u64, to: u64, i: u64, round: u64) -> u64 {
     from * 1_000_003 + to * 101 + i * 17 + round
 }
 
-/// The words of `from` for each of these ranks, one rank after another.
 fn words(from: u64, to: impl IntoIterator<Item = u64>, len: u64, round: u64) -> Vec<u64> {
     to.into_iter().flat_map(|to| (0..len).map(move |i| word(from, to, i, round))).collect()
 }
@@ -130,8 +127,7 @@ fn many_ranks_share_their_pools() {
     rounds(20, PoolSegments { count: 8, bytes: 2048 });
 }
 
-/// Of two ranks the one that has read last writes next, as long as there is room: up to 2 and 8 KiB
-/// here.
+/// Of two ranks the one that has read last writes next: up to 2 and 8 KiB here.
 #[test]
 fn two_ranks_exchange_data_up_to_the_room_of_the_pool() {
     for bytes in [64, 256] {
@@ -139,8 +135,7 @@ fn two_ranks_exchange_data_up_to_the_room_of_the_pool() {
     }
 }
 
-/// Data that go one way in pieces of at least 16 KiB have another address in each lap; teams of
-/// several sizes use one section one after another.
+/// One-way data have another address in each lap; teams of several sizes follow one another.
 #[test]
 fn longer_pieces_alternate_their_address_with_teams_of_all_sizes() {
     for (ranks, pool) in [
@@ -170,13 +165,11 @@ fn longer_pieces_alternate_their_address_with_teams_of_all_sizes() {
     }
 }
 
-/// The byte of a rank at `i` in an allreduce.
 fn byte(rank: usize, i: usize, round: usize) -> u8 {
     (i * 7 + rank * 31 + round).wrapping_mul(i | 1) as u8
 }
 
-/// Long enough that each of two ranks combines one half, in pieces of all sizes; the last piece has
-/// any number of bytes.
+/// The last piece has any number of bytes.
 #[test]
 fn two_ranks_combine_a_half_each() {
     for (count, bytes) in [(2, 64), (3, 320), (4, 4096), (8, 49152)] {
@@ -198,7 +191,6 @@ fn two_ranks_combine_a_half_each() {
                     let other = (0..len).map(|i| byte(1 - me, i, round));
                     let wanted: Vec<u8> = mine.iter().zip(other).map(|(mine, other)| mine ^ other).collect();
                     assert!(output.into_vec().ok().unwrap() == wanted, "{len} bytes, in place: {in_place}");
-                    // The input is unchanged.
                     assert!(in_place || input.into_vec().ok().unwrap() == mine);
                 }
             }

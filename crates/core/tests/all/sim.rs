@@ -1,8 +1,5 @@
-//! The deterministic world: random programs with random link faults, with and without the failure
-//! of a rank.
-//!
-//! `OXMPI_SIM_SEED=n` runs the seed of a failed test alone; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT`
-//! choose other seeds than the usual ones.
+//! The deterministic world: random programs, link faults and failures. `OXMPI_SIM_SEED=n` runs the
+//! seed of a failed test alone; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT` choose other seeds.
 
 mod program;
 
@@ -14,7 +11,6 @@ use oxmpi_mem::kernels::Op;
 use program::RandomProgram;
 use std::rc::Rc;
 
-/// Prints the command that repeats a failed case.
 struct RepeatCommand {
     seed: u64,
     ranks: u32,
@@ -109,8 +105,7 @@ fn shard(number_of_shard: u64) {
         frames += outcome.frames;
     }
     eprintln!("{died} of {worlds} worlds with a death, {failed} with a failed rank, {frames} frames");
-    // A quarter of the cases plan a failure. Most must come before the end, and other ranks must
-    // notice them, else the test shows nothing.
+    // Most failures must come before the end and be noticed, else the test shows nothing.
     if worlds >= MIN_COUNTED_WORLDS {
         assert!(died >= worlds / 8, "only {died} of {worlds} worlds had a death before their end");
         assert!(failed >= worlds / 8, "in only {failed} of {worlds} worlds a rank failed because of a death");

@@ -1,6 +1,4 @@
-//! Ranks as values over real sockets: messages of all lengths and modes, collectives, threads; the
-//! same while connections are closed at random; and the same through daemons, which use sockets
-//! too.
+//! Ranks as values over real sockets and through daemons, also while connections close at random.
 
 use crate::chaos::Chaos;
 use crate::talk::{pattern, receive};
@@ -34,7 +32,6 @@ fn daemons(ranks_of_a_node: Option<u32>) -> Options {
     Options { daemons: true, ranks_of_a_node, ..sockets(0) }
 }
 
-/// Lengths around every change of protocol, and of more than one piece.
 const LENGTHS: [usize; 12] =
     [0, 1, 8, 57, 5000, 65535, 65536, 300_000, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3_500_000];
 
@@ -103,7 +100,6 @@ fn a_long_message_arrives_through_daemons_while_its_sender_computes() {
     }
 }
 
-/// Sum of `len` numbers over all ranks; each number depends on its position.
 fn allreduce(p: &Process<Routes>, comm: &Communicator, len: usize) {
     let (rank, size) = (comm.rank() as u64, comm.size() as u64);
     let input = Owned::new((0..len as u64).map(|at| at * (rank + 1)).collect::<Vec<u64>>());
@@ -204,7 +200,6 @@ fn collectives_work_on_several_nodes_and_in_one_of_them() {
     });
 }
 
-/// A world whose connections are closed at random.
 fn in_chaos(chaos: &Arc<Chaos>, seed: u64) -> Options {
     let mut options = sockets(65535);
     let random = Mutex::new(Random::new(seed));
@@ -239,14 +234,12 @@ fn all_ranks_send_to_all_ranks_while_connections_close() {
 
 #[test]
 fn a_rank_that_waits_uses_no_time() {
-    // The threads of this test have one clock of processor time, so it counts the time of the whole
-    // program.
+    // The processor time of the whole program: its threads share this clock.
     let used = || {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
         let words: Vec<u64> =
             stat.rsplit_once(") ").unwrap().1.split(' ').filter_map(|word| word.parse().ok()).collect();
-        // utime and stime are fields 14 and 15 (proc_pid_stat(5)); the state before them is not a
-        // number.
+        // utime and stime are fields 14 and 15 (proc_pid_stat(5)).
         words[10] + words[11]
     };
     for options in [sockets(65535), daemons(None)] {

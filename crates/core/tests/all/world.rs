@@ -17,7 +17,6 @@ use oxmpi_plan::{Call, Shared};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Lengths around every change of protocol.
 const LENGTHS: [usize; 17] =
     [0, 1, 8, 55, 56, 57, 400, 500, 2048, 2049, 16000, 16384, 16385, 65536, 65537, 300_000, 3_000_000];
 
@@ -85,11 +84,9 @@ fn messages_of_all_lengths_arrive_by_all_copy_protocols() {
     }
 }
 
-/// Long messages take the protocol of the policy: counted by the bytes that senders have copied
-/// into their pools, and the bytes that receivers have read.
+/// Counted by the bytes that senders copied into pools, and that receivers read.
 #[test]
 fn long_messages_go_through_the_pool_in_pieces_if_the_policy_says_so() {
-    // The length of several pools.
     const LEN: usize = 3 << 20;
     const ROUNDS: usize = 10;
     let moved = |family: &'static str, single_copy, both_directions: bool| {
@@ -127,8 +124,7 @@ fn long_messages_go_through_the_pool_in_pieces_if_the_policy_says_so() {
     };
     for both_directions in [false, true] {
         let all = if both_directions { 2 * LEN as u64 } else { LEN as u64 };
-        // The receiver reads the part that the sender does not copy, because the sender is not in
-        // the library yet or has lost its processor.
+        // The receiver reads the data that a sender outside of the library does not copy.
         let pooled = moved("AMD family 26", SingleCopyMode::Auto, both_directions);
         let [pieces, read] = [0, 1].map(|what| pooled.iter().map(|moved| moved[what]).sum::<u64>());
         assert_eq!(pieces + read, all * ROUNDS as u64, "{both_directions}: {pooled:?}");
@@ -230,8 +226,7 @@ fn receives_that_are_given_up_while_they_wait_do_not_block_others() {
         } else {
             send(p, &comm, Mode::Standard, &[1], 0, 0);
             receive(p, &comm, 1, 0, 0);
-            // The probe finds the message behind all announcements, so each receive is matched when
-            // it is posted, and most wait for earlier ones.
+            // The probe finds the message behind all announcements.
             while p.iprobe(&comm, 0, 1000).unwrap().is_none() {}
             let rooms: Vec<Owned<u8>> = (0..COUNT).map(|_| Owned::new(vec![0; LEN])).collect();
             let receives: Vec<_> = rooms
@@ -381,7 +376,6 @@ fn an_abandoned_receive_leaves_its_buffer_alone() {
     });
 }
 
-/// The sum over all ranks by the fast path.
 fn sum(p: &Process<Routes>, comm: &Communicator, value: u64) -> u64 {
     let (mine, all) = (Owned::new(vec![value]), Owned::new(vec![0u64]));
     let element = Some(std::sync::Arc::new(oxmpi_mem::layout::Layout::basic(8, 8)));
@@ -402,8 +396,7 @@ fn control_sections_are_used_again_by_other_communicators() {
             let expected = |c: &Communicator| (0..c.size() as u64).map(|r| r + round).sum::<u64>();
             assert_eq!(sum(p, &part, part.rank() as u64 + round), expected(&part));
             let twin = p.dup(&part).unwrap();
-            // Ranks wait for each other only in the sums, so some ranks have freed sections that
-            // others still read.
+            // Only the sums make ranks wait, so some ranks have freed sections that others read.
             assert_eq!(sum(p, &twin, twin.rank() as u64 + round), expected(&twin));
             assert_eq!(sum(p, &world, world.rank() as u64 + round), expected(&world));
             p.close(&part);
@@ -457,8 +450,7 @@ fn intercommunicators_connect_two_groups() {
             assert_eq!(twin.compare(&inter).unwrap(), Comparison::Congruent);
             assert_eq!(world.compare(&inter).unwrap(), Comparison::Unequal);
             if twin.rank() < 2 {
-                // Messages with the same tag in both intercommunicators, to the same rank of the
-                // remote group.
+                // The same tag in both intercommunicators.
                 let peer = twin.rank();
                 send(p, &inter, Mode::Standard, &[1, round], peer, 5);
                 send(p, &twin, Mode::Standard, &[2, round], peer, 5);
@@ -488,7 +480,6 @@ fn an_error_of_a_leader_is_an_error_of_its_group() {
         };
         assert_eq!(make(4, 0), Err(MPI_ERR_RANK));
         assert_eq!(make(1 - world.rank() % 2, -1), Err(MPI_ERR_TAG));
-        // Both groups are the same: each leader meets itself.
         assert_eq!(make(world.rank(), 0), Err(MPI_ERR_COMM));
         assert_eq!(make(1 - world.rank() % 2, 0), Ok(()));
         p.close(&half);

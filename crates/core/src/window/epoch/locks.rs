@@ -106,9 +106,6 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Locks a target (MPI_Win_lock).
-    ///
-    /// # Errors
-    /// MPI_ERR_ASSERT, MPI_ERR_RANK, MPI_ERR_RMA_SYNC; a process has failed.
     pub fn lock_window(&self, window: &Window, kind: LockType, rank: i32, assert: i32) -> Result<()> {
         check_assert(assert, abi::MPI_MODE_NOCHECK, "MPI_Win_lock")?;
         if rank == abi::MPI_PROC_NULL {
@@ -156,9 +153,6 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Completes the accesses to a target and unlocks it (MPI_Win_unlock).
-    ///
-    /// # Errors
-    /// MPI_ERR_RANK; MPI_ERR_RMA_SYNC if it is not locked; as [`Process::flush_window`].
     pub fn unlock_window(&self, window: &Window, rank: i32) -> Result<()> {
         if rank == abi::MPI_PROC_NULL {
             return Ok(());
@@ -250,12 +244,11 @@ impl<F: Fabric> Process<F> {
         outcome
     }
 
-    /// Completes the accesses to a locked target, at the origin and at the target (MPI_Win_flush,
-    /// MPI_Win_flush_local).
+    /// Completes the accesses to a locked target (MPI_Win_flush, MPI_Win_flush_local).
     ///
     /// # Errors
-    /// MPI_ERR_RANK, MPI_ERR_RMA_SYNC; MPI_ERR_RMA_RANGE if the target does not expose memory that
-    /// was accessed; the target has failed.
+    /// MPI_ERR_RMA_RANGE if the target does not expose accessed memory; MPI_ERR_RANK,
+    /// MPI_ERR_RMA_SYNC.
     #[inline]
     pub fn flush_window(&self, window: &Window, rank: i32) -> Result<()> {
         if rank == abi::MPI_PROC_NULL {

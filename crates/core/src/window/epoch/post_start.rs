@@ -57,12 +57,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Opens an access epoch to the processes of a group once they have opened theirs to this
-    /// process (MPI_Win_start). The call does not wait for a failed process; the end of the epoch
-    /// reports the failure.
-    ///
-    /// # Errors
-    /// MPI_ERR_ASSERT, MPI_ERR_GROUP, MPI_ERR_RMA_SYNC; the window was revoked.
+    /// Opens an access epoch once the processes of a group have opened theirs (MPI_Win_start). The
+    /// end of the epoch reports failed processes.
     pub fn start_window(&self, window: &Window, group: &Group, assert: i32) -> Result<()> {
         check_assert(assert, abi::MPI_MODE_NOCHECK, "MPI_Win_start")?;
         let ranks = self.ranks_of(window, group)?;
@@ -98,10 +94,6 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Ends the access epoch of MPI_Win_start (MPI_Win_complete).
-    ///
-    /// # Errors
-    /// MPI_ERR_RMA_SYNC if there is none; a process has failed, or does not expose memory that was
-    /// accessed.
     pub fn complete_window(&self, window: &Window) -> Result<()> {
         let ranks = {
             let mut epochs = locked(&window.epochs);
@@ -126,11 +118,7 @@ impl<F: Fabric> Process<F> {
         outcome
     }
 
-    /// Opens an exposure epoch to the processes of a group (MPI_Win_post). MPI_Win_wait reports the
-    /// failure of a process.
-    ///
-    /// # Errors
-    /// MPI_ERR_ASSERT, MPI_ERR_GROUP, MPI_ERR_RMA_SYNC; the window was revoked.
+    /// Opens an exposure epoch to a group (MPI_Win_post). MPI_Win_wait reports failed processes.
     pub fn post_window(&self, window: &Window, group: &Group, assert: i32) -> Result<()> {
         const KNOWN: i32 = abi::MPI_MODE_NOCHECK | abi::MPI_MODE_NOSTORE | abi::MPI_MODE_NOPUT;
         check_assert(assert, KNOWN, "MPI_Win_post")?;
@@ -194,11 +182,8 @@ impl<F: Fabric> Process<F> {
         fault.map_or(Ok(()), |fault| Err(of_fault(fault)))
     }
 
-    /// Waits for the end of the exposure epoch (MPI_Win_wait), but not for failed ranks.
-    ///
-    /// # Errors
-    /// MPI_ERR_RMA_SYNC if there is none; a rank with access has failed, or the window was revoked:
-    /// the epoch is over in both cases.
+    /// Waits for the end of the exposure epoch (MPI_Win_wait), but not for failed ranks: with an
+    /// error the epoch is over, too.
     pub fn wait_window(&self, window: &Window) -> Result<()> {
         let end = self.end_of_exposure(window, "MPI_Win_wait")?;
         let reason = |_: &Domain<F>| {

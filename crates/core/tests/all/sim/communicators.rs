@@ -22,8 +22,7 @@ fn world_ranks(comm: &Communicator) -> Vec<u32> {
     comm.local_map().processes()
 }
 
-/// Each third of the ranks, in reverse order, makes a communicator by itself; then all ranks make
-/// them together; then each node.
+/// Each third of the ranks, in reverse order, by itself; then all together; then each node.
 pub(super) async fn groups(rank: &Rank, comm: &Communicator, phase: usize, len: usize) -> Result<()> {
     let (n, me) = (comm.size(), comm.rank());
     let mine: Vec<i32> = (0..n).rev().filter(|r| r % 3 == me % 3).collect();

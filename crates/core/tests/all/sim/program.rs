@@ -22,7 +22,6 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A program of all ranks.
 #[derive(Debug)]
 pub(crate) struct RandomProgram {
     /// In bytes, the attached buffer for buffered sends.
@@ -32,7 +31,6 @@ pub(crate) struct RandomProgram {
 
 #[derive(Debug)]
 enum Phase {
-    /// Each rank sends to the right and receives from the left.
     Ring {
         len: usize,
         rounds: usize,
@@ -41,14 +39,12 @@ enum Phase {
         messages: Vec<PlannedMessage>,
         receive: ReceiveMode,
     },
-    /// Collectives that start together and are waited for in reverse order.
     Collectives(Vec<PlannedCollective>),
     Compute {
         longest_ns: u64,
     },
     /// A duplicate of the world for the later phases.
     Dup,
-    /// Splits the communicator; each part runs a ring and a sum.
     Split {
         colors: i32,
         len: usize,
@@ -261,7 +257,6 @@ async fn split(rank: &Rank, comm: &Communicator, phase: usize, colors: i32, len:
     Ok(())
 }
 
-/// A pending receive.
 struct OpenReceive {
     request: RequestId,
     data: Owned<u8>,
@@ -389,8 +384,7 @@ fn next_receive(
     let mut key = keys[rank.below(keys.len() as u64) as usize];
     let (mut from, mut tag) = (key.0 as i32, key.1);
     if matches!(how, ReceiveMode::Mixed) {
-        // There is one sender: a wildcard source is that one, and a wildcard tag matches its oldest
-        // message.
+        // There is one sender, so a wildcard tag matches its oldest message.
         if rank.below(2) == 0 {
             from = MPI_ANY_SOURCE;
         }
@@ -406,12 +400,10 @@ fn next_receive(
     NextReceive { from, tag, expected }
 }
 
-/// Checks received messages against the sent ones.
 struct MessageCheck<'a> {
     phase: usize,
     me: u32,
     messages: &'a [PlannedMessage],
-    /// The first message that may be the next one of a source and tag.
     next: HashMap<(i32, i32), usize>,
 }
 
@@ -432,8 +424,7 @@ impl MessageCheck<'_> {
     }
 }
 
-/// An affine map x -> a x + b. The composition of two of them, the user's function, does not
-/// commute.
+/// An affine map x -> a x + b; composition does not commute.
 type Affine = [u64; 2];
 
 fn compose(first: Affine, then: Affine) -> Affine {
@@ -457,13 +448,11 @@ fn composing() -> UserCall {
 
 const WORDS: usize = 2;
 
-/// The elements of rank `r` in collective `n`.
 fn contribution(phase: usize, n: usize, r: u32, count: usize) -> Vec<u64> {
     let mut random = Random::new((phase as u64) << 40 | (n as u64) << 32 | u64::from(r));
     (0..count * WORDS).map(|_| random.draw()).collect()
 }
 
-/// The contributions of the ranks combined in rank order.
 fn combined(all: &[Vec<u64>], user: bool) -> Vec<u64> {
     let mut result = all[0].clone();
     for more in &all[1..] {

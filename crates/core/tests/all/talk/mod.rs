@@ -5,8 +5,7 @@ use oxmpi_engine::Mode;
 use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::memory::{lend, lend_mut};
 
-/// The bytes of message `number` from rank `from`; they differ between ranks, numbers and sequences
-/// of 256 bytes.
+/// Differs between ranks, numbers and sequences of 256 bytes.
 pub(crate) fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 255 + number * 13 + from as usize * 31) as u8).collect()
 }
