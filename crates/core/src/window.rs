@@ -79,7 +79,7 @@ pub struct Window {
     /// The key by which adapters of other processes reach the exposed memory; 0 if they do not.
     key: u64,
     /// Only the adapter may change the words of some rank, so the fast path changes no element.
-    words_are_the_adapters: bool,
+    adapter_owns_words: bool,
     has_atomics: bool,
     name: Mutex<Box<[u8]>>,
     hints: Mutex<WindowHints>,
@@ -110,7 +110,7 @@ struct Target {
     /// The key by which adapters reach the memory; 0 if they do not.
     key: u64,
     words: WordOwner,
-    near: OnceLock<TargetRoutes>,
+    routes: OnceLock<TargetRoutes>,
     /// One of the constants of `epoch`: whether an epoch is open to this target alone.
     open: AtomicU32,
     /// Number of exposure epochs of the target that MPI_Win_start has used.
@@ -272,53 +272,54 @@ impl Window {
 
 impl Target {
     #[cold]
-    fn approach(&self, fabric: &mut impl Fabric, ranks: u32, flavor: Flavor) -> &TargetRoutes {
-        let mut near = TargetRoutes { bell: fabric.bell(self.process), ..TargetRoutes::default() };
+    fn find_routes(&self, fabric: &mut impl Fabric, ranks: u32, flavor: Flavor) -> &TargetRoutes {
+        let mut routes = TargetRoutes { bell: fabric.bell(self.process), ..TargetRoutes::default() };
         // Over sockets only windows that need shared memory use it.
-        let shares = near.bell.is_some() || flavor == Flavor::Shared;
+        let shares = routes.bell.is_some() || flavor == Flavor::Shared;
         let part = |(there, heap): (u64, oxmpi_sys::memory::Memory), at: u64, len: u64| {
             heap.part(usize::try_from(at.checked_sub(there)?).ok()?, usize::try_from(len).ok()?)
         };
         if shares && self.control != 0 {
             let bytes = Control::bytes(ranks, flavor) as u64;
             let words = fabric.map_heap(self.process).and_then(|heap| part(heap, self.control, bytes));
-            near.control = words.map(|words| Control::new(words, ranks, flavor));
+            routes.control = words.map(|words| Control::new(words, ranks, flavor));
         }
         // Without the control words there is no lock for the elements.
-        if near.control.is_some() && self.size == 0 {
+        if routes.control.is_some() && self.size == 0 {
             // Programs compute the addresses of the parts beside an empty part from its address.
             let shared = flavor == Flavor::Shared;
             let heap = if shared { fabric.map_heap(self.owner) } else { None };
             let place = heap.and_then(|heap| part(heap, self.base, 0));
-            near.memory = Some(place.map_or(Exposed::NONE, Exposed::from));
-        } else if near.control.is_some() {
+            routes.memory = Some(place.map_or(Exposed::NONE, Exposed::from));
+        } else if routes.control.is_some() {
             let memory = fabric.map_heap(self.owner).and_then(|heap| part(heap, self.base, self.size));
-            near.memory = memory.map(Exposed::from);
+            routes.memory = memory.map(Exposed::from);
         }
         if flavor == Flavor::Dynamic {
-            near.memory = None;
-            let heap = near.control.as_ref().and_then(|_| fabric.map_heap(self.process));
-            near.heap = heap.map(|(there, heap)| (there, Exposed::from(heap)));
+            routes.memory = None;
+            let heap = routes.control.as_ref().and_then(|_| fabric.map_heap(self.process));
+            routes.heap = heap.map(|(there, heap)| (there, Exposed::from(heap)));
         }
-        near.single_copy = near.memory.is_none() && near.bell.is_some() && fabric.can_access(self.process);
-        near.by_adapter = self.key != 0 && fabric.remote_access_to(self.process).is_some();
+        routes.single_copy =
+            routes.memory.is_none() && routes.bell.is_some() && fabric.can_access(self.process);
+        routes.by_adapter = self.key != 0 && fabric.remote_access_to(self.process).is_some();
         // Another thread may have found the routes first.
-        self.near.get_or_init(|| near)
+        self.routes.get_or_init(|| routes)
     }
 }
 
 impl<F: Fabric> Process<F> {
     #[inline]
-    fn near<'w>(&self, window: &'w Window, target: &'w Target) -> &'w TargetRoutes {
-        match target.near.get() {
-            Some(near) => near,
-            None => self.approach(window, target),
+    fn routes<'w>(&self, window: &'w Window, target: &'w Target) -> &'w TargetRoutes {
+        match target.routes.get() {
+            Some(routes) => routes,
+            None => self.find_routes(window, target),
         }
     }
 
     #[cold]
-    fn approach<'w>(&self, window: &'w Window, target: &'w Target) -> &'w TargetRoutes {
-        target.approach(self.domain.lock().lane.fabric_mut(), window.size(), window.flavor)
+    fn find_routes<'w>(&self, window: &'w Window, target: &'w Target) -> &'w TargetRoutes {
+        target.find_routes(self.domain.lock().lane.fabric_mut(), window.size(), window.flavor)
     }
 
     /// The address of a rank's memory here, its length and displacement unit
@@ -334,7 +335,7 @@ impl<F: Fabric> Process<F> {
             rank => Some(window.target(rank)?),
         };
         let Some(target) = target else { return Ok((0, 0, 1)) };
-        let memory = self.near(window, target).memory.as_ref();
+        let memory = self.routes(window, target).memory.as_ref();
         Ok(match memory {
             Some(memory) => (memory.address(), memory.len(), target.disp_unit),
             None => (0, 0, target.disp_unit),

@@ -49,7 +49,7 @@ pub(super) struct CollectiveAccess {
     /// Of a write, bytes in memory.
     native: u64,
     pub(super) outcome: Result<()>,
-    pub(super) came: u64,
+    pub(super) received: u64,
     pub(super) rounds: Option<Box<Rounds>>,
 }
 
@@ -175,7 +175,7 @@ impl<F: Fabric + 'static> Process<F> {
             incoming,
             native,
             outcome,
-            came: 0,
+            received: 0,
             rounds: None,
         };
         match place {
@@ -201,7 +201,7 @@ impl<F: Fabric + 'static> Process<F> {
             move |domain: &mut crate::process::Domain<F>, outcome: std::result::Result<(), Fault>| {
                 drop(input);
                 let work: Work<F> = Box::new(move |process| match (outcome, output.into_vec()) {
-                    (Ok(()), Ok(came)) => next(process, access, came),
+                    (Ok(()), Ok(received)) => next(process, access, received),
                     (Err(fault), _) => process.end(*access, Err(of_fault(fault))),
                     (Ok(()), Err(_)) => {
                         let text = "a finished collective still has its buffer";
@@ -233,8 +233,8 @@ impl<F: Fabric + 'static> Process<F> {
         let extent = AccessExtent::new(&access.shown.view, access.start, access.data.packed_len() as u64);
         let mut words = vec![verdict(&access.outcome)];
         words.extend(extent.encode());
-        self.step_all(access, &words, |process, mut access, came| {
-            let all: Vec<u64> = words_of(&came).collect();
+        self.step_all(access, &words, |process, mut access, received| {
+            let all: Vec<u64> = words_of(&received).collect();
             let all = all.as_chunks::<{ 1 + AccessExtent::WORDS }>().0;
             if let Err(error) = access.settle(all.iter().map(|one| one[0])) {
                 return process.end(*access, Err(error));
@@ -261,7 +261,7 @@ impl<F: Fabric + 'static> Process<F> {
         if access.outcome.is_ok()
             && let Some(incoming) = &access.incoming
         {
-            match incoming.deliver(access.came) {
+            match incoming.deliver(access.received) {
                 Ok(native) => access.native = native,
                 Err(error) => access.outcome = Err(error),
             }
@@ -271,8 +271,8 @@ impl<F: Fabric + 'static> Process<F> {
             return self.end(*access, outcome);
         }
         let verdict = verdict(&access.outcome);
-        self.step_all(access, &[verdict], |process, mut access, came| {
-            let settled = access.settle(words_of(&came));
+        self.step_all(access, &[verdict], |process, mut access, received| {
+            let settled = access.settle(words_of(&received));
             process.end(*access, settled);
         });
     }
@@ -303,7 +303,7 @@ impl CollectiveAccess {
         }
         match self.file.transfer(&self.shown, self.direction, self.start, &self.data) {
             Ok(moved) => {
-                self.came = moved;
+                self.received = moved;
                 if moved < self.data.packed_len() as u64 && self.direction == Direction::Write {
                     self.native = 0;
                 }

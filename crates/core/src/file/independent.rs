@@ -56,16 +56,16 @@ impl File {
                 let incoming = shown.incoming(elements)?;
                 let bytes = incoming.room.packed_len() as u64;
                 let start = self.claim(process, &shown, at, self.whole_etypes(&shown, bytes)?)?;
-                let came = self.transfer(&shown, direction, start, &incoming.room)?;
-                incoming.deliver(came).map(completion)
+                let received = self.transfer(&shown, direction, start, &incoming.room)?;
+                incoming.deliver(received).map(completion)
             }
             Direction::Write => {
                 let data = shown.outgoing(&elements)?;
                 let bytes = data.packed_len() as u64;
                 let start = self.claim(process, &shown, at, self.whole_etypes(&shown, bytes)?)?;
-                let went = self.transfer(&shown, direction, start, &data)?;
+                let written = self.transfer(&shown, direction, start, &data)?;
                 // A view without data takes no bytes.
-                let all = went == bytes;
+                let all = written == bytes;
                 Ok(completion(if all { elements.buffer.packed_len() as u64 } else { 0 }))
             }
         }

@@ -12,8 +12,8 @@ impl<F: Fabric + 'static> Process<F> {
     pub(super) fn exchange_shares(&self, access: Box<CollectiveAccess>) {
         let etypes = access.data.packed_len() as u64 / access.shown.view.etype_size();
         let words = [verdict(&access.outcome), etypes];
-        self.step_all(access, &words, |process, mut access, came| {
-            let all: Vec<u64> = words_of(&came).collect();
+        self.step_all(access, &words, |process, mut access, received| {
+            let all: Vec<u64> = words_of(&received).collect();
             let all = all.as_chunks::<2>().0;
             if let Err(error) = access.settle(all.iter().map(|one| one[0])) {
                 return process.end(*access, Err(error));
@@ -31,8 +31,8 @@ impl<F: Fabric + 'static> Process<F> {
             }
             let message = bytes_of(&[verdict(&access.outcome), pointer]);
             let call = Call::Bcast { root: 0, bytes: Shared(message.len()) };
-            process.step(access, call, (Vec::new(), message), |process, mut access, came| {
-                let mut words = words_of(&came);
+            process.step(access, call, (Vec::new(), message), |process, mut access, received| {
+                let mut words = words_of(&received);
                 let (class, pointer) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
                 if let Err(error) = access.settle([class].into_iter()) {
                     return process.end(*access, Err(error));

@@ -129,11 +129,11 @@ impl FileView {
 }
 
 impl ReadBuffer {
-    /// Converts the `came` bytes that were read. Returns their number in memory.
-    pub(super) fn deliver(&self, came: u64) -> Result<u64> {
-        let Some((elements, shown)) = &self.convert else { return Ok(came) };
+    /// Converts the `received` bytes that were read. Returns their number in memory.
+    pub(super) fn deliver(&self, received: u64) -> Result<u64> {
+        let Some((elements, shown)) = &self.convert else { return Ok(received) };
         let Some(all) = self.room.as_contiguous() else { return Ok(0) };
-        let from = all.slice(0, all.len().min(usize::try_from(came).unwrap_or(usize::MAX)));
+        let from = all.slice(0, all.len().min(usize::try_from(received).unwrap_or(usize::MAX)));
         let Representation::Registered(conversion) = &shown.representation else {
             return Ok(elements.datatype.unpack_external_part(from, &elements.buffer) as u64);
         };

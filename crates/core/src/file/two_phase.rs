@@ -89,9 +89,9 @@ impl<F: Fabric + 'static> Process<F> {
         access.rounds = Some(rounds);
         let output = vec![0; 8 * sizes.len()];
         let call = Call::Alltoall { block: Shared(8), in_place: false };
-        self.step(access, call, (bytes_of(&sizes), output), |process, mut access, came| {
+        self.step(access, call, (bytes_of(&sizes), output), |process, mut access, received| {
             let Some(rounds) = &mut access.rounds else { return process.conclude(access) };
-            rounds.expected = words_of(&came).map(|n| usize::try_from(n).unwrap_or(usize::MAX)).collect();
+            rounds.expected = words_of(&received).map(|n| usize::try_from(n).unwrap_or(usize::MAX)).collect();
             let outbox = std::mem::take(&mut rounds.outbox);
             let sound = rounds.expected.iter().all(|&length| length <= rounds.longest_message());
             let room = exchange(&rounds.lengths, &rounds.expected).filter(|_| sound);
@@ -108,10 +108,10 @@ impl<F: Fabric + 'static> Process<F> {
         });
     }
 
-    fn messages_to_write(&self, mut access: Box<CollectiveAccess>, came: Vec<u8>) {
+    fn messages_to_write(&self, mut access: Box<CollectiveAccess>, received: Vec<u8>) {
         if let Some(mut rounds) = access.rounds.take() {
             if access.outcome.is_ok() {
-                access.outcome = rounds.write_window(&access.file, &came);
+                access.outcome = rounds.write_window(&access.file, &received);
             }
             rounds.round += 1;
             access.rounds = Some(rounds);
@@ -119,9 +119,9 @@ impl<F: Fabric + 'static> Process<F> {
         self.next_round(access);
     }
 
-    fn messages_to_read(&self, mut access: Box<CollectiveAccess>, came: Vec<u8>) {
+    fn messages_to_read(&self, mut access: Box<CollectiveAccess>, received: Vec<u8>) {
         let Some(mut rounds) = access.rounds.take() else { return self.conclude(access) };
-        let (answers, sent, failure) = rounds.read_window(&access.file, &came);
+        let (answers, sent, failure) = rounds.read_window(&access.file, &received);
         if access.outcome.is_ok() {
             access.outcome = failure;
         }
@@ -138,9 +138,9 @@ impl<F: Fabric + 'static> Process<F> {
             let error = garbled(&access.file);
             return self.end(*access, Err(error));
         };
-        self.step(access, call, (answers, room), |process, mut access, came| {
+        self.step(access, call, (answers, room), |process, mut access, received| {
             if let Some(mut rounds) = access.rounds.take() {
-                rounds.take_answers(&mut access, &came);
+                rounds.take_answers(&mut access, &received);
                 rounds.round += 1;
                 access.rounds = Some(rounds);
             }
@@ -188,9 +188,9 @@ impl Rounds {
         }
     }
 
-    fn write_window(&mut self, file: &File, came: &[u8]) -> Result<(), MpiError> {
+    fn write_window(&mut self, file: &File, received: &[u8]) -> Result<(), MpiError> {
         self.begin_window();
-        for message in cut(came, &self.expected).filter(|message| !message.is_empty()) {
+        for message in cut(received, &self.expected).filter(|message| !message.is_empty()) {
             let (runs, data) = parts_of(message).ok_or_else(|| garbled(file))?;
             if !self.window.put(decode(runs), data) {
                 return Err(garbled(file));
@@ -200,10 +200,10 @@ impl Rounds {
     }
 
     /// Reads the requested bytes: returns the answers, their lengths, and the outcome.
-    fn read_window(&mut self, file: &File, came: &[u8]) -> (Vec<u8>, Vec<usize>, Result<(), MpiError>) {
+    fn read_window(&mut self, file: &File, received: &[u8]) -> (Vec<u8>, Vec<usize>, Result<(), MpiError>) {
         self.begin_window();
         let mut outcome = Ok(());
-        for message in cut(came, &self.expected).filter(|message| !message.is_empty()) {
+        for message in cut(received, &self.expected).filter(|message| !message.is_empty()) {
             let known = parts_of(message).is_some_and(|(runs, _)| self.window.want(decode(runs)));
             if !known {
                 outcome = Err(garbled(file));
@@ -217,7 +217,7 @@ impl Rounds {
             }
         };
         let (mut answers, mut lengths) = (Vec::new(), Vec::with_capacity(self.expected.len()));
-        for message in cut(came, &self.expected) {
+        for message in cut(received, &self.expected) {
             let begin = answers.len();
             if let Some((runs, _)) = parts_of(message) {
                 answers.extend([0; HEAD]);
@@ -229,14 +229,14 @@ impl Rounds {
         (answers, lengths, outcome)
     }
 
-    fn take_answers(&self, access: &mut CollectiveAccess, came: &[u8]) {
-        let answers: Vec<&[u8]> = cut(came, &self.expected).collect();
+    fn take_answers(&self, access: &mut CollectiveAccess, received: &[u8]) {
+        let answers: Vec<&[u8]> = cut(received, &self.expected).collect();
         for (aggregator, (from, to)) in self.parts.iter().enumerate().filter(|(_, part)| part.0 < part.1) {
             let answer = answers[self.domains.rank_of(aggregator as u32) as usize];
             let Some((head, data)) = answer.split_first_chunk::<HEAD>() else { continue };
             let there = u64::from_ne_bytes(*head).min(to - from).min(data.len() as u64);
             access.data.unpack((from - access.start) as usize, Bytes::from(&data[..there as usize]));
-            access.came += there;
+            access.received += there;
         }
     }
 }

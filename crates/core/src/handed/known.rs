@@ -45,7 +45,7 @@ pub(super) fn describe(
         (MadeTeam::Hcoll(context), LibraryCall::Hcoll(invocation)) => {
             HcollCall::new(context, invocation).map(LibraryRequest::Hcoll).map_err(|error| error.to_string())
         }
-        _ => return Err("its communicator has what is another library's".to_string()),
+        _ => return Err("its communicator has a team of another library".to_string()),
     })
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A rank knows only the lengths of its own blocks and of the blocks for itself. So a rank writes a
 //! *directory* for the step: the receiver and the length of each block. The blocks follow as far as
-//! room permits; the directory marks the others, which go by messages afterwards. The sender decides
-//! alone: the data that a receiver finds do not depend on the length that it expects.
+//! room permits; the directory marks the others, which go by messages afterwards. The sender
+//! decides alone: the data that a receiver finds do not depend on the length that it expects.
 //!
 //! ```text
 //! words of 32 bits    the number of blocks; for each block, in 8 bits its receiver, a bit if its

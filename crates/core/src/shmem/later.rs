@@ -47,7 +47,7 @@ struct CollectiveProgress {
     /// Ranks whose data of the next step have been read.
     seen: u32,
     /// The other length that one of these ranks states; 0: that rank is not in this collective.
-    odd: Option<usize>,
+    other_length: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -71,15 +71,15 @@ impl Later {
         let Some(Some(section)) = call.control.section.get() else { return Stand::Done(Completion::EMPTY) };
         let before = *progress;
         if call.write(section, progress, lane) && call.is_turn() && call.read(section, progress, lane) {
-            let Some(odd) = progress.odd else {
+            let Some(other_length) = progress.other_length else {
                 call.close(lane, call.last() + 1);
                 return call
                     .device_fault()
                     .map_or(Stand::Done(Completion::EMPTY), |fault| call.failed(fault));
             };
-            let last = call.end_apart(section, odd, lane);
+            let last = call.end_apart(section, other_length, lane);
             call.close(lane, last + 1);
-            return call.failed(fault_of_lengths(odd, call.pieces.bytes));
+            return call.failed(fault_of_lengths(other_length, call.pieces.bytes));
         }
         if *progress != before {
             return Stand::Moved;
@@ -257,8 +257,8 @@ impl NonblockingCall {
                     return false;
                 }
                 if progress.read == 0 && !section.is_published_as(rank, piece.step, self.stated()) {
-                    progress.odd = Some(section.stated_length(rank, piece.step).unwrap_or(0));
-                } else if progress.odd.is_some() {
+                    progress.other_length = Some(section.stated_length(rank, piece.step).unwrap_or(0));
+                } else if progress.other_length.is_some() {
                     // All lengths are read, but no data are taken any more.
                 } else if is_result {
                     self.take_share(section, rank, piece);
@@ -267,7 +267,7 @@ impl NonblockingCall {
                 }
                 progress.seen += 1;
             }
-            if progress.odd.is_some() {
+            if progress.other_length.is_some() {
                 return true;
             }
             match &self.kernel {

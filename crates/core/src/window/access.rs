@@ -159,13 +159,13 @@ impl<F: Fabric> Process<F> {
             // Another object may have the memory already: the message route reports the revocation.
             return Ok(AccessRoute::Far);
         }
-        let near = self.near(window, target);
-        let Some(control) = &near.control else { return Ok(AccessRoute::Far) };
-        if let Some(memory) = &near.memory {
+        let routes = self.routes(window, target);
+        let Some(control) = &routes.control else { return Ok(AccessRoute::Far) };
+        if let Some(memory) = &routes.memory {
             let buffer = memory.elements(*at as isize, *count, layout);
             return buffer.map(|buffer| AccessRoute::Mapped(buffer, control)).map_err(outside);
         }
-        let single_copy = near.single_copy && !accumulates && layout.is_contiguous();
+        let single_copy = routes.single_copy && !accumulates && layout.is_contiguous();
         if window.flavor != Flavor::Dynamic {
             return Ok(if single_copy {
                 AccessRoute::SingleCopy(target.base.wrapping_add(at.cast_unsigned()))
@@ -185,7 +185,7 @@ impl<F: Fabric> Process<F> {
             }
             Listed::Yes => {}
         }
-        if let Some((there, heap)) = &near.heap {
+        if let Some((there, heap)) = &routes.heap {
             let offset = at.cast_unsigned().wrapping_sub(*there);
             if let Ok(buffer) = heap.elements((offset as usize).cast_signed(), *count, layout) {
                 return Ok(AccessRoute::Mapped(buffer, control));
@@ -215,7 +215,7 @@ impl<F: Fabric> Process<F> {
         (target, rank): (&Target, i32),
         operation: MailboxOperation<'_>,
     ) -> Result<bool> {
-        if target.near.get().is_none_or(|near| near.bell.is_none()) || window.flavor != Flavor::Create {
+        if target.routes.get().is_none_or(|routes| routes.bell.is_none()) || window.flavor != Flavor::Create {
             return Ok(false);
         }
         self.with_service(window, |service, lane| {
@@ -345,7 +345,7 @@ impl<F: Fabric> Process<F> {
             check_not_revoked(&window.comm)?;
             let written = domain.lane.fabric_mut().write(process, address + at as u64, piece);
             drop(domain);
-            written.map_err(|unreachable| self.unreached(process, unreachable))?;
+            written.map_err(|unreachable| self.copy_error(process, unreachable))?;
             at += n;
         }
         Ok(())
@@ -375,7 +375,7 @@ impl<F: Fabric> Process<F> {
             check_not_revoked(&window.comm)?;
             let read = domain.lane.fabric_mut().read(process, address, piece);
             drop(domain);
-            read.map_err(|unreachable| self.unreached(process, unreachable))?;
+            read.map_err(|unreachable| self.copy_error(process, unreachable))?;
             if whole.is_none() {
                 into.unpack(at, Bytes::from(&bounce[..]));
             }

@@ -212,7 +212,7 @@ impl<F: Fabric> Process<F> {
         (direction, buffer): (Direction, &UserBuf),
         wanted: bool,
     ) -> Result<Option<Option<RequestId>>> {
-        let is_reached = target.near.get().is_some_and(|near| near.by_adapter);
+        let is_reached = target.routes.get().is_some_and(|routes| routes.by_adapter);
         if !is_reached || !place.layout.is_contiguous() || target.is_gone() {
             return Ok(None);
         }
@@ -230,7 +230,8 @@ impl<F: Fabric> Process<F> {
     /// Waits for accesses that have begun by now: other threads may begin more.
     pub(super) fn finish_accesses(&self, window: &Window, rank: u32) -> Result<()> {
         let target = &window.targets[rank as usize];
-        if target.words == WordOwner::Processor && target.near.get().is_none_or(|near| !near.by_adapter) {
+        if target.words == WordOwner::Processor && target.routes.get().is_none_or(|routes| !routes.by_adapter)
+        {
             return Ok(());
         }
         let what = ("to let the adapter end accesses to its part of", Need::Outside, rank);

@@ -226,7 +226,7 @@ impl<F: Fabric> Process<F> {
                 control: words[4],
                 key: words[5],
                 words: owner,
-                near: OnceLock::new(),
+                routes: OnceLock::new(),
                 open: AtomicU32::new(0),
                 posts_taken: AtomicU64::new(0),
                 issued: AtomicU64::new(0),
@@ -278,12 +278,12 @@ impl<F: Fabric> Process<F> {
             .targets
             .iter()
             .enumerate()
-            .position(|(rank, target)| rank != own && self.near(&window, target).memory.is_none());
+            .position(|(rank, target)| rank != own && self.routes(&window, target).memory.is_none());
         let mut wrong = unmapped.map(|rank| {
             let text = format!("the memory of rank {rank} cannot be mapped");
             MpiError::new(abi::MPI_ERR_RMA_SHARED, text)
         });
-        if wrong.is_none() && self.settle_own(&mut window).is_none() {
+        if wrong.is_none() && self.map_own_part(&mut window).is_none() {
             wrong = Some(MpiError::new(abi::MPI_ERR_RMA_SHARED, "the memory of rank 0 cannot be mapped"));
         }
         match self.agree_on_window(&window.comm, wrong, &[]) {
@@ -296,7 +296,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Finds this process's own part of a shared window whose memory lies in one piece at rank 0.
-    fn settle_own(&self, window: &mut Window) -> Option<()> {
+    fn map_own_part(&self, window: &mut Window) -> Option<()> {
         let rank = window.rank() as usize;
         let target = &window.targets[rank];
         if target.owner == self.rank && target.size == window.exposure.memory.len() as u64 {
@@ -318,13 +318,13 @@ impl<F: Fabric> Process<F> {
         let own_part = WindowExposure { memory: memory.clone(), control: control.clone(), regions: None };
         let whole = std::mem::replace(&mut window.exposure, Arc::new(own_part));
         window.whole = Some(whole.memory.clone());
-        let near = TargetRoutes { memory: Some(memory), control: Some(control), ..TargetRoutes::default() };
+        let routes = TargetRoutes { memory: Some(memory), control: Some(control), ..TargetRoutes::default() };
         let context = window.comm.team.point_to_point;
         let mut domain = self.domain.lock();
         let Domain { lane, windows, .. } = &mut *domain;
         // No operation has come yet: all ranks wait for each other first.
         windows.retain(|service| service.context() != context);
-        Arc::get_mut(&mut window.targets)?[rank].near = OnceLock::from(near);
+        Arc::get_mut(&mut window.targets)?[rank].routes = OnceLock::from(routes);
         let mut service = window.service();
         service.attend(lane);
         windows.push(service);
@@ -404,7 +404,7 @@ impl WindowParts {
     fn finish(self, comm: Communicator) -> Window {
         let WindowParts { flavor, hints, memory, control, key, has_atomics, targets } = self;
         let dynamic = flavor == Flavor::Dynamic;
-        let words_are_the_adapters = targets.iter().any(|target| target.words == WordOwner::Adapter);
+        let adapter_owns_words = targets.iter().any(|target| target.words == WordOwner::Adapter);
         let own = &targets[comm.team.rank as usize];
         let facts = Facts {
             base: if dynamic { 0 } else { memory.address() },
@@ -413,13 +413,13 @@ impl WindowParts {
             flavor: flavor.to_int(),
             model: abi::MPI_WIN_UNIFIED,
         };
-        let near = TargetRoutes {
+        let routes = TargetRoutes {
             memory: (!dynamic).then(|| memory.clone()),
             control: Some(control.clone()),
             ..TargetRoutes::default()
         };
         // The cell is new, so it is empty.
-        let _ = own.near.set(near);
+        let _ = own.routes.set(routes);
         let regions = dynamic.then(Mutex::default);
         Window {
             comm,
@@ -436,7 +436,7 @@ impl WindowParts {
             attributes: Attributes::default(),
             facts,
             key,
-            words_are_the_adapters,
+            adapter_owns_words,
             has_atomics,
             name: Mutex::default(),
             hints: Mutex::new(hints),

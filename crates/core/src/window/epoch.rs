@@ -221,11 +221,12 @@ impl<F: Fabric> Process<F> {
         &self,
         window: &Window,
         rank: u32,
-        near: &'n TargetRoutes,
+        routes: &'n TargetRoutes,
     ) -> Option<&'n super::Control> {
-        near.control
+        routes
+            .control
             .as_ref()
-            .filter(|_| window.is_own(rank) || (near.bell.is_some() && !window.comm.is_revoked()))
+            .filter(|_| window.is_own(rank) || (routes.bell.is_some() && !window.comm.is_revoked()))
     }
 
     fn ring(&self, window: &Window, rank: u32) {
@@ -234,7 +235,7 @@ impl<F: Fabric> Process<F> {
                 door.ring_own();
             }
         } else if let Some(target) = window.targets.get(rank as usize)
-            && let Some(bell) = &self.near(window, target).bell
+            && let Some(bell) = &self.routes(window, target).bell
         {
             bell.ring();
         }
@@ -293,8 +294,10 @@ impl<F: Fabric> Process<F> {
     /// operation may have gone by messages instead.
     fn wait_for_answer(&self, window: &Window, what: (&str, Need, u32), number: u64) -> Result<bool> {
         let (.., rank) = what;
-        let mailboxes =
-            window.targets[rank as usize].near.get().and_then(|near| near.control.as_ref()?.mailboxes());
+        let mailboxes = window.targets[rank as usize]
+            .routes
+            .get()
+            .and_then(|routes| routes.control.as_ref()?.mailboxes());
         let (polls, gap) = if self.is_crowded { (0, 0) } else { (ANSWER_POLLS, ticks_of_ns(POLL_GAP_NS)) };
         for poll in 0..polls {
             if mailboxes.as_ref().is_some_and(|mailboxes| mailboxes.is_answered(window.rank(), number)) {
@@ -312,7 +315,7 @@ impl<F: Fabric> Process<F> {
                 Some(settled) => settled.map(|instead| Ok(Some(instead))),
             })?;
         let process = window.targets[rank as usize].process;
-        if let Some(instead) = settled.map_err(|unreachable| self.unreached(process, unreachable))? {
+        if let Some(instead) = settled.map_err(|unreachable| self.copy_error(process, unreachable))? {
             return Ok(instead);
         }
         self.wait_for_service(window, what, |service, lane| service.settled(lane, rank, number))
@@ -365,7 +368,7 @@ impl<F: Fabric> Process<F> {
         };
         let right = check_assert(assert, KNOWN, "MPI_Win_fence").and(right);
         let complete = self.complete_all(window, |_| true);
-        let own = self.near(window, &window.targets[window.rank() as usize]);
+        let own = self.routes(window, &window.targets[window.rank() as usize]);
         let met = match own.memory {
             Some(_) => self.meet_own(&window.comm),
             None => self.meet_with_requests(&window.comm),

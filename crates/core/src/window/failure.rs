@@ -27,11 +27,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The launcher reports the end of a process at most this much later than the kernel does.
-const NEWS_COME_WITHIN: Duration = Duration::from_millis(100);
+const LAUNCHER_REPORT_DELAY: Duration = Duration::from_millis(100);
 
 /// The whole wait is needed only if a member has revoked a window that is not made here yet, and no
 /// process has failed.
-const ALL_HEAR_WITHIN: Duration = Duration::from_secs(5);
+const FAILURE_REPORT_DELAY: Duration = Duration::from_secs(5);
 
 impl Target {
     #[inline(always)]
@@ -47,7 +47,11 @@ impl Window {
     }
 
     /// The window is revoked, or a rank of which `counts` is true has failed.
-    pub(super) fn hindrance<F: Fabric>(&self, lane: &Lane<F>, counts: impl Fn(u32) -> bool) -> Option<Fault> {
+    pub(super) fn wait_fault<F: Fabric>(
+        &self,
+        lane: &Lane<F>,
+        counts: impl Fn(u32) -> bool,
+    ) -> Option<Fault> {
         if self.comm.team.is_revoked() {
             return Some(Fault::Revoked);
         }
@@ -82,17 +86,17 @@ impl<F: Fabric> Process<F> {
             return error;
         }
         let lost = |domain: &mut Domain<F>| domain.lane.lost_of(own.union());
-        let awaited = Awaited::Said(&news_of_failure);
-        let lost = self.wait_until(Instant::now() + ALL_HEAR_WITHIN, &mut self.telling(&awaited), lost);
+        let awaited = Awaited::Said(&failure_report);
+        let lost = self.wait_until(Instant::now() + FAILURE_REPORT_DELAY, &mut self.telling(&awaited), lost);
         lost.map_or(error, |peer| of_fault(Fault::Lost { peer }))
     }
 
     /// The process of the memory has failed, or it has no memory at the address.
     #[cold]
-    pub(super) fn unreached(&self, peer: u32, unreachable: Unreachable) -> MpiError {
+    pub(super) fn copy_error(&self, peer: u32, unreachable: Unreachable) -> MpiError {
         let is_lost = |domain: &mut Domain<F>| domain.lane.lost().contains(&peer).then_some(());
-        let awaited = Awaited::Said(&news_of_failure);
-        match self.wait_until(Instant::now() + NEWS_COME_WITHIN, &mut self.telling(&awaited), is_lost) {
+        let awaited = Awaited::Said(&failure_report);
+        match self.wait_until(Instant::now() + LAUNCHER_REPORT_DELAY, &mut self.telling(&awaited), is_lost) {
             Some(()) => of_fault(Fault::Lost { peer }),
             None => MpiError::new(abi::MPI_ERR_RMA_RANGE, unreachable.to_string()),
         }
@@ -109,7 +113,7 @@ impl<F: Fabric> Process<F> {
         let said = self.wait_for(&Awaited::Said(reason), |domain| {
             match !window.comm.team.is_revoked() && is_there() {
                 true => Some(Ok(())),
-                false => window.hindrance(&domain.lane, &counts).map(Err),
+                false => window.wait_fault(&domain.lane, &counts).map(Err),
             }
         });
         said.map_err(of_fault)
@@ -131,6 +135,6 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-fn news_of_failure<F>(_: &Domain<F>) -> Reason {
+fn failure_report<F>(_: &Domain<F>) -> Reason {
     Reason::new("news of a failure", Need::Outside, [])
 }

@@ -189,11 +189,11 @@ impl MailboxRequests {
 }
 
 impl Service {
-    fn near<F: Fabric>(&self, lane: &mut Lane<F>, rank: u32) -> Option<&TargetRoutes> {
+    fn routes<F: Fabric>(&self, lane: &mut Lane<F>, rank: u32) -> Option<&TargetRoutes> {
         let target = self.targets.get(rank as usize)?;
-        match target.near.get() {
-            Some(near) => Some(near),
-            None => Some(target.approach(lane.fabric_mut(), self.team.size(), self.flavor)),
+        match target.routes.get() {
+            Some(routes) => Some(routes),
+            None => Some(target.find_routes(lane.fabric_mut(), self.team.size(), self.flavor)),
         }
     }
 
@@ -233,7 +233,7 @@ impl Service {
             sent.pending.is_some().then_some(sent.number)
         };
         let Some(number) = pending(self) else { return true };
-        let control = self.near(lane, rank).and_then(|near| near.control.as_ref());
+        let control = self.routes(lane, rank).and_then(|routes| routes.control.as_ref());
         let Some(answer) = control.and_then(|control| control.mailboxes()?.answered(own, number)) else {
             return false;
         };
@@ -303,7 +303,7 @@ impl Service {
         let operands = if what.given(len) == 0 { 0 } else { address(data.as_contiguous()?.as_ptr()) };
         let old = into.map(|into| into.as_contiguous_mut().map(|mut into| address(into.as_mut_ptr())));
         let old = old.map_or(Some(0), |old| old)?;
-        self.near(lane, rank)?.single_copy.then_some([operands, old, 0, 0])
+        self.routes(lane, rank)?.single_copy.then_some([operands, old, 0, 0])
     }
 
     /// `false`: the rank has no mailbox, or an earlier operation has to complete first.
@@ -336,8 +336,8 @@ impl Service {
         if self.messages_at(rank).is_some() || self.targets[own as usize].control == 0 {
             return Ok(false);
         }
-        let Some(near) = self.near(lane, rank) else { return Ok(false) };
-        let (Some(control), Some(bell)) = (&near.control, &near.bell) else { return Ok(false) };
+        let Some(routes) = self.routes(lane, rank) else { return Ok(false) };
+        let (Some(control), Some(bell)) = (&routes.control, &routes.bell) else { return Ok(false) };
         let Some(mailboxes) = control.mailboxes() else { return Ok(false) };
         let given = what.given(len);
         let mut carried = [0; CARRIED_BYTES];
@@ -409,9 +409,9 @@ impl Service {
             return Ok(());
         }
         let number = *number;
-        let is_withdrawn = self.near(lane, rank).is_some_and(|near| {
-            let mailboxes = near.control.as_ref().and_then(Control::mailboxes);
-            near.single_copy && mailboxes.is_some_and(|mailboxes| mailboxes.withdraw(own, number))
+        let is_withdrawn = self.routes(lane, rank).is_some_and(|routes| {
+            let mailboxes = routes.control.as_ref().and_then(Control::mailboxes);
+            routes.single_copy && mailboxes.is_some_and(|mailboxes| mailboxes.withdraw(own, number))
         });
         let Some(boxes) = self.boxes.as_mut().filter(|_| is_withdrawn) else { return Ok(()) };
         let Some(pending) = boxes.sent[rank as usize].pending.take() else { return Ok(()) };

@@ -25,17 +25,17 @@ impl Window {
     #[inline(always)]
     fn bytes_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &Control)> {
         let target = self.targets.get(rank as usize)?;
-        let near = target.near.get()?;
+        let routes = target.routes.get()?;
         let offset = disp.checked_mul(target.disp_unit)?;
-        let bytes = near.memory.as_ref()?.bytes(offset as usize, len)?;
-        let control = near.control.as_ref()?;
+        let bytes = routes.memory.as_ref()?.bytes(offset as usize, len)?;
+        let control = routes.control.as_ref()?;
         (!target.is_gone() && self.may_access(target)).then_some((bytes, control))
     }
 
     /// If only an adapter may change some words, each element takes the full call.
     #[inline(always)]
     fn elements_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &Control)> {
-        if self.words_are_the_adapters { None } else { self.bytes_now(rank, disp, len) }
+        if self.adapter_owns_words { None } else { self.bytes_now(rank, disp, len) }
     }
 
     /// Notes a store to mapped memory. Release: a thread that sees the note sees the store.
@@ -58,11 +58,11 @@ impl Window {
     #[inline(always)]
     fn locked_by_word(&self, rank: i32) -> Option<(&Target, &Control)> {
         let target = self.targets.get(rank as usize)?;
-        let near = target.near.get()?;
+        let routes = target.routes.get()?;
         // Other ranks may request the lock of this process by messages, and words wake only
         // processes with a bell.
-        near.bell.as_ref()?;
-        Some((target, near.control.as_ref()?))
+        routes.bell.as_ref()?;
+        Some((target, routes.control.as_ref()?))
     }
 
     /// Counts a call without progress. Returns whether this call should make progress all the same:

@@ -405,7 +405,7 @@ impl<F: Fabric> Process<F> {
             WordOwner::Processor => false,
             WordOwner::Adapter => true,
             WordOwner::Both => {
-                window.has_atomics && target.process != self.rank && self.near(window, target).by_adapter
+                window.has_atomics && target.process != self.rank && self.routes(window, target).by_adapter
             }
         };
         if !is_its {

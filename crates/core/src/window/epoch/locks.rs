@@ -33,9 +33,9 @@ fn lock_at(rank: u32) -> (&'static str, Need, u32) {
 impl<F: Fabric> Process<F> {
     fn acquire(&self, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
         self.check_target(window, rank)?;
-        let near = self.near(window, &window.targets[rank as usize]);
+        let routes = self.routes(window, &window.targets[rank as usize]);
         let own = window.rank();
-        if let Some(control) = self.is_reached_by_words(window, rank, near) {
+        if let Some(control) = self.is_reached_by_words(window, rank, routes) {
             if control.try_lock(exclusive, own, own) {
                 return Ok(());
             }
@@ -64,8 +64,8 @@ impl<F: Fabric> Process<F> {
 
     fn release(&self, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
         let target = &window.targets[rank as usize];
-        let near = self.near(window, target);
-        if let Some(control) = self.is_reached_by_words(window, rank, near) {
+        let routes = self.routes(window, target);
+        if let Some(control) = self.is_reached_by_words(window, rank, routes) {
             let complete = self.complete_target(window, rank);
             if control.unlock(exclusive, window.rank()) {
                 self.wake_lockers(window, control);
@@ -95,7 +95,7 @@ impl<F: Fabric> Process<F> {
     #[inline]
     fn grant_others(&self, window: &Window) {
         let near_all = window.targets.iter().all(|target| {
-            target.near.get().is_some_and(|near| near.bell.is_some()) || target.process == self.rank
+            target.routes.get().is_some_and(|routes| routes.bell.is_some()) || target.process == self.rank
         });
         if !near_all {
             let _ = self.with_service(window, |service, lane| {
@@ -185,8 +185,8 @@ impl<F: Fabric> Process<F> {
         if assert & abi::MPI_MODE_NOCHECK == 0 {
             // The answers come while this process takes the locks in shared memory.
             let far = |rank: &u32| {
-                let near = self.near(window, &window.targets[*rank as usize]);
-                self.is_reached_by_words(window, *rank, near).is_none()
+                let routes = self.routes(window, &window.targets[*rank as usize]);
+                self.is_reached_by_words(window, *rank, routes).is_none()
             };
             let far: Vec<u32> = window.count().filter(far).collect();
             for &rank in &far {

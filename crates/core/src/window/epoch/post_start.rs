@@ -46,8 +46,8 @@ impl<F: Fabric> Process<F> {
         word: impl FnOnce(&Control),
         message: &RmaMessage,
     ) -> Result<()> {
-        let near = self.near(window, &window.targets[rank as usize]);
-        match self.is_reached_by_words(window, rank, near) {
+        let routes = self.routes(window, &window.targets[rank as usize]);
+        match self.is_reached_by_words(window, rank, routes) {
             Some(control) => {
                 word(control);
                 self.ring(window, rank);
@@ -168,7 +168,7 @@ impl<F: Fabric> Process<F> {
         }
         let epochs = locked(&window.epochs);
         let posted = epochs.posted.as_ref()?;
-        let fault = window.hindrance(lane, |lost| posted.contains(&lost));
+        let fault = window.wait_fault(lane, |lost| posted.contains(&lost));
         if nobody_is_lost || fault == Some(Fault::Revoked) {
             // The window was revoked, so its epochs need no end.
             return fault.map(|fault| (end, Some(fault)));

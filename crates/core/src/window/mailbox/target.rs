@@ -45,7 +45,7 @@ impl Service {
         let mut answer = Answer::default();
         answer.status = self.carry_out(lane, rank, &request, &mut answer.data);
         mailboxes.answer(rank, number, &answer);
-        if let Some(bell) = self.near(lane, rank).and_then(|near| near.bell.as_ref()) {
+        if let Some(bell) = self.routes(lane, rank).and_then(|routes| routes.bell.as_ref()) {
             bell.ring();
         }
         true
@@ -79,7 +79,7 @@ impl Service {
             *back = words_of(&old);
             return if done { DONE } else { OUTSIDE };
         }
-        let control = self.near(lane, rank).and_then(|near| near.control.clone());
+        let control = self.routes(lane, rank).and_then(|routes| routes.control.clone());
         let Some(buffers) = control.as_ref().and_then(|control| control.buffers(len)) else {
             return UNREACHED;
         };

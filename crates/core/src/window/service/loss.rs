@@ -13,17 +13,17 @@ impl Service {
         self.lost += lost.len();
         for process in lost {
             if let Some(rank) = self.team.map.rank(process) {
-                self.lose(lane, rank, Fault::Lost { peer: process });
+                self.give_up_rank(lane, rank, Fault::Lost { peer: process });
                 self.locks.retain(|(waiting, _)| *waiting != rank);
             }
         }
         if self.team.is_revoked() {
-            (0..self.team.size()).for_each(|rank| self.lose(lane, rank, Fault::Revoked));
+            (0..self.team.size()).for_each(|rank| self.give_up_rank(lane, rank, Fault::Revoked));
             self.locks.clear();
         }
     }
 
-    fn lose<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, fault: Fault) {
+    fn give_up_rank<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, fault: Fault) {
         if let Some(target) = self.targets.get(rank as usize) {
             target.issued.fetch_or(GONE, Ordering::Relaxed);
             self.far.store(true, Ordering::Relaxed);
