@@ -35,7 +35,7 @@ pub(crate) use service::Service;
 use crate::Process;
 use crate::comm::Communicator;
 use crate::handler::HandlerCell;
-use control::Control;
+use control::ControlWords;
 use epoch::Epochs;
 use message::TargetPlace;
 use oxmpi_abi::constants as abi;
@@ -130,7 +130,7 @@ struct TargetRoutes {
     memory: Option<Exposed>,
     /// For dynamic windows: the address of the target's heap in the target, and the heap.
     heap: Option<(u64, Exposed)>,
-    control: Option<Control>,
+    control: Option<ControlWords>,
     /// `None` for this process itself, and where words in shared memory wake no process.
     bell: Option<Bell>,
     single_copy: bool,
@@ -140,7 +140,7 @@ struct TargetRoutes {
 #[derive(Debug)]
 pub(crate) struct WindowExposure {
     memory: Exposed,
-    control: Control,
+    control: ControlWords,
     /// For a dynamic window, the attached regions: address and memory.
     regions: Option<Mutex<Vec<(u64, Exposed)>>>,
 }
@@ -280,9 +280,9 @@ impl Target {
             heap.part(usize::try_from(at.checked_sub(there)?).ok()?, usize::try_from(len).ok()?)
         };
         if shares && self.control != 0 {
-            let bytes = Control::bytes(ranks, flavor) as u64;
+            let bytes = ControlWords::bytes(ranks, flavor) as u64;
             let words = fabric.map_heap(self.process).and_then(|heap| part(heap, self.control, bytes));
-            routes.control = words.map(|words| Control::new(words, ranks, flavor));
+            routes.control = words.map(|words| ControlWords::new(words, ranks, flavor));
         }
         // Without the control words there is no lock for the elements.
         if routes.control.is_some() && self.size == 0 {

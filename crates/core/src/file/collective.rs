@@ -12,7 +12,7 @@
 use super::agree::{settle, verdict};
 use super::independent::completion;
 use super::representation::{FileElements, ReadBuffer};
-use super::two_phase::Rounds;
+use super::two_phase::TwoPhaseRounds;
 use super::{Direction, File, FilePosition, FileView};
 use crate::errors::of_fault;
 use crate::process::{Process, Work};
@@ -50,7 +50,7 @@ pub(super) struct CollectiveAccess {
     native: u64,
     pub(super) outcome: Result<()>,
     pub(super) received: u64,
-    pub(super) rounds: Option<Box<Rounds>>,
+    pub(super) rounds: Option<Box<TwoPhaseRounds>>,
 }
 
 /// The code after a collective: it gets the access and the received bytes.
@@ -64,7 +64,7 @@ pub(super) fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word))
 }
 
-struct Prepared {
+struct PreparedAccess {
     start: u64,
     data: UserBuf,
     incoming: Option<ReadBuffer>,
@@ -81,7 +81,7 @@ impl File {
         direction: Direction,
         place: CollectivePosition,
         elements: FileElements,
-    ) -> Result<Prepared> {
+    ) -> Result<PreparedAccess> {
         let at = match place {
             CollectivePosition::Known(at) => at,
             CollectivePosition::Ordered => FilePosition::Shared,
@@ -101,7 +101,7 @@ impl File {
         let etypes = self.whole_etypes(shown, data.packed_len() as u64)?;
         let start =
             if place == CollectivePosition::Ordered { 0 } else { self.claim(process, shown, at, etypes)? };
-        Ok(Prepared { start, data, incoming, native })
+        Ok(PreparedAccess { start, data, incoming, native })
     }
 }
 
@@ -156,13 +156,13 @@ impl<F: Fabric + 'static> Process<F> {
         let (prepared, outcome) = match prepared {
             Ok(prepared) => (prepared, Ok(())),
             Err(error) => (
-                Prepared { start: 0, data: UserBuf::empty(), incoming: None, native: 0 },
+                PreparedAccess { start: 0, data: UserBuf::empty(), incoming: None, native: 0 },
                 Err::<(), _>(error),
             ),
         };
         let wrong =
             outcome.as_ref().err().map(|error| MpiError::new(error.class(), error.detail().to_owned()));
-        let Prepared { start, data, incoming, native } = prepared;
+        let PreparedAccess { start, data, incoming, native } = prepared;
         let file = Arc::clone(file);
         let access = CollectiveAccess {
             file,
@@ -247,7 +247,7 @@ impl<F: Fabric + 'static> Process<F> {
                 Direction::Write => hints.collective_write,
             };
             if !access.file.is_atomic() && domain::together(switch, &accesses) {
-                access.rounds = Some(Box::new(Rounds::new(&accesses, &hints, access.file.rank())));
+                access.rounds = Some(Box::new(TwoPhaseRounds::new(&accesses, &hints, access.file.rank())));
                 process.next_round(access);
             } else {
                 access.move_alone();

@@ -20,7 +20,7 @@ use oxmpi_plan::{Blocks, Call, Paired, Shared};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
 #[derive(Debug)]
-pub(super) struct Rounds {
+pub(super) struct TwoPhaseRounds {
     domains: Domains,
     round: u64,
     own: Option<u32>,
@@ -34,10 +34,10 @@ pub(super) struct Rounds {
     expected: Vec<usize>,
 }
 
-impl Rounds {
-    pub(super) fn new(accesses: &[AccessExtent], hints: &Hints, rank: u32) -> Rounds {
+impl TwoPhaseRounds {
+    pub(super) fn new(accesses: &[AccessExtent], hints: &Hints, rank: u32) -> TwoPhaseRounds {
         let domains = Domains::new(accesses, hints);
-        Rounds {
+        TwoPhaseRounds {
             domains,
             round: 0,
             own: domains.aggregator_at(rank),
@@ -149,7 +149,7 @@ impl<F: Fabric + 'static> Process<F> {
     }
 }
 
-impl Rounds {
+impl TwoPhaseRounds {
     /// Each byte of the window in a run of its own, and its data.
     fn longest_message(&self) -> usize {
         let (start, end) = self.own.map_or((0, 0), |own| self.domains.window(own, self.round));

@@ -79,7 +79,7 @@ pub(crate) fn can_hand_over(call: &Call, combine: &Combine) -> bool {
         }
 }
 
-pub(super) struct Prepared {
+pub(super) struct PreparedCall {
     pub(super) call_kind: CallKind,
     pub(super) arguments: UccArguments,
     /// The copy to make after the call, from the buffer to the area.
@@ -171,7 +171,7 @@ pub(super) fn prepare(
     library: CollLibrary,
     (call, memory, combine): (&Call, &Memory, &Combine),
     rank: u32,
-) -> Result<Option<Prepared>> {
+) -> Result<Option<PreparedCall>> {
     let (operation, datatype) = match combine {
         Combine::Kernel(kernel) => match reduction(kernel) {
             Some(found) => found,
@@ -196,7 +196,7 @@ pub(super) fn prepare(
     };
     let CollectiveArguments { kind, source, target, root, in_place, results } = arguments;
     let arguments = UccArguments { kind, source, target, datatype, operation, root, in_place };
-    Ok(Some(Prepared { call_kind, arguments, results }))
+    Ok(Some(PreparedCall { call_kind, arguments, results }))
 }
 
 fn one(area: Area) -> UserBuf {

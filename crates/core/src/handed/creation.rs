@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
 #[derive(Clone, Debug)]
-pub(super) struct Channel {
+pub(super) struct RoundChannel {
     pub(super) team: Arc<Team>,
     pub(super) tag: i32,
     pub(super) setup: Shared<Setup>,
@@ -31,8 +31,8 @@ pub(super) struct Round {
 
 impl Round {
     /// Starts a round. All ranks contribute the same length.
-    pub(super) fn start(channel: &Channel, mine: Vec<u8>) -> Result<Round, String> {
-        let Channel { team, tag, setup } = channel;
+    pub(super) fn start(channel: &RoundChannel, mine: Vec<u8>) -> Result<Round, String> {
+        let RoundChannel { team, tag, setup } = channel;
         let call = Call::Allgather { block: Shared(mine.len()), in_place: false };
         let all = Owned::new(vec![0_u8; mine.len() * team.size() as usize]);
         let buffers = Buffers { input: Owned::new(mine).buf(), output: all.buf(), element: None };
@@ -41,7 +41,7 @@ impl Round {
         Ok(Round { run: Box::new(run.map_err(|error| error.to_string())?), all })
     }
 
-    pub(super) fn of_words(channel: &Channel, words: [u64; 2]) -> Result<Round, String> {
+    pub(super) fn of_words(channel: &RoundChannel, words: [u64; 2]) -> Result<Round, String> {
         Round::start(channel, words.into_iter().flat_map(u64::to_ne_bytes).collect())
     }
 
@@ -195,7 +195,7 @@ impl UccTeamInCreation {
     }
 
     /// Proposes the next number. Returns the words for the round.
-    fn propose(&mut self, handed: &Handed, channel: &Channel) -> Option<[u64; 2]> {
+    fn propose(&mut self, handed: &Handed, channel: &RoundChannel) -> Option<[u64; 2]> {
         if self.words.is_some() || !matches!(self.state, UccTeamState::Nothing) {
             return None;
         }
@@ -213,7 +213,7 @@ impl UccTeamInCreation {
     pub(super) fn advance<F: Fabric>(
         &mut self,
         handed: &mut Handed,
-        channel: &Channel,
+        channel: &RoundChannel,
         lane: &mut Lane<F>,
     ) -> CreationStep {
         let proposal = self.propose(handed, channel);
@@ -234,7 +234,7 @@ impl UccTeamInCreation {
     fn step<F: Fabric>(
         &mut self,
         (proposal, context): (Option<[u64; 2]>, Option<&UccContext>),
-        channel: &Channel,
+        channel: &RoundChannel,
         lane: &mut Lane<F>,
     ) -> Result<CreationStep, String> {
         if let Some(words) = proposal {

@@ -10,7 +10,7 @@
 //! communicator, or that it is busy with another one. If one rank is busy, all are released, a plan
 //! serves the call, and the next call of the communicator tries again.
 
-use super::creation::{Channel, CreationStep, Round, pairs, vote};
+use super::creation::{CreationStep, Round, RoundChannel, pairs, vote};
 use super::libraries::{Backend, MadeTeam};
 use super::{CollLibrary, Handed};
 use oxmpi_engine::{Lane, Mode, RequestId, Source, Started, TagMatch, Team};
@@ -192,7 +192,7 @@ impl HcollContextInCreation {
     pub(super) fn advance<F: Fabric>(
         &mut self,
         handed: &mut Handed,
-        channel: &Channel,
+        channel: &RoundChannel,
         lane: &mut Lane<F>,
     ) -> CreationStep {
         self.step(handed, channel, lane).unwrap_or_else(|why| {
@@ -204,7 +204,7 @@ impl HcollContextInCreation {
     fn step<F: Fabric>(
         &mut self,
         handed: &mut Handed,
-        channel: &Channel,
+        channel: &RoundChannel,
         lane: &mut Lane<F>,
     ) -> Result<CreationStep, String> {
         let own = channel.team.collective;

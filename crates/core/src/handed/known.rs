@@ -3,7 +3,7 @@
 use super::Handed;
 use super::hcoll::Entered;
 use super::libraries::{Backend, MadeTeam};
-use super::task::Stage;
+use super::task::CallStage;
 use oxmpi_engine::Lane;
 use oxmpi_fabric::Fabric;
 use oxmpi_hcoll::{HcollCall, HcollElement, HcollOperation, Invocation};
@@ -55,14 +55,14 @@ pub(super) fn post<F: Fabric>(
     entered: &Entered,
     handed: &mut Handed,
     lane: &mut Lane<F>,
-) -> Result<Stage, String> {
+) -> Result<CallStage, String> {
     match request {
         LibraryRequest::Hcoll(mut call) => {
             let is_started = entered.0.as_ref().is_some_and(|turn| call.start(turn));
-            Ok(if is_started { Stage::Posted(LibraryRequest::Hcoll(call)) } else { Stage::Planned })
+            Ok(if is_started { CallStage::Posted(LibraryRequest::Hcoll(call)) } else { CallStage::Planned })
         }
         LibraryRequest::Ucc(mut request) => match request.post() {
-            Ok(()) => Ok(Stage::Posted(LibraryRequest::Ucc(request))),
+            Ok(()) => Ok(CallStage::Posted(LibraryRequest::Ucc(request))),
             Err(error) => {
                 let why = error.to_string();
                 handed.poison(&why, lane);

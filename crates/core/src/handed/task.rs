@@ -1,7 +1,7 @@
 //! One call for a library, from the first step to the last.
 
-use super::arguments::{Prepared, prepare};
-use super::creation::{Channel, CreationStep, Round, pairs};
+use super::arguments::{PreparedCall, prepare};
+use super::creation::{CreationStep, Round, RoundChannel, pairs};
 use super::hcoll::Entered;
 use super::known::{LibraryCall, LibraryRequest, describe, for_hcoll, post};
 use super::libraries::{MadeTeam, TeamInCreation};
@@ -21,17 +21,17 @@ use std::sync::Arc;
 
 pub(crate) struct HandedOver {
     library: CollLibrary,
-    channel: Channel,
+    channel: RoundChannel,
     number: u64,
     call_kind: CallKind,
-    stage: Stage,
+    stage: CallStage,
     arguments: Option<LibraryCall>,
     results: Option<(UserBuf, Area)>,
     /// Serves the call if the library does not.
     plan: Option<Box<Single>>,
 }
 
-pub(super) enum Stage {
+pub(super) enum CallStage {
     /// Earlier calls come first, or there is no team yet.
     Waiting,
     /// The ranks agree whether the library supports the kind of call.
@@ -55,7 +55,7 @@ impl HandedOver {
         handed.check(team.collective).map_err(|why| MpiError::new(abi::MPI_ERR_OTHER, why))?;
         let library = handed.library;
         let prepared = prepare(library, (call, memory, combine), team.rank)?;
-        let described = prepared.and_then(|Prepared { call_kind, arguments, results }| {
+        let described = prepared.and_then(|PreparedCall { call_kind, arguments, results }| {
             let described = match library {
                 CollLibrary::Ucc => Some(LibraryCall::Ucc(arguments)),
                 CollLibrary::Hcoll => for_hcoll(arguments).map(LibraryCall::Hcoll),
@@ -66,14 +66,14 @@ impl HandedOver {
             handed.put_back(&team);
             return Ok(Err(plan));
         };
-        let channel = Channel { team, tag: plan.run.tag(), setup };
+        let channel = RoundChannel { team, tag: plan.run.tag(), setup };
         handed.active += 1;
         Ok(Ok(HandedOver {
             library,
             channel,
             number,
             call_kind,
-            stage: Stage::Waiting,
+            stage: CallStage::Waiting,
             arguments: Some(arguments),
             results,
             plan: Some(plan),
@@ -131,13 +131,13 @@ impl HandedOver {
     ) -> std::result::Result<Option<Stand>, String> {
         let context = self.channel.team.collective;
         match &mut self.stage {
-            Stage::Waiting => {
+            CallStage::Waiting => {
                 handed.check(context)?;
                 let Some(entered) = self.library.enter() else { return Ok(Some(Stand::Waiting)) };
                 let has_begun = self.begin(lane, &entered, handed, say)?;
                 Ok((!has_begun).then_some(Stand::Waiting))
             }
-            Stage::Agreeing { round, .. } => {
+            CallStage::Agreeing { round, .. } => {
                 handed.check(context)?;
                 let Some(entered) = self.library.enter() else { return Ok(Some(Stand::Waiting)) };
                 let Some(all) = Round::poll(round, lane) else { return Ok(Some(Stand::Waiting)) };
@@ -145,7 +145,7 @@ impl HandedOver {
                     .inspect_err(|why| handed.fail_team(context, why, lane))?;
                 Ok(None)
             }
-            Stage::Posted(request) => match request.state() {
+            CallStage::Posted(request) => match request.state() {
                 // No progress is made on it any more.
                 UccState::Going if handed.poison.is_some() => Err(handed.poison.clone().unwrap_or_default()),
                 UccState::Going => match handed.fault(context) {
@@ -174,7 +174,7 @@ impl HandedOver {
                     Err(why)
                 }
             },
-            Stage::Planned => {
+            CallStage::Planned => {
                 let plan = self.plan.as_mut().ok_or("it has no plan")?;
                 let stand = advance_run(&mut plan.run, lane);
                 if matches!(stand, Stand::Done(_)) {
@@ -191,7 +191,7 @@ impl HandedOver {
     }
 
     fn give_up_round<F: Fabric>(&mut self, lane: &mut Lane<F>) {
-        if let Stage::Agreeing { round, .. } = &mut self.stage
+        if let CallStage::Agreeing { round, .. } = &mut self.stage
             && let Some(round) = round.take()
         {
             round.abandon(lane);
@@ -204,19 +204,19 @@ impl HandedOver {
         if let Some(handed) = libraries.of(self.library) {
             handed.active = handed.active.saturating_sub(1);
             match &self.stage {
-                Stage::Posted(request) if request.state() != UccState::Done => {
+                CallStage::Posted(request) if request.state() != UccState::Done => {
                     let why = format!("a collective was given up while {} worked on it", self.library);
                     handed.poison(&why, lane);
                 }
                 // Later calls would wait for this one, and the other ranks for its words.
-                Stage::Waiting | Stage::Agreeing { .. } => {
+                CallStage::Waiting | CallStage::Agreeing { .. } => {
                     let context = self.channel.team.collective;
                     handed.fail_team(context, "a collective before it was given up at this rank", lane);
                 }
-                Stage::Posted(_) | Stage::Planned => {}
+                CallStage::Posted(_) | CallStage::Planned => {}
             }
         }
-        if let Stage::Planned = self.stage
+        if let CallStage::Planned = self.stage
             && let Some(plan) = &mut self.plan
         {
             plan.run.abandon(lane);
@@ -280,7 +280,7 @@ impl HandedOver {
                 CreationStep::Later(why) => {
                     let text = format!("no {what} {of} yet: {why}; a plan serves this call");
                     handed.report(say, comm.is_first, 2, &text);
-                    self.stage = Stage::Planned;
+                    self.stage = CallStage::Planned;
                     comm.begun += 1;
                     return Ok(true);
                 }
@@ -291,7 +291,7 @@ impl HandedOver {
             TeamState::Creating(_) => Ok(false),
             TeamState::Failed(why) => Err(why.clone()),
             TeamState::Refused => {
-                self.stage = Stage::Planned;
+                self.stage = CallStage::Planned;
                 comm.begun += 1;
                 Ok(true)
             }
@@ -299,7 +299,7 @@ impl HandedOver {
                 let agreed = comm.agreed.get(&self.call_kind).copied();
                 self.stage = self.initialise((team, agreed), entered, handed, lane)?;
                 // The next call must not begin before the ranks have agreed.
-                let is_agreeing = matches!(self.stage, Stage::Agreeing { .. });
+                let is_agreeing = matches!(self.stage, CallStage::Agreeing { .. });
                 comm.begun += u64::from(!is_agreeing);
                 if !is_agreeing {
                     let why = "it does not support that";
@@ -315,7 +315,7 @@ impl HandedOver {
         if self.library != CollLibrary::Hcoll {
             return;
         }
-        let is_served = matches!(self.stage, Stage::Posted(_));
+        let is_served = matches!(self.stage, CallStage::Posted(_));
         if comm.agreed.insert(self.call_kind, is_served) != Some(is_served) {
             let of = format!("{:?} of {:?}", self.call_kind.kind, self.call_kind.datatype);
             let by = if is_served { "HCOLL".to_string() } else { format!("a plan: {why}") };
@@ -334,24 +334,24 @@ impl HandedOver {
         entered: &Entered,
         handed: &mut Handed,
         lane: &mut Lane<F>,
-    ) -> std::result::Result<Stage, String> {
+    ) -> std::result::Result<CallStage, String> {
         let arguments = self.arguments.take().ok_or("it has begun already")?;
         // HCOLL decides for each call.
         let agreed = agreed.filter(|_| self.library == CollLibrary::Ucc);
         if agreed == Some(false) {
-            return Ok(Stage::Planned);
+            return Ok(CallStage::Planned);
         }
         let request = describe((team, arguments), handed)?;
         let is_known = self.library == CollLibrary::Hcoll && self.is_alike();
         match (agreed, request) {
             (_, Ok(request)) if is_known => post(request, entered, handed, lane),
-            (_, Err(_)) if is_known => Ok(Stage::Planned),
+            (_, Err(_)) if is_known => Ok(CallStage::Planned),
             (Some(true), Ok(request)) => post(request, entered, handed, lane),
             // The other ranks post their requests, so no plan or agreement would meet them.
             (Some(true), Err(why)) => Err(format!("{why}, though UCC supports such calls at all ranks")),
             (_, request) => {
                 let round = Round::of_words(&self.channel, [u64::from(request.is_ok()), 0])?;
-                Ok(Stage::Agreeing { request, round: Some(round) })
+                Ok(CallStage::Agreeing { request, round: Some(round) })
             }
         }
     }
@@ -364,8 +364,8 @@ impl HandedOver {
         say: &Say,
     ) -> std::result::Result<(), String> {
         let yes = pairs(&all?).iter().filter(|[yes, _]| *yes == 1).count();
-        let stage = std::mem::replace(&mut self.stage, Stage::Planned);
-        let Stage::Agreeing { request, .. } = stage else { return Ok(()) };
+        let stage = std::mem::replace(&mut self.stage, CallStage::Planned);
+        let CallStage::Agreeing { request, .. } = stage else { return Ok(()) };
         let is_agreed = yes == self.channel.team.size() as usize;
         let why = request.as_ref().err().cloned().unwrap_or_else(|| "other ranks cannot".to_string());
         let context = self.channel.team.collective;

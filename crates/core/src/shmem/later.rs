@@ -11,7 +11,7 @@ use super::combining::{Written, combine, share};
 use super::lengths::{self, fault_of_apart, fault_of_lengths, length_of};
 use super::limits;
 use super::moves::{others, pack, packed_copy, unpack};
-use super::steps::{CollectivePiece, Pieces};
+use super::steps::{CollectivePiece, StepPieces};
 use super::{Control, MappedSection, kind_of, spread};
 use crate::Process;
 use crate::awaited::Reason;
@@ -55,8 +55,8 @@ struct NonblockingCall {
     team: Arc<Team>,
     control: Arc<Control>,
     collective: Collective,
-    pieces: Pieces,
-    /// Pieces that this rank writes: all pieces, or none.
+    pieces: StepPieces,
+    /// StepPieces that this rank writes: all pieces, or none.
     writes: u64,
     part: RankRole,
     kernel: Option<Kernel>,
@@ -308,7 +308,7 @@ impl NonblockingCall {
     fn steps_for(&self, section: &ControlSection, bytes: usize) -> Option<u64> {
         let ranks = self.team.size();
         let most = limits::longest_later(self.collective, ranks, bytes, section.segment_bytes());
-        let count = Pieces::how_many(bytes, most);
+        let count = StepPieces::how_many(bytes, most);
         let shares = self.collective == Collective::Allreduce && limits::shares_later(ranks, bytes);
         let steps = if shares { 2 * count } else { count };
         limits::serves_later(self.collective, ranks, bytes).then_some(steps)
@@ -501,11 +501,11 @@ impl<F: Fabric> Process<F> {
             // Other ranks may take published data at once, so the device is read first.
             part.gives.0 = packed_copy(&part.gives.0)?;
         }
-        let count = Pieces::how_many(bytes, most);
+        let count = StepPieces::how_many(bytes, most);
         let shares = collective == Collective::Allreduce && limits::shares_later(comm.team.size(), bytes);
         let steps = if shares { 2 * count } else { count };
         let first = control.number(steps);
-        let pieces = Pieces { before: first - 1, first, count, bytes, most, width: 1 };
+        let pieces = StepPieces { before: first - 1, first, count, bytes, most, width: 1 };
         let (team, control) = (comm.team.clone(), control.clone());
         let writes = if part.writes { count } else { 0 };
         let call = NonblockingCall { team, control, collective, pieces, writes, part, kernel, shares };

@@ -3,7 +3,7 @@
 //! All decisions are by numbers that the ranks of a call have in common.
 
 use super::spread::{self, spreads};
-use super::steps::Pieces;
+use super::steps::StepPieces;
 use oxmpi_fabric::shm::copy_policy::CopyFacts;
 use oxmpi_plan::Collective;
 use oxmpi_shm::control_section::{FETCHED_BYTES, MAX_RANKS};
@@ -134,7 +134,7 @@ pub fn fits_later(
     (segment_bytes, segments): (usize, u64),
 ) -> bool {
     let most = longest_later(collective, ranks, bytes, segment_bytes);
-    most > 0 && Pieces::how_many(bytes, most) <= segments / 2
+    most > 0 && StepPieces::how_many(bytes, most) <= segments / 2
 }
 
 /// With more ranks than processors, the segments of a piece of `bytes` bytes for all others: enough

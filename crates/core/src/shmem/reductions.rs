@@ -4,7 +4,7 @@ use super::Served;
 use super::combining::{Written, combine, share};
 use super::limits;
 use super::moves::{give, packed_copy};
-use super::steps::{CollectivePiece, ExchangeAction, Pieces, Steps};
+use super::steps::{CollectivePiece, ExchangeAction, StepPieces, Steps};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::Result;
@@ -116,12 +116,18 @@ impl<F: Fabric> Reduction<'_, F> {
 
     /// Waits until these ranks have published a piece for which each writes `written` bytes.
     #[inline]
-    fn see(&self, ranks: Range<u32>, pieces: &Pieces, piece: CollectivePiece, written: usize) -> Result<()> {
+    fn see(
+        &self,
+        ranks: Range<u32>,
+        pieces: &StepPieces,
+        piece: CollectivePiece,
+        written: usize,
+    ) -> Result<()> {
         let mut others = ranks.filter(|rank| *rank != self.steps.me);
         others.try_for_each(|rank| self.steps.see_piece(rank, pieces, piece, written))
     }
 
-    fn pieces(&self) -> Pieces {
+    fn pieces(&self) -> StepPieces {
         self.steps.pieces_of(self.bytes)
     }
 

@@ -87,7 +87,7 @@ pub(super) enum ExchangeAction {
 
 /// Each piece takes `width` steps; [`CollectivePiece::step`] is the last of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pieces {
+pub(super) struct StepPieces {
     pub(super) before: u64,
     pub(super) first: u64,
     pub(super) count: u64,
@@ -98,7 +98,7 @@ pub(super) struct Pieces {
     pub(super) width: u64,
 }
 
-impl Pieces {
+impl StepPieces {
     /// Number of pieces of `most` bytes for `bytes` bytes; at least one.
     #[inline]
     pub(super) fn how_many(bytes: usize, most: usize) -> u64 {
@@ -200,7 +200,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
 
     /// Reserves a step for each piece of `bytes` bytes, of a vector or of each block.
     #[inline]
-    pub(super) fn pieces_of(&self, bytes: usize) -> Pieces {
+    pub(super) fn pieces_of(&self, bytes: usize) -> StepPieces {
         let pieces = self.pieces_after(self.control.last_begun(), bytes);
         self.number(pieces.count);
         pieces
@@ -208,14 +208,21 @@ impl<'a, F: Fabric> Steps<'a, F> {
 
     /// [`Steps::pieces_of`] without reservation, behind the step `before`.
     #[inline]
-    fn pieces_after(&self, before: u64, bytes: usize) -> Pieces {
+    fn pieces_after(&self, before: u64, bytes: usize) -> StepPieces {
         let most = self.most(bytes);
-        Pieces { before, first: before + 1, count: Pieces::how_many(bytes, most), bytes, most, width: 1 }
+        StepPieces {
+            before,
+            first: before + 1,
+            count: StepPieces::how_many(bytes, most),
+            bytes,
+            most,
+            width: 1,
+        }
     }
 
     /// Reserves steps for a block of `block` bytes for each other rank.
     #[inline]
-    pub(super) fn spread_pieces(&self, block: usize) -> Result<Pieces> {
+    pub(super) fn spread_pieces(&self, block: usize) -> Result<StepPieces> {
         let pieces = self.spread_after(self.control.last_begun(), block);
         self.control.set_last(pieces.last());
         if pieces.width > 1 {
@@ -226,7 +233,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
 
     /// Other ranks may expect another number of steps for the first piece.
     #[inline(never)]
-    fn state_width(&self, pieces: &Pieces) -> Result<()> {
+    fn state_width(&self, pieces: &StepPieces) -> Result<()> {
         let begin = pieces.before + 1;
         self.wait_until_free(begin)?;
         self.publish(begin, Stated::InPool(pieces.bytes));
@@ -246,7 +253,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
     /// With more ranks than processors pieces are as long as possible (rule 11): each costs changes
     /// of process.
     #[inline]
-    fn spread_after(&self, before: u64, block: usize) -> Pieces {
+    fn spread_after(&self, before: u64, block: usize) -> StepPieces {
         let others = self.ranks as usize - 1;
         let is_long = self.control.is_oversubscribed && self.ranks > 2 && block * others > self.segment();
         let width = if is_long {
@@ -258,10 +265,10 @@ impl<'a, F: Fabric> Steps<'a, F> {
             1 => spread::longest(self.segment(), self.most(block), self.ranks, block),
             _ => spread::longest(self.segment() * width as usize, usize::MAX, self.ranks, block),
         };
-        let count = Pieces::how_many(block, most);
+        let count = StepPieces::how_many(block, most);
         // No piece crosses the end of a lap.
         let first = if width == 1 { before + 1 } else { (before + 1).next_multiple_of(width) };
-        Pieces { before, first, count, bytes: block, most, width }
+        StepPieces { before, first, count, bytes: block, most, width }
     }
 
     /// The last step of this collective behind the step `before`, for a call for `bytes`.
@@ -287,7 +294,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
     #[inline]
     pub(super) fn exchange(
         &self,
-        pieces: &Pieces,
+        pieces: &StepPieces,
         mut take: impl FnMut(ExchangeAction, CollectivePiece) -> Result<()>,
     ) -> Result<()> {
         let mut from = 0;
@@ -311,7 +318,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
 
     /// This rank writes, and others read: `fill` copies the bytes from an offset on.
     #[inline]
-    pub(super) fn give(&self, pieces: &Pieces, fill: impl Fn(usize, BytesMut<'_>)) -> Result<()> {
+    pub(super) fn give(&self, pieces: &StepPieces, fill: impl Fn(usize, BytesMut<'_>)) -> Result<()> {
         for piece in pieces.all() {
             self.wait_until_free(piece.step)?;
             self.write(piece.step, self.extent(piece.len), |to| fill(piece.at, to));
@@ -401,7 +408,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
     pub(super) fn see_piece(
         &self,
         rank: u32,
-        pieces: &Pieces,
+        pieces: &StepPieces,
         piece: CollectivePiece,
         written: usize,
     ) -> Result<()> {

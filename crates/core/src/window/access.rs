@@ -1,11 +1,11 @@
 //! Accesses: puts, gets and accumulates (MPI-5.0 section 12.3).
 
 use super::control::Listed;
-use super::mailbox::{Fetch, MailboxOperation, RequestOp};
+use super::mailbox::{FetchOld, MailboxOperation, RequestOp};
 use super::message::TargetPlace;
 use super::service::OriginAccumulate;
 use super::words::{AdapterWords, WORD, WordChanges, WordUpdate, no_memory};
-use super::{Control, Flavor, Service, Target, Window};
+use super::{ControlWords, Flavor, Service, Target, Window};
 use crate::Process;
 use crate::failure::check_not_revoked;
 use oxmpi_abi::constants as abi;
@@ -53,7 +53,7 @@ pub struct Accumulate {
 }
 
 enum AccessRoute<'w> {
-    Mapped(UserBuf, &'w Control),
+    Mapped(UserBuf, &'w ControlWords),
     /// The kernel copies at this address of the target.
     SingleCopy(u64),
     Far,
@@ -454,7 +454,7 @@ impl<F: Fabric> Process<F> {
             AccessRoute::SingleCopy(_) | AccessRoute::Far => {
                 let wanted = how == AccessCompletion::Request;
                 if !wanted && accumulator.is_plain() && place.layout.is_contiguous() {
-                    let kind = if fetch.is_some() { Fetch::Yes } else { Fetch::No };
+                    let kind = if fetch.is_some() { FetchOld::Yes } else { FetchOld::No };
                     let what = RequestOp::Accumulate(accumulator, kind);
                     let operation =
                         MailboxOperation { what, at: place.at, len, data: &operands, into: fetch.clone() };
@@ -515,7 +515,7 @@ impl<F: Fabric> Process<F> {
     }
 
     #[inline]
-    pub(super) fn hold_elements<'c>(&self, window: &Window, control: &'c Control) -> Held<'c> {
+    pub(super) fn hold_elements<'c>(&self, window: &Window, control: &'c ControlWords) -> Held<'c> {
         control.hold_elements(window.rank(), |rank| self.has_died(window, rank))
     }
 

@@ -43,7 +43,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The words of one process. A clone is another view of the same words.
 #[derive(Clone, Debug)]
-pub(crate) struct Control {
+pub(crate) struct ControlWords {
     memory: Memory,
     ranks: u32,
     flavor: Flavor,
@@ -77,18 +77,18 @@ pub(crate) enum Listed {
     Perhaps,
 }
 
-impl Control {
+impl ControlWords {
     /// Bytes of the control words and buffers of a process in a window of `ranks`.
     pub(crate) const fn bytes(ranks: u32, flavor: Flavor) -> usize {
-        let buffers = if Control::has_mailboxes(ranks, flavor) { 2 * BUFFER_BYTES } else { 0 };
-        Control::cleared(ranks, flavor) + buffers
+        let buffers = if ControlWords::has_mailboxes(ranks, flavor) { 2 * BUFFER_BYTES } else { 0 };
+        ControlWords::cleared(ranks, flavor) + buffers
     }
 
     pub(crate) const fn cleared(ranks: u32, flavor: Flavor) -> usize {
         match flavor {
-            _ if Control::has_mailboxes(ranks, flavor) => Control::buffer(ranks),
-            Flavor::Dynamic => 8 * (Control::regions(ranks) + 2 * REGIONS),
-            _ => 8 * Control::regions(ranks),
+            _ if ControlWords::has_mailboxes(ranks, flavor) => ControlWords::buffer(ranks),
+            Flavor::Dynamic => 8 * (ControlWords::regions(ranks) + 2 * REGIONS),
+            _ => 8 * ControlWords::regions(ranks),
         }
     }
 
@@ -98,11 +98,11 @@ impl Control {
     }
 
     const fn mailboxes_at(ranks: u32) -> usize {
-        Control::regions(ranks).next_multiple_of(8)
+        ControlWords::regions(ranks).next_multiple_of(8)
     }
 
     const fn buffer(ranks: u32) -> usize {
-        8 * Control::mailboxes_at(ranks) + mailbox_bytes(ranks)
+        8 * ControlWords::mailboxes_at(ranks) + mailbox_bytes(ranks)
     }
 
     const fn posts(ranks: u32) -> usize {
@@ -110,29 +110,29 @@ impl Control {
     }
 
     const fn ranks(ranks: u32) -> usize {
-        Control::posts(ranks) + ranks as usize
+        ControlWords::posts(ranks) + ranks as usize
     }
 
     const fn regions(ranks: u32) -> usize {
-        Control::ranks(ranks) + ranks as usize
+        ControlWords::ranks(ranks) + ranks as usize
     }
 
-    pub(crate) fn new(memory: Memory, ranks: u32, flavor: Flavor) -> Control {
-        Control { memory, ranks, flavor }
+    pub(crate) fn new(memory: Memory, ranks: u32, flavor: Flavor) -> ControlWords {
+        ControlWords { memory, ranks, flavor }
     }
 
     #[inline]
     pub(crate) fn mailboxes(&self) -> Option<Mailboxes<'_, Memory>> {
-        let has_some = Control::has_mailboxes(self.ranks, self.flavor);
-        has_some.then(|| Mailboxes::new(&self.memory, Control::mailboxes_at(self.ranks)))
+        let has_some = ControlWords::has_mailboxes(self.ranks, self.flavor);
+        has_some.then(|| Mailboxes::new(&self.memory, ControlWords::mailboxes_at(self.ranks)))
     }
 
     /// The first `len` bytes of both buffers: a request's data, and the data that come back.
     pub(crate) fn buffers(&self, len: usize) -> Option<(BytesMut<'_>, BytesMut<'_>)> {
-        if !Control::has_mailboxes(self.ranks, self.flavor) || len > BUFFER_BYTES {
+        if !ControlWords::has_mailboxes(self.ranks, self.flavor) || len > BUFFER_BYTES {
             return None;
         }
-        let at = Control::buffer(self.ranks);
+        let at = ControlWords::buffer(self.ranks);
         self.memory.bytes(at, len).zip(self.memory.bytes(at + BUFFER_BYTES, len))
     }
 
@@ -176,7 +176,7 @@ impl Control {
         }
     }
 
-    /// `false`: see [`Control::try_lock`]. Without a load before the exchange the cache line is
+    /// `false`: see [`ControlWords::try_lock`]. Without a load before the exchange the cache line is
     /// fetched once, for writing.
     #[inline(always)]
     pub(crate) fn lock_if_free(&self, exclusive: bool, holder: u32) -> bool {
@@ -201,10 +201,10 @@ impl Control {
     }
 
     fn of_rank(&self, rank: u32) -> &AtomicU64 {
-        self.memory.word(Control::ranks(self.ranks) + rank as usize)
+        self.memory.word(ControlWords::ranks(self.ranks) + rank as usize)
     }
 
-    /// `true`: the caller has to wake the ranks of [`Control::take_waiters`].
+    /// `true`: the caller has to wake the ranks of [`ControlWords::take_waiters`].
     #[inline]
     pub(crate) fn unlock(&self, exclusive: bool, holder: u32) -> bool {
         let lock = self.memory.word(LOCK);
@@ -248,7 +248,7 @@ impl Control {
         self.memory.word(COMPLETED).fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The first of the two counts of [`Control::complete`].
+    /// The first of the two counts of [`ControlWords::complete`].
     pub(crate) fn complete_for_own_count(&self, rank: u32) {
         let word = self.of_rank(rank);
         word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
@@ -264,15 +264,15 @@ impl Control {
 
     /// Counts an exposure epoch that `rank` has opened to this process (rule 4).
     pub(crate) fn post(&self, rank: u32) {
-        self.memory.word(Control::posts(self.ranks) + rank as usize).fetch_add(1, Ordering::SeqCst);
+        self.memory.word(ControlWords::posts(self.ranks) + rank as usize).fetch_add(1, Ordering::SeqCst);
     }
 
     pub(crate) fn posted(&self, rank: u32) -> u64 {
-        self.memory.word(Control::posts(self.ranks) + rank as usize).load(Ordering::Acquire)
+        self.memory.word(ControlWords::posts(self.ranks) + rank as usize).load(Ordering::Acquire)
     }
 
     fn region(&self, at: usize) -> (&AtomicU64, &AtomicU64) {
-        let word = Control::regions(self.ranks) + 2 * at;
+        let word = ControlWords::regions(self.ranks) + 2 * at;
         (self.memory.word(word), self.memory.word(word + 1))
     }
 
@@ -342,9 +342,9 @@ impl Control {
 mod tests {
     use super::*;
 
-    fn control(ranks: u32) -> Control {
+    fn control(ranks: u32) -> ControlWords {
         let flavor = Flavor::Dynamic;
-        Control::new(Memory::zeroed(Control::bytes(ranks, flavor), 64).unwrap(), ranks, flavor)
+        ControlWords::new(Memory::zeroed(ControlWords::bytes(ranks, flavor), 64).unwrap(), ranks, flavor)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Each rank sends its memory and its status to all others, so that a wrong call at one rank is an
 //! error at all of them, and no rank waits for ever.
 
-use super::control::Control;
+use super::control::ControlWords;
 use super::epoch::Epochs;
 use super::words::{WordFacts, WordOwner, owners};
 use super::{Facts, Service, Target, TargetRoutes, Window, WindowExposure, locked};
@@ -260,15 +260,15 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    fn allocate_control(&self, ranks: u32, flavor: Flavor) -> Result<(Control, bool)> {
-        let bytes = Control::bytes(ranks, flavor);
+    fn allocate_control(&self, ranks: u32, flavor: Flavor) -> Result<(ControlWords, bool)> {
+        let bytes = ControlWords::bytes(ranks, flavor);
         let in_heap = self.heap().and_then(|heap| heap.memory(bytes, 64));
         let shared = in_heap.is_some();
         let memory = in_heap.or_else(|| Memory::zeroed(bytes, 64)).ok_or_else(|| {
             MpiError::new(abi::MPI_ERR_NO_MEM, format!("there is no memory for {bytes} bytes of a window"))
         })?;
-        memory.part(0, Control::cleared(ranks, flavor)).iter().for_each(Memory::clear);
-        Ok((Control::new(memory, ranks, flavor), shared))
+        memory.part(0, ControlWords::cleared(ranks, flavor)).iter().for_each(Memory::clear);
+        Ok((ControlWords::new(memory, ranks, flavor), shared))
     }
 
     /// Checks that this process has mapped the memory of all ranks, as a shared window needs.
@@ -394,7 +394,7 @@ struct WindowParts {
     flavor: Flavor,
     hints: WindowHints,
     memory: Exposed,
-    control: Control,
+    control: ControlWords,
     key: u64,
     has_atomics: bool,
     targets: Vec<Target>,

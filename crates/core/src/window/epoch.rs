@@ -222,7 +222,7 @@ impl<F: Fabric> Process<F> {
         window: &Window,
         rank: u32,
         routes: &'n TargetRoutes,
-    ) -> Option<&'n super::Control> {
+    ) -> Option<&'n super::ControlWords> {
         routes
             .control
             .as_ref()

@@ -14,7 +14,7 @@ mod target;
 use super::control::BUFFER_BYTES;
 use super::message::TargetPlace;
 use super::service::OriginAccumulate;
-use super::{Control, Service, Target, TargetRoutes};
+use super::{ControlWords, Service, Target, TargetRoutes};
 use oxmpi_engine::{Fault, Lane};
 use oxmpi_fabric::{Fabric, Unreachable};
 use oxmpi_mem::atomics::Accumulator;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RequestOp {
-    Accumulate(Accumulator, Fetch),
+    Accumulate(Accumulator, FetchOld),
     /// The data are the new element and the element to compare with.
     Swap,
     Put,
@@ -35,7 +35,7 @@ pub(super) enum RequestOp {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fetch {
+pub(super) enum FetchOld {
     Yes,
     No,
 }
@@ -104,7 +104,7 @@ impl RequestOp {
             RequestOp::Accumulate(accumulator, fetch) => {
                 let op = place(Op::ALL.iter().position(|op| *op == accumulator.op()));
                 let scalar = place(Scalar::ALL.iter().position(|scalar| *scalar == accumulator.scalar()));
-                1 | op << 8 | scalar << 16 | u64::from(fetch == Fetch::Yes) << 24
+                1 | op << 8 | scalar << 16 | u64::from(fetch == FetchOld::Yes) << 24
             }
             RequestOp::Swap => 2,
             RequestOp::Put => 3,
@@ -118,7 +118,7 @@ impl RequestOp {
         Some(match word & 0xff {
             1 => {
                 let accumulator = Accumulator::new(*Op::ALL.get(part(8))?, *Scalar::ALL.get(part(16))?)?;
-                RequestOp::Accumulate(accumulator, if part(24) == 0 { Fetch::No } else { Fetch::Yes })
+                RequestOp::Accumulate(accumulator, if part(24) == 0 { FetchOld::No } else { FetchOld::Yes })
             }
             2 => RequestOp::Swap,
             3 => RequestOp::Put,
@@ -138,8 +138,8 @@ impl RequestOp {
 
     fn returned(self, len: usize) -> usize {
         match self {
-            RequestOp::Accumulate(_, Fetch::No) | RequestOp::Put => 0,
-            RequestOp::Accumulate(_, Fetch::Yes) | RequestOp::Get | RequestOp::Swap => len,
+            RequestOp::Accumulate(_, FetchOld::No) | RequestOp::Put => 0,
+            RequestOp::Accumulate(_, FetchOld::Yes) | RequestOp::Get | RequestOp::Swap => len,
         }
     }
 
@@ -410,7 +410,7 @@ impl Service {
         }
         let number = *number;
         let is_withdrawn = self.routes(lane, rank).is_some_and(|routes| {
-            let mailboxes = routes.control.as_ref().and_then(Control::mailboxes);
+            let mailboxes = routes.control.as_ref().and_then(ControlWords::mailboxes);
             routes.single_copy && mailboxes.is_some_and(|mailboxes| mailboxes.withdraw(own, number))
         });
         let Some(boxes) = self.boxes.as_mut().filter(|_| is_withdrawn) else { return Ok(()) };

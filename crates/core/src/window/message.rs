@@ -19,7 +19,7 @@ pub(super) struct TargetPlace {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Data {
+pub(super) enum MessageData {
     /// Behind the words.
     Here,
     /// A message of its own with this number.
@@ -32,7 +32,7 @@ pub(super) enum RmaMessage {
     Put {
         place: TargetPlace,
         len: usize,
-        data: Data,
+        data: MessageData,
     },
     Get {
         place: TargetPlace,
@@ -42,7 +42,7 @@ pub(super) enum RmaMessage {
     Accumulate {
         place: TargetPlace,
         len: usize,
-        data: Data,
+        data: MessageData,
         accumulator: Accumulator,
         fetch: Option<u64>,
     },
@@ -71,7 +71,7 @@ pub(super) enum RmaMessage {
     },
     Answer {
         id: u64,
-        data: Data,
+        data: MessageData,
     },
     /// Answers `Get`, `Swap` or a fetching `Accumulate` outside of the exposed memory.
     Refused {
@@ -88,17 +88,17 @@ fn number_of<T: PartialEq>(all: &[T], one: &T) -> u64 {
     all.iter().position(|other| other == one).unwrap_or(all.len()) as u64
 }
 
-impl Data {
+impl MessageData {
     /// 0 stands for data behind the words; numbers begin with 1.
     fn word(self) -> u64 {
         match self {
-            Data::Here => 0,
-            Data::Apart(id) => id,
+            MessageData::Here => 0,
+            MessageData::Apart(id) => id,
         }
     }
 
-    fn of(word: u64) -> Data {
-        if word == 0 { Data::Here } else { Data::Apart(word) }
+    fn of(word: u64) -> MessageData {
+        if word == 0 { MessageData::Here } else { MessageData::Apart(word) }
     }
 }
 
@@ -194,23 +194,23 @@ impl RmaMessage {
         let length = |word: Option<u64>| isize::try_from(word?).ok().map(isize::cast_unsigned);
         let message = match kind {
             1 => {
-                let (data, len) = (Data::of(next()?), length(next())?);
+                let (data, len) = (MessageData::of(next()?), length(next())?);
                 let place = place(words, len)?;
-                (data != Data::Here || here == len).then_some(RmaMessage::Put { place, len, data })?
+                (data != MessageData::Here || here == len).then_some(RmaMessage::Put { place, len, data })?
             }
             2 => {
                 let (id, len) = (number(next())?, length(next())?);
                 RmaMessage::Get { place: place(words, len)?, len, id }
             }
             3 => {
-                let (data, len, fetch) = (Data::of(next()?), length(next())?, number(Some(next()?)));
+                let (data, len, fetch) = (MessageData::of(next()?), length(next())?, number(Some(next()?)));
                 let (op, scalar) = (Op::ALL.get(next()? as usize)?, Scalar::ALL.get(next()? as usize)?);
                 let accumulator = Accumulator::new(*op, *scalar)?;
                 let place = place(words, len)?;
                 let operands = if *op == Op::NoOp { 0 } else { len };
                 let whole = len.is_multiple_of(accumulator.size())
                     && place.layout.size().is_multiple_of(accumulator.size())
-                    && (data != Data::Here || here == operands);
+                    && (data != MessageData::Here || here == operands);
                 whole.then_some(RmaMessage::Accumulate { place, len, data, accumulator, fetch })?
             }
             4 => {
@@ -229,7 +229,7 @@ impl RmaMessage {
             8 => RmaMessage::Post,
             9 => RmaMessage::Complete,
             10 => RmaMessage::Granted,
-            11 => RmaMessage::Answer { id: number(next())?, data: Data::of(next()?) },
+            11 => RmaMessage::Answer { id: number(next())?, data: MessageData::of(next()?) },
             12 => RmaMessage::Refused { id: number(next())? },
             13 => RmaMessage::Done { id: number(next())?, outside: next()? != 0 },
             14 => RmaMessage::Denied { process: u32::try_from(next()?).ok()? },
@@ -260,11 +260,11 @@ mod tests {
         let accumulate =
             |data, len, fetch| RmaMessage::Accumulate { place: place.clone(), len, data, accumulator, fetch };
         vec![
-            (RmaMessage::Put { place: place.clone(), len: 40, data: Data::Here }, 40),
-            (RmaMessage::Put { place: place.clone(), len: 40, data: Data::Apart(3) }, 0),
+            (RmaMessage::Put { place: place.clone(), len: 40, data: MessageData::Here }, 40),
+            (RmaMessage::Put { place: place.clone(), len: 40, data: MessageData::Apart(3) }, 0),
             (RmaMessage::Get { place: place.clone(), len: 48, id: 9 }, 0),
-            (accumulate(Data::Here, 16, None), 16),
-            (accumulate(Data::Apart(8), 16, Some(5)), 0),
+            (accumulate(MessageData::Here, 16, None), 16),
+            (accumulate(MessageData::Apart(8), 16, Some(5)), 0),
             (RmaMessage::Swap { place: one, len: 4, id: 1 }, 8),
             (RmaMessage::Lock { exclusive: true }, 0),
             (RmaMessage::Unlock { exclusive: false, id: 2 }, 0),
@@ -273,7 +273,7 @@ mod tests {
             (RmaMessage::Complete, 0),
             (RmaMessage::Granted, 0),
             (RmaMessage::Denied { process: 7 }, 0),
-            (RmaMessage::Answer { id: 5, data: Data::Here }, 12),
+            (RmaMessage::Answer { id: 5, data: MessageData::Here }, 12),
             (RmaMessage::Refused { id: 5 }, 0),
             (RmaMessage::Done { id: 5, outside: true }, 0),
         ]

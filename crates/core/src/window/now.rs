@@ -6,7 +6,7 @@
 //! rest of a short put. So it runs only if there were stores since the last one, and not after
 //! atomic instructions, which order all accesses on the processors of [`RMW_IS_FENCE`].
 
-use super::control::Control;
+use super::control::ControlWords;
 use super::epoch::{CLOSED, FENCE, HELD_EXCLUSIVE, HELD_SHARED, LOCKED, LOOK_EVERY, SHUT};
 use super::{Target, Window};
 use crate::Process;
@@ -23,7 +23,7 @@ const RMW_IS_FENCE: bool = cfg!(target_arch = "x86_64");
 impl Window {
     /// If this process has mapped them, and an epoch is open to the target.
     #[inline(always)]
-    fn bytes_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &Control)> {
+    fn bytes_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &ControlWords)> {
         let target = self.targets.get(rank as usize)?;
         let routes = target.routes.get()?;
         let offset = disp.checked_mul(target.disp_unit)?;
@@ -34,7 +34,7 @@ impl Window {
 
     /// If only an adapter may change some words, each element takes the full call.
     #[inline(always)]
-    fn elements_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &Control)> {
+    fn elements_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &ControlWords)> {
         if self.adapter_owns_words { None } else { self.bytes_now(rank, disp, len) }
     }
 
@@ -56,7 +56,7 @@ impl Window {
     /// A target other than this process whose lock is a word in shared memory, and its control
     /// words.
     #[inline(always)]
-    fn locked_by_word(&self, rank: i32) -> Option<(&Target, &Control)> {
+    fn locked_by_word(&self, rank: i32) -> Option<(&Target, &ControlWords)> {
         let target = self.targets.get(rank as usize)?;
         let routes = target.routes.get()?;
         // Other ranks may request the lock of this process by messages, and words wake only

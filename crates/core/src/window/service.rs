@@ -12,7 +12,7 @@ mod loss;
 
 use super::adapter::AdapterAccesses;
 use super::mailbox::MailboxRequests;
-use super::message::{Data, RmaMessage, TargetPlace};
+use super::message::{MessageData, RmaMessage, TargetPlace};
 use super::{Flavor, Target, WindowExposure};
 use oxmpi_engine::{Completion, Fault, Lane, Mode, RequestId, Source, Started, TagMatch, Team};
 use oxmpi_fabric::Fabric;
@@ -374,9 +374,9 @@ impl Service {
             RmaMessage::Put { place, data, .. } => {
                 let target = self.exposure.buffer(&place);
                 match (data, target) {
-                    (Data::Here, Some(target)) => target.unpack(0, here),
-                    (Data::Here, None) => self.note_outside(rank),
-                    (Data::Apart(id), target) => return self.await_put(lane, rank, target, id),
+                    (MessageData::Here, Some(target)) => target.unpack(0, here),
+                    (MessageData::Here, None) => self.note_outside(rank),
+                    (MessageData::Apart(id), target) => return self.await_put(lane, rank, target, id),
                 }
             }
             RmaMessage::Get { place, len, id } => match self.exposure.buffer(&place) {
@@ -386,8 +386,8 @@ impl Service {
             RmaMessage::Accumulate { place, len, data, accumulator, fetch } => {
                 let accumulate = ReceivedAccumulate { place, len, accumulator, fetch };
                 match data {
-                    Data::Here => self.accumulate_here(lane, rank, &accumulate, here),
-                    Data::Apart(id) => {
+                    MessageData::Here => self.accumulate_here(lane, rank, &accumulate, here),
+                    MessageData::Apart(id) => {
                         return self.await_operands(lane, rank, accumulate, id);
                     }
                 }
@@ -437,14 +437,14 @@ impl Service {
         lane: &mut Lane<F>,
         rank: u32,
         id: u64,
-        (data, here): (Data, Bytes<'_>),
+        (data, here): (MessageData, Bytes<'_>),
     ) {
         let Some(AwaitedAnswer { rank: awaited, what: Expected::Data { into, receive: None, user } }) =
             self.awaited.get(&id)
         else {
             return;
         };
-        if *awaited != rank || data != Data::Here || here.len() > into.packed_len() {
+        if *awaited != rank || data != MessageData::Here || here.len() > into.packed_len() {
             return;
         }
         into.unpack(0, here);

@@ -27,7 +27,7 @@ impl Drop for RepeatCommand {
     }
 }
 
-struct Case {
+struct SimCase {
     seed: u64,
     ranks: u32,
     faults: Weather,
@@ -35,8 +35,8 @@ struct Case {
     program: Rc<RandomProgram>,
 }
 
-impl Case {
-    fn new(seed: u64) -> Case {
+impl SimCase {
+    fn new(seed: u64) -> SimCase {
         let mut random = Random::new(seed);
         let ranks = match random.below(16) {
             0..8 => 2 + random.below(3),
@@ -48,7 +48,7 @@ impl Case {
         let program = Rc::new(RandomProgram::new(&mut random, ranks, faults.eager_limit));
         let (victim, scale) = (random.below(u64::from(ranks)) as u32, 8 + random.below(14));
         let death = (random.below(4) == 0).then(|| (victim, random.below(1 << scale)));
-        Case { seed, ranks, faults, death, program }
+        SimCase { seed, ranks, faults, death, program }
     }
 
     fn run(&self) -> Outcome<()> {
@@ -88,7 +88,7 @@ const MIN_COUNTED_WORLDS: u64 = 200;
 fn shard(number_of_shard: u64) {
     if let Some(seed) = number("OXMPI_SIM_SEED") {
         if number_of_shard == 0 {
-            let case = Case::new(seed);
+            let case = SimCase::new(seed);
             eprintln!("{} ranks, {:?}, death {:?}\n{:#?}", case.ranks, case.faults, case.death, case.program);
             case.run();
         }
@@ -98,7 +98,7 @@ fn shard(number_of_shard: u64) {
     let count = number("OXMPI_SIM_COUNT").unwrap_or(1000);
     let (mut worlds, mut died, mut failed, mut frames) = (0, 0, 0, 0);
     for seed in (base..base + count).filter(|seed| seed % SHARDS == number_of_shard) {
-        let outcome = Case::new(seed).run();
+        let outcome = SimCase::new(seed).run();
         worlds += 1;
         died += u64::from(outcome.ends.contains(&End::Dead));
         failed += u64::from(outcome.ends.iter().any(|end| matches!(end, End::Failed(_))));
@@ -135,14 +135,14 @@ fn random_programs_3() {
 #[test]
 fn the_same_seed_gives_the_same_world() {
     for seed in 7000..7020 {
-        let (one, two) = (Case::new(seed).run(), Case::new(seed).run());
+        let (one, two) = (SimCase::new(seed).run(), SimCase::new(seed).run());
         assert_eq!(
             (one.trace, one.virtual_ns, one.frames),
             (two.trace, two.virtual_ns, two.frames),
             "seed {seed}"
         );
         assert_eq!(one.ends, two.ends, "seed {seed}");
-        let mut other = Case::new(seed);
+        let mut other = SimCase::new(seed);
         other.seed += 1_000_000;
         assert_ne!(other.run().trace, one.trace, "seed {seed}");
     }

@@ -7,7 +7,7 @@ use super::{
 use crate::Process;
 use crate::awaited::Reason;
 use crate::process::Domain;
-use crate::window::control::Control;
+use crate::window::control::ControlWords;
 use crate::window::message::RmaMessage;
 use crate::window::{Target, Window, locked};
 use oxmpi_abi::constants as abi;
@@ -85,7 +85,7 @@ impl<F: Fabric> Process<F> {
 
     /// Wakes the ranks that wait for a lock that is free now.
     #[cold]
-    pub(in crate::window) fn wake_lockers(&self, window: &Window, control: &Control) {
+    pub(in crate::window) fn wake_lockers(&self, window: &Window, control: &ControlWords) {
         for waiter in control.take_waiters() {
             self.ring(window, waiter);
         }

@@ -7,7 +7,7 @@ use crate::awaited::{Awaited, Reason};
 use crate::errors::of_fault;
 use crate::failure::is_failure;
 use crate::process::Domain;
-use crate::window::control::Control;
+use crate::window::control::ControlWords;
 use crate::window::message::RmaMessage;
 use crate::window::{Window, locked};
 use oxmpi_abi::constants as abi;
@@ -21,7 +21,7 @@ use std::sync::atomic::{Ordering, fence};
 impl Epochs {
     /// Failed ranks do not count. The common count is not exact once a rank has failed (rule 6 of
     /// `window/control.rs`).
-    fn have_all_completed(&self, control: &Control, lost: &[u32]) -> bool {
+    fn have_all_completed(&self, control: &ControlWords, lost: &[u32]) -> bool {
         let opened = |rank: &u32| self.opened.get(rank).copied().unwrap_or(0);
         let is_late = |rank: &u32| !lost.contains(rank) && control.completed_by(*rank) < opened(rank);
         !self.posted.iter().flatten().any(is_late)
@@ -43,7 +43,7 @@ impl<F: Fabric> Process<F> {
         &self,
         window: &Window,
         rank: u32,
-        word: impl FnOnce(&Control),
+        word: impl FnOnce(&ControlWords),
         message: &RmaMessage,
     ) -> Result<()> {
         let routes = self.routes(window, &window.targets[rank as usize]);
@@ -218,8 +218,11 @@ mod tests {
     /// The exposure epoch ends with the epochs of the other ranks, no sooner and no later.
     #[test]
     fn a_death_between_the_two_counts_of_an_epoch_holds_up_nobody() {
-        let control =
-            Control::new(Memory::zeroed(Control::bytes(3, Flavor::Dynamic), 64).unwrap(), 3, Flavor::Dynamic);
+        let control = ControlWords::new(
+            Memory::zeroed(ControlWords::bytes(3, Flavor::Dynamic), 64).unwrap(),
+            3,
+            Flavor::Dynamic,
+        );
         let mut epochs = Epochs::default();
         let post = |epochs: &mut Epochs, ranks: &[u32]| {
             ranks.iter().for_each(|rank| *epochs.opened.entry(*rank).or_default() += 1);

@@ -1,6 +1,6 @@
 //! Requests in the mailboxes of this process, at the target.
 
-use super::{BY_ADDRESS, DONE, Fetch, OUTSIDE, RequestOp, UNREACHED, bytes_of, words_of};
+use super::{BY_ADDRESS, DONE, FetchOld, OUTSIDE, RequestOp, UNREACHED, bytes_of, words_of};
 use crate::window::Service;
 use crate::window::control::BUFFER_BYTES;
 use oxmpi_engine::Lane;
@@ -147,7 +147,7 @@ impl Service {
                 if !accumulator.is_plain() || !target.len().is_multiple_of(accumulator.size()) {
                     return false;
                 }
-                let mut old = (fetch == Fetch::Yes).then_some(old);
+                let mut old = (fetch == FetchOld::Yes).then_some(old);
                 if !self.is_alone {
                     accumulator.apply(data, target, old, || self.hold_elements(lane));
                     return true;

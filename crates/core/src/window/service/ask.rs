@@ -3,7 +3,7 @@
 use super::{
     AwaitedAnswer, Expected, HERE_MOST, OriginAccumulate, Service, part, tag_of_answer, tag_of_data,
 };
-use crate::window::message::{Data, RmaMessage, TargetPlace};
+use crate::window::message::{MessageData, RmaMessage, TargetPlace};
 use oxmpi_engine::{Fault, Lane, RequestId, Source, Started, TagMatch};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
@@ -20,13 +20,13 @@ impl Service {
     ) -> Result<Option<RequestId>, Fault> {
         self.check(lane, rank)?;
         if len <= HERE_MOST {
-            let message = RmaMessage::Put { place, len, data: Data::Here };
+            let message = RmaMessage::Put { place, len, data: MessageData::Here };
             self.send_with_data(lane, rank, &message, origin, len)?;
             return Ok(None);
         }
         let data = part(origin, len).ok_or(Fault::NoMemory)?;
         let id = self.number();
-        self.send_message(lane, rank, &RmaMessage::Put { place, len, data: Data::Apart(id) })?;
+        self.send_message(lane, rank, &RmaMessage::Put { place, len, data: MessageData::Apart(id) })?;
         self.send_data(lane, rank, data, id, wanted)
     }
 
@@ -101,12 +101,12 @@ impl Service {
             None => (None, None),
         };
         let Some(data) = apart else {
-            let message = RmaMessage::Accumulate { place, len, data: Data::Here, accumulator, fetch };
+            let message = RmaMessage::Accumulate { place, len, data: MessageData::Here, accumulator, fetch };
             self.send_with_data(lane, rank, &message, &operands, sent)?;
             return Ok(user);
         };
         let id = self.number();
-        let message = RmaMessage::Accumulate { place, len, data: Data::Apart(id), accumulator, fetch };
+        let message = RmaMessage::Accumulate { place, len, data: MessageData::Apart(id), accumulator, fetch };
         self.send_message(lane, rank, &message)?;
         // If there is an answer, it comes after the operands have left.
         let left = self.send_data(lane, rank, data, id, wanted && user.is_none())?;

@@ -1,7 +1,7 @@
 //! The operations of other ranks on the memory of this process.
 
 use super::{HERE_MOST, IncomingWork, ReceivedAccumulate, Service, part, tag_of_answer, tag_of_data};
-use crate::window::message::{Data, RmaMessage};
+use crate::window::message::{MessageData, RmaMessage};
 use oxmpi_engine::{Lane, RequestId, Source, Started, TagMatch};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
@@ -96,11 +96,17 @@ impl Service {
         (data, len): (&UserBuf, usize),
     ) {
         if len <= HERE_MOST {
-            let _ = self.send_with_data(lane, rank, &RmaMessage::Answer { id, data: Data::Here }, data, len);
+            let _ = self.send_with_data(
+                lane,
+                rank,
+                &RmaMessage::Answer { id, data: MessageData::Here },
+                data,
+                len,
+            );
             return;
         }
         let Some(data) = part(data, len) else { return self.refuse(lane, rank, id) };
-        let _ = self.send_message(lane, rank, &RmaMessage::Answer { id, data: Data::Apart(id) });
+        let _ = self.send_message(lane, rank, &RmaMessage::Answer { id, data: MessageData::Apart(id) });
         let _ = self.send(lane, rank, data, tag_of_answer(id), None);
     }
 

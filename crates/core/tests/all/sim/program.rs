@@ -26,11 +26,11 @@ use std::sync::Arc;
 pub(crate) struct RandomProgram {
     /// In bytes, the attached buffer for buffered sends.
     room: usize,
-    phases: Vec<Phase>,
+    phases: Vec<ProgramPhase>,
 }
 
 #[derive(Debug)]
-enum Phase {
+enum ProgramPhase {
     Ring {
         len: usize,
         rounds: usize,
@@ -95,22 +95,26 @@ struct PlannedCollective {
 impl RandomProgram {
     pub(crate) fn new(random: &mut Random, ranks: u32, eager_limit: usize) -> RandomProgram {
         let phases = (0..1 + random.below(5)).map(|_| match random.below(10) {
-            0 => Phase::Ring { len: length(random, eager_limit), rounds: 1 + random.below(8) as usize },
+            0 => {
+                ProgramPhase::Ring { len: length(random, eager_limit), rounds: 1 + random.below(8) as usize }
+            }
             1..=3 => messages(random, ranks, eager_limit),
             4..=5 => {
                 let together = 1 + random.below(3);
-                Phase::Collectives((0..together).map(|_| planned(random, ranks, eager_limit)).collect())
+                ProgramPhase::Collectives(
+                    (0..together).map(|_| planned(random, ranks, eager_limit)).collect(),
+                )
             }
             6 if random.below(2) == 0 => {
-                Phase::Split { colors: 1 + random.below(4) as i32, len: length(random, eager_limit) }
+                ProgramPhase::Split { colors: 1 + random.below(4) as i32, len: length(random, eager_limit) }
             }
-            7 => Phase::Groups { len: length(random, eager_limit) },
-            8 if ranks > 1 => Phase::Inter {
+            7 => ProgramPhase::Groups { len: length(random, eager_limit) },
+            8 if ranks > 1 => ProgramPhase::Inter {
                 first: 1 + random.below(u64::from(ranks - 1)) as u32,
                 len: length(random, eager_limit),
             },
-            6 => Phase::Compute { longest_ns: 1 << random.below(18) },
-            _ => Phase::Dup,
+            6 => ProgramPhase::Compute { longest_ns: 1 << random.below(18) },
+            _ => ProgramPhase::Dup,
         });
         RandomProgram { phases: phases.collect(), room: 1 << 30 }
     }
@@ -121,22 +125,22 @@ impl RandomProgram {
         let mut comm = rank.world();
         for (number, phase) in self.phases.iter().enumerate() {
             match phase {
-                Phase::Ring { len, rounds } => ring(&rank, &comm, number, *len, *rounds).await?,
-                Phase::Messages { messages, receive } => {
+                ProgramPhase::Ring { len, rounds } => ring(&rank, &comm, number, *len, *rounds).await?,
+                ProgramPhase::Messages { messages, receive } => {
                     exchange(&rank, &comm, number, messages, *receive).await?;
                     if matches!(receive, ReceiveMode::Anybody | ReceiveMode::Probed | ReceiveMode::Mixed) {
                         // A wildcard must not match a message of the next phase.
                         rank.barrier(&comm).await?;
                     }
                 }
-                Phase::Collectives(all) => collectives(&rank, &comm, number, all).await?,
-                Phase::Compute { longest_ns } => rank.compute(rank.below(*longest_ns)).await,
-                Phase::Split { colors, len } => split(&rank, &comm, number, *colors, *len).await?,
-                Phase::Groups { len } => communicators::groups(&rank, &comm, number, *len).await?,
-                Phase::Inter { first, len } => {
+                ProgramPhase::Collectives(all) => collectives(&rank, &comm, number, all).await?,
+                ProgramPhase::Compute { longest_ns } => rank.compute(rank.below(*longest_ns)).await,
+                ProgramPhase::Split { colors, len } => split(&rank, &comm, number, *colors, *len).await?,
+                ProgramPhase::Groups { len } => communicators::groups(&rank, &comm, number, *len).await?,
+                ProgramPhase::Inter { first, len } => {
                     communicators::inter(&rank, &comm, number, *first, *len).await?;
                 }
-                Phase::Dup => {
+                ProgramPhase::Dup => {
                     let twin =
                         if number % 2 == 0 { rank.dup(&comm).await? } else { rank.idup(&comm).await? };
                     if comm.team.id != rank.world().team.id {
@@ -164,7 +168,7 @@ fn length(random: &mut Random, eager_limit: usize) -> usize {
     }) as usize
 }
 
-fn messages(random: &mut Random, ranks: u32, eager_limit: usize) -> Phase {
+fn messages(random: &mut Random, ranks: u32, eager_limit: usize) -> ProgramPhase {
     let receive = [
         ReceiveMode::Posted,
         ReceiveMode::Late,
@@ -196,7 +200,7 @@ fn messages(random: &mut Random, ranks: u32, eager_limit: usize) -> Phase {
             messages.push(PlannedMessage { from, to, tag, len: length(random, eager_limit), mode });
         }
     }
-    Phase::Messages { messages, receive }
+    ProgramPhase::Messages { messages, receive }
 }
 
 fn planned(random: &mut Random, ranks: u32, eager_limit: usize) -> PlannedCollective {
