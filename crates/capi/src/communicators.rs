@@ -17,7 +17,7 @@ use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Errhandler, Group as GroupHandle, Info};
 use oxmpi_core::Communicator;
-use oxmpi_core::comm::{Comparison, Peer};
+use oxmpi_core::comm::{CommComparison, Peer};
 use oxmpi_core::handler::ErrorHandler;
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
@@ -242,10 +242,10 @@ mpi! {
     fn MPI_Comm_compare(comm1: Comm, comm2: Comm, result: *mut c_int) -> c_int {
         on_comm(FuncId::MPI_Comm_compare, comm1, |library, communicator| {
             let related = match communicator.compare(&*library.communicator(comm2)?)? {
-                Comparison::Identical => abi::MPI_IDENT,
-                Comparison::Congruent => abi::MPI_CONGRUENT,
-                Comparison::Similar => abi::MPI_SIMILAR,
-                Comparison::Unequal => abi::MPI_UNEQUAL,
+                CommComparison::Identical => abi::MPI_IDENT,
+                CommComparison::Congruent => abi::MPI_CONGRUENT,
+                CommComparison::Similar => abi::MPI_SIMILAR,
+                CommComparison::Unequal => abi::MPI_UNEQUAL,
             };
             // SAFETY: the C program passes a place for an integer.
             unsafe { put(result, related, "result") }

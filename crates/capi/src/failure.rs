@@ -39,7 +39,7 @@ mpix! {
     /// Local. Test: tests/c/ulfm.c.
     fn MPIX_Comm_is_revoked(comm: Comm, flag: *mut c_int) -> c_int {
         on_comm(FuncId::MPIX_Comm_is_revoked, comm, |library, communicator| {
-            library.process.hear();
+            library.process.receive_notices();
             // SAFETY: the C program passes a place for an int.
             unsafe { put(flag, c_int::from(communicator.is_revoked()), "flag") }
         })

@@ -21,7 +21,7 @@ use oxmpi_abi::types::Comm;
 use oxmpi_core::Communicator;
 use oxmpi_core::buffered::BufferOf;
 use oxmpi_core::handler::ErrorHandler;
-use oxmpi_core::start::{Started, start_changed};
+use oxmpi_core::start::{StartedProcess, start_changed};
 use oxmpi_mem::table::{SingleThread, Table};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::origin::Origin;
@@ -149,7 +149,7 @@ fn make(threads: bool) -> Result<&'static Running> {
     if library::is_forked() {
         return library::library();
     }
-    let Started { process, client, checks, strict, accelerator, parent, modules } =
+    let StartedProcess { process, client, checks, strict, accelerator, parent, modules } =
         start_changed(&tool::changes()).map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
     end_jobs_through(client.clone());
     let accelerator = Accelerator::new(accelerator)?;

@@ -8,13 +8,13 @@ use crate::statuses::put_status;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Message, Request, Status};
-use oxmpi_core::matched::Found;
+use oxmpi_core::matched::MatchedMessage;
 use oxmpi_engine::Completion;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::Result;
 use std::ffi::{c_int, c_void};
 
-fn give(message: *mut Message, status: *mut Status, (found, completion): Found) -> Result<()> {
+fn give(message: *mut Message, status: *mut Status, (found, completion): MatchedMessage) -> Result<()> {
     // SAFETY: the C program passes a place for a handle, and a status or MPI_STATUS_IGNORE.
     unsafe {
         put_status(status, &completion);

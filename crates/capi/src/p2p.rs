@@ -13,7 +13,7 @@ use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Request, Status};
 use oxmpi_core::Communicator;
-use oxmpi_core::p2p::{Incoming, Outgoing};
+use oxmpi_core::p2p::{SendrecvReceive, SendrecvSend};
 use oxmpi_engine::{Completion, Mode, RequestId};
 use oxmpi_mem::buffer::{PlainBuf, UserBuf};
 use oxmpi_mem::memory::Scratch;
@@ -356,7 +356,7 @@ fn halves(
     s: SendArgs,
     r: ReceiveArgs,
     replaced: bool,
-) -> Result<(Outgoing, Incoming)> {
+) -> Result<(SendrecvSend, SendrecvReceive)> {
     let receive = library.buffer(r.buf, r.count, r.datatype)?;
     let send = if replaced {
         library.process.check_exchange(communicator, (s.dest, s.tag), (r.source, r.tag))?;
@@ -369,8 +369,8 @@ fn halves(
     } else {
         library.buffer(s.buf, s.count, s.datatype)?
     };
-    let send = Outgoing { buffer: send, dest: s.dest, tag: s.tag };
-    Ok((send, Incoming { buffer: receive.writes_behind(), source: r.source, tag: r.tag }))
+    let send = SendrecvSend { buffer: send, dest: s.dest, tag: s.tag };
+    Ok((send, SendrecvReceive { buffer: receive.writes_behind(), source: r.source, tag: r.tag }))
 }
 
 /// Sends and receives on the low-latency path, if both are possible there: the message leaves at

@@ -8,7 +8,7 @@ use crate::requests::on_requests;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Count, Datatype, Info, Request};
-use oxmpi_core::partitioned::{Parts, Ready};
+use oxmpi_core::partitioned::{PartitionedBuffer, Ready};
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_int, c_void};
 
@@ -24,7 +24,7 @@ struct PartitionedArgs {
 }
 
 impl PartitionedArgs {
-    fn parts(&self, library: &Running, request: *mut Request) -> Result<Parts> {
+    fn parts(&self, library: &Running, request: *mut Request) -> Result<PartitionedBuffer> {
         if request.is_null() {
             return Err(null("request"));
         }
@@ -48,7 +48,7 @@ impl PartitionedArgs {
         let buffer = library
             .buffer(self.buf, all, self.datatype)
             .map_err(|error| if error.class() == abi::MPI_ERR_COUNT { too_many() } else { error })?;
-        Ok(Parts { buffer, partitions })
+        Ok(PartitionedBuffer { buffer, partitions })
     }
 }
 

@@ -12,7 +12,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Info};
 use oxmpi_core::Communicator;
 use oxmpi_core::dynamic::join::{INTRODUCTION, Introduction};
-use oxmpi_core::dynamic::meet::{Broker, Going, Way};
+use oxmpi_core::dynamic::meet::{Broker, MeetOptions, PortAnswer};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt::client::{Client, Meeting, UniverseError};
 use oxmpi_sys::socket;
@@ -65,11 +65,11 @@ impl Broker for AtPort {
         self.client.reach().map_err(error_of(abi::MPI_ERR_PORT))
     }
 
-    fn go(&self, words: &[u64]) -> Result<Going> {
+    fn go(&self, words: &[u64]) -> Result<PortAnswer> {
         let going = self.client.meet(self.accepts, &self.port, words).map_err(error_of(abi::MPI_ERR_PORT))?;
         Ok(match going {
-            Meeting::Waits { ticket } => Going::Waits(ticket),
-            Meeting::Met { words } => Going::Meets(words),
+            Meeting::Waits { ticket } => PortAnswer::Waits(ticket),
+            Meeting::Met { words } => PortAnswer::Meets(words),
         })
     }
 
@@ -122,7 +122,7 @@ fn meet(
     let is_root = comm.rank() == root;
     let otherwise = (!accepts).then_some(CONNECT_PATIENCE);
     let patience = if is_root { patience(info, otherwise) } else { Ok(None) };
-    let way = Way { accepts, patience: *patience.as_ref().unwrap_or(&None) };
+    let way = MeetOptions { accepts, patience: *patience.as_ref().unwrap_or(&None) };
     let made = library.process.meet(comm, root, way, || {
         patience?;
         // SAFETY: the C program passes a string.

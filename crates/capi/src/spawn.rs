@@ -10,7 +10,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Info};
 use oxmpi_core::Communicator;
 use oxmpi_core::dynamic::spawn::{Children, Parents, failed};
-use oxmpi_core::dynamic::wishes;
+use oxmpi_core::dynamic::spawn_info;
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt::client::UniverseError;
@@ -106,7 +106,7 @@ mpi! {
                 // SAFETY: the C program passes a string, and strings with a null pointer behind
                 // them.
                 let (command, words) = unsafe { (strings::text(command, "command")?, words(argv)?) };
-                let command = wishes::command(command, words, maxprocs, &info::given(info)?)?;
+                let command = spawn_info::command(command, words, maxprocs, &info::given(info)?)?;
                 Ok((vec![command], vec![maxprocs]))
             })
         })
@@ -149,7 +149,7 @@ mpi! {
                     // SAFETY: the C program passes a string, and strings with a null pointer behind
                     // them.
                     let (program, words) = unsafe { (strings::text(*program, "array_of_commands")?, words(argv)?) };
-                    commands.push(wishes::command(program, words, *most, &info::given(*info)?)?);
+                    commands.push(spawn_info::command(program, words, *most, &info::given(*info)?)?);
                 }
                 Ok((commands, most.to_vec()))
             })

@@ -1,18 +1,17 @@
-//! Buffers for buffered sends (MPI-5.0 section 3.6): one of the process, one of each session and one of each communicator
-//! that was given one.
+//! Buffers for buffered sends (MPI-5.0 section 3.6): one of the process, and at most one of each
+//! session and each communicator.
 //!
-//! The lane keeps the data of buffered messages in memory of its own, so a buffer that the program attaches is an
-//! allowance: it says how many bytes may wait at a time, and its memory is not used. A message of a communicator that
-//! has a buffer counts there; else in the buffer of the session that the communicator comes from, if that has one; else in
-//! the process's.
+//! The lane keeps the data of buffered messages in its own memory, so an attached buffer is only an
+//! allowance of bytes; its memory is not used. A message counts in the buffer of its communicator;
+//! without one, in that of the communicator's session; without that, in the process's.
 //!
-//! A message is charged [`OVERHEAD`] bytes in addition to its data, less than MPI_BSEND_OVERHEAD:
-//! programs that were written for another library may have attached a buffer by the overhead of
-//! that library, which is 88 to 128 bytes.
+//! A message is charged [`OVERHEAD`] bytes beside its data, less than MPI_BSEND_OVERHEAD: a program
+//! written for another library may attach a buffer by the overhead of that library, 88 to 128
+//! bytes.
 
-use crate::awaited::Awaited;
 use crate::comm::Communicator;
 use crate::process::{Domain, Process};
+use crate::wait_reason::Awaited;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::RequestId;
 use oxmpi_fabric::Fabric;
@@ -20,31 +19,28 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::origin::Origin;
 use std::collections::HashMap;
 
-/// A buffer that the program attached.
+/// A buffer that the program has attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attached {
-    /// What the program gave, to be given back.
+    /// As the program passed it, for MPI_Buffer_detach.
     pub address: usize,
-    /// Its length, bytes; without limit if the library finds the space (MPI_BUFFER_AUTOMATIC).
+    /// In bytes; `usize::MAX` for MPI_BUFFER_AUTOMATIC.
     pub bytes: usize,
 }
 
-/// Whose buffer a call is about.
+/// The owner of a buffer.
 #[derive(Clone, Copy, Debug)]
 pub enum BufferOf<'a> {
-    /// The process's (MPI_Buffer_attach and its kin).
     Process,
-    /// A communicator's (MPI_Comm_attach_buffer and its kin).
     Communicator(&'a Communicator),
-    /// A session's (MPI_Session_attach_buffer and its kin).
     Session(Origin),
 }
 
-/// The number of a buffer in the lane: the point-to-point context of its communicator, [`SESSION`] and the number of its
-/// session, or none for the process's.
+/// The number of a buffer in the lane: the point-to-point context of its communicator; [`SESSION`]
+/// plus the number of its session; or none for the process's.
 type Owner = Option<u32>;
 
-/// Contexts are fewer.
+/// Above all contexts.
 const SESSION: u32 = 1 << 31;
 
 const _: () = assert!(Origin::SESSIONS < SESSION - 1, "u32::MAX is no number of a buffer");
@@ -63,21 +59,18 @@ fn owner_of(origin: Origin) -> Owner {
     origin.session().map(|number| SESSION | number)
 }
 
-/// All attached buffers.
 #[derive(Debug, Default)]
 pub(crate) struct AttachedBuffers {
     buffers: HashMap<Owner, Attached>,
-    /// The contexts of communicators that come from sessions.
     of_sessions: HashMap<u32, Origin>,
     /// Whether a message is charged MPI_BSEND_OVERHEAD (parameter mpi_strict).
     pub(crate) is_strict: bool,
 }
 
-/// The bytes that a buffered message is charged in addition to its data.
+/// Bytes charged for a buffered message beside its data.
 const OVERHEAD: usize = 96;
 
 impl AttachedBuffers {
-    /// Whose buffer counts for a message in this context.
     fn owner(&self, context: u32) -> Owner {
         let own = Some(context);
         let of_session = || self.of_sessions.get(&context).and_then(|origin| owner_of(*origin));
@@ -85,7 +78,8 @@ impl AttachedBuffers {
         candidates.into_iter().find(|owner| owner.is_some() && self.buffers.contains_key(owner)).flatten()
     }
 
-    /// A communicator is gone. Whether its messages may have counted elsewhere than in the process's buffer.
+    /// Drops a communicator's buffer. Returns whether its messages may count in another buffer than
+    /// the process's.
     pub(crate) fn forget(&mut self, context: u32) -> bool {
         let had_own = self.buffers.remove(&Some(context)).is_some();
         self.of_sessions.remove(&context).is_some() || had_own
@@ -93,7 +87,6 @@ impl AttachedBuffers {
 }
 
 impl<F: Fabric> Domain<F> {
-    /// Notes where a new communicator comes from.
     pub(crate) fn note_origin(&mut self, comm: &Communicator) {
         if !comm.origin().is_world() {
             let context = comm.team.point_to_point;
@@ -102,12 +95,10 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Tells the lane in which buffer messages of a context count from now on.
     fn settle_owner(&mut self, context: u32) {
         self.lane.set_own_buffer(context, self.attached.owner(context));
     }
 
-    /// A buffer was attached or detached: others may count from now on.
     fn settle_owners(&mut self, changed: BufferOf<'_>) {
         match changed {
             BufferOf::Process => {}
@@ -122,10 +113,8 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Whether a buffered send of `len` bytes in this context fits the buffer that counts for it.
-    ///
-    /// # Errors
-    /// MPI_ERR_BUFFER if it does not, or none is attached.
+    /// Checks that a buffered send of `len` bytes in this context fits its buffer. Errors:
+    /// MPI_ERR_BUFFER if it does not fit, or no buffer is attached.
     pub(crate) fn check_room(&self, context: u32, len: usize) -> std::result::Result<(), NoRoom> {
         self.check_attached(context, len).map_err(NoRoom)
     }
@@ -153,23 +142,22 @@ impl<F: Fabric> Domain<F> {
         ))
     }
 
-    /// The buffer of an owner.
     fn attached_buffer(&self, owner: Owner) -> Result<Attached> {
         let none = || MpiError::new(abi::MPI_ERR_BUFFER, "no buffer is attached");
         self.attached.buffers.get(&owner).copied().ok_or_else(none)
     }
 }
 
-/// Why a buffered send cannot start now: the buffer that counts for it has too little room.
 pub(crate) struct NoRoom(MpiError);
 
-/// How often [`Process::start_with_room`] makes progress: peers that send all the time shall not keep it for ever.
+/// The limit of progress calls of [`Process::start_with_room`]: peers that send all the time must
+/// not keep it for ever.
 const PROGRESS_FOR_ROOM: usize = 1000;
 
 impl<F: Fabric> Process<F> {
-    /// Starts a buffered send by `attempt`. As long as that finds no room and frames come, it is tried again: they may say that
-    /// earlier messages are delivered. Room is found and taken with the lane locked once, as another thread takes whatever
-    /// lies free in between.
+    /// Starts a buffered send by `attempt`. Without room it is tried again while frames arrive, as
+    /// these can complete earlier messages. One lock of the lane covers the search for room and its
+    /// use, as another thread may take the room in between.
     pub(crate) fn start_with_room<R>(
         &self,
         mut attempt: impl FnMut(&mut Domain<F>) -> std::result::Result<Result<R>, NoRoom>,
@@ -191,10 +179,7 @@ impl<F: Fabric> Process<F> {
         Err(lacks.0)
     }
 
-    /// Allows buffered sends of so many bytes at a time.
-    ///
-    /// # Errors
-    /// MPI_ERR_BUFFER if a buffer is attached already.
+    /// Attaches a buffer. Errors: MPI_ERR_BUFFER if one is attached already.
     pub fn attach(&self, of: BufferOf<'_>, buffer: Attached) -> Result<()> {
         let mut domain = self.domain.lock();
         match domain.attached_buffer(of.owner()) {
@@ -214,10 +199,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Waits until all buffered messages are delivered, then allows no more.
-    ///
-    /// # Errors
-    /// MPI_ERR_BUFFER if no buffer is attached.
+    /// Waits until all buffered messages are delivered, then detaches the buffer.
     pub fn detach(&self, of: BufferOf<'_>) -> Result<Attached> {
         self.flush(of)?;
         let mut domain = self.domain.lock();
@@ -228,27 +210,21 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Waits until all buffered messages are delivered.
-    ///
-    /// # Errors
-    /// MPI_ERR_BUFFER if no buffer is attached.
     pub fn flush(&self, of: BufferOf<'_>) -> Result<()> {
-        // Those that are there now: other threads may go on to send.
+        // Only the present messages: other threads may continue to send.
         let mut sends = {
             let domain = self.domain.lock();
             domain.attached_buffer(of.owner())?;
             domain.lane.buffered_sends(of.owner())
         };
-        self.wait_for(&Awaited::Said(&Domain::reason_of_sends), |domain| {
+        self.wait_for(&Awaited::Described(&Domain::reason_of_sends), |domain| {
             sends.retain(|send| domain.lane.is_known(*send));
             sends.is_empty().then_some(())
         });
         Ok(())
     }
 
-    /// As [`Process::flush`] without waiting.
-    ///
-    /// # Errors
-    /// As [`Process::flush`].
+    /// [`Process::flush`] as a request.
     pub fn iflush(&self, of: BufferOf<'_>) -> Result<RequestId> {
         let mut domain = self.domain.lock();
         domain.attached_buffer(of.owner())?;

@@ -1,17 +1,17 @@
-//! Which component and which algorithm serve a collective of the program.
+//! The choice of the component and the algorithm for a collective of the program.
 //!
-//! The choice is made once for each call, from what all its ranks know alike: the components of the communicator
-//! (`oxmpi_tuned::stack`), what parameters and a rules file say, the fixed cut-offs. Where nobody has said anything and nobody
-//! wants to hear of it, and the job is on one node, all that is left of this is one look at a flag (`Process::is_choosy`):
-//! shared memory serves what it can, the fixed cut-offs the rest. The collectives by which the library itself agrees on
-//! something are always served so: what is forced for the program must not make them fail.
+//! It is made once for each call, from facts that all its ranks share: the components of the
+//! communicator (`oxmpi_tuned::stack`), parameters, a rules file, and the fixed decisions. With
+//! default parameters on one node, one flag skips all this (`Process::needs_selection`): shared
+//! memory serves the calls that it can, the fixed decisions the rest. The library's own collectives
+//! are always served so, as a choice forced for the program must not make them fail.
 
 mod execution;
 mod servers;
 
-pub(crate) use self::servers::{Servers, Told, nodes_of};
+pub(crate) use self::servers::{ReportedChoices, Servers, nodes_of};
 
-use self::servers::Asked;
+use self::servers::ServingStack;
 use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::of_plan;
@@ -27,7 +27,7 @@ use oxmpi_plan::{
     AlgorithmId, AnyPlan, Call, Collective, Nodes, Parameters, Setup, Shared, TeamMember, choose_on, make,
     make_on,
 };
-use oxmpi_tuned::components::{ComponentSet as AskedFor, serves};
+use oxmpi_tuned::components::{ComponentSet, serves};
 use oxmpi_tuned::stack::{basic, reasons, smp_reason, smp_segment};
 use oxmpi_tuned::{
     AgreementSettings, AlgorithmDecision, CallFacts, CollectiveFacts, CommFacts, Component, Components, Form,
@@ -39,39 +39,35 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Tells the user something, once for the job whichever ranks tell it.
+/// Prints a message for the user, once for the job even if several ranks call it.
 pub type Say = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What collectives are chosen by: what parameters and a rules file say.
 pub(crate) struct Choice {
     selection: Selection,
     components: Components,
-    /// The processes of this one's job.
     job: Range<u32>,
-    /// Whether the first rank of each communicator says what serves its collectives.
+    /// Whether the first rank of each communicator reports its choices.
     is_verbose: bool,
     say: Say,
-    /// Of the libraries to which collectives are handed.
     handed: HandedSettings,
-    /// Rules that were told not to fit.
+    /// Rules already reported as unfit.
     refused: Mutex<BTreeSet<Position>>,
-    /// The parameter coll_base_associative: [`UNSET`], or a truth value.
+    /// The parameter coll_base_associative: [`UNSET`], 0 or 1.
     associative: AtomicU8,
 }
 
 const UNSET: u8 = 2;
 
-fn associative(said: u8) -> Option<bool> {
-    (said != UNSET).then_some(said != 0)
+fn associative(stored: u8) -> Option<bool> {
+    (stored != UNSET).then_some(stored != 0)
 }
 
-/// By what the plan of a call is chosen, beside its arguments and its communicator: [`Process::way_of`].
-pub(crate) type Way = u8;
+/// The inputs of the choice of a plan beside the call's arguments and communicator:
+/// [`Process::selection_key_of`].
+pub(crate) type SelectionKey = u8;
 
-/// By the fixed decisions alone.
-pub(crate) const FIXED: Way = 0;
+pub(crate) const FIXED: SelectionKey = 0;
 
-/// Why nothing can be said of a communicator with processes of several jobs.
 const KEEPS_TO_FIXED: &str =
     "the collectives of a communicator with ranks of several jobs keep to the fixed decisions";
 
@@ -81,27 +77,23 @@ impl fmt::Debug for Choice {
     }
 }
 
-/// Who serves a call, and how.
 struct Picked<'a> {
     component: Component,
     facts: CollectiveFacts,
     reduction: Option<Reduction>,
     decision: Option<AlgorithmDecision<'a>>,
-    asked: &'a Asked,
+    serving: &'a ServingStack,
 }
 
 impl Choice {
-    /// The processes of this one's job.
     pub(crate) fn job(&self) -> &Range<u32> {
         &self.job
     }
 
-    /// Whether all processes of a map are of this one's job.
     pub(crate) fn is_of_job(&self, map: &RankMap) -> bool {
         (0..map.size()).all(|rank| map.process(rank).is_some_and(|process| self.job.contains(&process)))
     }
 
-    /// As long as nobody says anything.
     pub(crate) fn silent(job: Range<u32>) -> Choice {
         Choice {
             selection: Selection::default(),
@@ -115,27 +107,22 @@ impl Choice {
         }
     }
 
-    /// How text reaches the user.
     pub(crate) fn say(&self) -> &Say {
         &self.say
     }
 
-    /// What parameters say about the libraries to which collectives are handed.
     pub(crate) fn handed(&self) -> &HandedSettings {
         &self.handed
     }
 
-    /// Whether parameters let a component be asked.
-    pub(crate) fn asks(&self, component: Component) -> bool {
+    pub(crate) fn selects(&self, component: Component) -> bool {
         self.components.selected.has(component)
     }
 
-    /// Whether calls may be handed to a library.
     pub(crate) fn hands_over(&self) -> bool {
         self.components.ucc.is_enabled() || self.components.hcoll.is_enabled()
     }
 
-    /// Whether calls must look at it.
     fn differs_from_fixed(&self) -> bool {
         let is_tuned = Collective::ALL.iter().any(|collective| self.selection.is_tuned(*collective));
         is_tuned || self.is_verbose || !self.components.is_plain() || self.associative() == Some(false)
@@ -145,7 +132,6 @@ impl Choice {
         associative(self.associative.load(Ordering::Relaxed))
     }
 
-    /// What coll_base_associative is for a communicator.
     fn associative_on(&self, comm: &Communicator) -> u8 {
         match comm.servers.associative.load(Ordering::Relaxed) {
             0 => self.associative.load(Ordering::Relaxed),
@@ -153,7 +139,7 @@ impl Choice {
         }
     }
 
-    /// The decision for a call. A rule that does not fit is told once.
+    /// The decision for a call. A rule that does not fit is reported once.
     fn decide(&self, facts: &CollectiveFacts) -> Result<AlgorithmDecision<'_>> {
         let decision = self
             .selection
@@ -167,9 +153,8 @@ impl Choice {
         Ok(decision)
     }
 
-    /// What came of asking all components for a communicator.
-    fn asked<'a>(&self, comm: &'a Communicator) -> &'a Asked {
-        comm.servers.asked.get_or_init(|| {
+    fn serving<'a>(&self, comm: &'a Communicator) -> &'a ServingStack {
+        comm.servers.serving.get_or_init(|| {
             let team = comm.collective_team();
             let processes = (0..team.size()).map(|rank| team.map.process(rank).unwrap_or(u32::MAX));
             let nodes = match &self.components.virtual_nodes {
@@ -183,11 +168,10 @@ impl Choice {
                 has_control_section: comm.blocking.is_some(),
             };
             let stack = Stack::new(&self.components, &facts, comm.servers.only);
-            Box::new(Asked { stack, nodes, since: Default::default() })
+            Box::new(ServingStack { stack, nodes, since: Default::default() })
         })
     }
 
-    /// The component that serves a call.
     fn pick<'a>(
         &'a self,
         comm: &'a Communicator,
@@ -200,7 +184,7 @@ impl Choice {
         self.pick_among(comm, call, (element, combine), (form, is_small, hands_over), setup)
     }
 
-    /// As [`Choice::pick`]; `hands_over`: the components ucc and hcoll may be picked, too.
+    /// [`Choice::pick`], which may also choose ucc and hcoll if `can_hand_over` is set.
     fn pick_among<'a>(
         &'a self,
         comm: &'a Communicator,
@@ -209,7 +193,7 @@ impl Choice {
         (form, is_small, can_hand_over): (Form, bool, bool),
         setup: Shared<Setup>,
     ) -> Result<Picked<'a>> {
-        let asked = self.asked(comm);
+        let serving = self.serving(comm);
         let facts = facts_of(comm.collective_team().size(), call, element).on(setup.0);
         let associative = associative(self.associative_on(comm));
         let reduction = match combine {
@@ -218,42 +202,40 @@ impl Choice {
             Combine::User => Some(Reduction { is_exact: false, associative }),
         };
         let may_decide =
-            asked.stack.has(Component::Tuned) && serves(Component::Tuned, facts.collective, form);
+            serving.stack.has(Component::Tuned) && serves(Component::Tuned, facts.collective, form);
         let decision = match may_decide && !reduction.is_some_and(Reduction::is_strict) {
             true => Some(self.decide(&facts)?),
             false => None,
         };
         let is_named = decision.is_some_and(|decision| !matches!(decision.reason, Reason::Fixed(_)));
         let question = CallFacts { facts: &facts, form, is_small, is_named, reduction, can_hand_over };
-        let component = asked.stack.pick(&question, asked.nodes.as_ref()).map_err(|unserved| {
+        let component = serving.stack.pick(&question, serving.nodes.as_ref()).map_err(|unserved| {
             MpiError::new(abi::MPI_ERR_OTHER, format!("{unserved} ({})", name_of(comm)))
         })?;
-        Ok(Picked { component, facts, reduction, decision, asked })
+        Ok(Picked { component, facts, reduction, decision, serving })
     }
 
-    /// How the ranks of a communicator agree. Those of several jobs, whose parameters may differ, do as without any.
-    ///
-    /// # Errors
-    /// MPI_ERR_OTHER if no component serves agreements.
+    /// The settings of a communicator's agreements. Ranks of several jobs, whose parameters may
+    /// differ, use the defaults.
     pub(crate) fn agreement(&self, comm: &Communicator) -> Result<AgreementSettings> {
         if !self.is_of_job(&comm.collective_team().map) {
             return Ok(AgreementSettings::default());
         }
         let (component, settings) = self
-            .asked(comm)
+            .serving(comm)
             .stack
             .agreement()
             .map_err(|why| MpiError::new(abi::MPI_ERR_OTHER, format!("{why} ({})", name_of(comm))))?;
-        let is_told = !self.is_verbose || comm.collective_team().rank != 0;
-        if !is_told && !comm.told.1.swap(true, Ordering::Relaxed) {
+        let is_silent = !self.is_verbose || comm.collective_team().rank != 0;
+        if !is_silent && !comm.reported.1.swap(true, Ordering::Relaxed) {
             (self.say)(&format!("coll: agreement on {}: {settings}, component {component}", name_of(comm)));
         }
         Ok(settings)
     }
 
-    /// The plan of a call for this process, and a word about it.
+    /// The plan of a call, which it reports if `is_verbose` is set.
     fn plan(&self, comm: &Communicator, call: &Call, picked: &Picked<'_>) -> Result<AnyPlan> {
-        let Picked { component, facts, reduction, decision, asked } = picked;
+        let Picked { component, facts, reduction, decision, serving } = picked;
         let team = comm.collective_team();
         let me = TeamMember { rank: team.rank, size: team.size() };
         let plain = Parameters::default();
@@ -263,7 +245,7 @@ impl Choice {
                 format!("{component} has no algorithm for {}", facts.collective),
             )
         };
-        let (plan, algorithm, reason) = match (component, decision, &asked.nodes) {
+        let (plan, algorithm, reason) = match (component, decision, &serving.nodes) {
             (Component::Tuned, Some(decision), _) => {
                 let plan = make(decision.algorithm, me, call, &decision.tuning.parameters(facts.unit));
                 (plan, decision.algorithm, decision.reason.to_string())
@@ -292,15 +274,15 @@ impl Choice {
             }
         };
         let plan = plan.map_err(of_plan)?;
-        self.tell(comm, facts, *component, || {
+        self.report_choice(comm, facts, *component, || {
             let row = AlgorithmId::algorithm(algorithm);
             format!("algorithm {} {}, by {reason}, component {component}", row.number, row.name)
         });
         Ok(plan)
     }
 
-    /// Says what serves such calls, if this rank shall and has not done so.
-    fn tell(
+    /// Reports the choice for calls of this size class, once, if this rank is the reporter.
+    fn report_choice(
         &self,
         comm: &Communicator,
         facts: &CollectiveFacts,
@@ -311,8 +293,8 @@ impl Choice {
             return;
         }
         let class = facts.bytes.checked_ilog2().map_or(0, |log| log + 1);
-        let told = &mut comm.told.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.insert((facts.collective, class, by)) {
+        let reported = &mut comm.reported.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.insert((facts.collective, class, by)) {
             let CollectiveFacts { collective, bytes, .. } = facts;
             let bytes = match facts.knows_bytes() {
                 true => format!(" of {bytes} bytes"),
@@ -322,18 +304,18 @@ impl Choice {
         }
     }
 
-    /// Step 7 of the selection of modules: a component must be left for a communicator.
+    /// Step 7 of the selection of modules: at least one component must be left for a communicator.
     pub(crate) fn check_served(&self, comm: &Communicator) -> Result<()> {
-        if self.components.selected == AskedFor::ALL || !self.is_of_job(&comm.collective_team().map) {
+        if self.components.selected == ComponentSet::ALL || !self.is_of_job(&comm.collective_team().map) {
             return Ok(());
         }
-        let stack = &self.asked(comm).stack;
+        let stack = &self.serving(comm).stack;
         if stack.serves_collectives() {
             return Ok(());
         }
         let why: Vec<_> = stack.left_out().collect();
         let text = format!(
-            "no component of collectives is left for {}; {}. The parameter coll says which are asked ('oxmpi info --select' shows \
+            "no component of collectives is left for {}; {}. The parameter coll says which are selected ('oxmpi info --select' shows \
              what comes of it)",
             name_of(comm),
             reasons(&why)
@@ -341,8 +323,8 @@ impl Choice {
         Err(MpiError::new(abi::MPI_ERR_OTHER, text))
     }
 
-    /// Says which components serve a communicator that was just made, if this rank shall.
-    pub(crate) fn tell_of(&self, comm: &Communicator) {
+    /// Reports the components of a new communicator, if this rank is the reporter.
+    pub(crate) fn report_components(&self, comm: &Communicator) {
         if !self.is_verbose || comm.collective_team().rank != 0 {
             return;
         }
@@ -352,7 +334,7 @@ impl Choice {
                 "coll: {name} of several jobs is served by: the fixed decisions, whatever parameters say"
             ));
         }
-        let Asked { stack, nodes, .. } = self.asked(comm);
+        let ServingStack { stack, nodes, .. } = self.serving(comm);
         let nodes = match nodes.as_ref().map(Nodes::how_many) {
             None => String::new(),
             Some(1) => " on 1 node".to_string(),
@@ -362,7 +344,6 @@ impl Choice {
     }
 }
 
-/// A communicator and its size, for messages.
 fn name_of(comm: &Communicator) -> String {
     let name = comm.name();
     let name = match &*name {
@@ -376,11 +357,10 @@ fn name_of(comm: &Communicator) -> String {
 }
 
 fn facts_of(ranks: u32, call: &Call, element: Option<&Arc<Layout>>) -> CollectiveFacts {
-    // The element's size is the same on all ranks, as counts are.
     CollectiveFacts::of_call(call, ranks, element.map_or(1, |element| element.size()))
 }
 
-/// The plan that the fixed cut-offs give a call of the library's own, or of a program that has tuned nothing.
+/// The plan by the fixed decisions, for the library's own calls and for programs without tuning.
 pub(crate) fn fixed_plan(
     team: &Team,
     call: &Call,
@@ -395,9 +375,10 @@ pub(crate) fn fixed_plan(
 }
 
 impl<F: Fabric> Process<F> {
-    /// Chooses by `selection` among the algorithms of the component tuned, and by `components` among these. If `is_verbose`,
-    /// rank 0 of each communicator says which components serve it, and which algorithm served a collective and why, once
-    /// for each power of two of sizes. `associative` is the parameter coll_base_associative.
+    /// Chooses by `selection` among the algorithms of the component tuned, and by `components`
+    /// among the components. With `is_verbose`, rank 0 of each communicator reports its components,
+    /// and the algorithm of each collective with the reason, once for each power of two of sizes.
+    /// `associative` is the parameter coll_base_associative.
     #[must_use]
     pub fn with_selection(
         mut self,
@@ -410,17 +391,17 @@ impl<F: Fabric> Process<F> {
         let job = self.choice.job.clone();
         let choice = Choice { selection, components, handed, is_verbose, say, ..Choice::silent(job) };
         choice.associative.store(associative.map_or(UNSET, u8::from), Ordering::Relaxed);
-        *self.is_choosy.get_mut() = choice.differs_from_fixed() || self.world().is_hierarchy();
+        *self.needs_selection.get_mut() = choice.differs_from_fixed() || self.world().is_hierarchy();
         let choice = Arc::new(choice);
         self.domain.lock().choice = choice.clone();
         for comm in [self.world(), self.own()] {
-            choice.tell_of(comm);
+            choice.report_components(comm);
         }
         self.choice = choice;
         self
     }
 
-    /// Agrees as these settings say, and has all other collectives served as if nothing were said.
+    /// Uses these settings for agreements and the defaults for all other collectives.
     #[must_use]
     pub(crate) fn with_agreement(mut self, agreement: AgreementSettings) -> Process<F> {
         let components = Components { agreement, ..Components::default() };
@@ -430,104 +411,99 @@ impl<F: Fabric> Process<F> {
         self
     }
 
-    /// Whether a component of collectives is left for the world communicator: the guide has MPI_Init abort if there is none.
-    ///
-    /// # Errors
-    /// There is none; the text says why each was dropped.
+    /// Whether at least one component serves the world communicator; MPI_Init aborts otherwise.
+    /// Errors: No component is left; the text has the reason for each.
     pub fn check_world_is_served(&self) -> Result<()> {
         self.choice.check_served(self.world())
     }
 
-    /// What all processes of a team know alike of their processors. The launcher has told all of a job on one node the same, and
-    /// those of another job or node perhaps something else.
+    /// The facts about processors that all ranks of a team share. The launcher sends the same facts
+    /// to all ranks of a job on one node; other jobs and nodes may have different ones.
     pub(crate) fn setup_of(&self, team: &Team) -> Shared<Setup> {
-        let is_known = self.is_alike && self.is_crowded;
+        let is_known = self.is_alike && self.is_oversubscribed;
         Shared(match is_known && self.world().team.map.contains_all(&team.map) {
             true => Setup::Oversubscribed,
             false => Setup::Dedicated,
         })
     }
 
-    /// Takes over the parameter coll_base_associative, for the reductions from now on. All ranks must do so between the same
-    /// collectives.
+    /// Sets the parameter coll_base_associative for later reductions. All ranks must call it
+    /// between the same collectives.
     pub(crate) fn take_associative(&self, associative: Option<bool>) {
         self.choice.associative.store(associative.map_or(UNSET, u8::from), Ordering::Relaxed);
         if associative == Some(false) {
-            self.is_choosy.store(true, Ordering::Relaxed);
+            self.needs_selection.store(true, Ordering::Relaxed);
         }
     }
 
-    /// As [`Process::take_associative`], for the reductions of one communicator; `None`: as for all.
-    ///
-    /// # Errors
-    /// MPI_ERR_ARG if there are ranks of several jobs: their parameters may differ, so the fixed decisions serve them.
+    /// [`Process::take_associative`] for one communicator; `None`: the value of the process.
+    /// Errors: MPI_ERR_ARG for ranks of several jobs, which the fixed decisions serve.
     pub fn take_associative_on(&self, comm: &Communicator, associative: Option<Option<bool>>) -> Result<()> {
         if associative.is_some() && !self.is_of_this_job(comm) {
             return Err(MpiError::new(abi::MPI_ERR_ARG, KEEPS_TO_FIXED));
         }
-        let said = associative.map_or(0, |said| said.map_or(UNSET, u8::from) + 1);
-        comm.servers.associative.store(said, Ordering::Relaxed);
+        let stored = associative.map_or(0, |stored| stored.map_or(UNSET, u8::from) + 1);
+        comm.servers.associative.store(stored, Ordering::Relaxed);
         if associative.is_some() {
-            self.is_choosy.store(true, Ordering::Relaxed);
+            self.needs_selection.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Communicators that are made of this one from now on are served by this component alone; `None`: by those that the
-    /// parameters name. All ranks must say so between the same calls that make one. What is made of it together with processes
-    /// of another job (MPI_Comm_spawn) keeps to the fixed decisions.
-    ///
-    /// # Errors
-    /// MPI_ERR_ARG if there are ranks of several jobs: their parameters may differ, so the fixed decisions serve them.
+    /// Communicators made of this one from now on use this component alone; `None`: the components
+    /// of the parameters. All ranks must call it between the same calls that make communicators. A
+    /// communicator with processes of another job (MPI_Comm_spawn) keeps to the fixed decisions.
+    /// Errors: MPI_ERR_ARG for ranks of several jobs, which the fixed decisions serve.
     pub fn name_component(&self, comm: &Communicator, component: Option<Component>) -> Result<()> {
         if component.is_some() && !self.is_of_this_job(comm) {
             return Err(MpiError::new(abi::MPI_ERR_ARG, KEEPS_TO_FIXED));
         }
         *comm.servers.heirs.lock().unwrap_or_else(PoisonError::into_inner) = component;
-        self.look_for(component);
+        self.select_if_named(component);
         Ok(())
     }
 
-    /// Calls must look for what serves them from now on, if an info has named a component for a communicator that is made of
-    /// such processes.
-    ///
-    /// # Errors
-    /// MPI_ERR_INFO_VALUE if one is named and there are processes of several jobs.
-    pub(crate) fn heed(&self, component: Option<Component>, is_of_this_job: bool) -> Result<()> {
+    /// Selects components from now on, if an info key names one for a new communicator. Errors:
+    /// MPI_ERR_INFO_VALUE if a component is named for processes of several jobs.
+    pub(crate) fn follow_component(&self, component: Option<Component>, is_of_this_job: bool) -> Result<()> {
         if component.is_some() && !is_of_this_job {
             return Err(MpiError::new(abi::MPI_ERR_INFO_VALUE, KEEPS_TO_FIXED));
         }
-        self.look_for(component);
+        self.select_if_named(component);
         Ok(())
     }
 
-    fn look_for(&self, component: Option<Component>) {
+    fn select_if_named(&self, component: Option<Component>) {
         if component.is_some() {
-            self.is_choosy.store(true, Ordering::Relaxed);
+            self.needs_selection.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether all ranks of a communicator are of this process's job.
     pub(crate) fn is_of_this_job(&self, comm: &Communicator) -> bool {
         self.world().team.map.contains_all(&comm.collective_team().map)
     }
 
-    /// Whether calls must look for what serves them: somebody has said something about it, or wants to hear of it.
+    /// Whether calls need a selection: parameters, rules or an info key differ from the defaults.
     #[inline]
-    pub(crate) fn is_choosy(&self) -> bool {
-        self.is_choosy.load(Ordering::Relaxed)
+    pub(crate) fn needs_selection(&self) -> bool {
+        self.needs_selection.load(Ordering::Relaxed)
     }
 
-    /// As [`Process::is_choosy`], for a communicator: all ranks must choose alike, and those of another job can have other
-    /// parameters.
+    /// [`Process::needs_selection`] for a communicator: false with ranks of several jobs, which
+    /// must choose alike and may have other parameters.
     #[inline]
-    pub(crate) fn is_choosy_on(&self, comm: &Communicator) -> bool {
-        self.is_choosy() && self.is_of_this_job(comm)
+    pub(crate) fn needs_selection_on(&self, comm: &Communicator) -> bool {
+        self.needs_selection() && self.is_of_this_job(comm)
     }
 
-    /// By what the plan of a call is chosen, beside its arguments.
-    pub(crate) fn way_of(&self, comm: &Communicator, combine: &Combine, form: Form) -> Way {
-        if !self.is_choosy_on(comm) {
+    /// The inputs of the choice of a plan beside the call's arguments.
+    pub(crate) fn selection_key_of(
+        &self,
+        comm: &Communicator,
+        combine: &Combine,
+        form: Form,
+    ) -> SelectionKey {
+        if !self.needs_selection_on(comm) {
             return FIXED;
         }
         let grouping = match combine {
@@ -538,7 +514,6 @@ impl<F: Fabric> Process<F> {
         1 + (form as u8 * 4 + grouping) * 3 + self.choice.associative_on(comm)
     }
 
-    /// The plan of a call of the program.
     pub(crate) fn plan_of(
         &self,
         comm: &Communicator,
@@ -548,7 +523,7 @@ impl<F: Fabric> Process<F> {
     ) -> Result<AnyPlan> {
         let (team, element) = (comm.collective_team(), memory.element.as_ref());
         let setup = self.setup_of(team);
-        if !self.is_choosy_on(comm) {
+        if !self.needs_selection_on(comm) {
             return fixed_plan(team, call, element, setup);
         }
         let picked = self.choice.pick(comm, call, (element, combine), (form, false), setup)?;

@@ -1,17 +1,17 @@
-//! Collectives (MPI-5.0 chapter 6): a call is described, an algorithm chosen, its plan run.
+//! Collectives (MPI-5.0 chapter 6): an algorithm is chosen for a call, and its plan is executed.
 //!
-//! There is one form. A blocking collective starts a run and waits for its request; a nonblocking one hands the
-//! request to the user. Only blocking ones of one node, and short nonblocking ones, go past the plans, through shared memory
-//! (`shmem.rs`).
+//! A blocking collective starts a run and waits for its request; a nonblocking one returns the
+//! request. Only blocking collectives on one node, and short nonblocking ones, go through shared
+//! memory without a plan (`shmem.rs`).
 
-use crate::choice::{FIXED, Way, fixed_plan};
+use crate::choice::{FIXED, SelectionKey, fixed_plan};
 use crate::comm::{Communicator, taken};
 use crate::errors;
 use crate::failure::check_alive;
-use crate::kept::{Collective, Kept};
+use crate::persistent_state::{PersistentCollective, PersistentOp};
 use crate::process::{Process, Then, UserCall};
+use crate::run_cache::Single;
 use crate::shmem::{Served, is_served_along, is_served_by_elements};
-use crate::spare::Single;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, CollError, Combine, Memory, Run, Staging};
 use oxmpi_engine::{Fault, Operation, RequestId, Team};
@@ -25,12 +25,12 @@ use oxmpi_tuned::{Component, Form};
 use std::sync::Arc;
 
 impl Communicator {
-    /// The processes that take part in its collectives.
+    /// The processes of its collectives.
     pub fn collective_team(&self) -> &Arc<Team> {
         self.union()
     }
 
-    /// The two groups of an intercommunicator, in the ranks of its [`Communicator::collective_team`].
+    /// The two groups of an intercommunicator, as ranks of [`Communicator::collective_team`].
     pub fn groups(&self) -> Option<Groups> {
         let inter = self.inter()?;
         let first = if inter.is_first { inter.local.size() } else { self.team.size() };
@@ -39,11 +39,8 @@ impl Communicator {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Starts a collective. `call` names it with its counts; `memory` are its buffers. With [`Combine::User`], `user`
-    /// is the function that combines.
-    ///
-    /// # Errors
-    /// If no plan can be made of it, or there is no temporary space.
+    /// Starts a collective. `call` has the operation and its counts, `memory` its buffers, `user`
+    /// the function of [`Combine::User`].
     pub fn start(
         &self,
         comm: &Communicator,
@@ -56,7 +53,7 @@ impl<F: Fabric> Process<F> {
         if let Some(request) = self.start_past_plans(comm, &call, &memory, &combine)? {
             return Ok(request);
         }
-        if self.is_choosy_on(comm) {
+        if self.needs_selection_on(comm) {
             return self.start_chosen(comm, call, memory, combine, user);
         }
         let plan = |call: &Call, (memory, _): (&Memory, &Combine)| {
@@ -68,7 +65,7 @@ impl<F: Fabric> Process<F> {
         self.launch(single, user, None)
     }
 
-    /// As [`Process::start`] where something may be chosen, past shared memory.
+    /// [`Process::start`] with a selection, without shared memory.
     #[inline(never)]
     fn start_chosen(
         &self,
@@ -84,40 +81,37 @@ impl<F: Fabric> Process<F> {
         {
             return Ok(request);
         }
-        let way = self.way_of(comm, &combine, Form::Nonblocking);
+        let key = self.selection_key_of(comm, &combine, Form::Nonblocking);
         let plan = |call: &Call, of: (&Memory, &Combine)| self.plan_of(comm, call, of, Form::Nonblocking);
         let single =
-            self.prepare(comm, (call, way), memory, combine, Communicator::next_immediate_tag, plan)?;
+            self.prepare(comm, (call, key), memory, combine, Communicator::next_immediate_tag, plan)?;
         self.launch(single, user, None)
     }
 
-    /// A call of the program, ready to run: one that has run before, or a new one by this `plan`. A call with wrong arguments
-    /// takes no part, and no tag.
+    /// A call of the program, ready to run: a cached earlier run of the same call, or a new one by
+    /// `plan`. A call with wrong arguments takes no part and draws no tag.
     pub(crate) fn prepare(
         &self,
         comm: &Communicator,
-        (call, way): (Call, Way),
+        (call, key): (Call, SelectionKey),
         memory: Memory,
         combine: Combine,
         tag: impl FnOnce(&Communicator) -> i32,
         plan: impl FnOnce(&Call, (&Memory, &Combine)) -> Result<AnyPlan>,
     ) -> Result<Box<Single>> {
         let team = comm.collective_team();
-        let spare = self.domain.lock().spares.take(team, (&call, way), memory.element.as_ref());
-        if let Some(mut single) = spare {
+        let cached = self.domain.lock().run_cache.take(team, (&call, key), memory.element.as_ref());
+        if let Some(mut single) = cached {
             single.run.renew(tag(comm), memory, combine).map_err(of_coll)?;
             return Ok(single);
         }
         let plan = plan(&call, (&memory, &combine))?;
         let run = new_run(plan, (team, tag(comm)), memory, combine)?;
-        Ok(Box::new(Single { run, call: Some((call, way)) }))
+        Ok(Box::new(Single { run, call: Some((call, key)) }))
     }
 
-    /// Starts a collective of the library's own of a team, told from others there by its tag. `then` is what follows from it,
-    /// when it is over and its request is not complete yet.
-    ///
-    /// # Errors
-    /// As [`Process::start`].
+    /// Starts one of the library's own collectives in a team; its tag separates it from others
+    /// there. `then` runs after the collective and before the request is complete.
     pub(crate) fn start_in(
         &self,
         (team, tag): (&Arc<Team>, i32),
@@ -132,12 +126,9 @@ impl<F: Fabric> Process<F> {
         self.launch(Box::new(Single { run, call: None }), user, then)
     }
 
-    /// A collective that is started and completed again and again (the `MPI_*_init` of collectives); arguments as in
-    /// [`Process::start`]. Its plan and its temporaries are made here, once.
-    ///
-    /// # Errors
-    /// As [`Process::start`]; a request that still lives has the number that is due, as may happen after 2^29 calls on
-    /// one communicator.
+    /// A persistent collective (`MPI_*_init`); arguments as in [`Process::start`]. Its plan and its
+    /// temporaries are made here, once. Errors: As [`Process::start`]; or a live request has the
+    /// next tag, which can happen after 2^29 calls on one communicator.
     pub fn collective_init(
         &self,
         comm: &Communicator,
@@ -150,12 +141,12 @@ impl<F: Fabric> Process<F> {
         let plan = self.plan_of(comm, &call, (&memory, &combine), Form::Persistent)?;
         let (tag, is_again) = comm.next_persistent_tag();
         let mut domain = self.domain.lock();
-        if is_again && domain.kept.has_tag(team.collective, tag) {
+        if is_again && domain.persistent.has_tag(team.collective, tag) {
             let text = "the communicator has had 2^29 persistent collectives since one that was not freed";
             return Err(MpiError::new(abi::MPI_ERR_OTHER, text));
         }
         let run = new_run(plan, (team, tag), memory, combine)?;
-        let key = domain.kept.keep(Kept::Collective(Box::new(Collective::new(
+        let key = domain.persistent.keep(PersistentOp::Collective(Box::new(PersistentCollective::new(
             run,
             user,
             Arc::clone(&comm.persistent_starts),
@@ -163,11 +154,8 @@ impl<F: Fabric> Process<F> {
         Ok(domain.lane.open_persistent(Operation::External { context: team.collective, key }))
     }
 
-    /// Starts a collective that combines nothing, as one step of something longer: nobody asks for its request, and its first
-    /// messages leave at the next look.
-    ///
-    /// # Errors
-    /// As [`Process::start`].
+    /// Starts a collective without a reduction as one step of a longer operation. Its request is
+    /// detached, and its first messages leave at the next progress.
     pub(crate) fn start_step(
         &self,
         (team, tag): (&Arc<Team>, i32),
@@ -207,19 +195,16 @@ impl<F: Fabric> Process<F> {
             }
             Ok(()) => domain.start(single, user, then),
             Err(Fault::Revoked) => return Err(errors::of_fault(Fault::Revoked)),
-            // To begin does not fail because of a process that has failed: the request says so.
+            // The start does not fail because of a failed process: the request reports the failure.
             Err(fault) => domain.start_failed(fault, single.run.team(), then),
         };
         drop(domain);
-        // Its first messages leave now.
+        // The first messages leave now.
         self.look(|_| ());
         Ok(request)
     }
 
-    /// Runs a collective to its end; arguments as in [`Process::start`].
-    ///
-    /// # Errors
-    /// As [`Process::start`]; a process has failed.
+    /// Executes a blocking collective; arguments as in [`Process::start`].
     pub fn execute(
         &self,
         comm: &Communicator,
@@ -234,11 +219,8 @@ impl<F: Fabric> Process<F> {
         self.execute_plan(comm, call, buffers, combine, user)
     }
 
-    /// As [`Process::execute`], if the call goes past the plans; `false`: it does not, and nothing happened. The buffers need no
-    /// element: that is `element`, of a reduction.
-    ///
-    /// # Errors
-    /// As [`Process::execute`].
+    /// [`Process::execute`] without a plan, if shared memory serves the call; `false`: nothing
+    /// happened. `element` is that of a reduction; the one in `buffers` is not used.
     #[inline]
     pub fn execute_past_plans(
         &self,
@@ -249,7 +231,7 @@ impl<F: Fabric> Process<F> {
         element: Option<&Arc<Layout>>,
     ) -> Result<bool> {
         let Some(served) = Served::of(comm, call, buffers, combine) else { return Ok(false) };
-        if self.is_choosy_on(comm) {
+        if self.needs_selection_on(comm) {
             return self.execute_past_plans_if_chosen(comm, (call, &served), (element, combine));
         }
         let Some(place) = self.section_of(comm)? else { return Ok(false) };
@@ -257,20 +239,16 @@ impl<F: Fabric> Process<F> {
         Ok(true)
     }
 
-    /// Runs a call of the program whose buffers are in the memory of a device (the component accelerator): `run` gets memory of this process
-    /// in their place, and results are copied back when it has returned. Which component serves the call is not changed by that.
-    ///
-    /// # Errors
-    /// Those of `run`; the component is not asked; the driver cannot copy.
+    /// Executes a call with buffers in device memory (component accelerator): `run` receives host
+    /// memory instead, and results are copied back after it. The choice of the other component is
+    /// not affected. Errors: Those of `run`; the component is not selected; the driver cannot copy.
     #[cold]
     pub fn execute_staged(&self, memory: Memory, run: impl FnOnce(Memory) -> Result<()>) -> Result<()> {
         self.check_devices(&memory)?;
         Self::run_staged(memory, run)
     }
 
-    /// The same for a call that is no collective, so that it needs no component.
-    ///
-    /// # Errors
+    /// [`Process::execute_staged`] for a call that is no collective and needs no component. Errors:
     /// Those of `run`; the driver cannot copy.
     #[cold]
     pub fn run_staged(mut memory: Memory, run: impl FnOnce(Memory) -> Result<()>) -> Result<()> {
@@ -284,35 +262,25 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Whether a collective may have such memory.
-    ///
-    /// # Errors
-    /// It is on a device, and the component accelerator is not asked.
+    /// Checks that a collective can use this memory.
     #[inline]
     pub fn check_devices(&self, memory: &Memory) -> Result<()> {
         let is_on_device = memory.input.is_on_device() || memory.output.is_on_device();
-        if !is_on_device || self.choice.asks(Component::Accelerator) {
+        if !is_on_device || self.choice.selects(Component::Accelerator) {
             return Ok(());
         }
-        let text = "a buffer is in the memory of a device, and the collective component accelerator, which copies such, is not asked: add \
+        let text = "a buffer is in the memory of a device, and the collective component accelerator, which copies it, is not selected: add \
                     it to the parameter coll";
         Err(MpiError::new(abi::MPI_ERR_BUFFER, text))
     }
 
-    /// Waits for all ranks, for the library's own ends.
-    ///
-    /// # Errors
-    /// As [`Process::execute`].
     pub(crate) fn meet_own(&self, comm: &Communicator) -> Result<()> {
         let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
         self.run_own(comm, Call::Barrier, buffers, Combine::Nothing)
     }
 
-    /// As [`Process::meet_own`], where the other ranks may come only when this rank has carried out
-    /// requests of theirs: it looks for requests from the beginning of its wait.
-    ///
-    /// # Errors
-    /// As [`Process::execute`].
+    /// [`Process::meet_own`] for a barrier that other ranks enter only after this rank has served
+    /// their requests: it polls for requests from the beginning of the wait.
     pub(crate) fn meet_with_requests(&self, comm: &Communicator) -> Result<()> {
         let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
         if let Some(mut served) = Served::of(comm, &Call::Barrier, &buffers, &Combine::Nothing)
@@ -325,10 +293,7 @@ impl<F: Fabric> Process<F> {
         self.meet_own(comm)
     }
 
-    /// The words of all ranks, in their order, of which each gives as many.
-    ///
-    /// # Errors
-    /// As [`Process::execute`].
+    /// An allgather of words; all ranks pass the same number.
     pub(crate) fn words_of_all(&self, comm: &Communicator, mine: Vec<u64>) -> Result<Vec<u64>> {
         if comm.team.size() == 1 {
             return Ok(mine);
@@ -341,10 +306,7 @@ impl<F: Fabric> Process<F> {
         taken(all)
     }
 
-    /// What the root gives; all others give as much, which is not looked at.
-    ///
-    /// # Errors
-    /// As [`Process::execute`].
+    /// A broadcast; the other ranks pass vectors of the same length.
     pub(crate) fn words_of_root<T: Plain>(
         &self,
         comm: &Communicator,
@@ -361,10 +323,6 @@ impl<F: Fabric> Process<F> {
         taken(said)
     }
 
-    /// Runs a collective of the library's own, to its end.
-    ///
-    /// # Errors
-    /// As [`Process::execute`].
     pub(crate) fn run_own(
         &self,
         comm: &Communicator,
@@ -372,7 +330,7 @@ impl<F: Fabric> Process<F> {
         buffers: Buffers,
         combine: Combine,
     ) -> Result<()> {
-        // In shared memory a rank that needs nothing of the dead would be done.
+        // In shared memory a rank that needs no data of the failed rank would succeed.
         check_alive(&self.domain.lock().lane, comm.collective_team()).map_err(errors::of_fault)?;
         if let Some(served) = Served::of(comm, &call, &buffers, &combine)
             && let Some(place) = self.section_of(comm)?
@@ -384,10 +342,7 @@ impl<F: Fabric> Process<F> {
         self.wait(request).map(drop)
     }
 
-    /// As [`Process::execute`], for collectives that always take the way of the plans.
-    ///
-    /// # Errors
-    /// As [`Process::execute`].
+    /// [`Process::execute`] for collectives that always use a plan.
     pub fn execute_plan(
         &self,
         comm: &Communicator,
@@ -409,25 +364,24 @@ impl<F: Fabric> Process<F> {
             let request = self.launch(single, user, None)?;
             self.wait(request).map(drop)
         };
-        let way = self.way_of(comm, &combine, Form::Blocking);
-        if way != FIXED {
+        let key = self.selection_key_of(comm, &combine, Form::Blocking);
+        if key != FIXED {
             if self.choice.hands_over() && self.execute_handed_over(comm, &call, (&memory, combine))? {
                 return Ok(());
             }
-            let (element, asked) = (memory.element.clone(), call.clone());
-            return self.execute_plan_if_chosen(comm, &asked, (element.as_ref(), combine), |plan| {
+            let (element, named_call) = (memory.element.clone(), call.clone());
+            return self.execute_plan_if_chosen(comm, &named_call, (element.as_ref(), combine), |plan| {
                 let plan = |call: &Call, _: (&Memory, &Combine)| plan(call);
-                finish(self.prepare(comm, (call, way), memory, combine, Communicator::next_tag, plan)?)
+                finish(self.prepare(comm, (call, key), memory, combine, Communicator::next_tag, plan)?)
             });
         }
         let plan = |call: &Call, (memory, _): (&Memory, &Combine)| {
             let team = comm.collective_team();
             fixed_plan(team, call, memory.element.as_ref(), self.setup_of(team))
         };
-        finish(self.prepare(comm, (call, way), memory, combine, Communicator::next_tag, plan)?)
+        finish(self.prepare(comm, (call, key), memory, combine, Communicator::next_tag, plan)?)
     }
 
-    /// Sends and receives along edges, to the end.
     pub(crate) fn execute_messages(
         &self,
         comm: &Communicator,
@@ -443,7 +397,6 @@ impl<F: Fabric> Process<F> {
         self.wait(request).map(drop)
     }
 
-    /// Runs a plan to its end.
     pub(crate) fn execute_made(
         &self,
         comm: &Communicator,
@@ -456,10 +409,7 @@ impl<F: Fabric> Process<F> {
         self.wait(request).map(drop)
     }
 
-    /// Runs a collective that combines nothing by a user's function, to its end.
-    ///
-    /// # Errors
-    /// As [`Process::execute`].
+    /// [`Process::execute`] without a user's function.
     pub fn run(&self, comm: &Communicator, call: Call, buffers: Buffers, combine: Combine) -> Result<()> {
         self.execute(comm, call, buffers, combine, None)
     }
@@ -481,8 +431,8 @@ mod tests {
     use oxmpi_plan::Blocks;
     use std::sync::atomic::Ordering;
 
-    /// Persistent collectives whose tags go round, started in another order on each rank. A tag that a request has which
-    /// still lives is not given again.
+    /// Persistent collectives whose tags wrap, started in a different order on each rank. The tag
+    /// of a live request is not reused.
     #[test]
     fn tags_of_persistent_ones_go_round() {
         const CALLS: u64 = 12;
@@ -514,7 +464,7 @@ mod tests {
                     assert!(got.into_iter().eq(wanted));
                 }
             }
-            // The fourth had tag number 2^29 - 2.
+            // The fourth request has tag number 2^29 - 2.
             comm.persistents.store((2 << 29) - 3, Ordering::Relaxed);
             assert_eq!(init(0).unwrap_err().class(), abi::MPI_ERR_OTHER);
             p.free_request(requests[3].raw()).unwrap();
@@ -528,7 +478,6 @@ mod tests {
         });
     }
 
-    /// Collectives whose tags go round, outstanding together and waited for in reverse.
     #[test]
     fn tags_go_round() {
         const CALLS: u64 = 12;
@@ -541,7 +490,7 @@ mod tests {
                         let mine = Owned::new(vec![u64::from(comm.team.rank) + 100 * call; 4]);
                         let all = Owned::new(vec![0_u64; 4]);
                         let buffers = Buffers { input: mine.buf(), output: all.buf(), element: None };
-                        // Not one for shared memory, where nothing has a tag.
+                        // Shared memory does not serve this call: its collectives have no tags.
                         let blocks = || Paired(Blocks::new([8; 4]).unwrap());
                         let what = Call::Alltoallv { send: blocks(), receive: blocks(), in_place: false };
                         (p.start(&comm, what, buffers, Combine::Nothing, None).unwrap(), call, all)

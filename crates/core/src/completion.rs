@@ -1,31 +1,32 @@
 //! The wait and test families (MPI-5.0 sections 3.7.3 to 3.7.5).
 //!
-//! A request is named by its raw number, as the user has it. MPI_REQUEST_NULL is not a request: it is complete and has
-//! an empty status, and the families over several requests skip it.
+//! A request is passed as its raw number. MPI_REQUEST_NULL is complete with an empty status, and
+//! calls for several requests skip it.
 
-use crate::awaited::Awaited;
 use crate::errors::of_fault;
 use crate::process::{Domain, Process};
+use crate::wait_reason::Awaited;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, Fault, Received, RequestId};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 
-/// The number that stands for no request.
+/// MPI_REQUEST_NULL as a raw number.
 pub const NULL: u64 = abi::MPI_REQUEST_NULL as u64;
 
-/// How often a wait polls a collective in shared memory, or one peer, alone before it polls everything: about two microseconds.
-const SHORT_LOOKS: u32 = 100;
+/// The number of polls of one collective in shared memory, or of one peer, before a wait polls
+/// everything: about two microseconds.
+const SHORT_POLLS: u32 = 100;
 
-/// A complete request of several: its place and what it says.
+/// A complete request of several, by its index.
 pub type Indexed = (usize, Completion);
 
-/// The error of an operation that is complete, if it failed.
+/// The error of a failed operation.
 pub fn error_of(completion: &Completion) -> Option<MpiError> {
     completion.fault.map(of_fault)
 }
 
-/// A completion whose operation did not fail, or its error.
+/// The completion of a successful operation, or the error.
 pub(crate) fn outcome(completion: Completion) -> Result<Completion> {
     error_of(&completion).map_or(Ok(completion), Err)
 }
@@ -38,7 +39,7 @@ pub(crate) fn stale(request: u64) -> MpiError {
     )
 }
 
-/// Whether a request is complete; then it is gone.
+/// The completion of a request, which this frees.
 fn take<F: Fabric>(domain: &mut Domain<F>, request: u64) -> Result<Option<Completion>> {
     if request == NULL {
         return Ok(Some(Completion::EMPTY));
@@ -46,19 +47,19 @@ fn take<F: Fabric>(domain: &mut Domain<F>, request: u64) -> Result<Option<Comple
     domain.lane.test(RequestId::from_raw(request)).ok_or_else(|| stale(request))
 }
 
-/// Whether this is a request that goes on or is complete: no persistent one that was not started.
+/// Whether a request is open or complete: no null request and no inactive persistent one.
 fn counts<F: Fabric>(domain: &Domain<F>, request: u64) -> bool {
     request != NULL && !domain.lane.is_inactive(RequestId::from_raw(request))
 }
 
-/// Whether any of these is a request that counts, of which a call for some of several can tell.
+/// Whether any of these requests counts for a call that completes some of several.
 fn any_counts<F: Fabric>(process: &Process<F>, requests: &[u64]) -> Result<bool> {
     let domain = process.domain.lock();
     check_all(process, &domain, requests)?;
     Ok(requests.iter().any(|request| counts(&domain, *request)))
 }
 
-/// Whether a request is complete; it stays.
+/// The completion of a request, which stays.
 fn peek<F: Fabric>(domain: &mut Domain<F>, request: u64) -> Result<Option<Completion>> {
     if request == NULL {
         return Ok(Some(Completion::EMPTY));
@@ -66,7 +67,6 @@ fn peek<F: Fabric>(domain: &mut Domain<F>, request: u64) -> Result<Option<Comple
     domain.lane.peek(RequestId::from_raw(request)).ok_or_else(|| stale(request))
 }
 
-/// The first complete request after `from`, which is then gone.
 fn take_first<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Option<Indexed>> {
     for (at, &request) in requests.iter().enumerate() {
         if counts(domain, request)
@@ -78,11 +78,10 @@ fn take_first<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Opt
     Ok(None)
 }
 
-/// All complete requests, which are then gone.
 fn take_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<Indexed>> {
     let mut done = Vec::new();
     for (at, &request) in requests.iter().enumerate() {
-        // One that was taken is gone, but for the one that was complete from the start, which stands for many.
+        // A request in the list twice is freed once; `COMPLETE` stands for any number of requests.
         let taken = |done: &[Indexed]| done.iter().any(|(before, _)| requests[*before] == request);
         if counts(domain, request) && (request == RequestId::COMPLETE.raw() || !taken(&done)) {
             done.extend(take(domain, request)?.map(|completion| (at, completion)));
@@ -91,7 +90,6 @@ fn take_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<
     Ok(done)
 }
 
-/// The first complete request, which stays.
 fn peek_first<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Option<Indexed>> {
     for (at, &request) in requests.iter().enumerate() {
         if counts(domain, request)
@@ -103,7 +101,6 @@ fn peek_first<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Opt
     Ok(None)
 }
 
-/// All complete requests, which stay.
 fn peek_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<Indexed>> {
     let mut done = Vec::new();
     for (at, &request) in requests.iter().enumerate() {
@@ -114,7 +111,7 @@ fn peek_some<F: Fabric>(domain: &mut Domain<F>, requests: &[u64]) -> Result<Vec<
     Ok(done)
 }
 
-/// Before anything is waited for. Whoever does without this check meets a bad handle when its turn comes.
+/// Checks all handles before a wait, which otherwise finds a bad handle only at its turn.
 fn check_all<F: Fabric>(process: &Process<F>, domain: &Domain<F>, requests: &[u64]) -> Result<()> {
     if !process.checks {
         return Ok(());
@@ -122,7 +119,7 @@ fn check_all<F: Fabric>(process: &Process<F>, domain: &Domain<F>, requests: &[u6
     check_each(domain, requests.iter().copied())
 }
 
-/// As [`check_all`], asked for or not.
+/// [`check_all`] without regard to [`Process::without_checks`].
 #[inline]
 fn check_each<F: Fabric>(domain: &Domain<F>, requests: impl Iterator<Item = u64> + Clone) -> Result<()> {
     for request in requests.clone() {
@@ -133,8 +130,8 @@ fn check_each<F: Fabric>(domain: &Domain<F>, requests: impl Iterator<Item = u64>
     check_origins(domain, requests)
 }
 
-/// Requests of different sessions, or of a session and the World Model, must not be mixed in a call (MPI-5.0, "The Sessions
-/// Model").
+/// Checks that the requests of a call belong to one session, or to the World Model (MPI-5.0, "The
+/// Sessions Model").
 fn check_origins<F: Fabric>(domain: &Domain<F>, requests: impl Iterator<Item = u64>) -> Result<()> {
     if !domain.has_sessions {
         return Ok(());
@@ -154,16 +151,13 @@ fn check_origins<F: Fabric>(domain: &Domain<F>, requests: impl Iterator<Item = u
 
 impl<F: Fabric> Process<F> {
     /// Waits for a request.
-    ///
-    /// # Errors
-    /// The error of the operation.
     pub fn wait(&self, request: RequestId) -> Result<Completion> {
         let completion = self.wait_raw(request.raw())?;
         let completion = self.given_up(request, completion);
         self.error_of(&completion).map_or(Ok(completion), Err)
     }
 
-    /// As [`error_of`], with what is known of it beside the request.
+    /// [`error_of`] with the text that the file's error handler has.
     pub fn error_of(&self, completion: &Completion) -> Option<MpiError> {
         let error = error_of(completion)?;
         let Some(Fault::File { class, note }) = completion.fault else { return Some(error) };
@@ -171,31 +165,33 @@ impl<F: Fabric> Process<F> {
         Some(known.map_or(error, |text| MpiError::new(class, text)))
     }
 
-    /// What a request says that went well; it is then gone. `None`: it is not like that, and nothing happened; ask with
-    /// [`Process::wait_raw`] or [`Process::test_raw`].
+    /// The status of a successful request, which this frees. `None`: the request is open, failed or
+    /// generalized, and nothing happened; [`Process::wait_raw`] and [`Process::test_raw`] serve
+    /// these.
     #[inline]
     pub fn take_good(&self, request: u64) -> Option<Received> {
         self.domain.lock().lane.take_good(RequestId::from_raw(request))
     }
 
-    /// As [`Process::take_good`] of one request after the other, persistent ones too: `tell` gets the place of each, its status,
-    /// and whether the request stays. How many there were before one that is not like that.
+    /// [`Process::take_good`] for requests in order, persistent ones included. `report` receives the
+    /// index of each, its status, and whether the request stays. Returns the number before the
+    /// first that is not successful.
     #[inline(always)]
     pub fn take_good_ones(
         &self,
         requests: impl Iterator<Item = u64>,
-        mut tell: impl FnMut(usize, Received, bool),
+        mut report: impl FnMut(usize, Received, bool),
     ) -> usize {
         let mut domain = self.domain.lock();
         let mut taken = 0;
         for request in requests {
             let id = RequestId::from_raw(request);
             if request == NULL || id == RequestId::COMPLETE {
-                tell(taken, Received::NOTHING, false);
-            } else if let Some(said) = domain.lane.take_good(id) {
-                tell(taken, said, false);
-            } else if let Some(said) = domain.lane.take_good_started(id) {
-                tell(taken, said, true);
+                report(taken, Received::NOTHING, false);
+            } else if let Some(received) = domain.lane.take_good(id) {
+                report(taken, received, false);
+            } else if let Some(received) = domain.lane.take_good_started(id) {
+                report(taken, received, true);
             } else {
                 break;
             }
@@ -204,16 +200,13 @@ impl<F: Fabric> Process<F> {
         taken
     }
 
-    /// As [`Process::take_good`] for the only thread of a process. With threads it is always `None`.
+    /// [`Process::take_good`] for the home thread; `None` in a process with threads.
     #[inline(always)]
     pub fn home_take_good(&self, request: u64) -> Option<Received> {
         self.domain.home()?.lane.take_good(RequestId::from_raw(request))
     }
 
-    /// Waits for a request of the user's (MPI_Wait). A failed operation is no error here; see [`error_of`].
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if there is no such request.
+    /// Waits for a request (MPI_Wait). A failed operation is no error here; see [`error_of`].
     #[inline]
     pub fn wait_raw(&self, request: u64) -> Result<Completion> {
         if request == NULL || request == RequestId::COMPLETE.raw() {
@@ -222,9 +215,9 @@ impl<F: Fabric> Process<F> {
         if let Some(received) = self.take_good(request) {
             return Ok(received.into());
         }
-        if !self.is_crowded
+        if !self.is_oversubscribed
             && !self.is_threaded()
-            && self.looks_shortly()
+            && self.polls_shortly()
             && let Some(received) = self.take_good(request)
         {
             return Ok(received.into());
@@ -237,8 +230,9 @@ impl<F: Fabric> Process<F> {
         self.wait_for(&Awaited::Request(request), |domain| take(domain, request).transpose())
     }
 
-    /// As long as a request is a posted receive from one process, polls that process alone, for a while: its message then is received
-    /// as soon as it is there, and what follows it stays for later receives. Whether the request may be complete.
+    /// While the request is a posted receive from one process, polls that process alone for a short
+    /// time: later messages stay queued for later receives. Returns whether the request may be
+    /// complete.
     #[inline(never)]
     pub fn poll_for(&self, request: u64) -> bool {
         let request = RequestId::from_raw(request);
@@ -246,7 +240,7 @@ impl<F: Fabric> Process<F> {
             return false;
         };
         let wait = door.begin();
-        for _ in 0..SHORT_LOOKS {
+        for _ in 0..SHORT_POLLS {
             let (from, go_on) = self.enter(|domain| {
                 let from = domain.lane.progress_for(request);
                 if !domain.windows.is_empty() {
@@ -264,11 +258,11 @@ impl<F: Fabric> Process<F> {
         false
     }
 
-    /// As long as all that goes on above the lane is one collective in shared memory, looks at that alone, for a while. Whether
-    /// it is over.
+    /// While the only open operation above the lane is one collective in shared memory, polls that
+    /// collective for a short time. Returns whether it is complete.
     #[inline]
-    fn looks_shortly(&self) -> bool {
-        for _ in 0..SHORT_LOOKS {
+    fn polls_shortly(&self) -> bool {
+        for _ in 0..SHORT_POLLS {
             match self.domain.lock().advance_sole() {
                 None => return false,
                 Some(true) => return true,
@@ -278,26 +272,17 @@ impl<F: Fabric> Process<F> {
         false
     }
 
-    /// Asks for a request of the user's (MPI_Test).
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if there is no such request.
+    /// Tests a request of the program (MPI_Test).
     pub fn test_raw(&self, request: u64) -> Result<Option<Completion>> {
         self.look_again(|domain| take(domain, request), |answer| matches!(answer, Ok(None)))
     }
 
-    /// Asks without freeing (MPI_Request_get_status).
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if there is no such request.
+    /// Tests without freeing (MPI_Request_get_status).
     pub fn peek_raw(&self, request: u64) -> Result<Option<Completion>> {
         self.look_again(|domain| peek(domain, request), |answer| matches!(answer, Ok(None)))
     }
 
-    /// Asks for all without freeing (MPI_Request_get_status_all): what each says if all are complete.
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if one of them is none.
+    /// The statuses of all requests if all are complete (MPI_Request_get_status_all).
     pub fn peek_all(&self, requests: &[u64]) -> Result<Option<Vec<Completion>>> {
         check_all(self, &self.domain.lock(), requests)?;
         self.look_again(
@@ -306,10 +291,7 @@ impl<F: Fabric> Process<F> {
         )
     }
 
-    /// Asks for one of several without freeing (MPI_Request_get_status_any): the outer `None` if there is none to ask for.
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if one of them is none.
+    /// MPI_Request_get_status_any. The outer `None`: no request is active.
     pub fn peek_any(&self, requests: &[u64]) -> Result<Option<Option<Indexed>>> {
         if !any_counts(self, requests)? {
             return Ok(None);
@@ -317,10 +299,7 @@ impl<F: Fabric> Process<F> {
         self.look_again(|domain| peek_first(domain, requests), |answer| matches!(answer, Ok(None))).map(Some)
     }
 
-    /// Asks for several without freeing (MPI_Request_get_status_some). `None` if there is none to ask for.
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if one of them is none.
+    /// MPI_Request_get_status_some. `None`: no request is active.
     pub fn peek_some(&self, requests: &[u64]) -> Result<Option<Vec<Indexed>>> {
         if !any_counts(self, requests)? {
             return Ok(None);
@@ -332,10 +311,7 @@ impl<F: Fabric> Process<F> {
         .map(Some)
     }
 
-    /// Checks that all are requests, unless it was told not to ([`Process::without_checks`]).
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if one of them is none.
+    /// Checks that all requests exist, except after [`Process::without_checks`].
     pub fn check_requests(&self, requests: impl Iterator<Item = u64> + Clone) -> Result<()> {
         if !self.checks {
             return Ok(());
@@ -343,10 +319,8 @@ impl<F: Fabric> Process<F> {
         check_each(&self.domain.lock(), requests)
     }
 
-    /// Waits for all (MPI_Waitall). All are gone afterwards, also those that failed.
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if one of them is none; then nothing was waited for.
+    /// Waits for all (MPI_Waitall) and frees all, also failed ones. Errors: MPI_ERR_REQUEST if one
+    /// does not exist; then there was no wait.
     pub fn wait_all(&self, requests: &[u64], mut done: impl FnMut(usize, Completion)) -> Result<()> {
         check_all(self, &self.domain.lock(), requests)?;
         for (at, &request) in requests.iter().enumerate() {
@@ -362,10 +336,7 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Asks for all: they are gone only if all are complete (MPI_Testall).
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if one of them is none.
+    /// Tests all, and frees them only if all are complete (MPI_Testall).
     pub fn test_all(&self, requests: &[u64], mut done: impl FnMut(usize, Completion)) -> Result<bool> {
         let question = |domain: &mut Domain<F>| {
             if self.checks {
@@ -386,10 +357,7 @@ impl<F: Fabric> Process<F> {
         self.look_again(question, |answer| matches!(answer, Ok(false)))
     }
 
-    /// Waits for one of several (MPI_Waitany). `None` if there is none to wait for.
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if one of them is none.
+    /// Waits for one of several (MPI_Waitany). `None`: no request is active.
     pub fn wait_any(&self, requests: &[u64]) -> Result<Option<Indexed>> {
         if !any_counts(self, requests)? {
             return Ok(None);
@@ -398,10 +366,7 @@ impl<F: Fabric> Process<F> {
         self.wait_for(&Awaited::Any(requests), first).map(Some)
     }
 
-    /// Asks for one of several (MPI_Testany): the outer `None` if there is none to ask for.
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if one of them is none.
+    /// Tests for one of several (MPI_Testany). The outer `None`: no request is active.
     pub fn test_any(&self, requests: &[u64]) -> Result<Option<Option<Indexed>>> {
         if !any_counts(self, requests)? {
             return Ok(None);
@@ -409,10 +374,7 @@ impl<F: Fabric> Process<F> {
         self.look_again(|domain| take_first(domain, requests), |answer| matches!(answer, Ok(None))).map(Some)
     }
 
-    /// Waits for at least one of several (MPI_Waitsome). `None` if there is none to wait for.
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if one of them is none.
+    /// Waits for at least one of several (MPI_Waitsome). `None`: no request is active.
     pub fn wait_some(&self, requests: &[u64]) -> Result<Option<Vec<Indexed>>> {
         if !any_counts(self, requests)? {
             return Ok(None);
@@ -424,10 +386,7 @@ impl<F: Fabric> Process<F> {
         Ok(Some(some))
     }
 
-    /// Asks for several (MPI_Testsome). `None` if there is none to ask for.
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if one of them is none.
+    /// Tests several (MPI_Testsome). `None`: no request is active.
     pub fn test_some(&self, requests: &[u64]) -> Result<Option<Vec<Indexed>>> {
         if !any_counts(self, requests)? {
             return Ok(None);
@@ -439,21 +398,17 @@ impl<F: Fabric> Process<F> {
         .map(Some)
     }
 
-    /// The context in which a request or a matched message is: its communicator's, for the error handler that counts.
+    /// The context of a request or matched message, for the error handler of its communicator.
     pub fn context_of(&self, request: u64) -> Option<u32> {
         self.domain.lock().lane.context_of(RequestId::from_raw(request))
     }
 
-    /// The request or matched message that an integer stands for (MPI_Request_fromint, MPI_Message_fromint), which may be
-    /// gone.
+    /// The request or matched message of an integer (MPI_Request_fromint, MPI_Message_fromint).
     pub fn request_of_int(&self, int: u32) -> u64 {
         self.domain.lock().lane.request_of_int(int).raw()
     }
 
-    /// Lets a request end on its own (MPI_Request_free).
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if there is no such request.
+    /// Frees a request at the end of its operation (MPI_Request_free).
     pub fn free_request(&self, request: u64) -> Result<()> {
         let id = RequestId::from_raw(request);
         let mut domain = self.domain.lock();
@@ -463,8 +418,8 @@ impl<F: Fabric> Process<F> {
                 "the request of a nonblocking collective must be completed; it cannot be freed",
             ));
         }
-        let kept = domain.lane.external_key(id);
-        if kept.is_some() && !domain.lane.is_inactive(id) {
+        let persistent_key = domain.lane.external_key(id);
+        if persistent_key.is_some() && !domain.lane.is_inactive(id) {
             return Err(MpiError::new(
                 abi::MPI_ERR_REQUEST,
                 "the request is active: one of a persistent collective or a partitioned message must be completed before it is freed",
@@ -472,17 +427,17 @@ impl<F: Fabric> Process<F> {
         }
         match domain.lane.detach(id) {
             true => {
-                let Domain { lane, kept: shelf, .. } = &mut *domain;
-                kept.into_iter().for_each(|key| shelf.remove(key, lane));
+                let Domain { lane, persistent, .. } = &mut *domain;
+                persistent_key.into_iter().for_each(|key| persistent.remove(key, lane));
                 Ok(())
             }
             false => Err(stale(request)),
         }
     }
 
-    /// Ends a request whatever its state: its buffer is not used any more by this process. A message that was under
-    /// way is lost; after a collective its communicator is of no use any more. For what must not wait, such as a program
-    /// that panics.
+    /// Ends a request at once, without a wait: the library does not use its buffer any more. An
+    /// open message is lost; after a collective its communicator is unusable. For a program that
+    /// panics.
     pub fn abandon(&self, request: u64) {
         if request != NULL && request != RequestId::COMPLETE.raw() {
             // Another thread may be in the user's function of a collective, which ends by itself.
@@ -492,12 +447,10 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Cancels a receive or send if it was not matched yet (MPI_Cancel). Whether a send that has left was, its receiver says when it
-    /// looks for messages next.
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if there is no such request, or it is that of a collective, nonblocking or persistent, or of
-    /// a partitioned message: these must not be cancelled (MPI-5.0, "Nonblocking Collective Operations").
+    /// Cancels a receive or send that is not matched (MPI_Cancel). The receiver of a send that has
+    /// left answers at its next progress. Errors: MPI_ERR_REQUEST if there is no such request, or
+    /// it is that of a collective or a partitioned message, which must not be cancelled (MPI-5.0,
+    /// "Nonblocking Collective Operations").
     pub fn cancel(&self, request: u64) -> Result<()> {
         let id = RequestId::from_raw(request);
         self.enter(|domain| {

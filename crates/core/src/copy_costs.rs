@@ -1,4 +1,5 @@
-//! What copies cost on this machine: as built in for its processor, or as `oxmpi doctor --measure` has measured and written to a file.
+//! The copy costs of this machine: built in for its processor, or read from a file of `oxmpi doctor
+//! --measure`:
 //!
 //! ```text
 //! vendor = AuthenticAMD
@@ -9,9 +10,9 @@
 //! ...
 //! ```
 //!
-//! All figures that are measured are there, each once, in the form of a parameter file. A file that is wrong, or of another processor or
-//! kernel, is left out and never ends a job: `oxmpi explain copy` and `oxmpi doctor` say why. Each rank reads it, as each node has
-//! its own; one failed call where there is none.
+//! The file has each measured figure once, in the form of a parameter file. A file with an error,
+//! or of another processor or kernel, is not used and never ends a job; `oxmpi explain copy` and
+//! `oxmpi doctor` give the reason. Each rank reads its node's file.
 
 use oxmpi_fabric::shm::copy_policy::CopyFacts;
 use oxmpi_param::{Params, file};
@@ -21,32 +22,27 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The file, below the home directory.
+/// Below the home directory.
 pub const COSTS_FILE: &str = ".oxmpi/copy-costs.conf";
-/// The most bytes that it may have.
+/// The limit of the file's size in bytes.
 pub const MAX_BYTES: usize = 16 << 10;
-/// A measured figure must be that many times the one that is built in, or something else was measured.
+/// The allowed ratio of a measured figure to the built-in one; outside it the measurement is wrong.
 pub const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.3..=3.0;
 
-/// The longest time that a figure may say: a second.
 const MOST_NS: f64 = 1e9;
 
-/// What copies cost, and the file that says so, or should.
+/// The copy costs, and their file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyCosts {
-    /// What holds.
     pub facts: CopyFacts,
-    /// The file that is there, or that the parameter names.
+    /// The file that exists, or that the parameter names.
     pub file: Option<PathBuf>,
-    /// Why it is not used.
     pub unused: Option<CostsError>,
-    /// Whether the parameter names it.
     is_named: bool,
 }
 
 impl CopyCosts {
-    /// What a launcher says of the file: that it is wrong. One of another machine is no fault of anybody, and a home directory that
-    /// cannot be read has its own warning.
+    /// The launcher's warning about a wrong file; none for a file of another machine.
     pub fn complaint(&self) -> Option<String> {
         let (file, error) = (self.file.as_ref()?, self.unused.as_ref()?);
         let is_wrong = match error {
@@ -58,21 +54,18 @@ impl CopyCosts {
     }
 }
 
-/// Where something was measured.
+/// The machine of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Platform {
-    /// Who makes the processor.
     pub vendor: String,
-    /// Its family.
     pub family: u32,
-    /// Its model.
     pub model: u32,
-    /// The release of the kernel.
+    /// The release, as `uname -r` prints it.
     pub kernel: String,
 }
 
 impl Platform {
-    /// This machine.
+    /// The platform of this process.
     pub fn here() -> Platform {
         let kernel = host::kernel_release();
         match hardware::processor() {
@@ -89,25 +82,18 @@ impl fmt::Display for Platform {
     }
 }
 
-/// Why a file is not used.
+/// The reason why a file is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CostsError {
-    /// It is not there, or cannot be read.
     Unreadable(String),
-    /// A line is wrong.
     Line {
-        /// Its number, counted from 1.
+        /// Counted from 1.
         line: usize,
-        /// What is wrong.
         error: String,
     },
-    /// No line has this name.
     Missing(&'static str),
-    /// It is of another processor or kernel.
     Elsewhere {
-        /// Where it was measured.
         measured: Platform,
-        /// Where this process runs.
         here: Platform,
     },
 }
@@ -125,8 +111,7 @@ impl fmt::Display for CostsError {
     }
 }
 
-/// The figures of a sheet by their names in a file, which does not say [`CopyFacts::past_caches_one_way_ns`]
-/// and [`CopyFacts::pull_ns`].
+/// The figures of a file, without [`CopyFacts::past_caches_one_way_ns`] and [`CopyFacts::pull_ns`].
 pub fn figures(facts: &mut CopyFacts) -> [(&'static str, &mut f64); 14] {
     let (near, far, single) = (&mut facts.near, &mut facts.far, &mut facts.single_copy);
     [
@@ -147,7 +132,7 @@ pub fn figures(facts: &mut CopyFacts) -> [(&'static str, &mut f64); 14] {
     ]
 }
 
-/// The file that a value of `shm_copy_costs` means.
+/// The file for a value of `shm_copy_costs`.
 pub fn path(value: &str, home: Option<OsString>) -> Option<PathBuf> {
     match value {
         "none" => None,
@@ -156,7 +141,7 @@ pub fn path(value: &str, home: Option<OsString>) -> Option<PathBuf> {
     }
 }
 
-/// What copies cost on this machine for a process with these parameters.
+/// The copy costs for a process with these parameters.
 pub fn find(params: &Params) -> CopyCosts {
     let value = params.shm_copy_costs();
     find_at(path(value, std::env::var_os("HOME")), !value.is_empty())
@@ -177,16 +162,13 @@ fn find_at(path: Option<PathBuf>, is_named: bool) -> CopyCosts {
     }
 }
 
-/// Facts that hold only where they were measured.
+/// Rejects figures of another machine.
 fn of_here(measured: Platform, facts: CopyFacts) -> Result<CopyFacts, CostsError> {
     let here = Platform::here();
     if measured == here { Ok(facts) } else { Err(CostsError::Elsewhere { measured, here }) }
 }
 
-/// Reads a file.
-///
-/// # Errors
-/// The first line that is wrong, or a name that no line has.
+/// Parses a file.
 pub fn parse(bytes: &[u8]) -> Result<(Platform, CopyFacts), CostsError> {
     if bytes.len() > MAX_BYTES {
         let error = format!("it has more than {MAX_BYTES} bytes, which is the limit");
@@ -211,14 +193,14 @@ pub fn parse(bytes: &[u8]) -> Result<(Platform, CopyFacts), CostsError> {
         return Err(CostsError::Missing(name));
     }
     let Platform { vendor, family, model, .. } = &platform;
-    // No program measures them.
+    // These figures are not measured.
     let CopyFacts { past_caches_one_way_ns, pull_ns, .. } = CopyFacts::built_in(vendor, *family);
     (facts.past_caches_one_way_ns, facts.pull_ns) = (past_caches_one_way_ns, pull_ns);
     facts.of = format!("{vendor} family {family} model {model}, measured").into();
     Ok((platform, facts))
 }
 
-/// Takes one value; the error is what was expected.
+/// Parses one value; the error is the expected form.
 fn take(platform: &mut Platform, facts: &mut CopyFacts, name: &str, value: &str) -> Result<(), &'static str> {
     let number = || value.parse::<u32>().map_err(|_| "a number");
     let is_text = !value.is_empty() && !value.contains('"');
@@ -237,13 +219,12 @@ fn take(platform: &mut Platform, facts: &mut CopyFacts, name: &str, value: &str)
     Ok(())
 }
 
-/// All names, in the order of a file.
 fn names() -> impl Iterator<Item = &'static str> {
     let figures = figures(&mut CopyFacts::built_in("", 0)).map(|(name, _)| name);
     ["vendor", "family", "model", "kernel"].into_iter().chain(figures)
 }
 
-/// The text of a file. `not_measured` are figures that are those of the sheet.
+/// The text of a file. `not_measured` are figures with built-in values.
 pub fn render(platform: &Platform, facts: &CopyFacts, not_measured: &[&str]) -> String {
     let Platform { vendor, family, model, kernel } = platform;
     let mut text = format!(
@@ -257,7 +238,7 @@ pub fn render(platform: &Platform, facts: &CopyFacts, not_measured: &[&str]) -> 
     text
 }
 
-/// What is wrong with figures that were measured: each that is not [`PLAUSIBLE`] times the one that is built in.
+/// Describes each measured figure outside [`PLAUSIBLE`].
 pub fn implausible(measured: &CopyFacts, built_in: &CopyFacts) -> Vec<String> {
     let (mut measured, mut expected) = (measured.clone(), built_in.clone());
     let pairs = figures(&mut measured).into_iter().zip(figures(&mut expected));

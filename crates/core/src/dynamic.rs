@@ -1,29 +1,30 @@
-//! Processes of other jobs (MPI-5.0 chapter 11): how a communicator with them comes to be.
+//! Communicators with processes of other jobs (MPI-5.0 chapter 11).
 //!
-//! All processes of a launcher are numbered through, whichever job they belong to, so that messages, contexts and communicators
-//! are between any of them as between those of one job. What differs is how they come to know of each other:
+//! A launcher numbers the processes of all its jobs in one sequence, so messages, contexts and
+//! communicators work between jobs as within one. A communicator comes by:
 //!
-//! - [`spawn`]: the root has the launcher start a job, which is told by the launcher who its parents are and how the
-//!   intercommunicator between the two is called. Nobody waits for a message.
-//! - [`meet`]: two roots go to a port. The launcher tells the second who the first is; the second tells the first, in a context
-//!   that belongs to no communicator.
-//! - [`join`]: two processes exchange over a socket of the program's who they are.
+//! - [`spawn`]: the root has the launcher start a job. The launcher sends the new job the processes
+//!   of its parents and the name of the intercommunicator, so no process waits for a message.
+//! - [`meet`]: two roots go to a port. The launcher tells the second root about the first; the
+//!   second sends a message to the first, in a context of no communicator.
+//! - [`join`]: two processes exchange their names over a socket of the program.
 //!
-//! Processes of another launcher have numbers of this one's as well, so that nothing else knows of them. But what is told to a
-//! process that may be another launcher's is the [`ProcessName`] of a process, and the names of contexts begin with the
-//! launcher's place (`Process::creator`).
+//! Processes of another launcher get numbers of this launcher, too, so the rest of the library
+//! treats them alike. Messages that may go to another launcher's process carry a [`ProcessName`]
+//! instead of a number, and the names of contexts begin with the launcher's place
+//! (`Process::creator`).
 //!
-//! The launcher has to know which jobs are connected, as an abort ends those. `Foreign` tells it of each communicator that
-//! has processes of other jobs.
+//! An abort ends all connected jobs, so the launcher must know the connections. `Foreign` reports
+//! each communicator with processes of other jobs.
 
 pub mod join;
 pub mod meet;
 pub mod spawn;
-pub mod wishes;
+pub mod spawn_info;
 
 use crate::Communicator;
 use crate::comm::from_group::hash_of;
-use crate::comm::{InterShape, Name, Shape};
+use crate::comm::{CommShape, InterShape, Name};
 use crate::process::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::RankMap;
@@ -35,41 +36,31 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Who is told of communicators with processes of other jobs.
+/// The launcher's view of communicators with processes of other jobs.
 pub trait Bonds: Send + Sync {
-    /// This process has one, named `bond`, with these processes.
+    /// This process opened the communicator `bond` with these processes.
     fn bound(&self, bond: u64, members: &[u32]);
-    /// It does not have it any more.
+    /// This process closed it.
     fn released(&self, bond: u64);
-    /// Whether nobody has it any more: all who had it have said so, or have ended.
+    /// Whether no process has it any more: each has closed it, or has ended.
     fn is_over(&self, bond: u64) -> bool;
-    /// The launcher's place among those whose processes have to do with each other; 0 if this process has nothing to do with
-    /// those of others.
+    /// The launcher's place among connected launchers; 0 without connections.
     fn place(&self) -> u32;
-    /// Sees that it can have to do with those.
-    ///
-    /// # Errors
-    /// MPI_ERR_PORT if that cannot be.
+    /// Prepares connections with other launchers.
     fn reach(&self) -> Result<()>;
-    /// What processes are called by those of other launchers.
-    ///
-    /// # Errors
-    /// MPI_ERR_PORT if the launcher does not know.
+    /// The names of processes for other launchers. Errors: MPI_ERR_PORT if the launcher does not
+    /// know them.
     fn names(&self, numbers: &[u32]) -> Result<Vec<ProcessName>>;
-    /// Which numbers processes have here.
-    ///
-    /// # Errors
-    /// MPI_ERR_PORT if one of them cannot be reached.
+    /// The numbers that processes have here. Errors: MPI_ERR_PORT if one cannot be reached.
     fn numbers(&self, names: &[ProcessName]) -> Result<Vec<u32>>;
 }
 
-/// Which processes are of other jobs, and who is told of communicators with them.
+/// The communicators with processes of other jobs.
 pub(crate) struct Foreign {
     job: Range<u32>,
     pub(crate) bonds: Option<Arc<dyn Bonds>>,
-    /// How many communicators there are with each process of another job.
     counts: HashMap<u32, u32>,
-    /// How often this process has met others for one call, by what that was.
+    /// The number of meetings of this process by the hash of the call.
     meetings: HashMap<u32, u32>,
 }
 
@@ -80,19 +71,18 @@ impl std::fmt::Debug for Foreign {
 }
 
 impl Foreign {
-    /// Those that are not in `job` are of others.
+    /// Processes outside `job` belong to other jobs.
     pub(crate) fn new(job: Range<u32>) -> Foreign {
         Foreign { job, bonds: None, counts: HashMap::new(), meetings: HashMap::new() }
     }
 
-    /// How often this process has met others before for the same call.
+    /// Counts a meeting; the first is 1.
     pub(crate) fn next_meeting(&mut self, call: u32) -> u32 {
         let count = self.meetings.entry(call).or_default();
         *count = count.wrapping_add(1);
         *count
     }
 
-    /// The processes of other jobs in a communicator.
     fn of(&self, comm: &Communicator) -> Vec<u32> {
         match &comm.union().map {
             RankMap::Identity(n) if self.job.start == 0 && *n <= self.job.end => Vec::new(),
@@ -100,7 +90,7 @@ impl Foreign {
         }
     }
 
-    /// There is a new communicator. Returns the processes with which it is the first.
+    /// A new communicator. Returns the processes that have no other communicator with this one.
     pub(crate) fn bound(&mut self, comm: &Communicator) -> Vec<u32> {
         let mut others = self.of(comm);
         if others.is_empty() {
@@ -117,7 +107,8 @@ impl Foreign {
         others
     }
 
-    /// A communicator is about to end. If it has processes of other jobs: those with which it was the last one.
+    /// A communicator is about to be freed. Returns `None` without processes of other jobs, else
+    /// the processes that have no other communicator with this one.
     pub(crate) fn released(&mut self, comm: &Communicator) -> Option<Vec<u32>> {
         let mut others = self.of(comm);
         if others.is_empty() {
@@ -137,18 +128,16 @@ impl Foreign {
     }
 }
 
-/// What the root of a call has found out, or what went wrong there, for all of its communicator.
-struct News {
-    /// The first context of the new intercommunicator.
+/// The result of the root, for all ranks of the communicator.
+struct RootResult {
     id: u64,
-    /// Whether the local group is its first.
     is_first: bool,
-    /// The processes of the remote group.
     remote: Vec<u32>,
 }
 
 impl<F> Process<F> {
-    /// Whether all these are of this process's job; as long as it knows nobody of another launcher it does not matter.
+    /// Whether all these processes belong to this process's job. Always true before a connection
+    /// with another launcher.
     pub(crate) fn are_near(&self, map: &RankMap) -> bool {
         let is_linked = self.bonds.as_ref().is_some_and(|bonds| bonds.place() != 0);
         let world = &self.meeting.team.map;
@@ -157,9 +146,9 @@ impl<F> Process<F> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// The process tells `bonds` of communicators with processes of other jobs. Its launcher's `universe` says from which number on
-    /// it names contexts: another launcher that has the same place later begins elsewhere, so that what processes have not
-    /// forgotten of the one is not taken for the other's.
+    /// Reports communicators with processes of other jobs to `bonds`. `universe` determines the
+    /// first context name: a later launcher with the same place starts elsewhere, so peers do not
+    /// mistake its contexts for old ones.
     pub fn with_bonds(mut self, bonds: Arc<dyn Bonds>, universe: u64) -> Process<F> {
         self.domain.lock().foreign.bonds = Some(bonds.clone());
         *self.next_context.get_mut() += first_name(universe);
@@ -167,26 +156,24 @@ impl<F: Fabric> Process<F> {
         self
     }
 
-    /// Who gives names to contexts, in their names: this process's number, and its launcher's place as soon as processes of
-    /// others can be told of them.
+    /// The creator in the names of contexts: this process's number, and the launcher's place once
+    /// there are connections with other launchers.
     pub(crate) fn creator(&self) -> u32 {
         let place = self.bonds.as_ref().map_or(0, |bonds| bonds.place());
         place << NUMBER_BITS | self.rank()
     }
 
-    /// Sees that processes of other launchers can have to do with this one.
     fn reach(&self) -> Result<()> {
         self.bonds.as_ref().map_or(Ok(()), |bonds| bonds.reach())
     }
 
-    /// What distinguishes processes that are of several launchers, the same for all of them: not by the place of their launcher, which
-    /// another one may have had before, or will have.
+    /// The identities of processes of several launchers, equal at all of them. They do not contain
+    /// the launcher's place, which another launcher may have at another time.
     pub(crate) fn identities(&self, processes: &[u32]) -> Result<Vec<(u64, u32)>> {
         let names = ProcessName::decode_all(&self.names_of(processes)?);
         Ok(names.iter().map(|name| (name.universe, name.number)).collect())
     }
 
-    /// What processes are called, for others to read.
     pub(crate) fn names_of(&self, numbers: &[u32]) -> Result<Vec<u64>> {
         let names = match &self.bonds {
             Some(bonds) => bonds.names(numbers)?,
@@ -197,12 +184,11 @@ impl<F: Fabric> Process<F> {
         Ok(ProcessName::encode_all(&names))
     }
 
-    /// Which numbers the processes have here that others have named.
     pub(crate) fn numbers_of(&self, names: &[u64]) -> Result<Vec<u32>> {
         let names = ProcessName::decode_all(names);
         let Some(bonds) = &self.bonds else { return Ok(names.into_iter().map(|name| name.number).collect()) };
         let numbers = bonds.numbers(&names)?;
-        // Those of one launcher are reached as ever.
+        // Processes of this launcher are reached by the present routes.
         let own = bonds.names(&[self.rank()])?.first().map(|own| own.universe);
         if names.iter().any(|name| Some(name.universe) != own) {
             self.reach_foreign()?;
@@ -210,10 +196,7 @@ impl<F: Fabric> Process<F> {
         Ok(numbers)
     }
 
-    /// Sees that processes of other launchers can be reached, and reach this one, which may share no memory with it.
-    ///
-    /// # Errors
-    /// MPI_ERR_PORT if that cannot be.
+    /// Makes processes of other launchers reachable, which may share no memory with this one.
     pub fn reach_foreign(&self) -> Result<()> {
         let unreachable = |why: String| MpiError::new(abi::MPI_ERR_PORT, why);
         let mut domain = self.domain.lock();
@@ -229,19 +212,19 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Makes the intercommunicator of which the root knows. `news` is looked at there alone; what went wrong there goes wrong
-    /// everywhere.
+    /// Makes the intercommunicator that the root has arranged. `from_root` is read at the root alone;
+    /// its error becomes the error of all ranks.
     fn make_known(
         &self,
         comm: &Communicator,
         root: u32,
-        news: Result<News>,
+        from_root: Result<RootResult>,
         what: &str,
     ) -> Result<Communicator> {
         let is_root = comm.team.rank == root;
-        let news = news.and_then(|news| Ok((self.names_of(&news.remote)?, news)));
-        let (head, mut remote, error) = match news {
-            Ok((names, News { id, is_first, .. })) => {
+        let from_root = from_root.and_then(|result| Ok((self.names_of(&result.remote)?, result)));
+        let (head, mut remote, error) = match from_root {
+            Ok((names, RootResult { id, is_first, .. })) => {
                 (vec![0, id, u64::from(is_first), names.len() as u64], names, None)
             }
             Err(error) => (vec![u64::from(error.class().cast_unsigned()), 0, 0, 0], Vec::new(), Some(error)),
@@ -251,7 +234,7 @@ impl<F: Fabric> Process<F> {
             return Err(error);
         }
         let [class, id, is_first, size] = head[..] else {
-            return Err(MpiError::new(abi::MPI_ERR_INTERN, "a root's news is cut off"));
+            return Err(MpiError::new(abi::MPI_ERR_INTERN, "the words of the root are cut off"));
         };
         if class != 0 {
             let text = format!("the root, rank {root}, could not {what}");
@@ -273,19 +256,19 @@ impl<F: Fabric> Process<F> {
         like: &Communicator,
     ) -> Communicator {
         let shape = InterShape { local, remote: RankMap::new(remote), rank, is_first };
-        self.domain.lock().open(Shape::Inter(shape), Name::of_inter(id), like.heritage())
+        self.domain.lock().open(CommShape::Inter(shape), Name::of_inter(id), like.heritage())
     }
 }
 
-/// How many names of contexts the processes of a universe leave out: fewer than half of all.
+/// The number of context names that the processes of a universe skip: fewer than half.
 fn first_name(universe: u64) -> u32 {
     hash_of(b"", [universe].into_iter()) >> 3
 }
 
-/// Bits of a process's number in the name of a context; the others are the launcher's place.
+/// The bits of a process's number in the name of a context; the rest is the launcher's place.
 const NUMBER_BITS: u32 = 20;
 
-/// What those who are not the root know at first: nothing.
-fn nothing_known() -> Result<News> {
-    Ok(News { id: 0, is_first: false, remote: Vec::new() })
+/// The argument of ranks other than the root.
+fn nothing_known() -> Result<RootResult> {
+    Ok(RootResult { id: 0, is_first: false, remote: Vec::new() })
 }

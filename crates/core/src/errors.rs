@@ -1,4 +1,4 @@
-//! From what goes wrong below to the errors of MPI.
+//! Translation of errors of the lower layers to those of MPI.
 
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::{MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED};
@@ -8,7 +8,7 @@ use oxmpi_mem::buffer::StagingError;
 use oxmpi_objects::error::MpiError;
 use oxmpi_plan::PlanError;
 
-/// The error of an operation that failed after it had begun.
+/// The error of an operation that failed after its start.
 pub(crate) fn of_fault(fault: Fault) -> MpiError {
     let class = match fault {
         Fault::Truncated { .. } => abi::MPI_ERR_TRUNCATE,
@@ -27,25 +27,21 @@ pub(crate) fn of_fault(fault: Fault) -> MpiError {
     MpiError::new(class, fault.to_string())
 }
 
-/// What there is of the CUDA driver under this name (`accelerator_cuda_library`): its version and file.
-///
-/// # Errors
-/// It cannot be used, and why.
+/// The version and file of the CUDA driver with this name (`accelerator_cuda_library`).
 pub fn find_cuda(library: &str) -> Result<String, String> {
     oxmpi_cuda::Driver::open(library).map(|driver| driver.to_string()).map_err(|error| error.to_string())
 }
 
-/// Whether the kernel of this machine has a driver of devices.
+/// Whether the kernel has a driver of CUDA devices.
 pub fn has_device() -> bool {
     oxmpi_cuda::has_device()
 }
 
-/// The data of a device could not be copied here.
+/// The error of a failed copy of device memory.
 pub fn staging_error(error: StagingError) -> MpiError {
     of_fault(error.into())
 }
 
-/// The driver of an accelerator has failed.
 fn of_device(address: u64, code: i32) -> MpiError {
     let name = oxmpi_cuda::error_name(code);
     let text = format!(
@@ -55,7 +51,6 @@ fn of_device(address: u64, code: i32) -> MpiError {
     MpiError::new(abi::MPI_ERR_BUFFER, text)
 }
 
-/// What a failed collective leaves in its request.
 pub(crate) fn fault_of(error: CollError) -> Fault {
     match error {
         CollError::Fault(fault) => fault,
@@ -64,7 +59,7 @@ pub(crate) fn fault_of(error: CollError) -> Fault {
     }
 }
 
-/// A collective for which no plan could be made.
+/// The error of a collective without a plan.
 pub(crate) fn of_plan(error: PlanError) -> MpiError {
     let class = match error {
         PlanError::NoSuchRank { .. } => abi::MPI_ERR_ROOT,

@@ -1,26 +1,28 @@
-//! Going on after processes have failed (User-Level Failure Mitigation, the proposal of the MPI Forum's fault tolerance
-//! working group; the functions `MPIX_Comm_*` of `mpi-ext.h`).
+//! Continuation after failures of processes (User-Level Failure Mitigation, the proposal of the MPI
+//! Forum's fault tolerance working group; the functions `MPIX_Comm_*` of `mpi-ext.h`).
 //!
-//! The fabric says which processes are lost. What they would have taken part in fails: messages in the engine, collectives here.
-//! Everything else goes on, so a program may
+//! The fabric reports lost processes. Operations that need a lost process fail: messages in the
+//! engine, collectives here. All others continue, so a program may
 //!
-//! - *revoke* a communicator: all its members hear of it, and nothing in it waits any more ([`Process::revoke`]);
-//! - *agree* with the other living members, whoever fails meanwhile ([`Process::start_agree`]; module [`agreement`] says how);
+//! - *revoke* a communicator: all its members are notified, and no operation in it waits any more
+//!   ([`Process::revoke`]);
+//! - *agree* with the other living members in spite of failures meanwhile
+//!   ([`Process::start_agree`]; module [`agreement`]);
 //! - *shrink* a communicator to its living members ([`Process::start_shrink`]).
 //!
-//! For this processes send each other *notices* ([`notice`]), which are heard wherever a process waits or looks, whatever it
-//! waits for. One that was heard of a revocation tells it to all members itself, so all hear of it although the first one
-//! may have failed before it had told everyone.
+//! For this, processes send each other *notices* ([`notice`]), which every wait and every progress
+//! of a process reads. A process that receives a revocation sends it to all members itself, so it
+//! reaches all although the first process may have failed in between.
 
 mod agreement;
 mod notice;
 mod ranks;
 
-use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
 use crate::file::File;
 use crate::process::{Domain, Process};
-use agreement::{Agreements, Contribution, Message, Outbox, Verdict};
+use crate::wait_reason::{Awaited, Reason};
+use agreement::{AgreementMessage, AgreementResult, Agreements, Contribution, Outbox};
 use notice::Text;
 use oxmpi_abi::extensions::{MPIX_ERR_PROC_FAILED, MPIX_ERR_REVOKED};
 use oxmpi_engine::{Completion, Fault, Lane, Notice, RequestId, Team};
@@ -39,44 +41,41 @@ use std::time::{Duration, Instant};
 
 pub(crate) use agreement::Decision;
 
-/// What follows from a decision; what it returns has gone wrong. It runs with the lane locked, as
-/// [`Then`](crate::process::Then).
+/// Called for a decision, with the lane locked, as [`Then`](crate::process::Then); returns the
+/// fault of the agreement's request.
 type Conclude<F> = Box<dyn FnOnce(&mut Domain<F>, &Decision) -> Option<Fault> + Send>;
 
-/// What a process knows and does about failures.
 pub(crate) struct Failures<F> {
-    /// How many of the lane's lost processes were seen to.
+    /// The number of the lane's lost processes that are processed.
     seen: usize,
-    /// The agreements of each communicator that had one, by its collective context, with the team that agrees.
+    /// The agreements of each communicator, by its collective context, with the team that agrees.
     agreements: HashMap<u32, (Arc<Team>, Agreements)>,
-    /// What has come for the first agreement of others before this process has begun it, and so knows the algorithm: of which
-    /// rank, by the collective context.
-    unopened: HashMap<u32, Vec<(u32, Message)>>,
-    /// What this process waits to be decided.
-    waiting: Vec<Waiting<F>>,
+    /// Messages for the first agreement of a communicator, which this process has not begun, so
+    /// that it does not know the algorithm; with the sender's rank, by collective context.
+    unopened: HashMap<u32, Vec<(u32, AgreementMessage)>>,
+    waiting: Vec<OpenAgreement<F>>,
     /// Notices for communicators that this process has not made yet.
     early: Vec<Notice>,
-    /// The processes that have said that a communicator is revoked there, by its collective context.
+    /// The processes that have confirmed a revocation, by collective context.
     revoked: HashMap<u32, HashSet<u32>>,
 }
 
 impl<F> Failures<F> {
-    /// Whether an agreement of the communicator with this collective context is not decided yet.
     pub(crate) fn is_agreeing(&self, context: u32) -> bool {
         self.waiting.iter().any(|waiting| waiting.context == context)
     }
 
-    /// Takes what was waited for in this collective context and is over, with what has become of it.
-    fn take_over(&mut self, context: u32) -> Option<(Waiting<F>, Verdict)> {
+    /// Removes a completed agreement of this collective context, and returns its result.
+    fn take_over(&mut self, context: u32) -> Option<(OpenAgreement<F>, AgreementResult)> {
         let (_, agreements) = self.agreements.get(&context)?;
-        let here = |waiting: &Waiting<F>| waiting.context == context;
+        let here = |waiting: &OpenAgreement<F>| waiting.context == context;
         let (at, verdict) = self.waiting.iter().enumerate().find_map(|(at, waiting)| {
             Some((at, agreements.verdict(waiting.number).filter(|_| here(waiting))?))
         })?;
         Some((self.waiting.swap_remove(at), verdict))
     }
 
-    /// A team is closed: nothing comes for it any more. Until then what it has left must be known, as others have notices for it.
+    /// Drops the state of a closed team. Until the close, other members may send notices for it.
     pub(crate) fn forget(&mut self, team: &Team) {
         let context = team.collective;
         self.agreements.remove(&context);
@@ -86,10 +85,10 @@ impl<F> Failures<F> {
     }
 }
 
-/// How long a wait for the others lasts until those that have finalized are looked for.
+/// The time after which a wait for the others searches for finalized ones.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
-struct Waiting<F> {
+struct OpenAgreement<F> {
     context: u32,
     number: u64,
     request: RequestId,
@@ -116,14 +115,14 @@ impl<F> std::fmt::Debug for Failures<F> {
 }
 
 impl<F: Fabric> Domain<F> {
-    /// Sees to what the lane has raised its alarm for.
+    /// Handles the events for which the lane has raised its alarm.
     #[cold]
     #[inline(never)]
     pub(crate) fn attend(&mut self) {
         let lost = self.lane.lost()[self.failures.seen..].to_vec();
         self.failures.seen += lost.len();
         for process in lost {
-            self.doom_collectives(|team| {
+            self.fail_collectives(|team| {
                 team.map.rank(process).is_some().then_some(Fault::Lost { peer: process })
             });
             let contexts: Vec<u32> = self.failures.agreements.keys().copied().collect();
@@ -141,7 +140,7 @@ impl<F: Fabric> Domain<F> {
         for notice in notices {
             self.notice(notice);
         }
-        self.doom_collectives(|team| team.is_revoked().then_some(Fault::Revoked));
+        self.fail_collectives(|team| team.is_revoked().then_some(Fault::Revoked));
         for window in &mut self.windows {
             window.attend(&mut self.lane);
         }
@@ -150,7 +149,7 @@ impl<F: Fabric> Domain<F> {
 
     fn notice(&mut self, notice: Notice) {
         let team = self.lane.team_of(notice.context).filter(|team| team.id.collective() == notice.id);
-        // Without a team only a revocation makes sense, whose text is as long in all of them.
+        // Without a team only a revocation makes sense, whose text does not depend on the size.
         let size = team.as_ref().map_or(1, |team| team.size());
         match (Text::decode(&notice.text, size), team) {
             (Some(Text::Revoke(id)), team) if id.collective() == notice.id => {
@@ -163,25 +162,24 @@ impl<F: Fabric> Domain<F> {
             (Some(Text::Revoked(id)), Some(_)) if id.collective() == notice.id => {
                 self.failures.revoked.entry(notice.context).or_default().insert(notice.from);
             }
-            // It was closed here meanwhile.
+            // The communicator was closed here meanwhile.
             (Some(Text::Revoked(_)), None) => self.lane.forget_context(notice.context),
             (Some(Text::Agreement(message)), Some(team)) => {
                 let Some(from) = team.map.rank(notice.from) else { return };
                 match self.failures.agreements.contains_key(&notice.context) {
-                    true => {
-                        self.with_agreements(notice.context, |_, agreements| agreements.hear(from, message))
-                    }
+                    true => self
+                        .with_agreements(notice.context, |_, agreements| agreements.receive(from, message)),
                     false => self.failures.unopened.entry(notice.context).or_default().push((from, message)),
                 }
             }
             (_, None) => self.keep_early(notice),
-            // No process of this library says such a thing.
+            // No process of this library sends such a notice.
             (_, Some(_)) => {}
         }
     }
 
-    /// A notice for a communicator that this process has not made yet, or has closed. Some can only be of the second
-    /// kind, because they need this process's contribution.
+    /// Keeps a notice for a communicator that this process has not made yet, or has closed. A
+    /// notice that follows this process's contribution can only be for a closed one.
     fn keep_early(&mut self, notice: Notice) {
         if Text::follows_contribution(&notice.text) {
             self.lane.forget_context(notice.context);
@@ -190,15 +188,14 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Revokes a communicator and tells its members, once.
     fn revoke(&mut self, id: ContextId) {
         if self.lane.revoke(id) {
-            self.tell_of_revocation(id);
+            self.send_revocation(id);
         }
     }
 
-    fn tell_of_revocation(&mut self, id: ContextId) {
-        // Nobody to tell before it is made here: [`Domain::note_opened`] will.
+    fn send_revocation(&mut self, id: ContextId) {
+        // Without a team [`Domain::note_opened`] notifies the members later.
         let Some(team) = self.lane.team_called(id.collective()) else { return };
         let text = Text::Revoke(id).encode();
         let me = self.lane.me();
@@ -207,25 +204,25 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// A communicator was made: notices may have come for it before.
+    /// A communicator was made, perhaps after notices for it.
     pub(crate) fn note_opened(&mut self, union: &Team) {
         if union.is_revoked() {
-            self.tell_of_revocation(union.id);
+            self.send_revocation(union.id);
         }
         if !self.failures.early.is_empty() {
             self.attend();
         }
     }
 
-    /// The communicator with this collective context is freed: the others may still wait for a decision. As long as this process
-    /// waits for one itself it does not leave.
+    /// The communicator with this collective context is freed: other ranks may still need its
+    /// decisions. A process that waits for a decision itself does not leave.
     pub(crate) fn leave_agreements_of(&mut self, context: u32) {
         if !self.failures.is_agreeing(context) {
             self.with_agreements(context, |_, agreements| agreements.leave());
         }
     }
 
-    /// The process finalizes: as [`Domain::leave_agreements_of`] for all communicators.
+    /// [`Domain::leave_agreements_of`] for all communicators, at MPI_Finalize.
     pub(crate) fn leave_agreements(&mut self) {
         for context in self.failures.agreements.keys().copied().collect::<Vec<_>>() {
             self.leave_agreements_of(context);
@@ -243,13 +240,13 @@ impl<F: Fabric> Domain<F> {
             out.extend(agreements.lose(rank));
         }
         for (from, message) in self.failures.unopened.remove(&context).unwrap_or_default() {
-            out.extend(agreements.hear(from, message));
+            out.extend(agreements.receive(from, message));
         }
         debug_assert!(out.is_empty(), "before an agreement is begun there is nothing to send");
         self.failures.agreements.insert(context, (team.clone(), agreements));
     }
 
-    /// Does something with the agreements of a communicator, if it had any, and what follows from it.
+    /// Calls `act` with a communicator's agreements, if it has any, and carries out the result.
     fn with_agreements(&mut self, context: u32, act: impl FnOnce(&Team, &mut Agreements) -> Outbox) {
         let Some((team, agreements)) = self.failures.agreements.get_mut(&context) else { return };
         let out = act(team, agreements);
@@ -266,17 +263,17 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Completes what was waited for and is decided.
     fn conclude(&mut self, context: u32) {
-        // From the beginning after each: what follows from a decision may conclude others.
-        while let Some((Waiting { request, conclude, .. }, verdict)) = self.failures.take_over(context) {
-            // Before what follows, which may open a communicator and so have this one reaped.
+        // Each time from the beginning: a conclusion can complete other agreements.
+        while let Some((OpenAgreement { request, conclude, .. }, verdict)) = self.failures.take_over(context)
+        {
+            // Before the conclusion, which may open a communicator and so have this one freed.
             if self.closing.iter().any(|team| team.collective == context) {
                 self.leave_agreements_of(context);
             }
             let fault = match verdict {
-                Verdict::Decided(decision) => conclude(self, &decision),
-                Verdict::Failed(rank) => {
+                AgreementResult::Decided(decision) => conclude(self, &decision),
+                AgreementResult::Failed(rank) => {
                     let team = self.failures.agreements.get(&context).map(|(team, _)| team);
                     let peer = team.and_then(|team| team.map.process(rank));
                     Some(Fault::Lost { peer: peer.unwrap_or(self.lane.me()) })
@@ -286,7 +283,7 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Begins an agreement of a communicator on `flag`, and on one of the names that all bring.
+    /// Begins an agreement of a communicator on `flag` and on one of the names of all ranks.
     fn agree(
         &mut self,
         (union, settings): (&Arc<Team>, AgreementSettings),
@@ -301,21 +298,19 @@ impl<F: Fabric> Domain<F> {
         let contribution = Contribution { flag, name, failed, acknowledged, lacks: 0 };
         if let Some((_, agreements)) = self.failures.agreements.get_mut(&context) {
             let (number, out) = agreements.begin(contribution);
-            self.failures.waiting.push(Waiting { context, number, request, conclude });
+            self.failures.waiting.push(OpenAgreement { context, number, request, conclude });
             self.send(union, out);
             self.conclude(context);
         }
         request
     }
 
-    /// The first `count` lost ranks of a team.
     fn lost_ranks(&self, team: &Team, count: usize) -> RankSet {
         let mut set = RankSet::empty(team.size());
         lost_of(&self.lane, team).take(count).for_each(|rank| set.insert(rank));
         set
     }
 
-    /// What all have agreed on this process knows from now on, too.
     fn learn_failed(&mut self, team: &Team, decision: &Decision) {
         for process in decision.failed.iter().filter_map(|rank| team.map.process(rank)) {
             if process != self.lane.me() {
@@ -325,15 +320,13 @@ impl<F: Fabric> Domain<F> {
     }
 }
 
-/// The lost ranks of a team, in the order in which that was heard.
+/// The lost ranks of a team, in the order of the reports.
 fn lost_of<'a, F: Fabric>(lane: &'a Lane<F>, team: &'a Team) -> impl Iterator<Item = u32> + 'a {
     lane.lost().iter().filter_map(|process| team.map.rank(*process))
 }
 
-/// Why nothing may be begun in a communicator that was revoked.
-///
-/// # Errors
-/// MPIX_ERR_REVOKED if it was.
+/// Checks before the start of an operation that the communicator is not revoked. Errors:
+/// MPIX_ERR_REVOKED if it is.
 pub(crate) fn check_not_revoked(comm: &Communicator) -> Result<()> {
     match comm.union().is_revoked() {
         false => Ok(()),
@@ -342,55 +335,56 @@ pub(crate) fn check_not_revoked(comm: &Communicator) -> Result<()> {
 }
 
 impl Communicator {
-    /// Whether it was revoked, as far as this process has heard (MPIX_Comm_is_revoked).
+    /// Whether this process knows of a revocation (MPIX_Comm_is_revoked).
     pub fn is_revoked(&self) -> bool {
         self.union().is_revoked()
     }
 }
 
 impl<F: Fabric> Process<F> {
-    /// Nobody waits in a communicator any more: at all its members all that is under way in it and all that is begun fails
-    /// with MPIX_ERR_REVOKED, but for agreements and shrinking (MPIX_Comm_revoke). Not collective; returns at once.
+    /// Revokes a communicator: at all its members all open and new operations in it fail with
+    /// MPIX_ERR_REVOKED, except agreements and shrinking (MPIX_Comm_revoke). Not collective;
+    /// returns at once.
     pub fn revoke(&self, comm: &Communicator) {
         self.enter(|domain| domain.revoke(comm.union().id));
         self.look(|_| ());
     }
 
-    /// As [`Process::revoke`], of a file: its collective calls wait for nobody any more; only closing it is left
-    /// (MPIX_File_revoke).
+    /// [`Process::revoke`] of a file: its collective calls wait no more; the only remaining call is
+    /// to close it (MPIX_File_revoke).
     pub fn revoke_file(&self, file: &File) {
         self.revoke(file.communicator());
     }
 
-    /// Waits until no living member of a revoked communicator does anything in it any more that this process has no part in: each
-    /// has heard of the revocation, wherever it looks, or has finalized. The members on other nodes are not waited for: they
-    /// reach nothing here by themselves.
+    /// Waits until each living member of a revoked communicator on this node knows of the
+    /// revocation, or has finalized, so that none acts in the communicator without this process.
+    /// Members on other nodes cannot reach this process's memory by themselves.
     pub(crate) fn wait_for_revoked(&self, comm: &Communicator) {
         let team = comm.union();
         let mut awaited = team.map.processes();
         awaited.retain(|process| *process != self.rank);
         let mut over = |domain: &mut Domain<F>| {
             let Domain { lane, failures, .. } = domain;
-            let said = failures.revoked.get(&team.collective);
+            let confirmed = failures.revoked.get(&team.collective);
             awaited.retain(|process| {
-                !said.is_some_and(|said| said.contains(process))
+                !confirmed.is_some_and(|confirmed| confirmed.contains(process))
                     && !lane.lost().contains(process)
                     && lane.fabric_mut().may_write_here(*process)
             });
             awaited.is_empty().then_some(())
         };
-        // Nobody rings who finalizes.
+        // A finalizing process rings no door.
         let reason = |domain: &Domain<F>| {
-            let text = format!("to hear of the revocation{}", domain.place(team.point_to_point, None));
-            Reason::new(text, Need::Attention, crate::awaited::others(team, self.rank))
+            let text = format!("to learn of the revocation{}", domain.place(team.point_to_point, None));
+            Reason::new(text, Need::Attention, crate::wait_reason::others(team, self.rank))
         };
-        let awaited = Awaited::Said(&reason);
-        let mut telling = self.telling(&awaited);
-        while self.wait_until(Instant::now() + LOOK_AFTER, &mut telling, &mut over).is_none() {}
+        let awaited = Awaited::Described(&reason);
+        let mut note_writer = self.wait_note_writer(&awaited);
+        while self.wait_until(Instant::now() + LOOK_AFTER, &mut note_writer, &mut over).is_none() {}
     }
 
-    /// The processes of a communicator that are known to have failed, of both groups of an intercommunicator, in the order in
-    /// which that was heard (MPIX_Comm_get_failed).
+    /// The known failed processes of a communicator, of both groups of an intercommunicator, in the
+    /// order of the reports (MPIX_Comm_get_failed).
     pub fn failed(&self, comm: &Communicator) -> Vec<u32> {
         self.look(|domain| {
             let team = comm.union();
@@ -399,26 +393,24 @@ impl<F: Fabric> Process<F> {
     }
 
     /// The group of [`Process::failed`].
-    ///
-    /// # Errors
-    /// None that can happen: a process has failed once.
     pub fn failed_group(&self, comm: &Communicator) -> Result<Group> {
         Group::new(&self.failed(comm))
     }
 
-    /// Lets everything go on that can, so that what others have said is known.
-    pub fn hear(&self) {
+    /// Makes progress, to receive notices of others.
+    pub fn receive_notices(&self) {
         self.look_again(|_| (), |()| true);
     }
 
-    /// The program knows of the first `count` processes of [`Process::failed`]: receives from anybody wait again, if there
-    /// are no others (MPIX_Comm_ack_failed). Returns of how many it knows now.
+    /// Acknowledges the first `count` processes of [`Process::failed`]: receives from any source
+    /// wait again, if no others have failed (MPIX_Comm_ack_failed). Returns the number of
+    /// acknowledged processes.
     pub fn acknowledge(&self, comm: &Communicator, count: usize) -> usize {
         self.look(|domain| {
             let union = comm.union();
             let known = count.min(lost_of(&domain.lane, union).count());
             domain.lane.acknowledge(union.collective, known);
-            // Of an intercommunicator messages come from the remote group alone.
+            // In an intercommunicator messages come from the remote group alone.
             let known = domain.lane.acknowledged(union.collective);
             let senders = lost_of(&domain.lane, union)
                 .take(known)
@@ -430,15 +422,13 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Begins to agree with all living processes of a communicator, also a revoked one, on the bits that all have set
-    /// (MPIX_Comm_iagree). `flag` is an `int`, which gets the result. Collective.
+    /// Starts an agreement of all living processes of a communicator, also a revoked one, on the
+    /// bits that all have set (MPIX_Comm_iagree). `flag` is an `int`, which receives the result.
+    /// Collective.
     ///
-    /// The request fails with MPIX_ERR_PROC_FAILED, on all alike and with the same result, if a process has failed and not all
-    /// have acknowledged it. Where failures are not tolerated (`coll_ftagree_agreement 0`) it fails with that if a process has
-    /// failed, with the flag as it was, and some may have a result.
-    ///
-    /// # Errors
-    /// MPI_ERR_OTHER if no component serves agreements.
+    /// The request fails with MPIX_ERR_PROC_FAILED, on all ranks and with the same result, if a
+    /// failure is not acknowledged by all. Without tolerance of failures (`coll_ftagree_agreement
+    /// 0`) it fails at any failure, leaves the flag unchanged, and other ranks may have a result.
     pub fn start_agree(&self, comm: &Communicator, flag: UserBuf) -> Result<RequestId> {
         let settings = self.choice.agreement(comm)?;
         let mut bytes = [0; 4];
@@ -457,11 +447,10 @@ impl<F: Fabric> Process<F> {
         Ok(request)
     }
 
-    /// Begins to make a communicator of the living processes of this one, also of a revoked one, in the same order
-    /// (MPIX_Comm_ishrink). Collective. `deliver` gets it just before the request is complete, with the lane locked.
-    ///
-    /// # Errors
-    /// If this process has named all the communicators that it can; MPI_ERR_OTHER if no component serves agreements.
+    /// Starts to make a communicator of the living processes of this one, also of a revoked one, in
+    /// the same order (MPIX_Comm_ishrink). Collective. `deliver` receives it just before the
+    /// request is complete, with the lane locked. Errors: This process has no context names left;
+    /// MPI_ERR_OTHER if no component serves agreements.
     pub fn start_shrink(
         &self,
         comm: &Communicator,
@@ -482,7 +471,7 @@ impl<F: Fabric> Process<F> {
                     deliver(domain.open_unshared(shape, ContextId(decision.name), heritage));
                     None
                 }
-                // The others have taken this process for dead.
+                // The others have declared this process failed.
                 None => Some(Fault::Lost { peer: domain.lane.me() }),
             }
         });
@@ -491,22 +480,20 @@ impl<F: Fabric> Process<F> {
         Ok(request)
     }
 
-    /// As [`Process::start_agree`] and waits (MPIX_Comm_agree). The flag has the result also if it fails.
-    ///
-    /// # Errors
-    /// MPIX_ERR_PROC_FAILED as there.
+    /// Blocking [`Process::start_agree`] (MPIX_Comm_agree). The flag has the result also after
+    /// MPIX_ERR_PROC_FAILED.
     pub fn agree(&self, comm: &Communicator, flag: UserBuf) -> Result<()> {
         let request = self.start_agree(comm, flag)?;
         self.wait(request).map(drop)
     }
 
-    /// Whether a nonblocking receive from anybody, when it has said that a member has failed (MPIX_ERR_PROC_FAILED_PENDING),
-    /// goes on. Otherwise it is over: its request is gone and its buffer not used any more.
+    /// Whether a nonblocking receive from any source stays open after it has reported a failed
+    /// member (MPIX_ERR_PROC_FAILED_PENDING). Otherwise its request is freed and its buffer unused.
     pub fn keep_pending(&self, keeps: bool) {
         self.domain.lock().lane.keep_vain(keeps);
     }
 
-    /// A failed operation, as a request that says so: beginning one does not fail because of a process that has failed.
+    /// A request with a fault: the start of an operation does not fail because of a failed process.
     pub(crate) fn failed_request(&self, fault: Fault, context: u32) -> RequestId {
         let mut domain = self.domain.lock();
         let request = domain.lane.open_external();
@@ -515,15 +502,12 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// Whether an error says that the others cannot be met any more.
+/// Whether an error means that the other ranks cannot be met any more.
 pub(crate) fn is_failure(error: &MpiError) -> bool {
     [MPIX_ERR_PROC_FAILED, MPIX_ERR_REVOKED].contains(&error.class())
 }
 
-/// Whether a collective of a team can come to its end.
-///
-/// # Errors
-/// Why not: it was revoked, or a member is lost.
+/// Checks that a collective of a team can complete.
 #[inline]
 pub(crate) fn check_alive<F: Fabric>(lane: &Lane<F>, team: &Team) -> std::result::Result<(), Fault> {
     match team.is_revoked() {

@@ -1,8 +1,8 @@
-//! Generalized requests (MPI-5.0 section 13.2): requests whose operation the program carries out itself.
+//! Generalized requests (MPI-5.0 section 13.2), whose operation the program carries out.
 //!
-//! The engine knows only whether one is complete. What it has to say then comes from the program's functions, which are
-//! called by whoever owns the request: its completion is marked so ([`oxmpi_engine::Completion::generalized`]), and it is never
-//! among those that went well without a further question ([`Process::take_good`]).
+//! The engine knows only whether one is complete. The thread that completes the request calls the
+//! program's functions for the status: its completion is marked
+//! ([`oxmpi_engine::Completion::generalized`]), and [`Process::take_good`] never takes it.
 
 use crate::Process;
 use crate::completion::stale;
@@ -11,15 +11,12 @@ use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::Result;
 
 impl<F: Fabric> Process<F> {
-    /// A request that is complete when [`Process::complete_generalized`] says so (MPI_Grequest_start).
+    /// A request that [`Process::complete_generalized`] completes (MPI_Grequest_start).
     pub fn start_generalized(&self) -> u64 {
         self.enter(|domain| domain.lane.open_external().raw())
     }
 
-    /// The operation of a generalized request is over (MPI_Grequest_complete). Whoever waits for it is woken.
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if there is no such request.
+    /// Completes a generalized request and wakes its waiting threads (MPI_Grequest_complete).
     pub fn complete_generalized(&self, request: u64) -> Result<()> {
         let id = RequestId::from_raw(request);
         match self.enter(|domain| domain.lane.complete_generalized(id)) {
@@ -28,10 +25,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Nobody will ask for a generalized request any more (MPI_Request_free).
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if there is no such request.
+    /// Frees a generalized request (MPI_Request_free).
     pub fn free_generalized(&self, request: u64) -> Result<()> {
         match self.domain.lock().lane.detach(RequestId::from_raw(request)) {
             true => Ok(()),

@@ -1,7 +1,7 @@
-//! The error handler that an object has (MPI-5.0 section 9.3).
+//! Error handlers of objects (MPI-5.0 section 9.3).
 //!
-//! What a handler does is decided by the C interface. Here it is a number, and something that keeps what the number names
-//! alive for as long as an object has it.
+//! The C interface decides the effect of a handler. Here it is a handle, and an object that keeps
+//! the handle valid.
 
 use oxmpi_abi::constants as abi;
 use std::any::Any;
@@ -12,58 +12,58 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// An error handler.
 #[derive(Clone, Debug)]
 pub struct ErrorHandler {
-    /// Its handle, as the C interface knows it.
+    /// As the C interface knows it.
     pub handle: usize,
-    /// Given up when no object has the handler any more.
-    #[expect(dead_code, reason = "what counts is that it is dropped")]
+    /// Dropped when no object has the handler any more.
+    #[expect(dead_code, reason = "only its drop has an effect")]
     keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl ErrorHandler {
-    /// One of the standard's, which stays.
+    /// A predefined handler.
     pub const fn predefined(handle: usize) -> ErrorHandler {
         ErrorHandler { handle, keep: None }
     }
 
-    /// One of the program's, which `keep` keeps.
+    /// A handler of the program, which is valid as long as `keep`.
     pub fn made(handle: usize, keep: Arc<dyn Any + Send + Sync>) -> ErrorHandler {
         ErrorHandler { handle, keep: Some(keep) }
     }
 }
 
-/// The place of an object's error handler. Requests of a communicator lead here also when the communicator is gone.
+/// The current error handler of an object. Requests of a communicator keep it after the
+/// communicator is freed.
 #[derive(Debug)]
 pub struct HandlerCell {
     current: Mutex<ErrorHandler>,
-    /// The handle of the object, MPI_COMM_NULL if it has none.
+    /// The handle of the object, or MPI_COMM_NULL.
     object: AtomicUsize,
-    notes: Mutex<Notes>,
+    notes: Mutex<ErrorTexts>,
 }
 
-/// What is known of the last failed operations of an object whose requests have no place for it.
+/// Texts of the last failed operations of an object whose requests have no room for them.
 #[derive(Debug)]
-struct Notes {
+struct ErrorTexts {
     texts: VecDeque<String>,
-    /// The number of the first of them.
     first: u32,
 }
 
-/// So many are kept; of older ones only the class is told.
+/// The number of texts; older operations report only their class.
 const NOTES: usize = 64;
 
 impl HandlerCell {
-    /// A place for the handler of an object that has no handle yet.
+    /// The cell of an object without a handle.
     pub const fn new(handler: ErrorHandler) -> HandlerCell {
-        let notes = Mutex::new(Notes { texts: VecDeque::new(), first: 0 });
+        let notes = Mutex::new(ErrorTexts { texts: VecDeque::new(), first: 0 });
         HandlerCell { current: Mutex::new(handler), object: AtomicUsize::new(abi::MPI_COMM_NULL), notes }
     }
 
-    /// The handler.
+    /// The current handler.
     pub fn get(&self) -> ErrorHandler {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts another handler into the place. What kept the one before is given up with nothing locked.
+    /// Replaces the handler. The old one is dropped without a lock.
     pub fn set(&self, handler: ErrorHandler) {
         let before = {
             let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,13 +72,13 @@ impl HandlerCell {
         drop(before);
     }
 
-    /// The handle of the object that has the handler; MPI_COMM_NULL if it has none.
+    /// The handle of the object, or MPI_COMM_NULL.
     pub fn object(&self) -> usize {
         self.object.load(Ordering::Relaxed)
     }
 
-    /// Notes what is known of a failed operation. Returns the number by which it can be asked for; equal texts that follow each
-    /// other have one.
+    /// Stores the text of a failed operation. Returns its number; an equal text in sequence has the
+    /// same.
     pub fn note(&self, text: &str) -> u32 {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.texts.back().is_none_or(|last| last != text) {
@@ -91,13 +91,13 @@ impl HandlerCell {
         notes.first.wrapping_add(notes.texts.len() as u32 - 1)
     }
 
-    /// What was noted under a number, if it is kept still.
+    /// The text with this number, if it is not overwritten.
     pub fn noted(&self, number: u32) -> Option<String> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes.texts.get(number.wrapping_sub(notes.first) as usize).cloned()
     }
 
-    /// Says which handle the object has.
+    /// Sets the handle of the object.
     pub fn set_object(&self, handle: usize) {
         self.object.store(handle, Ordering::Relaxed);
     }

@@ -1,45 +1,21 @@
-//! What each MPI call means.
+//! The semantics of MPI calls.
 //!
-//! A [`Process`] is one rank as a value: its lane (requests, matching), its door (waiting), its communicators. The C
-//! library owns one for the whole program; [`world::world`] makes several, on threads, over the real shared-memory
-//! code; [`sim::World`] makes thousands over a virtual network.
+//! A [`Process`] is one rank as a value: its lane (requests, matching), its door (waiting) and its
+//! communicators. The C library has one for the program; [`world::world`] makes several, on
+//! threads, over the real shared-memory code; [`sim::SimWorld`] makes thousands over a virtual
+//! network.
 //!
-//! Functions here take Rust values (a [`Communicator`], a `UserBuf`, ranks and tags as the standard counts them),
-//! check them, and return a `Result` whose error names the argument and its value. C pointers and handles stop above.
-//!
-//! | module | calls |
-//! |---|---|
-//! | [`process`] | bring-up, the waiting loop, finalize |
-//! | [`comm`] | communicators: how they are made, of one group or two, and their end |
-//! | [`p2p`] | sends, receives, probes |
-//! | [`matched`] | matched probes and receives |
-//! | [`persistent`] | persistent sends and receives |
-//! | [`buffered`] | buffers for buffered sends |
-//! | [`partitioned`] | partitioned sends and receives |
-//! | [`completion`] | wait and test families |
-//! | [`collective`] | collectives, blocking and not |
-//! | [`choice`] | which algorithm serves a collective |
-//! | `failure` | going on after processes have failed |
-//! | [`session`] | the end of a session |
-//! | [`mod@file`] | files |
-//! | [`dynamic`] | processes of other jobs: spawning, ports, joining |
-//! | [`handler`] | the error handler that an object has |
-//! | [`topology`] | communicators with a virtual topology |
-//! | [`copy_costs`] | what copies cost on this machine: built in, or measured |
-//! | [`start`] | a process from what the launcher has handed over |
-//! | [`tool`] | what tools can measure and hear of: performance variables, events, categories |
-//! | [`window`] | one-sided communication |
-//! | [`world`], [`sim`] | several ranks in one program |
+//! Functions here take Rust values (a [`Communicator`], a `UserBuf`, ranks and tags as in the
+//! standard), check them, and return a `Result` whose error names the argument and its value. C
+//! pointers and handles are converted above.
 #![forbid(unsafe_code)]
 
-mod awaited;
 pub mod buffered;
 pub mod choice;
 pub mod collective;
 pub mod comm;
 pub mod completion;
 pub mod copy_costs;
-mod crowded;
 pub mod dynamic;
 mod errors;
 mod failure;
@@ -47,21 +23,23 @@ pub mod file;
 mod generalized;
 mod handed;
 pub mod handler;
-mod kept;
 pub mod matched;
 pub mod modules;
+mod oversubscribed;
 pub mod p2p;
 pub mod partitioned;
 pub mod persistent;
+mod persistent_state;
 pub mod process;
+mod run_cache;
 pub mod session;
 pub mod shmem;
 pub mod sim;
-mod spare;
 pub mod start;
 mod task;
 pub mod tool;
 pub mod topology;
+mod wait_reason;
 pub mod window;
 pub mod world;
 

@@ -1,32 +1,29 @@
-//! Matched probes (MPI-5.0 sections 3.8.2 and 3.8.3): a message is taken out of its communicator when it is found, so that
-//! no other thread can receive it, and received later.
+//! Matched probes (MPI-5.0 sections 3.8.2 and 3.8.3): the probe removes the message from the
+//! unexpected queue, so that no other thread can receive it.
 
-use crate::awaited::Awaited;
 use crate::comm::Communicator;
 use crate::completion::outcome;
 use crate::errors::of_fault;
 use crate::p2p::{NO_PROCESS, source_of};
 use crate::process::Process;
+use crate::wait_reason::Awaited;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, RequestId, Started};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
 
-/// The number that stands for no message.
+/// MPI_MESSAGE_NULL as a raw number.
 pub const NULL: u64 = abi::MPI_MESSAGE_NULL as u64;
-/// The number that stands for the message of MPI_PROC_NULL.
+/// The message of MPI_PROC_NULL.
 pub const NO_PROC: u64 = abi::MPI_MESSAGE_NO_PROC as u64;
 
-/// A message that was found, as the user names it, and what a receive of it will say.
-pub type Found = (u64, Completion);
+/// A matched message, by its raw number, and the completion of its receive.
+pub type MatchedMessage = (u64, Completion);
 
 impl<F: Fabric> Process<F> {
-    /// Takes the message that a receive would get, if it is there (MPI_Improbe).
-    ///
-    /// # Errors
-    /// Bad rank or tag; the peer has failed.
-    pub fn improbe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Option<Found>> {
+    /// Takes the message that a receive would match, if it has arrived (MPI_Improbe).
+    pub fn improbe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Option<MatchedMessage>> {
         let tag = self.tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok(Some((NO_PROC, NO_PROCESS))) };
         let context = comm.team.point_to_point;
@@ -40,10 +37,7 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Waits for a message and takes it (MPI_Mprobe).
-    ///
-    /// # Errors
-    /// Bad rank or tag; the peer has failed.
-    pub fn mprobe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Found> {
+    pub fn mprobe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<MatchedMessage> {
         let tag = self.tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok((NO_PROC, NO_PROCESS)) };
         let context = comm.team.point_to_point;
@@ -53,11 +47,8 @@ impl<F: Fabric> Process<F> {
         found.map(|(message, completion)| (message.raw(), completion)).map_err(of_fault)
     }
 
-    /// Receives a message that was found (MPI_Mrecv). As in [`Process::recv_whatever`], a message that failed is no
-    /// error here.
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if there is no such message.
+    /// Receives a matched message (MPI_Mrecv). A failed message is no error, as in
+    /// [`Process::recv_whatever`].
     pub fn mrecv(&self, message: u64, buffer: UserBuf) -> Result<Completion> {
         match self.start_matched(message, buffer)? {
             Started::Complete(completion) => Ok(completion),
@@ -65,19 +56,13 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Starts to receive a message that was found (MPI_Imrecv).
-    ///
-    /// # Errors
-    /// As [`Process::mrecv`].
+    /// Starts the receive of a matched message (MPI_Imrecv).
     pub fn imrecv(&self, message: u64, buffer: UserBuf) -> Result<RequestId> {
         let started = self.start_matched(message, buffer)?;
         Ok(self.request_of(started))
     }
 
-    /// As [`Process::mrecv`] for callers who want the error of the message.
-    ///
-    /// # Errors
-    /// As [`Process::mrecv`]; the message was longer than the buffer; its sender has failed.
+    /// [`Process::mrecv`] with the error of the message.
     pub fn receive_matched(&self, message: u64, buffer: UserBuf) -> Result<Completion> {
         outcome(self.mrecv(message, buffer)?)
     }

@@ -1,12 +1,12 @@
 //! Point-to-point communication (MPI-5.0 chapter 3).
 
-use crate::awaited::Awaited;
 use crate::comm::Communicator;
 use crate::completion::outcome;
-use crate::crowded::{CrowdedWait, Passed};
 use crate::errors::of_fault;
 use crate::failure::check_not_revoked;
+use crate::oversubscribed::{OversubscribedWait, PollPause};
 use crate::process::{Domain, Process};
+use crate::wait_reason::Awaited;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
 use oxmpi_engine::{
@@ -20,11 +20,11 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::Tags;
 use std::ops::DerefMut;
 
-/// What a receive from MPI_PROC_NULL says (MPI-5.0 section 3.10).
+/// The completion of a receive from MPI_PROC_NULL (MPI-5.0 section 3.10).
 pub const NO_PROCESS: Completion = Completion { source: abi::MPI_PROC_NULL, ..Completion::EMPTY };
 
 impl<F: Fabric> Process<F> {
-    /// The largest tag (the value of the attribute MPI_TAG_UB).
+    /// The largest tag (the attribute MPI_TAG_UB).
     pub fn tag_ub(&self) -> i32 {
         self.last_tag
     }
@@ -47,11 +47,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Whether a call may send to this rank with this tag, and receive from that one with that tag, each a rank and a tag. For callers
-    /// that have much to do before they call.
-    ///
-    /// # Errors
-    /// The first of them that is wrong.
+    /// Checks the rank and tag of a send and of a receive, for callers with much work before the
+    /// call.
     pub fn check_exchange(
         &self,
         comm: &Communicator,
@@ -67,7 +64,7 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// The tags of a receive that takes a fast way; `None` if the tag is wrong.
+/// The tags of a receive on a fast path; `None` if the tag is wrong.
 #[inline(always)]
 fn plain_tags(tag: i32) -> Option<Tags> {
     match tag {
@@ -77,7 +74,7 @@ fn plain_tags(tag: i32) -> Option<Tags> {
     }
 }
 
-/// Where a receive or probe looks: `None` for MPI_PROC_NULL.
+/// The source of a receive or probe; `None` for MPI_PROC_NULL.
 pub(crate) fn source_of(comm: &Communicator, source: i32) -> Result<Option<Source>> {
     check_not_revoked(comm)?;
     match source {
@@ -88,9 +85,10 @@ pub(crate) fn source_of(comm: &Communicator, source: i32) -> Result<Option<Sourc
 }
 
 impl<F: Fabric> Process<F> {
-    /// Sends contiguous bytes in a communicator's context without any request, if that needs no thought: the low-latency path, in
-    /// one straight line. `false`: that path does not take it, or an argument is wrong, and nothing happened; use
-    /// [`Process::send_now`]. One that `MAY_WAIT` may wait until the message is gone, which no nonblocking call may.
+    /// Sends contiguous bytes without a request: the low-latency path, inlined as a whole. `false`:
+    /// this path cannot serve the message, or an argument is wrong, and nothing happened; use
+    /// [`Process::send_now`]. With `MAY_WAIT` it may wait until the message has left, which no
+    /// nonblocking call may.
     #[inline(always)]
     pub fn try_send<const MAY_WAIT: bool>(
         &self,
@@ -108,7 +106,6 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// As [`Process::try_send`] in a process with threads.
     #[inline(never)]
     fn try_send_locked<const MAY_WAIT: bool>(
         &self,
@@ -141,7 +138,7 @@ impl<F: Fabric> Process<F> {
         true
     }
 
-    /// As [`Process::try_send`], by a second attempt that reads the credits of the ring, or by tag.
+    /// [`Process::try_send`] by a second attempt that reads the credits of the ring, or by tag.
     #[inline(never)]
     fn sent_otherwise<const MAY_WAIT: bool>(
         &self,
@@ -156,7 +153,7 @@ impl<F: Fabric> Process<F> {
         }
         let Some(to) = domain.lane.process_of(context, dest) else { return false };
         let sent = domain.lane.send_now(context, to, tag, bytes);
-        // The receiver's index may have been learnt since the route was noted.
+        // The receiver's index may be known only since the route was noted.
         domain.lane.note_route(context, dest as u32, to);
         let look = sent && domain.lane.is_look_due(1);
         drop(domain);
@@ -166,7 +163,8 @@ impl<F: Fabric> Process<F> {
         sent
     }
 
-    /// As [`Process::try_send`], by tag. It waits until the message is gone; if its peer is lost meanwhile, the next call hears of it.
+    /// [`Process::try_send`] by tag. It waits until the message has left; a loss of the peer
+    /// meanwhile is reported by the next call.
     fn sent_by_tag(
         &self,
         mut domain: impl DerefMut<Target = Domain<F>>,
@@ -186,7 +184,7 @@ impl<F: Fabric> Process<F> {
         true
     }
 
-    /// What is to be done now and then when a message has gone at once: its receiver sleeps, or a look at everything is due.
+    /// The rare work after a send on the fast path: its receiver sleeps, or progress is due.
     #[cold]
     #[inline(never)]
     fn see_to_sent(&self, context: u32, dest: i32) {
@@ -202,8 +200,9 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// A blocking eager send of contiguous bytes without any request; what follows to that rank goes by [`Process::try_send`].
-    /// `false`: it did not leave, use [`Process::send`], whose errors name what is wrong with the arguments.
+    /// A blocking eager send of contiguous bytes without a request; later sends to that rank use
+    /// [`Process::try_send`]. `false`: nothing was sent; use [`Process::send`], which reports wrong
+    /// arguments.
     pub fn send_now(&self, comm: &Communicator, bytes: Bytes<'_>, dest: i32, tag: i32) -> bool {
         if (dest | tag) < 0 {
             return false;
@@ -222,23 +221,23 @@ impl<F: Fabric> Process<F> {
         sent
     }
 
-    /// Notes the route of the source of a receive. Whether it was not known, so that a receive may go by
-    /// [`Process::receive_soon`] which could not before. Nothing happens if it is no rank.
+    /// Notes the route of a receive's source. Returns whether it is new, so that a receive may now
+    /// use [`Process::receive_soon`].
     pub fn note_source(&self, comm: &Communicator, source: i32) -> bool {
         let Ok(rank) = u32::try_from(source) else { return false };
         let Some(process) = comm.team.map.process(rank) else { return false };
         self.domain.lock().lane.note_route(comm.team.point_to_point, rank, process)
     }
 
-    /// A look at everything: due now and then behind the fast ways, and before a wait of which it may save the preparations.
+    /// Progress of everything: due from time to time on fast paths, and before a wait.
     #[cold]
     #[inline(never)]
     pub fn look_now_and_then(&self) {
         self.look(|_| ());
     }
 
-    /// Notes a call that had nothing to wait for, and looks at everything if it is time: programs wait in loops around such
-    /// calls.
+    /// Counts a call that did not wait, and makes progress if it is due: programs poll in loops
+    /// around such calls.
     pub fn look_if_due(&self) {
         let due = self.domain.lock().lane.is_look_due(1);
         if due {
@@ -246,7 +245,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// As [`Process::look_now_and_then`], without what lies there of the rank whose messages are being taken one by one.
+    /// [`Process::look_now_and_then`] without the frames of the rank whose messages are being
+    /// received one by one.
     #[cold]
     #[inline(never)]
     fn look_elsewhere(&self, context: u32, rank: i32) {
@@ -265,10 +265,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Sends and waits until the buffer may be used again (MPI_Send, MPI_Ssend, MPI_Bsend, MPI_Rsend).
-    ///
-    /// # Errors
-    /// Bad rank or tag; no room in the attached buffer; the peer has failed.
+    /// A blocking send (MPI_Send, MPI_Ssend, MPI_Bsend, MPI_Rsend).
     pub fn send(&self, comm: &Communicator, mode: Mode, buffer: UserBuf, dest: i32, tag: i32) -> Result<()> {
         match self.start_send(comm, mode, buffer, dest, tag)? {
             Started::Complete(completion) => outcome(completion).map(drop),
@@ -276,10 +273,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Starts to send (MPI_Isend and its kin).
-    ///
-    /// # Errors
-    /// As [`Process::send`].
+    /// A nonblocking send (MPI_Isend and related calls).
     pub fn isend(
         &self,
         comm: &Communicator,
@@ -295,10 +289,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Starts to send; may be complete at once.
-    ///
-    /// # Errors
-    /// As [`Process::send`].
+    /// Starts a send, which may be complete at once.
     pub fn start_send(
         &self,
         comm: &Communicator,
@@ -332,9 +323,9 @@ impl<F: Fabric> Process<F> {
         Ok(started)
     }
 
-    /// Receives a few bytes straight from where they lie, if they lie there: the low-latency path, in one straight line. `None`: it
-    /// is not there, or an argument is wrong, and nothing happened; use [`Process::receive_soon`]. With threads it is
-    /// always `None`.
+    /// Receives a short message directly from the ring, if it is there: the low-latency path,
+    /// inlined as a whole. `None`: it is not there, an argument is wrong, or the process has
+    /// threads, and nothing happened; use [`Process::receive_soon`].
     #[inline(always)]
     pub fn try_receive(&self, context: u32, into: BytesMut<'_>, source: i32, tag: i32) -> Option<Received> {
         let tags = plain_tags(tag)?;
@@ -348,13 +339,11 @@ impl<F: Fabric> Process<F> {
         Some(received)
     }
 
-    /// A blocking receive into memory in one piece from a rank whose route is known, without a request unless the message comes
-    /// slowly. Spins for a while; with more ranks than processors only while the source runs, else it gives its processor to
-    /// others. Among its looks, and among its hits, is a look at everything now and then, so that nothing else starves.
-    /// `None`: it did not come this way, use [`Process::recv`], which also says what is wrong with the arguments.
-    ///
-    /// # Errors
-    /// If the message began to come and the peer failed.
+    /// A blocking receive into contiguous memory from a rank with a known route, without a request
+    /// unless the message takes long. It polls for a while; on an oversubscribed node only while
+    /// the source runs, else it yields the processor. Between polls, and between messages,
+    /// everything else makes progress from time to time. `None`: the message did not come this way;
+    /// use [`Process::recv`], which reports wrong arguments.
     #[inline(never)]
     pub fn receive_soon(
         &self,
@@ -363,16 +352,16 @@ impl<F: Fabric> Process<F> {
         source: i32,
         tag: i32,
     ) -> Result<Option<Completion>> {
-        /// Looks for the one message between two looks at everything, where they are all that is done.
-        const LOOKS: u32 = 32;
+        /// Polls for the one message between two progress calls.
+        const POLLS: u32 = 32;
         let Some(tags) = plain_tags(tag) else { return Ok(None) };
         if source == abi::MPI_ANY_SOURCE {
             return Ok(self.receive_from_anybody_soon(context, into, tags));
         }
-        let (mut wait, mut crowded) = (None, None);
+        let (mut wait, mut oversubscribed) = (None, None);
         loop {
-            for _ in 0..LOOKS {
-                // After a wait the message most often is a short one, and there.
+            for _ in 0..POLLS {
+                // After a wait the message is most often short and there.
                 if let Some(received) = self.try_receive(context, into.bytes_mut(), source, tag) {
                     return Ok(Some(received.into()));
                 }
@@ -381,7 +370,7 @@ impl<F: Fabric> Process<F> {
                     let Some(from) = domain.lane.process_of(context, source) else { return Ok(None) };
                     let now = domain.lane.receive_now(context, (from, source), tags, into);
                     let look = matches!(now, Now::Received(_)) && domain.lane.is_look_due(1);
-                    let is_waiting = self.is_crowded && matches!(now, Now::NotYet);
+                    let is_waiting = self.is_oversubscribed && matches!(now, Now::NotYet);
                     (now, from, look, is_waiting && domain.lane.fabric().is_away(from))
                 };
                 if look {
@@ -394,12 +383,12 @@ impl<F: Fabric> Process<F> {
                     Now::NeverSo => return Ok(None),
                 }
                 let Some(door) = &self.door else { return Ok(None) };
-                if self.is_crowded {
-                    let wait = crowded.get_or_insert_with(|| CrowdedWait::new(door.begin()));
+                if self.is_oversubscribed {
+                    let wait = oversubscribed.get_or_insert_with(|| OversubscribedWait::new(door.begin()));
                     match wait.pass(is_away) {
-                        Passed::Shortly => {}
-                        Passed::Aside => self.look_elsewhere(context, source),
-                        Passed::Not => return Ok(None),
+                        PollPause::Shortly => {}
+                        PollPause::Aside => self.look_elsewhere(context, source),
+                        PollPause::Over => return Ok(None),
                     }
                     continue;
                 }
@@ -413,12 +402,12 @@ impl<F: Fabric> Process<F> {
                     None => wait.pass_gap(),
                 }
             }
-            // What is coming from that peer is left alone: taken in now it would be a message that nobody expects.
+            // Progress would put the frames of that peer into the unexpected queue.
             self.look_elsewhere(context, source);
         }
     }
 
-    /// As [`Process::receive_soon`] from MPI_ANY_SOURCE: polls all peers, and receives a message from
+    /// [`Process::receive_soon`] from MPI_ANY_SOURCE: polls all peers, and receives a message from
     /// the unexpected queue without a request.
     #[inline(never)]
     fn receive_from_anybody_soon(&self, context: u32, into: &PlainBuf, tags: Tags) -> Option<Completion> {
@@ -444,7 +433,7 @@ impl<F: Fabric> Process<F> {
                 Now::NotYet => {}
                 Now::Begun(_) | Now::NeverSo => return None,
             }
-            let door = self.door.as_ref().filter(|_| !self.is_crowded)?;
+            let door = self.door.as_ref().filter(|_| !self.is_oversubscribed)?;
             let wait = wait.get_or_insert_with(|| door.begin());
             if !wait.is_spinning() {
                 return None;
@@ -453,7 +442,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// As [`Fabric::comes_soon`]. `None` with threads: another one may want to poll meanwhile.
+    /// [`Fabric::comes_soon`]; `None` with threads, as another thread may want to poll.
     #[inline]
     pub(crate) fn comes_soon(&self, from: u32) -> Option<bool> {
         if !self.door.as_ref().is_some_and(Door::spins) {
@@ -462,30 +451,29 @@ impl<F: Fabric> Process<F> {
         self.domain.home()?.lane.fabric().comes_soon(from)
     }
 
-    /// Whether a receive from this rank with this tag may go by [`Process::receive_soon`]: its arguments are right and the route is known.
+    /// Whether a receive may use [`Process::receive_soon`]: its arguments are right and the route
+    /// is known.
     #[inline(always)]
     pub fn may_receive(&self, context: u32, source: i32, tag: i32) -> bool {
         plain_tags(tag).is_some() && self.domain.lock().lane.process_of(context, source).is_some()
     }
 
-    /// Receives from a rank whose route is known, however long that takes. As in [`Process::recv_whatever`], a message that failed is
-    /// no error here.
-    ///
-    /// # Errors
-    /// The peer has failed before; the context was revoked.
+    /// A blocking receive from a rank with a known route. A failed message is no error, as in
+    /// [`Process::recv_whatever`].
     #[inline(never)]
     pub fn receive_from(&self, context: u32, into: PlainBuf, source: i32, tag: i32) -> Result<Completion> {
         let tag = self.tag_match(tag)?;
         let started = self.enter(|domain| match domain.lane.process_of(context, source) {
             Some(from) => domain.lane.start_receive(context, into.into(), Source::Process(from), tag),
-            // It was revoked.
+            // A revocation removes the routes.
             None => Err(Fault::Revoked),
         });
         self.received_whole(started.map_err(of_fault)?)
     }
 
-    /// Starts to receive into memory in one piece, from a rank of whom the route is known or from MPI_ANY_SOURCE. `None`: something
-    /// has to be looked at first, or an argument is wrong, and nothing happened; use [`Process::irecv`].
+    /// A nonblocking receive into contiguous memory, from a rank with a known route or from
+    /// MPI_ANY_SOURCE. `None`: this path cannot serve the receive, or an argument is wrong, and
+    /// nothing happened; use [`Process::irecv`].
     #[inline(always)]
     pub fn try_irecv(&self, context: u32, into: PlainBuf, source: i32, tag: i32) -> Option<RequestId> {
         match self.domain.home() {
@@ -494,7 +482,6 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// As [`Process::try_irecv`] in a process with threads.
     #[inline(never)]
     fn try_irecv_locked(&self, context: u32, into: PlainBuf, source: i32, tag: i32) -> Option<RequestId> {
         self.posted_plain(self.domain.lock(), context, into, source, tag)
@@ -524,19 +511,13 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Receives (MPI_Recv).
-    ///
-    /// # Errors
-    /// Bad rank or tag; the message is longer than the buffer; the peer has failed.
+    /// A blocking receive (MPI_Recv).
     pub fn recv(&self, comm: &Communicator, buffer: UserBuf, source: i32, tag: i32) -> Result<Completion> {
         outcome(self.recv_whatever(comm, buffer, source, tag)?)
     }
 
-    /// As [`Process::recv`], but a message that failed is no error here: its completion says what is known of it,
-    /// which the standard wants in the status.
-    ///
-    /// # Errors
-    /// Bad rank or tag; the peer has failed before.
+    /// [`Process::recv`], except that a failed message is no error: the standard requires its
+    /// completion in the status.
     pub fn recv_whatever(
         &self,
         comm: &Communicator,
@@ -548,7 +529,6 @@ impl<F: Fabric> Process<F> {
         self.received_whole(started)
     }
 
-    /// What a blocking receive says in the end.
     fn received_whole(&self, started: Started) -> Result<Completion> {
         match started {
             Started::Complete(completion) => Ok(completion),
@@ -559,8 +539,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// What a blocking receive says that would go on waiting although a process has failed from which its message may have
-    /// been awaited: it is over, and has failed.
+    /// Ends a blocking receive from any source that would continue to wait although a possible
+    /// sender has failed.
     pub(crate) fn given_up(&self, request: RequestId, completion: Completion) -> Completion {
         match completion.fault {
             Some(Fault::Pending { peer }) => {
@@ -571,10 +551,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// What becomes of a nonblocking operation whose peer has failed before: a request that says so.
-    ///
-    /// # Errors
-    /// All others are those of the call itself.
+    /// The request of a nonblocking operation whose peer has failed before.
     fn late(&self, error: MpiError, comm: &Communicator, peer: i32) -> Result<RequestId> {
         if error.class() != MPIX_ERR_PROC_FAILED {
             return Err(error);
@@ -583,10 +560,7 @@ impl<F: Fabric> Process<F> {
         Ok(self.failed_request(Fault::Lost { peer }, comm.team.point_to_point))
     }
 
-    /// Starts to receive (MPI_Irecv).
-    ///
-    /// # Errors
-    /// Bad rank or tag; the peer has failed.
+    /// A nonblocking receive (MPI_Irecv).
     pub fn irecv(&self, comm: &Communicator, buffer: UserBuf, source: i32, tag: i32) -> Result<RequestId> {
         match self.start_receive(comm, buffer, source, tag) {
             Ok(started) => Ok(self.request_of(started)),
@@ -594,7 +568,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// The request of a receive. One that is complete has a status to tell, so it needs a request of its own.
+    /// The request of a receive. A complete one has a status, so it needs its own request.
     pub(crate) fn request_of(&self, started: Started) -> RequestId {
         match started {
             Started::Pending(request) => request,
@@ -607,10 +581,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Starts to receive; may be complete at once.
-    ///
-    /// # Errors
-    /// As [`Process::irecv`].
+    /// Starts a receive, which may be complete at once.
     pub fn start_receive(
         &self,
         comm: &Communicator,
@@ -624,13 +595,15 @@ impl<F: Fabric> Process<F> {
         self.enter(|domain| domain.lane.start_receive(context, buffer, source, tag)).map_err(of_fault)
     }
 
-    /// Whether there is certainly no message for a probe from MPI_ANY_SOURCE or a rank whose route is known, as a glance shows
-    /// that changes nothing. With threads, or if a probe in vain leaves the processor to others, it is always `false`; then use
-    /// [`Process::iprobe`], which also says what is wrong with the arguments.
+    /// Whether there is certainly no message for a probe from MPI_ANY_SOURCE or a rank with a known
+    /// route, found without any change of state. Always `false` with threads, or on an
+    /// oversubscribed node, where a probe yields the processor; then use [`Process::iprobe`], which
+    /// reports wrong arguments.
     #[inline(always)]
     pub fn has_none(&self, context: u32, source: i32, tag: i32) -> bool {
-        // MPI_ANY_TAG alone has these bits, a tag has another sign than it, and what is neither has the same.
-        if tag ^ abi::MPI_ANY_TAG > 0 || self.is_crowded {
+        // The xor is 0 for MPI_ANY_TAG, negative for a tag, and positive for other negative
+        // numbers.
+        if tag ^ abi::MPI_ANY_TAG > 0 || self.is_oversubscribed {
             return false;
         }
         let Some(domain) = self.domain.home() else { return false };
@@ -638,10 +611,7 @@ impl<F: Fabric> Process<F> {
         domain.lane.has_none(context, source) && !domain.goes_on_above()
     }
 
-    /// Looks whether a message is there (MPI_Iprobe).
-    ///
-    /// # Errors
-    /// Bad rank or tag; the peer has failed.
+    /// Probes for a message (MPI_Iprobe).
     pub fn iprobe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Option<Completion>> {
         let tag = self.tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok(Some(NO_PROCESS)) };
@@ -650,10 +620,7 @@ impl<F: Fabric> Process<F> {
             .map_err(of_fault)
     }
 
-    /// Waits until a message is there (MPI_Probe).
-    ///
-    /// # Errors
-    /// Bad rank or tag; the peer has failed.
+    /// Waits for a message without receiving it (MPI_Probe).
     pub fn probe(&self, comm: &Communicator, source: i32, tag: i32) -> Result<Completion> {
         let tag = self.tag_match(tag)?;
         let Some(source) = source_of(comm, source)? else { return Ok(NO_PROCESS) };
@@ -663,25 +630,28 @@ impl<F: Fabric> Process<F> {
             .map_err(of_fault)
     }
 
-    /// Sends and receives at the same time (MPI_Sendrecv). As in [`Process::recv_whatever`], a received message that
-    /// failed is no error here.
-    ///
-    /// # Errors
-    /// As [`Process::send`] and [`Process::recv_whatever`].
-    pub fn sendrecv(&self, comm: &Communicator, send: Outgoing, receive: Incoming) -> Result<Completion> {
+    /// MPI_Sendrecv. A failed received message is no error, as in [`Process::recv_whatever`].
+    pub fn sendrecv(
+        &self,
+        comm: &Communicator,
+        send: SendrecvSend,
+        receive: SendrecvReceive,
+    ) -> Result<Completion> {
         let (sent, received) = self.start_both(comm, send, receive)?;
-        // During the wait for the receive the peer may read the sent data where they are, so that
-        // no copy of them is needed.
+        // During the wait for the receive the peer may read the sent data in place, so that they
+        // need no copy.
         let received = self.wait_raw(received.raw());
         self.wait(sent)?;
         received
     }
 
-    /// Starts to send and to receive at the same time (MPI_Isendrecv): one request for both.
-    ///
-    /// # Errors
-    /// As [`Process::isend`] and [`Process::irecv`].
-    pub fn isendrecv(&self, comm: &Communicator, send: Outgoing, receive: Incoming) -> Result<RequestId> {
+    /// MPI_Isendrecv: one request for both.
+    pub fn isendrecv(
+        &self,
+        comm: &Communicator,
+        send: SendrecvSend,
+        receive: SendrecvReceive,
+    ) -> Result<RequestId> {
         let (sent, received) = self.start_both(comm, send, receive)?;
         Ok(self.domain.lock().lane.open_pair(sent, received))
     }
@@ -689,16 +659,17 @@ impl<F: Fabric> Process<F> {
     fn start_both(
         &self,
         comm: &Communicator,
-        send: Outgoing,
-        receive: Incoming,
+        send: SendrecvSend,
+        receive: SendrecvReceive,
     ) -> Result<(RequestId, RequestId)> {
-        // A call that is wrong takes no message: all arguments are checked before the receive may match one.
+        // A call with a wrong argument must not receive a message, so all are checked before the
+        // receive is posted.
         self.check_exchange(comm, (send.dest, send.tag), (receive.source, receive.tag))?;
         let received = self.irecv(comm, receive.buffer, receive.source, receive.tag)?;
         match self.isend(comm, Mode::Standard, send.buffer, send.dest, send.tag) {
             Ok(sent) => Ok((sent, received)),
             Err(error) => {
-                // The buffer is the user's again when this call returns.
+                // The buffer belongs to the program again when this call returns.
                 self.enter(|domain| domain.lane.abandon(received));
                 Err(error)
             }
@@ -706,24 +677,20 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// What is sent, where to.
+/// The send of a sendrecv.
 #[derive(Debug)]
-pub struct Outgoing {
-    /// The data.
+pub struct SendrecvSend {
     pub buffer: UserBuf,
-    /// The rank, or MPI_PROC_NULL.
+    /// A rank, or MPI_PROC_NULL.
     pub dest: i32,
-    /// The tag.
     pub tag: i32,
 }
 
-/// What is received, from where.
+/// The receive of a sendrecv.
 #[derive(Debug)]
-pub struct Incoming {
-    /// Where the data go.
+pub struct SendrecvReceive {
     pub buffer: UserBuf,
-    /// The rank, MPI_ANY_SOURCE or MPI_PROC_NULL.
+    /// A rank, MPI_ANY_SOURCE or MPI_PROC_NULL.
     pub source: i32,
-    /// The tag, or MPI_ANY_TAG.
     pub tag: i32,
 }

@@ -1,29 +1,31 @@
-//! Partitioned point-to-point communication (MPI-5.0 chapter 4): a message whose parts are sent as they get ready.
+//! Partitioned point-to-point communication (MPI-5.0 chapter 4).
 //!
-//! 1. The two sides of such a message are matched once, when they are initialized. The sender tells the receiver of its
-//!    *channel*: a number, how many partitions it has, how long they are. That is a message with the program's tag in a context
-//!    of the communicator's that holds nothing else, and the receiver posts a receive for it. So the k-th send with a
-//!    tag finds the k-th receive with it, whatever is started when, and ordinary messages never come in between.
-//! 2. Whatever gets ready is announced by a *note* on the channel: which partitions these are. Few data go with the
-//!    note, more follow as a message of their own. Messages of a channel keep their order, so the k-th note that is followed
-//!    by data says where the k-th data message goes, and the notes of one start come before those of the next.
-//!    A message of few and long partitions needs no notes: each partition has a tag of its own, and receives for all of
-//!    them are posted at the start, so that data go where they belong at once.
-//! 3. A receiver takes notes from its start on until it has those of all of the sender's partitions. The two sides may cut
-//!    the message differently: the receiver counts what is missing of each partition of its own.
+//! 1. The two sides are matched once, at their initialization. The sender describes its *channel*
+//!    to the receiver: a number, the number of partitions and their length. This message has the
+//!    program's tag, in a context of the communicator for nothing else, and the receiver posts a
+//!    receive for it. So the k-th send with a tag matches the k-th receive with it, in whatever
+//!    order they start.
+//! 2. Ready partitions are announced by a *note* on the channel, which has their numbers and short
+//!    data; longer data follow as a message. The messages of a channel arrive in order, so the k-th
+//!    note with separate data belongs to the k-th data message, and the notes of one start come
+//!    before those of the next. A message of few long partitions has no notes: each partition has
+//!    its own tag, and receives for all are posted at the start, so that data arrive in place.
+//! 3. A receiver takes notes from its start until it has all partitions of the sender. The sides
+//!    may have different partitions: the receiver counts the missing bytes of each of its own.
 //!
-//! Channels have negative tags, which the messages of rule 1 never have: two, or one for each partition. A number stands for two
-//! tags. Numbers go round after 2^30; the sender skips those that it still uses.
+//! A channel has two negative tags, or one for each partition, which the messages of rule 1 never
+//! have. A channel number stands for two tags. Numbers wrap after 2^30; the sender skips those in
+//! use.
 
 mod receive;
 mod send;
 
-pub(crate) use receive::Receiving;
-pub(crate) use send::Sending;
+pub(crate) use receive::PartitionedReceive;
+pub(crate) use send::PartitionedSend;
 
 use crate::comm::Communicator;
 use crate::completion::stale;
-use crate::kept::{Kept, Shelf};
+use crate::persistent_state::{PersistentOp, PersistentOps};
 use crate::process::{Domain, Process};
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Lane, Operation, RequestId, Team};
@@ -35,20 +37,17 @@ use std::sync::Arc;
 
 /// The memory of a partitioned message.
 #[derive(Debug, Clone)]
-pub struct Parts {
-    /// All partitions, one after the other.
+pub struct PartitionedBuffer {
     pub buffer: UserBuf,
-    /// How many they are: all have as many elements.
+    /// The number of partitions, which have equal numbers of elements.
     pub partitions: usize,
 }
 
-impl Parts {
-    /// Elements of one partition.
+impl PartitionedBuffer {
     fn elements(&self) -> usize {
         self.buffer.count().checked_div(self.partitions).unwrap_or(0)
     }
 
-    /// Packed bytes of one partition.
     fn bytes(&self) -> usize {
         self.elements() * self.buffer.element_size()
     }
@@ -57,75 +56,70 @@ impl Parts {
 /// Partitions that are ready to be sent.
 #[derive(Debug, Clone, Copy)]
 pub enum Ready<'a> {
-    /// Those from one to another, both included (MPI_Pready, MPI_Pready_range).
+    /// From `low` to `high` inclusive (MPI_Pready, MPI_Pready_range).
     Range {
-        /// The first.
         low: i32,
-        /// The last.
         high: i32,
     },
-    /// Those of a list, in any order (MPI_Pready_list).
     List(&'a [i32]),
 }
 
-/// What the receiver must know of a sender.
+/// The sender's description of a message.
 #[derive(Debug, Clone, Copy)]
 struct Channel {
     number: u32,
-    /// Partitions of the sender.
+    /// Of the sender.
     partitions: usize,
-    /// Packed bytes of each.
+    /// The packed bytes of each partition.
     bytes: usize,
 }
 
-/// Numbers of channels.
+/// The number of channel numbers.
 const CHANNELS: u32 = 1 << 30;
 
-/// The most data that go with a note, bytes: about as many as cost no more to be copied twice than another message does.
+/// The longest data in a note, in bytes: beyond this length a second copy costs more than a
+/// message.
 const WITH_NOTE: usize = 4080;
 
-/// The most partitions that have tags of their own. All of them are asked for at every look at a receive.
+/// The largest number of partitions with their own tags: each progress tests all their receives.
 const FEW: usize = 64;
 
-/// Bytes of a note before its data: the first partition and how many they are.
+/// The bytes of a note before its data: the first partition and their number.
 const NOTE: usize = 16;
 
 impl Channel {
-    /// Length of the message that says it, bytes.
-    const SAID: usize = 24;
+    const ENCODED_BYTES: usize = 24;
 
-    /// Whether each partition has a tag of its own.
     const fn is_direct(&self) -> bool {
         self.partitions <= FEW && self.bytes > WITH_NOTE
     }
 
-    /// The number after the last that it uses.
+    /// The first number after this channel.
     const fn end(&self) -> u32 {
         self.number + if self.is_direct() { (self.partitions as u32).div_ceil(2) } else { 1 }
     }
 
-    /// The tag of notes.
     const fn notes(&self) -> i32 {
         !((self.number << 1) as i32)
     }
 
-    /// The tag of data that do not go with their note.
+    /// The tag of separate data.
     const fn data(&self) -> i32 {
         !((self.number << 1 | 1) as i32)
     }
 
-    /// The tag of a partition that has one of its own.
+    /// The tag of a partition with its own tag.
     const fn of_partition(&self, partition: usize) -> i32 {
         !(((self.number << 1) + partition as u32) as i32)
     }
 
-    fn said(self) -> Vec<u8> {
+    fn encode(self) -> Vec<u8> {
         let words = [u64::from(self.number), self.partitions as u64, self.bytes as u64];
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    fn understood(said: &[u8; Channel::SAID]) -> Option<Channel> {
-        let [number, partitions, bytes] = [0, 1, 2].map(|at| word(said, at));
+    fn decode(encoded: &[u8; Channel::ENCODED_BYTES]) -> Option<Channel> {
+        let [number, partitions, bytes] = [0, 1, 2].map(|at| word(encoded, at));
         let number = u32::try_from(number).ok().filter(|number| *number < CHANNELS)?;
         let (partitions, bytes) = (usize::try_from(partitions).ok()?, usize::try_from(bytes).ok()?);
         partitions.checked_mul(bytes)?;
@@ -133,7 +127,7 @@ impl Channel {
     }
 }
 
-/// The word with a number out of a note or the like; 0 if there are fewer.
+/// The word with this index; 0 beyond the end.
 fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.as_chunks::<8>().0.get(at).map_or(0, |word| u64::from_le_bytes(*word))
 }
@@ -141,19 +135,19 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 /// The contexts of partitioned messages, by the point-to-point context of the communicator.
 #[derive(Debug, Default)]
 pub(crate) struct Contexts {
-    open: HashMap<u32, Place>,
+    open: HashMap<u32, ChannelContext>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct ChannelContext {
     context: u32,
-    /// Numbers of channels that were used so far, those that were skipped among them.
+    /// The number of channel numbers used so far, including skipped ones.
     used: u64,
 }
 
-impl Place {
-    /// A channel whose numbers no send uses that still lives.
-    fn next_channel(&mut self, parts: &Parts, shelf: &Shelf) -> Channel {
+impl ChannelContext {
+    /// A channel whose numbers no live send uses.
+    fn next_channel(&mut self, parts: &PartitionedBuffer, persistent: &PersistentOps) -> Channel {
         const LAP: u64 = CHANNELS as u64;
         let (partitions, bytes) = (parts.partitions, parts.bytes());
         let from = |used: u64| Channel { number: (used % LAP) as u32, partitions, bytes };
@@ -164,7 +158,7 @@ impl Place {
             let (channel, is_again) = (from(self.used), self.used >= LAP);
             let numbers = channel.number..channel.end();
             self.used += numbers.len() as u64;
-            if !is_again || !shelf.uses_channels(self.context, &numbers) {
+            if !is_again || !persistent.uses_channels(self.context, &numbers) {
                 return channel;
             }
         }
@@ -172,18 +166,16 @@ impl Place {
 }
 
 impl Contexts {
-    fn of<F: Fabric>(&mut self, lane: &mut Lane<F>, team: &Arc<Team>) -> &mut Place {
+    fn of<F: Fabric>(&mut self, lane: &mut Lane<F>, team: &Arc<Team>) -> &mut ChannelContext {
         self.open
             .entry(team.point_to_point)
-            .or_insert_with(|| Place { context: lane.open_partitioned(team), used: 0 })
+            .or_insert_with(|| ChannelContext { context: lane.open_partitioned(team), used: 0 })
     }
 
-    /// Whether messages are still under way there.
     pub(crate) fn is_busy<F: Fabric>(&self, lane: &Lane<F>, team: &Team) -> bool {
         self.open.get(&team.point_to_point).is_some_and(|place| lane.is_context_busy(place.context))
     }
 
-    /// The communicator is closed.
     pub(crate) fn close<F: Fabric>(&mut self, lane: &mut Lane<F>, team: &Team) {
         if let Some(place) = self.open.remove(&team.point_to_point) {
             lane.close_context(place.context);
@@ -191,20 +183,18 @@ impl Contexts {
     }
 }
 
-/// The side of a message that a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum PartitionedSide {
     Send,
     Receive,
 }
 
-/// The key of a partitioned request, if it is one of that side.
-fn key_of<F: Fabric>(domain: &mut Domain<F>, request: u64, side: Side) -> Result<usize> {
+fn key_of<F: Fabric>(domain: &mut Domain<F>, request: u64, side: PartitionedSide) -> Result<usize> {
     let id = RequestId::from_raw(request);
     let key = domain.lane.external_key(id);
-    let is_right = |key: &usize| match domain.kept.get(*key) {
-        Some(Kept::Send(_)) => side == Side::Send,
-        Some(Kept::Receive(_)) => side == Side::Receive,
+    let is_right = |key: &usize| match domain.persistent.get(*key) {
+        Some(PersistentOp::Send(_)) => side == PartitionedSide::Send,
+        Some(PersistentOp::Receive(_)) => side == PartitionedSide::Receive,
         _ => false,
     };
     if let Some(key) = key.filter(is_right) {
@@ -213,72 +203,75 @@ fn key_of<F: Fabric>(domain: &mut Domain<F>, request: u64, side: Side) -> Result
     if key.is_none() && !domain.lane.is_known(id) && id != RequestId::COMPLETE {
         return Err(stale(request));
     }
-    let made_by = if side == Side::Send { "MPI_Psend_init" } else { "MPI_Precv_init" };
+    let made_by = if side == PartitionedSide::Send { "MPI_Psend_init" } else { "MPI_Precv_init" };
     let text = format!("the request {request:#x} was not made by {made_by}");
     Err(MpiError::new(abi::MPI_ERR_REQUEST, text))
 }
 
 impl<F: Fabric> Process<F> {
-    /// A partitioned send to be started (MPI_Psend_init).
-    ///
-    /// # Errors
-    /// Bad rank or tag; no memory for what is kept of each partition.
-    pub fn psend_init(&self, comm: &Communicator, parts: Parts, dest: i32, tag: i32) -> Result<RequestId> {
+    /// A partitioned send (MPI_Psend_init).
+    pub fn psend_init(
+        &self,
+        comm: &Communicator,
+        parts: PartitionedBuffer,
+        dest: i32,
+        tag: i32,
+    ) -> Result<RequestId> {
         self.check_tag(tag)?;
         let to = if dest == abi::MPI_PROC_NULL { None } else { Some(comm.process(dest, "dest")?) };
-        let told = comm.team.point_to_point;
+        let error_context = comm.team.point_to_point;
         self.enter(|domain| {
-            let Domain { lane, kept, partitioned, .. } = domain;
-            let mut sending = Sending::new(parts, told).map_err(no_memory)?;
+            let Domain { lane, persistent, partitioned, .. } = domain;
+            let mut sending = PartitionedSend::new(parts, error_context).map_err(no_memory)?;
             if let Some(to) = to {
                 let place = partitioned.of(lane, &comm.team);
-                let channel = place.next_channel(sending.parts(), kept);
+                let channel = place.next_channel(sending.parts(), persistent);
                 sending.connect(lane, (place.context, channel), (to, to == self.rank), tag);
             }
-            let key = kept.keep(Kept::Send(Box::new(sending)));
-            Ok(lane.open_persistent(Operation::External { context: told, key }))
+            let key = persistent.keep(PersistentOp::Send(Box::new(sending)));
+            Ok(lane.open_persistent(Operation::External { context: error_context, key }))
         })
     }
 
-    /// A partitioned receive to be started (MPI_Precv_init). No wildcards.
-    ///
-    /// # Errors
-    /// Bad rank or tag; no memory.
-    pub fn precv_init(&self, comm: &Communicator, parts: Parts, source: i32, tag: i32) -> Result<RequestId> {
+    /// A partitioned receive (MPI_Precv_init), without wildcards.
+    pub fn precv_init(
+        &self,
+        comm: &Communicator,
+        parts: PartitionedBuffer,
+        source: i32,
+        tag: i32,
+    ) -> Result<RequestId> {
         self.check_tag(tag)?;
         let from = if source == abi::MPI_PROC_NULL { None } else { Some(comm.process(source, "source")?) };
-        let told = comm.team.point_to_point;
+        let error_context = comm.team.point_to_point;
         self.enter(|domain| {
-            let Domain { lane, kept, partitioned, .. } = domain;
-            let mut receiving = Receiving::new(parts, told).map_err(no_memory)?;
+            let Domain { lane, persistent, partitioned, .. } = domain;
+            let mut receiving = PartitionedReceive::new(parts, error_context).map_err(no_memory)?;
             if let Some(from) = from {
                 let context = partitioned.of(lane, &comm.team).context;
                 receiving.connect(lane, context, (from, source), tag).map_err(no_memory)?;
             }
-            let key = kept.keep(Kept::Receive(Box::new(receiving)));
-            Ok(lane.open_persistent(Operation::External { context: told, key }))
+            let key = persistent.keep(PersistentOp::Receive(Box::new(receiving)));
+            Ok(lane.open_persistent(Operation::External { context: error_context, key }))
         })
     }
 
-    /// Partitions of a send that was started are ready to leave (MPI_Pready and its kin): all of them, or none if there
-    /// is an error.
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if the request is no partitioned send or is not active; MPI_ERR_ARG if there is no such partition or it
-    /// was ready before.
+    /// Marks partitions of an active send as ready (MPI_Pready and related calls): all, or none
+    /// after an error. Errors: MPI_ERR_REQUEST if the request is no active partitioned send;
+    /// MPI_ERR_ARG if there is no such partition or it was ready before.
     pub fn pready(&self, request: u64, ready: Ready<'_>) -> Result<()> {
         let look = self.enter(|domain| {
-            let key = key_of(domain, request, Side::Send)?;
+            let key = key_of(domain, request, PartitionedSide::Send)?;
             if domain.lane.is_inactive(RequestId::from_raw(request)) {
                 let text = format!("the request {request:#x} is not active: it must be started before");
                 return Err(MpiError::new(abi::MPI_ERR_REQUEST, text));
             }
-            let Domain { lane, kept, .. } = &mut *domain;
-            let Some(Kept::Send(sending)) = kept.get_mut(key) else { return Ok(false) };
+            let Domain { lane, persistent, .. } = &mut *domain;
+            let Some(PersistentOp::Send(sending)) = persistent.get_mut(key) else { return Ok(false) };
             sending.ready(lane, ready)?;
             let (is_over, is_under_way) = (sending.is_over(), sending.is_under_way());
             if is_over {
-                domain.finish_kept(key);
+                domain.finish_persistent(key);
             }
             Ok(is_under_way || domain.lane.is_look_due(1))
         })?;
@@ -288,15 +281,13 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Whether a partition of a receive has arrived (MPI_Parrived); lets things go on. An inactive request has nothing
-    /// outstanding: it says yes.
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if the request is no partitioned receive; MPI_ERR_ARG if there is no such partition.
+    /// Whether a partition of a receive has arrived (MPI_Parrived); makes progress. True for an
+    /// inactive request. Errors: MPI_ERR_REQUEST if the request is no partitioned receive;
+    /// MPI_ERR_ARG if there is no such partition.
     pub fn parrived(&self, request: u64, partition: i32) -> Result<bool> {
         let question = |domain: &mut Domain<F>| {
-            let key = key_of(domain, request, Side::Receive)?;
-            let Some(Kept::Receive(receiving)) = domain.kept.get(key) else { return Ok(false) };
+            let key = key_of(domain, request, PartitionedSide::Receive)?;
+            let Some(PersistentOp::Receive(receiving)) = domain.persistent.get(key) else { return Ok(false) };
             let has_arrived = receiving.has_arrived(partition)?;
             Ok(has_arrived || domain.lane.is_inactive(RequestId::from_raw(request)))
         };
@@ -305,10 +296,9 @@ impl<F: Fabric> Process<F> {
 }
 
 fn no_memory(error: impl std::fmt::Display) -> MpiError {
-    MpiError::new(abi::MPI_ERR_NO_MEM, format!("no memory for what is kept of each partition: {error}"))
+    MpiError::new(abi::MPI_ERR_NO_MEM, format!("no memory for the state of each partition: {error}"))
 }
 
-/// There is no such partition.
 #[cold]
 fn no_partition(partition: i32, partitions: usize) -> MpiError {
     let text = match partitions {
@@ -324,28 +314,28 @@ mod tests {
     use crate::world::world;
     use oxmpi_mem::memory::Owned;
 
-    /// Numbers of channels that go round do not take that of a send which still lives.
     #[test]
     fn channels_go_round() {
         world(2, |p| {
             let comm = p.dup(p.world()).unwrap();
-            let (peer, told) = (1 - comm.rank(), comm.team.point_to_point);
+            let (peer, error_context) = (1 - comm.rank(), comm.team.point_to_point);
             let words: Vec<_> = (0..12_u64).map(|n| Owned::new(vec![n, n + 100])).collect();
             let places: Vec<_> = (0..12).map(|_| Owned::new(vec![0_u64; 2])).collect();
-            let parts = |memory: &Owned<u64>| Parts { buffer: memory.buf(), partitions: 2 };
+            let parts = |memory: &Owned<u64>| PartitionedBuffer { buffer: memory.buf(), partitions: 2 };
             let mut requests = Vec::new();
             let mut numbers = Vec::new();
             for (n, (word, place)) in words.iter().zip(&places).enumerate() {
                 let send = p.psend_init(&comm, parts(word), peer, 3).unwrap();
                 requests.push((send, p.precv_init(&comm, parts(place), peer, 3).unwrap()));
                 let mut domain = p.domain.lock();
-                let used = &mut domain.partitioned.open.get_mut(&told).unwrap().used;
+                let used = &mut domain.partitioned.open.get_mut(&error_context).unwrap().used;
                 numbers.push((*used - 1) % u64::from(CHANNELS));
                 if n == 3 {
                     *used = u64::from(CHANNELS) - 3;
                 }
             }
-            // 0 to 3, then three up to the end, then again from 0: the first four still live.
+            // 0 to 3, then three up to the end, then again from 0 without the first four, which are
+            // live.
             let last = u64::from(CHANNELS);
             assert_eq!(numbers, [0, 1, 2, 3, last - 3, last - 2, last - 1, 4, 5, 6, 7, 8]);
             for (send, receive) in requests.iter().rev() {
@@ -365,17 +355,16 @@ mod tests {
         });
     }
 
-    /// What is said of a channel is understood, and nothing else.
     #[test]
-    fn a_channel_is_said_and_understood() {
+    fn a_channel_is_encoded_and_decoded() {
         let channel = Channel { number: CHANNELS - 1, partitions: 1 << 31, bytes: 1 << 31 };
-        let said: [u8; Channel::SAID] = channel.said().try_into().unwrap();
-        let got = Channel::understood(&said).unwrap();
+        let encoded: [u8; Channel::ENCODED_BYTES] = channel.encode().try_into().unwrap();
+        let got = Channel::decode(&encoded).unwrap();
         assert_eq!((got.number, got.partitions, got.bytes), (CHANNELS - 1, 1 << 31, 1 << 31));
         for (at, wrong) in [(3, 0x40), (7, 1), (23, 0x80)] {
-            let mut nonsense = said;
+            let mut nonsense = encoded;
             nonsense[at] = wrong;
-            assert!(Channel::understood(&nonsense).is_none(), "byte {at}");
+            assert!(Channel::decode(&nonsense).is_none(), "byte {at}");
         }
         let tags = [0, 1, CHANNELS - 1].map(|number| {
             let channel = Channel { number, ..channel };
@@ -384,18 +373,18 @@ mod tests {
         assert_eq!(tags, [(-1, -2), (-3, -4), (i32::MIN + 1, i32::MIN)]);
     }
 
-    /// A channel of long partitions has a tag for each, and does not reach beyond the numbers.
+    /// A channel of long partitions has a tag for each, and does not exceed the numbers.
     #[test]
     fn long_partitions_have_tags_of_their_own() {
-        let shelf = Shelf::default();
+        let persistent = PersistentOps::default();
         let last = u64::from(CHANNELS);
-        let mut place = Place { context: 0, used: 0 };
+        let mut place = ChannelContext { context: 0, used: 0 };
         let parts = |partitions: usize, bytes: usize| {
             let memory = Owned::new(vec![0_u8; partitions * bytes]);
-            Parts { buffer: memory.buf(), partitions }
+            PartitionedBuffer { buffer: memory.buf(), partitions }
         };
-        let mut next = |parts: &Parts| {
-            let channel = place.next_channel(parts, &shelf);
+        let mut next = |parts: &PartitionedBuffer| {
+            let channel = place.next_channel(parts, &persistent);
             (channel.number, channel.end(), place.used)
         };
         assert_eq!(next(&parts(7, 5000)), (0, 4, 4));
@@ -403,8 +392,8 @@ mod tests {
         assert_eq!(next(&parts(FEW, 5000)), (5, 37, 37));
         assert_eq!(next(&parts(FEW + 1, 5000)), (37, 38, 38));
         place.used = last - 3;
-        let mut next = |parts: &Parts| {
-            let channel = place.next_channel(parts, &shelf);
+        let mut next = |parts: &PartitionedBuffer| {
+            let channel = place.next_channel(parts, &persistent);
             (channel.number, channel.end(), place.used)
         };
         assert_eq!(next(&parts(4, 5000)), (CHANNELS - 3, CHANNELS - 1, last - 1));

@@ -1,4 +1,4 @@
-//! Persistent requests (MPI-5.0 section 3.9): what is to be done is said once, and started again and again.
+//! Persistent requests (MPI-5.0 section 3.9).
 
 use crate::comm::Communicator;
 use crate::errors::of_fault;
@@ -18,10 +18,7 @@ fn of_start(request: u64, fault: StartFault) -> MpiError {
 }
 
 impl<F: Fabric> Process<F> {
-    /// A send to be started (MPI_Send_init and its kin).
-    ///
-    /// # Errors
-    /// Bad rank or tag.
+    /// A persistent send (MPI_Send_init and related calls).
     pub fn send_init(
         &self,
         comm: &Communicator,
@@ -40,10 +37,7 @@ impl<F: Fabric> Process<F> {
         Ok(self.domain.lock().lane.open_persistent(operation))
     }
 
-    /// A receive to be started (MPI_Recv_init).
-    ///
-    /// # Errors
-    /// Bad rank or tag.
+    /// A persistent receive (MPI_Recv_init).
     pub fn recv_init(
         &self,
         comm: &Communicator,
@@ -59,10 +53,8 @@ impl<F: Fabric> Process<F> {
         Ok(self.domain.lock().lane.open_persistent(operation))
     }
 
-    /// Starts a persistent request (MPI_Start).
-    ///
-    /// # Errors
-    /// MPI_ERR_REQUEST if it is none or is active; what the operation itself may say.
+    /// Starts a persistent request (MPI_Start). Errors: MPI_ERR_REQUEST if the request is not
+    /// persistent, or is active; the errors of the operation.
     pub fn start_request(&self, request: u64) -> Result<()> {
         let id = RequestId::from_raw(request);
         // Only a buffered send can lack room; all others start at the first attempt.
@@ -70,7 +62,7 @@ impl<F: Fabric> Process<F> {
             match domain.lane.startable(id) {
                 Ok(Operation::External { key, .. }) => {
                     let key = *key;
-                    let started = domain.start_kept(id, key);
+                    let started = domain.start_persistent(id, key);
                     return Ok(started.map(|()| true).map_err(|fault| of_start(request, fault)));
                 }
                 Ok(Operation::Send { mode: Mode::Buffered, context, buffer, .. }) => {
@@ -90,20 +82,13 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Starts a persistent request with another buffer for this time: the buffer is used until the request is complete,
-    /// and not kept.
-    ///
-    /// # Errors
-    /// As [`Process::start_request`].
+    /// Starts a persistent request with another buffer until its completion.
     pub fn start_request_with(&self, request: u64, buffer: UserBuf) -> Result<()> {
         let id = RequestId::from_raw(request);
         self.enter(|domain| domain.lane.start_with(id, buffer).map_err(|fault| of_start(request, fault)))
     }
 
     /// Checks that all can be started (MPI_Startall starts all or none).
-    ///
-    /// # Errors
-    /// As [`Process::start_request`].
     pub fn check_startable(&self, mut requests: impl Iterator<Item = u64>) -> Result<()> {
         if !self.checks {
             return Ok(());

@@ -6,7 +6,6 @@ mod waiting;
 pub(crate) use self::domain::Domain;
 use self::domain::Works;
 
-use crate::awaited::Awaited;
 use crate::buffered::AttachedBuffers;
 use crate::choice::{Choice, nodes_of};
 use crate::comm::{Communicator, Heritage};
@@ -14,11 +13,12 @@ use crate::dynamic::{Bonds, Foreign};
 use crate::failure::Failures;
 use crate::handed::HandedLibraries;
 use crate::handler::{ErrorHandler, HandlerCell};
-use crate::kept::Shelf;
 use crate::partitioned::Contexts;
+use crate::persistent_state::PersistentOps;
+use crate::run_cache::RunCache;
 use crate::shmem::Control;
-use crate::spare::Spares;
-use crate::tool::{Calls, Notes, Peaks, Tool};
+use crate::tool::{Calls, CollectiveEvents, Peaks, Tool};
+use crate::wait_reason::Awaited;
 use crate::window::Service;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::UserReduction;
@@ -37,53 +37,51 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// A user's reduction function, bound to its datatype: called without any lock held.
+/// A user's reduction function, bound to its datatype; called without a lock.
 pub type UserCall = Arc<dyn Fn(&UserReduction) + Send + Sync>;
 
-/// What follows from a collective when it is over, for better or for worse. It runs inside progress with the lane locked,
-/// just before the request is complete: it must not wait, and runs nothing of the user's.
+/// The continuation of a collective, after success or failure. It runs in progress with the lane
+/// locked, just before the request is complete: it must not wait or call the program's functions.
 pub(crate) type Then<F> = Box<dyn FnOnce(&mut Domain<F>, std::result::Result<(), Fault>) + Send>;
 
-/// What is due after a collective and takes longer than progress may: it runs with no lock held, on whatever thread has
-/// looked. It must not wait for other ranks.
+/// A continuation that takes longer than progress may. It runs without a lock, on the thread that
+/// made progress, and must not wait for other ranks.
 pub(crate) type Work<F> = Box<dyn FnOnce(&Process<F>) + Send>;
 
-/// One rank: everything that a process of an MPI job is and has.
+/// One rank: the whole state of a process of an MPI job.
 pub struct Process<F> {
     pub(crate) rank: u32,
-    /// The largest tag, as what carries the messages has room for.
+    /// The largest tag that the transport has room for.
     pub(crate) last_tag: i32,
-    /// There were more ranks than processors where the process started: what the ranks of a collective do alike depends on it. How
-    /// the process waits, its door knows, also after a restart on another host.
-    pub(crate) is_crowded: bool,
-    /// Whether that is so for all of the job: they are on one host.
+    /// Whether the node was oversubscribed at the start of the process. Ranks of a collective
+    /// decide by this value alike; the waits of the process follow its door instead, also after a
+    /// restart on another host.
+    pub(crate) is_oversubscribed: bool,
+    /// Whether all ranks of the job have the same value, as on one host.
     pub(crate) is_alike: bool,
     pub(crate) domain: LaneLock<Domain<F>>,
-    /// Where its threads sleep; none in the virtual world, where nobody waits.
+    /// The door for its sleeping threads; none in the virtual world, which never waits.
     pub(crate) door: Option<Door>,
     threaded: AtomicBool,
-    /// Whether arrays of requests are checked as a whole before the first of them is used.
+    /// Whether whole arrays of requests are checked before the first is used.
     pub(crate) checks: bool,
     pub(crate) next_context: AtomicU32,
     world: Arc<Communicator>,
     own: Arc<Communicator>,
-    /// All processes of the job, for calls that name no communicator ([`Process::create_from_group`]).
+    /// All processes of the job, for calls without a communicator ([`Process::create_from_group`]).
     pub(crate) meeting: Communicator,
-    /// Who is told of communicators with processes of other jobs, and knows what those are called.
     pub(crate) bonds: Option<Arc<dyn Bonds>>,
-    /// Memory that peers can read, for the program; none in the virtual world.
+    /// Memory for the program that peers can read; none in the virtual world.
     heap: Option<Arc<Heap>>,
-    /// What a tool has to do with it.
     pub(crate) tool: Tool,
-    /// The node it runs on: processes with the same number can share memory.
+    /// Processes with the same number can share memory.
     pub(crate) node: u64,
-    /// Whether it is imaged by itself, so that it can have nothing in common with others but messages.
+    /// Whether each rank has an image of its own, so that ranks share nothing but messages.
     pub(crate) is_imaged_alone: bool,
-    /// What components and algorithms of collectives are chosen by.
     pub(crate) choice: Arc<Choice>,
-    /// Whether calls must look for what serves them.
-    pub(crate) is_choosy: AtomicBool,
-    /// Whether a transport keeps memory registered that this process says of that it lasts.
+    /// Whether calls need a selection of a component.
+    pub(crate) needs_selection: AtomicBool,
+    /// Whether a transport keeps the registration of lasting memory.
     keeps_memory: bool,
 }
 
@@ -102,14 +100,14 @@ impl<F: Fabric> Process<F> {
         Process::of_job(rank, 0..size, fabric, door)
     }
 
-    /// Process `number` of a job that has the processes `job`, among others of its launcher.
+    /// Process `number` of the job with the processes `job`, among others of its launcher.
     pub fn of_job(number: u32, job: Range<u32>, fabric: F, door: Option<Door>) -> Process<F> {
         let (rank, base) = (number, job.start);
-        let is_crowded = door.as_ref().is_some_and(Door::is_oversubscribed);
+        let is_oversubscribed = door.as_ref().is_some_and(Door::is_oversubscribed);
         let mut lane = Lane::new(rank, fabric);
         let keeps_memory = lane.fabric_mut().lasting_memory().is_some();
         let last_tag = lane.fabric_mut().matching().map_or(i32::MAX, |network| network.last_tag());
-        // In this order, so that all processes know them by the same indices.
+        // In this order, so that all processes have the same indices for them.
         let map = RankMap::new(job.clone().collect());
         let world = lane.open_team(map.clone(), rank - base, ContextId::new(base, 0), true);
         let own = lane.open_team(RankMap::new(vec![rank]), 0, ContextId::new(rank, 1), true);
@@ -117,7 +115,7 @@ impl<F: Fabric> Process<F> {
         let errhandler = ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL);
         let heritage = Heritage { errhandler, origin: Origin::WORLD, component: None };
         let may_share = lane.fabric_mut().may_share_section(job.end - job.start, job.clone());
-        let control = may_share.then(|| Control::pair(base, 0, 0, is_crowded));
+        let control = may_share.then(|| Control::pair(base, 0, 0, is_oversubscribed));
         let nodes = nodes_of(lane.fabric_mut(), &world.map, &job);
         let mut world = Communicator::new(world, heritage.clone(), control);
         world.set_nodes(nodes);
@@ -129,19 +127,19 @@ impl<F: Fabric> Process<F> {
             comm.errhandler_cell().set_object(handle);
             comm.set_name(name.as_bytes());
         }
-        // The component smp serves by default what is on several nodes.
-        let is_choosy = world.is_hierarchy();
+        // The component smp serves ranks on several nodes by default.
+        let needs_selection = world.is_hierarchy();
         let (world, own) = (Arc::new(world), Arc::new(own));
         let calls = Arc::<Calls>::default();
         let choice = Arc::new(Choice::silent(job.clone()));
         let mut domain = Domain {
-            is_crowded,
+            is_oversubscribed,
             lane,
             runs: Vec::new(),
             moved: false,
-            kept: Shelf::default(),
+            persistent: PersistentOps::default(),
             handed: HandedLibraries::default(),
-            spares: Spares::default(),
+            run_cache: RunCache::default(),
             partitioned: Contexts::default(),
             closing: Vec::new(),
             handlers: Vec::new(),
@@ -150,7 +148,7 @@ impl<F: Fabric> Process<F> {
             attached: AttachedBuffers::default(),
             failures: Failures::default(),
             calls: calls.clone(),
-            notes: Notes::default(),
+            notes: CollectiveEvents::default(),
             peaks: Peaks::default(),
             works: Works(Vec::new()),
             foreign: Box::new(Foreign::new(job.clone())),
@@ -164,13 +162,13 @@ impl<F: Fabric> Process<F> {
         Process {
             rank,
             last_tag,
-            is_crowded,
+            is_oversubscribed,
             is_alike: true,
             domain: LaneLock::new(domain),
             door,
             threaded: AtomicBool::new(false),
             checks: true,
-            // 0, 1 and 2 name world, self and the meeting.
+            // 0, 1 and 2 are the names of world, self and the meeting.
             next_context: AtomicU32::new(3),
             world,
             own,
@@ -181,57 +179,57 @@ impl<F: Fabric> Process<F> {
             node: 0,
             is_imaged_alone: false,
             choice,
-            is_choosy: AtomicBool::new(is_choosy),
+            needs_selection: AtomicBool::new(needs_selection),
             keeps_memory,
         }
     }
 
-    /// The process with this heap, which peers can read over its fabric.
+    /// Sets the heap, which peers can read over the fabric.
     pub fn with_heap(self, heap: Heap) -> Process<F> {
         Process { heap: Some(Arc::new(heap)), ..self }
     }
 
-    /// The process on this node: those on nodes of the same number can share memory.
+    /// Sets the node: processes with equal numbers can share memory.
     pub fn on_node(self, node: u64) -> Process<F> {
         Process { node, ..self }
     }
 
-    /// The process of a job of which each rank is imaged by itself: it has nothing in common with others but messages.
+    /// Sets whether each rank has an image of its own, so that ranks share nothing but messages.
     #[must_use]
     pub(crate) fn imaged_alone(self, is_so: bool) -> Process<F> {
         Process { is_imaged_alone: is_so, ..self }
     }
 
-    /// The same, whose job is on several hosts: on some of them ranks may have to share processors, and on others not.
+    /// For a job on several hosts, some of which may be oversubscribed and others not.
     #[must_use]
     pub(crate) fn on_several_hosts(self) -> Process<F> {
         Process { is_alike: false, ..self }
     }
 
-    /// The process without the checks that go over whole arrays of requests before the first is used. A bad handle is
-    /// an error all the same, but requests before it may be gone by then.
+    /// Drops the checks of whole arrays of requests before the first is used. A bad handle is still
+    /// an error, but the requests before it may be freed by then.
     pub fn without_checks(self) -> Process<F> {
         Process { checks: false, ..self }
     }
 
-    /// The process whose buffered sends are charged MPI_BSEND_OVERHEAD each, as the standard counts.
+    /// Charges each buffered send MPI_BSEND_OVERHEAD, as the standard defines it.
     #[must_use]
     pub(crate) fn with_whole_overhead(self) -> Process<F> {
         self.domain.lock().attached.is_strict = true;
         self
     }
 
-    /// Memory from which peers copy messages by themselves, if this process has such.
+    /// Memory from which peers copy messages by themselves.
     pub fn heap(&self) -> Option<&Arc<Heap>> {
         self.heap.as_ref()
     }
 
-    /// Whether a transport keeps memory registered that lasts ([`Process::keep_memory`]).
+    /// Whether a transport keeps the registration of lasting memory ([`Process::keep_memory`]).
     pub fn keeps_memory(&self) -> bool {
         self.keeps_memory
     }
 
-    /// This memory stays where it is until [`Process::forget_memory`]: a transport that needs memory registered may keep the registration.
+    /// This memory stays valid until [`Process::forget_memory`], and may be kept registered.
     pub fn keep_memory(&self, memory: &Memory) {
         if self.keeps_memory
             && let Some(lasting) = self.domain.lock().lane.fabric_mut().lasting_memory()
@@ -242,7 +240,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// The memory that begins at this address goes: no transport has anything of it any more.
+    /// Drops all registrations of the memory that begins at this address.
     pub fn forget_memory(&self, start: usize) {
         if self.keeps_memory
             && let Some(lasting) = self.domain.lock().lane.fabric_mut().lasting_memory()
@@ -251,32 +249,30 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// The communicator of all processes of the job (MPI_COMM_WORLD).
+    /// MPI_COMM_WORLD.
     #[inline]
     pub fn world(&self) -> &Arc<Communicator> {
         &self.world
     }
 
-    /// The communicator of this process alone (MPI_COMM_SELF).
+    /// MPI_COMM_SELF.
     #[inline]
     pub fn own(&self) -> &Arc<Communicator> {
         &self.own
     }
 
-    /// Number of this process among all of its launcher; in the first job it is the rank in the world.
+    /// The number of this process at its launcher; in the first job the rank in the world.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// Number of processes of the job.
+    /// The number of processes of the job.
     pub fn size(&self) -> u32 {
         self.world.team.size()
     }
 
-    /// From now on several threads may call (MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE). Call it before they do.
-    ///
-    /// # Errors
-    /// If another thread was the first to call.
+    /// Several threads may call from now on (MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE). Must be
+    /// called before they do. Errors: Another thread was the first to call.
     pub fn set_threaded(&self) -> Result<()> {
         self.domain.set_threaded().map_err(|e| MpiError::new(abi::MPI_ERR_OTHER, e.to_string()))?;
         let mut domain = self.domain.lock();
@@ -287,10 +283,10 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// A name for a new pair of contexts, unique among all processes that have to do with each other; the `pairs - 1` later ones are this
-    /// caller's too.
+    /// A name for a new pair of contexts, unique among all connected processes, and the `pairs - 1`
+    /// names after it.
     pub(crate) fn new_context_ids(&self, pairs: u32) -> Result<ContextId> {
-        // The counter in a name has so many values.
+        // The number of values of the counter in a name.
         const MOST: u32 = 1 << 30;
         let next = |before: u32| before.checked_add(pairs).filter(|after| *after <= MOST);
         let taken = self.next_context.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
@@ -303,30 +299,29 @@ impl<F: Fabric> Process<F> {
         Ok(ContextId::new(self.creator(), counter))
     }
 
-    /// Whether several threads may be in.
     #[inline]
     pub(crate) fn is_threaded(&self) -> bool {
         self.threaded.load(Ordering::Relaxed)
     }
 
-    /// The place of the error handler that counts for a failed operation: that of its communicator.
+    /// The error handler for a failed operation: that of its communicator.
     pub fn errhandler_of(&self, failed: &Completion) -> Option<Arc<HandlerCell>> {
         let domain = self.domain.lock();
         let (cell, _) = domain.handlers.get(failed.context as usize)?.as_ref()?;
         Some(cell.clone())
     }
 
-    /// Waits until everything this process has sent is with its receiver, or will get there without it, and until receives are
-    /// over whose requests were freed (the part of MPI_Finalize that concerns messages, MPI-5.0 section 11.2.2). Then it takes
-    /// leave of the peers.
+    /// Waits until each sent message is with its receiver, or will get there without this process,
+    /// and until receives with freed requests are complete (the part of MPI_Finalize for messages,
+    /// MPI-5.0 section 11.2.2). Then it closes the connections.
     pub fn drain(&self) {
         self.domain.lock().leave_agreements();
-        self.wait_for(&Awaited::Said(&Domain::reason_of_end), |domain| {
+        self.wait_for(&Awaited::Described(&Domain::reason_of_end), |domain| {
             let lane = &mut domain.lane;
             (lane.is_drained() && lane.are_receives_over() && lane.fabric_mut().leave()).then_some(())
         });
         let mut domain = self.domain.lock();
-        // Until now others may have needed this process's part of a library.
+        // Until now other ranks may have needed this process's part of a library.
         domain.handed.leave();
         domain.reap();
     }

@@ -1,11 +1,11 @@
-//! The end of a session, or of the World Model while a session lives (MPI-5.0, "The Sessions Model"), and the time when
-//! neither is there.
+//! The end of a session, or of the World Model while a session is open (MPI-5.0, "The Sessions
+//! Model"), and the time without either.
 
-use crate::awaited::Awaited;
 use crate::buffered::BufferOf;
 use crate::comm::Communicator;
 use crate::process::Domain;
 use crate::process::Process;
+use crate::wait_reason::Awaited;
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
@@ -13,13 +13,10 @@ use oxmpi_objects::origin::Origin;
 use std::sync::Arc;
 
 impl<F: Fabric> Process<F> {
-    /// Ends what a session has left: sees that nothing of it waits, and frees its communicators, which are `comms`, as if
-    /// each were disconnected. Its buffer is detached. If the session is the last user of the process, everything that the process
-    /// has sent is delivered first.
-    ///
-    /// # Errors
-    /// MPI_ERR_PENDING if operations go on for which the program holds requests, and those of [`Process::deliver_all`]; nothing is
-    /// freed then.
+    /// Ends a session: frees its communicators `comms` as if by disconnects, and detaches its
+    /// buffer. If the session is the last user of the process, all sent messages are delivered
+    /// first. Errors: MPI_ERR_PENDING if the program has requests of open operations, and those of
+    /// [`Process::deliver_all`]; then nothing is freed.
     pub fn end_session(&self, origin: Origin, comms: &[Arc<Communicator>], is_last: bool) -> Result<()> {
         let held = self.look(|domain| {
             let of = |comm: &Arc<Communicator>| -> usize {
@@ -39,22 +36,23 @@ impl<F: Fabric> Process<F> {
         if is_last {
             self.deliver_all()?;
         }
-        // It fails if there is none.
+        // Fails without a buffer.
         let _ = self.detach(BufferOf::Session(origin));
         self.close_all(comms);
         Ok(())
     }
 
-    /// Waits until all that was sent in these communicators is with its receiver, or will get there without this process,
-    /// and until collectives are over that nobody can ask for any more. Then those but the predefined ones are freed.
-    /// A receive whose request was freed keeps its context until its message has come.
+    /// Waits until each message sent in these communicators is with its receiver, or will get there
+    /// without this process, and until the detached collectives are complete. Then it frees the
+    /// communicators, except predefined ones. A receive with a freed request keeps its context
+    /// until its message arrives.
     pub fn end_communicators(&self, comms: &[Arc<Communicator>]) {
         self.await_quiet(comms);
         self.close_all(comms);
     }
 
     fn await_quiet(&self, comms: &[Arc<Communicator>]) {
-        self.wait_for(&Awaited::Said(&Domain::reason_of_sends), |domain| {
+        self.wait_for(&Awaited::Described(&Domain::reason_of_sends), |domain| {
             let is_quiet = |comm: &Arc<Communicator>| {
                 comm.teams()
                     .all(|team| !domain.lane.is_sending_in(team) && domain.collectives_in(team).1 == 0)
@@ -73,31 +71,28 @@ impl<F: Fabric> Process<F> {
         [self.world(), self.own()].into_iter().any(|known| Arc::ptr_eq(known, comm))
     }
 
-    /// Waits until everything this process has sent is with its receiver, or will get there without it, and until receives are
-    /// over whose requests were freed. Unlike after [`Process::drain`] everything can go on later ([`Process::resume`]).
+    /// Waits until each sent message is with its receiver, or will get there without this process,
+    /// and until receives with freed requests are complete. Unlike after [`Process::drain`],
+    /// messages are possible later ([`Process::resume`]).
     pub fn rest(&self) {
         // The others may still wait for an agreement whose coordinator has failed.
         self.domain.lock().leave_agreements();
-        self.wait_for(&Awaited::Said(&Domain::reason_of_end), |domain| {
+        self.wait_for(&Awaited::Described(&Domain::reason_of_end), |domain| {
             let lane = &mut domain.lane;
             (lane.is_drained() && lane.are_receives_over() && lane.fabric_mut().rest()).then_some(())
         });
         self.domain.lock().reap();
     }
 
-    /// As [`Process::rest`].
-    ///
-    /// # Errors
-    /// Those of [`Process::check_delivered`]. The process does not rest then.
+    /// [`Process::rest`] with a check.
     pub fn deliver_all(&self) -> Result<()> {
         self.rest();
         self.check_delivered().inspect_err(|_| self.resume())
     }
 
-    /// Sees after [`Process::rest`] or [`Process::drain`] whether what this process has sent is with its receivers.
-    ///
-    /// # Errors
-    /// MPI_ERR_OTHER if one of them runs and was given up, as it could not be reached.
+    /// Checks after [`Process::rest`] or [`Process::drain`] that the sent messages are with their
+    /// receivers. Errors: MPI_ERR_OTHER if the transport has given up a receiver that runs but
+    /// could not be reached.
     pub fn check_delivered(&self) -> Result<()> {
         match self.domain.lock().lane.fabric_mut().lost_messages() {
             Some(why) => Err(MpiError::new(abi::MPI_ERR_OTHER, format!("messages are lost: {why}"))),
@@ -105,27 +100,27 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// The process may send again after [`Process::rest`]. A thread that may not call changes nothing: it cannot send.
+    /// Allows sends after [`Process::rest`]. Does nothing on a thread that may not call.
     pub fn resume(&self) {
         if let Ok(mut domain) = self.domain.try_enter() {
             domain.lane.resume();
         }
     }
 
-    /// Does what others have asked for until they could see that this process has left MPI: they may wait for it, and it does not
-    /// look again.
+    /// Serves requests that peers have sent before they could see that this process has left MPI:
+    /// they may wait for answers, and this process makes no progress later.
     pub fn answer_last(&self) {
         self.domain.lock().lane.look_last();
-        self.wait_for(&Awaited::Said(&Domain::reason_of_sends), |domain| {
+        self.wait_for(&Awaited::Described(&Domain::reason_of_sends), |domain| {
             domain.lane.is_drained().then_some(())
         });
     }
 
-    /// Takes leave of the peers after [`Process::rest`], without waiting for anything: the program is about to end.
+    /// Closes the connections after [`Process::rest`] without a wait: the program is about to end.
     pub fn take_leave(&self) {
         if let Ok(mut domain) = self.domain.try_enter() {
             domain.lane.end();
-            // Everything is acknowledged, so nobody misses anything if a goodbye does not arrive.
+            // Everything is acknowledged, so a lost goodbye does no harm.
             let _ = domain.lane.fabric_mut().leave();
         }
     }

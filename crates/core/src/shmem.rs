@@ -236,7 +236,7 @@ impl<F: Fabric> Process<F> {
 
     /// `false` also if a parameter selects another component.
     pub fn serves_in_memory(&self, comm: &Communicator, collective: Collective, bytes: usize) -> bool {
-        !self.is_choosy()
+        !self.needs_selection()
             && limits::serves(collective, comm.team.size(), bytes)
             && matches!(self.section_of(comm), Ok(Some(_)))
     }

@@ -1,14 +1,15 @@
 //! The deterministic world: ranks as async functions over a virtual network and clock.
 //!
-//! A [`World`] runs one script as many ranks in one thread. A script is an async function of its [`Rank`]; where it
-//! waits, the world polls another rank, picked by the seed, and when none can go on it lets the virtual time go on to the
-//! next event of the network. So everything that happens follows from the seed: a failure is repeated by its number.
+//! A [`SimWorld`] runs one script as many ranks in one thread. A script is an async function of its
+//! [`Rank`]. When it waits, the world polls another rank, which the seed picks; when none can
+//! continue, the virtual clock advances to the next event of the network. So everything follows
+//! from the seed, which repeats a failure.
 //!
 //! ```
-//! use oxmpi_core::sim::{End, World};
+//! use oxmpi_core::sim::{RankEnd, SimWorld};
 //! use oxmpi_engine::Mode;
 //!
-//! let outcome = World::new(2, 42)
+//! let outcome = SimWorld::new(2, 42)
 //!     .run(async |rank| {
 //!         let comm = rank.world();
 //!         if rank.rank() == 0 {
@@ -18,17 +19,17 @@
 //!         rank.recv(&comm, 5, 0, 7).await.map(|(data, _)| data)
 //!     })
 //!     .unwrap();
-//! assert_eq!(outcome.ends[1], End::Finished(b"hello".to_vec()));
+//! assert_eq!(outcome.ends[1], RankEnd::Finished(b"hello".to_vec()));
 //! ```
 //!
 //! The rules of the world:
 //!
-//! - A rank that is polled and cannot go on sleeps until something comes for it, as a process does at its door. A
-//!   rank that could go on and was left asleep shows as a deadlock.
-//! - A script that returns an error has hit an error that is fatal (MPI_ERRORS_ARE_FATAL): the rank dies and the others are told.
-//!   So after one death everybody ends, finished or failed.
-//! - A script that returns a result has finalized: its rank stays until everything it has sent is gone, then leaves.
-//! - A rank in [`Rank::compute`] does not look at its messages.
+//! - A rank that is polled and cannot continue sleeps until a frame arrives for it, as a process
+//!   does at its door. A rank that could continue and was left asleep appears as a deadlock.
+//! - A script that returns an error has met a fatal error (MPI_ERRORS_ARE_FATAL): the rank dies and
+//!   the others are notified. So after one death all ranks end, finished or failed.
+//! - A script that returns a result has finalized: its rank stays until all its messages have left.
+//! - A rank in [`Rank::compute`] makes no progress.
 
 mod communicators;
 mod rank;
@@ -45,9 +46,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// A world that can be run.
+/// The configuration of a world.
 #[derive(Debug, Clone)]
-pub struct World {
+pub struct SimWorld {
     ranks: u32,
     seed: u64,
     weather: Weather,
@@ -56,44 +57,36 @@ pub struct World {
     agreement: AgreementSettings,
 }
 
-/// How a rank ended.
+/// The end of a rank.
 #[derive(Debug, PartialEq, Eq)]
-pub enum End<R> {
-    /// Its script returned this, and everything it had sent was gone.
+pub enum RankEnd<R> {
+    /// Its script returned this, and all its messages had left.
     Finished(R),
-    /// An MPI call failed.
     Failed(MpiError),
-    /// It was killed.
     Dead,
 }
 
-/// What became of a world.
+/// The result of a world.
 #[derive(Debug)]
 pub struct Outcome<R> {
-    /// How each rank ended.
-    pub ends: Vec<End<R>>,
-    /// The virtual time when the last one had, nanoseconds.
+    /// By rank.
+    pub ends: Vec<RankEnd<R>>,
+    /// The virtual time of the last end.
     pub virtual_ns: u64,
-    /// Frames sent.
     pub frames: u64,
-    /// Events that happened.
     pub events: u64,
-    /// A number that differs between two worlds in which anything differs.
+    /// A hash that differs for worlds that differ in any event.
     pub trace: u64,
 }
 
 /// A world that does not end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stuck {
-    /// How many ranks it has.
     pub ranks: u32,
-    /// Its seed.
     pub seed: u64,
-    /// The virtual time, nanoseconds.
     pub virtual_ns: u64,
-    /// Whether there were still events: then it is not a deadlock but an endless exchange.
+    /// Whether there were still events, so that it is no deadlock but an endless exchange.
     pub busy: bool,
-    /// The ranks that had not ended, and what they were doing.
     pub waiting: Vec<(u32, Doing)>,
 }
 
@@ -123,13 +116,13 @@ impl std::error::Error for Stuck {}
 /// More events than any test needs.
 const MOST_EVENTS: u64 = 100_000_000;
 
-/// Of 256 turns, in how many time goes on although a rank could run: some ranks are slow.
+/// The number of turns of 256 in which the clock advances although a rank could run.
 const SLOWNESS: u8 = 64;
 
-impl World {
-    /// A world of so many ranks with this seed, in the default weather, in which nobody dies.
-    pub fn new(ranks: u32, seed: u64) -> World {
-        World {
+impl SimWorld {
+    /// A world of `ranks` ranks with this seed, with the default link faults and without deaths.
+    pub fn new(ranks: u32, seed: u64) -> SimWorld {
+        SimWorld {
             ranks,
             seed,
             weather: Weather::default(),
@@ -139,38 +132,35 @@ impl World {
         }
     }
 
-    /// Sets what the network is like.
+    /// Sets the faults of the network.
     #[must_use]
-    pub fn weather(mut self, weather: Weather) -> World {
+    pub fn weather(mut self, weather: Weather) -> SimWorld {
         self.weather = weather;
         self
     }
 
-    /// Kills a rank at a virtual time, nanoseconds, if it has not ended by then.
+    /// Kills a rank at a virtual time, if it has not ended by then.
     #[must_use]
-    pub fn kill(mut self, rank: u32, at_ns: u64) -> World {
+    pub fn kill(mut self, rank: u32, at_ns: u64) -> SimWorld {
         self.deaths.push((rank, at_ns));
         self
     }
 
-    /// Sets after how many events a world is given up as endless.
+    /// Sets the number of events after which a world counts as endless.
     #[must_use]
-    pub fn most_events(mut self, events: u64) -> World {
+    pub fn most_events(mut self, events: u64) -> SimWorld {
         self.most_events = events;
         self
     }
 
-    /// Sets how ranks agree.
+    /// Sets the algorithm of agreements.
     #[must_use]
-    pub fn agreement(mut self, settings: AgreementSettings) -> World {
+    pub fn agreement(mut self, settings: AgreementSettings) -> SimWorld {
         self.agreement = settings;
         self
     }
 
     /// Runs `script` as all ranks until all have ended.
-    ///
-    /// # Errors
-    /// If that never happens: it says who waits for what.
     ///
     /// # Panics
     /// If a script panics; its rank is printed before.
@@ -184,9 +174,9 @@ impl World {
         }
         let tasks = (0..self.ranks).map(|at| {
             let rank = Rank::new(at, self.ranks, network.clone(), self.seed, self.agreement);
-            Task::Running { script: Box::pin(script(rank.clone())), rank }
+            SimTask::Running { script: Box::pin(script(rank.clone())), rank }
         });
-        let mut running = Running {
+        let mut running = SimRun {
             tasks: tasks.collect(),
             ready: (0..self.ranks).collect(),
             is_ready: vec![true; self.ranks as usize],
@@ -199,35 +189,32 @@ impl World {
     }
 }
 
-/// One rank.
-enum Task<R, S> {
+enum SimTask<R, S> {
     Running {
         script: Pin<Box<S>>,
         rank: Rank,
     },
-    /// The script is over; what it has sent is not.
+    /// The script has returned; some of its messages have not left.
     Finalizing {
         result: R,
         rank: Rank,
     },
-    Ended(End<R>),
+    Ended(RankEnd<R>),
 }
 
-/// A world in execution.
-struct Running<R, S> {
-    tasks: Vec<Task<R, S>>,
+struct SimRun<R, S> {
+    tasks: Vec<SimTask<R, S>>,
     /// The ranks that may be polled, each once.
     ready: Vec<u32>,
     is_ready: Vec<bool>,
-    /// How many have not ended.
     left: u32,
     seed: u64,
     network: Rc<RefCell<Network>>,
     random: Random,
 }
 
-impl<R, S: Future<Output = Result<R>>> Running<R, S> {
-    fn until_all_end(&mut self, world: &World) -> Result<Outcome<R>, Stuck> {
+impl<R, S: Future<Output = Result<R>>> SimRun<R, S> {
+    fn until_all_end(&mut self, world: &SimWorld) -> Result<Outcome<R>, Stuck> {
         let mut events = 0;
         while self.left > 0 {
             if self.ready.is_empty() || self.random.of_256(SLOWNESS) {
@@ -251,8 +238,8 @@ impl<R, S: Future<Output = Result<R>>> Running<R, S> {
         }
         let network = self.network.borrow();
         let ends = std::mem::take(&mut self.tasks).into_iter().map(|task| match task {
-            Task::Ended(end) => end,
-            Task::Running { .. } | Task::Finalizing { .. } => unreachable!("all have ended"),
+            SimTask::Ended(end) => end,
+            SimTask::Running { .. } | SimTask::Finalizing { .. } => unreachable!("all have ended"),
         });
         Ok(Outcome {
             ends: ends.collect(),
@@ -265,7 +252,7 @@ impl<R, S: Future<Output = Result<R>>> Running<R, S> {
 
     fn something_came(&mut self, at: u32) {
         if self.network.borrow().is_dead(at) {
-            self.end(at, End::Dead);
+            self.end(at, RankEnd::Dead);
         } else {
             self.make_ready(at);
         }
@@ -277,18 +264,17 @@ impl<R, S: Future<Output = Result<R>>> Running<R, S> {
         }
     }
 
-    fn end(&mut self, at: u32, end: End<R>) {
+    fn end(&mut self, at: u32, end: RankEnd<R>) {
         let task = &mut self.tasks[at as usize];
-        if !matches!(task, Task::Ended(_)) {
-            *task = Task::Ended(end);
+        if !matches!(task, SimTask::Ended(_)) {
+            *task = SimTask::Ended(end);
             self.left -= 1;
         }
     }
 
-    /// Lets a rank go on until it waits.
     fn poll(&mut self, at: u32) {
         let task = &mut self.tasks[at as usize];
-        if let Task::Running { script, rank } = task {
+        if let SimTask::Running { script, rank } = task {
             let naming = Naming { rank: at, seed: self.seed };
             let polled = script.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             std::mem::forget(naming);
@@ -296,23 +282,23 @@ impl<R, S: Future<Output = Result<R>>> Running<R, S> {
                 Poll::Pending => {}
                 Poll::Ready(Ok(result)) => {
                     rank.process().domain.lock().leave_agreements();
-                    *task = Task::Finalizing { result, rank: rank.clone() };
+                    *task = SimTask::Finalizing { result, rank: rank.clone() };
                 }
                 Poll::Ready(Err(error)) => {
                     self.network.borrow_mut().kill(at);
-                    return self.end(at, End::Failed(error));
+                    return self.end(at, RankEnd::Failed(error));
                 }
             }
         }
         let rank = match task {
-            Task::Running { rank, .. } | Task::Finalizing { rank, .. } => rank.clone(),
-            Task::Ended(_) => return,
+            SimTask::Running { rank, .. } | SimTask::Finalizing { rank, .. } => rank.clone(),
+            SimTask::Ended(_) => return,
         };
-        if matches!(task, Task::Finalizing { .. }) && rank.is_drained() {
+        if matches!(task, SimTask::Finalizing { .. }) && rank.is_drained() {
             self.network.borrow_mut().leave(at);
-            let ended = std::mem::replace(task, Task::Ended(End::Dead));
-            if let Task::Finalizing { result, .. } = ended {
-                *task = Task::Ended(End::Finished(result));
+            let ended = std::mem::replace(task, SimTask::Ended(RankEnd::Dead));
+            if let SimTask::Finalizing { result, .. } = ended {
+                *task = SimTask::Ended(RankEnd::Finished(result));
                 self.left -= 1;
             }
             return;
@@ -322,11 +308,11 @@ impl<R, S: Future<Output = Result<R>>> Running<R, S> {
         }
     }
 
-    fn stuck(&self, world: &World, busy: bool) -> Stuck {
+    fn stuck(&self, world: &SimWorld, busy: bool) -> Stuck {
         let waiting = self.tasks.iter().zip(0..).filter_map(|(task, at)| match task {
-            Task::Running { rank, .. } => Some((at, rank.doing())),
-            Task::Finalizing { .. } => Some((at, Doing::Finalizing)),
-            Task::Ended(_) => None,
+            SimTask::Running { rank, .. } => Some((at, rank.doing())),
+            SimTask::Finalizing { .. } => Some((at, Doing::Finalizing)),
+            SimTask::Ended(_) => None,
         });
         Stuck {
             ranks: world.ranks,
@@ -338,7 +324,7 @@ impl<R, S: Future<Output = Result<R>>> Running<R, S> {
     }
 }
 
-/// Says which rank panicked.
+/// Prints the rank of a panic.
 struct Naming {
     rank: u32,
     seed: u64,

@@ -1,10 +1,10 @@
-//! A process from what the launcher has handed over, or from nothing (a singleton).
+//! A process from the data of the launcher, or without a launcher (a singleton).
 
 mod launcher;
 
 pub(crate) use self::launcher::opened;
 
-use self::launcher::{Coordination, LauncherServices, Told, end_if_closed, nodes};
+use self::launcher::{Coordination, LauncherBonds, LauncherServices, end_if_closed, nodes};
 use crate::dynamic::spawn::Parents;
 use crate::handed::{HandedSettings, LibrarySettings};
 use crate::modules::Modules;
@@ -28,47 +28,38 @@ use oxmpi_tuned::settings::{self, SettingsError};
 use std::fmt;
 use std::sync::Arc;
 
-/// A process of this program's own: what MPI_Init makes.
+/// The process that MPI_Init makes.
 #[derive(Debug)]
-pub struct Started {
-    /// The rank.
+pub struct StartedProcess {
     pub process: Process<Routes>,
-    /// Its connection to the launcher.
     pub client: Arc<Client>,
-    /// Whether the arguments of calls are to be checked where that costs (parameter mpi_param_check).
+    /// Whether calls check arguments where this costs time (parameter mpi_param_check).
     pub checks: bool,
-    /// Whether operations are carried out only on the datatypes that the standard names (parameter mpi_strict).
+    /// Whether operations accept only the datatypes that the standard names (parameter mpi_strict).
     pub strict: bool,
-    /// What is done about buffers in the memory of accelerators, and the file of their driver (parameters accelerator and
+    /// Of buffers in device memory, with the file of the driver (parameters accelerator,
     /// accelerator_cuda_library).
     pub accelerator: (Accelerator, String),
-    /// The intercommunicator with those who have spawned its job, if anybody has.
+    /// The intercommunicator with the parents of a spawned job.
     pub parent: Option<Communicator>,
-    /// Which modules it uses.
     pub modules: Modules,
 }
 
-/// Why a process could not be started.
+/// The reason why a process could not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// A parameter in the environment is wrong.
     Param(ParamError),
-    /// No modules can be selected.
     Select(SelectError),
-    /// What the launcher has handed over is unusable.
     Boot(BootError),
     /// The process is no rank, and was started as one of several.
     NotAlone(NotAlone),
-    /// A parameter names an algorithm of a collective that is none, or a rules file is wrong.
+    /// A parameter names an unknown algorithm of a collective, or a rules file is wrong.
     Tuned(SettingsError),
-    /// The process cannot use its transport. The text is for a person.
     Transport {
-        /// The transport.
         name: &'static str,
-        /// Why it cannot.
         why: String,
     },
-    /// The process was spawned, and cannot find out by whom. The text is for a person.
+    /// The process was spawned, and cannot determine its parents.
     Parent(String),
 }
 
@@ -79,7 +70,9 @@ impl fmt::Display for StartError {
             StartError::Select(e) => write!(f, "{e}"),
             StartError::Boot(e) => write!(f, "{e}"),
             StartError::NotAlone(e) => write!(f, "{e}"),
-            StartError::Parent(why) => write!(f, "cannot find out who has spawned this process: {why}"),
+            StartError::Parent(why) => {
+                write!(f, "cannot determine the parents of this spawned process: {why}")
+            }
             StartError::Tuned(e) => write!(f, "{e}"),
             StartError::Transport { name, why } => {
                 write!(f, "this rank cannot use the transport '{name}': {why}")
@@ -91,23 +84,17 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 /// Starts this process's rank.
-///
-/// # Errors
-/// See [`StartError`].
-pub fn start() -> std::result::Result<Started, StartError> {
+pub fn start() -> std::result::Result<StartedProcess, StartError> {
     start_changed(&[])
 }
 
-/// As [`start`], with parameters that the program has changed: names and values.
-///
-/// # Errors
-/// As [`start`].
-pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started, StartError> {
+/// [`start`] with parameters that the program has changed: names and values.
+pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<StartedProcess, StartError> {
     let mut params = Params::from_env(library::prefix().as_deref()).map_err(StartError::Param)?;
     for (name, value) in changes {
         params.set(name, value).map_err(StartError::Param)?;
     }
-    // Before anything of the launcher's is taken over.
+    // Before the process takes over anything of the launcher.
     let tuned = settings::Settings::new(&params, read_rules).map_err(StartError::Tuned)?;
     let client = match Client::from_env().map_err(StartError::Boot)? {
         Some(client) => client,
@@ -140,7 +127,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     };
     let launcher = LauncherServices::new(client.clone(), poller, door.kind());
     let (routes, door) = assemble(module, &situation, launcher, door)?;
-    // Over sockets, too: shared windows are there for all processes of a node.
+    // Over sockets, too: all processes of a node have shared windows.
     let opener = client.clone();
     let heap = Heap::new(own, Box::new(move || opener.segment_file()));
     let mut process =
@@ -176,7 +163,7 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
         job: boot.job_id as u32,
     };
     process = process.with_selection(by, params.coll_base_associative(), handed, is_verbose, say);
-    let process = process.with_bonds(Arc::new(Told(client.clone())), boot.job_id);
+    let process = process.with_bonds(Arc::new(LauncherBonds(client.clone())), boot.job_id);
     let parent = client.parent().map_err(|e| StartError::Parent(e.to_string()))?;
     if parent.as_ref().is_some_and(|parent| parent.is_mixed) {
         process.reach_foreign().map_err(|e| StartError::Parent(e.to_string()))?;
@@ -184,10 +171,9 @@ pub fn start_changed(changes: &[(&str, String)]) -> std::result::Result<Started,
     let parent =
         parent.map(|Parent { context, processes, .. }| process.parent_of(Parents { context, processes }));
     let accelerator = (params.accelerator(), params.accelerator_cuda_library().to_string());
-    Ok(Started { process, client, checks, strict: params.mpi_strict(), accelerator, parent, modules })
+    Ok(StartedProcess { process, client, checks, strict: params.mpi_strict(), accelerator, parent, modules })
 }
 
-/// The routes of a process whose messages go by `module`, and its door, which has what they sleep on.
 fn assemble(
     module: &Module,
     situation: &Situation<'_>,
@@ -197,12 +183,12 @@ fn assemble(
     let (params, client) = (situation.params, launcher.client().clone());
     let facts = Arc::new(copy_costs::find(params).facts);
     let shm = Shm::new(launcher.neighbours(), shm_settings(params, facts));
-    // Also without a launcher: one comes with the first spawn.
+    // Also without a launcher, as a spawn starts one.
     let mut routes = Routes::new(shm).with_additions(launcher.additions(params));
     let has_sockets = launcher.poller().is_some();
     let services: Arc<dyn Services> = Arc::new(launcher);
     let mut memory = Reach::Everybody;
-    // Some transport carries all messages of processes of this launcher, and none of others.
+    // Some transport carries all messages of this launcher's processes, and none of others.
     let mut knows_own = false;
     for offer in offers(module, situation, &services, has_sockets)? {
         memory = memory.min(offer.memory);
@@ -231,7 +217,7 @@ fn assemble(
     Ok((routes, door))
 }
 
-/// What a process has of its transport, and of the one between nodes if its own does not leave the node.
+/// The offers of the process's transport, and of one between nodes if it does not leave the node.
 fn offers(
     module: &Module,
     situation: &Situation<'_>,
@@ -253,7 +239,6 @@ fn offers(
     Ok(made)
 }
 
-/// What a process with sockets sleeps on.
 fn poller(client: &Arc<Client>, module: &Module) -> std::result::Result<Arc<Poller>, StartError> {
     let failed = |why| StartError::Transport { name: module.name, why };
     let alarm = client.alarm(client.segment().boot().rank).map_err(|e| failed(e.to_string()))?;
@@ -262,17 +247,15 @@ fn poller(client: &Arc<Client>, module: &Module) -> std::result::Result<Arc<Poll
     Ok(poller)
 }
 
-/// A number that the processes of a node have in common.
+/// A number that exactly the processes of a node have.
 fn node_identity(node: Option<u32>) -> u64 {
     // Several nodes of a job may be one host.
     host::identity().wrapping_add(node.map_or(0, u64::from))
 }
 
 impl Process<Routes> {
-    /// Takes over the parameters that may be changed at any time.
-    ///
-    /// # Errors
-    /// If the lane is this thread's already, or another thread's.
+    /// Applies the parameters that may change at any time. Errors: This thread or another one is
+    /// inside the lane.
     pub fn retune(&self, params: &Params) -> std::result::Result<(), LockError> {
         let mut domain = self.domain.try_enter()?;
         let fabric = domain.lane.fabric_mut();
@@ -281,14 +264,13 @@ impl Process<Routes> {
         drop(domain);
         self.take_associative(params.coll_base_associative());
         if let Some(door) = &self.door {
-            // Whether there are more ranks than cores is no parameter.
+            // Oversubscription is no parameter.
             door.retune(&policy(params, params.rpi(), false, 1));
         }
         Ok(())
     }
 }
 
-/// The bytes of a rules file.
 fn read_rules(path: &str) -> std::result::Result<Vec<u8>, String> {
     match oxmpi_param::file::read(path.as_ref()) {
         Ok(Some(bytes)) => Ok(bytes),
@@ -297,7 +279,6 @@ fn read_rules(path: &str) -> std::result::Result<Vec<u8>, String> {
     }
 }
 
-/// How a process waits whose messages go by `module`.
 fn policy(params: &Params, module: &Module, oversubscribed: bool, local_size: u32) -> Policy {
     let us = |us: u64| us.saturating_mul(1000);
     let policy = Policy {
@@ -311,7 +292,7 @@ fn policy(params: &Params, module: &Module, oversubscribed: bool, local_size: u3
     Constructor::of(module).map_or(policy, |made| (made.wait)(params, policy, local_size))
 }
 
-/// How a rank with these parameters uses shared memory, where copies cost as `facts` say.
+/// The settings of shared memory by these parameters and copy costs.
 pub fn shm_settings(params: &Params, facts: Arc<CopyFacts>) -> ShmSettings {
     ShmSettings {
         eager_limit: params.shm_eager_limit_bytes(),

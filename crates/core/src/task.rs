@@ -1,56 +1,51 @@
-//! What goes on above the lane, step by step, until a request is complete.
+//! Operations above the lane, executed in steps until their request is complete.
 
 use crate::choice::Choice;
 use crate::errors;
 use crate::handed::{CollLibrary, HandedLibraries, HandedOver};
-use crate::kept::Shelf;
+use crate::persistent_state::PersistentOps;
+use crate::run_cache::Single;
 use crate::shmem::Later;
-use crate::spare::Single;
 use oxmpi_coll::{Progress, Run, UserReduction};
 use oxmpi_engine::{Completion, Lane, NO_CONTEXT, Team};
 use oxmpi_fabric::Fabric;
 
-/// What a request above the lane does.
-pub(crate) enum Task {
-    /// A collective that is called once.
+/// The operation of a request above the lane.
+pub(crate) enum RequestTask {
     Once(Box<Single>),
-    /// What a persistent request keeps under this key of the [`Shelf`].
-    Kept(usize),
-    /// A collective in shared memory.
+    /// The persistent request with this key.
+    Persistent(usize),
     Later(Box<Later>),
-    /// A collective that another library serves, or else a plan.
+    /// A collective of UCC or hcoll, or the plan instead of it.
     Handed(Box<HandedOver>),
-    /// What that library does for this process and others, as long as the process lives. No request belongs to it.
+    /// The progress of UCC or hcoll as long as the process lives. It has no request.
     Library(CollLibrary),
 }
 
-/// How a task stands.
 pub(crate) enum Stand {
-    /// It waits for messages, or for what others write.
+    /// It waits for messages, or for data in shared memory.
     Waiting,
-    /// As [`Stand::Waiting`], but it has gone on, and waits for something else than before.
+    /// [`Stand::Waiting`] after an advance.
     Moved,
-    /// A user's function is due; nothing goes on before [`Task::callback_done`].
+    /// A user's function is due; the task does not advance before [`RequestTask::callback_done`].
     NeedCallback(UserReduction),
-    /// It is over; this is what it says.
     Done(Completion),
 }
 
-impl Task {
-    /// Goes on as far as it can without waiting.
+impl RequestTask {
     #[inline]
     pub(crate) fn advance<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
-        shelf: &mut Shelf,
+        persistent: &mut PersistentOps,
         (handed, choice): (&mut HandedLibraries, &Choice),
     ) -> Stand {
         match self {
-            Task::Once(single) => advance_run(&mut single.run, lane),
-            Task::Kept(key) => shelf.advance(*key, lane),
-            Task::Later(later) => later.advance(lane),
-            Task::Handed(call) => call.advance(lane, handed, choice.say()),
-            Task::Library(library) => {
+            RequestTask::Once(single) => advance_run(&mut single.run, lane),
+            RequestTask::Persistent(key) => persistent.advance(*key, lane),
+            RequestTask::Later(later) => later.advance(lane),
+            RequestTask::Handed(call) => call.advance(lane, handed, choice.say()),
+            RequestTask::Library(library) => {
                 if let Some(handed) = handed.of(*library) {
                     handed.progress(lane);
                 }
@@ -59,54 +54,51 @@ impl Task {
         }
     }
 
-    /// The function that [`Stand::NeedCallback`] asked for has returned.
-    pub(crate) fn callback_done(&mut self, shelf: &mut Shelf) {
+    pub(crate) fn callback_done(&mut self, persistent: &mut PersistentOps) {
         match self {
-            Task::Once(single) => single.run.callback_done(),
-            Task::Kept(key) => shelf.callback_done(*key),
-            Task::Later(_) | Task::Handed(_) | Task::Library(_) => {}
+            RequestTask::Once(single) => single.run.callback_done(),
+            RequestTask::Persistent(key) => persistent.callback_done(*key),
+            RequestTask::Later(_) | RequestTask::Handed(_) | RequestTask::Library(_) => {}
         }
     }
 
-    /// Gives up: nothing of the user's memory is used any more.
+    /// Ends the operation at once; the library does not use the program's memory any more.
     pub(crate) fn abandon<F: Fabric>(
         self,
         lane: &mut Lane<F>,
-        shelf: &mut Shelf,
+        persistent: &mut PersistentOps,
         handed: &mut HandedLibraries,
     ) {
         match self {
-            Task::Once(mut single) => single.run.abandon(lane),
-            Task::Kept(key) => shelf.abandon(key, lane),
-            Task::Later(later) => later.abandon(lane),
-            Task::Handed(call) => call.abandon(lane, handed),
-            Task::Library(_) => {}
+            RequestTask::Once(mut single) => single.run.abandon(lane),
+            RequestTask::Persistent(key) => persistent.abandon(key, lane),
+            RequestTask::Later(later) => later.abandon(lane),
+            RequestTask::Handed(call) => call.abandon(lane, handed),
+            RequestTask::Library(_) => {}
         }
     }
 
-    /// The processes of a collective.
-    pub(crate) fn team<'a>(&'a self, shelf: &'a Shelf) -> Option<&'a Team> {
+    pub(crate) fn team<'a>(&'a self, persistent: &'a PersistentOps) -> Option<&'a Team> {
         match self {
-            Task::Once(single) => Some(single.run.team()),
-            Task::Kept(key) => shelf.team(*key),
-            Task::Later(later) => Some(later.team()),
-            Task::Handed(call) => Some(call.team()),
-            Task::Library(_) => None,
+            RequestTask::Once(single) => Some(single.run.team()),
+            RequestTask::Persistent(key) => persistent.team(*key),
+            RequestTask::Later(later) => Some(later.team()),
+            RequestTask::Handed(call) => Some(call.team()),
+            RequestTask::Library(_) => None,
         }
     }
 
-    /// The context that it uses, if no request of the lane says so all the time. (A persistent request does.)
+    /// The context of the operation, unless a request of the lane has it (persistent requests).
     pub(crate) fn context(&self) -> Option<u32> {
         match self {
-            Task::Once(single) => Some(single.run.team().collective),
-            Task::Kept(_) | Task::Library(_) => None,
-            Task::Later(later) => Some(later.team().collective),
-            Task::Handed(call) => Some(call.team().collective),
+            RequestTask::Once(single) => Some(single.run.team().collective),
+            RequestTask::Persistent(_) | RequestTask::Library(_) => None,
+            RequestTask::Later(later) => Some(later.team().collective),
+            RequestTask::Handed(call) => Some(call.team().collective),
         }
     }
 }
 
-/// Lets a collective go on.
 pub(crate) fn advance_run<F: Fabric>(run: &mut Run, lane: &mut Lane<F>) -> Stand {
     match run.advance(lane) {
         Progress::Waiting => Stand::Waiting,

@@ -1,13 +1,13 @@
-//! What tools can measure and hear of (MPI-5.0 chapter 15, "The MPI Tool Information Interface").
+//! The MPI tool interface (MPI-5.0 chapter 15, "The MPI Tool Information Interface").
 //!
-//! One table each: [`pvars`] of the performance variables, [`events`] of the event types, [`categories`] of what belongs
-//! together. The C interface and `oxmpi info` read them. How a handle of a variable behaves is in [`gauge`], where the
-//! numbers come from in `measure`.
+//! There is one table each of the performance variables ([`pvars`]), the event types ([`events`])
+//! and the categories ([`categories`]), for the C interface and `oxmpi info`. [`gauge`] has the
+//! handles of variables, `measure` the sources of their values.
 //!
-//! Measuring costs nobody anything who does not measure. Almost all numbers are there for other reasons (sequence numbers,
-//! places of queues) and are read when a tool asks; the rest is counted where nobody hurries. Events are kept only for a
-//! process that is *observed* ([`Process::observe`](crate::Process::observe)), which then takes the ways of a process
-//! with threads.
+//! A process without a tool pays nothing: most values exist for other reasons (sequence numbers,
+//! positions of queues), the others are counted outside fast paths. Events are recorded only for a
+//! process that is *observed* ([`Process::observe`](crate::Process::observe)), which then takes the
+//! paths of a process with threads.
 
 pub mod categories;
 pub mod enums;
@@ -21,7 +21,7 @@ pub mod pvars;
 pub use events::{Event, EventKind};
 pub use gauge::Gauge;
 pub(crate) use measure::Calls;
-pub(crate) use observe::{Notes, Tool};
-pub use observe::{Observer, Seen};
+pub(crate) use observe::{CollectiveEvents, Tool};
+pub use observe::{ObservedEvents, Observer};
 pub(crate) use peaks::Peaks;
 pub use pvars::{Bind, Class, Pvar, Value};

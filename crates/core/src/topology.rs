@@ -1,7 +1,7 @@
-//! Communicators with a virtual topology (MPI-5.0 chapter 8).
+//! Virtual topologies (MPI-5.0 chapter 8).
 //!
-//! Ranks are never reordered: the standard leaves that to the library, and on one host with messages through shared
-//! memory there is little to gain.
+//! Ranks are never reordered: the standard leaves that to the library, and on one host with
+//! messages through shared memory there is little to gain.
 
 use crate::Process;
 use crate::comm::{Communicator, taken};
@@ -17,27 +17,22 @@ use oxmpi_plan::{Blocks, Call, Edge, Edges, Paired, Shared};
 use oxmpi_tuned::Component;
 use std::sync::Arc;
 
-/// An edge of a distributed graph, as any rank may name it.
+/// An edge of a distributed graph, as any rank may pass it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedEdge {
-    /// The rank where it begins.
     pub source: u32,
-    /// The rank where it ends.
     pub destination: u32,
-    /// Its weight; nothing if the graph is not weighted.
+    /// Unused if the graph is not weighted.
     pub weight: i32,
 }
 
 impl Communicator {
-    /// Its topology, if it has one (`MPI_Topo_test`).
+    /// The topology (`MPI_Topo_test`).
     pub fn topology(&self) -> Option<&Topology> {
         self.topology.as_deref()
     }
 
-    /// Its grid.
-    ///
-    /// # Errors
-    /// MPI_ERR_TOPOLOGY if it has none.
+    /// The Cartesian topology.
     pub fn cartesian(&self) -> Result<&Cartesian> {
         match self.topology() {
             Some(Topology::Cartesian(grid)) => Ok(grid),
@@ -45,10 +40,7 @@ impl Communicator {
         }
     }
 
-    /// Its graph that all processes know.
-    ///
-    /// # Errors
-    /// MPI_ERR_TOPOLOGY if it has none.
+    /// The graph topology.
     pub fn graph(&self) -> Result<&Graph> {
         match self.topology() {
             Some(Topology::Graph(graph)) => Ok(graph),
@@ -56,10 +48,7 @@ impl Communicator {
         }
     }
 
-    /// Its distributed graph.
-    ///
-    /// # Errors
-    /// MPI_ERR_TOPOLOGY if it has none.
+    /// The distributed graph topology.
     pub fn dist_graph(&self) -> Result<&DistGraph> {
         match self.topology() {
             Some(Topology::DistGraph(graph)) => Ok(graph),
@@ -67,10 +56,7 @@ impl Communicator {
         }
     }
 
-    /// The topology of which neighbourhood collectives speak.
-    ///
-    /// # Errors
-    /// MPI_ERR_TOPOLOGY if there is none.
+    /// The neighbours of this rank, for neighbourhood collectives.
     pub fn neighborhood(&self) -> Result<Neighborhood<'_>> {
         match self.topology() {
             Some(topology) => Ok(Neighborhood { topology, rank: self.team.rank }),
@@ -78,10 +64,8 @@ impl Communicator {
         }
     }
 
-    /// The rank of the communicator that an argument names.
-    ///
-    /// # Errors
-    /// MPI_ERR_RANK if there is no such rank.
+    /// Checks a rank of the communicator; `what` is the argument name. Errors: MPI_ERR_RANK if
+    /// there is no such rank.
     pub fn member(&self, rank: i32, what: &str) -> Result<u32> {
         self.process(rank, what)?;
         Ok(rank.cast_unsigned())
@@ -101,22 +85,22 @@ pub struct Neighborhood<'a> {
 }
 
 impl Neighborhood<'_> {
-    /// Blocks of the receive buffer and of the send buffer.
+    /// The numbers of blocks in the receive buffer and in the send buffer.
     pub fn degrees(&self) -> (usize, usize) {
         self.topology.degrees(self.rank)
     }
 
-    /// Which blocks of the receive buffer come from a process: not those from `MPI_PROC_NULL`.
+    /// Whether each block of the receive buffer comes from a process, not from `MPI_PROC_NULL`.
     pub fn received(&self) -> Vec<bool> {
         used(self.degrees().0, self.topology.sources(self.rank))
     }
 
-    /// Which blocks of the send buffer go to a process.
+    /// Whether each block of the send buffer goes to a process.
     pub fn sent(&self) -> Vec<bool> {
         used(self.degrees().1, self.topology.destinations(self.rank))
     }
 
-    /// The messages, when `send` and `receive` tell where a block begins and how long it is.
+    /// The messages. `send` and `receive` return the offset and length of a block.
     pub fn edges(
         &self,
         send: impl Fn(usize) -> (usize, usize),
@@ -142,11 +126,9 @@ fn used(degree: usize, slots: Vec<oxmpi_objects::topology::Slot>) -> Vec<bool> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// A communicator whose first ranks form a grid (MPI_Cart_create). `None` at ranks beyond it. Collective.
-    ///
-    /// # Errors
-    /// MPI_ERR_DIMS if the grid has more ranks than the communicator; MPI_ERR_COMM if that has two groups; or a process has
-    /// failed.
+    /// A communicator whose first ranks form a grid (MPI_Cart_create); `None` at ranks beyond it.
+    /// Collective. Errors: MPI_ERR_DIMS if the grid has more ranks than the communicator;
+    /// MPI_ERR_COMM for an intercommunicator.
     pub fn cart_create(&self, comm: &Communicator, grid: Cartesian) -> Result<Option<Communicator>> {
         comm.check_intra()?;
         check_cartesian_size(comm, &grid)?;
@@ -154,13 +136,11 @@ impl<F: Fabric> Process<F> {
         self.part_with(comm, inside, comm.rank(), Topology::Cartesian(grid))
     }
 
-    /// Communicators of the parts of a grid in which only some dimensions are left (MPI_Cart_sub). Collective.
-    ///
-    /// # Errors
-    /// MPI_ERR_TOPOLOGY if the communicator has no grid; or a process has failed.
+    /// Communicators of the parts of a grid with some dimensions left (MPI_Cart_sub). Collective.
+    /// Errors: MPI_ERR_TOPOLOGY if the communicator has no grid.
     ///
     /// # Panics
-    /// If `remain` does not tell for each dimension whether it is left.
+    /// If `remain` has not one value for each dimension.
     pub fn cart_sub(&self, comm: &Communicator, remain: &[bool]) -> Result<Communicator> {
         let grid = comm.cartesian()?;
         let (part, place) = grid.sub_place(remain, comm.team.rank);
@@ -170,12 +150,9 @@ impl<F: Fabric> Process<F> {
             .ok_or_else(|| MpiError::new(abi::MPI_ERR_INTERN, "this rank is in no part of its own grid"))
     }
 
-    /// A communicator whose first ranks are the nodes of a graph (MPI_Graph_create). `None` at ranks beyond it.
-    /// Collective.
-    ///
-    /// # Errors
-    /// MPI_ERR_ARG if the graph has more nodes than the communicator ranks; MPI_ERR_COMM if that has two groups; or a process
-    /// has failed.
+    /// A communicator whose first ranks are the nodes of a graph (MPI_Graph_create); `None` at
+    /// ranks beyond it. Collective. Errors: MPI_ERR_ARG if the graph has more nodes than the
+    /// communicator ranks; MPI_ERR_COMM for an intercommunicator.
     pub fn graph_create(&self, comm: &Communicator, graph: Graph) -> Result<Option<Communicator>> {
         comm.check_intra()?;
         check_graph_size(comm, graph.index().len())?;
@@ -183,13 +160,11 @@ impl<F: Fabric> Process<F> {
         self.part_with(comm, inside, comm.rank(), Topology::Graph(graph))
     }
 
-    /// A communicator with a graph of which each rank gives its own edges (MPI_Dist_graph_create_adjacent).
-    /// Collective: a rank whose arguments are wrong takes part with the error, so that nobody waits for ever. If a component is
-    /// named it alone serves the new communicator's collectives; all ranks name the same.
-    ///
-    /// # Errors
-    /// The error that was given; MPI_ERR_OTHER if another rank gave one; MPI_ERR_COMM if the communicator has two groups; or
-    /// a process has failed.
+    /// A communicator with a graph of which each rank passes its own edges
+    /// (MPI_Dist_graph_create_adjacent). Collective: a rank with wrong arguments takes part with
+    /// its error, so that no rank waits for ever. A sole component serves the collectives if one is
+    /// named; all ranks must name the same. Errors: The error that was passed; MPI_ERR_OTHER if
+    /// another rank passed one; MPI_ERR_COMM for an intercommunicator.
     pub fn dist_graph_create_adjacent(
         &self,
         comm: &Communicator,
@@ -201,11 +176,8 @@ impl<F: Fabric> Process<F> {
         Ok(with_topology(self.dup_served_by(comm, component)?, Topology::DistGraph(graph)))
     }
 
-    /// A communicator with a graph whose edges any rank may give (MPI_Dist_graph_create). Collective, also for a rank
-    /// whose arguments are wrong.
-    ///
-    /// # Errors
-    /// As [`Process::dist_graph_create_adjacent`].
+    /// A communicator with a graph of which each rank passes any edges (MPI_Dist_graph_create).
+    /// Collective, also for a rank with wrong arguments.
     pub fn dist_graph_create(
         &self,
         comm: &Communicator,
@@ -235,7 +207,6 @@ impl<F: Fabric> Process<F> {
         Ok(with_topology(self.dup_served_by(comm, component)?, Topology::DistGraph(graph)))
     }
 
-    /// The part of the communicator that is `inside`, with a topology.
     fn part_with(
         &self,
         comm: &Communicator,
@@ -247,7 +218,7 @@ impl<F: Fabric> Process<F> {
         Ok(self.split(comm, color, key)?.map(|made| with_topology(made, topology)))
     }
 
-    /// What each rank has, if none has an error.
+    /// The value of this rank, if no rank has an error.
     fn agreed<T>(&self, comm: &Communicator, mine: Result<T>) -> Result<T> {
         let input = Owned::new(vec![i32::from(mine.is_err())]);
         let output = Owned::new(vec![0_i32]);
@@ -266,17 +237,17 @@ impl<F: Fabric> Process<F> {
         Ok(mine)
     }
 
-    /// Tells every edge to the ranks at its ends. What this rank is told comes in the order of the ranks that named it,
-    /// and as each of them did: so both ends have several edges between the same two ranks in the same order.
+    /// Sends each edge to the ranks at its ends. The received edges are in the order of the
+    /// senders, and of each sender's list: so both ends have parallel edges in the same order.
     fn spread(&self, comm: &Communicator, edges: &[NamedEdge]) -> Result<Vec<[i32; 3]>> {
         const WORDS: usize = 3;
         let size = comm.team.size() as usize;
         let mut words: Vec<Vec<i32>> = vec![Vec::new(); size];
         for NamedEdge { source, destination, weight } in edges {
-            let told = [source.cast_signed(), destination.cast_signed(), *weight];
-            words[*source as usize].extend(told);
+            let edge = [source.cast_signed(), destination.cast_signed(), *weight];
+            words[*source as usize].extend(edge);
             if source != destination {
-                words[*destination as usize].extend(told);
+                words[*destination as usize].extend(edge);
             }
         }
         let lengths: Vec<u64> = words.iter().map(|words| words.len() as u64).collect();
@@ -295,7 +266,6 @@ impl<F: Fabric> Process<F> {
         Ok(taken(output)?.as_chunks::<WORDS>().0.to_vec())
     }
 
-    /// What each rank sends to each.
     fn exchange_lengths(&self, comm: &Communicator, lengths: Vec<u64>) -> Result<Vec<u64>> {
         let output = Owned::new(vec![0_u64; lengths.len()]);
         let input = Owned::new(lengths);
@@ -311,10 +281,7 @@ fn with_topology(mut made: Communicator, topology: Topology) -> Communicator {
     made
 }
 
-/// Checks that a grid fits a communicator.
-///
-/// # Errors
-/// MPI_ERR_DIMS if not.
+/// Checks that a grid fits a communicator. Errors: MPI_ERR_DIMS otherwise.
 pub fn check_cartesian_size(comm: &Communicator, grid: &Cartesian) -> Result<()> {
     if grid.size() > comm.size() {
         let text = format!(
@@ -328,10 +295,7 @@ pub fn check_cartesian_size(comm: &Communicator, grid: &Cartesian) -> Result<()>
     Ok(())
 }
 
-/// Checks that a graph fits a communicator.
-///
-/// # Errors
-/// MPI_ERR_ARG if not.
+/// Checks that a graph fits a communicator. Errors: MPI_ERR_ARG otherwise.
 pub fn check_graph_size(comm: &Communicator, nodes: usize) -> Result<()> {
     if nodes > comm.size() as usize {
         let text = format!("nnodes is {nodes}, more than the {} ranks of the communicator", comm.size());

@@ -45,24 +45,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the world is like.
+/// The configuration of a world.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Sizes of the segments.
+pub struct WorldOptions {
     pub config: SegmentConfig,
-    /// How shared memory is used.
     pub settings: ShmSettings,
-    /// If the ranks of a node have postboxes: bytes of one, bytes of the pool, and how they are used.
+    /// For ranks with postboxes: the bytes of a postbox, the bytes of the pool, and the settings.
     pub postboxes: Option<(u64, u64, postboxes::PostboxSettings)>,
-    /// If the ranks talk over sockets instead.
     pub sockets: Option<Sockets>,
-    /// If only ranks of different nodes do: how many ranks a node has.
+    /// The ranks of a node; then only messages between nodes go over sockets.
     pub ranks_of_a_node: Option<u32>,
-    /// If they talk over libfabric, with the sockets beside it: by which provider, and with which tags.
+    /// For messages over libfabric beside the sockets: the provider and the tags.
     pub ofi: Option<(String, Option<TagMode>)>,
-    /// If they talk through daemons instead, of which each of those nodes has one; `sockets` then say nothing else.
+    /// For messages through daemons, one on each node; of `sockets` only the settings are used.
     pub daemons: bool,
-    /// If they talk over some other transport instead.
     pub transport: Option<MakeTransport>,
 }
 
@@ -71,7 +67,7 @@ pub struct Options {
 pub struct MakeTransport(Arc<dyn Fn(u32) -> Box<dyn Transport> + Send + Sync>);
 
 impl MakeTransport {
-    /// By `make`, with the number of the rank.
+    /// `make` receives the number of the rank.
     pub fn new<T: Transport + 'static>(make: impl Fn(u32) -> T + Send + Sync + 'static) -> MakeTransport {
         MakeTransport(Arc::new(move |rank| Box::new(make(rank))))
     }
@@ -83,28 +79,25 @@ impl fmt::Debug for MakeTransport {
     }
 }
 
-impl Options {
-    /// The ranks of a rank's node, among `size` in all.
+impl WorldOptions {
     fn of_node(&self, rank: u32, size: u32) -> Vec<u32> {
         (0..size).filter(|other| self.node(*other) == self.node(rank)).collect()
     }
 
-    /// On which node a rank is, if there are several.
     fn node(&self, rank: u32) -> Option<u32> {
         self.ranks_of_a_node.map(|ranks| rank / ranks.max(1))
     }
 }
 
-/// How the ranks of a world talk over sockets, on the loopback.
+/// Sockets on the loopback.
 #[derive(Clone, Default)]
 pub struct Sockets {
-    /// How sockets are used.
     pub settings: tcp::TcpSettings,
-    /// Something in between that ranks connect to instead of the address of a rank.
+    /// Replaces the addresses to which ranks connect.
     pub detour: Option<Detour>,
 }
 
-/// Where to connect instead of an address.
+/// The replacement of an address.
 pub type Detour = Arc<dyn Fn(SocketAddr) -> SocketAddr + Send + Sync>;
 
 impl fmt::Debug for Sockets {
@@ -116,15 +109,14 @@ impl fmt::Debug for Sockets {
     }
 }
 
-/// The sockets of a world: the listeners wait for their ranks.
+/// The sockets of a world. The listeners wait for their ranks.
 struct Plugs {
     listeners: Vec<Mutex<Option<Listener>>>,
     addresses: Vec<SocketAddr>,
     secret: [u8; 32],
     alarms: Vec<OwnedFd>,
-    /// Of a world with daemons.
     daemons: Option<Daemons>,
-    /// Which ranks have ended.
+    /// By rank.
     left: Vec<AtomicBool>,
 }
 
@@ -149,7 +141,6 @@ impl Plugs {
         Ok(plugs)
     }
 
-    /// The way of the process with this boot record.
     fn tcp(
         self: &Arc<Plugs>,
         boot: &Boot,
@@ -175,33 +166,28 @@ impl Plugs {
     }
 }
 
-/// Runs `program` as `ranks` ranks, one thread each, and returns what they return, by rank.
+/// Runs `program` as `ranks` ranks, one thread each, and returns the results by rank.
 ///
 /// # Panics
-/// If there is no memory for a segment, or no socket. A rank that panics ends the program, because the others would wait for it.
+/// If there is no memory for a segment, or no socket. A rank that panics ends the program, because
+/// the others would wait for it.
 pub fn world<R: Send>(ranks: u32, program: impl Fn(&Process<Routes>) -> R + Sync) -> Vec<R> {
-    world_with(ranks, Options::default(), program)
+    world_with(ranks, WorldOptions::default(), program)
 }
 
-/// As [`world`], with options.
-///
-/// # Panics
-/// As [`world`].
+/// [`world`] with options.
 pub fn world_with<R: Send>(
     ranks: u32,
-    options: Options,
+    options: WorldOptions,
     program: impl Fn(&Process<Routes>) -> R + Sync,
 ) -> Vec<R> {
     world_shared(ranks, options, |process| program(process))
 }
 
-/// As [`world_with`], for programs that keep their rank with what they make of it.
-///
-/// # Panics
-/// As [`world`].
+/// [`world_with`] for programs that store their rank in other values.
 pub fn world_shared<R: Send>(
     ranks: u32,
-    options: Options,
+    options: WorldOptions,
     program: impl Fn(&Arc<Process<Routes>>) -> R + Sync,
 ) -> Vec<R> {
     static JOBS: AtomicU64 = AtomicU64::new(1);
@@ -258,7 +244,6 @@ pub fn world_shared<R: Send>(
     })
 }
 
-/// A provider of libfabric, and sockets.
 fn over_provider(
     rank: u32,
     name: &str,
@@ -279,22 +264,20 @@ fn over_provider(
     ofi.unwrap_or_else(|e| panic!("rank {rank}: {e}"))
 }
 
-/// What the ranks of a node share, made by the first of them.
-fn shared_area(rank: u32, size: u32, options: &Options) -> Option<PostboxArea> {
+fn shared_area(rank: u32, size: u32, options: &WorldOptions) -> Option<PostboxArea> {
     let (short, pool, _) = options.postboxes?;
     let members = options.of_node(rank, size);
     let shape = PostboxShape { ranks: members.len() as u32, short, pool };
     (members.first() == Some(&rank)).then(|| PostboxArea::on_heap(shape))
 }
 
-/// What the ranks are made of that they have in common.
 type Shared<'w> = (Arc<ThreadDirectory>, Option<Arc<Plugs>>, &'w [Option<PostboxArea>]);
 
 fn process(
     rank: u32,
     size: u32,
     (directory, plugs, areas): Shared<'_>,
-    options: &Options,
+    options: &WorldOptions,
 ) -> Process<Routes> {
     let (fd, _) = directory.open_peer(rank).unwrap_or_else(|e| panic!("rank {rank}: {e}"));
     let own = Segment::map(&fd).unwrap_or_else(|e| panic!("rank {rank}: {e}"));

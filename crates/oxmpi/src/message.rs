@@ -4,7 +4,7 @@ use crate::communicator::{Communicator, Rank};
 use crate::error::{Error, ErrorKind, Result, outcome, settle};
 use crate::universe::Level;
 use oxmpi_abi::constants as abi;
-use oxmpi_core::p2p::{Incoming, Outgoing};
+use oxmpi_core::p2p::{SendrecvReceive, SendrecvSend};
 use oxmpi_engine::{Completion, Mode};
 use oxmpi_mem::element::Element;
 use oxmpi_mem::memory::{lend_buffer, lend_buffer_mut, lend_mut, view_of, zeros};
@@ -334,8 +334,8 @@ impl<L: Level> Communicator<'_, L> {
         let (dest, source, receive_tag) = (dest.into().raw(), source.into().raw(), receive_tag.into().raw());
         let done = lend_buffer(data, |send| {
             lend_buffer_mut(buffer, |receive| {
-                let send = Outgoing { buffer: send, dest, tag: send_tag };
-                let receive = Incoming { buffer: receive, source, tag: receive_tag };
+                let send = SendrecvSend { buffer: send, dest, tag: send_tag };
+                let receive = SendrecvReceive { buffer: receive, source, tag: receive_tag };
                 self.process.sendrecv(&self.core, send, receive)
             })
         });

@@ -4,8 +4,8 @@ use crate::Communicator;
 use crate::error::{Error, ErrorKind, Result, settle};
 use oxmpi_core::Process;
 use oxmpi_core::modules::{LEVEL_VARIABLE, ThreadLevel};
-use oxmpi_core::start::{self, Started};
-use oxmpi_core::world::{Options, world_shared};
+use oxmpi_core::start::{self, StartedProcess};
+use oxmpi_core::world::{WorldOptions, world_shared};
 use oxmpi_fabric::routes::Routes;
 use oxmpi_objects::error::MpiError;
 use oxmpi_rt::client::Client;
@@ -84,7 +84,7 @@ impl<L: Level> Universe<L> {
             let text = "this process was initialised before; it can be once, and not again after its end";
             return Err(Error::new(ErrorKind::AlreadyInitialized, operation, text));
         }
-        let Started { process, client, modules, .. } = start::start().map_err(|e| Error::start(&e))?;
+        let StartedProcess { process, client, modules, .. } = start::start().map_err(|e| Error::start(&e))?;
         let level =
             modules.settle(wanted).map_err(|e| Error::new(ErrorKind::Start, operation, e.to_string()))?.level;
         if level < wanted && wanted == ThreadLevel::Multiple {
@@ -162,5 +162,5 @@ impl<L: Level> Drop for Universe<L> {
 /// If there is no memory for a rank. A rank that panics ends the process with code 101, because the
 /// others would wait for it.
 pub fn threads<R: Send>(ranks: u32, program: impl Fn(&Communicator<'_>) -> R + Sync) -> Vec<R> {
-    world_shared(ranks, Options::default(), |process| program(&Communicator::world(process)))
+    world_shared(ranks, WorldOptions::default(), |process| program(&Communicator::world(process)))
 }

@@ -9,7 +9,7 @@ use crate::campaign::Answer;
 use crate::comparison::MeasuringRound;
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_core::Process;
-use oxmpi_core::start::{self, Started};
+use oxmpi_core::start::{self, StartedProcess};
 use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::element::layout_of;
@@ -62,7 +62,7 @@ pub fn parse_answer(line: &str) -> Option<Answer> {
 
 /// Measures as a rank of the job until the input of rank 0 ends.
 pub fn main() -> Result<(), String> {
-    let Started { process, client, .. } = start::start().map_err(|error| error.to_string())?;
+    let StartedProcess { process, client, .. } = start::start().map_err(|error| error.to_string())?;
     client.segment().status().set_state(RankState::Initialized);
     let done = MeasuringRank::new(process).and_then(|rank| {
         rank.answer_all()?;

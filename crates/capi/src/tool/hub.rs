@@ -8,7 +8,7 @@
 use super::registrations::{Registration, registered};
 use crate::library::{Running, latest, running_unless_closed};
 use crate::objects::locked;
-use oxmpi_core::tool::{Event, EventKind, Seen};
+use oxmpi_core::tool::{Event, EventKind, ObservedEvents};
 use oxmpi_objects::error::MpiError;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +47,7 @@ pub(super) fn unobserve() {
 }
 
 /// Receives observed events from the process. Returns whether events are still waiting.
-fn receive(seen: Seen) -> bool {
+fn receive(seen: ObservedEvents) -> bool {
     let all = registered();
     for (kind, count) in seen.dropped {
         drop_of(&all, kind, None, count);

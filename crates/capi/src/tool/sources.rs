@@ -5,7 +5,7 @@ use super::{Result, at, call};
 use crate::info;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Count, Info as InfoHandle, TSourceOrder};
-use oxmpi_core::tool::events::Source;
+use oxmpi_core::tool::events::EventSource;
 use oxmpi_objects::info::Info;
 use oxmpi_sys::clock;
 use std::ffi::{c_char, c_int};
@@ -30,7 +30,7 @@ mpi! {
     /// Test: tests/c/mpit_events.c, like all of this module.
     fn MPI_T_source_get_num(num_sources: *mut c_int) -> c_int {
         // SAFETY: the C program passes a place for an integer.
-        call(|| unsafe { put(num_sources, Source::ALL.len() as c_int) })
+        call(|| unsafe { put(num_sources, EventSource::ALL.len() as c_int) })
     }
 
     fn MPI_T_source_get_info(
@@ -45,7 +45,7 @@ mpi! {
         info: *mut InfoHandle,
     ) -> c_int {
         call(|| {
-            let source = at(&Source::ALL, source_index)?;
+            let source = at(&EventSource::ALL, source_index)?;
             // SAFETY: the C program passes a place for each result that it wants, else null.
             unsafe {
                 put_string(source.name(), name, name_len);
@@ -60,7 +60,7 @@ mpi! {
 
     fn MPI_T_source_get_timestamp(source_index: c_int, timestamp: *mut Count) -> c_int {
         call(|| {
-            at(&Source::ALL, source_index)?;
+            at(&EventSource::ALL, source_index)?;
             // SAFETY: the C program passes a place for a count.
             unsafe { put(timestamp, self::timestamp(clock::now_ns())) }
         })

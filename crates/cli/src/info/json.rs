@@ -3,7 +3,7 @@
 use oxmpi_core::tool::Pvar;
 use oxmpi_core::tool::categories::Category;
 use oxmpi_core::tool::enums;
-use oxmpi_core::tool::events::{EventType, Source};
+use oxmpi_core::tool::events::{EventSource, EventType};
 use oxmpi_param::select::SelectionStep;
 use oxmpi_param::{ChangeRule, Params, SelectError, Unit, Value};
 use oxmpi_param::{Level, Param};
@@ -45,7 +45,7 @@ pub(super) fn json(options: &InfoOptions, facts: &InfoFacts) -> String {
     if options.events {
         out.insert("events".into(), tools::events().iter().map(event).collect());
         let sources =
-            Source::ALL.iter().map(|source| json!({ "name": source.name(), "help": source.help() }));
+            EventSource::ALL.iter().map(|source| json!({ "name": source.name(), "help": source.help() }));
         out.insert("sources".into(), sources.collect());
     }
     if options.categories {

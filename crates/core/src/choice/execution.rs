@@ -1,6 +1,6 @@
-//! Running a collective by what was chosen for it, with the barriers that the component sync puts around it.
+//! Execution of a collective by its chosen component, with the barriers of the component sync.
 
-use super::servers::Asked;
+use super::servers::ServingStack;
 use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::{of_fault, of_plan};
@@ -21,11 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl<F: Fabric> Process<F> {
-    /// Runs a collective that combines nothing by a user's function to its end, by an algorithm that the caller names whatever
-    /// is chosen otherwise: for measuring. All ranks name the same.
-    ///
-    /// # Errors
-    /// The algorithm cannot serve the call; as [`Process::execute`].
+    /// Executes a collective by a given algorithm, for measurements; all ranks must pass the same.
+    /// The collective must not combine by a user's function.
     pub fn execute_by(
         &self,
         comm: &Communicator,
@@ -40,11 +37,8 @@ impl<F: Fabric> Process<F> {
         self.execute_made(comm, plan, memory.into(), combine)
     }
 
-    /// Runs a blocking call past the plans, with what sync puts around it, if shared memory serves it and has a place for it;
-    /// `false`: nothing happened.
-    ///
-    /// # Errors
-    /// No component serves the call, or it fails.
+    /// Executes a blocking call through shared memory without a plan, with the barriers of sync, if
+    /// that is chosen and possible; `false`: nothing happened.
     #[cold]
     pub(crate) fn execute_past_plans_if_chosen(
         &self,
@@ -57,11 +51,8 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Runs a blocking call for blocks of different lengths, or along the edges of a graph, through shared memory, if that is there
-    /// and nothing else is chosen; `false`: nothing happened.
-    ///
-    /// # Errors
-    /// As [`Process::execute_past_plans_if_chosen`].
+    /// Executes a blocking v form or neighbourhood collective through shared memory, if that is
+    /// chosen and possible; `false`: nothing happened.
     pub(crate) fn execute_along_if_chosen(
         &self,
         comm: &Communicator,
@@ -73,10 +64,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// The same of a blocking reduction that goes element by element.
-    ///
-    /// # Errors
-    /// As there.
+    /// [`Process::execute_along_if_chosen`] for a blocking reduction element by element.
     pub(crate) fn execute_elements_if_chosen(
         &self,
         comm: &Communicator,
@@ -88,7 +76,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Has `run` run a call through shared memory, if that is there and nothing else is chosen.
+    /// Executes a call by `run`, if shared memory is chosen and present.
     fn run_in_memory(
         &self,
         comm: &Communicator,
@@ -96,14 +84,14 @@ impl<F: Fabric> Process<F> {
         of: (Option<&Arc<Layout>>, &Combine),
         run: impl FnOnce(MappedSection<'_>) -> Result<bool>,
     ) -> Result<bool> {
-        if !self.is_choosy_on(comm) {
+        if !self.needs_selection_on(comm) {
             let Some(place) = self.section_of(comm)? else { return Ok(false) };
             return run(place);
         }
         self.run_in_memory_if_chosen(comm, call, of, run)
     }
 
-    /// As [`Process::run_in_memory`] where something may be chosen, with what sync puts around the call.
+    /// [`Process::run_in_memory`] with a selection and the barriers of sync.
     fn run_in_memory_if_chosen(
         &self,
         comm: &Communicator,
@@ -117,21 +105,18 @@ impl<F: Fabric> Process<F> {
             return Ok(false);
         }
         let Some(place) = self.section_of(comm)? else { return Ok(false) };
-        let barriers = picked.asked.stack.barriers(call.collective(), picked.component);
-        self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
+        let barriers = picked.serving.stack.barriers(call.collective(), picked.component);
+        self.put_barrier(comm, picked.serving, barriers, SyncSide::Before)?;
         if !run(place)? {
             return Ok(false);
         }
         let what = "through shared memory, as no algorithm is forced, component shmem";
-        self.choice.tell(comm, &picked.facts, picked.component, || what.to_string());
-        self.put_barrier(comm, picked.asked, barriers, Side::After)?;
+        self.choice.report_choice(comm, &picked.facts, picked.component, || what.to_string());
+        self.put_barrier(comm, picked.serving, barriers, SyncSide::After)?;
         Ok(true)
     }
 
-    /// Whether a nonblocking call that shared memory can serve shall go there.
-    ///
-    /// # Errors
-    /// No component serves the call.
+    /// Whether shared memory is chosen for a nonblocking call that it can serve.
     #[cold]
     pub(crate) fn chooses_shared_memory(
         &self,
@@ -145,16 +130,13 @@ impl<F: Fabric> Process<F> {
         let is_chosen = picked.component == Component::Shmem;
         if is_chosen {
             let what = "through shared memory, as no algorithm is forced, component shmem";
-            self.choice.tell(comm, &picked.facts, picked.component, || what.to_string());
+            self.choice.report_choice(comm, &picked.facts, picked.component, || what.to_string());
         }
         Ok(is_chosen)
     }
 
-    /// Starts a call of the program that is handed to a library, if that is chosen for it; `None`: it is not, and nothing happened. A blocking
-    /// one is one that is waited for.
-    ///
-    /// # Errors
-    /// No component serves the call, or there is no room for it.
+    /// Starts a call by UCC or hcoll if one is chosen; `None`: nothing happened. A blocking call
+    /// waits for the request.
     #[cold]
     pub(crate) fn start_handed_over(
         &self,
@@ -163,7 +145,7 @@ impl<F: Fabric> Process<F> {
         (memory, combine): (&Memory, Combine),
         form: Form,
     ) -> Result<Option<RequestId>> {
-        if !self.choice.hands_over() || !self.is_choosy_on(comm) {
+        if !self.choice.hands_over() || !self.needs_selection_on(comm) {
             return Ok(None);
         }
         let of = (memory.element.as_ref(), &combine);
@@ -179,7 +161,7 @@ impl<F: Fabric> Process<F> {
             let picked = self.choice.pick_among(comm, call, of, (form, false, false), setup)?;
             self.choice.plan(comm, call, &picked)
         };
-        // The tag and the number are drawn before anything can fail at this rank alone.
+        // Before anything can fail at this rank alone.
         let (number, has_team) = (Cell::new(None), Cell::new(true));
         let of_process = (self.world().collective_team(), self.is_threaded());
         let draw = |comm: &Communicator| {
@@ -190,9 +172,9 @@ impl<F: Fabric> Process<F> {
             drop(domain);
             tag(comm)
         };
-        let way = self.way_of(comm, &combine, form);
-        let plan = self.prepare(comm, (call.clone(), way), memory.clone(), combine, draw, stand_in);
-        // Without a number it has wrong arguments, and takes no part.
+        let key = self.selection_key_of(comm, &combine, form);
+        let plan = self.prepare(comm, (call.clone(), key), memory.clone(), combine, draw, stand_in);
+        // No number was drawn, so the arguments are wrong and the call takes no part.
         let Some(number) = number.get() else { return plan.map(|_| None) };
 
         let component = library.component();
@@ -200,7 +182,7 @@ impl<F: Fabric> Process<F> {
             true => format!("offered to {library}, component {component}"),
             false => format!("not by {library}, which has no team for it, component {component}"),
         };
-        self.choice.tell(comm, &picked.facts, component, what);
+        self.choice.report_choice(comm, &picked.facts, component, what);
         let mut domain = self.domain.lock();
         let handed_over = plan.and_then(|plan| {
             check_alive(&domain.lane, comm.collective_team()).map_err(of_fault)?;
@@ -216,16 +198,13 @@ impl<F: Fabric> Process<F> {
             }
         };
         drop(domain);
-        // Its first messages leave now.
+        // The first messages leave now.
         self.look(|_| ());
         Ok(Some(request))
     }
 
-    /// Runs a blocking call of the program by a library, with what sync puts around it, if that is chosen for it; `false`: it is not, and
-    /// nothing happened.
-    ///
-    /// # Errors
-    /// As [`Process::start_handed_over`]; it fails.
+    /// Executes a blocking call by UCC or hcoll, with the barriers of sync, if one is chosen;
+    /// `false`: nothing happened.
     #[cold]
     pub(crate) fn execute_handed_over(
         &self,
@@ -233,31 +212,28 @@ impl<F: Fabric> Process<F> {
         call: &Call,
         (memory, combine): (&Memory, Combine),
     ) -> Result<bool> {
-        let asked = self.choice.asked(comm);
+        let serving = self.choice.serving(comm);
         let mut barriers = None;
-        if asked.stack.has_sync() {
+        if serving.stack.has_sync() {
             let setup = self.setup_of(comm.collective_team());
             let of = (memory.element.as_ref(), &combine);
             let picked = self.choice.pick(comm, call, of, (Form::Blocking, false), setup)?;
             if CollLibrary::of(picked.component).is_none() {
                 return Ok(false);
             }
-            barriers = asked.stack.barriers(call.collective(), picked.component);
-            self.put_barrier(comm, asked, barriers, Side::Before)?;
+            barriers = serving.stack.barriers(call.collective(), picked.component);
+            self.put_barrier(comm, serving, barriers, SyncSide::Before)?;
         }
         let Some(request) = self.start_handed_over(comm, call, (memory, combine), Form::Blocking)? else {
             return Ok(false);
         };
         self.wait(request)?;
-        self.put_barrier(comm, asked, barriers, Side::After)?;
+        self.put_barrier(comm, serving, barriers, SyncSide::After)?;
         Ok(true)
     }
 
-    /// Runs a blocking call of the program by a plan, with what sync puts around it. `run` gets what makes the plan, if it needs
-    /// one.
-    ///
-    /// # Errors
-    /// No component serves the call, or it fails.
+    /// Executes a blocking call by a plan, with the barriers of sync. `run` receives the function
+    /// that makes the plan.
     #[cold]
     pub(crate) fn execute_plan_if_chosen(
         &self,
@@ -268,26 +244,26 @@ impl<F: Fabric> Process<F> {
     ) -> Result<()> {
         let setup = self.setup_of(comm.collective_team());
         let picked = self.choice.pick(comm, call, (element, &combine), (Form::Blocking, false), setup)?;
-        let barriers = picked.asked.stack.barriers(call.collective(), picked.component);
-        self.put_barrier(comm, picked.asked, barriers, Side::Before)?;
+        let barriers = picked.serving.stack.barriers(call.collective(), picked.component);
+        self.put_barrier(comm, picked.serving, barriers, SyncSide::Before)?;
         run(&|call| self.choice.plan(comm, call, &picked))?;
-        self.put_barrier(comm, picked.asked, barriers, Side::After)
+        self.put_barrier(comm, picked.serving, barriers, SyncSide::After)
     }
 
-    /// The barrier of sync on one side of an operation, if it is its turn.
+    /// The barrier of sync before or after an operation, if it is due.
     fn put_barrier(
         &self,
         comm: &Communicator,
-        asked: &Asked,
+        serving: &ServingStack,
         barriers: Option<Barriers>,
-        side: Side,
+        side: SyncSide,
     ) -> Result<()> {
         let Some(barriers) = barriers else { return Ok(()) };
-        let every = if side == Side::Before { barriers.before } else { barriers.after };
+        let every = if side == SyncSide::Before { barriers.before } else { barriers.after };
         if every == 0 {
             return Ok(());
         }
-        let since = &asked.since[side as usize];
+        let since = &serving.since[side as usize];
         if since.fetch_add(1, Ordering::Relaxed) + 1 < every {
             return Ok(());
         }
@@ -296,9 +272,8 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// A side of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+enum SyncSide {
     Before,
     After,
 }

@@ -1,4 +1,4 @@
-//! The groups of communicators, and how two communicators are related (MPI-5.0 sections 7.3.2 and 7.4.1).
+//! Groups of communicators, and comparisons of communicators (MPI-5.0 sections 7.3.2 and 7.4.1).
 
 use super::Communicator;
 use oxmpi_abi::constants as abi;
@@ -6,16 +6,14 @@ use oxmpi_engine::RankMap;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::{self, Group};
 
-/// How two communicators are related (MPI_Comm_compare).
+/// The result of MPI_Comm_compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
-    /// They are one and the same.
+pub enum CommComparison {
     Identical,
-    /// The same processes in the same order, in other contexts.
+    /// The same processes in the same order, with other contexts.
     Congruent,
     /// The same processes in another order.
     Similar,
-    /// Neither.
     Unequal,
 }
 
@@ -27,27 +25,18 @@ fn group_of(map: &RankMap) -> Result<Group> {
 }
 
 impl Communicator {
-    /// The processes of its local group (MPI_Comm_group).
-    ///
-    /// # Errors
-    /// None that can happen: a communicator has no process twice.
+    /// The local group (MPI_Comm_group).
     pub fn group(&self) -> Result<Group> {
         Ok(group_of(self.local_map())?.from_origin(self.origin()))
     }
 
-    /// The processes of its remote group (MPI_Comm_remote_group).
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM of an intracommunicator.
+    /// The remote group (MPI_Comm_remote_group).
     pub fn remote_group(&self) -> Result<Group> {
         self.check_inter()?;
         Ok(group_of(self.remote_map())?.from_origin(self.origin()))
     }
 
-    /// Checks that it is an intercommunicator.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM if it is not.
+    /// Checks for an intercommunicator. Errors: MPI_ERR_COMM otherwise.
     pub fn check_inter(&self) -> Result<()> {
         if self.is_inter() {
             return Ok(());
@@ -56,10 +45,7 @@ impl Communicator {
         Err(MpiError::new(abi::MPI_ERR_COMM, text))
     }
 
-    /// Checks that it is an intracommunicator.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM if it is not.
+    /// Checks for an intracommunicator. Errors: MPI_ERR_COMM otherwise.
     pub fn check_intra(&self) -> Result<()> {
         if !self.is_inter() {
             return Ok(());
@@ -68,38 +54,33 @@ impl Communicator {
         Err(MpiError::new(abi::MPI_ERR_COMM, text))
     }
 
-    /// How the two are related (MPI_Comm_compare). For intercommunicators both groups count.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM if they come from different sessions.
-    pub fn compare(&self, other: &Communicator) -> Result<Comparison> {
+    /// Compares two communicators (MPI_Comm_compare); for intercommunicators both groups count.
+    /// Errors: MPI_ERR_COMM if they come from different sessions.
+    pub fn compare(&self, other: &Communicator) -> Result<CommComparison> {
         self.check_origin(other, "comm2")?;
         if self.team.id == other.team.id {
-            return Ok(Comparison::Identical);
+            return Ok(CommComparison::Identical);
         }
         if self.is_inter() != other.is_inter() {
-            return Ok(Comparison::Unequal);
+            return Ok(CommComparison::Unequal);
         }
         let mut groups = vec![self.group()?.compare(&other.group()?)];
         if self.is_inter() {
             groups.push(self.remote_group()?.compare(&other.remote_group()?));
         }
         Ok(if groups.contains(&group::Comparison::Unequal) {
-            Comparison::Unequal
+            CommComparison::Unequal
         } else if groups.contains(&group::Comparison::Similar) {
-            Comparison::Similar
+            CommComparison::Similar
         } else {
-            Comparison::Congruent
+            CommComparison::Congruent
         })
     }
 
-    /// Checks that all processes of a group are in the local group of this communicator.
-    ///
-    /// # Errors
-    /// MPI_ERR_GROUP if one is not.
+    /// Checks that all processes of a group are in the local group, else MPI_ERR_GROUP.
     pub(super) fn check_members(&self, group: &Group) -> Result<()> {
-        let stranger = group.processes().position(|process| self.local_map().rank(process).is_none());
-        match stranger {
+        let outsider = group.processes().position(|process| self.local_map().rank(process).is_none());
+        match outsider {
             None => Ok(()),
             Some(rank) => Err(MpiError::new(
                 abi::MPI_ERR_GROUP,

@@ -1,7 +1,7 @@
-//! Communicators that only their members make (MPI-5.0 section 7.4.2).
+//! MPI_Comm_create_group, which only the members call (MPI-5.0 section 7.4.2).
 
 use super::name::Naming;
-use super::{Communicator, Heritage, Shape};
+use super::{CommShape, Communicator, Heritage};
 use crate::Process;
 use oxmpi_engine::{RankMap, RequestId};
 use oxmpi_fabric::Fabric;
@@ -12,24 +12,19 @@ use std::sync::Arc;
 /// A communicator that the members of a group are making.
 #[derive(Debug)]
 pub struct CreateGroup {
-    /// Complete when all members know its name.
+    /// Complete when this process knows the name.
     pub request: RequestId,
     naming: Naming,
-    shape: Shape,
+    shape: CommShape,
 }
 
 impl<F: Fabric> Process<F> {
-    /// A communicator of the members of `group`, which alone call (MPI_Comm_create_group). `None` for who is no member.
-    /// Calls at the same time are told apart by their tags.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM of an intercommunicator; MPI_ERR_TAG; MPI_ERR_GROUP if a member is not in the communicator; a
-    /// process has failed.
+    /// A communicator of the members of `group`, the only callers (MPI_Comm_create_group); `None`
+    /// for other callers. Tags separate simultaneous calls.
     pub fn create_group(&self, comm: &Communicator, group: &Group, tag: i32) -> Result<Option<Communicator>> {
         self.create_group_as(comm, group, tag, comm.heritage())
     }
 
-    /// As [`Process::create_group`]; the communicator takes over `heritage`.
     pub(super) fn create_group_as(
         &self,
         comm: &Communicator,
@@ -41,10 +36,7 @@ impl<F: Fabric> Process<F> {
         self.wait_for_name(&made.naming, made.shape, heritage).map(Some)
     }
 
-    /// Begins [`Process::create_group`] without waiting.
-    ///
-    /// # Errors
-    /// As there.
+    /// Starts [`Process::create_group`].
     pub fn start_create_group(
         &self,
         comm: &Communicator,
@@ -56,14 +48,14 @@ impl<F: Fabric> Process<F> {
         comm.check_members(group)?;
         let Some(rank) = group.rank_of(self.rank) else { return Ok(None) };
         let (map, rank) = (RankMap::new(group.processes().collect()), rank as u32);
-        // A team for the time of the naming, in the collective context of the communicator. Its tags are negative:
-        // those of the collectives are not.
+        // A temporary team in the collective context of the communicator. Its tags are negative,
+        // those of collectives are not.
         let members = Arc::new(comm.team.part(map.clone(), rank));
         let naming = self.start_naming((&members, !tag), false)?;
-        Ok(Some(CreateGroup { request: naming.request, naming, shape: Shape::Intra { map, rank } }))
+        Ok(Some(CreateGroup { request: naming.request, naming, shape: CommShape::Intra { map, rank } }))
     }
 
-    /// Ends [`Process::start_create_group`], whose request is complete without an error.
+    /// Completes [`Process::start_create_group`] after its request succeeded.
     pub fn finish_create_group(&self, comm: &Communicator, made: CreateGroup) -> Communicator {
         self.finish_naming(&made.naming, made.shape, comm.heritage())
     }

@@ -1,11 +1,11 @@
-//! Communicators from groups alone (MPI-5.0 sections 7.4.2 and 7.6.2): no communicator is named whose messages could carry the
-//! exchange.
+//! Communicators from groups alone (MPI-5.0 sections 7.4.2 and 7.6.2): the call has no communicator
+//! for the exchange of the name.
 //!
-//! Those of a communicator that no program sees do: it has all processes of the job, and is there also without the World Model.
-//! If some are of other jobs it is one for this call alone, whose name all members know without a word: it is made of the
-//! string, the group and how often the same was called before. A call is told from others at the same time by its string tag
-//! and its group, of which a number is made; that of two different strings can be the same, but then it takes calls of the same
-//! processes at the same time to notice.
+//! The exchange uses an internal communicator with all processes of the job, which is there also
+//! without the World Model. For members of several jobs it uses a communicator for this one call,
+//! whose name each member computes from the string tag, the group and the number of earlier equal
+//! calls. The hash of the string tag and the group separates simultaneous calls. Two string tags
+//! can have the same hash, which matters only for simultaneous calls of the same processes.
 
 use super::{Communicator, Heritage, Peer};
 use crate::Process;
@@ -18,39 +18,35 @@ use oxmpi_objects::group::Group;
 use oxmpi_tuned::Component;
 use oxmpi_wire::ContextId;
 
-/// A tag that stands for a string and processes.
 fn tag_of(string: &[u8], processes: impl Iterator<Item = u32>) -> i32 {
     (hash_of(string, processes.map(u64::from)) & 0x7fff_ffff) as i32
 }
 
-/// A number that stands for a string and words (FNV-1a).
+/// The hash of a string and words (FNV-1a).
 pub(crate) fn hash_of(string: &[u8], words: impl Iterator<Item = u64>) -> u32 {
     let words = words.flat_map(u64::to_le_bytes);
     let bytes = string.iter().copied().chain(words);
     bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The name of a communicator for one call with a string, by its members, each its launcher's universe and its number there, and
-/// how often they have called so: `turn` counts that by a number.
+/// The name of a communicator for one call with a string. Each member is the universe of its
+/// launcher and its number there. `turn` counts the calls with the same hash.
 fn name_of_meeting(string: &[u8], members: &[(u64, u32)], turn: impl FnOnce(u32) -> u32) -> ContextId {
     let hash = hash_of(string, members.iter().flat_map(|(universe, number)| [*universe, u64::from(*number)]));
     let name = hash_of(&turn(hash).to_le_bytes(), [u64::from(hash)].into_iter()) % NAMES + 1;
     ContextId::new(NOBODY, name)
 }
 
-/// The creator in the names of communicators for one call: no process has this number. The first name is that of meetings at
-/// ports.
+/// The creator in the names of communicators for one call: no process has this number. The first
+/// name is that of meetings at ports.
 const NOBODY: u32 = u32::MAX;
-/// Names there are of those.
 const NAMES: u32 = (1 << 30) - 1;
 
 impl<F: Fabric> Process<F> {
-    /// A communicator of the members of `group`, all of which call (MPI_Comm_create_from_group). `None` if there are none.
-    /// It gets this error handler, and comes from where the group does. If a component is named it alone serves its collectives.
-    ///
-    /// # Errors
-    /// MPI_ERR_GROUP if this process is no member; MPI_ERR_INFO_VALUE if a component is named for processes of several jobs; a
-    /// process has failed.
+    /// A communicator of the members of `group`, which all call (MPI_Comm_create_from_group);
+    /// `None` for an empty group. It has the session of the group, and a sole component if one is
+    /// named. Errors: MPI_ERR_GROUP if this process is no member; MPI_ERR_INFO_VALUE if a component
+    /// is named for processes of several jobs.
     pub fn create_from_group(
         &self,
         group: &Group,
@@ -66,7 +62,7 @@ impl<F: Fabric> Process<F> {
         }
         let heritage = Heritage { errhandler, origin: group.origin(), component };
         let processes: Vec<u32> = group.processes().collect();
-        self.heed(component, !self.is_mixed(&processes))?;
+        self.follow_component(component, !self.is_mixed(&processes))?;
         if !self.is_mixed(&processes) {
             return self.create_group_as(
                 &self.meeting,
@@ -81,12 +77,11 @@ impl<F: Fabric> Process<F> {
         made
     }
 
-    /// Whether some processes are of other jobs.
     fn is_mixed(&self, processes: &[u32]) -> bool {
         processes.iter().any(|process| self.meeting.team.map.rank(*process).is_none())
     }
 
-    /// A communicator of these processes for one call with a string; this process is one of them.
+    /// The communicator of these processes, including this one, for one call with a string.
     fn meeting_of(&self, processes: Vec<u32>, string_tag: &[u8]) -> Result<Communicator> {
         let members = self.identities(&processes)?;
         let map = RankMap::new(processes);
@@ -99,13 +94,12 @@ impl<F: Fabric> Process<F> {
         Ok(Communicator::new(team, self.meeting.heritage(), None))
     }
 
-    /// An intercommunicator of two groups, all members of which call (MPI_Intercomm_create_from_groups). The leaders are
-    /// ranks in their groups. If a component is named it alone serves its collectives.
-    ///
-    /// # Errors
-    /// MPI_ERR_GROUP if this process is no member of the local group, the groups have members in common, or come from
-    /// different sessions; MPI_ERR_RANK if there is no such leader; MPI_ERR_INFO_VALUE if a component is named for processes of
-    /// several jobs; a process has failed.
+    /// An intercommunicator of two groups, whose members all call
+    /// (MPI_Intercomm_create_from_groups). The leaders are ranks in their groups. A sole component
+    /// serves its collectives if one is named. Errors: MPI_ERR_GROUP if this process is no member
+    /// of the local group, or the groups overlap or come from different sessions; MPI_ERR_RANK if
+    /// there is no such leader; MPI_ERR_INFO_VALUE if a component is named for processes of several
+    /// jobs.
     pub fn intercomm_create_from_groups(
         &self,
         (local, local_leader): (&Group, i32),
@@ -126,7 +120,7 @@ impl<F: Fabric> Process<F> {
         let leader = process(remote_leader, remote, "remote_leader")?;
         let own_leader = process(local_leader, local, "local_leader")?;
         let both: Vec<u32> = local.processes().chain(remote.processes()).collect();
-        self.heed(component, !self.is_mixed(&both))?;
+        self.follow_component(component, !self.is_mixed(&both))?;
         let Some(own) = self.create_from_group(local, string_tag, (errhandler, None))? else {
             return Err(MpiError::new(abi::MPI_ERR_GROUP, "the local group is empty"));
         };
@@ -143,7 +137,7 @@ impl<F: Fabric> Process<F> {
             false => None,
         };
         let comm = meeting.as_ref().unwrap_or(&self.meeting);
-        // Who does not lead does not need it.
+        // Only the leader uses this rank.
         let leader = comm.team.map.rank(leader).unwrap_or(0) as i32;
         let made = self.intercomm_create(&own, local_leader, Ok(Some(Peer { comm, leader, tag })));
         meeting.iter().for_each(|meeting| self.forget(meeting));
@@ -166,10 +160,11 @@ mod tests {
         assert_eq!(tag("a", &[3, 0]), tag("a", &[3, 0]));
     }
 
-    /// A server has met the processes of one launcher, and now meets those of another one, which have the same numbers there, and
-    /// whose launcher may have the place that the first one had: what they have called is nobody's turn but their own.
+    /// A server meets processes of one launcher, then processes of another launcher that have the
+    /// same numbers and perhaps the same address: the calls of the former must not count for the
+    /// latter.
     #[test]
-    fn who_comes_after_another_launcher_takes_the_first_turn() {
+    fn processes_of_a_later_launcher_take_the_first_turn() {
         type Turns = HashMap<u32, u32>;
         let name = |turns: &mut Turns, members: &[(u64, u32)]| {
             name_of_meeting(b"all of us", members, |call| {

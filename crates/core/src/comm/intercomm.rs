@@ -1,11 +1,12 @@
-//! Intercommunicators from two groups that know each other by their leaders (MPI-5.0 section 7.6.2).
+//! MPI_Intercomm_create (MPI-5.0 section 7.6.2).
 //!
-//! The leaders exchange who their groups are, with messages that no receive of the program can take; each tells its
-//! group. What goes wrong at a leader is told as well, so that its group does not wait for ever.
+//! The leaders exchange the processes of their groups by messages that no receive of the program
+//! matches; each leader broadcasts the result to its group. A leader broadcasts its error, too, so
+//! that its group does not wait for ever.
 
 use super::inter::InterShape;
 use super::name::Name;
-use super::{Communicator, Shape, taken};
+use super::{CommShape, Communicator, taken};
 use crate::Process;
 use crate::completion::outcome;
 use crate::errors::of_fault;
@@ -21,80 +22,72 @@ use oxmpi_plan::{Call, Shared};
 use oxmpi_rt::universe::ProcessName;
 use oxmpi_wire::ContextId;
 
-/// What only a leader knows: how to reach the other one.
+/// The route of a leader to the other leader.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer<'a> {
-    /// The communicator that has both leaders.
     pub comm: &'a Communicator,
-    /// The rank of the other leader in it.
     pub leader: i32,
-    /// Tells this creation from others between the two.
+    /// Separates simultaneous calls of the same leaders.
     pub tag: i32,
 }
 
-/// An intercommunicator that is being made: a sequence of requests, each of which [`IntercommCreate::step`] begins when
-/// the one before is over.
+/// An intercommunicator that is being made by a sequence of requests: [`IntercommCreate::step`]
+/// starts each after the completion of the one before.
 #[derive(Debug)]
 pub struct IntercommCreate<'a> {
     local: &'a Communicator,
     leader: u32,
     peer: Option<Peer<'a>>,
-    state: State,
-    /// What this process sends to the other leader, until it has.
+    stage: IntercommStage,
     sends: Vec<RequestId>,
-    /// What went wrong at this leader.
     error: Option<MpiError>,
-    /// Whether the group is being told: what goes wrong from then on, all know by themselves.
-    told: bool,
+    /// Whether the broadcast to the group has started: all ranks see later errors by themselves.
+    is_verdict_sent: bool,
     id: ContextId,
     is_first: bool,
     remote: Vec<u32>,
 }
 
-enum State {
-    /// Nothing has happened.
+enum IntercommStage {
     Begin,
-    /// A leader waits for the other's head.
+    /// A leader waits for the other leader's head.
     Head(Owned<u64>),
-    /// A leader waits for the other's processes.
+    /// A leader waits for the other group's processes.
     Processes(Owned<u64>),
-    /// A leader waits until what it has sent is gone.
+    /// A leader waits for the completion of its sends.
     Sent,
-    /// The leader tells what it has found, or what went wrong.
+    /// The leader broadcasts the result or its error.
     Verdict(Owned<u64>),
-    /// The leader tells the processes of the remote group.
+    /// The leader broadcasts the processes of the remote group.
     Remote(Owned<u64>),
-    /// All is known.
     Done,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for IntercommStage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            State::Begin => "Begin",
-            State::Head(_) => "Head",
-            State::Processes(_) => "Processes",
-            State::Sent => "Sent",
-            State::Verdict(_) => "Verdict",
-            State::Remote(_) => "Remote",
-            State::Done => "Done",
+            IntercommStage::Begin => "Begin",
+            IntercommStage::Head(_) => "Head",
+            IntercommStage::Processes(_) => "Processes",
+            IntercommStage::Sent => "Sent",
+            IntercommStage::Verdict(_) => "Verdict",
+            IntercommStage::Remote(_) => "Remote",
+            IntercommStage::Done => "Done",
         })
     }
 }
 
-/// Words of a leader's head: the size of its group, and the context it has thought of.
+/// The words of a leader's head: the size of its group, and the context that it proposes.
 const HEAD: usize = 2;
 
-/// Words of a leader's verdict: error class, context, size of the remote group, whether the local one is the first.
+/// The words of a leader's verdict: error class, context, size of the remote group, whether the
+/// local group comes first.
 const VERDICT: usize = 4;
 
 impl<'a> IntercommCreate<'a> {
-    /// Begins at one process. `peer` is looked at in the local leader only: how to reach the other leader, or what is
-    /// wrong with that.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM of an intercommunicator, MPI_ERR_RANK if there is no such leader. All processes of the group
-    /// find this out by themselves.
+    /// Begins at one process. Only the local leader reads `peer`: the route to the other leader, or
+    /// the error in the leader's arguments. Errors: MPI_ERR_COMM for an intercommunicator,
+    /// MPI_ERR_RANK if there is no such leader. All processes of the group see these by themselves.
     pub fn new(local: &'a Communicator, leader: i32, peer: Result<Option<Peer<'a>>>) -> Result<Self> {
         local.check_intra()?;
         local.process(leader, "local_leader")?;
@@ -106,10 +99,10 @@ impl<'a> IntercommCreate<'a> {
             local,
             leader: leader as u32,
             peer,
-            state: State::Begin,
+            stage: IntercommStage::Begin,
             sends: Vec::new(),
             error,
-            told: false,
+            is_verdict_sent: false,
             id: ContextId(0),
             is_first: false,
             remote: Vec::new(),
@@ -120,17 +113,15 @@ impl<'a> IntercommCreate<'a> {
         self.local.team.rank == self.leader
     }
 
-    /// Goes on after the request that was returned before has ended with `last` (at first: `Ok`). Returns what to wait
-    /// for next, or `None` when the communicator can be made with [`IntercommCreate::finish`].
-    ///
-    /// # Errors
-    /// What went wrong, here or at the leader.
+    /// Continues after the request of the last call ended with `last` (first call: `Ok`). Returns
+    /// the next request, or `None` when [`IntercommCreate::finish`] can make the communicator.
     pub fn step<F: Fabric>(&mut self, process: &Process<F>, last: Result<()>) -> Result<Option<RequestId>> {
         match last.and_then(|()| self.go_on(process)) {
-            Err(error) if self.leads() && !self.told => {
-                // The group waits to be told, and perhaps the other leader for what is still on its way.
+            Err(error) if self.leads() && !self.is_verdict_sent => {
+                // The group waits for the verdict, and the other leader may wait for messages on
+                // their way.
                 self.error.get_or_insert(error);
-                self.state = State::Sent;
+                self.stage = IntercommStage::Sent;
                 self.go_on(process)
             }
             result => result,
@@ -138,36 +129,35 @@ impl<'a> IntercommCreate<'a> {
     }
 
     fn go_on<F: Fabric>(&mut self, process: &Process<F>) -> Result<Option<RequestId>> {
-        match std::mem::replace(&mut self.state, State::Done) {
-            State::Begin if self.leads() => match self.error.take() {
+        match std::mem::replace(&mut self.stage, IntercommStage::Done) {
+            IntercommStage::Begin if self.leads() => match self.error.take() {
                 None => self.meet(process).map(Some),
                 Some(error) => Err(error),
             },
-            State::Begin => self.tell(process).map(Some),
-            State::Head(head) => self.head_came(process, &taken(head)?).map(Some),
-            State::Processes(remote) => {
+            IntercommStage::Begin => self.send_verdict(process).map(Some),
+            IntercommStage::Head(head) => self.head_came(process, &taken(head)?).map(Some),
+            IntercommStage::Processes(remote) => {
                 self.remote = process.numbers_of(&taken(remote)?)?;
                 self.check_apart()?;
-                self.state = State::Sent;
+                self.stage = IntercommStage::Sent;
                 self.go_on(process)
             }
-            State::Sent => match self.sends.pop() {
+            IntercommStage::Sent => match self.sends.pop() {
                 Some(sent) => {
-                    self.state = State::Sent;
+                    self.stage = IntercommStage::Sent;
                     Ok(Some(sent))
                 }
-                None => self.tell(process).map(Some),
+                None => self.send_verdict(process).map(Some),
             },
-            State::Verdict(verdict) => self.verdict_came(process, &taken(verdict)?).map(Some),
-            State::Remote(remote) => {
+            IntercommStage::Verdict(verdict) => self.verdict_came(process, &taken(verdict)?).map(Some),
+            IntercommStage::Remote(remote) => {
                 self.remote = process.numbers_of(&taken(remote)?)?;
                 Ok(None)
             }
-            State::Done => Ok(None),
+            IntercommStage::Done => Ok(None),
         }
     }
 
-    /// A leader sends its head and waits for the other's.
     fn meet<F: Fabric>(&mut self, process: &Process<F>) -> Result<RequestId> {
         let peer = self.peer()?;
         process.check_tag(peer.tag)?;
@@ -177,7 +167,7 @@ impl<'a> IntercommCreate<'a> {
         self.sends.push(process.send_apart(peer, &Owned::new(vec![u64::from(group), self.id.0]).buf())?);
         let head = Owned::new(vec![0u64; HEAD]);
         let came = process.receive_apart(peer, head.buf())?;
-        self.state = State::Head(head);
+        self.stage = IntercommStage::Head(head);
         Ok(came)
     }
 
@@ -188,7 +178,7 @@ impl<'a> IntercommCreate<'a> {
     fn head_came<F: Fabric>(&mut self, process: &Process<F>, head: &[u64]) -> Result<RequestId> {
         let &[size, id] = head else { return Err(MpiError::new(abi::MPI_ERR_INTERN, "a head is cut off")) };
         let peer = self.peer()?;
-        // Numbers of processes of several launchers are not the same for both; the names of contexts are.
+        // Both launchers know the names of contexts, but each has its own numbers of processes.
         self.is_first = self.id.0 < id;
         if !self.is_first {
             self.id = ContextId(id);
@@ -197,11 +187,10 @@ impl<'a> IntercommCreate<'a> {
         self.sends.push(process.send_apart(peer, &processes.buf())?);
         let remote = Owned::new(vec![0u64; size as usize * ProcessName::WORDS]);
         let came = process.receive_apart(peer, remote.buf())?;
-        self.state = State::Processes(remote);
+        self.stage = IntercommStage::Processes(remote);
         Ok(came)
     }
 
-    /// A process must not be in both groups.
     fn check_apart(&self) -> Result<()> {
         let in_both = self.remote.iter().find_map(|process| self.local.team.map.rank(*process));
         match in_both {
@@ -213,7 +202,6 @@ impl<'a> IntercommCreate<'a> {
         }
     }
 
-    /// A collective of the local group in which its leader says something.
     fn say<F: Fabric, T: Plain>(&self, process: &Process<F>, what: &Owned<T>) -> Result<RequestId> {
         let buffers = Buffers { input: UserBuf::empty(), output: what.buf(), element: None };
         let call = Call::Bcast { root: self.leader, bytes: Shared(what.len() * size_of::<T>()) };
@@ -221,13 +209,13 @@ impl<'a> IntercommCreate<'a> {
         process.start_in(at, call, buffers, Combine::Nothing, None, None)
     }
 
-    fn tell<F: Fabric>(&mut self, process: &Process<F>) -> Result<RequestId> {
-        self.told = true;
+    fn send_verdict<F: Fabric>(&mut self, process: &Process<F>) -> Result<RequestId> {
+        self.is_verdict_sent = true;
         let class = self.error.as_ref().map_or(0, |error| u64::from(error.class().cast_unsigned()));
         let (size, is_first) = (self.remote.len() as u64, u64::from(self.is_first));
         let verdict = Owned::new(vec![class, self.id.0, size, is_first]);
         let request = self.say(process, &verdict)?;
-        self.state = State::Verdict(verdict);
+        self.stage = IntercommStage::Verdict(verdict);
         Ok(request)
     }
 
@@ -247,11 +235,11 @@ impl<'a> IntercommCreate<'a> {
         remote.resize(size as usize * ProcessName::WORDS, 0);
         let remote = Owned::new(remote);
         let request = self.say(process, &remote)?;
-        self.state = State::Remote(remote);
+        self.stage = IntercommStage::Remote(remote);
         Ok(request)
     }
 
-    /// Makes the communicator, when [`IntercommCreate::step`] has returned `None`.
+    /// Makes the communicator, after [`IntercommCreate::step`] has returned `None`.
     pub fn finish<F: Fabric>(self, process: &Process<F>) -> Communicator {
         let Team { map, rank, .. } = &*self.local.team;
         let shape = InterShape {
@@ -261,16 +249,15 @@ impl<'a> IntercommCreate<'a> {
             is_first: self.is_first,
         };
         let name = Name::of_inter(self.id);
-        process.domain.lock().open(Shape::Inter(shape), name, self.local.heritage())
+        process.domain.lock().open(CommShape::Inter(shape), name, self.local.heritage())
     }
 }
 
-/// The negative tag of a message between leaders: no receive of the program's takes it.
+/// The negative tag of a message between leaders, which no receive of the program matches.
 const fn apart(tag: i32) -> i32 {
     !tag
 }
 
-/// The request of what was started.
 fn request_of(started: Started) -> Result<RequestId> {
     match started {
         Started::Complete(completion) => outcome(completion).map(|_| RequestId::COMPLETE),
@@ -279,12 +266,10 @@ fn request_of(started: Started) -> Result<RequestId> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// An intercommunicator between the group of `local` and another, each of which has a leader (MPI_Intercomm_create).
-    /// Collective in each group. For `peer` see [`IntercommCreate::new`].
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM if `local` is an intercommunicator or the groups are not disjoint; MPI_ERR_RANK, MPI_ERR_TAG; a
-    /// process has failed.
+    /// An intercommunicator between the group of `local` and another group, each with a leader
+    /// (MPI_Intercomm_create). Collective in each group. [`IntercommCreate::new`] describes `peer`.
+    /// Errors: MPI_ERR_COMM if `local` is an intercommunicator or the groups overlap; MPI_ERR_RANK,
+    /// MPI_ERR_TAG.
     pub fn intercomm_create(
         &self,
         local: &Communicator,

@@ -1,7 +1,7 @@
-//! One communicator of both groups of an intercommunicator (MPI-5.0 section 7.6.2).
+//! MPI_Intercomm_merge (MPI-5.0 section 7.6.2).
 
 use super::name::Name;
-use super::{Communicator, Shape, taken};
+use super::{CommShape, Communicator, taken};
 use crate::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine};
@@ -11,12 +11,11 @@ use oxmpi_mem::memory::Owned;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Shared};
 
-/// Two groups that are being merged.
+/// An intercommunicator that is being merged.
 pub struct Merge {
-    /// Complete when all know what all have said.
+    /// Complete when this process has the entries of all.
     pub request: RequestId,
     entries: Owned<u64>,
-    /// What this process has thought of, if it is the first of its group.
     mine: Option<Name>,
 }
 
@@ -26,31 +25,24 @@ impl std::fmt::Debug for Merge {
     }
 }
 
-/// Words of what one rank says: whether its group is high, and a name.
+/// The words of one rank's entry: whether its group is high, and a name.
 const WORDS: usize = 1 + Name::WORDS;
 
 impl<F: Fabric> Process<F> {
-    /// An intracommunicator of both groups; those that say `high` come last (MPI_Intercomm_merge). If both say the
-    /// same the first group comes first. Collective.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM of an intracommunicator; MPI_ERR_ARG if the ranks of one group do not say the same; a process has
-    /// failed.
+    /// An intracommunicator of both groups; the group with `high` comes last (MPI_Intercomm_merge).
+    /// If both groups pass the same value, the first group comes first. Collective.
     pub fn merge(&self, comm: &Communicator, high: bool) -> Result<Communicator> {
         let merge = self.start_merge(comm, high)?;
-        // If that fails the name is not released: others may have heard it.
+        // After a failure here the name stays reserved: other ranks may know it.
         self.wait(merge.request)?;
         self.finish_merge(comm, merge)
     }
 
-    /// Begins [`Process::merge`] without waiting.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM of an intracommunicator; a process has failed.
+    /// Starts [`Process::merge`].
     pub fn start_merge(&self, comm: &Communicator, high: bool) -> Result<Merge> {
         comm.check_inter()?;
         let all = comm.union();
-        // Only the first of a group can be the first of the result.
+        // Only the first rank of a group can be the first of the result.
         let mine = if comm.team.rank == 0 { Some(self.new_name(all, false)?) } else { None };
         let mut entry = vec![u64::from(high)];
         entry.extend(mine.unwrap_or(Name::NONE).encode());
@@ -68,10 +60,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Ends [`Process::start_merge`], whose request is complete without an error.
-    ///
-    /// # Errors
-    /// As [`Process::merge`].
+    /// Completes [`Process::start_merge`] after its request succeeded.
     pub fn finish_merge(&self, comm: &Communicator, merge: Merge) -> Result<Communicator> {
         let merged = taken(merge.entries).and_then(|words| merged(comm, &words));
         if let Some(mine) = merge.mine
@@ -83,7 +72,7 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-fn merged(comm: &Communicator, words: &[u64]) -> Result<(Shape, Name)> {
+fn merged(comm: &Communicator, words: &[u64]) -> Result<(CommShape, Name)> {
     let all = comm.union();
     let (local, remote) = comm.sides();
     let (first, second) = if local.start == 0 { (local, remote) } else { (remote, local) };
@@ -101,5 +90,5 @@ fn merged(comm: &Communicator, words: &[u64]) -> Result<(Shape, Name)> {
     let rank = order.iter().position(|rank| *rank == all.rank).ok_or_else(lost)?;
     let processes: Option<Vec<u32>> = order.iter().map(|rank| all.map.process(*rank)).collect();
     let map = RankMap::new(processes.ok_or_else(lost)?);
-    Ok((Shape::Intra { map, rank: rank as u32 }, Name::decode(words, leader * WORDS + 1)))
+    Ok((CommShape::Intra { map, rank: rank as u32 }, Name::decode(words, leader * WORDS + 1)))
 }

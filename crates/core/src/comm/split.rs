@@ -1,11 +1,10 @@
-//! Communicators of those who belong together: MPI_Comm_split, MPI_Comm_split_type and MPI_Comm_create (MPI-5.0
-//! section 7.4.2).
+//! MPI_Comm_split, MPI_Comm_split_type and MPI_Comm_create (MPI-5.0 section 7.4.2).
 //!
-//! All three are one thing: each rank says with whom it wants to be (its colour) and at which place (its key), and what it
-//! believes that the others say as well, so that a disagreement is an error of all whom it concerns.
+//! All three are an allgather: each rank sends its colour, its key, and a word that other ranks of
+//! its part must send alike, so that a disagreement is an error at each of these ranks.
 
 use super::name::Name;
-use super::{Communicator, InterShape, Shape, taken};
+use super::{CommShape, Communicator, InterShape, taken};
 use crate::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Buffers, Combine};
@@ -21,12 +20,12 @@ use std::ops::Range;
 
 /// A communicator that is being split.
 pub struct Split {
-    /// Complete when all know what all have said.
+    /// Complete when this process has the entries of all.
     pub request: RequestId,
-    wish: Wish,
+    arguments: SplitArguments,
     mine: Name,
     entries: Owned<u64>,
-    /// The only component that shall serve what is made, if one is named.
+    /// The sole component of the new communicators, if one is named.
     component: Option<Component>,
 }
 
@@ -34,25 +33,23 @@ impl std::fmt::Debug for Split {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Split")
             .field("request", &self.request)
-            .field("wish", &self.wish)
+            .field("arguments", &self.arguments)
             .finish_non_exhaustive()
     }
 }
 
-/// The sets of processes that have names (MPI-5.0 section 11.3.2).
+/// The named process sets (MPI-5.0 section 11.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessSet {
-    /// All of the job.
     World,
-    /// Each process for itself.
     Own,
 }
 
 impl ProcessSet {
-    /// All, in the order of MPI_Session_get_nth_pset.
+    /// In the order of MPI_Session_get_nth_pset.
     pub const ALL: [ProcessSet; 2] = [ProcessSet::World, ProcessSet::Own];
 
-    /// The name.
+    /// The URI of the set.
     pub const fn name(self) -> &'static str {
         match self {
             ProcessSet::World => "mpi://WORLD",
@@ -60,40 +57,37 @@ impl ProcessSet {
         }
     }
 
-    /// The set of a name. URIs of this form do not tell capital letters from small ones (RFC 3986).
+    /// The set of a URI. Upper and lower case are equal in URIs of this form (RFC 3986).
     pub fn named(name: &str) -> Option<ProcessSet> {
         ProcessSet::ALL.into_iter().find(|set| set.name().eq_ignore_ascii_case(name))
     }
 }
 
-/// What a rank wants.
+/// The arguments of one rank.
 #[derive(Debug)]
-struct Wish {
-    /// Those who say the same are together; `None` wants no communicator.
+struct SplitArguments {
+    /// Ranks with the same colour are in one part; `None`: in no part.
     color: Option<u64>,
-    /// The order of those who are.
     key: i32,
-    /// What others must agree on.
     common: Common,
-    /// What was wrong with the call. It takes part all the same, as one that wants no communicator: the others must
-    /// not wait for ever.
+    /// The error of this rank. It takes part all the same, with no colour, as the others must not
+    /// wait for ever.
     wrong: Option<MpiError>,
 }
 
-/// What those who are together must have said alike.
+/// A value that all ranks of a part must pass alike.
 #[derive(Debug)]
 enum Common {
-    /// Nothing.
     Nothing,
-    /// The kind of a split by type: all who want a communicator say the same. With the flag, a part must be less than
-    /// the whole.
+    /// The type of a split by type, which all ranks with a colour must pass alike. With the flag, a
+    /// part must be less than the whole.
     Type(i32, bool),
     /// The group of a new communicator, as ranks of the old one.
     Group(Vec<u32>),
 }
 
 impl Common {
-    /// A word that tells whether two mean the same: 32 bits for the number of ranks, if it is known, and 32 more.
+    /// A word for comparisons: in the upper 32 bits the number of ranks, if it is known.
     fn word(&self) -> u64 {
         match self {
             Common::Nothing => 0,
@@ -107,7 +101,7 @@ impl Common {
     }
 }
 
-/// What one rank says.
+/// The arguments of one rank, as sent.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     color: Option<u64>,
@@ -139,24 +133,19 @@ impl Entry {
     }
 }
 
-/// The value of the key "mpi_hw_resource_type" that stands for what MPI_COMM_TYPE_SHARED does.
+/// The value of the key "mpi_hw_resource_type" that means the same as MPI_COMM_TYPE_SHARED.
 const SHARED_MEMORY: &str = "mpi_shared_memory";
 
 impl<F: Fabric> Process<F> {
-    /// Communicators of those who give the same colour, ordered by key, then by old rank (MPI_Comm_split). `None`
-    /// for those who give MPI_UNDEFINED. Collective. Of an intercommunicator the parts are intercommunicators, and
-    /// `None` is also for those of whose colour there is nobody in the remote group.
-    ///
-    /// # Errors
-    /// MPI_ERR_ARG if the colour is negative; or a process has failed.
+    /// Communicators of the ranks with equal colour, ordered by key, then by old rank
+    /// (MPI_Comm_split). `None` for MPI_UNDEFINED. Collective. An intercommunicator is split into
+    /// intercommunicators, with `None` for a colour that the remote group lacks. Errors:
+    /// MPI_ERR_ARG if the colour is negative.
     pub fn split(&self, comm: &Communicator, color: i32, key: i32) -> Result<Option<Communicator>> {
         self.wait_for_split(comm, self.start_split(comm, color, key)?)
     }
 
-    /// Begins [`Process::split`] without waiting.
-    ///
-    /// # Errors
-    /// If a process has failed.
+    /// Starts [`Process::split`].
     pub fn start_split(&self, comm: &Communicator, color: i32, key: i32) -> Result<Split> {
         let wrong = (color < 0 && color != abi::MPI_UNDEFINED).then(|| {
             MpiError::new(
@@ -165,18 +154,17 @@ impl<F: Fabric> Process<F> {
             )
         });
         let color = u64::try_from(color).ok();
-        self.start_parting(comm, Wish { color, key, common: Common::Nothing, wrong })
+        self.start_parting(comm, SplitArguments { color, key, common: Common::Nothing, wrong })
     }
 
-    /// Communicators of those who have a resource in common (MPI_Comm_split_type). `resource` is what the info says of
-    /// it: a kind of hardware or, with MPI_COMM_TYPE_RESOURCE_GUIDED, the name of a process set. `None` for those who give
-    /// MPI_UNDEFINED, and for all if the resource is not known. Collective.
+    /// Communicators of the ranks with a common resource (MPI_Comm_split_type). `resource` is the
+    /// value in the info: a kind of hardware or, with MPI_COMM_TYPE_RESOURCE_GUIDED, the name of a
+    /// process set. `None` for MPI_UNDEFINED, and for all ranks if the resource is unknown.
+    /// Collective.
     ///
-    /// What is known is which processes can share memory. So MPI_COMM_TYPE_HW_UNGUIDED gives the nodes, if there are
-    /// several: a part must be less than the whole.
-    ///
-    /// # Errors
-    /// MPI_ERR_ARG if there is no such type, or ranks have given different ones; or a process has failed.
+    /// The only known hardware is memory that processes share. So MPI_COMM_TYPE_HW_UNGUIDED gives
+    /// the nodes if there are several, as a part must be less than the whole. Errors: MPI_ERR_ARG
+    /// for an unknown type, or different types on different ranks.
     pub fn split_type(
         &self,
         comm: &Communicator,
@@ -187,11 +175,9 @@ impl<F: Fabric> Process<F> {
         self.split_type_served_by(comm, (split_type, key), resource, None)
     }
 
-    /// As [`Process::split_type`]; if a component is named it alone serves the collectives of what is made. All ranks of a part
-    /// name the same.
-    ///
-    /// # Errors
-    /// As [`Process::split_type`]; MPI_ERR_INFO_VALUE if one is named and `comm` has ranks of several jobs.
+    /// [`Process::split_type`] with a sole component for the new communicators, if one is named.
+    /// All ranks of a part must name the same. Errors: MPI_ERR_INFO_VALUE if a component is named
+    /// and `comm` has ranks of several jobs; the errors of [`Process::split_type`].
     pub fn split_type_served_by(
         &self,
         comm: &Communicator,
@@ -199,15 +185,12 @@ impl<F: Fabric> Process<F> {
         resource: Option<&str>,
         component: Option<Component>,
     ) -> Result<Option<Communicator>> {
-        self.heed(component, self.is_of_this_job(comm))?;
+        self.follow_component(component, self.is_of_this_job(comm))?;
         let split = self.start_split_type(comm, split_type, key, resource)?;
         self.wait_for_split(comm, Split { component, ..split })
     }
 
-    /// Begins [`Process::split_type`] without waiting.
-    ///
-    /// # Errors
-    /// If a process has failed.
+    /// Starts [`Process::split_type`].
     pub fn start_split_type(
         &self,
         comm: &Communicator,
@@ -232,10 +215,10 @@ impl<F: Fabric> Process<F> {
             }
         };
         let common = Common::Type(split_type, split_type == abi::MPI_COMM_TYPE_HW_UNGUIDED);
-        self.start_parting(comm, Wish { color, key, common, wrong })
+        self.start_parting(comm, SplitArguments { color, key, common, wrong })
     }
 
-    /// The same at all ranks that are together in a process set, and at no others.
+    /// A colour for the ranks of a process set that no rank outside the set has.
     fn color_of_set(&self, comm: &Communicator, set: ProcessSet) -> u64 {
         let all = comm.union();
         match set {
@@ -248,46 +231,41 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// A communicator of the members of `group` (MPI_Comm_create). `None` for who is no member. Collective over all of
-    /// `comm`; each rank names the group that it belongs to, or one to which it does not. Of an intercommunicator the
-    /// group is of the local side, and `None` is for all if one side names nobody.
-    ///
-    /// # Errors
-    /// MPI_ERR_GROUP if a member is not in the local group of `comm`, or the members have named different groups; or a
-    /// process has failed.
+    /// A communicator of the members of `group` (MPI_Comm_create); `None` for other ranks.
+    /// Collective over `comm`; each rank passes the group that it belongs to, or any other group.
+    /// For an intercommunicator the group is of the local side, and all ranks get `None` if one
+    /// side passes an empty group. Errors: MPI_ERR_GROUP if a member is not in the local group of
+    /// `comm`, or the members pass different groups.
     pub fn create(&self, comm: &Communicator, group: &Group) -> Result<Option<Communicator>> {
         self.wait_for_split(comm, self.start_create(comm, group)?)
     }
 
-    /// Begins [`Process::create`] without waiting.
-    ///
-    /// # Errors
-    /// If a process has failed.
+    /// Starts [`Process::create`].
     pub fn start_create(&self, comm: &Communicator, group: &Group) -> Result<Split> {
         let wrong = comm.check_members(group).err();
         let rank = group.rank_of(self.rank).filter(|_| wrong.is_none());
         let ranks: Vec<u32> = group.processes().filter_map(|p| comm.local_map().rank(p)).collect();
         let color = match (rank, comm.is_inter()) {
             (None, _) => None,
-            // Several groups may be named, each of which is told by its first member.
+            // The ranks may pass several groups; the first member identifies each.
             (Some(_), false) => ranks.first().map(|first| u64::from(*first)),
             (Some(_), true) => Some(0),
         };
         let key = rank.unwrap_or(0) as i32;
-        self.start_parting(comm, Wish { color, key, common: Common::Group(ranks), wrong })
+        self.start_parting(comm, SplitArguments { color, key, common: Common::Group(ranks), wrong })
     }
 
-    fn start_parting(&self, comm: &Communicator, wish: Wish) -> Result<Split> {
+    fn start_parting(&self, comm: &Communicator, arguments: SplitArguments) -> Result<Split> {
         let all = comm.union();
         let mine = self.new_name(all, comm.is_inter())?;
-        let Wish { color, key, ref common, .. } = wish;
+        let SplitArguments { color, key, ref common, .. } = arguments;
         let input = Owned::new(Entry { color, common: common.word(), key, name: mine }.encode());
         let entries = Owned::new(vec![0u64; Entry::WORDS * all.size() as usize]);
         let buffers = Buffers { input: input.buf(), output: entries.buf(), element: None };
         let call = Call::Allgather { block: Shared(Entry::BYTES), in_place: false };
         let at = (all, comm.next_tag());
         match self.start_in(at, call, buffers, Combine::Nothing, None, None) {
-            Ok(request) => Ok(Split { request, wish, mine, entries, component: None }),
+            Ok(request) => Ok(Split { request, arguments, mine, entries, component: None }),
             Err(error) => {
                 self.release_name(mine);
                 Err(error)
@@ -296,23 +274,20 @@ impl<F: Fabric> Process<F> {
     }
 
     fn wait_for_split(&self, comm: &Communicator, split: Split) -> Result<Option<Communicator>> {
-        // If that fails the name is not released: others may have heard it.
+        // After a failure here the name stays reserved: other ranks may know it.
         self.wait(split.request)?;
         self.finish_split(comm, split)
     }
 
-    /// Ends what [`Process::start_split`], [`Process::start_split_type`] or [`Process::start_create`] began, whose
-    /// request is complete without an error.
-    ///
-    /// # Errors
-    /// As those.
+    /// Completes [`Process::start_split`], [`Process::start_split_type`] or
+    /// [`Process::start_create`] after the request succeeded, with the errors of the blocking call.
     pub fn finish_split(&self, comm: &Communicator, split: Split) -> Result<Option<Communicator>> {
-        let Split { wish, mine, entries, component, .. } = split;
-        let part = match wish.wrong {
+        let Split { arguments, mine, entries, component, .. } = split;
+        let part = match arguments.wrong {
             Some(wrong) => Err(wrong),
             None => taken(entries).and_then(|words| {
                 let entries = words.chunks_exact(Entry::WORDS).map(Entry::decode).collect();
-                Parting { comm, entries, color: wish.color, common: wish.common }.part()
+                Parting { comm, entries, color: arguments.color, common: arguments.common }.part()
             }),
         };
         if !matches!(&part, Ok(Some((_, name))) if name.id == mine.id) {
@@ -322,18 +297,18 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// What all have said, as one rank looks at it.
+/// The entries of all ranks, as seen by one rank.
 struct Parting<'a> {
     comm: &'a Communicator,
-    /// By the rank among all.
+    /// By the rank in the union.
     entries: Vec<Entry>,
     color: Option<u64>,
     common: Common,
 }
 
 impl Parting<'_> {
-    /// The part to which this rank belongs, and its name; the first member thought of it.
-    fn part(&self) -> Result<Option<(Shape, Name)>> {
+    /// The part of this rank, and the name that its first member proposes.
+    fn part(&self) -> Result<Option<(CommShape, Name)>> {
         let Some(color) = self.color else { return Ok(None) };
         let (local, remote) = self.comm.sides();
         let locals = self.members(color, local.clone());
@@ -348,7 +323,7 @@ impl Parting<'_> {
                 return Ok(None);
             }
             let name = locals.first().and_then(|first| self.entry(*first)).ok_or_else(missing)?.name;
-            return Ok(Some((Shape::Intra { map, rank }, name)));
+            return Ok(Some((CommShape::Intra { map, rank }, name)));
         };
         let remotes = self.members(color, remote);
         if remotes.is_empty() || self.is_whole(&locals, &remotes) {
@@ -358,19 +333,17 @@ impl Parting<'_> {
         let first = if inter.is_first { &locals } else { &remotes };
         let name = first.first().and_then(|first| self.entry(*first)).ok_or_else(missing)?.name;
         let shape = InterShape { local: map, remote: self.map(&remotes)?, rank, is_first: inter.is_first };
-        Ok(Some((Shape::Inter(shape), name)))
+        Ok(Some((CommShape::Inter(shape), name)))
     }
 
     fn entry(&self, rank: u32) -> Option<&Entry> {
         self.entries.get(rank as usize)
     }
 
-    /// Whether a part that must be less than the whole is all of it.
     fn is_whole(&self, locals: &[u32], remotes: &[u32]) -> bool {
         matches!(self.common, Common::Type(_, true)) && locals.len() + remotes.len() == self.entries.len()
     }
 
-    /// The ranks of one side that are of a colour, in their new order.
     fn members(&self, color: u64, side: Range<u32>) -> Vec<u32> {
         let key = |rank: &u32| self.entry(*rank).map_or(0, |entry| entry.key);
         let of_color = |rank: &u32| self.entry(*rank).is_some_and(|entry| entry.color == Some(color));
@@ -386,7 +359,6 @@ impl Parting<'_> {
         processes.map(RankMap::new).ok_or_else(missing)
     }
 
-    /// Whether those who are together have said the same.
     fn check(&self, locals: &[u32], side: &Range<u32>) -> Result<()> {
         let mine = self.common.word();
         match &self.common {
@@ -402,7 +374,7 @@ impl Parting<'_> {
                 }
             }
             Common::Group(ranks) => {
-                // What this rank has named, as ranks among all.
+                // As ranks of the union.
                 let named = ranks.iter().map(|rank| side.start + rank);
                 let agree = named.clone().all(|r| self.entry(r).is_some_and(|entry| entry.common == mine));
                 if agree && named.eq(locals.iter().copied()) {
@@ -414,7 +386,7 @@ impl Parting<'_> {
         }
     }
 
-    /// Whether the members on the other side have named the same group, which is just them.
+    /// Checks that the members on the other side have passed one group, with exactly these members.
     fn check_remote(&self, remotes: &[u32]) -> Result<()> {
         if !matches!(self.common, Common::Group(_)) {
             return Ok(());

@@ -10,7 +10,6 @@ fn text() -> String {
     render(&Platform::here(), &measured(), &["far_in_ns"])
 }
 
-/// A file in a directory of its own.
 struct CostsOnDisk(PathBuf);
 
 impl CostsOnDisk {
@@ -28,7 +27,7 @@ impl Drop for CostsOnDisk {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn written_figures_are_read_again() {
     let (platform, mut facts) = parse(text().as_bytes()).unwrap();
     assert_eq!(platform, Platform::here());
     assert!(facts.of.ends_with("measured"), "{}", facts.of);
@@ -42,11 +41,14 @@ fn a_wrong_line_is_named_with_its_value() {
     let of = |from: &str, to: &str| parse(text().replace(from, to).as_bytes()).unwrap_err().to_string();
     let from_to = "is not a number of nanoseconds from 0 to 1000000000";
     for value in ["-1", "NaN", "inf", "1e10", "", "x", "1,5", "1 2"] {
-        let said = of("near_line_ns = 1.5", &format!("near_line_ns = {value}"));
-        assert_eq!(said, format!("line 6: 'near_line_ns': '{value}' {from_to}"));
+        let complaint = of("near_line_ns = 1.5", &format!("near_line_ns = {value}"));
+        assert_eq!(complaint, format!("line 6: 'near_line_ns': '{value}' {from_to}"));
     }
-    let said = of("model = ", "model = -");
-    assert!(said.starts_with("line 4: 'model': '-") && said.ends_with("' is not a number"), "{said}");
+    let complaint = of("model = ", "model = -");
+    assert!(
+        complaint.starts_with("line 4: 'model': '-") && complaint.ends_with("' is not a number"),
+        "{complaint}"
+    );
     assert_eq!(of("near_in_ns", "near_line_ns"), "line 7: 'near_line_ns': there are two of this name");
     assert_eq!(of("near_in_ns", "near_inn_ns"), "line 7: 'near_inn_ns': there is no figure of this name");
     assert_eq!(of("near_in_ns = ", "near_in_ns "), "line 7: the line is not of the form 'NAME = VALUE'");
@@ -83,14 +85,14 @@ fn a_file_that_is_wrong_or_named_and_missing_is_a_complaint() {
     let file = CostsOnDisk::new("wrong", "vendor\n");
     let found = find_at(Some(file.0.clone()), false);
     assert_eq!(found.facts, CopyFacts::here());
-    let said = format!("{}: line 1: the line is not of the form 'NAME = VALUE'", file.0.display());
-    assert_eq!(found.complaint(), Some(said));
+    let complaint = format!("{}: line 1: the line is not of the form 'NAME = VALUE'", file.0.display());
+    assert_eq!(found.complaint(), Some(complaint));
     let nowhere = Some(PathBuf::from("/proc/self/no-such-file"));
     let found = find_at(nowhere.clone(), true);
     assert_eq!(found.complaint().unwrap(), "/proc/self/no-such-file: there is no such file");
     let found = find_at(nowhere, false);
     assert_eq!((found.file, found.unused), (None, None));
-    // A home directory of somebody else's.
+    // The home directory of another user.
     let found = find_at(Some(PathBuf::from("/dev")), false);
     assert!(found.unused.is_some() && found.complaint().is_none());
     assert_eq!(find_at(None, false).facts, CopyFacts::here());
@@ -116,9 +118,11 @@ fn a_figure_far_from_the_one_built_in_is_refused() {
         assert_eq!(by(factor), [""; 0], "{factor}");
     }
     for factor in [0.29, 3.01, -1.0, f64::NAN, f64::INFINITY] {
-        let said = by(factor);
+        let complaint = by(factor);
         assert!(
-            said.len() == 1 && said[0].starts_with("near_in_ns: ") && said[0].ends_with(", 22.0 built in")
+            complaint.len() == 1
+                && complaint[0].starts_with("near_in_ns: ")
+                && complaint[0].ends_with(", 22.0 built in")
         );
     }
 }

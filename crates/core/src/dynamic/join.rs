@@ -1,4 +1,4 @@
-//! Two processes that share a socket of the program's (MPI-5.0 section 11.10.5).
+//! MPI_Comm_join (MPI-5.0 section 11.10.5).
 
 use crate::comm::Communicator;
 use crate::process::Process;
@@ -9,22 +9,20 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_rt::universe::ProcessName;
 use oxmpi_wire::ContextId;
 
-/// What each tells the other.
+/// The data that each process sends the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Introduction {
-    /// What it is called.
     name: [u64; ProcessName::WORDS],
-    /// A context that it has thought of.
+    /// The context that this process proposes.
     context: u64,
 }
 
-/// The first bytes of an introduction.
 const MAGIC: [u8; 8] = *b"OxMPIjn2";
-/// Bytes of an introduction.
+/// The bytes of an introduction.
 pub const INTRODUCTION: usize = 40;
 
 impl Introduction {
-    /// As bytes.
+    /// The bytes to send.
     pub fn encode(&self) -> [u8; INTRODUCTION] {
         let mut bytes = [0; INTRODUCTION];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -35,7 +33,7 @@ impl Introduction {
         bytes
     }
 
-    /// What [`Introduction::encode`] has written; `None` if it was something else.
+    /// Decodes an introduction; `None` for other bytes.
     pub fn decode(bytes: &[u8; INTRODUCTION]) -> Option<Introduction> {
         let [magic, words @ ..] = bytes.as_chunks::<8>().0 else { return None };
         let [a, b, c, context] = *words.first_chunk()?;
@@ -45,11 +43,8 @@ impl Introduction {
 }
 
 impl<F: Fabric> Process<F> {
-    /// An intercommunicator with the process at the other end of a socket (MPI_Comm_join). `exchange` sends what this process
-    /// says and returns what the other has said.
-    ///
-    /// # Errors
-    /// What `exchange` says; MPI_ERR_ARG if the other is this process itself; MPI_ERR_PORT if it cannot be reached.
+    /// An intercommunicator with the process at the other end of a socket (MPI_Comm_join).
+    /// `exchange` sends this process's introduction and returns the other one's.
     pub fn join(&self, exchange: impl FnOnce(Introduction) -> Result<Introduction>) -> Result<Communicator> {
         self.reach()?;
         let name = self.names_of(&[self.rank()])?;
@@ -75,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_introduction_comes_back_and_noise_does_not() {
+    fn an_introduction_is_decoded_and_noise_is_not() {
         let mine = Introduction { name: [1 << 60, 7, 8], context: 99 };
         assert_eq!(Introduction::decode(&mine.encode()), Some(mine));
         assert_eq!(Introduction::decode(&[0; INTRODUCTION]), None);

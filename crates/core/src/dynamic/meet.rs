@@ -1,14 +1,15 @@
 //! Two groups that meet at a port (MPI-5.0 section 11.9).
 //!
-//! Both roots go to the launcher. Who comes first gets a ticket and waits for a message in the context of meetings, with a tag
-//! that it has left there; who comes second is told all that, and sends it.
+//! Both roots go to the launcher. The first root gets a ticket and waits for a message in the
+//! context of meetings, with a tag that it has left at the port. The second root receives this tag
+//! from the launcher and sends the message.
 
-use super::{News, nothing_known};
-use crate::awaited::{Awaited, Reason};
+use super::{RootResult, nothing_known};
 use crate::comm::Communicator;
 use crate::errors::of_fault;
 use crate::failure::check_alive;
 use crate::process::{Domain, Process};
+use crate::wait_reason::{Awaited, Reason};
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, Mode, RankMap, RequestId, Source, Started, TagMatch};
 use oxmpi_fabric::Fabric;
@@ -19,63 +20,50 @@ use oxmpi_rt::waiting::Need;
 use oxmpi_wire::ContextId;
 use std::time::{Duration, Instant};
 
-/// How often the launcher is asked what became of a ticket.
+/// The interval of queries to the launcher about a ticket.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
-/// What a root is told when it goes to a port.
+/// The launcher's answer to a root at a port.
 #[derive(Debug)]
-pub enum Going {
-    /// Nobody is there yet; by this number the launcher can be asked.
+pub enum PortAnswer {
+    /// No peer is there yet; the ticket is the number for queries.
     Waits(u32),
-    /// Somebody was there, who has left these words.
+    /// A peer came before and left these words.
     Meets(Vec<u64>),
 }
 
-/// The launcher, as those see it who go to a port.
+/// The launcher, for roots that go to a port.
 pub trait Broker {
-    /// Sees that the other may belong to another launcher.
-    ///
-    /// # Errors
-    /// If there is no launcher, or it cannot be reached by others.
     fn reach(&self) -> Result<()>;
 
-    /// Goes to the port, with words for the other.
-    ///
-    /// # Errors
-    /// If there is no such port.
-    fn go(&self, words: &[u64]) -> Result<Going>;
+    fn go(&self, words: &[u64]) -> Result<PortAnswer>;
 
-    /// How often others were told where this process can be reached, as it does not know yet.
+    /// How often the launcher has sent this process's address to other launchers.
     fn sought(&self) -> u32;
 
-    /// Whether a ticket waits still; if it does it may be given `back`. Else whoever it has met is on its way to say so.
-    ///
-    /// # Errors
-    /// If nobody will meet it any more.
+    /// Whether a ticket still waits; with `back` it is then withdrawn. Otherwise the peer is about
+    /// to send its message.
     fn waits(&self, ticket: u32, back: bool) -> Result<bool>;
 }
 
-/// How to go to a port.
+/// The side and the time limit of a meeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Way {
+pub struct MeetOptions {
     /// Whether this side accepts; else it connects.
     pub accepts: bool,
-    /// How long to wait for the other; `None`: as long as it takes.
+    /// The longest wait for the peer; `None`: without limit.
     pub patience: Option<Duration>,
 }
 
-/// What a root leaves for the other, or sends to it.
+/// The words that a root leaves for its peer or sends to it.
 struct Card {
-    /// The tag of messages to it.
+    /// The tag of messages to this root.
     tag: u32,
-    /// A context that it has thought of.
     id: u64,
-    /// Its group: the names of its processes, the root first of all.
     names: Vec<u64>,
 }
 
 impl Card {
-    /// Words before those of the processes.
     const HEAD: usize = 3;
 
     fn encode(&self) -> Vec<u64> {
@@ -85,7 +73,7 @@ impl Card {
 
     fn decode(words: &[u64]) -> Result<Card> {
         let nonsense =
-            || MpiError::new(abi::MPI_ERR_INTERN, "what the other side of the port has left makes no sense");
+            || MpiError::new(abi::MPI_ERR_INTERN, "the other side of the port has left malformed words");
         let (&[tag, id, size], names) = words.split_first_chunk().ok_or_else(nonsense)?;
         if names.len() as u64 != size || names.len() < ProcessName::WORDS {
             return Err(nonsense());
@@ -95,49 +83,50 @@ impl Card {
 }
 
 impl<F: Fabric> Process<F> {
-    /// An intercommunicator with a group that comes to the same port from the other side (MPI_Comm_accept,
-    /// MPI_Comm_connect). `broker` is asked at the root alone. Collective over `comm`.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM of an intercommunicator, or if a process is in both groups; MPI_ERR_ROOT; MPI_ERR_PORT if there is no
-    /// such port, or nobody came in time.
+    /// An intercommunicator with a group on the other side of a port (MPI_Comm_accept,
+    /// MPI_Comm_connect). Only the root calls `broker`. Collective over `comm`.
     pub fn meet(
         &self,
         comm: &Communicator,
         root: i32,
-        way: Way,
+        options: MeetOptions,
         broker: impl FnOnce() -> Result<Box<dyn Broker>>,
     ) -> Result<Communicator> {
         comm.check_intra()?;
         let root = comm.root(root)?;
-        let news = if comm.team.rank == root {
-            broker().and_then(|broker| self.meet_other_root(comm, way, &*broker))
+        let from_root = if comm.team.rank == root {
+            broker().and_then(|broker| self.meet_other_root(comm, options, &*broker))
         } else {
             nothing_known()
         };
-        let what = if way.accepts { "accept a connection" } else { "connect to the port" };
-        self.make_known(comm, root, news, what)
+        let what = if options.accepts { "accept a connection" } else { "connect to the port" };
+        self.make_known(comm, root, from_root, what)
     }
 
-    fn meet_other_root(&self, comm: &Communicator, way: Way, broker: &dyn Broker) -> Result<News> {
-        // Before anything is named that the other may be told.
+    fn meet_other_root(
+        &self,
+        comm: &Communicator,
+        options: MeetOptions,
+        broker: &dyn Broker,
+    ) -> Result<RootResult> {
+        // First, as the names below depend on the launcher's place.
         broker.reach()?;
         let id = self.new_context_ids(3)?;
-        // The counter of a context is drawn once, so it will do for a tag.
+        // Each context number is drawn once, so it also serves as a tag.
         let tag = (id.0 >> 1) as u32 & (i32::MAX as u32);
         let all = [&[self.rank()], &*comm.team.map.processes()].concat();
         let mine = Card { tag, id: id.0, names: self.names_of(&all)? };
         let words = mine.encode();
         let sought = broker.sought();
         let (other, processes) = match broker.go(&words)? {
-            Going::Meets(other) => {
+            PortAnswer::Meets(other) => {
                 let other = Card::decode(&other)?;
                 let processes = self.numbers_of(&other.names)?;
                 self.hand_over((processes[0], other.tag), &words)?;
                 (other, processes)
             }
-            Going::Waits(ticket) => {
-                let other = self.wait_for_other(comm, (tag, ticket, sought), way, broker)?;
+            PortAnswer::Waits(ticket) => {
+                let other = self.wait_for_other(comm, (tag, ticket, sought), options, broker)?;
                 let processes = self.numbers_of(&other.names)?;
                 (other, processes)
             }
@@ -147,15 +136,16 @@ impl<F: Fabric> Process<F> {
             let text = format!("rank {rank} is on both sides of the port");
             return Err(MpiError::new(abi::MPI_ERR_COMM, text));
         }
-        let id = if way.accepts { mine.id } else { other.id };
-        Ok(News { id, is_first: way.accepts, remote: processes.to_vec() })
+        let id = if options.accepts { mine.id } else { other.id };
+        Ok(RootResult { id, is_first: options.accepts, remote: processes.to_vec() })
     }
 
-    /// The context of meetings: this process alone has it in its team, but anybody who knows a tag may write.
+    /// The context of meetings: only this process is in its team, but every process that knows a
+    /// tag may send.
     fn meetings(&self) -> u32 {
         let mut domain = self.domain.lock();
         let map = RankMap::new(vec![self.rank()]);
-        // Who is open already is found again.
+        // An open team is found again.
         let context = domain.lane.open_team(map, 0, ContextId::new(u32::MAX, 0), false).point_to_point;
         domain.lane.keep_to_frames(context);
         context
@@ -181,19 +171,22 @@ impl<F: Fabric> Process<F> {
         &self,
         comm: &Communicator,
         (tag, ticket, mut sought): (u32, u32, u32),
-        way: Way,
+        options: MeetOptions,
         broker: &dyn Broker,
     ) -> Result<Card> {
         let context = self.meetings();
-        let limit = way.patience.and_then(|patience| Instant::now().checked_add(patience));
+        let limit = options.patience.and_then(|patience| Instant::now().checked_add(patience));
         let head = Owned::new(vec![0u64; Card::HEAD]);
         let request = self.expect(context, tag, &head)?;
         let mut is_given_up = false;
-        let what =
-            if way.accepts { "somebody to connect to the port" } else { "somebody to accept at the port" };
+        let what = if options.accepts {
+            "somebody to connect to the port"
+        } else {
+            "somebody to accept at the port"
+        };
         let reason = |_: &Domain<F>| Reason::new(what, Need::Outside, []);
-        let awaited = Awaited::Said(&reason);
-        let mut telling = self.telling(&awaited);
+        let awaited = Awaited::Described(&reason);
+        let mut note_writer = self.wait_note_writer(&awaited);
         let came = loop {
             let now = Instant::now();
             let next = limit.filter(|limit| *limit > now).map_or(now + ASK_EVERY, |l| l.min(now + ASK_EVERY));
@@ -204,15 +197,16 @@ impl<F: Fabric> Process<F> {
                     None if is_given_up => None,
                     None => check_alive(&domain.lane, &comm.team).err().map(Err),
                 };
-            match self.wait_until(next, &mut telling, done) {
+            match self.wait_until(next, &mut note_writer, done) {
                 Some(Ok(Some(came))) => break came,
-                // Who has come is about to say so, over sockets.
+                // The peer is about to send its message over a socket.
                 Some(Ok(None)) => {
                     sought = broker.sought();
                     self.reach_foreign()?;
                     continue;
                 }
-                // Without all of them there is nobody to meet; but who is met already waits for an answer.
+                // A failed member of this group prevents the meeting; but a peer that has come
+                // already waits for an answer.
                 Some(Err(fault)) => {
                     is_given_up = true;
                     if broker.waits(ticket, true)? {
@@ -230,8 +224,8 @@ impl<F: Fabric> Process<F> {
             }
             self.domain.lock().lane.abandon(request);
             waits?;
-            let text = match way.patience {
-                Some(patience) if !way.accepts => {
+            let text = match options.patience {
+                Some(patience) if !options.accepts => {
                     format!("nobody has accepted at the port for {} s", patience.as_secs_f64())
                 }
                 patience => format!(
@@ -249,7 +243,7 @@ impl<F: Fabric> Process<F> {
         Card::decode(&words)
     }
 
-    /// Begins to receive from whoever writes with this tag.
+    /// Starts a receive from any process with this tag.
     fn expect<T: Plain>(&self, context: u32, tag: u32, buffer: &Owned<T>) -> Result<RequestId> {
         let (buffer, tag) = (buffer.buf(), TagMatch::Is(tag.cast_signed()));
         let started = self.enter(|domain| domain.lane.start_receive(context, buffer, Source::Any, tag));

@@ -1,6 +1,6 @@
-//! Spawning (MPI-5.0 section 11.8).
+//! MPI_Comm_spawn (MPI-5.0 section 11.8).
 
-use super::{News, nothing_known};
+use super::{RootResult, nothing_known};
 use crate::comm::Communicator;
 use crate::process::Process;
 use oxmpi_abi::constants as abi;
@@ -8,42 +8,36 @@ use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_wire::ContextId;
 
-/// What the root tells the launcher of the parents, for the children.
+/// The parents of a spawned job, as the root describes them to the launcher.
 #[derive(Debug)]
 pub struct Parents {
-    /// Names the intercommunicator between parents and children.
+    /// The name of the intercommunicator between parents and children.
     pub context: u64,
-    /// The parents' processes, by rank.
+    /// By rank.
     pub processes: Vec<u32>,
 }
 
-/// What the root has had started.
+/// The processes that the root has started.
 #[derive(Debug)]
 pub struct Children {
-    /// The number of the first process.
     pub first: u32,
-    /// How many there are.
     pub size: u32,
-    /// For each process that was wanted MPI_SUCCESS, or why it was not started.
+    /// For each requested process MPI_SUCCESS or the error.
     pub codes: Vec<i32>,
 }
 
-/// What a spawn has come to.
+/// The result of a spawn.
 #[derive(Debug)]
 pub struct Spawned {
-    /// The intercommunicator with the children, or why there is none.
     pub made: Result<Communicator>,
-    /// What became of each process that was wanted. If nothing was started and the root does not know how many were wanted,
-    /// it is empty.
+    /// The code of each requested process; empty if nothing was started and the root does not know
+    /// the number.
     pub codes: Vec<i32>,
 }
 
 impl<F: Fabric> Process<F> {
-    /// Has the root start processes by `start` (MPI_Comm_spawn, MPI_Comm_spawn_multiple), which is called there alone. If it
-    /// fails it says the codes of what was wanted as well. Collective over `comm`.
-    ///
-    /// # Errors
-    /// MPI_ERR_COMM of an intercommunicator, MPI_ERR_ROOT if there is no such root: all find that out by themselves.
+    /// The root starts processes by `start` (MPI_Comm_spawn, MPI_Comm_spawn_multiple), whose error
+    /// includes the codes of the requested processes. Collective over `comm`.
     pub fn spawn(
         &self,
         comm: &Communicator,
@@ -52,38 +46,38 @@ impl<F: Fabric> Process<F> {
     ) -> Result<Spawned> {
         comm.check_intra()?;
         let root = comm.root(root)?;
-        let (news, codes) = if comm.team.rank == root {
+        let (from_root, codes) = if comm.team.rank == root {
             self.start_children(comm, start)
         } else {
             (nothing_known(), Vec::new())
         };
-        let told = self.words_of_root(comm, root, vec![codes.len() as u64]);
-        let told = told.and_then(|count| {
+        let codes_of_all = self.words_of_root(comm, root, vec![codes.len() as u64]);
+        let codes_of_all = codes_of_all.and_then(|count| {
             let mut codes = codes;
             codes.resize(count.first().map_or(0, |count| *count as usize), 0);
             self.words_of_root(comm, root, codes)
         })?;
-        Ok(Spawned { made: self.make_known(comm, root, news, "spawn"), codes: told })
+        Ok(Spawned { made: self.make_known(comm, root, from_root, "spawn"), codes: codes_of_all })
     }
 
     fn start_children(
         &self,
         comm: &Communicator,
         start: impl FnOnce(Parents) -> std::result::Result<Children, (MpiError, Vec<i32>)>,
-    ) -> (Result<News>, Vec<i32>) {
+    ) -> (Result<RootResult>, Vec<i32>) {
         let id = match self.new_context_ids(3) {
             Ok(id) => id.0,
             Err(error) => return (Err(error), Vec::new()),
         };
         match start(Parents { context: id, processes: comm.team.map.processes() }) {
             Ok(Children { first, size, codes }) => {
-                (Ok(News { id, is_first: true, remote: (first..first + size).collect() }), codes)
+                (Ok(RootResult { id, is_first: true, remote: (first..first + size).collect() }), codes)
             }
             Err((error, codes)) => (Err(error), codes),
         }
     }
 
-    /// The intercommunicator with those who have spawned this process's job (MPI_Comm_get_parent).
+    /// The intercommunicator with the parents of this job (MPI_Comm_get_parent).
     pub fn parent_of(&self, parents: Parents) -> Communicator {
         let Parents { context, processes } = parents;
         let world = self.world();
@@ -94,7 +88,7 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// The error of a spawn for which nothing was started.
+/// The error of a spawn that started nothing.
 pub fn failed(why: String) -> MpiError {
     MpiError::new(abi::MPI_ERR_SPAWN, why)
 }

@@ -1,25 +1,28 @@
-//! How the processes of a communicator agree although some of them fail: state machines.
+//! State machines of agreements among the processes of a communicator, some of which may fail.
 //!
-//! They answer each event with the messages to send; they know ranks, and neither processes nor the network. They need three
-//! things of them: messages between two ranks that live arrive, in order; a rank is reported lost only if it has failed; and then it is, at some
-//! time, to all. From when a rank hears that another is lost it listens no more to it.
+//! A state machine answers each event with messages to send. It knows ranks, and neither processes
+//! nor the network. It requires: messages between two living ranks arrive, in order; only failed
+//! ranks are reported lost; and each failed rank is reported to all at some time. A rank ignores
+//! messages of ranks that it knows to be lost.
 //!
-//! Agreements of one communicator are numbered in the order in which all its ranks begin them. Several may be open at a time. All ranks
-//! of a communicator use one algorithm:
+//! The agreements of one communicator are numbered in the order in which all ranks begin them.
+//! Several may be open at a time. All ranks of a communicator use one algorithm:
 //!
 //! | module | algorithm | messages of n ranks without a failure |
 //! |---|---|---|
-//! | [`early_returning`] | over a tree that is mended around the lost; by a coordinator that hears each rank when its root is lost | 2(n-1), of which the busiest rank has those of its children |
+//! | [`early_returning`] | a mended tree; a coordinator if the root is lost | 2(n-1) |
 //! | [`early_terminating`] | rounds of all to all | 2n(n-1) |
-//! | [`untolerant`] | over a binomial tree; it fails with the first failure | 2(n-1) |
+//! | [`untolerant`] | a binomial tree; fails with the first failure | 2(n-1) |
 //!
-//! What the first two promise: all living ranks that have begun an agreement get a decision, all the same, of which the bits are
-//! those that all living ranks have set, at most, and which names no living rank as failed. Two things are common to all:
+//! The first two guarantee: all living ranks that have begun an agreement get the same decision,
+//! with only bits that all living ranks have set, and no living rank named as failed. Common to
+//! all:
 //!
-//! - A rank answers what comes for an agreement that is decided with the decision. A contribution says which agreement is the first
-//!   whose decision its rank lacks, and a decision the least of these: what was decided before that no rank can ask for.
-//! - A rank that will no longer answer, because it frees the communicator or finalizes, says all decisions that a rank may lack
-//!   to all, and nothing more: others leave as well, and it may have parted with them since. It has none of its own to wait for.
+//! - A rank answers a message for a decided agreement with the decision. A contribution has the
+//!   number of the first agreement whose decision its rank lacks, and a decision the minimum of
+//!   these: no rank can need an earlier decision.
+//! - A rank that frees the communicator or finalizes sends all decisions that a rank may lack to
+//!   all, and nothing after that. It waits for none itself.
 
 mod early_returning;
 mod early_terminating;
@@ -36,23 +39,20 @@ use untolerant::Untolerant;
 
 pub(crate) use early_terminating::RoundState;
 
-/// What a rank brings to an agreement, or several have brought to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contribution {
-    /// Bits, of which those stay that all have set.
+    /// The decision has the bits that all have set.
     pub(crate) flag: u32,
-    /// A context name that no other rank uses; that of the rank that decides will be the decision's.
+    /// A context name that no other rank uses; the decision has that of the deciding rank.
     pub(crate) name: u64,
-    /// The ranks that it knows to be lost.
     pub(crate) failed: RankSet,
-    /// Those of them that its program has acknowledged.
     pub(crate) acknowledged: RankSet,
-    /// The number of the first agreement whose decision it lacks.
+    /// The number of the first agreement whose decision the rank lacks.
     pub(crate) lacks: u64,
 }
 
 impl Contribution {
-    /// Adds what others have contributed. The name stays.
+    /// Combines two contributions. The name stays.
     fn combine(&mut self, other: &Contribution) {
         self.flag &= other.flag;
         self.failed.unite(&other.failed);
@@ -60,7 +60,6 @@ impl Contribution {
         self.lacks = self.lacks.min(other.lacks);
     }
 
-    /// The decision of rank `by` that follows from the contributions of all.
     fn into_decision(self, by: u32) -> Decision {
         let news = !self.failed.is_within(&self.acknowledged);
         let Contribution { flag, name, failed, lacks: settled, .. } = self;
@@ -68,72 +67,62 @@ impl Contribution {
     }
 }
 
-/// What all living ranks get of an agreement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
-    /// The bits that all have set.
     pub(crate) flag: u32,
-    /// A context name.
     pub(crate) name: u64,
-    /// The ranks that count as failed.
     pub(crate) failed: RankSet,
-    /// Whether some rank has not acknowledged all of these.
+    /// Whether some rank has not acknowledged all failures.
     pub(crate) news: bool,
     /// All living ranks have the decisions of the agreements before this one.
     pub(crate) settled: u64,
-    /// The rank that made it; 0 where all make the same.
+    /// The rank that made it; 0 if all ranks compute it.
     pub(crate) by: u32,
 }
 
-/// What ranks send each other; each begins with the number of the agreement.
+/// The messages between ranks; each begins with the number of the agreement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Message {
-    /// To the parent in the tree: the vote of a rank and those below it.
+pub(crate) enum AgreementMessage {
+    /// To the parent in the tree: the vote of a rank and its descendants.
     Contribution(u64, Contribution),
-    /// To the coordinator: what one rank brings.
+    /// To the coordinator: the contribution of one rank.
     Own(u64, Contribution),
-    /// To the coordinator in place of that: the decision is known already.
+    /// To the coordinator instead of `Own`, from a rank with a decision.
     Known(u64, Decision),
     /// To the children, or in answer to a vote.
     Decision(u64, Decision),
-    /// To all, by who leaves.
+    /// To all, by a leaving rank.
     Parting(u64, Decision),
     /// To all, in this round.
     Round(u64, u64, RoundState),
 }
 
-impl Message {
-    /// The number of the agreement.
+impl AgreementMessage {
     fn number(&self) -> u64 {
         match self {
-            Message::Contribution(number, _)
-            | Message::Own(number, _)
-            | Message::Known(number, _)
-            | Message::Decision(number, _)
-            | Message::Parting(number, _)
-            | Message::Round(number, ..) => *number,
+            AgreementMessage::Contribution(number, _)
+            | AgreementMessage::Own(number, _)
+            | AgreementMessage::Known(number, _)
+            | AgreementMessage::Decision(number, _)
+            | AgreementMessage::Parting(number, _)
+            | AgreementMessage::Round(number, ..) => *number,
         }
     }
 }
 
-/// Messages to send: to which rank, and what.
-pub(crate) type Outbox = Vec<(u32, Message)>;
+pub(crate) type Outbox = Vec<(u32, AgreementMessage)>;
 
-/// What has become of an agreement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It is decided.
+pub(crate) enum AgreementResult {
     Decided(Decision),
-    /// It has failed, because this rank is lost and its algorithm tolerates no failure.
+    /// The loss of this rank, as the algorithm tolerates no failure.
     Failed(u32),
 }
 
-/// The agreements of one communicator, as one of its ranks sees them.
 #[derive(Debug)]
 pub(crate) struct Agreements {
     ledger: Ledger,
     algorithm: Algorithm,
-    /// This rank will not answer any more.
     has_left: bool,
 }
 
@@ -145,7 +134,8 @@ enum Algorithm {
 }
 
 impl Agreements {
-    /// No agreement yet, for rank `me` of `size`. All ranks must have the same settings.
+    /// The state of rank `me` of `size` before the first agreement. All ranks must have the same
+    /// settings.
     pub(crate) fn new(me: u32, size: u32, settings: AgreementSettings) -> Agreements {
         let AgreementSettings { shape, rebuild, .. } = settings;
         let algorithm = match settings.algorithm {
@@ -158,9 +148,10 @@ impl Agreements {
         Agreements { ledger: Ledger::new(me, size), algorithm, has_left: false }
     }
 
-    /// Begins the next agreement: its number, and what to send. What the contribution lacks is noted here.
+    /// Begins the next agreement, and sets the `lacks` of the contribution. Returns its number and
+    /// the messages to send.
     pub(crate) fn begin(&mut self, contribution: Contribution) -> (u64, Outbox) {
-        debug_assert!(!self.has_left, "who has left begins nothing");
+        debug_assert!(!self.has_left, "a rank that has left begins no agreement");
         let (ledger, mut out) = (&mut self.ledger, Outbox::new());
         let number = ledger.next;
         ledger.next += 1;
@@ -174,31 +165,29 @@ impl Agreements {
         (number, out)
     }
 
-    /// What has become of an agreement, if it is over and some rank may lack its decision.
-    pub(crate) fn verdict(&self, number: u64) -> Option<Verdict> {
+    /// The result of an agreement whose decision some rank may lack.
+    pub(crate) fn verdict(&self, number: u64) -> Option<AgreementResult> {
         let failure = match &self.algorithm {
             Algorithm::Untolerant(untolerant) => untolerant.failure(number),
             Algorithm::EarlyReturning(_) | Algorithm::EarlyTerminating(_) => None,
         };
-        let decided = self.ledger.decision(number).cloned().map(Verdict::Decided);
-        decided.or_else(|| failure.map(Verdict::Failed))
+        let decided = self.ledger.decision(number).cloned().map(AgreementResult::Decided);
+        decided.or_else(|| failure.map(AgreementResult::Failed))
     }
 
-    /// A message has come.
-    pub(crate) fn hear(&mut self, from: u32, message: Message) -> Outbox {
+    pub(crate) fn receive(&mut self, from: u32, message: AgreementMessage) -> Outbox {
         let (ledger, mut out) = (&mut self.ledger, Outbox::new());
         if from >= ledger.size || from == ledger.me || ledger.lost.contains(from) || self.has_left {
             return out;
         }
         match &mut self.algorithm {
-            Algorithm::EarlyReturning(returning) => returning.hear(ledger, from, message, &mut out),
-            Algorithm::EarlyTerminating(terminating) => terminating.hear(ledger, from, message, &mut out),
-            Algorithm::Untolerant(untolerant) => untolerant.hear(ledger, from, message, &mut out),
+            Algorithm::EarlyReturning(returning) => returning.receive(ledger, from, message, &mut out),
+            Algorithm::EarlyTerminating(terminating) => terminating.receive(ledger, from, message, &mut out),
+            Algorithm::Untolerant(untolerant) => untolerant.receive(ledger, from, message, &mut out),
         }
         out
     }
 
-    /// A rank is lost.
     pub(crate) fn lose(&mut self, rank: u32) -> Outbox {
         let (ledger, mut out) = (&mut self.ledger, Outbox::new());
         if rank >= ledger.size || rank == ledger.me || ledger.lost.contains(rank) || self.has_left {
@@ -212,7 +201,7 @@ impl Agreements {
         out
     }
 
-    /// This rank will not answer any more. What to send is said once.
+    /// This rank will not answer any more. Returns its last messages, once.
     pub(crate) fn leave(&mut self) -> Outbox {
         let is_tolerant = !matches!(self.algorithm, Algorithm::Untolerant(_));
         if std::mem::replace(&mut self.has_left, true) || !is_tolerant {
@@ -220,7 +209,8 @@ impl Agreements {
         }
         let all = |rank| {
             let decided = self.ledger.decided.iter();
-            decided.map(move |(number, decision)| (rank, Message::Parting(*number, decision.clone())))
+            decided
+                .map(move |(number, decision)| (rank, AgreementMessage::Parting(*number, decision.clone())))
         };
         self.ledger.others().flat_map(all).collect()
     }

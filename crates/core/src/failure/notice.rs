@@ -1,30 +1,28 @@
-//! What processes tell each other about a communicator, as bytes.
-//!
-//! | word (8 bytes, little endian) | revoke, revoked | contribution, own, round | decision, parting, known |
+//! The encoding of notices about a communicator, in little endian words of 8 bytes:
+//! | word | revoke, revoked | contribution, own, round | decision, parting, known |
 //! |---|---|---|---|
 //! | 0 | 1, 4 | 2, 8, 7 | 3, 6, 5 |
 //! | 1 | name of the context pair | number of the agreement | number of the agreement |
 //! | 2 | | flag | flag, and 2^32 if there is news |
 //! | 3 | | name | name |
-//! | 4 | | first agreement whose decision is lacked | first agreement whose decision a rank may lack |
-//! | 5- | | failed ranks, acknowledged ranks, of a round also contributors, and the round | the rank that has decided, failed ranks |
+//! | 4 | | `lacks` | `settled` |
+//! | 5- | | failed, acknowledged; of a round also contributors, round | deciding rank, failed |
 //!
-//! Who has the communicator answers a revocation by telling it to all members; who has it not, or not any more, says *revoked*
-//! to the one from which it came. So each member knows who will do nothing in it any more.
+//! A process that has the communicator answers a revocation by sending it to all members; one that
+//! does not have it (any more) answers the sender with *revoked*. So each member knows which
+//! processes will not act in the communicator any more.
 
-use super::agreement::{Contribution, Decision, Message, RoundState};
+use super::agreement::{AgreementMessage, Contribution, Decision, RoundState};
 use super::ranks::RankSet;
 use oxmpi_wire::ContextId;
 
-/// Something about a communicator.
+/// A notice about a communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Text {
-    /// It is revoked.
     Revoke(ContextId),
-    /// It is revoked also where it is not open.
+    /// The answer to a revocation from a process that does not have the communicator.
     Revoked(ContextId),
-    /// Part of an agreement.
-    Agreement(Message),
+    Agreement(AgreementMessage),
 }
 
 const REVOKE: u64 = 1;
@@ -42,21 +40,23 @@ impl Text {
         let words = match self {
             Text::Revoke(id) => vec![REVOKE, id.0],
             Text::Revoked(id) => vec![REVOKED, id.0],
-            Text::Agreement(Message::Contribution(number, c)) => contribution_words(CONTRIBUTION, *number, c),
-            Text::Agreement(Message::Own(number, c)) => contribution_words(OWN, *number, c),
-            Text::Agreement(Message::Round(number, round, state)) => {
+            Text::Agreement(AgreementMessage::Contribution(number, c)) => {
+                contribution_words(CONTRIBUTION, *number, c)
+            }
+            Text::Agreement(AgreementMessage::Own(number, c)) => contribution_words(OWN, *number, c),
+            Text::Agreement(AgreementMessage::Round(number, round, state)) => {
                 let all = contribution_words(ROUND, *number, &state.all);
                 [&all, state.contributors.words(), &[*round]].concat()
             }
-            Text::Agreement(Message::Decision(number, d)) => decision_words(DECISION, *number, d),
-            Text::Agreement(Message::Parting(number, d)) => decision_words(PARTING, *number, d),
-            Text::Agreement(Message::Known(number, d)) => decision_words(KNOWN, *number, d),
+            Text::Agreement(AgreementMessage::Decision(number, d)) => decision_words(DECISION, *number, d),
+            Text::Agreement(AgreementMessage::Parting(number, d)) => decision_words(PARTING, *number, d),
+            Text::Agreement(AgreementMessage::Known(number, d)) => decision_words(KNOWN, *number, d),
         };
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// Whether this text is one of an agreement to which its receiver has contributed, whatever the number of processes: a decision, or a
-    /// round after the first.
+    /// Whether the receiver of this notice must have contributed to its agreement, independent of
+    /// the size of the communicator: a decision, or a round after the first.
     pub(crate) fn follows_contribution(bytes: &[u8]) -> bool {
         let word = |bytes: Option<&[u8; 8]>| bytes.map(|word| u64::from_le_bytes(*word));
         match word(bytes.first_chunk()) {
@@ -66,7 +66,7 @@ impl Text {
         }
     }
 
-    /// The notice in a communicator of `size` processes whose text this is; `None` if it is none.
+    /// Decodes a notice in a communicator of `size` processes; `None` for other bytes.
     pub(crate) fn decode(bytes: &[u8], size: u32) -> Option<Text> {
         let (words, []) = bytes.as_chunks::<8>() else { return None };
         let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
@@ -89,10 +89,10 @@ impl Text {
                 Some(Text::Agreement(match rest {
                     [contributors @ .., round] => {
                         let contributors = RankSet::from_words(contributors, size)?;
-                        Message::Round(first, *round, RoundState { contributors, all })
+                        AgreementMessage::Round(first, *round, RoundState { contributors, all })
                     }
-                    [] if kind == OWN => Message::Own(first, all),
-                    [] => Message::Contribution(first, all),
+                    [] if kind == OWN => AgreementMessage::Own(first, all),
+                    [] => AgreementMessage::Contribution(first, all),
                 }))
             }
             (DECISION | PARTING | KNOWN, [flag, name, settled, by, failed @ ..])
@@ -107,9 +107,9 @@ impl Text {
                     by: u32::try_from(*by).ok()?,
                 };
                 Some(Text::Agreement(match kind {
-                    KNOWN => Message::Known(first, decision),
-                    PARTING => Message::Parting(first, decision),
-                    _ => Message::Decision(first, decision),
+                    KNOWN => AgreementMessage::Known(first, decision),
+                    PARTING => AgreementMessage::Parting(first, decision),
+                    _ => AgreementMessage::Decision(first, decision),
                 }))
             }
             _ => None,
@@ -117,13 +117,11 @@ impl Text {
     }
 }
 
-/// A contribution to an agreement, behind the kind of the text.
 fn contribution_words(kind: u64, number: u64, c: &Contribution) -> Vec<u64> {
     let head = [kind, number, u64::from(c.flag), c.name, c.lacks];
     [&head, c.failed.words(), c.acknowledged.words()].concat()
 }
 
-/// The same of a decision.
 fn decision_words(kind: u64, number: u64, d: &Decision) -> Vec<u64> {
     let flag = u64::from(d.flag) | if d.news { NEWS } else { 0 };
     [&[kind, number, flag, d.name, d.settled, d.by.into()], d.failed.words()].concat()
@@ -149,12 +147,12 @@ mod tests {
                 Text::Agreement(match kind {
                     0 => return Text::Revoke(ContextId(number)),
                     3 => return Text::Revoked(ContextId(number)),
-                    1 => Message::Contribution(number, all),
-                    2 => Message::Round(number, one, RoundState { contributors: set(!two), all }),
-                    4 => Message::Known(number, decision),
-                    6 => Message::Own(number, all),
-                    5 => Message::Parting(number, decision),
-                    _ => Message::Decision(number, decision),
+                    1 => AgreementMessage::Contribution(number, all),
+                    2 => AgreementMessage::Round(number, one, RoundState { contributors: set(!two), all }),
+                    4 => AgreementMessage::Known(number, decision),
+                    6 => AgreementMessage::Own(number, all),
+                    5 => AgreementMessage::Parting(number, decision),
+                    _ => AgreementMessage::Decision(number, decision),
                 })
             },
         )
@@ -162,12 +160,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_notice_comes_back((size, text) in (1u32..200).prop_flat_map(|size| (Just(size), texts(size)))) {
+        fn a_notice_is_decoded((size, text) in (1u32..200).prop_flat_map(|size| (Just(size), texts(size)))) {
             prop_assert_eq!(Text::decode(&text.encode(), size), Some(text));
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused_and_what_is_read_is_canonical(
+        fn any_bytes_are_refused_or_decode_to_a_canonical_notice(
             kind in 0u64..10, rest in proptest::collection::vec(any::<u8>(), 0..64), size in 1u32..130,
         ) {
             let bytes = [&kind.to_le_bytes()[..], &rest].concat();

@@ -1,23 +1,20 @@
-//! A set of the ranks of a team.
+//! Sets of the ranks of a team.
 
-/// Ranks 0 to `size - 1`, each in the set or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RankSet {
     words: Vec<u64>,
 }
 
 impl RankSet {
-    /// The empty set of the ranks of a team of `size`.
     pub(crate) fn empty(size: u32) -> RankSet {
         RankSet { words: vec![0; RankSet::words_for(size)] }
     }
 
-    /// Words that a set of the ranks of a team of `size` takes.
     pub(crate) fn words_for(size: u32) -> usize {
         (size as usize).div_ceil(64)
     }
 
-    /// The set whose bits these are; `None` if one of them is no rank of a team of `size`.
+    /// The set with these bits; `None` if one of them is no rank of a team of `size`.
     pub(crate) fn from_words(words: &[u64], size: u32) -> Option<RankSet> {
         let last = size as usize % 64;
         let spare = if last == 0 { 0 } else { u64::MAX << last };
@@ -26,7 +23,6 @@ impl RankSet {
         fits.then(|| RankSet { words: words.to_vec() })
     }
 
-    /// Its bits.
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
     }
@@ -41,22 +37,18 @@ impl RankSet {
         self.words.get(rank as usize / 64).is_some_and(|word| word >> (rank % 64) & 1 == 1)
     }
 
-    /// Adds the ranks of the other.
     pub(crate) fn unite(&mut self, other: &RankSet) {
         self.words.iter_mut().zip(&other.words).for_each(|(mine, theirs)| *mine |= theirs);
     }
 
-    /// Keeps the ranks that are in the other, too.
     pub(crate) fn intersect(&mut self, other: &RankSet) {
         self.words.iter_mut().zip(&other.words).for_each(|(mine, theirs)| *mine &= theirs);
     }
 
-    /// Whether all its ranks are in the other.
     pub(crate) fn is_within(&self, other: &RankSet) -> bool {
         self.words.iter().zip(&other.words).all(|(mine, theirs)| mine & !theirs == 0)
     }
 
-    /// Its ranks in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         (0..64 * self.words.len() as u32).filter(|rank| self.contains(*rank))
     }

@@ -7,7 +7,7 @@ use super::known::{LibraryCall, LibraryRequest, describe, for_hcoll, post};
 use super::libraries::{MadeTeam, TeamInCreation};
 use super::{CallKind, CollLibrary, CommTeam, Handed, HandedLibraries, TeamState};
 use crate::choice::Say;
-use crate::spare::Single;
+use crate::run_cache::Single;
 use crate::task::{Stand, advance_run};
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Area, Combine, Memory, Run};

@@ -1,6 +1,6 @@
-//! The side that receives.
+//! The receive side.
 
-use super::{Channel, NOTE, Parts, WITH_NOTE, no_partition, word};
+use super::{Channel, NOTE, PartitionedBuffer, WITH_NOTE, no_partition, word};
 use crate::p2p::NO_PROCESS;
 use crate::task::Stand;
 use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RequestId, Source, Started, TagMatch};
@@ -12,70 +12,61 @@ use oxmpi_sys::bytes::BytesMut;
 use std::collections::TryReserveError;
 use std::ops::Range;
 
-/// A partitioned receive.
 #[derive(Debug)]
-pub(crate) struct Receiving {
-    parts: Parts,
-    /// The point-to-point context, whose error handler is told.
-    told: u32,
-    /// From whom; nobody for MPI_PROC_NULL.
-    line: Option<Line>,
-    /// The receive of the next note.
+pub(crate) struct PartitionedReceive {
+    parts: PartitionedBuffer,
+    /// The point-to-point context, whose error handler gets the errors.
+    error_context: u32,
+    /// The route from the sender; `None` for MPI_PROC_NULL.
+    route: Option<SenderRoute>,
     note: Option<RequestId>,
-    /// Data that are coming.
-    pieces: Vec<Piece>,
-    /// Partitions of the sender that were noted in this round.
+    pieces: Vec<PartitionData>,
+    /// The sender's partitions announced in this round.
     noted: usize,
-    /// What is missing of each partition; nothing is known of it before the channel is.
+    /// The missing bytes of each partition; empty before the channel is known.
     missing: Vec<u64>,
-    /// All that will come has come.
     is_over: bool,
 }
 
-/// The way from the sender.
 #[derive(Debug)]
-struct Line {
+struct SenderRoute {
     from: u32,
-    /// The sender's rank.
     rank: i32,
     tag: i32,
     context: u32,
-    channel: Known,
-    /// Where the sender says its channel, and later its notes.
+    channel: ChannelState,
+    /// The buffer for the channel's description, then for notes.
     note: UserBuf,
 }
 
-/// What is known of the channel.
 #[derive(Debug, Clone, Copy)]
-enum Known {
-    /// Nothing: this receive waits for it.
+enum ChannelState {
     NotYet(RequestId),
     All(Channel),
-    /// It will never be.
     Never(Fault),
 }
 
-/// Data of some of the sender's partitions that are coming.
+/// A data message of some of the sender's partitions.
 #[derive(Debug)]
-struct Piece {
+struct PartitionData {
     request: RequestId,
     of: Range<usize>,
-    /// Data that must still be unpacked: from where, to which packed byte.
+    /// Data that must be unpacked: the buffer, and the packed offset to which they belong.
     staged: Option<(UserBuf, usize)>,
 }
 
-impl Receiving {
-    /// A receive from nobody.
-    ///
-    /// # Errors
-    /// If there is no memory for a word for each partition.
-    pub(super) fn new(parts: Parts, told: u32) -> std::result::Result<Receiving, TryReserveError> {
+impl PartitionedReceive {
+    /// A receive from MPI_PROC_NULL.
+    pub(super) fn new(
+        parts: PartitionedBuffer,
+        error_context: u32,
+    ) -> std::result::Result<PartitionedReceive, TryReserveError> {
         let mut missing = Vec::new();
         missing.try_reserve_exact(parts.partitions)?;
-        Ok(Receiving {
+        Ok(PartitionedReceive {
             parts,
-            told,
-            line: None,
+            error_context,
+            route: None,
             note: None,
             pieces: Vec::new(),
             noted: 0,
@@ -84,7 +75,7 @@ impl Receiving {
         })
     }
 
-    /// Makes it one from a process, and waits for what that says of its channel.
+    /// Connects it with a sender, and posts the receive of the channel's description.
     pub(super) fn connect<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -95,27 +86,26 @@ impl Receiving {
         let note = Scratch::bytes(NOTE + WITH_NOTE)?.buf().clone();
         let started = lane.start_receive(context, note.clone(), Source::Process(from), TagMatch::Is(tag));
         let channel = match started {
-            Ok(Started::Pending(request)) => Known::NotYet(request),
-            Ok(Started::Complete(said)) => understand(&note, &said, from),
-            Err(fault) => Known::Never(fault),
+            Ok(Started::Pending(request)) => ChannelState::NotYet(request),
+            Ok(Started::Complete(completion)) => decode_channel(&note, &completion, from),
+            Err(fault) => ChannelState::Never(fault),
         };
-        self.line = Some(Line { from, rank, tag, context, channel, note });
+        self.route = Some(SenderRoute { from, rank, tag, context, channel, note });
         Ok(())
     }
 
-    /// Begins a round: nothing has arrived.
     pub(crate) fn begin(&mut self) {
         self.noted = 0;
         self.is_over = false;
         self.parts.buffer.renew();
         self.missing.clear();
-        if let Some(Line { channel: Known::All(channel), .. }) = &self.line {
+        if let Some(SenderRoute { channel: ChannelState::All(channel), .. }) = &self.route {
             self.missing.resize(self.parts.partitions, self.measures(channel).1);
         }
     }
 
-    /// How much one partition of the sender is, and one of this side. Without data each side's count for as much as the
-    /// other has of them.
+    /// The lengths of a partition of the sender and of one of this side. For empty data the unit is
+    /// such that both messages have equal length.
     fn measures(&self, channel: &Channel) -> (u64, u64) {
         match (channel.bytes, self.parts.bytes()) {
             (0, _) | (_, 0) => (self.parts.partitions as u64, channel.partitions as u64),
@@ -123,14 +113,13 @@ impl Receiving {
         }
     }
 
-    /// Goes on as far as it can without waiting.
     pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Stand {
-        let Some(line) = &self.line else {
+        let Some(route) = &self.route else {
             self.is_over = true;
             return Stand::Done(NO_PROCESS);
         };
-        let (source, tag) = (line.rank, line.tag);
-        let said = match self.go_on(lane) {
+        let (source, tag) = (route.rank, route.tag);
+        let completion = match self.receive_data(lane) {
             Ok(None) => return Stand::Waiting,
             Ok(Some(channel)) => {
                 let (length, room) =
@@ -144,12 +133,12 @@ impl Receiving {
             }
         };
         self.is_over = true;
-        let context = if said.fault.is_some() { self.told } else { NO_CONTEXT };
-        Stand::Done(Completion { context, ..said })
+        let context = if completion.fault.is_some() { self.error_context } else { NO_CONTEXT };
+        Stand::Done(Completion { context, ..completion })
     }
 
-    /// The channel, if all has come.
-    fn go_on<F: Fabric>(&mut self, lane: &mut Lane<F>) -> std::result::Result<Option<Channel>, Fault> {
+    /// The channel, if all data have arrived.
+    fn receive_data<F: Fabric>(&mut self, lane: &mut Lane<F>) -> std::result::Result<Option<Channel>, Fault> {
         let Some(channel) = self.channel(lane)? else { return Ok(None) };
         if channel.is_direct() && self.noted == 0 {
             for partition in 0..channel.partitions {
@@ -162,20 +151,20 @@ impl Receiving {
             if self.noted == channel.partitions {
                 return Ok(self.pieces.is_empty().then_some(channel));
             }
-            let Some(line) = &self.line else { return Ok(None) };
-            let said = match self.note.take() {
+            let Some(route) = &self.route else { return Ok(None) };
+            let completion = match self.note.take() {
                 Some(note) => match lane.test(note) {
                     Some(None) => {
                         self.note = Some(note);
                         return Ok(None);
                     }
-                    Some(Some(said)) => said,
-                    None => return Err(Fault::Lost { peer: line.from }),
+                    Some(Some(completion)) => completion,
+                    None => return Err(Fault::Lost { peer: route.from }),
                 },
                 None => {
-                    let (from, tag) = (Source::Process(line.from), TagMatch::Is(channel.notes()));
-                    match lane.start_receive(line.context, line.note.clone(), from, tag)? {
-                        Started::Complete(said) => said,
+                    let (from, tag) = (Source::Process(route.from), TagMatch::Is(channel.notes()));
+                    match lane.start_receive(route.context, route.note.clone(), from, tag)? {
+                        Started::Complete(completion) => completion,
                         Started::Pending(note) => {
                             self.note = Some(note);
                             return Ok(None);
@@ -183,34 +172,32 @@ impl Receiving {
                     }
                 }
             };
-            said.fault.map_or(Ok(()), Err)?;
-            self.take_note(lane, &channel, said.bytes as usize)?;
+            completion.fault.map_or(Ok(()), Err)?;
+            self.take_note(lane, &channel, completion.bytes as usize)?;
         }
     }
 
-    /// The channel, when it is known.
     fn channel<F: Fabric>(&mut self, lane: &mut Lane<F>) -> std::result::Result<Option<Channel>, Fault> {
-        let Some(line) = &mut self.line else { return Ok(None) };
-        if let Known::NotYet(request) = line.channel {
-            line.channel = match lane.test(request) {
+        let Some(route) = &mut self.route else { return Ok(None) };
+        if let ChannelState::NotYet(request) = route.channel {
+            route.channel = match lane.test(request) {
                 Some(None) => return Ok(None),
-                Some(Some(said)) => understand(&line.note, &said, line.from),
-                None => Known::Never(Fault::Lost { peer: line.from }),
+                Some(Some(completion)) => decode_channel(&route.note, &completion, route.from),
+                None => ChannelState::Never(Fault::Lost { peer: route.from }),
             };
         }
-        match line.channel {
-            Known::All(channel) => {
+        match route.channel {
+            ChannelState::All(channel) => {
                 if self.missing.is_empty() {
                     self.missing.resize(self.parts.partitions, self.measures(&channel).1);
                 }
                 Ok(Some(channel))
             }
-            Known::Never(fault) => Err(fault),
-            Known::NotYet(_) => Ok(None),
+            ChannelState::Never(fault) => Err(fault),
+            ChannelState::NotYet(_) => Ok(None),
         }
     }
 
-    /// Takes the data that have come off the list.
     fn collect<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -221,7 +208,7 @@ impl Receiving {
             match lane.test(piece.request) {
                 Some(None) => at += 1,
                 answer => {
-                    let Piece { of, staged, .. } = self.pieces.swap_remove(at);
+                    let PartitionData { of, staged, .. } = self.pieces.swap_remove(at);
                     self.settle(answer.flatten(), staged)?;
                     self.credit(channel, of);
                 }
@@ -230,13 +217,13 @@ impl Receiving {
         Ok(())
     }
 
-    /// Data have come: unpacks them. That there was no room for all of them is said at the end.
+    /// Unpacks a data message. A lack of room is reported at the end.
     fn settle(
         &self,
-        said: Option<Completion>,
+        completion: Option<Completion>,
         staged: Option<(UserBuf, usize)>,
     ) -> std::result::Result<(), Fault> {
-        match said.and_then(|said| said.fault) {
+        match completion.and_then(|completion| completion.fault) {
             None | Some(Fault::Truncated { .. }) => {}
             Some(fault) => return Err(fault),
         }
@@ -247,30 +234,29 @@ impl Receiving {
         Ok(())
     }
 
-    /// Does what a note of `len` bytes says, which has come.
     fn take_note<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
         channel: &Channel,
         len: usize,
     ) -> std::result::Result<(), Fault> {
-        let Some(line) = &self.line else { return Ok(()) };
+        let Some(route) = &self.route else { return Ok(()) };
         let mut head = [0; NOTE];
-        line.note.pack(0, BytesMut::from(&mut head[..]));
+        route.note.pack(0, BytesMut::from(&mut head[..]));
         let (first, many) = (word(&head, 0), word(&head, 1));
         let end = first.checked_add(many).filter(|end| *end <= channel.partitions as u64);
         let left = (channel.partitions - self.noted) as u64;
-        let (Some(end), 1..) = (end, many) else { return Err(Fault::Lost { peer: line.from }) };
+        let (Some(end), 1..) = (end, many) else { return Err(Fault::Lost { peer: route.from }) };
         let of = first as usize..end as usize;
         let bytes = of.len() * channel.bytes;
         let with_note = bytes <= WITH_NOTE;
         if many > left || len != NOTE + if with_note { bytes } else { 0 } {
-            return Err(Fault::Lost { peer: line.from });
+            return Err(Fault::Lost { peer: route.from });
         }
         self.noted += of.len();
         if with_note {
             let (at, fits) = self.place(channel, &of);
-            self.parts.buffer.copy_from(at, &line.note, NOTE, fits);
+            self.parts.buffer.copy_from(at, &route.note, NOTE, fits);
             self.parts.buffer.settle()?;
             self.credit(channel, of);
             return Ok(());
@@ -278,14 +264,13 @@ impl Receiving {
         self.expect(lane, channel, of, channel.data())
     }
 
-    /// Where partitions of the sender go: the packed byte, and how many there is room for.
+    /// The packed offset for partitions of the sender, and the bytes of room there.
     fn place(&self, channel: &Channel, of: &Range<usize>) -> (usize, usize) {
         let room = self.parts.buffer.packed_len();
         let at = (of.start * channel.bytes).min(room);
         (at, (of.len() * channel.bytes).min(room - at))
     }
 
-    /// Posts a receive for partitions of the sender that come as one message.
     fn expect<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -293,7 +278,7 @@ impl Receiving {
         of: Range<usize>,
         tag: i32,
     ) -> std::result::Result<(), Fault> {
-        let Some(line) = &self.line else { return Ok(()) };
+        let Some(route) = &self.route else { return Ok(()) };
         let (at, fits) = self.place(channel, &of);
         let (buffer, staged) = match self.parts.buffer.packed_range(at, fits) {
             Some(piece) => (piece, None),
@@ -302,18 +287,18 @@ impl Receiving {
                 (scratch.clone(), Some((scratch, at)))
             }
         };
-        let (from, tag) = (Source::Process(line.from), TagMatch::Is(tag));
-        match lane.start_receive(line.context, buffer, from, tag)? {
-            Started::Complete(said) => {
-                self.settle(Some(said), staged)?;
+        let (from, tag) = (Source::Process(route.from), TagMatch::Is(tag));
+        match lane.start_receive(route.context, buffer, from, tag)? {
+            Started::Complete(completion) => {
+                self.settle(Some(completion), staged)?;
                 self.credit(channel, of);
             }
-            Started::Pending(request) => self.pieces.push(Piece { request, of, staged }),
+            Started::Pending(request) => self.pieces.push(PartitionData { request, of, staged }),
         }
         Ok(())
     }
 
-    /// Some partitions of the sender have arrived: takes them off what is missing.
+    /// Subtracts arrived partitions of the sender from the missing bytes.
     fn credit(&mut self, channel: &Channel, of: Range<usize>) {
         let (theirs, own) = self.measures(channel);
         if own == 0 {
@@ -330,7 +315,6 @@ impl Receiving {
         }
     }
 
-    /// Whether a partition has arrived.
     pub(super) fn has_arrived(&self, partition: i32) -> Result<bool> {
         match usize::try_from(partition) {
             Ok(at) if at < self.parts.partitions => Ok(self.is_over || self.missing.get(at) == Some(&0)),
@@ -338,27 +322,25 @@ impl Receiving {
         }
     }
 
-    /// Gives a round up.
     pub(crate) fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         let under_way = self.note.take().into_iter().chain(self.pieces.drain(..).map(|p| p.request));
         under_way.for_each(|request| lane.abandon(request));
     }
 
-    /// It is freed. What the sender says of its channel is still taken, so that the next receive does not get it.
+    /// The request is freed. Its open receive stays posted: the next receive must not match it.
     pub(crate) fn release<F: Fabric>(&mut self, lane: &mut Lane<F>) {
-        if let Some(Line { channel: Known::NotYet(request), .. }) = self.line {
+        if let Some(SenderRoute { channel: ChannelState::NotYet(request), .. }) = self.route {
             lane.detach(request);
         }
     }
 }
 
-/// What the sender says of its channel.
-fn understand(note: &UserBuf, said: &Completion, from: u32) -> Known {
-    if let Some(fault) = said.fault {
-        return Known::Never(fault);
+fn decode_channel(note: &UserBuf, completion: &Completion, from: u32) -> ChannelState {
+    if let Some(fault) = completion.fault {
+        return ChannelState::Never(fault);
     }
-    let mut words = [0; Channel::SAID];
+    let mut words = [0; Channel::ENCODED_BYTES];
     note.pack(0, BytesMut::from(&mut words[..]));
-    let channel = Channel::understood(&words).filter(|_| said.bytes as usize == Channel::SAID);
-    channel.map_or(Known::Never(Fault::Lost { peer: from }), Known::All)
+    let channel = Channel::decode(&words).filter(|_| completion.bytes as usize == Channel::ENCODED_BYTES);
+    channel.map_or(ChannelState::Never(Fault::Lost { peer: from }), ChannelState::All)
 }

@@ -1,6 +1,6 @@
-//! The side that sends.
+//! The send side.
 
-use super::{Channel, Parts, Ready, WITH_NOTE, no_partition};
+use super::{Channel, PartitionedBuffer, Ready, WITH_NOTE, no_partition};
 use crate::task::Stand;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, Fault, Lane, Mode, NO_CONTEXT, RequestId, Started};
@@ -12,51 +12,43 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::collections::TryReserveError;
 use std::ops::Range;
 
-/// A partitioned send.
 #[derive(Debug)]
-pub(crate) struct Sending {
-    parts: Parts,
-    /// The point-to-point context, whose error handler is told.
-    told: u32,
-    /// To whom; nobody for MPI_PROC_NULL.
-    line: Option<Line>,
-    /// One bit for each partition that is ready.
+pub(crate) struct PartitionedSend {
+    parts: PartitionedBuffer,
+    error_context: u32,
+    /// The route to the receiver; `None` for MPI_PROC_NULL.
+    route: Option<ReceiverRoute>,
     ready: Vec<u64>,
-    /// How many are not.
     left: usize,
-    /// Messages that have not left.
     under_way: Vec<RequestId>,
     fault: Option<Fault>,
-    /// Where notes are written.
     note: Vec<u8>,
 }
 
-/// The way to the receiver.
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct ReceiverRoute {
     to: u32,
-    /// It is this process.
     is_own: bool,
     context: u32,
     channel: Channel,
 }
 
-impl Sending {
-    /// A send to nobody.
-    ///
-    /// # Errors
-    /// If there is no memory for a bit for each partition.
-    pub(super) fn new(parts: Parts, told: u32) -> std::result::Result<Sending, TryReserveError> {
+impl PartitionedSend {
+    /// A send to MPI_PROC_NULL.
+    pub(super) fn new(
+        parts: PartitionedBuffer,
+        error_context: u32,
+    ) -> std::result::Result<PartitionedSend, TryReserveError> {
         let words = parts.partitions.div_ceil(64);
         let mut ready = Vec::new();
         ready.try_reserve_exact(words)?;
         ready.resize(words, 0);
         let left = parts.partitions;
         let (under_way, note) = (Vec::new(), Vec::new());
-        Ok(Sending { parts, told, line: None, ready, left, under_way, fault: None, note })
+        Ok(PartitionedSend { parts, error_context, route: None, ready, left, under_way, fault: None, note })
     }
 
-    /// Makes it one to a process, and tells that of its channel.
+    /// Connects it with a receiver, and sends the channel's description.
     pub(super) fn connect<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -64,29 +56,26 @@ impl Sending {
         (to, is_own): (u32, bool),
         tag: i32,
     ) {
-        self.line = Some(Line { to, is_own, context, channel });
-        let said = Owned::new(channel.said()).buf();
-        match lane.start_send(context, Mode::Standard, said, to, tag) {
-            // It leaves by itself. A receiver that is gone is noticed at each start.
+        self.route = Some(ReceiverRoute { to, is_own, context, channel });
+        let description = Owned::new(channel.encode()).buf();
+        match lane.start_send(context, Mode::Standard, description, to, tag) {
+            // It leaves by itself. The next start notices a lost receiver.
             Ok(Started::Pending(request)) => drop(lane.detach(request)),
             Ok(Started::Complete(_)) | Err(_) => {}
         }
     }
 
-    /// The message.
-    pub(super) fn parts(&self) -> &Parts {
+    pub(super) fn parts(&self) -> &PartitionedBuffer {
         &self.parts
     }
 
-    /// Whether it uses one of the numbers of channels.
     pub(crate) fn uses_channels(&self, context: u32, numbers: &Range<u32>) -> bool {
-        self.line.is_some_and(|line| {
-            let own = line.channel;
-            line.context == context && own.number < numbers.end && numbers.start < own.end()
+        self.route.is_some_and(|route| {
+            let own = route.channel;
+            route.context == context && own.number < numbers.end && numbers.start < own.end()
         })
     }
 
-    /// Begins a round: nothing is ready.
     pub(crate) fn begin(&mut self) {
         self.ready.fill(0);
         self.left = self.parts.partitions;
@@ -94,7 +83,6 @@ impl Sending {
         self.parts.buffer.renew();
     }
 
-    /// Sends partitions.
     pub(super) fn ready<F: Fabric>(&mut self, lane: &mut Lane<F>, ready: Ready<'_>) -> Result<()> {
         match ready {
             Ready::Range { low, high } => {
@@ -102,7 +90,7 @@ impl Sending {
                     let text = format!("partition_low is {low}, more than partition_high, which is {high}");
                     return Err(MpiError::new(abi::MPI_ERR_ARG, text));
                 }
-                // The bounds first: a range may be long.
+                // The bounds first, as the range may be long.
                 self.place(low)?;
                 self.place(high)?;
                 self.mark(low..=high)?;
@@ -127,7 +115,7 @@ impl Sending {
         }
     }
 
-    /// Notes that partitions are ready; none of them if one is wrong.
+    /// Marks partitions as ready; none if one is wrong.
     fn mark(&mut self, partitions: impl Iterator<Item = i32> + Clone) -> Result<()> {
         for (count, partition) in partitions.clone().enumerate() {
             let wrong = match self.place(partition) {
@@ -153,21 +141,20 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends some partitions in a row.
     fn send<F: Fabric>(&mut self, lane: &mut Lane<F>, run: Range<usize>) {
-        let Some(line) = self.line else { return };
+        let Some(route) = self.route else { return };
         if self.fault.is_some() {
             return;
         }
-        if line.channel.is_direct() {
+        if route.channel.is_direct() {
             let sent = run.into_iter().try_for_each(|partition| {
                 let data = self.data(partition..partition + 1);
-                self.send_buffer(lane, line, data, line.channel.of_partition(partition))
+                self.send_buffer(lane, route, data, route.channel.of_partition(partition))
             });
             self.fault = sent.err();
             return;
         }
-        let (data, bytes) = (self.data(run.clone()), run.len() * line.channel.bytes);
+        let (data, bytes) = (self.data(run.clone()), run.len() * route.channel.bytes);
         self.note.clear();
         for word in [run.start as u64, run.len() as u64] {
             self.note.extend_from_slice(&word.to_le_bytes());
@@ -176,7 +163,7 @@ impl Sending {
         if with_note {
             let at = self.note.len();
             self.note.resize(at + bytes, 0);
-            // What a device read ahead with another partition is older than this one.
+            // The device may have changed this partition since it was read ahead with another one.
             data.refresh();
             data.pack(0, BytesMut::from(&mut self.note[at..]));
             if let Err(fault) = data.settle() {
@@ -184,37 +171,40 @@ impl Sending {
                 return;
             }
         }
-        let sent = self.send_note(lane, line).and_then(|()| match with_note {
+        let sent = self.send_note(lane, route).and_then(|()| match with_note {
             true => Ok(()),
-            false => self.send_buffer(lane, line, data, line.channel.data()),
+            false => self.send_buffer(lane, route, data, route.channel.data()),
         });
         self.fault = sent.err();
     }
 
-    /// The memory of some partitions in a row.
     fn data(&self, run: Range<usize>) -> UserBuf {
         let elements = self.parts.elements();
         self.parts.buffer.elements(run.start * elements, run.len() * elements)
     }
 
-    fn send_note<F: Fabric>(&mut self, lane: &mut Lane<F>, line: Line) -> std::result::Result<(), Fault> {
-        let tag = line.channel.notes();
+    fn send_note<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        route: ReceiverRoute,
+    ) -> std::result::Result<(), Fault> {
+        let tag = route.channel.notes();
         let note = Bytes::from(&self.note[..]);
-        if !line.is_own && lane.send_now(line.context, line.to, tag, note) {
+        if !route.is_own && lane.send_now(route.context, route.to, tag, note) {
             return Ok(());
         }
         let note = Owned::new(self.note.clone()).buf();
-        self.send_buffer(lane, line, note, tag)
+        self.send_buffer(lane, route, note, tag)
     }
 
     fn send_buffer<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
-        line: Line,
+        route: ReceiverRoute,
         buffer: UserBuf,
         tag: i32,
     ) -> std::result::Result<(), Fault> {
-        match lane.start_send(line.context, Mode::Standard, buffer, line.to, tag)? {
+        match lane.start_send(route.context, Mode::Standard, buffer, route.to, tag)? {
             Started::Complete(completion) => completion.fault.map_or(Ok(()), Err),
             Started::Pending(request) => {
                 self.under_way.push(request);
@@ -223,17 +213,14 @@ impl Sending {
         }
     }
 
-    /// Whether messages have not left yet.
     pub(super) fn is_under_way(&self) -> bool {
         !self.under_way.is_empty()
     }
 
-    /// Whether everything has been sent, or something failed.
     pub(super) fn is_over(&self) -> bool {
         self.under_way.is_empty() && (self.left == 0 || self.fault.is_some())
     }
 
-    /// Goes on as far as it can without waiting.
     pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> Stand {
         let fault = &mut self.fault;
         self.under_way.retain(|request| match lane.test(*request) {
@@ -247,11 +234,10 @@ impl Sending {
         if !self.is_over() {
             return Stand::Waiting;
         }
-        let context = if self.fault.is_some() { self.told } else { NO_CONTEXT };
+        let context = if self.fault.is_some() { self.error_context } else { NO_CONTEXT };
         Stand::Done(Completion { fault: self.fault, context, ..Completion::EMPTY })
     }
 
-    /// Gives a round up.
     pub(crate) fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         self.under_way.drain(..).for_each(|request| lane.abandon(request));
     }

@@ -1,7 +1,6 @@
-//! What the lane lock protects, and collectives in execution.
+//! The state under the lane lock, and the execution of collectives.
 
 use super::{Then, UserCall, Work};
-use crate::awaited::SharedName;
 use crate::buffered::AttachedBuffers;
 use crate::choice::Choice;
 use crate::comm::Communicator;
@@ -9,12 +8,13 @@ use crate::dynamic::Foreign;
 use crate::failure::{Failures, check_alive};
 use crate::handed::{CollLibrary, Handed, HandedLibraries, HandedOver, HandedSettings};
 use crate::handler::HandlerCell;
-use crate::kept::Shelf;
 use crate::partitioned::Contexts;
+use crate::persistent_state::PersistentOps;
+use crate::run_cache::{RunCache, Single};
 use crate::shmem::Later;
-use crate::spare::{Single, Spares};
-use crate::task::{Stand, Task, advance_run};
-use crate::tool::{Calls, Notes, Peaks};
+use crate::task::{RequestTask, Stand, advance_run};
+use crate::tool::{Calls, CollectiveEvents, Peaks};
+use crate::wait_reason::SharedName;
 use crate::window::Service;
 use oxmpi_coll::UserReduction;
 use oxmpi_engine::{Completion, Fault, Lane, NO_CONTEXT, RequestId, StartFault, Team};
@@ -23,59 +23,45 @@ use oxmpi_objects::origin::Origin;
 use oxmpi_plan::Collective;
 use std::sync::Arc;
 
-/// What the lane lock protects.
+/// The state under the lane lock.
 #[derive(Debug)]
 pub(crate) struct Domain<F> {
     pub(crate) lane: Lane<F>,
-    /// There are more ranks on this node than processors.
-    pub(crate) is_crowded: bool,
-    /// Collectives in execution.
+    pub(crate) is_oversubscribed: bool,
     pub(super) runs: Vec<Active<F>>,
-    /// One of them in shared memory has gone on since this process last told others that it is about to sleep.
+    /// Whether a collective in shared memory has advanced since this process last announced its
+    /// sleep.
     pub(super) moved: bool,
-    /// What persistent requests keep between their starts.
-    pub(crate) kept: Shelf,
-    /// What this process has of the libraries to which collectives are handed.
+    pub(crate) persistent: PersistentOps,
+    /// The state of UCC and hcoll.
     pub(crate) handed: HandedLibraries,
-    /// Where partitioned messages go.
     pub(crate) partitioned: Contexts,
-    /// Collectives that may be called again.
-    pub(crate) spares: Spares,
-    /// Freed communicators in which something may still be under way.
+    /// The cache of completed collectives.
+    pub(crate) run_cache: RunCache,
+    /// Freed communicators with operations under way.
     pub(crate) closing: Vec<Arc<Team>>,
-    /// The error handler of each context's communicator, by the context's index. It stays when the communicator is
-    /// freed: a request that failed may be asked for later.
+    /// The error handler of each context's communicator, by the context's index. It stays after the
+    /// communicator is freed, as a failed request may be completed later.
     pub(super) handlers: Vec<Option<(Arc<HandlerCell>, Origin)>>,
     /// The name of each context's communicator, likewise.
     pub(crate) names: Vec<Option<SharedName>>,
-    /// Whether one of them is of a session.
     pub(crate) has_sessions: bool,
-    /// The buffers for buffered sends.
     pub(crate) attached: AttachedBuffers,
-    /// What follows from processes that fail.
     pub(crate) failures: Failures<F>,
-    /// How many collectives were started, by algorithm.
     pub(super) calls: Arc<Calls>,
-    /// Collectives of which a tool shall hear.
-    pub(crate) notes: Notes,
-    /// High-water marks of tools.
+    /// The collectives to be reported to a tool.
+    pub(crate) notes: CollectiveEvents,
     pub(crate) peaks: Peaks,
-    /// What is due after collectives that have ended.
     pub(super) works: Works<F>,
-    /// The processes of other jobs.
     pub(crate) foreign: Box<Foreign>,
-    /// The parts of windows that talk.
     pub(crate) windows: Vec<Service>,
-    /// Whether one of them may have something to do though nothing has come.
+    /// Whether a window may have work without a new frame.
     pub(crate) serving: bool,
-    /// What collectives are chosen by, of which new communicators may tell.
     pub(crate) choice: Arc<Choice>,
 }
 
-/// A number that no request has.
 const NO_REQUEST: RequestId = RequestId::from_raw(u64::MAX);
 
-/// Works to be carried out, in this order.
 pub(super) struct Works<F>(pub(super) Vec<Work<F>>);
 
 impl<F> std::fmt::Debug for Works<F> {
@@ -86,13 +72,12 @@ impl<F> std::fmt::Debug for Works<F> {
 
 pub(super) struct Active<F> {
     request: RequestId,
-    task: Task,
+    task: RequestTask,
     call: Option<UserCall>,
     then: Option<Then<F>>,
-    /// Its user's function is being called.
     in_call: bool,
-    /// Why it cannot come to its end.
-    doom: Option<Fault>,
+    /// The fault that prevents its completion.
+    fault: Option<Fault>,
 }
 
 impl<F> std::fmt::Debug for Active<F> {
@@ -101,16 +86,13 @@ impl<F> std::fmt::Debug for Active<F> {
     }
 }
 
-/// What is due for a collective, with no lock held.
-pub(super) enum Due<F> {
-    /// A user's function.
+/// Work for a collective, without a lock.
+pub(super) enum DueWork<F> {
     Call { request: RequestId, call: UserCall, reduction: UserReduction },
-    /// What follows from some that are over.
     Works(Vec<Work<F>>),
 }
 
 impl<F: Fabric> Domain<F> {
-    /// Adds a collective.
     pub(crate) fn start(
         &mut self,
         single: Box<Single>,
@@ -120,19 +102,26 @@ impl<F: Fabric> Domain<F> {
         let request = self.lane.open_external();
         self.calls.count(&single.run);
         self.notes.collective(&single.run);
-        self.runs.push(Active { request, task: Task::Once(single), call, then, in_call: false, doom: None });
+        self.runs.push(Active {
+            request,
+            task: RequestTask::Once(single),
+            call,
+            then,
+            in_call: false,
+            fault: None,
+        });
         request
     }
 
-    /// Adds a collective from which nothing follows, and does of it what can be done at once. Most short ones are over then, and
-    /// have no request of their own.
+    /// Adds a collective without a continuation, and advances it. Most short ones are then complete
+    /// and need no request.
     pub(crate) fn start_at_once(&mut self, mut single: Box<Single>, call: Option<UserCall>) -> RequestId {
         self.calls.count(&single.run);
         self.notes.collective(&single.run);
         if call.is_none() {
             match advance_run(&mut single.run, &mut self.lane) {
                 Stand::Done(Completion { fault: None, .. }) => {
-                    self.spares.give(single);
+                    self.run_cache.give(single);
                     return RequestId::COMPLETE;
                 }
                 Stand::Done(failed) => {
@@ -145,12 +134,12 @@ impl<F: Fabric> Domain<F> {
             }
         }
         let request = self.lane.open_external();
-        let task = Task::Once(single);
-        self.runs.push(Active { request, task, call, then: None, in_call: false, doom: None });
+        let task = RequestTask::Once(single);
+        self.runs.push(Active { request, task, call, then: None, in_call: false, fault: None });
         request
     }
 
-    /// Adds a collective in shared memory, and does of it what can be done at once.
+    /// Adds a collective in shared memory, and advances it.
     pub(crate) fn start_later(&mut self, mut later: Later, collective: Collective) -> RequestId {
         self.calls.count_small(collective, true);
         match later.advance(&mut self.lane) {
@@ -163,16 +152,17 @@ impl<F: Fabric> Domain<F> {
             _ => {}
         }
         self.moved = true;
-        // Another thread of the process may be about to sleep, and has not told anybody that it waits for this one, too.
+        // Another thread may be about to sleep without an announcement for this collective.
         self.lane.note_news();
         let request = self.lane.open_external();
-        let task = Task::Later(Box::new(later));
-        self.runs.push(Active { request, task, call: None, then: None, in_call: false, doom: None });
+        let task = RequestTask::Later(Box::new(later));
+        self.runs.push(Active { request, task, call: None, then: None, in_call: false, fault: None });
         request
     }
 
-    /// What this process has of a library, which is made when it is first needed. It then goes on with the collectives, of which it is the
-    /// first, so that progress of processes without such a library does not test for it. `world` is the team of the job's processes.
+    /// The state of a library, made at its first use. It then advances as the first of the
+    /// collectives, so that progress of processes without a library has no test for it. `world` is
+    /// the team of the job's processes.
     pub(crate) fn handed_or_new(
         &mut self,
         library: CollLibrary,
@@ -183,14 +173,15 @@ impl<F: Fabric> Domain<F> {
         self.handed.of(library).get_or_insert_with(|| {
             let handed = Box::new(Handed::new(library, settings, (world, is_threaded), lane));
             if handed.is_usable() {
-                let (request, task) = (NO_REQUEST, Task::Library(library));
-                runs.insert(0, Active { request, task, call: None, then: None, in_call: false, doom: None });
+                let (request, task) = (NO_REQUEST, RequestTask::Library(library));
+                runs.insert(0, Active { request, task, call: None, then: None, in_call: false, fault: None });
             }
             handed
         })
     }
 
-    /// Nothing of this team can be handed over at this rank any more, because of a call that the other ranks have begun.
+    /// Makes later calls of this team by this library fail at this rank, because of a call that the
+    /// other ranks have begun.
     #[cold]
     pub(crate) fn fail_handed(&mut self, library: CollLibrary, team: &Team, why: &str) {
         if let Some(handed) = self.handed.of(library) {
@@ -198,20 +189,20 @@ impl<F: Fabric> Domain<F> {
         }
     }
 
-    /// Adds a collective that is handed to a library. It counts as a call of the algorithm that stands in for that.
+    /// Adds a collective of UCC or hcoll. It counts as its stand-in algorithm.
     pub(crate) fn start_handed(&mut self, call: HandedOver) -> RequestId {
         if let Some(run) = call.stand_in() {
             self.calls.count(run);
             self.notes.collective(run);
         }
         let request = self.lane.open_external();
-        let task = Task::Handed(Box::new(call));
-        self.runs.push(Active { request, task, call: None, then: None, in_call: false, doom: None });
+        let task = RequestTask::Handed(Box::new(call));
+        self.runs.push(Active { request, task, call: None, then: None, in_call: false, fault: None });
         self.lane.note_news();
         request
     }
 
-    /// A collective that cannot be run because of `fault`: its request says so.
+    /// The request of a collective that `fault` prevents.
     #[cold]
     pub(crate) fn start_failed(&mut self, fault: Fault, team: &Team, then: Option<Then<F>>) -> RequestId {
         if let Some(then) = then {
@@ -223,35 +214,41 @@ impl<F: Fabric> Domain<F> {
         request
     }
 
-    /// Starts the persistent request of what is kept under a key.
-    pub(crate) fn start_kept(&mut self, persistent: RequestId, key: usize) -> Result<(), StartFault> {
+    pub(crate) fn start_persistent(&mut self, persistent: RequestId, key: usize) -> Result<(), StartFault> {
         let request = self.lane.start_external(persistent)?;
-        let call = self.kept.begin(key);
-        if let Some(run) = self.kept.run(key) {
+        let call = self.persistent.begin(key);
+        if let Some(run) = self.persistent.run(key) {
             self.calls.count(run);
             self.notes.collective(run);
         }
-        let team = self.kept.team(key);
-        let doom = team.and_then(|team| check_alive(&self.lane, team).err());
-        self.runs.push(Active { request, task: Task::Kept(key), call, then: None, in_call: false, doom });
+        let team = self.persistent.team(key);
+        let fault = team.and_then(|team| check_alive(&self.lane, team).err());
+        self.runs.push(Active {
+            request,
+            task: RequestTask::Persistent(key),
+            call,
+            then: None,
+            in_call: false,
+            fault,
+        });
         Ok(())
     }
 
-    /// Leaves something to be done with no lock held, before anybody's next question is answered. Only for [`Then`].
+    /// Adds work for [`Then`], to be done without a lock before the next answer.
     pub(crate) fn leave(&mut self, work: Work<F>) {
         self.works.0.push(work);
     }
 
-    /// Lets all collectives go on, until one needs its user's function.
-    pub(super) fn advance(&mut self) -> Option<Due<F>> {
+    /// Advances all collectives, until one needs its user's function.
+    pub(super) fn advance(&mut self) -> Option<DueWork<F>> {
         let mut at = 0;
         while let Some(active) = self.runs.get_mut(at) {
-            if active.doom.is_some() && !active.in_call {
-                self.end_doomed(at);
+            if active.fault.is_some() && !active.in_call {
+                self.end_failed(at);
                 continue;
             }
             let handed = (&mut self.handed, &*self.choice);
-            match active.task.advance(&mut self.lane, &mut self.kept, handed) {
+            match active.task.advance(&mut self.lane, &mut self.persistent, handed) {
                 Stand::Waiting => at += 1,
                 Stand::Moved => {
                     self.moved = true;
@@ -264,70 +261,77 @@ impl<F: Fabric> Domain<F> {
                     }
                     self.lane.complete_external(request, completion);
                     match task {
-                        Task::Once(single) if completion.fault.is_none() => self.spares.give(single),
-                        Task::Handed(call) if completion.fault.is_none() => {
+                        RequestTask::Once(single) if completion.fault.is_none() => {
+                            self.run_cache.give(single)
+                        }
+                        RequestTask::Handed(call) if completion.fault.is_none() => {
                             if let Some(plan) = call.into_plan() {
-                                self.spares.give(plan);
+                                self.run_cache.give(plan);
                             }
-                            // One before it in this list may have its turn now.
+                            // The completion may allow one earlier in this list to advance.
                             at = 0;
                         }
-                        // One before it in this list may have its turn now.
-                        Task::Later(_) => (self.moved, at) = (true, 0),
+                        // The completion may allow one earlier in this list to advance.
+                        RequestTask::Later(_) => (self.moved, at) = (true, 0),
                         _ => {}
                     }
                 }
                 Stand::NeedCallback(reduction) => match &active.call {
                     Some(call) => {
                         active.in_call = true;
-                        return Some(Due::Call { request: active.request, call: call.clone(), reduction });
+                        return Some(DueWork::Call {
+                            request: active.request,
+                            call: call.clone(),
+                            reduction,
+                        });
                     }
-                    None => active.task.callback_done(&mut self.kept),
+                    None => active.task.callback_done(&mut self.persistent),
                 },
             }
         }
         let works = std::mem::take(&mut self.works.0);
-        if works.is_empty() { None } else { Some(Due::Works(works)) }
+        if works.is_empty() { None } else { Some(DueWork::Works(works)) }
     }
 
-    /// Collectives of these teams cannot come to their end.
-    pub(crate) fn doom_collectives(&mut self, why: impl Fn(&Team) -> Option<Fault>) {
+    /// Marks collectives of teams with a fault: they cannot complete.
+    pub(crate) fn fail_collectives(&mut self, why: impl Fn(&Team) -> Option<Fault>) {
         for active in &mut self.runs {
-            if let Some(team) = active.task.team(&self.kept) {
-                active.doom = active.doom.or_else(|| why(team));
+            if let Some(team) = active.task.team(&self.persistent) {
+                active.fault = active.fault.or_else(|| why(team));
             }
         }
     }
 
     #[cold]
-    fn end_doomed(&mut self, at: usize) {
-        let Active { request, task, then, doom: Some(fault), .. } = self.runs.swap_remove(at) else {
+    fn end_failed(&mut self, at: usize) {
+        let Active { request, task, then, fault: Some(fault), .. } = self.runs.swap_remove(at) else {
             return;
         };
-        let context = task.team(&self.kept).map_or(NO_CONTEXT, |team| team.collective);
-        task.abandon(&mut self.lane, &mut self.kept, &mut self.handed);
+        let context = task.team(&self.persistent).map_or(NO_CONTEXT, |team| team.collective);
+        task.abandon(&mut self.lane, &mut self.persistent, &mut self.handed);
         if let Some(then) = then {
             then(self, Err(fault));
         }
         self.lane.complete_external(request, Completion { context, ..Completion::failed(fault) });
     }
 
-    /// Completes the round of what is kept under a key, if it is over.
-    pub(crate) fn finish_kept(&mut self, key: usize) {
-        let is_it = |active: &Active<F>| matches!(active.task, Task::Kept(other) if other == key);
+    pub(crate) fn finish_persistent(&mut self, key: usize) {
+        let is_it =
+            |active: &Active<F>| matches!(active.task, RequestTask::Persistent(other) if other == key);
         if let Some(at) = self.runs.iter().position(is_it)
-            && let Stand::Done(completion) = self.kept.advance(key, &mut self.lane)
+            && let Stand::Done(completion) = self.persistent.advance(key, &mut self.lane)
         {
             let Active { request, .. } = self.runs.swap_remove(at);
             self.lane.complete_external(request, completion);
         }
     }
 
-    /// Lets a collective in shared memory go on, if nothing else goes on above the lane: whether it is over. It is much less
-    /// than a look.
+    /// Advances a collective in shared memory, if it is the only operation above the lane; returns
+    /// whether it is complete. Much cheaper than progress.
     #[inline]
     pub(crate) fn advance_sole(&mut self) -> Option<bool> {
-        let [Active { task: Task::Later(later), request, doom: None, .. }] = &mut self.runs[..] else {
+        let [Active { task: RequestTask::Later(later), request, fault: None, .. }] = &mut self.runs[..]
+        else {
             return None;
         };
         let Stand::Done(completion) = later.advance(&mut self.lane) else { return Some(false) };
@@ -337,30 +341,30 @@ impl<F: Fabric> Domain<F> {
         Some(true)
     }
 
-    /// The process is about to sleep: those for whom collectives in shared memory wait shall wake it.
+    /// The process is about to sleep: the peers of its collectives in shared memory must wake it.
     pub(super) fn announce_sleep_above(&mut self) {
         self.moved = false;
         for active in &self.runs {
-            if let Task::Later(later) = &active.task {
+            if let RequestTask::Later(later) = &active.task {
                 later.announce_sleep();
             }
         }
     }
 
-    /// Whether something goes on above the lane: a collective, or what is asked of a window.
+    /// Whether an operation above the lane is under way: a collective, or a request to a window.
     #[inline(always)]
     pub(crate) fn goes_on_above(&self) -> bool {
         // One comparison for both.
         self.runs.len() | usize::from(self.serving) != 0
     }
 
-    /// As [`Domain::goes_on_above`], but for looking into mailboxes of windows.
+    /// [`Domain::goes_on_above`] without the polls of mailboxes of windows.
     #[inline]
     pub(crate) fn awaits_above(&self) -> bool {
         self.goes_on_above() && (!self.runs.is_empty() || self.windows.iter().any(Service::awaits_messages))
     }
 
-    /// Advances all windows. Whether there were requests in mailboxes.
+    /// Advances all windows. Returns whether there were requests in mailboxes.
     #[inline(never)]
     pub(crate) fn serve(&mut self) -> bool {
         self.serving = false;
@@ -372,7 +376,6 @@ impl<F: Fabric> Domain<F> {
         found
     }
 
-    /// Notes whom the requests of a new communicator tell of errors.
     pub(crate) fn note_handler(&mut self, comm: &Communicator) {
         for context in comm.contexts().map(|context| context as usize) {
             if self.handlers.len() <= context {
@@ -385,12 +388,10 @@ impl<F: Fabric> Domain<F> {
         self.has_sessions |= !comm.origin().is_world();
     }
 
-    /// What a request above the lane does, while it goes on.
-    pub(crate) fn task_of(&self, request: RequestId) -> Option<&Task> {
+    pub(crate) fn task_of(&self, request: RequestId) -> Option<&RequestTask> {
         self.runs.iter().find(|active| active.request == request).map(|active| &active.task)
     }
 
-    /// Where the communicator of a context comes from.
     pub(crate) fn origin_of(&self, context: u32) -> Option<Origin> {
         self.handlers.get(context as usize)?.as_ref().map(|(_, origin)| *origin)
     }
@@ -398,37 +399,37 @@ impl<F: Fabric> Domain<F> {
     pub(super) fn callback_done(&mut self, request: RequestId) {
         if let Some(active) = self.runs.iter_mut().find(|a| a.request == request) {
             active.in_call = false;
-            active.task.callback_done(&mut self.kept);
+            active.task.callback_done(&mut self.persistent);
         }
     }
 
-    /// The user's function was left by an exception: the collective cannot come to its end.
+    /// An exception has left the user's function, so the collective cannot complete.
     #[cold]
     pub(super) fn callback_left(&mut self, request: RequestId) {
         if let Some(active) = self.runs.iter_mut().find(|a| a.request == request) {
             active.in_call = false;
-            active.doom = active.doom.or(Some(Fault::Operation));
+            active.fault = active.fault.or(Some(Fault::Operation));
         }
     }
 
-    /// Ends a request whatever its state. `false`: it is a collective whose user's function is being called, so its
-    /// buffers are in use; try again.
+    /// Ends a request at once. `false`: its user's function is being called, so its buffers are in
+    /// use; try again.
     pub(crate) fn abandon(&mut self, request: RequestId) -> bool {
         let part = self.lane.active_part(request).unwrap_or(request);
         if let Some(at) = self.runs.iter().position(|a| a.request == part) {
             if self.runs[at].in_call {
                 return false;
             }
-            self.runs.swap_remove(at).task.abandon(&mut self.lane, &mut self.kept, &mut self.handed);
+            self.runs.swap_remove(at).task.abandon(&mut self.lane, &mut self.persistent, &mut self.handed);
         }
         if let Some(key) = self.lane.external_key(request) {
-            self.kept.remove(key, &mut self.lane);
+            self.persistent.remove(key, &mut self.lane);
         }
         self.lane.abandon(request);
         true
     }
 
-    /// Closes freed communicators in which nothing is under way any more.
+    /// Closes freed communicators without operations under way.
     pub(crate) fn reap(&mut self) {
         let (lane, runs, partitioned) = (&mut self.lane, &self.runs, &mut self.partitioned);
         let (failures, handed) = (&mut self.failures, &mut self.handed);
@@ -444,7 +445,7 @@ impl<F: Fabric> Domain<F> {
                     lane.set_own_buffer(team.point_to_point, None);
                 }
                 self.peaks.forget(team.id);
-                self.spares.forget(team);
+                self.run_cache.forget(team);
                 failures.forget(team);
                 handed.forget(team.collective, lane);
                 lane.close_team(team);
@@ -453,7 +454,8 @@ impl<F: Fabric> Domain<F> {
         });
     }
 
-    /// Collectives in the contexts of a team, told by whether somebody may still ask for them: (those, the others).
+    /// The numbers of collectives in the contexts of a team: those with a request of the program,
+    /// and the detached ones.
     pub(crate) fn collectives_in(&self, team: &Team) -> (usize, usize) {
         let ours = self.runs.iter().filter(|active| active.task.context() == Some(team.collective));
         let (detached, held): (Vec<_>, Vec<_>) =
@@ -461,14 +463,13 @@ impl<F: Fabric> Domain<F> {
         (held.len(), detached.len())
     }
 
-    /// Whether something is under way in the contexts of a team.
     pub(crate) fn is_busy(&self, team: &Team) -> bool {
         is_busy(&self.lane, &self.runs, team) || self.failures.is_agreeing(team.collective)
     }
 }
 
-/// A collective may have no message under way at the moment and still have some to send. It is the context that counts:
-/// some collectives are of a part of a communicator only, or of both groups of one.
+/// A collective may have no message under way and still have some to send. The context decides, as
+/// some collectives are of a part of a communicator, or of both groups of one.
 fn is_busy<F: Fabric>(lane: &Lane<F>, runs: &[Active<F>], team: &Team) -> bool {
     lane.is_busy(team) || runs.iter().any(|active| active.task.context() == Some(team.collective))
 }

@@ -1,35 +1,35 @@
-//! Looks at what has come, and waits.
+//! Progress and waiting.
 
 use super::Process;
-use super::domain::{Domain, Due};
-use crate::awaited::{Awaited, Telling};
-use crate::tool::Seen;
+use super::domain::{Domain, DueWork};
+use crate::tool::ObservedEvents;
+use crate::wait_reason::{Awaited, WaitNoteWriter};
 use oxmpi_engine::{Kept, RequestId, Rest};
 use oxmpi_fabric::Fabric;
 use oxmpi_shm::door::Next;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a process sleeps at most while messages wait for room at peers that cannot wake it.
+/// The longest sleep while messages wait for room at peers that cannot wake this process.
 const SHORT_SLEEP: Duration = Duration::from_millis(1);
 
-/// What came of a look.
-enum Looked<F, R, Q> {
+enum Progressed<F, R, Q> {
     Answered(R),
-    /// Something must be done first; the question is not asked yet.
-    Due(Due<F>, Q),
+    /// Work must be done before the question.
+    Due(DueWork<F>, Q),
 }
 
 impl<F: Fabric> Process<F> {
-    /// Lets things go on without waiting, then asks `question`. User functions that are due are called here, with no
-    /// lock held.
+    /// Makes progress without waiting, then calls `question`. DueWork functions of the program are
+    /// called here, without a lock.
     #[inline]
     pub(crate) fn look<R>(&self, question: impl FnOnce(&mut Domain<F>) -> R) -> R {
         self.look_all(|domain, _| question(domain))
     }
 
-    /// As [`Process::look`] for a question that the program asks again and again as long as the answer is `in_vain`. With more
-    /// ranks than processors it asks for something that another one must do, perhaps on this very processor.
+    /// [`Process::look`] for a question that the program repeats while the answer is `in_vain`. On
+    /// an oversubscribed node it yields the processor then, as the awaited process may need this
+    /// very processor.
     #[inline]
     pub(crate) fn look_again<R>(
         &self,
@@ -46,14 +46,14 @@ impl<F: Fabric> Process<F> {
         answer
     }
 
-    /// As [`Process::look`]; the question is also told whether anything came, so that more may lie there.
+    /// [`Process::look`] whose question also receives whether frames arrived.
     #[inline]
     pub(crate) fn look_all<R>(&self, question: impl FnOnce(&mut Domain<F>, bool) -> R) -> R {
         let mut question = question;
         loop {
             match self.look_once(question) {
-                Looked::Answered(answer) => return answer,
-                Looked::Due(due, unasked) => {
+                Progressed::Answered(answer) => return answer,
+                Progressed::Due(due, unasked) => {
                     self.carry_out(due);
                     question = unasked;
                 }
@@ -61,23 +61,23 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Looks until a user's function is due, or until the end; only then the question is asked.
+    /// Makes progress until a function of the program is due; without one, calls the question.
     #[inline]
-    fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(&self, question: Q) -> Looked<F, R, Q> {
-        let (looked, seen) = self.look_once_untold(question);
+    fn look_once<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(&self, question: Q) -> Progressed<F, R, Q> {
+        let (progressed, seen) = self.look_once_unreported(question);
         if let Some(seen) = seen {
-            self.tool.tell(seen);
+            self.tool.report(seen);
         }
-        looked
+        progressed
     }
 
-    /// As [`Process::look_once`]; a tool is to be told of what was seen, when the caller holds nothing that others need.
+    /// [`Process::look_once`]; the caller must report the observations to the tool, without a lock.
     #[inline]
-    fn look_once_untold<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(
+    fn look_once_unreported<R, Q: FnOnce(&mut Domain<F>, bool) -> R>(
         &self,
         question: Q,
-    ) -> (Looked<F, R, Q>, Option<Seen>) {
-        self.enter_untold(|domain| {
+    ) -> (Progressed<F, R, Q>, Option<ObservedEvents>) {
+        self.enter_unreported(|domain| {
             let mut came = domain.lane.progress();
             if domain.lane.take_alarm() {
                 domain.attend();
@@ -87,42 +87,41 @@ impl<F: Fabric> Process<F> {
             }
             let idle = domain.runs.is_empty() && domain.works.0.is_empty();
             match if idle { None } else { domain.advance() } {
-                Some(due) => Looked::Due(due, question),
-                None => Looked::Answered(question(domain, came)),
+                Some(due) => Progressed::Due(due, question),
+                None => Progressed::Answered(question(domain, came)),
             }
         })
     }
 
-    /// Does what is due. No lock is held, and this thread has announced nothing.
-    fn carry_out(&self, due: Due<F>) {
+    /// Carries out due work. No lock is held, and this thread has not announced a sleep.
+    fn carry_out(&self, due: DueWork<F>) {
         match due {
-            Due::Call { request, call, reduction } => {
-                let left = Left { process: self, request };
+            DueWork::Call { request, call, reduction } => {
+                let left = UserCallGuard { process: self, request };
                 call(&reduction);
                 std::mem::forget(left);
                 self.domain.lock().callback_done(request);
             }
-            Due::Works(works) => works.into_iter().for_each(|work| work(self)),
+            DueWork::Works(works) => works.into_iter().for_each(|work| work(self)),
         }
     }
 
-    /// Does something with the lane lock held. If anything has happened for which a thread of this process may sleep,
-    /// they are woken.
+    /// Calls `f` with the lane locked, and wakes sleeping threads if something happened for them.
     #[inline]
     pub(crate) fn enter<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> R {
-        let (result, seen) = self.enter_untold(f);
+        let (result, seen) = self.enter_unreported(f);
         if let Some(seen) = seen {
-            self.tool.tell(seen);
+            self.tool.report(seen);
         }
         result
     }
 
-    /// As [`Process::enter`]; a tool is to be told of what was seen, when the caller holds nothing that others need.
+    /// [`Process::enter`]; the caller must report the observations to the tool, without a lock.
     #[inline]
-    fn enter_untold<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> (R, Option<Seen>) {
+    fn enter_unreported<R>(&self, f: impl FnOnce(&mut Domain<F>) -> R) -> (R, Option<ObservedEvents>) {
         let mut domain = self.domain.lock();
         let result = f(&mut domain);
-        // A process that is observed has threads (`observe`), so that the others ask one question only.
+        // An observed process counts as one with threads (`observe`): one test less for the others.
         if !self.threaded.load(Ordering::Relaxed) {
             return (result, None);
         }
@@ -135,7 +134,8 @@ impl<F: Fabric> Process<F> {
         (result, seen)
     }
 
-    /// Waits until `question` has an answer, letting things go on meanwhile; `awaited` says what it is about.
+    /// Waits for an answer of `question` and makes progress meanwhile; `awaited` describes the
+    /// wait.
     pub(crate) fn wait_for<R>(
         &self,
         awaited: &Awaited<'_, F>,
@@ -144,8 +144,8 @@ impl<F: Fabric> Process<F> {
         self.wait_for_announced(awaited, question, || ())
     }
 
-    /// As [`Process::wait_for`], for an answer that does not come by the fabric: `announce` tells whoever makes it that
-    /// this process is about to sleep, after which the question is asked once more.
+    /// [`Process::wait_for`] for an answer that does not come by the fabric: `announce` announces
+    /// the sleep to its sender; then the question is called once more.
     pub(crate) fn wait_for_announced<R>(
         &self,
         awaited: &Awaited<'_, F>,
@@ -155,61 +155,60 @@ impl<F: Fabric> Process<F> {
         if let Some(answer) = self.look(&mut question) {
             return answer;
         }
-        let mut telling = self.telling(awaited);
+        let mut note_writer = self.wait_note_writer(awaited);
         loop {
-            if let Some(answer) = self.wait_at_most(None, &mut telling, &mut question, &mut announce) {
+            if let Some(answer) = self.wait_at_most(None, &mut note_writer, &mut question, &mut announce) {
                 return answer;
             }
         }
     }
 
-    /// As [`Process::wait_for`], but not much longer than `limit`; `None`: there was no answer.
+    /// [`Process::wait_for`] until about `limit`; `None`: there was no answer.
     pub(crate) fn wait_until<R>(
         &self,
         limit: Instant,
-        telling: &mut Telling<'_, F>,
+        note_writer: &mut WaitNoteWriter<'_, F>,
         mut question: impl FnMut(&mut Domain<F>) -> Option<R>,
     ) -> Option<R> {
         match self.look(&mut question) {
-            None => self.wait_at_most(Some(limit), telling, question, || ()),
+            None => self.wait_at_most(Some(limit), note_writer, question, || ()),
             answer => answer,
         }
     }
 
-    /// Waits after a look in vain.
     fn wait_at_most<R>(
         &self,
         limit: Option<Instant>,
-        telling: &mut Telling<'_, F>,
+        note_writer: &mut WaitNoteWriter<'_, F>,
         mut question: impl FnMut(&mut Domain<F>) -> Option<R>,
         mut announce: impl FnMut(),
     ) -> Option<R> {
         let Some(door) = &self.door else {
-            // The virtual world never waits: its scripts ask again when something has come.
+            // Scripts of the virtual world repeat their question when a frame arrives.
             panic!("a process without a door waits");
         };
         if door.has_semaphores() {
-            door.will_await(telling.awaits());
+            door.will_await(note_writer.awaits());
         }
         // Another thread may wait for a send.
         let is_shared = self.is_threaded();
-        let awaited = telling.awaited();
+        let awaited = note_writer.awaited();
         let kept = |domain: &Domain<F>| if is_shared { Kept::All } else { domain.kept(awaited) };
         let mut wait = door.begin();
         let mut at_once = false;
         loop {
             let (mut came, mut came_late, mut has_slept) = (false, false, false);
-            // A tool's function may call MPI and wait: another thread shall look at the sockets meanwhile.
+            // A tool's function may call MPI and wait: another thread must poll the sockets.
             if self.tool.is_observed() {
                 wait.end_turn();
             }
-            let (mut heard, mut nap) = (None, None);
+            let (mut observed, mut nap) = (None, None);
             let has_spun = wait.has_spun();
             let due = match if at_once { Next::Look } else { wait.next() } {
                 Next::Look => {
                     let answer = self.look_all(|domain, something| {
                         came = something;
-                        // What this process waits for may depend on a process that waits for one of its sends.
+                        // The awaited process may wait for one of this process's sends itself.
                         if has_spun && domain.lane.has_keepable() {
                             domain.lane.keep_sends(kept(domain));
                         }
@@ -223,9 +222,9 @@ impl<F: Fabric> Process<F> {
                 Next::Sleep(sleepy) => {
                     announce();
                     self.domain.lock().announce_sleep_above();
-                    let (last, seen) = self.look_once_untold(|domain, something| {
+                    let (last, seen) = self.look_once_unreported(|domain, something| {
                         came_late = something;
-                        // Such libraries wake no process.
+                        // These libraries do not wake a process.
                         nap = domain.handed.nap();
                         question(domain).ok_or_else(|| {
                             if something || domain.moved {
@@ -239,70 +238,70 @@ impl<F: Fabric> Process<F> {
                         last if seen.is_some() => {
                             sleepy.cancel();
                             let (answer, due) = match last {
-                                Looked::Answered(answer) => (answer.ok(), None),
-                                Looked::Due(due, _) => (None, Some(due)),
+                                Progressed::Answered(answer) => (answer.ok(), None),
+                                Progressed::Due(due, _) => (None, Some(due)),
                             };
-                            heard = seen.map(|seen| (seen, answer));
+                            observed = seen.map(|seen| (seen, answer));
                             due
                         }
-                        Looked::Answered(Ok(answer)) => {
+                        Progressed::Answered(Ok(answer)) => {
                             sleepy.cancel();
                             return Some(answer);
                         }
-                        Looked::Answered(Err(rest)) => {
+                        Progressed::Answered(Err(rest)) => {
                             let left = limit.map(|limit| limit.saturating_duration_since(Instant::now()));
                             match rest {
                                 _ if left.is_some_and(|left| left.is_zero()) => return None,
                                 Rest::Not => sleepy.cancel(),
                                 Rest::Short => {
-                                    telling.before_sleep();
+                                    note_writer.before_sleep();
                                     sleepy.sleep(nap.into_iter().chain([SHORT_SLEEP]).min());
                                     has_slept = true;
                                 }
                                 Rest::Long => {
-                                    let most = telling.before_sleep();
+                                    let most = note_writer.before_sleep();
                                     sleepy.sleep(most.into_iter().chain(left).chain(nap).min());
                                     has_slept = true;
                                 }
                             }
                             None
                         }
-                        Looked::Due(due, _) => {
+                        Progressed::Due(due, _) => {
                             sleepy.cancel();
                             Some(due)
                         }
                     }
                 }
             };
-            if let Some((seen, answer)) = heard {
+            if let Some((seen, answer)) = observed {
                 wait.end_turn();
-                self.tool.tell(seen);
+                self.tool.report(seen);
                 if answer.is_some() {
                     return answer;
                 }
             }
             if let Some(due) = due {
-                // It may take long: another thread shall look at the sockets meanwhile.
+                // It may take long: another thread must poll the sockets meanwhile.
                 wait.end_turn();
                 self.carry_out(due);
             }
             if came | came_late {
-                telling.note_news();
+                note_writer.note_news();
             }
-            // Whoever was woken finds what has come without announcing a sleep first, which takes a barrier; and whatever came, more of it
-            // may follow at once.
+            // After a sleep the first poll needs no announcement, which takes a barrier; after an
+            // arrival more may follow at once.
             at_once = has_slept || (came | came_late) && wait.renew();
         }
     }
 }
 
-/// A call of a user's function, which an exception may leave.
-struct Left<'a, F: Fabric> {
+/// The call of a user's function, which an exception may leave.
+struct UserCallGuard<'a, F: Fabric> {
     process: &'a Process<F>,
     request: RequestId,
 }
 
-impl<F: Fabric> Drop for Left<'_, F> {
+impl<F: Fabric> Drop for UserCallGuard<'_, F> {
     fn drop(&mut self) {
         self.process.domain.lock().callback_left(self.request);
     }

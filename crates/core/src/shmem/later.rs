@@ -14,12 +14,12 @@ use super::moves::{others, pack, packed_copy, unpack};
 use super::steps::{CollectivePiece, StepPieces};
 use super::{Control, MappedSection, kind_of, spread};
 use crate::Process;
-use crate::awaited::Reason;
 use crate::comm::Communicator;
 use crate::errors::of_fault;
 use crate::failure::check_alive;
 use crate::process::Domain;
 use crate::task::Stand;
+use crate::wait_reason::Reason;
 use oxmpi_coll::{Combine, Memory};
 use oxmpi_engine::{Completion, Fault, Lane, RequestId, Team};
 use oxmpi_fabric::Fabric;
@@ -483,7 +483,7 @@ impl<F: Fabric> Process<F> {
         let (Some(input), Some(output)) = (memory.input.as_whole(), memory.output.as_whole()) else {
             return Ok(None);
         };
-        if self.is_choosy_on(comm) && !self.chooses_shared_memory(comm, call, (memory, combine))? {
+        if self.needs_selection_on(comm) && !self.chooses_shared_memory(comm, call, (memory, combine))? {
             return Ok(None);
         }
         let most = limits::longest_later(collective, comm.team.size(), bytes, segment_bytes);

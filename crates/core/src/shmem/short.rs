@@ -49,7 +49,7 @@ impl<F: Fabric> Process<F> {
         let is_served = limits::serves(Collective::Barrier, ranks, 0)
             && limits::has_room(section.segment_bytes(), ranks)
             && !comm.team.is_revoked();
-        if !is_served || self.is_choosy() {
+        if !is_served || self.needs_selection() {
             return None;
         }
         Some(ShortCollectives { process: self, steps: Steps::new(self, comm, control, section) })

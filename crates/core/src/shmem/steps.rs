@@ -7,11 +7,11 @@ use super::lengths::{fault_of_apart, length_of};
 use super::limits;
 use super::spread;
 use crate::Process;
-use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
 use crate::errors::of_fault;
 use crate::failure::check_alive;
 use crate::process::Domain;
+use crate::wait_reason::{Awaited, Reason};
 use oxmpi_engine::{Fault, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::Result;
@@ -517,7 +517,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
     pub(super) fn wait_for_rank(&self, rank: u32, step: u64, is_there: impl Fn() -> bool) -> Result<()> {
         if self.has_requests {
             // Only progress carries out the requests.
-        } else if !self.process.is_crowded {
+        } else if !self.process.is_oversubscribed {
             let gap = ticks_of_ns(POLL_GAP_NS);
             for _ in 0..POLLS {
                 pass_ticks(gap);
@@ -549,7 +549,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         let reason = |domain: &Domain<F>| self.reason(domain, rank, step);
         self.process
             .wait_for_announced(
-                &Awaited::Said(&reason),
+                &Awaited::Described(&reason),
                 |domain| match is_there() {
                     true => Some(Ok(())),
                     false => self.fault(domain, team).map(Err),

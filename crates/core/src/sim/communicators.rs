@@ -1,4 +1,4 @@
-//! How a rank of the virtual world makes communicators: the calls of [`crate::Process`], which begin there and end here.
+//! Communicators of the virtual world.
 
 use super::{Doing, Rank};
 use crate::Communicator;
@@ -15,20 +15,14 @@ impl Rank {
         self.wait(request).await.map(drop)
     }
 
-    /// A communicator with the same processes (MPI_Comm_dup).
-    ///
-    /// # Errors
-    /// A process has failed.
+    /// MPI_Comm_dup.
     pub async fn dup(&self, comm: &Communicator) -> Result<Communicator> {
         let dup = self.process().start_dup(comm)?;
         self.ended(dup.request, Collective::Bcast).await?;
         Ok(self.process().finish_dup(comm, &dup))
     }
 
-    /// As [`Rank::dup`]; the communicator is made by whatever makes progress (MPI_Comm_idup).
-    ///
-    /// # Errors
-    /// A process has failed.
+    /// MPI_Comm_idup: progress makes the communicator.
     pub async fn idup(&self, comm: &Communicator) -> Result<Communicator> {
         let place = Arc::new(Mutex::new(None));
         let delivered = place.clone();
@@ -45,18 +39,12 @@ impl Rank {
         self.process().finish_split(comm, split)
     }
 
-    /// A communicator with those who give the same colour (MPI_Comm_split).
-    ///
-    /// # Errors
-    /// As [`crate::Process::split`].
+    /// MPI_Comm_split.
     pub async fn split(&self, comm: &Communicator, color: i32, key: i32) -> Result<Option<Communicator>> {
         self.ended_split(comm, self.process().start_split(comm, color, key)?).await
     }
 
-    /// A communicator with those who share a resource (MPI_Comm_split_type).
-    ///
-    /// # Errors
-    /// As [`crate::Process::split_type`].
+    /// MPI_Comm_split_type.
     pub async fn split_type(
         &self,
         comm: &Communicator,
@@ -66,18 +54,12 @@ impl Rank {
         self.ended_split(comm, self.process().start_split_type(comm, split_type, key, None)?).await
     }
 
-    /// A communicator of a group (MPI_Comm_create).
-    ///
-    /// # Errors
-    /// As [`crate::Process::create`].
+    /// MPI_Comm_create.
     pub async fn create(&self, comm: &Communicator, group: &Group) -> Result<Option<Communicator>> {
         self.ended_split(comm, self.process().start_create(comm, group)?).await
     }
 
-    /// A communicator that its members alone make (MPI_Comm_create_group).
-    ///
-    /// # Errors
-    /// As [`crate::Process::create_group`].
+    /// MPI_Comm_create_group.
     pub async fn create_group(
         &self,
         comm: &Communicator,
@@ -89,10 +71,7 @@ impl Rank {
         Ok(Some(self.process().finish_create_group(comm, made)))
     }
 
-    /// An intercommunicator (MPI_Intercomm_create); for `peer` see [`IntercommCreate::new`].
-    ///
-    /// # Errors
-    /// As [`crate::Process::intercomm_create`].
+    /// MPI_Intercomm_create; [`IntercommCreate::new`] describes `peer`.
     pub async fn intercomm_create(
         &self,
         local: &Communicator,
@@ -107,10 +86,7 @@ impl Rank {
         Ok(making.finish(self.process()))
     }
 
-    /// Both groups in one (MPI_Intercomm_merge).
-    ///
-    /// # Errors
-    /// As [`crate::Process::merge`].
+    /// MPI_Intercomm_merge.
     pub async fn merge(&self, comm: &Communicator, high: bool) -> Result<Communicator> {
         let merge = self.process().start_merge(comm, high)?;
         self.ended(merge.request, Collective::Allgather).await?;

@@ -1,4 +1,4 @@
-//! One rank of the virtual world, as its script sees it.
+//! One rank of the virtual world, for its script.
 
 use crate::comm::taken;
 use crate::completion::outcome;
@@ -22,47 +22,33 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-/// How many ranks share a node of the virtual world.
+/// The number of ranks on a node of the virtual world.
 pub const RANKS_OF_A_NODE: u32 = 3;
 
-/// What a rank does or waits for.
+/// The activity of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
-    /// Its own work.
     Nothing,
-    /// It waits for its message to be taken.
     Send {
-        /// The receiver.
         to: i32,
-        /// The tag.
         tag: i32,
     },
-    /// It waits for a message.
     Receive {
-        /// The sender, or MPI_ANY_SOURCE.
         from: i32,
-        /// The tag, or MPI_ANY_TAG.
         tag: i32,
     },
-    /// It waits for a message to be there.
     Probe {
-        /// The sender, or MPI_ANY_SOURCE.
         from: i32,
-        /// The tag, or MPI_ANY_TAG.
         tag: i32,
     },
-    /// It takes part in a collective.
     Collective(Collective),
-    /// It agrees with others on something.
     Agreement,
-    /// It waits for one of several requests.
+    /// It waits for one of this number of requests.
     Several(usize),
-    /// It computes.
     Compute {
-        /// Until this virtual time, nanoseconds.
+        /// Virtual nanoseconds.
         until_ns: u64,
     },
-    /// It waits until what it has sent is gone.
     Finalizing,
 }
 
@@ -79,7 +65,7 @@ impl fmt::Display for Doing {
             }
         };
         match *self {
-            Doing::Nothing => write!(f, "waits for nothing that is known"),
+            Doing::Nothing => write!(f, "waits for an unknown operation"),
             Doing::Send { to, tag } => write!(f, "waits for rank {to} to take a message with tag {tag}"),
             Doing::Receive { from, tag } => {
                 write!(f, "waits for a message")?;
@@ -93,7 +79,7 @@ impl fmt::Display for Doing {
             Doing::Agreement => write!(f, "waits for an agreement"),
             Doing::Several(n) => write!(f, "waits for one of {n} requests"),
             Doing::Compute { until_ns } => write!(f, "computes until {until_ns} ns"),
-            Doing::Finalizing => write!(f, "finalizes: not all it has sent is gone"),
+            Doing::Finalizing => write!(f, "finalizes: some of its messages have not left"),
         }
     }
 }
@@ -107,7 +93,6 @@ struct Inner {
     network: Rc<RefCell<Network>>,
     random: RefCell<Random>,
     doing: Cell<Doing>,
-    /// What its open requests are.
     open: RefCell<Vec<(RequestId, Doing)>>,
 }
 
@@ -154,7 +139,7 @@ impl Rank {
         &self.0.process
     }
 
-    /// Its rank in the world.
+    /// The rank in the world.
     pub fn rank(&self) -> u32 {
         self.0.process.rank()
     }
@@ -169,7 +154,7 @@ impl Rank {
         self.0.process.world().clone()
     }
 
-    /// The virtual time, nanoseconds since the world began.
+    /// The virtual time in nanoseconds since the world began.
     pub fn now_ns(&self) -> u64 {
         self.0.network.borrow().now_ns()
     }
@@ -179,19 +164,19 @@ impl Rank {
         self.0.random.borrow_mut().below(n)
     }
 
-    /// Frames that made no sense to this rank so far.
+    /// The number of malformed frames that this rank has received.
     pub fn nonsense(&self) -> u64 {
         self.0.process.domain.lock().lane.nonsense()
     }
 
-    /// Works for so many virtual nanoseconds, without looking at messages.
+    /// Spends `ns` virtual nanoseconds without progress.
     pub async fn compute(&self, ns: u64) {
         let until_ns = self.now_ns().saturating_add(ns);
         self.0.network.borrow_mut().wake_after(self.rank(), ns);
         self.until(Doing::Compute { until_ns }, || (self.now_ns() >= until_ns).then_some(())).await
     }
 
-    /// Waits until `question` has an answer, asking when something has come.
+    /// Waits until `question` has an answer; it is called after each arrival.
     async fn until<R>(&self, doing: Doing, mut question: impl FnMut() -> Option<R>) -> R {
         self.0.doing.set(doing);
         let answer = poll_fn(|_| question().map_or(Poll::Pending, Poll::Ready)).await;
@@ -213,10 +198,7 @@ impl Rank {
         }
     }
 
-    /// Starts to send (MPI_Isend and its kin).
-    ///
-    /// # Errors
-    /// As [`Process::isend`].
+    /// MPI_Isend and related calls.
     pub fn isend(
         &self,
         comm: &Communicator,
@@ -229,19 +211,13 @@ impl Rank {
         Ok(self.note(request, Doing::Send { to, tag }))
     }
 
-    /// Starts to receive (MPI_Irecv).
-    ///
-    /// # Errors
-    /// As [`Process::irecv`].
+    /// MPI_Irecv.
     pub fn irecv(&self, comm: &Communicator, buffer: UserBuf, from: i32, tag: i32) -> Result<RequestId> {
         let request = self.0.process.irecv(comm, buffer, from, tag)?;
         Ok(self.note(request, Doing::Receive { from, tag }))
     }
 
-    /// Waits for a request (MPI_Wait).
-    ///
-    /// # Errors
-    /// The error of the operation; there is no such request.
+    /// MPI_Wait.
     pub async fn wait(&self, request: RequestId) -> Result<Completion> {
         outcome(self.until_complete(request).await?)
     }
@@ -254,11 +230,8 @@ impl Rank {
         completion
     }
 
-    /// Agrees with the other living members on the bits that all have set (MPIX_Comm_agree): these, and whether a failure
-    /// is news to somebody.
-    ///
-    /// # Errors
-    /// There is no such communicator any more.
+    /// MPIX_Comm_agree: the bits that all living members have set, and whether some rank has not
+    /// acknowledged a failure.
     pub async fn agree(&self, comm: &Communicator, flag: i32) -> Result<(i32, bool)> {
         let place = Owned::new(vec![flag]);
         let request = self.0.process.start_agree(comm, place.buf())?;
@@ -267,10 +240,7 @@ impl Rank {
         Ok((flag, completion.fault.is_some()))
     }
 
-    /// A communicator of the living members (MPIX_Comm_shrink).
-    ///
-    /// # Errors
-    /// As [`Process::start_shrink`].
+    /// MPIX_Comm_shrink.
     pub async fn shrink(&self, comm: &Communicator) -> Result<Communicator> {
         let place = Arc::new(Mutex::new(None));
         let delivered = place.clone();
@@ -282,10 +252,7 @@ impl Rank {
         made.ok_or_else(|| MpiError::new(MPI_ERR_INTERN, "nothing was delivered"))
     }
 
-    /// Waits for one of several requests (MPI_Waitany): its place and what it says. `None` if there are none.
-    ///
-    /// # Errors
-    /// As [`Rank::wait`].
+    /// MPI_Waitany: the index and the completion; `None` without requests.
     pub async fn wait_any(&self, requests: &[RequestId]) -> Result<Option<(usize, Completion)>> {
         let raw: Vec<u64> = requests.iter().map(|r| r.raw()).collect();
         let ask = || match self.0.process.test_any(&raw) {
@@ -303,10 +270,7 @@ impl Rank {
         }
     }
 
-    /// Sends a copy of `data` and waits until it may be forgotten (MPI_Send and its kin).
-    ///
-    /// # Errors
-    /// As [`Process::send`].
+    /// Sends a copy of `data` (MPI_Send and related calls).
     pub async fn send<T: Plain>(
         &self,
         comm: &Communicator,
@@ -327,9 +291,6 @@ impl Rank {
     }
 
     /// Receives a message of at most `room` bytes (MPI_Recv).
-    ///
-    /// # Errors
-    /// As [`Process::recv`].
     pub async fn recv(
         &self,
         comm: &Communicator,
@@ -346,19 +307,13 @@ impl Rank {
         Ok((data, completion))
     }
 
-    /// Waits until a message is there (MPI_Probe).
-    ///
-    /// # Errors
-    /// As [`Process::probe`].
+    /// MPI_Probe.
     pub async fn probe(&self, comm: &Communicator, from: i32, tag: i32) -> Result<Completion> {
         let ask = || self.0.process.iprobe(comm, from, tag).transpose();
         self.until(Doing::Probe { from, tag }, ask).await
     }
 
     /// Starts a collective ([`Process::start`]).
-    ///
-    /// # Errors
-    /// As there.
     pub fn start(
         &self,
         comm: &Communicator,
@@ -372,20 +327,14 @@ impl Rank {
         Ok(self.note(request, doing))
     }
 
-    /// Waits until all ranks have come (MPI_Barrier).
-    ///
-    /// # Errors
-    /// A process has failed.
+    /// MPI_Barrier.
     pub async fn barrier(&self, comm: &Communicator) -> Result<()> {
         let none = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
         let request = self.start(comm, Call::Barrier, none, Combine::Nothing, None)?;
         self.wait(request).await.map(drop)
     }
 
-    /// Combines the values of all ranks (MPI_Allreduce over MPI_UINT64_T).
-    ///
-    /// # Errors
-    /// A process has failed; the operation is not defined for integers.
+    /// MPI_Allreduce over MPI_UINT64_T.
     pub async fn allreduce(&self, comm: &Communicator, values: &[u64], op: Op) -> Result<Vec<u64>> {
         let kernel = kernel(op, Scalar::U64)
             .ok_or_else(|| errors::of_fault(oxmpi_engine::Fault::Operation).within(format!("{op:?}")))?;

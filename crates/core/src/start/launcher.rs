@@ -1,4 +1,4 @@
-//! What the launcher does for a process and its transports.
+//! The services of the launcher for a process and its transports.
 
 use crate::dynamic::Bonds;
 use oxmpi_abi::constants as abi;
@@ -17,7 +17,7 @@ use oxmpi_wire::Secret;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The name, in the poller on which a process sleeps, of another poller.
+/// The key of a nested poller in the process's poller.
 const NESTED: u64 = 1 << 33;
 
 /// The launcher, as transports see it.
@@ -25,12 +25,12 @@ pub(super) struct LauncherServices {
     client: Arc<Client>,
     poller: Option<Arc<Poller>>,
     kind: BarrierKind,
-    /// What listens, if it was given before anybody asked for it.
+    /// The listener, if it was requested early.
     given: Mutex<Option<Listening>>,
 }
 
 impl LauncherServices {
-    /// That of a process which sleeps on this, if on descriptors.
+    /// For a process that sleeps on `poller`, if on descriptors.
     pub(super) fn new(
         client: Arc<Client>,
         poller: Option<Arc<Poller>>,
@@ -39,12 +39,11 @@ impl LauncherServices {
         LauncherServices { client, poller, kind, given: Mutex::new(None) }
     }
 
-    /// The connection to it.
     pub(super) fn client(&self) -> &Arc<Client> {
         &self.client
     }
 
-    /// What processes need to reach those of other launchers that share no memory with them, and these them.
+    /// The transport between processes of different launchers that share no memory.
     pub(super) fn additions(&self, params: &Params) -> AskAddition {
         let (params, client, sleeps_on, kind) =
             (params.clone(), self.client.clone(), self.poller.clone(), self.kind);
@@ -98,8 +97,7 @@ impl Services for LauncherServices {
         self.poller.clone()
     }
 
-    /// They may sleep on descriptors, also where all sleep on futexes now: one that has to do with processes of
-    /// other launchers may get descriptors then.
+    /// Peers may get descriptors to sleep on with a first connection to another launcher.
     fn neighbours(&self) -> Neighbours {
         let (directory, alarms) = (self.client.clone(), self.client.clone());
         let open: Open = Box::new(move |peer| opened(&*directory, peer));
@@ -144,7 +142,7 @@ impl Services for LauncherServices {
     }
 }
 
-/// The job ends when the program closes what the process sleeps on: else it would sleep for ever.
+/// The job ends if the program closes the descriptors on which the process would sleep for ever.
 pub(super) fn end_if_closed(poller: &Poller, client: &Arc<Client>) {
     let client = client.clone();
     poller.when_closed(Box::new(move |closed| {
@@ -153,20 +151,19 @@ pub(super) fn end_if_closed(poller: &Poller, client: &Arc<Client>) {
              before MPI_Init"
         );
         if !client.abort(abi::MPI_ERR_OTHER, &text) {
-            // Nobody else ends it.
+            // There is no launcher that could end it.
             std::process::abort();
         }
     }));
 }
 
-/// On which nodes the processes are: the launcher knows.
 pub(super) fn nodes(own: u32, client: &Arc<Client>) -> Nodes {
     let client = client.clone();
     // A launcher that does not answer has ended, and so will this process.
     Nodes::new(own, Box::new(move |from| client.nodes(from).unwrap_or_default()))
 }
 
-/// The launcher, which says when messages stand still.
+/// The launcher in the quiescence of messages.
 pub(super) struct Coordination(pub(super) Arc<Client>);
 
 impl Coordinator for Coordination {
@@ -187,10 +184,10 @@ impl Coordinator for Coordination {
     }
 }
 
-/// The launcher is told of communicators with processes of other jobs.
-pub(super) struct Told(pub(super) Arc<Client>);
+/// Reports communicators with processes of other jobs to the launcher.
+pub(super) struct LauncherBonds(pub(super) Arc<Client>);
 
-impl Bonds for Told {
+impl Bonds for LauncherBonds {
     fn bound(&self, bond: u64, members: &[u32]) {
         self.0.bound(bond, members);
     }
@@ -224,7 +221,6 @@ fn unreachable(error: UniverseError) -> MpiError {
     MpiError::new(abi::MPI_ERR_PORT, error.to_string())
 }
 
-/// The segment of a process.
 pub(crate) fn opened(directory: &dyn Directory, peer: u32) -> std::result::Result<Opened, String> {
     let (fd, contact) = directory.open_peer(peer).map_err(|e| e.to_string())?;
     Ok(Opened { fd, other: contact.map(foreign) })

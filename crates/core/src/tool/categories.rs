@@ -1,6 +1,5 @@
-//! Categories: which parameters, performance variables and events belong together (MPI-5.0 section 15.3.9).
-//!
-//! They never change while a program runs.
+//! Categories of parameters, performance variables and events (MPI-5.0 section 15.3.9). They never
+//! change while a program runs.
 
 use super::{events, pvars};
 use oxmpi_param::Param;
@@ -10,27 +9,19 @@ use oxmpi_param::module::{Module, Supplies};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Category {
-    /// What belongs nowhere else.
     General,
-    /// How messages get to other processes.
     Transports,
-    /// Shared memory.
     Shm,
-    /// Sockets.
     Tcp,
-    /// Point-to-point messages.
     Messages,
-    /// Collectives.
     Collectives,
-    /// Memory.
     Memory,
-    /// Waiting.
     Waiting,
 }
 
 use Category::{Collectives, General, Memory, Messages, Shm, Tcp, Transports, Waiting};
 
-/// The prefixes of the names of parameters that are no transport's, and where these belong.
+/// Categories by prefix of a parameter's name, for parameters that belong to no transport.
 const PARAMS: &[(&str, Category)] = &[
     ("shm_heap_", Memory),
     ("shm_", Shm),
@@ -45,10 +36,10 @@ const PARAMS: &[(&str, Category)] = &[
 ];
 
 impl Category {
-    /// All of them, in the order of their indices.
+    /// In the order of their indices.
     pub const ALL: [Category; 8] = [General, Transports, Shm, Tcp, Messages, Collectives, Memory, Waiting];
 
-    /// The name.
+    /// The name in the tool interface.
     pub const fn name(self) -> &'static str {
         match self {
             General => "general",
@@ -62,11 +53,11 @@ impl Category {
         }
     }
 
-    /// What is in it, in a sentence.
+    /// The description in the tool interface.
     pub const fn help(self) -> &'static str {
         match self {
             General => "What belongs nowhere else.",
-            Transports => "The ways of messages between processes.",
+            Transports => "The transports of messages between processes.",
             Shm => "Shared memory within a host.",
             Tcp => "Sockets.",
             Messages => "Point-to-point messages: protocols, queues, requests.",
@@ -76,7 +67,7 @@ impl Category {
         }
     }
 
-    /// The categories in it.
+    /// The subcategories.
     pub const fn categories(self) -> &'static [Category] {
         match self {
             Transports => &[Shm, Tcp],
@@ -97,26 +88,26 @@ impl Category {
         found.map_or(General, |(_, category)| *category)
     }
 
-    /// The category of a type of event.
+    /// The category of an event type.
     pub const fn of_event(event: &events::EventType) -> Category {
         match event.source {
-            events::Source::Messages => Messages,
-            events::Source::Sockets => Tcp,
-            events::Source::Collectives => Collectives,
+            events::EventSource::Messages => Messages,
+            events::EventSource::Sockets => Tcp,
+            events::EventSource::Collectives => Collectives,
         }
     }
 
-    /// The indices of its parameters.
+    /// The indices of the parameters.
     pub fn params(self) -> Vec<usize> {
         places(Param::all().iter().map(|param| Category::of_param(param) == self))
     }
 
-    /// The indices of its performance variables.
+    /// The indices of the performance variables.
     pub fn pvars(self) -> Vec<usize> {
         places(pvars::all().iter().map(|pvar| pvar.category == self))
     }
 
-    /// The indices of its types of events.
+    /// The indices of the event types.
     pub fn events(self) -> Vec<usize> {
         places(events::all().iter().map(|event| Category::of_event(event) == self))
     }

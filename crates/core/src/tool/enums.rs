@@ -1,4 +1,4 @@
-//! Enumerations of the tool interface: what numbers stand for.
+//! Enumerations of the tool interface.
 
 use oxmpi_param::{Param, Unit};
 use oxmpi_plan::{Collective, table};
@@ -7,19 +7,17 @@ use std::sync::LazyLock;
 /// An enumeration.
 #[derive(Debug)]
 pub struct Enumeration {
-    /// Its name.
     pub name: String,
-    /// Its values and what they are called.
     pub items: Vec<(i32, String)>,
 }
 
-/// The number of no algorithm at all, in the enumerations of algorithms.
+/// In the enumerations of algorithms: no algorithm was used.
 pub const NO_ALGORITHM: i32 = 0;
-/// The number of shared memory, through which collectives of one node go past the algorithms.
+/// In the enumerations of algorithms: shared memory, without an algorithm.
 pub const CONTROL_SECTION: u8 = 255;
 
-/// All enumerations: the choices of parameters, the transports, the algorithms of each collective, the elements of each
-/// event type.
+/// All enumerations: the choices of parameters, the transports, the algorithms of each collective,
+/// the elements of each event type.
 pub fn all() -> &'static [Enumeration] {
     static ALL: LazyLock<Vec<Enumeration>> = LazyLock::new(|| {
         let mut all: Vec<_> = Param::all().iter().filter_map(|param| choice(param)).collect();
@@ -37,12 +35,12 @@ pub fn all() -> &'static [Enumeration] {
 /// The name of the enumeration of transports.
 pub const TRANSPORTS: &str = "transport";
 
-/// The name of the enumeration of the algorithms of a collective.
+/// The name of the enumeration of a collective's algorithms.
 pub fn of_collective(collective: Collective) -> String {
     format!("coll_{collective}_algorithm")
 }
 
-/// The place of an enumeration in [`all`].
+/// The index of an enumeration in [`all`].
 pub fn find(name: &str) -> Option<usize> {
     all().iter().position(|one| one.name == name)
 }

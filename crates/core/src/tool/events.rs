@@ -1,30 +1,26 @@
-//! The one table of event types: what a tool can be told of when it happens (MPI-5.0 section 15.3.8).
+//! The table of event types (MPI-5.0 section 15.3.8).
 
 use super::pvars::Bind;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum EventKind {
-    /// A receive or matched probe took a message that had come before it.
+    /// A receive or matched probe took a message from the unexpected queue.
     UnexpectedMatched,
-    /// The same, of the messages of one communicator.
+    /// [`EventKind::UnexpectedMatched`] in one communicator.
     CommUnexpectedMatched,
-    /// A long message was announced.
+    /// A rendezvous message was announced.
     RendezvousSent,
     /// The receive of an announced message was found.
     RendezvousReceived,
-    /// A process is lost.
     PeerLost,
-    /// A connection was made.
     Connected,
-    /// A connection was made again.
     Reconnected,
-    /// A collective was started.
     Collective,
 }
 
-/// What an element of an event is, as the tool gets it.
+/// The type of an element of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementType {
     /// MPI_INT, 4 bytes.
@@ -34,7 +30,7 @@ pub enum ElementType {
 }
 
 impl ElementType {
-    /// Its size and alignment, bytes.
+    /// The size and alignment in bytes.
     pub const fn size(self) -> usize {
         match self {
             ElementType::Int => 4,
@@ -45,44 +41,40 @@ impl ElementType {
 
 /// One element of an event type.
 #[derive(Debug)]
-pub struct Element {
-    /// What it is called.
+pub struct EventElement {
     pub name: &'static str,
-    /// Its type.
     pub kind: ElementType,
 }
 
-/// Where events come from. Those of one source are told in the order in which they happened.
+/// The source of events. A tool receives the events of one source in the order in which they
+/// happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Source {
-    /// Matching and the protocols of messages.
+pub enum EventSource {
     Messages,
-    /// Connections.
     Sockets,
-    /// Collectives.
     Collectives,
 }
 
-impl Source {
-    /// All of them, in the order of their indices.
-    pub const ALL: [Source; 3] = [Source::Messages, Source::Sockets, Source::Collectives];
+impl EventSource {
+    /// In the order of their indices.
+    pub const ALL: [EventSource; 3] = [EventSource::Messages, EventSource::Sockets, EventSource::Collectives];
 
-    /// Its name.
+    /// The name in the tool interface.
     pub const fn name(self) -> &'static str {
         match self {
-            Source::Messages => "messages",
-            Source::Sockets => "sockets",
-            Source::Collectives => "collectives",
+            EventSource::Messages => "messages",
+            EventSource::Sockets => "sockets",
+            EventSource::Collectives => "collectives",
         }
     }
 
-    /// What comes from it, in a sentence.
+    /// The description in the tool interface.
     pub const fn help(self) -> &'static str {
         match self {
-            Source::Messages => "Matching and the protocols of point-to-point messages.",
-            Source::Sockets => "Connections to other processes over sockets.",
-            Source::Collectives => "Collectives, when they are started.",
+            EventSource::Messages => "Matching and the protocols of point-to-point messages.",
+            EventSource::Sockets => "Connections to other processes over sockets.",
+            EventSource::Collectives => "Collectives, when they are started.",
         }
     }
 }
@@ -90,22 +82,18 @@ impl Source {
 /// One type of event.
 #[derive(Debug)]
 pub struct EventType {
-    /// What it is.
     pub kind: EventKind,
-    /// Its name.
     pub name: &'static str,
-    /// What a handle of it is bound to.
+    /// The object of a handle.
     pub bind: Bind,
-    /// Where it comes from.
-    pub source: Source,
-    /// What an instance has.
-    pub elements: &'static [Element],
-    /// What happened, in a sentence.
+    pub source: EventSource,
+    pub elements: &'static [EventElement],
+    /// The description in the tool interface.
     pub help: &'static str,
 }
 
 impl EventType {
-    /// Where each element lies in an instance, bytes, and how long that is: as in a structure of C.
+    /// The offset of each element and the length of an instance in bytes, as in a C structure.
     pub fn layout(&self) -> (Vec<usize>, usize) {
         let mut at = 0_usize;
         let places = self.elements.iter().map(|element| {
@@ -120,22 +108,20 @@ impl EventType {
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
     pub kind: EventKind,
-    /// When the process noticed it: nanoseconds of [`oxmpi_sys::clock::now_ns`].
+    /// The time at which the process noticed it, in nanoseconds of [`oxmpi_sys::clock::now_ns`].
     pub time_ns: u64,
-    /// The index of the context it happened in, if it did in one.
     pub context: Option<u32>,
-    /// Its elements, in their order; the others are 0.
+    /// In order; unused ones are 0.
     pub elements: [i64; 4],
 }
 
-const fn int(name: &'static str) -> Element {
-    Element { name, kind: ElementType::Int }
+const fn int(name: &'static str) -> EventElement {
+    EventElement { name, kind: ElementType::Int }
 }
 
-const fn bytes(name: &'static str) -> Element {
-    Element { name, kind: ElementType::Unsigned64 }
+const fn bytes(name: &'static str) -> EventElement {
+    EventElement { name, kind: ElementType::Unsigned64 }
 }
 
 /// All event types, in the order of [`EventKind`].
@@ -148,7 +134,7 @@ const TABLE: &[EventType] = &[
         kind: EventKind::UnexpectedMatched,
         name: "unexpected_message_matched",
         bind: Bind::Nothing,
-        source: Source::Messages,
+        source: EventSource::Messages,
         elements: &[int("source"), int("tag"), bytes("bytes")],
         help: "A receive or a matched probe took a message that had come before it. The source is a rank of \
                MPI_COMM_WORLD. Messages of collectives are among them.",
@@ -157,7 +143,7 @@ const TABLE: &[EventType] = &[
         kind: EventKind::CommUnexpectedMatched,
         name: "comm_unexpected_message_matched",
         bind: Bind::Communicator,
-        source: Source::Messages,
+        source: EventSource::Messages,
         elements: &[int("source"), int("tag"), bytes("bytes")],
         help: "A receive or a matched probe took a message of the communicator that had come before it. The source is a \
                rank of the communicator.",
@@ -166,7 +152,7 @@ const TABLE: &[EventType] = &[
         kind: EventKind::RendezvousSent,
         name: "rendezvous_begun",
         bind: Bind::Nothing,
-        source: Source::Messages,
+        source: EventSource::Messages,
         elements: &[int("dest"), int("tag"), bytes("bytes")],
         help: "A long message was announced to its receiver, a rank of MPI_COMM_WORLD: its data leave when the \
                receive is known.",
@@ -175,7 +161,7 @@ const TABLE: &[EventType] = &[
         kind: EventKind::RendezvousReceived,
         name: "rendezvous_matched",
         bind: Bind::Nothing,
-        source: Source::Messages,
+        source: EventSource::Messages,
         elements: &[int("source"), int("tag"), bytes("bytes")],
         help: "The receive of an announced message was found, and its data are got from now on. The source is a rank of \
                MPI_COMM_WORLD.",
@@ -184,15 +170,15 @@ const TABLE: &[EventType] = &[
         kind: EventKind::PeerLost,
         name: "process_lost",
         bind: Bind::Nothing,
-        source: Source::Messages,
+        source: EventSource::Messages,
         elements: &[int("rank")],
-        help: "A process is lost: nothing more comes from it, and nothing goes to it.",
+        help: "A process is lost: no message comes from it or goes to it any more.",
     },
     EventType {
         kind: EventKind::Connected,
         name: "connection_made",
         bind: Bind::Nothing,
-        source: Source::Sockets,
+        source: EventSource::Sockets,
         elements: &[int("rank")],
         help: "The first connection to a process was made.",
     },
@@ -200,15 +186,15 @@ const TABLE: &[EventType] = &[
         kind: EventKind::Reconnected,
         name: "connection_remade",
         bind: Bind::Nothing,
-        source: Source::Sockets,
+        source: EventSource::Sockets,
         elements: &[int("rank"), int("before")],
-        help: "A connection to a process was made again; so many there had been before.",
+        help: "A connection to a process was made again, after this number of earlier connections.",
     },
     EventType {
         kind: EventKind::Collective,
         name: "collective_started",
         bind: Bind::Nothing,
-        source: Source::Collectives,
+        source: EventSource::Collectives,
         elements: &[int("collective"), int("algorithm"), int("ranks"), bytes("count")],
         help: "A collective was started: its place among the variables coll_*_algorithm, the number of its \
                algorithm, the ranks that take part, and what it counts (bytes, or elements of a reduction). Those \

@@ -1,8 +1,8 @@
-//! A handle of a performance variable: what it shows of a number that goes on for ever.
+//! The state of a handle of a performance variable.
 //!
-//! The numbers of a process are counted from its start, once for all. A handle shows its own part of them: what was
-//! counted while it was started, since it was reset (MPI-5.0 section 15.3.7). It never reads anything itself: each call is
-//! given the number as it is now.
+//! The values of a process are counted from its start. A handle shows its own part of them: the
+//! count during the time in which it was started, since its reset (MPI-5.0 section 15.3.7). Each
+//! call receives the current value.
 
 use super::pvars::{Class, Value};
 
@@ -11,32 +11,33 @@ use super::pvars::{Class, Value};
 pub struct Gauge {
     class: Class,
     is_started: bool,
-    /// What it shows apart from what has been counted since `base`.
+    /// The value without the count since `base`.
     kept: Value,
-    /// The number when it was started last.
+    /// The value at the last start.
     base: Value,
 }
 
 impl Gauge {
-    /// A new handle of a variable that says `now`. It is started at once if the variable is continuous.
+    /// A new handle of a variable with the value `now`; handles of continuous variables are
+    /// started.
     pub fn new(class: Class, now: Value) -> Gauge {
         let zero = if class.is_mark() { now } else { class.zero() };
         Gauge { class, is_started: class.is_continuous(), kept: zero, base: now }
     }
 
-    /// Whether it is started.
+    /// Whether the handle is started.
     pub fn is_started(&self) -> bool {
         self.is_started
     }
 
-    /// Lets it count from now on, if it does not.
+    /// Starts the handle (MPI_T_pvar_start).
     pub fn start(&mut self, now: Value) {
         if !self.is_started {
             (self.is_started, self.base) = (true, now);
         }
     }
 
-    /// Lets it stay as it is from now on.
+    /// Stops the handle (MPI_T_pvar_stop).
     pub fn stop(&mut self, now: Value) {
         if self.is_started && !self.class.is_continuous() {
             self.kept = self.value(now);
@@ -44,7 +45,7 @@ impl Gauge {
         }
     }
 
-    /// What it shows.
+    /// The value of the handle.
     pub fn value(&self, now: Value) -> Value {
         match (self.class.is_continuous(), self.is_started) {
             (true, _) => now,
@@ -54,13 +55,12 @@ impl Gauge {
         }
     }
 
-    /// Sets what it shows. Only for variables that are not read-only.
+    /// Sets the value of the handle, for variables that are not read-only.
     pub fn write(&mut self, value: Value, now: Value) {
         (self.kept, self.base) = (value, now);
     }
 
-    /// Sets it to its starting value: nothing, or what is used now of a high-water mark. Only for variables that are not
-    /// read-only.
+    /// Resets the value to zero, or to the present level for a high-water mark.
     pub fn reset(&mut self, now: Value) {
         self.write(if self.class.is_mark() { now } else { self.class.zero() }, now);
     }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_what_it_is() {
+    fn a_level_shows_the_present_value() {
         let gauge = Gauge::new(Class::Level, Count(3));
         assert!(gauge.is_started());
         assert_eq!(gauge.value(Count(5)), Count(5));
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_mark_only_rises() {
-        // What it is given is the mark since the last start or reset.
+        // The argument is the mark since the last start or reset.
         let mut gauge = Gauge::new(Class::HighWatermark, Count(2));
         assert_eq!(gauge.value(Count(9)), Count(2), "it is stopped at first");
         gauge.start(Count(2));

@@ -1,7 +1,7 @@
-//! Where the numbers of the performance variables come from.
+//! The sources of the values of performance variables.
 
 use super::enums::CONTROL_SECTION;
-use super::pvars::{Class, Pvar, Quantity, Value, Way};
+use super::pvars::{Class, Medium, Pvar, Quantity, Value};
 use crate::comm::Communicator;
 use crate::process::Process;
 use oxmpi_coll::Run;
@@ -10,11 +10,11 @@ use oxmpi_fabric::{Fabric, InUse};
 use oxmpi_plan::{ALGORITHMS, Collective};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// How many collectives were started, by algorithm, and which was the last one.
+/// The numbers of started collectives by algorithm, and the last algorithm of each collective.
 #[derive(Debug)]
 pub(crate) struct Calls {
     by_algorithm: Box<[AtomicU64]>,
-    /// Collectives that went through shared memory, past the plans.
+    /// Collectives through shared memory without a plan.
     small: [AtomicU64; Collective::ALL.len()],
     /// The number of the last algorithm of each collective.
     last: [AtomicU8; Collective::ALL.len()],
@@ -31,7 +31,6 @@ impl Default for Calls {
 }
 
 impl Calls {
-    /// Counts a collective that is started, with the lane locked.
     pub(crate) fn count(&self, run: &Run) {
         let Some((id, _)) = run.algorithm() else { return };
         let row = id.algorithm();
@@ -41,8 +40,8 @@ impl Calls {
         self.last[row.collective as usize].store(row.number, Ordering::Relaxed);
     }
 
-    /// Counts a collective through shared memory, past the plans. The lane is not locked; `threaded`: other threads may do the
-    /// same.
+    /// Counts a collective through shared memory without a plan. The lane is not locked;
+    /// `threaded`: other threads may count, too.
     #[inline]
     pub(crate) fn count_small(&self, collective: Collective, threaded: bool) {
         let count = &self.small[collective as usize];
@@ -56,9 +55,10 @@ impl Calls {
 }
 
 impl<F: Fabric> Process<F> {
-    /// What a variable says now, counted from the start of the process. `comm` is what it is bound to; `mark` is the interval
-    /// of a high-water mark ([`Process::begin_mark`]), which others do not need. `None`: the lane is this thread's already, or
-    /// another thread's, or the communicator is closed, or there is none and one is needed.
+    /// The value of a variable since the start of the process. `comm` is the communicator of the
+    /// handle; `mark` is the interval of a high-water mark ([`Process::begin_mark`]), unused by
+    /// other classes. `None`: a thread is inside the lane, the communicator is closed, or a needed
+    /// one is missing.
     pub fn measure(&self, pvar: &Pvar, comm: Option<&Communicator>, mark: u64) -> Option<Value> {
         match pvar.quantity {
             Quantity::CommUnexpected | Quantity::CommUnexpectedPeak | Quantity::CommPosted => {
@@ -109,12 +109,12 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// What the ways to the peers have counted. `None` as for [`Process::measure`].
+    /// The counts of the transports. `None` as for [`Process::measure`].
     pub fn fabric_counts(&self) -> Option<oxmpi_fabric::Counts> {
         Some(self.domain.try_enter().ok()?.lane.fabric_mut().counts())
     }
 
-    /// What the lane has counted. `None` as for [`Process::measure`].
+    /// The counts of the lane. `None` as for [`Process::measure`].
     pub fn lane_counts(&self) -> Option<oxmpi_engine::Counts> {
         Some(self.domain.try_enter().ok()?.lane.counts())
     }
@@ -129,8 +129,8 @@ impl<F: Fabric> Process<F> {
         }))
     }
 
-    /// Begins a new interval for the high-water mark of a communicator's unexpected messages. `None` as for
-    /// [`Process::measure`].
+    /// Begins a new interval for the high-water mark of a communicator's unexpected messages.
+    /// `None` as for [`Process::measure`].
     pub fn begin_mark(&self, comm: &Communicator) -> Option<u64> {
         let mut domain = self.domain.try_enter().ok()?;
         let peak = domain.lane.queue_counts(&comm.team)?.peak;
@@ -139,19 +139,21 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// What the lane and its fabric know.
+/// The value of a quantity that the lane or its fabric counts.
 fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> u64 {
     let by = |way, all: u64, far: u64| match (way, fabric.ways) {
-        (Way::Shm, InUse::Memory) | (Way::Tcp, InUse::Sockets) => all,
-        (Way::Shm, InUse::Both) => all.saturating_sub(far),
-        (Way::Tcp, InUse::Both) => far,
+        (Medium::Shm, InUse::Memory) | (Medium::Tcp, InUse::Sockets) => all,
+        (Medium::Shm, InUse::Both) => all.saturating_sub(far),
+        (Medium::Tcp, InUse::Both) => far,
         _ => 0,
     };
     match quantity {
-        Quantity::MessagesSent(way) => by(way, lane.messages_sent, fabric.far_sent.messages),
-        Quantity::BytesSent(way) => by(way, lane.bytes_sent, fabric.far_sent.bytes),
-        Quantity::MessagesReceived(way) => by(way, lane.messages_received, fabric.far_received.messages),
-        Quantity::BytesReceived(way) => by(way, lane.bytes_received, fabric.far_received.bytes),
+        Quantity::MessagesSent(medium) => by(medium, lane.messages_sent, fabric.far_sent.messages),
+        Quantity::BytesSent(medium) => by(medium, lane.bytes_sent, fabric.far_sent.bytes),
+        Quantity::MessagesReceived(medium) => {
+            by(medium, lane.messages_received, fabric.far_received.messages)
+        }
+        Quantity::BytesReceived(medium) => by(medium, lane.bytes_received, fabric.far_received.bytes),
         Quantity::OwnMessages => lane.own_messages,
         Quantity::OwnBytes => lane.own_bytes,
         Quantity::EagerSent => lane.messages_sent - lane.rendezvous_sent,

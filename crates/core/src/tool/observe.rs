@@ -1,4 +1,4 @@
-//! How a tool hears of events: they are collected while the lane is locked, and told when nothing is.
+//! Events for a tool: collected with the lane locked, reported without a lock.
 
 use super::events::{Event, EventKind};
 use super::measure::Calls;
@@ -12,42 +12,40 @@ use oxmpi_sys::clock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What has happened since a process told it last.
+/// The events since the last report.
 #[derive(Debug, Default)]
-pub struct Seen {
-    /// Events, the oldest first of each source.
+pub struct ObservedEvents {
+    /// By source, the oldest first.
     pub events: Vec<Event>,
-    /// How many more there were of a kind than were kept.
+    /// The numbers of lost events by kind.
     pub dropped: Vec<(EventKind, u64)>,
 }
 
-/// Who hears of events. It is called with nothing locked, in the thread that has found them, and says whether it wants to be
-/// called again soon, for what it has not done yet.
-pub type Observer = Box<dyn Fn(Seen) -> bool + Send + Sync>;
+/// The receiver of events. It is called without a lock, in the thread that has found them. It
+/// returns whether it must be called again soon, because it has not finished.
+pub type Observer = Box<dyn Fn(ObservedEvents) -> bool + Send + Sync>;
 
-/// What a tool has to do with a process.
 #[derive(Default)]
 pub(crate) struct Tool {
     pub(crate) calls: Arc<Calls>,
     observer: OnceLock<Observer>,
     is_observed: AtomicBool,
-    /// The observer wants to be called again.
+    /// The observer requests another call.
     is_due: AtomicBool,
 }
 
-/// The most events of collectives that wait at a time.
+/// The limit of unreported events of collectives.
 const MOST: usize = 1024;
 
-/// Events of collectives that wait to be told.
+/// Unreported events of collectives.
 #[derive(Debug, Default)]
-pub(crate) struct Notes {
+pub(crate) struct CollectiveEvents {
     is_wanted: bool,
     waiting: Vec<Event>,
     dropped: u64,
 }
 
-impl Notes {
-    /// A collective is started.
+impl CollectiveEvents {
     pub(crate) fn collective(&mut self, run: &Run) {
         let (true, Some((id, count))) = (self.is_wanted, run.algorithm()) else { return };
         if self.waiting.len() == MOST {
@@ -70,24 +68,23 @@ impl Tool {
         Tool { calls, ..Tool::default() }
     }
 
-    /// Takes what has happened, if anybody wants to know.
+    /// Takes the events, if the process is observed.
     #[inline]
-    pub(crate) fn collect<F: Fabric>(&self, domain: &mut Domain<F>) -> Option<Seen> {
+    pub(crate) fn collect<F: Fabric>(&self, domain: &mut Domain<F>) -> Option<ObservedEvents> {
         if !self.is_observed.load(Ordering::Relaxed) {
             return None;
         }
-        collect(domain).or_else(|| self.is_due.load(Ordering::Relaxed).then(Seen::default))
+        collect(domain).or_else(|| self.is_due.load(Ordering::Relaxed).then(ObservedEvents::default))
     }
 
-    /// Whether somebody is to be told of what is seen.
     #[inline]
     pub(crate) fn is_observed(&self) -> bool {
         self.is_observed.load(Ordering::Relaxed)
     }
 
-    /// Tells it. Nothing may be locked.
+    /// Reports the events. Nothing may be locked.
     #[cold]
-    pub(crate) fn tell(&self, seen: Seen) {
+    pub(crate) fn report(&self, seen: ObservedEvents) {
         if let Some(observer) = self.observer.get() {
             let is_due = observer(seen);
             self.is_due.store(is_due, Ordering::Relaxed);
@@ -96,8 +93,8 @@ impl Tool {
 }
 
 #[cold]
-fn collect<F: Fabric>(domain: &mut Domain<F>) -> Option<Seen> {
-    let mut seen = Seen::default();
+fn collect<F: Fabric>(domain: &mut Domain<F>) -> Option<ObservedEvents> {
+    let mut seen = ObservedEvents::default();
     let time_ns = clock::now_ns();
     if domain.lane.has_notes() {
         let (notes, dropped) = domain.lane.take_notes();
@@ -115,7 +112,7 @@ fn collect<F: Fabric>(domain: &mut Domain<F>) -> Option<Seen> {
         seen.events.push(Event { kind, time_ns, context: None, elements: [rank, before, 0, 0] });
     }
     if dropped > 0 {
-        // Which of the two they were is not known.
+        // It is unknown to which of the two kinds they belong.
         seen.dropped.extend([(EventKind::Connected, dropped), (EventKind::Reconnected, dropped)]);
     }
     seen.events.append(&mut domain.notes.waiting);
@@ -126,7 +123,6 @@ fn collect<F: Fabric>(domain: &mut Domain<F>) -> Option<Seen> {
     (!seen.events.is_empty() || !seen.dropped.is_empty()).then_some(seen)
 }
 
-/// The kinds of events that a kind of note becomes.
 const fn kinds(note: usize) -> &'static [EventKind] {
     match note {
         0 => &[EventKind::UnexpectedMatched, EventKind::CommUnexpectedMatched],
@@ -136,7 +132,6 @@ const fn kinds(note: usize) -> &'static [EventKind] {
     }
 }
 
-/// Makes events of a note.
 fn add<F>(events: &mut Vec<Event>, note: Note, lane: &Lane<F>, time_ns: u64) {
     let mut add = |kind, context, elements| events.push(Event { kind, time_ns, context, elements });
     match note {
@@ -160,21 +155,17 @@ fn add<F>(events: &mut Vec<Event>, note: Note, lane: &Lane<F>, time_ns: u64) {
 }
 
 impl<F: Fabric> Process<F> {
-    /// From now on `observer` hears of events; if there was one before, that one does. Messages take the ways on which
-    /// events are kept: those of a process with threads.
-    ///
-    /// # Errors
-    /// If another thread uses the process, which was started for one; or this thread is inside already.
+    /// Reports events to `observer` from now on; a second observer is ignored, and the first is
+    /// active again. Messages take the paths of a process with threads, which record events.
+    /// Errors: Another thread uses the process, which was started for one; or this thread is inside
+    /// the lane.
     pub fn observe(&self, observer: Observer) -> Result<()> {
         self.set_threaded()?;
         self.tool.observer.get_or_init(|| observer);
         self.watch(true)
     }
 
-    /// Nobody wants to hear of events any more.
-    ///
-    /// # Errors
-    /// As [`Process::observe`].
+    /// Ends the reports.
     pub fn unobserve(&self) -> Result<()> {
         if self.tool.is_observed.load(Ordering::Relaxed) { self.watch(false) } else { Ok(()) }
     }
@@ -185,7 +176,7 @@ impl<F: Fabric> Process<F> {
         if self.tool.is_observed.swap(watch, Ordering::Relaxed) != watch {
             domain.lane.want_notes(watch);
             domain.lane.fabric_mut().watch_connections(watch);
-            domain.notes = Notes { is_wanted: watch, ..Notes::default() };
+            domain.notes = CollectiveEvents { is_wanted: watch, ..CollectiveEvents::default() };
         }
         Ok(())
     }

@@ -1,29 +1,25 @@
-//! High-water marks of several handles over one queue that knows one mark only.
+//! High-water marks of several handles over one queue with a single mark.
 //!
-//! Each start or reset of a handle begins a new interval for all: the queue's mark is noted and counts anew. The mark of
-//! a handle is the highest of its intervals.
+//! Each start or reset of a handle begins a new interval for all: the queue's mark is stored and
+//! starts anew. The mark of a handle is the highest of its intervals.
 
 use oxmpi_wire::ContextId;
 use std::collections::HashMap;
 
-/// The noted marks of each context's queue.
 #[derive(Debug, Default)]
 pub(crate) struct Peaks {
     by_context: HashMap<ContextId, Marks>,
 }
 
-/// The noted marks of one queue.
 #[derive(Debug, Default)]
 struct Marks {
-    /// The number of the interval that goes on.
     current: u64,
-    /// Intervals that are over, with their marks. A mark that is followed by a higher one says nothing to anybody, so they
-    /// fall.
+    /// Past intervals, in descending order of marks: a mark before a higher one is useless.
     over: Vec<(u64, u64)>,
 }
 
 impl Peaks {
-    /// Ends an interval, whose mark is `peak`; the number of the new one.
+    /// Ends an interval with the mark `peak`. Returns the number of the new one.
     pub(crate) fn begin(&mut self, context: ContextId, peak: u64) -> u64 {
         let marks = self.by_context.entry(context).or_default();
         while marks.over.pop_if(|(_, mark)| *mark <= peak).is_some() {}
@@ -32,14 +28,13 @@ impl Peaks {
         marks.current
     }
 
-    /// The highest mark since the interval with the number `from`, if that of the current one is `peak`.
+    /// The highest mark since the interval `from`, with the mark `peak` of the current one.
     pub(crate) fn since(&self, context: ContextId, from: u64, peak: u64) -> u64 {
         let over = self.by_context.get(&context).map(|marks| &marks.over);
         let first = over.and_then(|over| over.iter().find(|(interval, _)| *interval >= from));
         first.map_or(peak, |(_, mark)| peak.max(*mark))
     }
 
-    /// The communicator is closed.
     pub(crate) fn forget(&mut self, context: ContextId) {
         self.by_context.remove(&context);
     }

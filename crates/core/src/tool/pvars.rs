@@ -1,4 +1,4 @@
-//! The one table of performance variables (MPI-5.0 section 15.3.7).
+//! The table of performance variables (MPI-5.0 section 15.3.7).
 
 use super::categories::Category;
 use super::enums;
@@ -6,39 +6,31 @@ use oxmpi_param::Level;
 use oxmpi_plan::{AlgorithmId, Collective, table};
 use std::sync::LazyLock;
 
-/// The class of a variable.
+/// The class of a variable (MPI-5.0 section 15.3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// One of a few states.
     State,
-    /// How much of something is in use.
     Level,
-    /// How much of something there is.
     Size,
-    /// How much of something is in use, from 0 to 1.
     Percentage,
-    /// The highest level.
     HighWatermark,
-    /// How often something has happened.
     Counter,
-    /// The sum of something over all times it has happened.
     Aggregate,
-    /// How long something has taken in all, seconds.
     Timer,
 }
 
 impl Class {
-    /// Whether handles are started for ever: there is nothing to count.
+    /// Whether handles are always started, since they count nothing.
     pub const fn is_continuous(self) -> bool {
         matches!(self, Class::State | Class::Level | Class::Size | Class::Percentage)
     }
 
-    /// Whether handles show a mark.
+    /// Whether handles show a high-water mark.
     pub const fn is_mark(self) -> bool {
         matches!(self, Class::HighWatermark)
     }
 
-    /// The value of nothing.
+    /// The zero of the class.
     pub const fn zero(self) -> Value {
         match self {
             Class::State => Value::State(0),
@@ -47,7 +39,7 @@ impl Class {
         }
     }
 
-    /// The name in one word, for people.
+    /// The name for `oxmpi info`.
     pub const fn name(self) -> &'static str {
         match self {
             Class::State => "state",
@@ -65,16 +57,15 @@ impl Class {
 /// The value of a variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// A number of things or bytes.
+    /// Of objects or bytes.
     Count(u64),
     /// Seconds, or a part of 1.
     Real(f64),
-    /// One of an enumeration.
+    /// A value of the enumeration.
     State(i32),
 }
 
 impl Value {
-    /// The sum of two values of one kind.
     pub(super) fn plus(self, other: Value) -> Value {
         match (self, other) {
             (Value::Count(a), Value::Count(b)) => Value::Count(a.wrapping_add(b)),
@@ -83,7 +74,6 @@ impl Value {
         }
     }
 
-    /// The difference of two values of one kind.
     pub(super) fn minus(self, other: Value) -> Value {
         match (self, other) {
             (Value::Count(a), Value::Count(b)) => Value::Count(a.wrapping_sub(b)),
@@ -92,7 +82,6 @@ impl Value {
         }
     }
 
-    /// The higher one of two counts.
     pub(super) fn max(self, other: Value) -> Value {
         match (self, other) {
             (Value::Count(a), Value::Count(b)) => Value::Count(a.max(b)),
@@ -101,29 +90,26 @@ impl Value {
     }
 }
 
-/// What a handle is bound to.
+/// The object of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bind {
-    /// Nothing: it is of the whole process.
     Nothing,
-    /// A communicator.
     Communicator,
 }
 
-/// The way of messages between processes.
+/// The medium of messages between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Medium {
     Shm,
     Tcp,
 }
 
-/// What a variable measures.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Quantity {
-    MessagesSent(Way),
-    BytesSent(Way),
-    MessagesReceived(Way),
-    BytesReceived(Way),
+    MessagesSent(Medium),
+    BytesSent(Medium),
+    MessagesReceived(Medium),
+    BytesReceived(Medium),
     OwnMessages,
     OwnBytes,
     EagerSent,
@@ -180,19 +166,17 @@ pub(super) enum Quantity {
 /// One performance variable.
 #[derive(Debug)]
 pub struct Pvar {
-    /// Its name, unique in its class and beyond.
+    /// Unique in all classes.
     pub name: String,
-    /// Its class.
     pub class: Class,
-    /// What a handle is bound to.
+    /// The object of a handle.
     pub bind: Bind,
-    /// Who should look at it.
+    /// The intended reader.
     pub level: Level,
-    /// Where it belongs.
     pub category: Category,
-    /// What it says, in a sentence.
+    /// The description in the tool interface.
     pub help: String,
-    /// The place of the enumeration of its states.
+    /// The index of the enumeration of its states.
     pub states: Option<usize>,
     pub(super) quantity: Quantity,
 }
@@ -234,7 +218,6 @@ pub fn all() -> &'static [Pvar] {
     &ALL
 }
 
-/// One row of the table.
 struct Row(&'static str, Class, Bind, Level, Category, Quantity, &'static str);
 
 impl Row {
@@ -253,55 +236,55 @@ use Level::{Develop, Tune, User};
 #[rustfmt::skip] // a table
 const TABLE: &[Row] = &[
     Row("transport", State, Nothing, User, Category::Messages, Quantity::Transport,
-        "The way that messages between processes take: shared memory, sockets, or both, if the job is on several nodes."),
-    Row("shm_messages_sent", Counter, Nothing, User, Category::Shm, Quantity::MessagesSent(Way::Shm),
+        "The transports of messages between processes: shared memory, sockets, or both in a job on several nodes."),
+    Row("shm_messages_sent", Counter, Nothing, User, Category::Shm, Quantity::MessagesSent(Medium::Shm),
         "Messages sent through shared memory, those of collectives included."),
-    Row("shm_bytes_sent", Aggregate, Nothing, User, Category::Shm, Quantity::BytesSent(Way::Shm),
+    Row("shm_bytes_sent", Aggregate, Nothing, User, Category::Shm, Quantity::BytesSent(Medium::Shm),
         "Bytes of the messages sent through shared memory."),
-    Row("shm_messages_received", Counter, Nothing, User, Category::Shm, Quantity::MessagesReceived(Way::Shm),
-        "Messages that have come through shared memory, or were announced, whether they were received yet or not."),
-    Row("shm_bytes_received", Aggregate, Nothing, User, Category::Shm, Quantity::BytesReceived(Way::Shm),
-        "Bytes of the messages that have come through shared memory, or were announced."),
+    Row("shm_messages_received", Counter, Nothing, User, Category::Shm, Quantity::MessagesReceived(Medium::Shm),
+        "Messages that have arrived through shared memory, or were announced, received or not."),
+    Row("shm_bytes_received", Aggregate, Nothing, User, Category::Shm, Quantity::BytesReceived(Medium::Shm),
+        "Bytes of the messages that have arrived through shared memory, or were announced."),
     Row("shm_rings_granted", InUse, Nothing, Tune, Category::Shm, Quantity::Rings,
         "Rings that this process has granted to peers, of shm_max_rings."),
     Row("shm_inbox_frames", Counter, Nothing, Tune, Category::Shm, Quantity::InboxFrames,
-        "Frames that have come through the inbox, which all peers without a ring share."),
+        "Frames that have arrived through the inbox, which all peers without a ring share."),
     Row("shm_pool_size", Size, Nothing, Tune, Category::Shm, Quantity::PoolSize,
         "Bytes of this process's pool, through which its longer messages go."),
     Row("shm_pool_used", InUse, Nothing, Tune, Category::Shm, Quantity::PoolUsed,
         "Bytes of the pool that wait for their receivers."),
     Row("shm_pool_utilization", Percentage, Nothing, Tune, Category::Shm, Quantity::PoolPart,
-        "How much of the pool waits for receivers, from 0 to 1."),
+        "The part of the pool that waits for receivers, from 0 to 1."),
     Row("shm_piece_bytes", Aggregate, Nothing, User, Category::Shm, Quantity::PieceBytes,
         "Bytes of long messages that this process has sent in pieces through its pool."),
     Row("shm_single_copy_bytes", Aggregate, Nothing, User, Category::Shm, Quantity::SingleCopyBytes,
         "Bytes that this process has read straight from the memory of its peers."),
     Row("shm_heap_copy_bytes", Aggregate, Nothing, User, Category::Shm, Quantity::HeapCopyBytes,
-        "Bytes that this process has copied from what its peers have from MPI_Alloc_mem."),
+        "Bytes that this process has copied from its peers' memory of MPI_Alloc_mem."),
     Row("postbox_segment_size", Size, Nothing, Tune, Category::Shm, Quantity::PostboxSegment,
         "Bytes of the segment that the ranks of a node share over usysv and sysv."),
     Row("postbox_pool_size", Size, Nothing, Tune, Category::Shm, Quantity::PostboxPool,
         "Bytes of the pool in it."),
     Row("postbox_pool_used", InUse, Nothing, Tune, Category::Shm, Quantity::PostboxPoolUsed,
-        "Bytes of that pool that wait for their receivers, whoever sends."),
+        "Bytes of that pool that wait for their receivers, from all senders."),
     Row("postbox_pieces_pooled", Counter, Nothing, Tune, Category::Shm, Quantity::PooledPieces,
         "Pieces of long messages that this process has sent through that pool."),
     Row("postbox_pieces_boxed", Counter, Nothing, Tune, Category::Shm, Quantity::BoxedPieces,
-        "Pieces of long messages that it has sent through postboxes, because the pool had no room."),
+        "Pieces of long messages that this process has sent through postboxes, because the pool had no room."),
     Row("postbox_pauses", Counter, Nothing, Tune, Category::Shm, Quantity::PostboxPauses,
-        "How often it has given its core to others because a postbox was full or the lock of the pool not to be had."),
-    Row("tcp_messages_sent", Counter, Nothing, User, Category::Tcp, Quantity::MessagesSent(Way::Tcp),
+        "Times that this process has yielded its core because a postbox was full or the lock of the pool was taken."),
+    Row("tcp_messages_sent", Counter, Nothing, User, Category::Tcp, Quantity::MessagesSent(Medium::Tcp),
         "Messages sent over sockets, those of collectives included."),
-    Row("tcp_bytes_sent", Aggregate, Nothing, User, Category::Tcp, Quantity::BytesSent(Way::Tcp),
+    Row("tcp_bytes_sent", Aggregate, Nothing, User, Category::Tcp, Quantity::BytesSent(Medium::Tcp),
         "Bytes of the messages sent over sockets."),
-    Row("tcp_messages_received", Counter, Nothing, User, Category::Tcp, Quantity::MessagesReceived(Way::Tcp),
-        "Messages that have come over sockets, or were announced, whether they were received yet or not."),
-    Row("tcp_bytes_received", Aggregate, Nothing, User, Category::Tcp, Quantity::BytesReceived(Way::Tcp),
-        "Bytes of the messages that have come over sockets, or were announced."),
+    Row("tcp_messages_received", Counter, Nothing, User, Category::Tcp, Quantity::MessagesReceived(Medium::Tcp),
+        "Messages that have arrived over sockets, or were announced, received or not."),
+    Row("tcp_bytes_received", Aggregate, Nothing, User, Category::Tcp, Quantity::BytesReceived(Medium::Tcp),
+        "Bytes of the messages that have arrived over sockets, or were announced."),
     Row("tcp_connections", InUse, Nothing, User, Category::Tcp, Quantity::Connections,
         "Connections to other processes."),
     Row("tcp_connections_made", Counter, Nothing, User, Category::Tcp, Quantity::ConnectionsMade,
-        "Connections that were made, those that were made again included."),
+        "Connections that were made, including repeated ones."),
     Row("tcp_connections_remade", Counter, Nothing, User, Category::Tcp, Quantity::ConnectionsRemade,
         "Connections that broke and were made again."),
     Row("self_messages", Counter, Nothing, User, Category::Messages, Quantity::OwnMessages,
@@ -311,33 +294,33 @@ const TABLE: &[Row] = &[
     Row("eager_messages_sent", Counter, Nothing, User, Category::Messages, Quantity::EagerSent,
         "Messages to other processes whose data left with their envelope."),
     Row("rendezvous_messages_sent", Counter, Nothing, User, Category::Messages, Quantity::RendezvousSent,
-        "Messages to other processes that were announced, their data following when the receive was known."),
+        "Messages to other processes that were announced, and whose data follow after the match."),
     Row("rendezvous_messages_received", Counter, Nothing, User, Category::Messages, Quantity::RendezvousReceived,
         "Announced messages whose receive was found."),
     Row("tagged_messages_sent", Counter, Nothing, User, Category::Messages, Quantity::TaggedSent,
         "Messages sent over a network that matches them itself (mtl)."),
     Row("tagged_messages_received", Counter, Nothing, User, Category::Messages, Quantity::TaggedReceived,
-        "Messages that such a network has matched with receives of this process."),
+        "Messages that the network has matched with receives of this process (mtl)."),
     Row("tagged_completion_reads", Counter, Nothing, Tune, Category::Messages, Quantity::CompletionReads,
-        "Reads of its queue of completions that have brought some: fewer than messages, if several come at a time."),
+        "Reads of the network's completion queue with at least one completion: fewer than messages, if several arrive together."),
     Row("tagged_context_pairs", InUse, Nothing, Tune, Category::Messages, Quantity::ContextPairs,
         "Pairs of transmit and receive contexts that are open for communicators (mtl_ofi_thread_grouping)."),
     Row("tagged_frames_sent", Counter, Nothing, Tune, Category::Messages, Quantity::NetworkFramesSent,
-        "Frames that went over such a network: one-sided accesses, partitioned messages, what the library says of itself."),
+        "Frames sent over a network that matches messages: one-sided accesses, partitioned messages, and the library's own."),
     Row("tagged_frames_received", Counter, Nothing, Tune, Category::Messages, Quantity::NetworkFramesReceived,
-        "Frames that came over it."),
+        "Frames received over a network that matches messages (mtl)."),
     Row("rdma_bytes_read", Aggregate, Nothing, User, Category::Messages, Quantity::RdmaBytes,
         "Bytes of long messages and of MPI_Get that the adapter of this process has read from the memory of others (rpi ib, and rpi gm with rpi_gm_cr)."),
     Row("rdma_bytes_written", Aggregate, Nothing, User, Category::Messages, Quantity::RdmaBytesWritten,
-        "Bytes that it has written into the memory of others: of MPI_Put into windows (rpi ib), of long messages into receive buffers (rpi gm)."),
+        "Bytes that the adapter of this process has written into the memory of others: of MPI_Put into windows (rpi ib), of long messages into receive buffers (rpi gm)."),
     Row("rdma_atomics", Counter, Nothing, User, Category::Messages, Quantity::RdmaAtomics,
         "Atomic operations that adapters have carried out on windows for this process (rpi ib)."),
     Row("rdma_bytes_copied", Aggregate, Nothing, User, Category::Messages, Quantity::AuxiliaryBytes,
         "Bytes of long messages that this process has copied into the adapter's buffers to send them (rpi gm)."),
     Row("unexpected_messages", Counter, Nothing, User, Category::Messages, Quantity::Unexpected,
-        "Messages that came before their receive."),
+        "Messages that arrived before their receive."),
     Row("unexpected_messages_matched", Counter, Nothing, User, Category::Messages, Quantity::UnexpectedMatched,
-        "Messages that came before their receive and were matched."),
+        "Messages that arrived before their receive and were matched."),
     Row("unexpected_queue_length", InUse, Nothing, User, Category::Messages, Quantity::UnexpectedNow,
         "Messages that wait for their receive."),
     Row("posted_queue_length", InUse, Nothing, User, Category::Messages, Quantity::PostedNow,
@@ -352,17 +335,17 @@ const TABLE: &[Row] = &[
     Row("comm_collectives", Counter, Communicator, User, Category::Collectives, Quantity::CommCollectives,
         "Collectives started on the communicator."),
     Row("requests", InUse, Nothing, User, Category::Messages, Quantity::RequestsNow,
-        "Requests that exist: active ones, persistent ones, and complete ones for which nobody has asked."),
+        "Requests that exist: active ones, persistent ones, and complete ones that the program has not completed yet."),
     Row("buffered_bytes", InUse, Nothing, User, Category::Messages, Quantity::BufferedNow,
-        "Bytes that are kept for buffered sends."),
+        "Bytes of buffered sends in the library's memory."),
     Row("frames_without_sense", Counter, Nothing, Develop, Category::Messages, Quantity::Nonsense,
-        "Frames that made no sense: a defect of a peer, or messages for a communicator that was freed."),
+        "Frames that this process could not use: a defect of a peer, or messages for a freed communicator."),
     Row("alloc_mem_size", Size, Nothing, User, Category::Memory, Quantity::HeapSize,
-        "Bytes of memory that peers can copy from, which MPI_Alloc_mem gives."),
+        "Bytes of memory for MPI_Alloc_mem, which peers can copy from."),
     Row("alloc_mem_used", InUse, Nothing, User, Category::Memory, Quantity::HeapUsed,
-        "Bytes of memory that peers can copy from that are in use."),
+        "Bytes of memory for MPI_Alloc_mem that are in use."),
     Row("sleeps", Counter, Nothing, Tune, Category::Waiting, Quantity::Sleeps,
-        "How often a thread of this process has slept because it waited."),
+        "Times that a waiting thread of this process has slept."),
     Row("time_asleep", Timer, Nothing, Tune, Category::Waiting, Quantity::Asleep,
         "For how long the threads of this process have slept because they waited, seconds."),
     Row("coll_barrier_control_section_calls", Counter, Nothing, Tune, Category::Collectives,

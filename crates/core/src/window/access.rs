@@ -323,7 +323,7 @@ impl<F: Fabric> Process<F> {
 
     /// Whether a put or get that the kernel could copy is a request in a mailbox instead.
     fn fits_mailbox(&self, len: usize, how: AccessCompletion) -> bool {
-        len <= MAILBOX_LIMIT_BYTES && how == AccessCompletion::Plain && !self.is_crowded
+        len <= MAILBOX_LIMIT_BYTES && how == AccessCompletion::Plain && !self.is_oversubscribed
     }
 
     fn copy_out(&self, window: &Window, process: u32, address: u64, origin: &UserBuf) -> Result<()> {

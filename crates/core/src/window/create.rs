@@ -8,12 +8,12 @@ use super::epoch::Epochs;
 use super::words::{WordFacts, WordOwner, owners};
 use super::{Facts, Service, Target, TargetRoutes, Window, WindowExposure, locked};
 use crate::Process;
-use crate::awaited::others;
-use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
 use crate::failure::is_failure;
 use crate::handler::{ErrorHandler, HandlerCell};
 use crate::process::Domain;
+use crate::wait_reason::others;
+use crate::wait_reason::{Awaited, Reason};
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::{AtomicScope, Fabric};
 use oxmpi_mem::exposed::Exposed;
@@ -365,7 +365,7 @@ impl<F: Fabric> Process<F> {
             let text = format!("to end their accesses to {}", window.words());
             Reason::new(text, Need::Attention, others(&window.comm.team, self.rank))
         };
-        self.wait_for(&Awaited::Said(&reason), |domain| {
+        self.wait_for(&Awaited::Described(&reason), |domain| {
             let at = domain.windows.iter().position(|service| service.context() == context)?;
             domain.windows[at].is_idle().then(|| _ = domain.windows.swap_remove(at))
         });

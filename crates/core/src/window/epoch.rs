@@ -8,9 +8,9 @@ pub use locks::LockType;
 
 use super::{GONE, Service, Target, TargetRoutes, Window, locked};
 use crate::Process;
-use crate::awaited::{Awaited, Reason};
 use crate::errors::of_fault;
 use crate::process::Domain;
+use crate::wait_reason::{Awaited, Reason};
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::Fault;
 use oxmpi_fabric::Fabric;
@@ -206,7 +206,7 @@ impl<F: Fabric> Process<F> {
             let target = window.comm.team.map.process(rank);
             Reason::new(format!("{what} {}", window.words()), need, Vec::from_iter(target))
         };
-        let answer = self.wait_for(&Awaited::Said(&reason), |domain| {
+        let answer = self.wait_for(&Awaited::Described(&reason), |domain| {
             let Domain { lane, windows, .. } = domain;
             match windows.iter_mut().find(|service| service.context() == context) {
                 Some(service) => question(service, lane),
@@ -298,7 +298,8 @@ impl<F: Fabric> Process<F> {
             .routes
             .get()
             .and_then(|routes| routes.control.as_ref()?.mailboxes());
-        let (polls, gap) = if self.is_crowded { (0, 0) } else { (ANSWER_POLLS, ticks_of_ns(POLL_GAP_NS)) };
+        let (polls, gap) =
+            if self.is_oversubscribed { (0, 0) } else { (ANSWER_POLLS, ticks_of_ns(POLL_GAP_NS)) };
         for poll in 0..polls {
             if mailboxes.as_ref().is_some_and(|mailboxes| mailboxes.is_answered(window.rank(), number)) {
                 break;

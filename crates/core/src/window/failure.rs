@@ -12,10 +12,10 @@
 
 use super::{GONE, Target, Window};
 use crate::Process;
-use crate::awaited::{Awaited, Reason};
 use crate::comm::Communicator;
 use crate::errors::of_fault;
 use crate::process::Domain;
+use crate::wait_reason::{Awaited, Reason};
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::extensions::MPIX_ERR_REVOKED;
 use oxmpi_engine::{Fault, Lane};
@@ -86,8 +86,12 @@ impl<F: Fabric> Process<F> {
             return error;
         }
         let lost = |domain: &mut Domain<F>| domain.lane.lost_of(own.union());
-        let awaited = Awaited::Said(&failure_report);
-        let lost = self.wait_until(Instant::now() + FAILURE_REPORT_DELAY, &mut self.telling(&awaited), lost);
+        let awaited = Awaited::Described(&failure_report);
+        let lost = self.wait_until(
+            Instant::now() + FAILURE_REPORT_DELAY,
+            &mut self.wait_note_writer(&awaited),
+            lost,
+        );
         lost.map_or(error, |peer| of_fault(Fault::Lost { peer }))
     }
 
@@ -95,8 +99,12 @@ impl<F: Fabric> Process<F> {
     #[cold]
     pub(super) fn copy_error(&self, peer: u32, unreachable: Unreachable) -> MpiError {
         let is_lost = |domain: &mut Domain<F>| domain.lane.lost().contains(&peer).then_some(());
-        let awaited = Awaited::Said(&failure_report);
-        match self.wait_until(Instant::now() + LAUNCHER_REPORT_DELAY, &mut self.telling(&awaited), is_lost) {
+        let awaited = Awaited::Described(&failure_report);
+        match self.wait_until(
+            Instant::now() + LAUNCHER_REPORT_DELAY,
+            &mut self.wait_note_writer(&awaited),
+            is_lost,
+        ) {
             Some(()) => of_fault(Fault::Lost { peer }),
             None => MpiError::new(abi::MPI_ERR_RMA_RANGE, unreachable.to_string()),
         }
@@ -110,7 +118,7 @@ impl<F: Fabric> Process<F> {
         mut is_there: impl FnMut() -> bool,
         counts: impl Fn(u32) -> bool,
     ) -> Result<()> {
-        let said = self.wait_for(&Awaited::Said(reason), |domain| {
+        let said = self.wait_for(&Awaited::Described(reason), |domain| {
             match !window.comm.team.is_revoked() && is_there() {
                 true => Some(Ok(())),
                 false => window.wait_fault(&domain.lane, &counts).map(Err),

@@ -13,15 +13,13 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Relays on threads. They end with the control sockets.
+/// They end with the control sockets.
 pub(super) struct Daemons {
     _controls: Vec<OwnedFd>,
-    /// The sockets of the ranks, until these take them.
     sockets: Vec<Mutex<Option<OwnedFd>>>,
 }
 
 impl Daemons {
-    /// Of the nodes on which ranks are, as `node` says.
     pub(super) fn new(
         ranks: u32,
         node: impl Fn(u32) -> u32,
@@ -62,7 +60,6 @@ impl Daemons {
         Ok(Daemons { _controls: controls, sockets })
     }
 
-    /// The way of a rank, which takes its socket.
     pub(super) fn lamd(&self, rank: u32, poller: Arc<Poller>) -> io::Result<Lamd> {
         let socket = self.sockets[rank as usize].lock().unwrap_or_else(PoisonError::into_inner).take();
         let socket = socket.ok_or_else(|| io::Error::other("the socket was taken before"))?;

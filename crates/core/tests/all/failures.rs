@@ -7,7 +7,7 @@
 use oxmpi_abi::constants::MPI_ANY_SOURCE;
 use oxmpi_abi::extensions::{MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED};
 use oxmpi_core::Communicator;
-use oxmpi_core::sim::{End, Rank, World};
+use oxmpi_core::sim::{Rank, RankEnd, SimWorld};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::sim::{Random, Weather};
 use oxmpi_mem::kernels::Op;
@@ -48,10 +48,10 @@ fn settings(seed: u64) -> AgreementSettings {
 }
 
 /// A world in which up to all ranks but one fail, at any time.
-fn world(seed: u64, most: u32) -> (World, u32) {
+fn world(seed: u64, most: u32) -> (SimWorld, u32) {
     let mut random = Random::new(seed ^ 0x5eed);
     let ranks = 2 + random.below(u64::from(most) - 1) as u32;
-    let mut world = World::new(ranks, seed).weather(Weather::any(&mut random)).most_events(20_000_000);
+    let mut world = SimWorld::new(ranks, seed).weather(Weather::any(&mut random)).most_events(20_000_000);
     world = world.agreement(settings(seed));
     for _ in 0..random.below(u64::from(ranks)) {
         let scale = 6 + random.below(16);
@@ -71,9 +71,9 @@ fn survivors_end_alike<R: PartialEq + std::fmt::Debug, S: Future<Output = Result
         let mut first = None;
         for (rank, end) in outcome.ends.iter().enumerate() {
             match end {
-                End::Dead => {}
-                End::Failed(error) => panic!("seed {seed}, {ranks} ranks: rank {rank} failed: {error}"),
-                End::Finished(result) => match first {
+                RankEnd::Dead => {}
+                RankEnd::Failed(error) => panic!("seed {seed}, {ranks} ranks: rank {rank} failed: {error}"),
+                RankEnd::Finished(result) => match first {
                     None => first = Some(result),
                     Some(first) => assert_eq!(result, first, "seed {seed}, {ranks} ranks: rank {rank}"),
                 },
@@ -190,7 +190,7 @@ fn a_revocation_reaches_all_ranks_though_the_revoking_rank_fails() {
             }
         });
         let outcome = outcome.unwrap_or_else(|stuck| panic!("{stuck}"));
-        let failed = outcome.ends.iter().any(|end| matches!(end, End::Failed(_)));
+        let failed = outcome.ends.iter().any(|end| matches!(end, RankEnd::Failed(_)));
         assert!(!failed, "seed {seed}, {ranks} ranks: {:?}", outcome.ends);
     }
 }

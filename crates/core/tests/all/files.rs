@@ -3,14 +3,14 @@
 use crate::files_transport::{Directory, EAGER, Files, PIECE, ROOM};
 use crate::talk::{pattern, receive, send};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
-use oxmpi_core::world::{MakeTransport, Options, world_with};
+use oxmpi_core::world::{MakeTransport, WorldOptions, world_with};
 use oxmpi_engine::Mode;
 use oxmpi_mem::memory::Owned;
 
-fn over_files(ranks: u32, directory: &Directory) -> Options {
+fn over_files(ranks: u32, directory: &Directory) -> WorldOptions {
     let root = directory.0.clone();
     let make = MakeTransport::new(move |rank| Files::new(rank, 0..ranks, &root).unwrap());
-    Options { transport: Some(make), ..Options::default() }
+    WorldOptions { transport: Some(make), ..WorldOptions::default() }
 }
 
 #[test]

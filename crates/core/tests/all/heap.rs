@@ -1,6 +1,6 @@
 //! Messages in memory that peers read by themselves, in their own mappings of the heap.
 use oxmpi_core::Process;
-use oxmpi_core::world::{Options, world_with};
+use oxmpi_core::world::{WorldOptions, world_with};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::routes::Routes;
 use oxmpi_fabric::shm::SingleCopyMode;
@@ -27,8 +27,8 @@ fn block(p: &Process<Routes>, len: usize) -> Block {
 }
 
 /// Options in which only the heap gives access to a message of a computing sender.
-fn without_single_copy() -> Options {
-    let mut options = Options::default();
+fn without_single_copy() -> WorldOptions {
+    let mut options = WorldOptions::default();
     options.settings.single_copy = SingleCopyMode::Off;
     options
 }
@@ -65,7 +65,7 @@ fn a_message_in_the_heap_arrives_without_its_sender() {
     }
 }
 
-fn exchange(options: Options) {
+fn exchange(options: WorldOptions) {
     world_with(2, options, |p| {
         let comm = p.world().clone();
         let (me, peer) = (comm.rank(), 1 - comm.rank());
@@ -97,12 +97,12 @@ fn exchange(options: Options) {
 
 #[test]
 fn messages_go_from_any_memory_to_any() {
-    exchange(Options::default());
+    exchange(WorldOptions::default());
     exchange(without_single_copy());
     let mut through_the_inbox = without_single_copy();
     through_the_inbox.settings.ring_after = u64::MAX;
     exchange(through_the_inbox);
-    let mut announced = Options::default();
+    let mut announced = WorldOptions::default();
     announced.settings.eager_limit = 0;
     exchange(announced);
 }

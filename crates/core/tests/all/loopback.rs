@@ -3,7 +3,7 @@
 use crate::talk::{pattern, receive, send};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use oxmpi_coll::{Buffers, Combine};
-use oxmpi_core::world::{MakeTransport, Options, world_with};
+use oxmpi_core::world::{MakeTransport, WorldOptions, world_with};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::transports::loopback::{Loopback, PacketQueues};
 use oxmpi_mem::kernels::{Op, Scalar, kernel};
@@ -12,10 +12,10 @@ use oxmpi_mem::memory::Owned;
 use oxmpi_plan::{Call, Shared};
 use std::sync::Arc;
 
-fn loopback(ranks: u32) -> Options {
+fn loopback(ranks: u32) -> WorldOptions {
     let queues = Arc::new(PacketQueues::new(0..ranks));
     let make = MakeTransport::new(move |rank| Loopback::new(rank, queues.clone()));
-    Options { transport: Some(make), ..Options::default() }
+    WorldOptions { transport: Some(make), ..WorldOptions::default() }
 }
 
 #[test]

@@ -3,13 +3,13 @@
 
 use crate::talk::pattern;
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
-use oxmpi_core::world::{Options, Sockets, world_with};
+use oxmpi_core::world::{Sockets, WorldOptions, world_with};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::transports::ofi::TagMode;
 use oxmpi_libfabric::{Library, ProviderQuery};
 use oxmpi_mem::memory::{Owned, lend, lend_mut};
 
-fn over(provider: &str, mode: Option<TagMode>, ranks_of_a_node: Option<u32>) -> Option<Options> {
+fn over(provider: &str, mode: Option<TagMode>, ranks_of_a_node: Option<u32>) -> Option<WorldOptions> {
     let there = Library::open("libfabric.so.1").and_then(|library| {
         library.providers(&ProviderQuery { name: Some(provider.into()), ..ProviderQuery::default() })
     });
@@ -19,7 +19,12 @@ fn over(provider: &str, mode: Option<TagMode>, ranks_of_a_node: Option<u32>) -> 
         return None;
     }
     let sockets = Some(Sockets::default());
-    Some(Options { ofi: Some((provider.into(), mode)), ranks_of_a_node, sockets, ..Options::default() })
+    Some(WorldOptions {
+        ofi: Some((provider.into(), mode)),
+        ranks_of_a_node,
+        sockets,
+        ..WorldOptions::default()
+    })
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::talk::{pattern, receive, send};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use oxmpi_core::Process;
-use oxmpi_core::world::{Options, Sockets, world_with};
+use oxmpi_core::world::{Sockets, WorldOptions, world_with};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::Counts;
 use oxmpi_fabric::postboxes::PostboxSettings;
@@ -12,7 +12,7 @@ use oxmpi_mem::memory::Owned;
 use oxmpi_sys::pause::Pause;
 use std::sync::Barrier;
 
-fn usysv(short: u64, pool: u64, max_alloc: usize) -> Options {
+fn usysv(short: u64, pool: u64, max_alloc: usize) -> WorldOptions {
     let settings = PostboxSettings {
         max_alloc,
         write_polls: 10,
@@ -21,10 +21,10 @@ fn usysv(short: u64, pool: u64, max_alloc: usize) -> Options {
         lock: None,
         survives: false,
     };
-    Options { postboxes: Some((short, pool, settings)), ..Options::default() }
+    WorldOptions { postboxes: Some((short, pool, settings)), ..WorldOptions::default() }
 }
 
-fn sysv(short: u64, pool: u64, max_alloc: usize) -> Options {
+fn sysv(short: u64, pool: u64, max_alloc: usize) -> WorldOptions {
     let settings = PostboxSettings {
         max_alloc,
         write_polls: 0,
@@ -33,13 +33,16 @@ fn sysv(short: u64, pool: u64, max_alloc: usize) -> Options {
         lock: None,
         survives: false,
     };
-    Options { postboxes: Some((short, pool, settings)), ..Options::default() }
+    WorldOptions { postboxes: Some((short, pool, settings)), ..WorldOptions::default() }
 }
 
 /// Pools with enough room, with too little and with none, and nodes of two ranks.
-fn kinds() -> Vec<Options> {
-    let nodes =
-        Options { ranks_of_a_node: Some(2), sockets: Some(Sockets::default()), ..sysv(1000, 1 << 16, 5000) };
+fn kinds() -> Vec<WorldOptions> {
+    let nodes = WorldOptions {
+        ranks_of_a_node: Some(2),
+        sockets: Some(Sockets::default()),
+        ..sysv(1000, 1 << 16, 5000)
+    };
     vec![
         usysv(8192, 2 << 20, 256 << 10),
         sysv(8192, 2 << 20, 256 << 10),

@@ -1,6 +1,6 @@
 //! Collectives through shared memory, with pools so small that a call uses each segment often.
 use oxmpi_coll::{Buffers, Combine};
-use oxmpi_core::world::{Options, world_with};
+use oxmpi_core::world::{WorldOptions, world_with};
 use oxmpi_core::{Communicator, Process};
 use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::buffer::UserBuf;
@@ -91,7 +91,7 @@ fn all_collectives(p: &Process<Routes>, comm: &Communicator, len: u64, round: u6
 }
 
 fn rounds(ranks: u32, pool: PoolSegments) {
-    let mut options = Options::default();
+    let mut options = WorldOptions::default();
     options.config.control_section_pool = pool;
     world_with(ranks, options, |p| {
         let world = p.world().clone();
@@ -144,7 +144,7 @@ fn longer_pieces_alternate_their_address_with_teams_of_all_sizes() {
         (5, PoolSegments { count: 2, bytes: 40 << 10 }),
         (9, PoolSegments { count: 8, bytes: 64 << 10 }),
     ] {
-        let mut options = Options::default();
+        let mut options = WorldOptions::default();
         options.config.control_section_pool = pool;
         world_with(ranks, options, |p| {
             let world = p.world().clone();
@@ -173,7 +173,7 @@ fn byte(rank: usize, i: usize, round: usize) -> u8 {
 #[test]
 fn two_ranks_combine_a_half_each() {
     for (count, bytes) in [(2, 64), (3, 320), (4, 4096), (8, 49152)] {
-        let mut options = Options::default();
+        let mut options = WorldOptions::default();
         options.config.control_section_pool = PoolSegments { count, bytes };
         world_with(2, options, |p| {
             let (world, me) = (p.world().clone(), p.world().rank() as usize);

@@ -4,7 +4,7 @@
 mod program;
 
 use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
-use oxmpi_core::sim::{End, Outcome, World};
+use oxmpi_core::sim::{Outcome, RankEnd, SimWorld};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::sim::{Random, Weather};
 use oxmpi_mem::kernels::Op;
@@ -54,21 +54,23 @@ impl SimCase {
     fn run(&self) -> Outcome<()> {
         let _line = RepeatCommand { seed: self.seed, ranks: self.ranks };
         let mut world =
-            World::new(self.ranks, self.seed).weather(self.faults.clone()).most_events(20_000_000);
+            SimWorld::new(self.ranks, self.seed).weather(self.faults.clone()).most_events(20_000_000);
         if let Some((rank, at_ns)) = self.death {
             world = world.kill(rank, at_ns);
         }
         let outcome =
             world.run(|rank| self.program.clone().run(rank)).unwrap_or_else(|stuck| panic!("{stuck}"));
-        let dead = outcome.ends.contains(&End::Dead);
+        let dead = outcome.ends.contains(&RankEnd::Dead);
         for (rank, end) in outcome.ends.iter().enumerate() {
             match end {
-                End::Finished(()) => {}
-                End::Failed(error) => {
+                RankEnd::Finished(()) => {}
+                RankEnd::Failed(error) => {
                     assert!(dead, "rank {rank} failed though nobody died: {error}");
                     assert_eq!(error.class(), MPIX_ERR_PROC_FAILED, "rank {rank}: {error}");
                 }
-                End::Dead => assert_eq!(self.death.map(|(r, _)| r as usize), Some(rank), "rank {rank} died"),
+                RankEnd::Dead => {
+                    assert_eq!(self.death.map(|(r, _)| r as usize), Some(rank), "rank {rank} died")
+                }
             }
         }
         outcome
@@ -100,8 +102,8 @@ fn shard(number_of_shard: u64) {
     for seed in (base..base + count).filter(|seed| seed % SHARDS == number_of_shard) {
         let outcome = SimCase::new(seed).run();
         worlds += 1;
-        died += u64::from(outcome.ends.contains(&End::Dead));
-        failed += u64::from(outcome.ends.iter().any(|end| matches!(end, End::Failed(_))));
+        died += u64::from(outcome.ends.contains(&RankEnd::Dead));
+        failed += u64::from(outcome.ends.iter().any(|end| matches!(end, RankEnd::Failed(_))));
         frames += outcome.frames;
     }
     eprintln!("{died} of {worlds} worlds with a death, {failed} with a failed rank, {frames} frames");
@@ -151,7 +153,7 @@ fn the_same_seed_gives_the_same_world() {
 #[test]
 fn a_thousand_ranks_run_a_barrier_and_an_allreduce() {
     const RANKS: u32 = 1000;
-    let outcome = World::new(RANKS, 1)
+    let outcome = SimWorld::new(RANKS, 1)
         .run(async |rank| {
             let comm = rank.world();
             rank.barrier(&comm).await?;
@@ -159,12 +161,12 @@ fn a_thousand_ranks_run_a_barrier_and_an_allreduce() {
         })
         .unwrap();
     let sum = u64::from(RANKS * (RANKS - 1) / 2);
-    assert!(outcome.ends.iter().all(|end| *end == End::Finished(vec![sum, u64::from(RANKS)])));
+    assert!(outcome.ends.iter().all(|end| *end == RankEnd::Finished(vec![sum, u64::from(RANKS)])));
 }
 
 #[test]
 fn a_deadlock_report_names_each_waiting_rank() {
-    let stuck = World::new(3, 5)
+    let stuck = SimWorld::new(3, 5)
         .run(async |rank| {
             let comm = rank.world();
             match rank.rank() {
@@ -183,7 +185,7 @@ fn a_deadlock_report_names_each_waiting_rank() {
 #[test]
 fn one_failure_ends_a_chain_of_waiting_ranks() {
     // Each waits for its neighbour; the last for rank 0, which dies.
-    let outcome = World::new(20, 9)
+    let outcome = SimWorld::new(20, 9)
         .kill(0, 1000)
         .run(async |rank| {
             let comm = rank.world();
@@ -194,18 +196,18 @@ fn one_failure_ends_a_chain_of_waiting_ranks() {
             rank.recv(&comm, 8, rank.rank() as i32 - 1, 0).await.map(drop)
         })
         .unwrap();
-    assert_eq!(outcome.ends[0], End::Dead);
+    assert_eq!(outcome.ends[0], RankEnd::Dead);
     assert!(
         outcome.ends[1..]
             .iter()
-            .all(|end| matches!(end, End::Failed(e) if e.class() == MPIX_ERR_PROC_FAILED))
+            .all(|end| matches!(end, RankEnd::Failed(e) if e.class() == MPIX_ERR_PROC_FAILED))
     );
 }
 
 #[test]
 fn a_wildcard_receive_after_a_failure_returns_an_error() {
     for seed in 0..20 {
-        let outcome = World::new(2, seed)
+        let outcome = SimWorld::new(2, seed)
             .kill(0, 1000)
             .run(async |rank| {
                 let comm = rank.world();
@@ -217,17 +219,17 @@ fn a_wildcard_receive_after_a_failure_returns_an_error() {
                 rank.recv(&comm, 8, oxmpi_abi::constants::MPI_ANY_SOURCE, 0).await.map(drop)
             })
             .unwrap();
-        assert!(matches!(&outcome.ends[1], End::Failed(e) if e.class() == MPIX_ERR_PROC_FAILED));
+        assert!(matches!(&outcome.ends[1], RankEnd::Failed(e) if e.class() == MPIX_ERR_PROC_FAILED));
     }
 }
 
 #[test]
 fn computing_takes_virtual_time() {
-    let outcome = World::new(2, 3)
+    let outcome = SimWorld::new(2, 3)
         .run(async |rank| {
             rank.compute(1_000_000_000_000).await;
             Ok(rank.now_ns())
         })
         .unwrap();
-    assert_eq!(outcome.ends[1], End::Finished(1_000_000_000_000));
+    assert_eq!(outcome.ends[1], RankEnd::Finished(1_000_000_000_000));
 }

@@ -5,7 +5,7 @@ use crate::talk::{pattern, receive};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_TYPE_SHARED};
 use oxmpi_coll::{Buffers, Combine, UserReduction};
 use oxmpi_core::process::UserCall;
-use oxmpi_core::world::{Options, Sockets, world_with};
+use oxmpi_core::world::{Sockets, WorldOptions, world_with};
 use oxmpi_core::{Communicator, Process};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::routes::Routes;
@@ -16,26 +16,26 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-fn sockets(eager_limit: usize) -> Options {
+fn sockets(eager_limit: usize) -> WorldOptions {
     let mut sockets = Sockets::default();
     sockets.settings.eager_limit = eager_limit;
-    Options { sockets: Some(sockets), ..Options::default() }
+    WorldOptions { sockets: Some(sockets), ..WorldOptions::default() }
 }
 
 /// Nodes of two ranks, with shared memory within a node and sockets between nodes.
-fn nodes(eager_limit: usize) -> Options {
-    Options { ranks_of_a_node: Some(2), ..sockets(eager_limit) }
+fn nodes(eager_limit: usize) -> WorldOptions {
+    WorldOptions { ranks_of_a_node: Some(2), ..sockets(eager_limit) }
 }
 
 /// One daemon for all ranks, or one for each two ranks.
-fn daemons(ranks_of_a_node: Option<u32>) -> Options {
-    Options { daemons: true, ranks_of_a_node, ..sockets(0) }
+fn daemons(ranks_of_a_node: Option<u32>) -> WorldOptions {
+    WorldOptions { daemons: true, ranks_of_a_node, ..sockets(0) }
 }
 
 const LENGTHS: [usize; 12] =
     [0, 1, 8, 57, 5000, 65535, 65536, 300_000, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3_500_000];
 
-fn ping_pong(options: Options, rounds: usize) {
+fn ping_pong(options: WorldOptions, rounds: usize) {
     world_with(2, options, |p| {
         let comm = p.world().clone();
         let peer = 1 - comm.rank();
@@ -129,7 +129,7 @@ fn a_barrier_and_small_collectives_work_without_shared_memory() {
     });
 }
 
-fn storm(options: Options, ranks: u32, rounds: usize) {
+fn storm(options: WorldOptions, ranks: u32, rounds: usize) {
     world_with(ranks, options, |p| {
         let comm = p.world().clone();
         let (me, size) = (comm.rank(), comm.size());
@@ -200,7 +200,7 @@ fn collectives_work_on_several_nodes_and_in_one_of_them() {
     });
 }
 
-fn in_chaos(chaos: &Arc<Chaos>, seed: u64) -> Options {
+fn in_chaos(chaos: &Arc<Chaos>, seed: u64) -> WorldOptions {
     let mut options = sockets(65535);
     let random = Mutex::new(Random::new(seed));
     let between = chaos.clone();

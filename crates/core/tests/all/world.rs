@@ -3,9 +3,9 @@
 use crate::talk::{pattern, receive, send};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_TAG};
 use oxmpi_coll::{Buffers, Combine};
-use oxmpi_core::comm::{Comparison, Peer};
-use oxmpi_core::p2p::{Incoming, Outgoing};
-use oxmpi_core::world::{Options, world, world_with};
+use oxmpi_core::comm::{CommComparison, Peer};
+use oxmpi_core::p2p::{SendrecvReceive, SendrecvSend};
+use oxmpi_core::world::{WorldOptions, world, world_with};
 use oxmpi_core::{Communicator, Process};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::routes::Routes;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const LENGTHS: [usize; 17] =
     [0, 1, 8, 55, 56, 57, 400, 500, 2048, 2049, 16000, 16384, 16385, 65536, 65537, 300_000, 3_000_000];
 
-fn ping_pong(options: Options) {
+fn ping_pong(options: WorldOptions) {
     world_with(2, options, |p| {
         let comm = p.world().clone();
         let peer = 1 - comm.rank();
@@ -45,19 +45,19 @@ fn ping_pong(options: Options) {
 
 #[test]
 fn messages_of_all_lengths_arrive() {
-    ping_pong(Options::default());
+    ping_pong(WorldOptions::default());
 }
 
 #[test]
 fn messages_of_all_lengths_arrive_without_single_copy() {
-    let mut options = Options::default();
+    let mut options = WorldOptions::default();
     options.settings.single_copy = SingleCopyMode::Off;
     ping_pong(options);
 }
 
 #[test]
 fn messages_of_all_lengths_arrive_through_the_inbox_alone() {
-    let mut options = Options::default();
+    let mut options = WorldOptions::default();
     options.settings.ring_after = u64::MAX;
     ping_pong(options.clone());
     options.settings.single_copy = SingleCopyMode::Off;
@@ -66,7 +66,7 @@ fn messages_of_all_lengths_arrive_through_the_inbox_alone() {
 
 #[test]
 fn messages_of_all_lengths_arrive_by_all_copy_protocols() {
-    let mut options = Options::default();
+    let mut options = WorldOptions::default();
     options.settings.single_copy = SingleCopyMode::On;
     ping_pong(options.clone());
     options.config.pool_bytes = 0;
@@ -90,7 +90,7 @@ fn long_messages_go_through_the_pool_in_pieces_if_the_policy_says_so() {
     const LEN: usize = 3 << 20;
     const ROUNDS: usize = 10;
     let moved = |family: &'static str, single_copy, both_directions: bool| {
-        let mut options = Options::default();
+        let mut options = WorldOptions::default();
         options.config.pool_bytes = 1 << 20;
         let facts = CopyFacts::all_built_in().find(|facts| facts.of == family).unwrap();
         options.settings = ShmSettings { facts: Arc::new(facts), single_copy, ..options.settings };
@@ -332,8 +332,8 @@ fn a_wrong_sendrecv_takes_no_message() {
                 let mut got = [0u8];
                 let wrong = lend_mut(&mut got, |into| {
                     lend(&[1u8], |from| {
-                        let send = Outgoing { buffer: from, dest, tag };
-                        p.sendrecv(&comm, send, Incoming { buffer: into, source: 0, tag: 0 })
+                        let send = SendrecvSend { buffer: from, dest, tag };
+                        p.sendrecv(&comm, send, SendrecvReceive { buffer: into, source: 0, tag: 0 })
                     })
                 });
                 assert!(wrong.is_err());
@@ -447,8 +447,8 @@ fn intercommunicators_connect_two_groups() {
             p.close(&half);
             let twin = p.dup(&inter).unwrap();
             assert_eq!((twin.size(), twin.remote_size()), if low { (2, 3) } else { (3, 2) });
-            assert_eq!(twin.compare(&inter).unwrap(), Comparison::Congruent);
-            assert_eq!(world.compare(&inter).unwrap(), Comparison::Unequal);
+            assert_eq!(twin.compare(&inter).unwrap(), CommComparison::Congruent);
+            assert_eq!(world.compare(&inter).unwrap(), CommComparison::Unequal);
             if twin.rank() < 2 {
                 // The same tag in both intercommunicators.
                 let peer = twin.rank();
@@ -488,7 +488,7 @@ fn an_error_of_a_leader_is_an_error_of_its_group() {
 
 #[test]
 fn a_message_beyond_the_eager_limit_waits_for_its_receive() {
-    let mut options = Options::default();
+    let mut options = WorldOptions::default();
     options.settings.eager_limit = 100;
     world_with(2, options, |p| {
         let comm = p.world().clone();

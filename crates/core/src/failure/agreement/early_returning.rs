@@ -1,83 +1,87 @@
-//! The early returning agreement, over a tree (T. Herault, A. Bouteiller, G. Bosilca and others, "Practical Scalable Consensus for
-//! Pseudo-Synchronous Distributed Systems", SC15); with a coordinator that hears each rank once the root of the tree is lost.
+//! The early returning agreement over a tree (T. Herault, A. Bouteiller, G. Bosilca and others,
+//! "Practical Scalable Consensus for Pseudo-Synchronous Distributed Systems", SC15), with a
+//! coordinator after the loss of the root.
 //!
-//! Without a failure one message goes up each edge of the tree and one down. Each agreement has its root, the lowest rank that takes part.
-//! A rank is in the *tree* until it hears that the root is lost, then *coordinated*: its coordinator is the lowest rank that it does not
-//! know to be lost.
+//! Without a failure one message goes up each edge of the tree and one down. The root of an
+//! agreement is the lowest rank that takes part. A rank is in the *tree* until it learns that the
+//! root is lost, then *coordinated*: its coordinator is the lowest rank that it does not know to be
+//! lost.
 //!
 //! In the tree:
 //!
-//! 1. A rank *votes* once it has a vote of each of its children: it combines them with its contribution and sends them to its
-//!    parent, its nearest ancestor that it does not know to be lost. The root decides instead, from all of them. Of a child that is lost the
-//!    vote is dropped, and its children have another parent, to whom they vote again.
-//! 2. A decision goes down: who decides, or learns of one, sends it to its children and to all who have sent it a vote,
-//!    then goes on itself. It returns early: without hearing whether they have it. Who gets a vote for what it has decided answers with the
-//!    decision.
-//! 3. A rank takes a decision from any rank.
+//! 1. A rank *votes* after the votes of all its children: it sends their combination with its own
+//!    contribution to its parent, its nearest ancestor that it does not know to be lost. The root
+//!    decides instead. The vote of a lost child is dropped; the children of that child get another
+//!    parent and vote again.
+//! 2. A rank that decides or learns a decision sends it to its children and to all ranks whose vote
+//!    it has, and returns without an acknowledgement. A later vote is answered with the decision.
+//! 3. A rank accepts a decision from any rank.
 //!
 //! Coordinated:
 //!
-//! 4. A rank sends its coordinator the decision that it has, or its own contribution, and does so again with each new
-//!    coordinator. From then on it takes a decision from its coordinator alone.
-//! 5. The coordinator decides when it has heard each rank that it does not know to be lost: the decision that one of them has, if one
-//!    does, else one of all contributions. It sends it to all before it goes on. Of several decisions that it hears of, that of the
-//!    highest rank counts, which is the last one: others are of leavers that have failed since.
+//! 4. A rank sends its coordinator its decision, if it has one, or its own contribution, again for
+//!    each new coordinator. From then on it accepts decisions of its coordinator alone.
+//! 5. The coordinator decides when it has a message of each rank that it does not know to be lost.
+//!    It takes the decision of one of them, if there is one, else it combines all contributions. It
+//!    sends the decision to all before it continues. Of several decisions that of the highest rank
+//!    counts, which is the last: the others are of ranks that left and have failed since.
 //!
 //! Both:
 //!
-//! 6. Who leaves says all decisions that may be lacked to all. To a coordinator that is what rule 4 has it say; of a coordinator it is
-//!    the decision.
-//! 7. If trees are rebuilt, an agreement is one of the ranks that the decision before it does not name as failed. Until a rank has
-//!    that decision it only collects what comes for the next one.
+//! 6. A rank that leaves sends all decisions that a rank may lack to all. To a coordinator this is
+//!    the message of rule 4; from a coordinator it is the decision.
+//! 7. With rebuilt trees an agreement consists of the ranks that the decision before does not name
+//!    as failed. Until a rank has that decision it only collects messages for the next agreement.
 //!
-//! Why no two living ranks decide differently. Let a living rank x have the decision D of a rank e, and a coordinator c decide after e. It has
-//! heard x, by rule 4 or 6, when x knew all ranks below c to be lost. If x had D by then it has said so. If not, x has D from c or from
-//! a later coordinator, who has D from c, or has heard c or outlived it, and the same holds for that one and x. So c has heard
-//! of D. As long as a rank is in the tree no coordinator can have decided at all, since none has heard it: there is but the decision of the
-//! root, and rule 3 takes no other. A decision that only ranks have that are lost since may differ: it counts for no one.
+//! Why no two living ranks decide differently: let a living rank x have the decision D of a rank e,
+//! and a coordinator c decide after e. By rule 4 or 6, c has a message of x, sent when x knew all
+//! ranks below c to be lost. If x had D then, the message contained D. Otherwise x has D from c or
+//! from a later coordinator. That coordinator has D from c, or has a message of c or has outlived
+//! c, and the same argument holds for it and x. So c knew D. While a rank is in the tree no
+//! coordinator can have decided, since none has a message of that rank: there is only the decision
+//! of the root, and rule 3 accepts no other. Only the decision of ranks that are lost by now may
+//! differ, and it counts for no rank.
 
 use super::ledger::Ledger;
 use super::tree::MendedTree;
-use super::{Contribution, Decision, Message, Outbox};
+use super::{AgreementMessage, Contribution, Decision, Outbox};
 use crate::failure::ranks::RankSet;
 use oxmpi_tuned::agreement::TreeShape;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What other ranks have sent for an agreement, by rank.
+/// The messages of other ranks for an agreement, by rank.
 #[derive(Debug, Default)]
-struct Heard {
-    /// Votes of those that have this rank for their parent in the tree.
+struct AgreementInbox {
+    /// The votes of children in the tree.
     votes: BTreeMap<u32, Contribution>,
-    /// What those say that have this rank for their coordinator.
+    /// The messages of ranks whose coordinator this rank is.
     coordinated: BTreeMap<u32, Coordinated>,
-    /// The decisions of those that have left.
+    /// The decisions of ranks that have left.
     left: BTreeMap<u32, Decision>,
 }
 
-/// What a rank says to its coordinator.
+/// The message of a rank to its coordinator.
 #[derive(Clone, Debug)]
 enum Coordinated {
     Own(Contribution),
     Known(Decision),
 }
 
-/// To whom this rank has sent something for an agreement last.
+/// The last receiver of this rank's contribution to an agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sent {
+enum LastReceiver {
     Parent(u32),
     Coordinator(u32),
 }
 
-/// The state of early returning agreements, besides the ledger.
 #[derive(Debug)]
 pub(super) struct EarlyReturning {
     shape: TreeShape,
-    /// The tree of all ranks.
     whole: MendedTree,
-    /// The trees of agreements whose decision is not settled, if they are rebuilt (rule 7).
+    /// The trees of unsettled agreements, if trees are rebuilt (rule 7).
     rebuilt: Option<BTreeMap<u64, MendedTree>>,
-    heard: BTreeMap<u64, Heard>,
-    sent: BTreeMap<u64, Sent>,
+    inboxes: BTreeMap<u64, AgreementInbox>,
+    sent: BTreeMap<u64, LastReceiver>,
 }
 
 impl EarlyReturning {
@@ -86,12 +90,11 @@ impl EarlyReturning {
             shape,
             whole: MendedTree::new(shape, size),
             rebuilt: rebuild.then(BTreeMap::new),
-            heard: BTreeMap::new(),
+            inboxes: BTreeMap::new(),
             sent: BTreeMap::new(),
         }
     }
 
-    /// The tree of an agreement, if it is known.
     fn tree(&self, number: u64) -> Option<&MendedTree> {
         match &self.rebuilt {
             Some(trees) if number > 0 => trees.get(&number),
@@ -105,61 +108,73 @@ impl EarlyReturning {
         if ledger.lost.contains(tree.root()) { tree.lowest(&ledger.lost) } else { None }
     }
 
-    pub(super) fn hear(&mut self, ledger: &mut Ledger, from: u32, message: Message, out: &mut Outbox) {
+    pub(super) fn receive(
+        &mut self,
+        ledger: &mut Ledger,
+        from: u32,
+        message: AgreementMessage,
+        out: &mut Outbox,
+    ) {
         let number = message.number();
         let known = ledger.decision(number);
         match message {
-            Message::Contribution(..) | Message::Own(..) if known.is_some() => {
-                out.extend(known.map(|decision| (from, Message::Decision(number, decision.clone()))));
+            AgreementMessage::Contribution(..) | AgreementMessage::Own(..) if known.is_some() => {
+                out.extend(
+                    known.map(|decision| (from, AgreementMessage::Decision(number, decision.clone()))),
+                );
                 return;
             }
             _ if ledger.is_over(number) => return,
-            Message::Contribution(_, vote) => {
-                self.heard.entry(number).or_default().votes.insert(from, vote);
+            AgreementMessage::Contribution(_, vote) => {
+                self.inboxes.entry(number).or_default().votes.insert(from, vote);
             }
-            Message::Own(_, own) => {
-                self.heard.entry(number).or_default().coordinated.insert(from, Coordinated::Own(own));
+            AgreementMessage::Own(_, own) => {
+                self.inboxes.entry(number).or_default().coordinated.insert(from, Coordinated::Own(own));
             }
             // Before this rank has begun an agreement there are only contributions to it.
             _ if number >= ledger.next => return,
-            Message::Known(_, decision) => {
-                self.heard.entry(number).or_default().coordinated.insert(from, Coordinated::Known(decision));
+            AgreementMessage::Known(_, decision) => {
+                self.inboxes
+                    .entry(number)
+                    .or_default()
+                    .coordinated
+                    .insert(from, Coordinated::Known(decision));
             }
-            Message::Parting(_, decision) => {
-                self.heard.entry(number).or_default().left.insert(from, decision);
+            AgreementMessage::Parting(_, decision) => {
+                self.inboxes.entry(number).or_default().left.insert(from, decision);
             }
-            Message::Decision(_, decision) => {
+            AgreementMessage::Decision(_, decision) => {
                 let coordinator = self.coordinator(ledger, number);
                 if self.tree(number).is_some() && coordinator.is_none_or(|coordinator| coordinator == from) {
                     self.decide(ledger, number, decision, out); // rules 3 and 4
                 }
                 return;
             }
-            Message::Round(..) => return,
+            AgreementMessage::Round(..) => return,
         }
         self.consider(ledger, number, out);
     }
 
     pub(super) fn lose(&mut self, ledger: &mut Ledger, rank: u32, out: &mut Outbox) {
         ledger.lost.insert(rank);
-        for heard in self.heard.values_mut() {
-            heard.votes.remove(&rank);
-            heard.coordinated.remove(&rank);
-            heard.left.remove(&rank);
+        for inbox in self.inboxes.values_mut() {
+            inbox.votes.remove(&rank);
+            inbox.coordinated.remove(&rank);
+            inbox.left.remove(&rank);
         }
         for number in ledger.open.keys().copied().collect::<Vec<_>>() {
             self.consider(ledger, number, out);
         }
         for (number, decision) in &ledger.decided {
             let Some(coordinator) = self.coordinator(ledger, *number) else { continue };
-            let now = Sent::Coordinator(coordinator);
+            let now = LastReceiver::Coordinator(coordinator);
             if self.sent.insert(*number, now) != Some(now) && coordinator != ledger.me {
-                out.push((coordinator, Message::Known(*number, decision.clone()))); // rule 4
+                out.push((coordinator, AgreementMessage::Known(*number, decision.clone()))); // rule 4
             }
         }
     }
 
-    /// Does what can be done for an agreement.
+    /// Applies the rules to an agreement.
     pub(super) fn consider(&mut self, ledger: &mut Ledger, number: u64, out: &mut Outbox) {
         if !ledger.open.contains_key(&number) || self.tree(number).is_none() {
             return;
@@ -174,39 +189,39 @@ impl EarlyReturning {
         }
     }
 
-    /// Rules 1, 3 and 6, in the tree: the decision, if there is one.
+    /// Rules 1, 3 and 6 in the tree: the decision, if there is one.
     fn vote(&mut self, ledger: &Ledger, number: u64, out: &mut Outbox) -> Option<Decision> {
         let (mine, tree) = (ledger.open.get(&number)?, self.tree(number)?);
-        let none = Heard::default();
-        let heard = self.heard.get(&number).unwrap_or(&none);
-        if let Some(decision) = heard.left.values().next() {
+        let none = AgreementInbox::default();
+        let inbox = self.inboxes.get(&number).unwrap_or(&none);
+        if let Some(decision) = inbox.left.values().next() {
             return Some(decision.clone());
         }
         let children = tree.children(ledger.me, &ledger.lost);
-        let votes = children.iter().map(|child| heard.votes.get(child)).collect::<Option<Vec<_>>>()?;
+        let votes = children.iter().map(|child| inbox.votes.get(child)).collect::<Option<Vec<_>>>()?;
         let mut all = mine.clone();
         all.failed.unite(&ledger.lost);
         votes.into_iter().for_each(|vote| all.combine(vote));
         let Some(parent) = tree.parent(ledger.me, &ledger.lost) else {
             return Some(all.into_decision(ledger.me));
         };
-        let now = Sent::Parent(parent);
+        let now = LastReceiver::Parent(parent);
         if self.sent.insert(number, now) != Some(now) {
-            out.push((parent, Message::Contribution(number, all)));
+            out.push((parent, AgreementMessage::Contribution(number, all)));
         }
         None
     }
 
-    /// Rule 5: the decision, if this rank has heard all.
+    /// Rule 5: the decision, if this rank has the messages of all.
     fn coordinate(&self, ledger: &Ledger, number: u64) -> Option<Decision> {
         let (mine, tree) = (ledger.open.get(&number)?, self.tree(number)?);
-        let none = Heard::default();
-        let heard = self.heard.get(&number).unwrap_or(&none);
+        let none = AgreementInbox::default();
+        let inbox = self.inboxes.get(&number).unwrap_or(&none);
         let mut known: Option<&Decision> = None;
         let mut all = mine.clone();
         all.failed.unite(&ledger.lost);
         for rank in ledger.others().filter(|rank| tree.has(*rank)) {
-            let decision = match (heard.coordinated.get(&rank), heard.left.get(&rank)) {
+            let decision = match (inbox.coordinated.get(&rank), inbox.left.get(&rank)) {
                 (_, Some(decision)) | (Some(Coordinated::Known(decision)), None) => decision,
                 (Some(Coordinated::Own(own)), None) => {
                     all.combine(own);
@@ -221,7 +236,7 @@ impl EarlyReturning {
         Some(known.cloned().unwrap_or_else(|| all.into_decision(ledger.me)))
     }
 
-    /// Rules 4 and 6, coordinated by another rank: the decision, if that one has left.
+    /// Rules 4 and 6 under another coordinator: the decision, if the coordinator has left.
     fn report(
         &mut self,
         ledger: &Ledger,
@@ -230,13 +245,13 @@ impl EarlyReturning {
         out: &mut Outbox,
     ) -> Option<Decision> {
         let mine = ledger.open.get(&number)?;
-        let now = Sent::Coordinator(coordinator);
+        let now = LastReceiver::Coordinator(coordinator);
         if self.sent.insert(number, now) != Some(now) {
             let mut own = mine.clone();
             own.failed.unite(&ledger.lost);
-            out.push((coordinator, Message::Own(number, own)));
+            out.push((coordinator, AgreementMessage::Own(number, own)));
         }
-        self.heard.get(&number)?.left.get(&coordinator).cloned()
+        self.inboxes.get(&number)?.left.get(&coordinator).cloned()
     }
 
     fn decide(&mut self, ledger: &mut Ledger, number: u64, decision: Decision, out: &mut Outbox) {
@@ -249,15 +264,15 @@ impl EarlyReturning {
             }
             Some(_) => BTreeSet::new(),
         };
-        let heard = self.heard.remove(&number).unwrap_or_default();
-        receivers.extend(heard.votes.keys());
-        receivers.extend(heard.coordinated.keys());
+        let inbox = self.inboxes.remove(&number).unwrap_or_default();
+        receivers.extend(inbox.votes.keys());
+        receivers.extend(inbox.coordinated.keys());
         let has_it = |rank: &u32| {
-            heard.left.contains_key(rank)
-                || matches!(heard.coordinated.get(rank), Some(Coordinated::Known(_)))
+            inbox.left.contains_key(rank)
+                || matches!(inbox.coordinated.get(rank), Some(Coordinated::Known(_)))
         };
         let lacking = receivers.into_iter().filter(|rank| !has_it(rank));
-        out.extend(lacking.map(|rank| (rank, Message::Decision(number, decision.clone()))));
+        out.extend(lacking.map(|rank| (rank, AgreementMessage::Decision(number, decision.clone()))));
         let failed = decision.failed.clone();
         ledger.settle(number, decision);
         let needed = ledger.decided.iter().map(|(number, _)| *number).chain(ledger.open.keys().copied());
@@ -271,7 +286,7 @@ impl EarlyReturning {
         }
     }
 
-    /// What a decision says of failures is true: without it the next tree would have ranks that are lost.
+    /// Applies the failures of a decision: otherwise the next tree would contain lost ranks.
     fn learn(&mut self, ledger: &mut Ledger, failed: &RankSet, out: &mut Outbox) {
         for rank in ledger.newly_lost(failed) {
             self.lose(ledger, rank, out);

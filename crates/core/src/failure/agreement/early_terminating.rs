@@ -1,33 +1,37 @@
-//! The early terminating agreement: rounds in which every rank sends what it knows to all others, until one passes in which all have
-//! said the same. It ends two rounds after the last failure that any rank hears of meanwhile; each takes n(n-1) messages.
+//! The early terminating agreement: rounds in which each rank sends its state to all others, until
+//! all states of a round are equal. It ends two rounds after the last failure that any rank learns
+//! of; a round takes n(n-1) messages.
 //!
-//! What a rank knows is its *state*: who has contributed, their contributions combined, and who has failed.
+//! The *state* of a rank: the contributors, their combined contributions, and the failed ranks.
 //!
-//! 1. In a round a rank sends its state to all others, then waits for that of each rank that it does not know to be lost. Who is
-//!    named as failed in a state counts as lost from then on, so a rank that sends a state listens no more to those whom it names.
-//! 2. If every rank that its state does not name as failed has sent the very same state in that round, that state is the decision.
-//!    Else it takes what the others know to its own, and begins the next round.
-//! 3. Who gets a state for what it has decided, or has got one of a round that it will not send in, answers with the decision.
-//!    A rank takes a decision from every rank that it does not know to be lost.
-//! 4. Who leaves says all decisions that may be lacked to all.
+//! 1. In a round a rank sends its state to all others, then waits for the state of each rank that
+//!    it does not know to be lost. A rank that a state names as failed counts as lost from then on,
+//!    so a rank that sends a state ignores the ranks that the state names.
+//! 2. If each rank that the own state does not name as failed has sent an equal state in the round,
+//!    this state is the decision. Otherwise the rank merges the states into its own and begins the
+//!    next round.
+//! 3. A rank with a decision answers a state with it, also a state of a round in which it will not
+//!    send. A rank accepts a decision from each rank that it does not know to be lost.
+//! 4. A rank that leaves sends all decisions that a rank may lack to all.
 //!
-//! Why no two living ranks decide differently: of those that decide by rule 2 in one round each has heard the other, or one
-//! was lost before the other sent its state of that round, and then so were all that held its decision only. Who decides by rule 2 in a
-//! later round r has heard the same state of all that it does not name as failed; who had decided before sends no state, so it is among
-//! those named. A living rank x sent that state in r, too, so it had no decision, and listened to none of the named ones
-//! from then on. So x can have another decision only from one that sent the same state in r, and so on: from no one.
+//! Why no two living ranks decide differently: of two ranks that decide by rule 2 in one round,
+//! each has the other's state, or one was lost before the other sent its state of the round, and
+//! then all holders of only its decision were lost, too. A rank that decides by rule 2 in a later
+//! round r has equal states of all ranks that it does not name as failed; ranks that decided before
+//! send no state, so they are named. A living rank x also sent that state in r, so it had no
+//! decision, and ignored the named ranks from then on. So x can get another decision only from a
+//! rank that sent the same state in r, and so on: from none.
 
 use super::ledger::Ledger;
-use super::{Contribution, Decision, Message, Outbox};
+use super::{AgreementMessage, Contribution, Decision, Outbox};
 use crate::failure::ranks::RankSet;
 use std::collections::BTreeMap;
 
-/// What a rank knows in an agreement.
+/// The state of a rank in an agreement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RoundState {
-    /// Whose contributions these are.
     pub(crate) contributors: RankSet,
-    /// All of them combined; the name is that of the lowest contributor.
+    /// All contributions combined; the name is that of the lowest contributor.
     pub(crate) all: Contribution,
 }
 
@@ -43,13 +47,12 @@ impl RoundState {
     }
 }
 
-/// The state of early terminating agreements, besides the ledger.
 #[derive(Debug, Default)]
 pub(super) struct EarlyTerminating {
-    /// Of each that is open: the round, and what this rank has sent in it.
+    /// For each open agreement the round, and the state sent in it.
     rounds: BTreeMap<u64, (u64, RoundState)>,
-    /// What others have sent, by agreement, round and rank.
-    heard: BTreeMap<u64, BTreeMap<(u64, u32), RoundState>>,
+    /// The states of others, by agreement, round and rank.
+    received: BTreeMap<u64, BTreeMap<(u64, u32), RoundState>>,
 }
 
 impl EarlyTerminating {
@@ -62,22 +65,28 @@ impl EarlyTerminating {
         self.consider(ledger, number, out);
     }
 
-    pub(super) fn hear(&mut self, ledger: &mut Ledger, from: u32, message: Message, out: &mut Outbox) {
+    pub(super) fn receive(
+        &mut self,
+        ledger: &mut Ledger,
+        from: u32,
+        message: AgreementMessage,
+        out: &mut Outbox,
+    ) {
         match message {
-            Message::Round(number, round, state) => {
+            AgreementMessage::Round(number, round, state) => {
                 if let Some(decision) = ledger.decision(number) {
-                    out.push((from, Message::Decision(number, decision.clone()))); // rule 3
+                    out.push((from, AgreementMessage::Decision(number, decision.clone()))); // rule 3
                 } else if !ledger.is_over(number) {
-                    self.heard.entry(number).or_default().insert((round, from), state);
+                    self.received.entry(number).or_default().insert((round, from), state);
                     self.consider(ledger, number, out);
                 }
             }
-            Message::Decision(number, decision) | Message::Parting(number, decision) => {
+            AgreementMessage::Decision(number, decision) | AgreementMessage::Parting(number, decision) => {
                 if ledger.open.contains_key(&number) {
                     self.decide(ledger, number, decision, out);
                 }
             }
-            Message::Contribution(..) | Message::Own(..) | Message::Known(..) => {}
+            AgreementMessage::Contribution(..) | AgreementMessage::Own(..) | AgreementMessage::Known(..) => {}
         }
     }
 
@@ -88,25 +97,23 @@ impl EarlyTerminating {
         self.consider_all(ledger, out);
     }
 
-    /// Begins the next round of an agreement.
     fn next_round(&mut self, ledger: &mut Ledger, number: u64, out: &mut Outbox) {
         let Some((round, state)) = self.rounds.get_mut(&number) else { return };
         *round += 1;
         state.all.failed.unite(&ledger.lost);
         let (round, state) = (*round, state.clone());
-        // Before it sends the state (rule 1).
+        // Before the state is sent (rule 1).
         let is_news = self.learn(ledger, &state.all.failed);
-        out.extend(ledger.others().map(|rank| (rank, Message::Round(number, round, state.clone()))));
+        out.extend(ledger.others().map(|rank| (rank, AgreementMessage::Round(number, round, state.clone()))));
         if is_news {
             self.consider_all(ledger, out);
         }
     }
 
-    /// Ends as many rounds as are complete.
     fn consider(&mut self, ledger: &mut Ledger, number: u64, out: &mut Outbox) {
         while let Some((round, state)) = self.rounds.get_mut(&number) {
-            let heard = self.heard.entry(number).or_default();
-            let of = |rank: u32| heard.get(&(*round, rank));
+            let received = self.received.entry(number).or_default();
+            let of = |rank: u32| received.get(&(*round, rank));
             if !ledger.others().all(|rank| of(rank).is_some()) {
                 return;
             }
@@ -115,8 +122,8 @@ impl EarlyTerminating {
                 let decision = state.all.clone().into_decision(0);
                 return self.decide(ledger, number, decision, out);
             }
-            let rest = heard.split_off(&(*round + 1, 0));
-            let ended = std::mem::replace(heard, rest);
+            let rest = received.split_off(&(*round + 1, 0));
+            let ended = std::mem::replace(received, rest);
             ended.values().for_each(|other| state.combine(other));
             self.next_round(ledger, number, out);
         }
@@ -124,9 +131,9 @@ impl EarlyTerminating {
 
     fn decide(&mut self, ledger: &mut Ledger, number: u64, decision: Decision, out: &mut Outbox) {
         let sent = self.rounds.remove(&number).map_or(0, |(round, _)| round);
-        let heard = self.heard.remove(&number).unwrap_or_default();
-        let waiting = heard.into_keys().filter(|(round, _)| *round > sent); // rule 3
-        out.extend(waiting.map(|(_, rank)| (rank, Message::Decision(number, decision.clone()))));
+        let received = self.received.remove(&number).unwrap_or_default();
+        let waiting = received.into_keys().filter(|(round, _)| *round > sent); // rule 3
+        out.extend(waiting.map(|(_, rank)| (rank, AgreementMessage::Decision(number, decision.clone()))));
         let failed = decision.failed.clone();
         ledger.settle(number, decision);
         if self.learn(ledger, &failed) {
@@ -134,12 +141,12 @@ impl EarlyTerminating {
         }
     }
 
-    /// These ranks are lost. Whether any was not known to be.
+    /// Marks these ranks as lost. Returns whether any was not known.
     fn learn(&mut self, ledger: &mut Ledger, failed: &RankSet) -> bool {
         let lost = ledger.newly_lost(failed);
         for rank in &lost {
             ledger.lost.insert(*rank);
-            self.heard.values_mut().for_each(|heard| heard.retain(|(_, from), _| from != rank));
+            self.received.values_mut().for_each(|received| received.retain(|(_, from), _| from != rank));
         }
         !lost.is_empty()
     }

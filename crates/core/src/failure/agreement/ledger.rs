@@ -1,18 +1,16 @@
-//! What a rank knows of the agreements of a communicator, whatever the algorithm.
+//! The common state of all algorithms.
 
 use super::super::ranks::RankSet;
 use super::{Contribution, Decision};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The agreements that a rank has begun, and the ranks that are lost.
+/// The agreements that a rank has begun, and the lost ranks.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) me: u32,
     pub(super) size: u32,
     pub(super) lost: RankSet,
-    /// The number of the next agreement that this rank begins.
     pub(super) next: u64,
-    /// Its contributions to those that have no decision yet.
     pub(super) open: BTreeMap<u64, Contribution>,
     /// The decisions that some rank may lack.
     pub(super) decided: VecDeque<(u64, Decision)>,
@@ -24,7 +22,6 @@ impl Ledger {
         Ledger { me, size, lost: RankSet::empty(size), next: 0, open, decided }
     }
 
-    /// The other ranks that are not lost.
     pub(super) fn others(&self) -> impl Iterator<Item = u32> {
         (0..self.size).filter(|rank| *rank != self.me && !self.lost.contains(*rank))
     }
@@ -33,12 +30,12 @@ impl Ledger {
         self.decided.iter().find(|(n, _)| *n == number).map(|(_, decision)| decision)
     }
 
-    /// Whether an agreement was begun here and is over: it is decided, or was so long ago that no rank can need the decision.
+    /// Whether an agreement was begun here and is decided.
     pub(super) fn is_over(&self, number: u64) -> bool {
         number < self.next && !self.open.contains_key(&number)
     }
 
-    /// An agreement is decided. What it says to be settled is dropped.
+    /// Records a decision, and drops the decisions that it makes unnecessary.
     pub(super) fn settle(&mut self, number: u64, decision: Decision) {
         self.open.remove(&number);
         let settled = decision.settled;
@@ -46,7 +43,7 @@ impl Ledger {
         self.decided.retain(|(number, _)| *number >= settled);
     }
 
-    /// The ranks of a set that are not known to be lost. This one is never among them.
+    /// The ranks of a set that are not known to be lost. This rank is never among them.
     pub(super) fn newly_lost(&self, failed: &RankSet) -> Vec<u32> {
         failed.iter().filter(|rank| *rank != self.me && !self.lost.contains(*rank)).collect()
     }

@@ -1,12 +1,13 @@
-//! Agreements among ranks that fail at any moment, between any two messages, by each algorithm.
+//! Agreements by each algorithm among ranks that fail between any two messages.
 //!
-//! `OXMPI_SIM_SEED=n` runs one seed alone, as a failure says; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT` choose others than the usual.
+//! `OXMPI_SIM_SEED=n` runs one seed, as a failure prints it; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT`
+//! choose other seeds.
 
 use super::*;
 use oxmpi_tuned::agreement::TreeShape;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// A small generator, so that a failure is repeated by its seed.
+/// A random generator whose seed repeats a failure.
 struct Random(u64);
 
 impl Random {
@@ -17,31 +18,25 @@ impl Random {
 }
 
 enum Event {
-    Message(Message),
+    Message(AgreementMessage),
     Lost,
 }
 
-struct World {
+struct AgreementWorld {
     ranks: Vec<Agreements>,
     alive: Vec<bool>,
-    /// Channels in order: from, to.
+    /// By sender and receiver, in order.
     channels: HashMap<(u32, u32), VecDeque<Event>>,
-    /// What each rank has seen of each agreement, by number.
-    seen: Vec<BTreeMap<u64, Verdict>>,
-    /// What each has brought to each agreement that it has begun.
+    seen: Vec<BTreeMap<u64, AgreementResult>>,
     brought: Vec<Vec<u32>>,
     left: Vec<bool>,
-    /// How many agreements a rank has begun at a time that are not decided.
     at_once: u64,
-    /// How many messages each has sent.
     sent: Vec<u64>,
-    /// Whether a loss may be reported before what the lost rank has sent has come.
+    /// Whether a loss may be reported before the lost rank's last messages arrive.
     overtakes: bool,
-    /// How many agreements each rank begins.
     rounds: u64,
 }
 
-/// The most of them.
 const MOST_ROUNDS: u64 = 6;
 
 /// All algorithms that tolerate failures, with all trees.
@@ -55,10 +50,10 @@ fn tolerant() -> Vec<AgreementSettings> {
     trees.chain([terminating]).collect()
 }
 
-impl World {
-    fn new(size: u32, settings: AgreementSettings, random: &mut Random) -> World {
+impl AgreementWorld {
+    fn new(size: u32, settings: AgreementSettings, random: &mut Random) -> AgreementWorld {
         let n = size as usize;
-        World {
+        AgreementWorld {
             ranks: (0..size).map(|me| Agreements::new(me, size, settings)).collect(),
             alive: vec![true; n],
             channels: HashMap::new(),
@@ -72,7 +67,7 @@ impl World {
         }
     }
 
-    /// Sends as many of the messages as the rank lives for.
+    /// Sends the first `sent` messages, before the rank dies.
     fn send(&mut self, from: u32, out: Outbox, sent: usize) {
         for (to, message) in out.into_iter().take(sent) {
             assert_ne!(from, to, "no rank writes to itself");
@@ -107,7 +102,7 @@ impl World {
         }
     }
 
-    /// Its own progress: begins the next agreement when few are undecided, leaves after the last one.
+    /// Begins the next agreement while few are undecided, leaves after the last one.
     fn go_on(&mut self, rank: u32, random: &mut Random) -> Outbox {
         let me = rank as usize;
         let agreements = &mut self.ranks[me];
@@ -132,7 +127,7 @@ impl World {
         agreements.begin(contribution).1
     }
 
-    /// Runs until all that live have left; up to `deaths` ranks die.
+    /// Runs until all living ranks have left; up to `deaths` ranks die.
     fn run(&mut self, mut deaths: u64, random: &mut Random) -> Result<(), String> {
         let size = self.alive.len() as u32;
         let mut idle = 0;
@@ -163,7 +158,7 @@ impl World {
                 let event = self.channels.get_mut(&(from, to)).and_then(VecDeque::pop_front);
                 let agreements = &mut self.ranks[to as usize];
                 let out = match event {
-                    Some(Event::Message(message)) => agreements.hear(from, message),
+                    Some(Event::Message(message)) => agreements.receive(from, message),
                     Some(Event::Lost) => agreements.lose(from),
                     None => Outbox::new(),
                 };
@@ -172,9 +167,9 @@ impl World {
                 }
                 (to, out)
             };
-            // It may die in the middle of what it sends.
+            // A rank may die between its messages.
             let can_die = self.alive.iter().filter(|alive| **alive).count() > 1;
-            // Above all when it has just left: no rank hears from it then that it is gone.
+            // Preferably just after it has left, when no rank waits for its messages.
             let chance = if self.left[who as usize] { 3 } else { 10 + u64::from(size) };
             if deaths > 0 && can_die && random.below(chance) == 0 {
                 deaths -= 1;
@@ -189,12 +184,12 @@ impl World {
         }
     }
 
-    /// What must be so of agreements that tolerate failures, at the end.
     fn check(&self) -> Result<(), String> {
         let living: Vec<usize> = (0..self.alive.len()).filter(|rank| self.alive[*rank]).collect();
         for number in 0..self.rounds {
-            let verdicts: Vec<&Verdict> = living.iter().map(|rank| &self.seen[*rank][&number]).collect();
-            let Verdict::Decided(first) = verdicts[0] else {
+            let verdicts: Vec<&AgreementResult> =
+                living.iter().map(|rank| &self.seen[*rank][&number]).collect();
+            let AgreementResult::Decided(first) = verdicts[0] else {
                 return Err(format!("agreement {number} failed"));
             };
             if let Some(other) = verdicts.iter().find(|verdict| **verdict != verdicts[0]) {
@@ -222,7 +217,7 @@ impl World {
 fn run(settings: AgreementSettings, seed: u64, most: u64) {
     let mut random = Random(seed);
     let size = 1 + random.below(most) as u32;
-    let mut world = World::new(size, settings, &mut random);
+    let mut world = AgreementWorld::new(size, settings, &mut random);
     let deaths = random.below(u64::from(size));
     let ended = world.run(deaths, &mut random).and_then(|()| world.check());
     if let Err(error) = ended {
@@ -231,19 +226,19 @@ fn run(settings: AgreementSettings, seed: u64, most: u64) {
 }
 
 fn run_all(settings: AgreementSettings, seeds: u64, most: u64) {
-    let said = |name: &str| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
-    match said("OXMPI_SIM_SEED") {
+    let number_of = |name: &str| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
+    match number_of("OXMPI_SIM_SEED") {
         Some(seed) => run(settings, seed, most),
         None => {
-            let base = said("OXMPI_SIM_BASE").unwrap_or(0);
-            let count = said("OXMPI_SIM_COUNT").unwrap_or(seeds);
+            let base = number_of("OXMPI_SIM_BASE").unwrap_or(0);
+            let count = number_of("OXMPI_SIM_COUNT").unwrap_or(seeds);
             (base..base + count).for_each(|seed| run(settings, seed, most));
         }
     }
 }
 
 #[test]
-fn all_living_ranks_decide_alike_whoever_dies_when() {
+fn all_living_ranks_decide_alike_after_any_death() {
     tolerant().into_iter().for_each(|settings| run_all(settings, 2_000, 7));
 }
 
@@ -259,7 +254,7 @@ fn without_tolerance_agreements_fail_and_do_not_hang() {
     for seed in 0..4_000 {
         let mut random = Random(seed);
         let size = 1 + random.below(9) as u32;
-        let mut world = World::new(size, settings, &mut random);
+        let mut world = AgreementWorld::new(size, settings, &mut random);
         let deaths = random.below(2);
         let ended = world.run(deaths, &mut random);
         assert_eq!(ended, Ok(()), "seed {seed}, {size} ranks");
@@ -270,7 +265,7 @@ fn without_tolerance_agreements_fail_and_do_not_hang() {
         let dead = world.alive.iter().position(|alive| !alive);
         for (verdicts, _) in world.seen.iter().zip(&world.alive).filter(|(_, alive)| **alive) {
             for verdict in verdicts.values() {
-                if let Verdict::Failed(rank) = verdict {
+                if let AgreementResult::Failed(rank) = verdict {
                     assert_eq!(Some(*rank as usize), dead);
                     failed += 1;
                 }
@@ -280,8 +275,8 @@ fn without_tolerance_agreements_fail_and_do_not_hang() {
     assert!(failed > 100, "only {failed} agreements were met by a failure");
 }
 
-impl World {
-    /// All ranks that live make one agreement. How many messages each has sent for it.
+impl AgreementWorld {
+    /// Runs one agreement of all living ranks. Returns the number of messages of each rank.
     fn agree_once(&mut self) -> Vec<u64> {
         let mut random = Random(1);
         self.rounds = MOST_ROUNDS;
@@ -293,7 +288,7 @@ impl World {
             let all = out.len();
             self.send(*rank, out, all);
         }
-        let waiting = |world: &World| {
+        let waiting = |world: &AgreementWorld| {
             let channels = world.channels.iter();
             let mut ready =
                 channels.filter(|((_, to), events)| world.alive[*to as usize] && !events.is_empty());
@@ -302,7 +297,7 @@ impl World {
         while let Some((from, to)) = waiting(self) {
             let event = self.channels.get_mut(&(from, to)).and_then(VecDeque::pop_front);
             let out = match event {
-                Some(Event::Message(message)) => self.ranks[to as usize].hear(from, message),
+                Some(Event::Message(message)) => self.ranks[to as usize].receive(from, message),
                 _ => panic!("only messages"),
             };
             let all = out.len();
@@ -317,13 +312,13 @@ impl World {
     }
 }
 
-/// Messages that each rank sends in one agreement of `size` without a failure.
+/// The number of messages of each rank in one agreement of `size` ranks without a failure.
 fn sent(settings: AgreementSettings, size: u32) -> Vec<u64> {
-    World::new(size, settings, &mut Random(1)).agree_once()
+    AgreementWorld::new(size, settings, &mut Random(1)).agree_once()
 }
 
 #[test]
-fn the_busiest_rank_sends_what_its_tree_says() {
+fn the_busiest_rank_sends_as_its_tree_requires() {
     let returning = |shape| AgreementSettings { shape, ..AgreementSettings::default() };
     for (shape, busiest) in
         [(TreeShape::Binary, 3), (TreeShape::Star, 63), (TreeShape::String, 2), (TreeShape::Binomial, 6)]
@@ -340,10 +335,10 @@ fn the_busiest_rank_sends_what_its_tree_says() {
 
 #[test]
 fn a_rebuilt_tree_is_balanced_again() {
-    // The root of a mended binary tree adopts the children of the lost ones.
+    // The root of a mended binary tree adopts the children of the lost ranks.
     for (rebuild, children_of_root) in [(false, 8), (true, 2)] {
         let settings = AgreementSettings { rebuild, ..AgreementSettings::default() };
-        let mut world = World::new(63, settings, &mut Random(1));
+        let mut world = AgreementWorld::new(63, settings, &mut Random(1));
         world.agree_once();
         for lost in 1..7 {
             world.alive[lost] = false;
@@ -353,7 +348,7 @@ fn a_rebuilt_tree_is_balanced_again() {
                 world.send(rank as u32, out, all);
             }
         }
-        // What says that the decision is known, and the agreement that names the lost ones.
+        // The first agreement names the lost ranks, and its messages include known decisions.
         world.agree_once();
         let sent = world.agree_once();
         assert_eq!(sent[0], children_of_root, "rebuild {rebuild}");
@@ -372,7 +367,9 @@ fn a_failure_that_a_rank_has_not_acknowledged_is_news() {
             let mine = Contribution { flag: 5, name: 7, failed: failed.clone(), acknowledged, lacks: 0 };
             let (number, out) = first.begin(mine);
             assert!(out.is_empty());
-            let Some(Verdict::Decided(decision)) = first.verdict(number) else { panic!("{settings}") };
+            let Some(AgreementResult::Decided(decision)) = first.verdict(number) else {
+                panic!("{settings}")
+            };
             assert_eq!((decision.flag, decision.name, decision.news), (5, 7, news));
         }
     }

@@ -1,9 +1,10 @@
-//! The tree of an agreement, and how it is mended around lost ranks.
+//! The tree of an agreement, mended around lost ranks.
 //!
-//! The ranks of an agreement have *positions* 0 to n-1 in the order of their numbers; a [`TreeShape`] says the parent of each
-//! position, which is always a lower one. A rank's parent is its nearest ancestor that is not lost; without one it is the *root*: the
-//! lowest rank that is not lost. (All ancestors of the lowest living rank are lower, so they are lost and it has no parent.)
-//! The ancestors of a rank that live are the same to all who know them, however many of the lost ones between they know of.
+//! The ranks of an agreement have *positions* 0 to n-1 in the order of their numbers; a
+//! [`TreeShape`] defines the parent of each position, which is always lower. The parent of a rank
+//! is its nearest living ancestor. A rank without one is the *root*, the lowest living rank: all
+//! its ancestors are lower and so lost. Ranks that know different sets of lost ranks agree on a
+//! rank's living ancestors.
 
 use super::super::ranks::RankSet;
 use oxmpi_tuned::agreement::TreeShape;
@@ -12,13 +13,11 @@ use oxmpi_tuned::agreement::TreeShape;
 #[derive(Clone, Debug)]
 pub(super) struct MendedTree {
     shape: TreeShape,
-    /// How many take part.
     size: u32,
-    /// Those that do, by their position; `None`: all.
+    /// The ranks by position; `None`: all.
     members: Option<Vec<u32>>,
 }
 
-/// The parent of a position other than 0.
 fn parent_of(shape: TreeShape, position: u32) -> u32 {
     match shape {
         TreeShape::Binary => (position - 1) / 2,
@@ -28,7 +27,6 @@ fn parent_of(shape: TreeShape, position: u32) -> u32 {
     }
 }
 
-/// The children of a position, in a tree of this size.
 fn children_of(shape: TreeShape, position: u32, size: u32) -> Vec<u32> {
     let at = u64::from(position);
     let all: Vec<u64> = match shape {
@@ -42,12 +40,11 @@ fn children_of(shape: TreeShape, position: u32, size: u32) -> Vec<u32> {
 }
 
 impl MendedTree {
-    /// The tree of all ranks.
     pub(super) fn new(shape: TreeShape, size: u32) -> MendedTree {
         MendedTree { shape, size, members: None }
     }
 
-    /// The tree of the ranks that are not in this set.
+    /// The tree of the ranks outside this set.
     pub(super) fn without(shape: TreeShape, size: u32, failed: &RankSet) -> MendedTree {
         let members: Vec<u32> = (0..size).filter(|rank| !failed.contains(*rank)).collect();
         MendedTree { shape, size: members.len() as u32, members: Some(members) }
@@ -67,22 +64,20 @@ impl MendedTree {
         }
     }
 
-    /// The rank that has no other above it, lost or not.
     pub(super) fn root(&self) -> u32 {
         self.rank(0)
     }
 
-    /// The lowest of its ranks that is not lost.
+    /// The lowest rank that is not lost.
     pub(super) fn lowest(&self, lost: &RankSet) -> Option<u32> {
         (0..self.size).map(|position| self.rank(position)).find(|rank| !lost.contains(*rank))
     }
 
-    /// Whether a rank takes part.
     pub(super) fn has(&self, rank: u32) -> bool {
         self.position(rank).is_some()
     }
 
-    /// Its ranks that are above this one and not lost, the nearest first; the last is the root.
+    /// The living ancestors of a rank, the nearest first; the last is the root.
     fn ancestors(&self, rank: u32, lost: &RankSet) -> Vec<u32> {
         let mut found = Vec::new();
         let mut position = self.position(rank).unwrap_or(0);
@@ -98,17 +93,16 @@ impl MendedTree {
         found
     }
 
-    /// The parent of a rank; `None`: it is the root.
+    /// The parent of a rank; `None` for the root.
     pub(super) fn parent(&self, rank: u32, lost: &RankSet) -> Option<u32> {
         self.ancestors(rank, lost).first().copied()
     }
 
-    /// The children of a rank.
     pub(super) fn children(&self, rank: u32, lost: &RankSet) -> Vec<u32> {
         let Some(own) = self.position(rank) else { return Vec::new() };
         let mut found = Vec::new();
         let mut below = children_of(self.shape, own, self.size);
-        // The root adopts all whose ancestors are lost.
+        // The root adopts all ranks whose ancestors are lost.
         if own > 0 && self.parent(rank, lost).is_none() {
             below.push(0);
         }
@@ -133,7 +127,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whoever is lost: one root, which is above all, and parents and children who know each other.
+        /// For any set of lost ranks: there is one root, the ancestor of all, and parents and
+        /// children agree.
         #[test]
         fn a_mended_tree_spans_the_living(
             shape in proptest::sample::select(&TreeShape::ALL[..]), size in 1u32..70, bits in any::<[u64; 2]>(), spared in 0u32..70,

@@ -1,22 +1,22 @@
-//! The agreement that no failure may meet: a reduction to rank 0 and a broadcast over a binomial tree, as an allreduce does it. It is for
-//! measuring what tolerance costs. When a rank is lost all open agreements fail at each rank that hears of it, and all later
-//! ones: some ranks may have got a decision where others get an error.
+//! The agreement without fault tolerance: a reduction to rank 0 and a broadcast over a binomial
+//! tree, like an allreduce. It serves measurements of the cost of tolerance. After a loss all open
+//! and later agreements fail at each rank that learns of it: some ranks may have a decision where
+//! others have an error.
 
 use super::ledger::Ledger;
 use super::tree::MendedTree;
-use super::{Contribution, Decision, Message, Outbox};
+use super::{AgreementMessage, Contribution, Decision, Outbox};
 use crate::failure::ranks::RankSet;
 use oxmpi_tuned::agreement::TreeShape;
 use std::collections::BTreeMap;
 
-/// The state of agreements without fault tolerance, besides the ledger.
 #[derive(Debug)]
 pub(super) struct Untolerant {
     tree: MendedTree,
-    heard: BTreeMap<u64, BTreeMap<u32, Contribution>>,
-    /// The first that has failed, and the rank because of which it did, and all later ones that are not decided.
+    received: BTreeMap<u64, BTreeMap<u32, Contribution>>,
+    /// The first failed agreement and the lost rank; all later undecided ones have failed, too.
     failed: Option<(u64, u32)>,
-    /// No rank: the tree is never mended.
+    /// The empty set: the tree is never mended.
     none: RankSet,
 }
 
@@ -24,13 +24,13 @@ impl Untolerant {
     pub(super) fn new(size: u32) -> Untolerant {
         Untolerant {
             tree: MendedTree::new(TreeShape::Binomial, size),
-            heard: BTreeMap::new(),
+            received: BTreeMap::new(),
             failed: None,
             none: RankSet::empty(size),
         }
     }
 
-    /// Because of which rank an agreement has failed that is not decided.
+    /// The lost rank because of which an undecided agreement has failed.
     pub(super) fn failure(&self, number: u64) -> Option<u32> {
         self.failed.filter(|(first, _)| number >= *first).map(|(_, rank)| rank)
     }
@@ -43,13 +43,19 @@ impl Untolerant {
         }
     }
 
-    pub(super) fn hear(&mut self, ledger: &mut Ledger, from: u32, message: Message, out: &mut Outbox) {
+    pub(super) fn receive(
+        &mut self,
+        ledger: &mut Ledger,
+        from: u32,
+        message: AgreementMessage,
+        out: &mut Outbox,
+    ) {
         match message {
-            Message::Contribution(number, contribution) if !ledger.is_over(number) => {
-                self.heard.entry(number).or_default().insert(from, contribution);
+            AgreementMessage::Contribution(number, contribution) if !ledger.is_over(number) => {
+                self.received.entry(number).or_default().insert(from, contribution);
                 self.consider(ledger, number, out);
             }
-            Message::Decision(number, decision) if ledger.open.contains_key(&number) => {
+            AgreementMessage::Decision(number, decision) if ledger.open.contains_key(&number) => {
                 self.decide(ledger, number, decision, out);
             }
             _ => {}
@@ -65,27 +71,29 @@ impl Untolerant {
         let first = ledger.open.keys().next().copied().unwrap_or(ledger.next);
         self.failed.get_or_insert((first, rank));
         ledger.open.clear();
-        self.heard.clear();
+        self.received.clear();
     }
 
     fn consider(&mut self, ledger: &mut Ledger, number: u64, out: &mut Outbox) {
         let Some(mine) = ledger.open.get(&number) else { return };
-        let heard = self.heard.get(&number);
+        let received = self.received.get(&number);
         let mut all = mine.clone();
         for child in self.tree.children(ledger.me, &self.none) {
-            let Some(vote) = heard.and_then(|heard| heard.get(&child)) else { return };
+            let Some(vote) = received.and_then(|received| received.get(&child)) else { return };
             all.combine(vote);
         }
         match self.tree.parent(ledger.me, &self.none) {
-            Some(parent) => out.push((parent, Message::Contribution(number, all))),
+            Some(parent) => out.push((parent, AgreementMessage::Contribution(number, all))),
             None => self.decide(ledger, number, all.into_decision(0), out),
         }
     }
 
     fn decide(&mut self, ledger: &mut Ledger, number: u64, decision: Decision, out: &mut Outbox) {
-        self.heard.remove(&number);
+        self.received.remove(&number);
         let children = self.tree.children(ledger.me, &self.none);
-        out.extend(children.into_iter().map(|child| (child, Message::Decision(number, decision.clone()))));
+        out.extend(
+            children.into_iter().map(|child| (child, AgreementMessage::Decision(number, decision.clone()))),
+        );
         ledger.settle(number, decision);
     }
 }

@@ -5,8 +5,8 @@ use super::{
     check_assert, open_access, sync,
 };
 use crate::Process;
-use crate::awaited::Reason;
 use crate::process::Domain;
+use crate::wait_reason::Reason;
 use crate::window::control::ControlWords;
 use crate::window::message::RmaMessage;
 use crate::window::{Target, Window, locked};

@@ -3,10 +3,10 @@
 
 use super::{CLOSED, Epochs, OPEN, SHUT, STARTED, check_assert, open_access, sync};
 use crate::Process;
-use crate::awaited::{Awaited, Reason};
 use crate::errors::of_fault;
 use crate::failure::is_failure;
 use crate::process::Domain;
+use crate::wait_reason::{Awaited, Reason};
 use crate::window::control::ControlWords;
 use crate::window::message::RmaMessage;
 use crate::window::{Window, locked};
@@ -195,8 +195,9 @@ impl<F: Fabric> Process<F> {
             let late: Vec<u32> = late.filter_map(|rank| window.comm.team.map.process(*rank)).collect();
             Reason::new(format!("to call MPI_Win_complete on {}", window.words()), Need::All, late)
         };
-        let over =
-            self.wait_for(&Awaited::Said(&reason), |domain| self.is_exposure_over(window, &domain.lane, end));
+        let over = self.wait_for(&Awaited::Described(&reason), |domain| {
+            self.is_exposure_over(window, &domain.lane, end)
+        });
         self.finish_exposure(window, over)
     }
 

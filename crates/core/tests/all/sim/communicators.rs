@@ -3,7 +3,7 @@
 use super::{pattern, ring};
 use oxmpi_abi::constants::{MPI_COMM_TYPE_HW_UNGUIDED, MPI_COMM_TYPE_SHARED};
 use oxmpi_core::Communicator;
-use oxmpi_core::comm::{Comparison, Peer};
+use oxmpi_core::comm::{CommComparison, Peer};
 use oxmpi_core::sim::{RANKS_OF_A_NODE, Rank};
 use oxmpi_engine::Mode;
 use oxmpi_mem::kernels::Op;
@@ -103,7 +103,7 @@ pub(super) async fn inter(
     rank.process().close(&half);
 
     let twin = rank.idup(&inter).await?;
-    assert_eq!(twin.compare(&inter)?, Comparison::Congruent);
+    assert_eq!(twin.compare(&inter)?, CommComparison::Congruent);
     rank.process().close(&inter);
     exchange_with_remote_group(rank, &twin, phase + 1, len).await?;
     if let Some(part) = rank.split(&twin, twin.rank() % 2, 0).await? {

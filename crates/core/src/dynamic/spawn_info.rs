@@ -1,4 +1,4 @@
-//! What a program says of processes to spawn, beside their number (MPI-5.0 section 11.8.4 "Reserved Keys").
+//! The info keys of MPI_Comm_spawn (MPI-5.0 section 11.8.4 "Reserved Keys").
 
 use oxmpi_abi::constants as abi;
 use oxmpi_objects::error::{MpiError, Result};
@@ -13,12 +13,11 @@ use std::path::Path;
 /// The parameter that the key of the same name sets for the children.
 const INITIAL_ERRHANDLER: &str = "mpi_initial_errhandler";
 
-/// What to start for one command: `info` is what the program says of it. Keys are "wdir", "path", "host", "arch", "soft", "file"
-/// (the name of a file with lines KEY = VALUE for keys that the info does not have), "env" (a line NAME=VALUE for each variable)
-/// and "mpi_initial_errhandler"; others are of no meaning here.
-///
-/// # Errors
-/// MPI_ERR_ARG if `most` is negative; MPI_ERR_INFO_VALUE if a value makes no sense; MPI_ERR_SPAWN if there is no such machine.
+/// The command of a spawn with its info. The keys are "wdir", "path", "host", "arch", "soft",
+/// "file" (the name of a file with lines KEY = VALUE for keys that the info lacks), "env" (a line
+/// NAME=VALUE for each variable) and "mpi_initial_errhandler"; others have no effect. Errors:
+/// MPI_ERR_ARG if `most` is negative; MPI_ERR_INFO_VALUE for a wrong value; MPI_ERR_SPAWN if there
+/// is no such machine.
 pub fn command(program: &[u8], arguments: Vec<Vec<u8>>, most: i32, info: &Info) -> Result<SpawnCommand> {
     if program.is_empty() {
         return Err(MpiError::new(abi::MPI_ERR_ARG, "the command is an empty string"));
@@ -75,7 +74,6 @@ fn bad_value(key: &str, value: &str, why: &str) -> MpiError {
     MpiError::new(abi::MPI_ERR_INFO_VALUE, format!("the info's value of '{key}', '{value}', {why}"))
 }
 
-/// An info with what the file says that it names.
 fn with_file(info: &Info) -> Result<Info> {
     let mut all = info.clone();
     let Some(name) = info.get(b"file")? else { return Ok(all) };
@@ -99,7 +97,7 @@ fn with_file(info: &Info) -> Result<Info> {
     Ok(all)
 }
 
-/// The largest number of processes that is in a set such as "1,2:8:2", and at most `most`.
+/// The largest number of processes in a set such as "1,2:8:2" that is at most `most`.
 fn soft_number(soft: &str, most: u32) -> Result<u32> {
     let mut best = None;
     for part in soft.split(',') {
@@ -116,7 +114,7 @@ fn soft_number(soft: &str, most: u32) -> Result<u32> {
                 ));
             }
         };
-        // As in Fortran: from, from + step, ... not beyond `to`. Here from the smallest to the largest.
+        // As in Fortran: from, from + step, ..., not beyond `to`; then sorted.
         if [from, to, step].iter().any(|number| i32::try_from(*number).is_err())
             || (to < from) == (step > 0) && to != from
         {
@@ -164,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_understood_and_wrong_values_told() {
+    fn keys_are_read_and_wrong_values_reported() {
         let pairs = [("wdir", "/tmp"), ("env", "A=b=c\nD="), ("host", "localhost"), ("x", "y")];
         let made = command(b"prog", vec![b"a b".to_vec()], 3, &info(&pairs)).unwrap();
         assert_eq!((made.processes, made.directory), (3, Some("/tmp".into())));

@@ -1,12 +1,10 @@
-//! What a thread waits for, in words: for those who watch the process from outside.
-//!
-//! A wait that has become long leaves a *note* in the process's segment ([`Telling`]), which the launcher reads. All this is
-//! beside the way: a wait that is short makes no note and asks nobody for words.
+//! Descriptions of long waits. A wait of at least [`NOTE_AFTER`] writes a *note* into the segment
+//! of the process ([`WaitNoteWriter`]), which the launcher reads. A shorter wait composes no text.
 
 use crate::Process;
 use crate::process::Domain;
 use crate::shmem;
-use crate::task::Task;
+use crate::task::RequestTask;
 use oxmpi_coll::Run;
 use oxmpi_engine::{Kept, Outlook, RequestId, Source, TagMatch, Team};
 use oxmpi_fabric::Fabric;
@@ -19,31 +17,25 @@ use oxmpi_sys::semaphore::Awaits;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// After so long a wait makes a note, and so often it writes the note anew as long as things come.
+/// After this time a wait writes its note, and renews it at this interval while messages arrive.
 const NOTE_AFTER: Duration = Duration::from_secs(1);
 
-/// What a thread waits for.
+/// The operation that a thread waits for.
 pub(crate) enum Awaited<'a, F> {
-    /// This request.
     Request(u64),
-    /// All of these requests.
     All(&'a [u64]),
-    /// One of these requests.
     Any(&'a [u64]),
-    /// A message in a context, of a source with a tag.
     Message(u32, Source, TagMatch),
-    /// Something else; the function says what, when it is asked.
-    Said(&'a dyn Fn(&Domain<F>) -> Reason),
+    /// Any other condition; the function describes it.
+    Described(&'a dyn Fn(&Domain<F>) -> Reason),
 }
 
-/// What is waited for, in words, and who must do something for it.
+/// The description of a wait and the processes that can end it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reason {
-    /// What is waited for.
     pub(crate) text: String,
-    /// Which of the processes are needed.
+    /// Whether all, any or none of `processes` must act.
     pub(crate) need: Need,
-    /// The processes.
     pub(crate) processes: Vec<u32>,
 }
 
@@ -52,7 +44,7 @@ impl Reason {
         Reason { text: text.into(), need, processes: processes.into() }
     }
 
-    /// Several reasons in one, of which all or only one must go away.
+    /// Joins several reasons: all of them must be resolved, or with `is_any` only one.
     pub(crate) fn join(mut reasons: Vec<Reason>, is_any: bool) -> Reason {
         let more = match reasons.len() {
             0 => return Reason::new("a request", Need::Attention, []),
@@ -63,7 +55,8 @@ impl Reason {
         processes.sort_unstable();
         processes.dedup();
         let has = |need| reasons.iter().any(|reason| reason.need == need);
-        // Of several all the weakest counts, of any the strongest: no wait may look more hopeless than it is.
+        // The weakest need counts for "all", the strongest for "any": the launcher must not take a
+        // wait for a deadlock that can still end.
         let need = if has(Need::Outside) {
             Need::Outside
         } else if has(Need::Attention) {
@@ -79,7 +72,6 @@ impl Reason {
     }
 }
 
-/// The name of a communicator, shared with it.
 pub(crate) type SharedName = Arc<Mutex<Box<[u8]>>>;
 
 impl<F: Fabric> Domain<F> {
@@ -99,7 +91,7 @@ impl<F: Fabric> Domain<F> {
                 };
                 self.reason_of_message(*context, from, tag, String::new())
             }
-            Awaited::Said(words) => words(self),
+            Awaited::Described(words) => words(self),
         }
     }
 
@@ -108,9 +100,9 @@ impl<F: Fabric> Domain<F> {
             Awaited::Request(request) => std::slice::from_ref(request),
             Awaited::All(requests) | Awaited::Any(requests) => requests,
             Awaited::Message(_, Source::Process(process), _) => return Awaits::Message(*process),
-            Awaited::Message(..) | Awaited::Said(_) => return Awaits::Anything,
+            Awaited::Message(..) | Awaited::Described(_) => return Awaits::Anything,
         };
-        // Of many requests it is seldom one process.
+        // With many requests it is rarely only one peer, so the search stops early.
         let mut sole = None;
         for request in requests.iter().take(MOST_PEERS) {
             for outlook in self.lane.outlook(RequestId::from_raw(*request)) {
@@ -129,21 +121,20 @@ impl<F: Fabric> Domain<F> {
         sole.filter(|_| requests.len() <= MOST_PEERS).unwrap_or(Awaits::Anything)
     }
 
-    /// Which sends are kept during a wait for this.
+    /// Which unsent data the lane keeps as private copies during this wait.
     pub(crate) fn kept(&self, awaited: &Awaited<'_, F>) -> Kept {
         let is_receiving = |request: &u64| self.lane.is_receiving(RequestId::from_raw(*request));
         let needs_message = match awaited {
             Awaited::Request(request) => is_receiving(request),
             Awaited::All(requests) => requests.iter().any(is_receiving),
             Awaited::Message(..) => true,
-            // One send may be enough.
-            Awaited::Any(_) | Awaited::Said(_) => false,
+            // A send alone can complete the wait.
+            Awaited::Any(_) | Awaited::Described(_) => false,
         };
         if needs_message { Kept::InPieces } else { Kept::All }
     }
 
     fn join(&self, requests: &[u64], is_any: bool) -> Reason {
-        // Of very many the first will do.
         let open =
             requests.iter().filter(|request| !self.lane.outlook(RequestId::from_raw(**request)).is_empty());
         Reason::join(open.take(MOST_PEERS).map(|request| self.reason_of(*request)).collect(), is_any)
@@ -154,7 +145,6 @@ impl<F: Fabric> Domain<F> {
         Reason::join(outlook.into_iter().map(|outlook| self.reason_for(outlook)).collect(), false)
     }
 
-    /// Why something that still needs this goes on.
     fn reason_for(&self, outlook: Outlook) -> Reason {
         match outlook {
             Outlook::Message { context, from, tag, room } => {
@@ -190,7 +180,7 @@ impl<F: Fabric> Domain<F> {
             None => {
                 let mut processes =
                     self.lane.team_of(context).map_or(Vec::new(), |team| team.map.processes());
-                // A thread may send to another one of its process.
+                // Another thread of this process may send the message.
                 processes.retain(|process| *process != self.lane.me());
                 Reason::new(text, Need::Any, processes)
             }
@@ -204,15 +194,15 @@ impl<F: Fabric> Domain<F> {
             return Reason::new(text, Need::Outside, []);
         };
         let (run, length) = match task {
-            Task::Once(single) => {
+            RequestTask::Once(single) => {
                 let element_bytes = single.run.element().map_or(1, |element| element.size());
                 let length = single.call.as_ref().and_then(|(call, _)| length_of(call, element_bytes));
                 (Some(&single.run), length.unwrap_or_default())
             }
-            Task::Kept(key) => (self.kept.run(*key), String::new()),
-            Task::Later(later) => return later.reason(self),
-            Task::Library(_) => (None, String::new()),
-            Task::Handed(call) => {
+            RequestTask::Persistent(key) => (self.persistent.run(*key), String::new()),
+            RequestTask::Later(later) => return later.reason(self),
+            RequestTask::Library(_) => (None, String::new()),
+            RequestTask::Handed(call) => {
                 let team = call.team();
                 let own = team.map.process(team.rank).unwrap_or(u32::MAX);
                 let place = self.place(team.collective, None);
@@ -241,7 +231,7 @@ impl<F: Fabric> Domain<F> {
         Reason::new(text, need, processes)
     }
 
-    /// Why not everything is over that goes on when the process finalises: sends, and then receives whose requests were freed.
+    /// The reason why MPI_Finalize waits: open sends, or else receives with freed requests.
     pub(crate) fn reason_of_end(&self) -> Reason {
         let receives = self.lane.outlook_of_freed_receives();
         if receives.is_empty() || !self.lane.outlook_of_sends().is_empty() {
@@ -250,17 +240,16 @@ impl<F: Fabric> Domain<F> {
         Reason::join(receives.into_iter().map(|receive| self.reason_for(receive)).collect(), false)
     }
 
-    /// Why not all that was sent is with its receiver.
     pub(crate) fn reason_of_sends(&self) -> Reason {
         let sends = self.lane.outlook_of_sends();
         let number = sends.len();
         let Reason { need, processes, .. } =
             Reason::join(sends.into_iter().map(|send| self.reason_for(send)).collect(), false);
-        Reason::new(format!("to receive what was sent ({number} messages)"), need, processes)
+        Reason::new(format!("to receive {number} sent messages"), need, processes)
     }
 
-    /// Where something takes place: on which communicator, and which rank a process has there, if it has not the same in the
-    /// launcher.
+    /// " on COMMUNICATOR", with the rank of `process` in that communicator if it differs from its
+    /// rank in the launcher.
     pub(crate) fn place(&self, context: u32, process: Option<u32>) -> String {
         let name = self.name_of(context);
         let Some(team) = self.lane.team_of(context) else { return format!(" on {name}") };
@@ -287,8 +276,8 @@ fn ranks(team: &Team) -> String {
     if team.size() == 1 { "1 rank".to_string() } else { format!("{} ranks", team.size()) }
 }
 
-/// For how much a collective was called with elements of that many bytes, where all ranks must say the same: ranks that wait for
-/// each other for ever may not have.
+/// The length of a collective's data in bytes, if all ranks must pass the same: ranks that wait for
+/// each other for ever may have passed different ones.
 fn length_of(call: &Call, element_bytes: usize) -> Option<String> {
     let Shared(length) = match call {
         Call::Bcast { bytes: length, .. }
@@ -313,44 +302,41 @@ fn bytes(count: u64) -> String {
 fn tagged(tag: Option<i32>) -> String {
     match tag {
         None => " with any tag".to_string(),
-        // Negative ones are the library's own.
+        // Negative tags are the library's own.
         Some(tag) if tag < 0 => " of the library".to_string(),
         Some(tag) => format!(" with tag {tag}"),
     }
 }
 
-/// The processes of a team but one.
 pub(crate) fn others(team: &Team, own: u32) -> Vec<u32> {
     team.map.processes().into_iter().filter(|process| *process != own).collect()
 }
 
-/// Tells of one wait, if it becomes long.
-pub(crate) struct Telling<'a, F> {
+/// Writes the note of one wait, if the wait becomes long.
+pub(crate) struct WaitNoteWriter<'a, F> {
     process: &'a Process<F>,
     awaited: &'a Awaited<'a, F>,
-    /// When the first sleep began; 0 before.
+    /// The begin of the first sleep; 0 before it.
     begun_ns: u64,
-    /// When something came last.
+    /// The time of the last arrival.
     moved_ns: u64,
-    /// When the note is to be written (anew).
     due_ns: Option<u64>,
     note: Option<&'a WaitNote>,
 }
 
 impl<F: Fabric> Process<F> {
-    /// Tells of a wait, or of several that follow each other for the same thing, until it is dropped.
-    pub(crate) fn telling<'a>(&'a self, awaited: &'a Awaited<'a, F>) -> Telling<'a, F> {
-        Telling { process: self, awaited, begun_ns: 0, moved_ns: 0, due_ns: None, note: None }
+    /// The note of a wait, or of waits in sequence for one operation; its drop removes the note.
+    pub(crate) fn wait_note_writer<'a>(&'a self, awaited: &'a Awaited<'a, F>) -> WaitNoteWriter<'a, F> {
+        WaitNoteWriter { process: self, awaited, begun_ns: 0, moved_ns: 0, due_ns: None, note: None }
     }
 }
 
-impl<'a, F: Fabric> Telling<'a, F> {
-    /// What the thread waits for.
+impl<'a, F: Fabric> WaitNoteWriter<'a, F> {
     pub(crate) fn awaited(&self) -> &'a Awaited<'a, F> {
         self.awaited
     }
 
-    /// Something has come, if not what is waited for.
+    /// Frames have arrived, but not for the awaited operation.
     #[inline]
     pub(crate) fn note_news(&mut self) {
         if self.begun_ns != 0 {
@@ -359,7 +345,7 @@ impl<'a, F: Fabric> Telling<'a, F> {
         }
     }
 
-    /// The thread is about to sleep at the door. Returns how long it may at most, if it is to write a note then.
+    /// The thread is about to sleep. Returns the longest time to sleep, if a note is due after it.
     #[inline]
     pub(crate) fn before_sleep(&mut self) -> Option<Duration> {
         if self.begun_ns == 0 {
@@ -378,21 +364,21 @@ impl<'a, F: Fabric> Telling<'a, F> {
     }
 }
 
-impl<F: Fabric> Telling<'_, F> {
-    /// What the thread waits for, as far as it matters where it sleeps.
+impl<F: Fabric> WaitNoteWriter<'_, F> {
+    /// The part of the wait that decides where the thread sleeps.
     #[cold]
     pub(crate) fn awaits(&self) -> Awaits {
         self.process.domain.lock().awaits(self.awaited)
     }
 }
 
-impl<'a, F: Fabric> Telling<'a, F> {
+impl<'a, F: Fabric> WaitNoteWriter<'a, F> {
     #[cold]
     #[inline(never)]
     fn write(&mut self) {
         let Some(segment) = self.process.door.as_ref().map(Door::segment) else { return };
         if self.note.is_none() {
-            // If all are taken so many threads wait already that one more tells nothing new.
+            // If all notes are taken, enough other threads describe a wait.
             self.note = segment.wait_notes().iter().find(|note| note.take());
         }
         let Some(note) = self.note else { return };
@@ -412,7 +398,7 @@ impl<'a, F: Fabric> Telling<'a, F> {
     }
 }
 
-impl<F> Drop for Telling<'_, F> {
+impl<F> Drop for WaitNoteWriter<'_, F> {
     #[inline]
     fn drop(&mut self) {
         if let Some(note) = self.note {

@@ -1,0 +1,86 @@
+//! A cache of completed collectives. A program repeats a few collectives, so a run with its plan,
+//! temporaries and lists serves a later call of the same shape on the same communicator, with other
+//! memory.
+
+use crate::choice::SelectionKey;
+use oxmpi_coll::Run;
+use oxmpi_engine::Team;
+use oxmpi_mem::layout::Layout;
+use oxmpi_plan::Call;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The number of cached runs: a program may use several ranks as root, one after another.
+const PLACES: usize = 16;
+
+/// In bytes of temporaries. New memory of some MiB takes longer to allocate than to fill.
+const MOST_BYTES: usize = 16 << 20;
+
+/// A run of one call of the program.
+#[derive(Debug)]
+pub(crate) struct Single {
+    pub(crate) run: Run,
+    /// The call and the inputs of the choice of its plan. `None` if the run cannot serve another
+    /// call, as the caller made its plan.
+    pub(crate) call: Option<(Call, SelectionKey)>,
+}
+
+impl Single {
+    fn serves(
+        &self,
+        team: &Arc<Team>,
+        (call, key): (&Call, SelectionKey),
+        element: Option<&Arc<Layout>>,
+    ) -> bool {
+        let is_called_so = |(own, by): &(Call, SelectionKey)| *by == key && own == call;
+        let same_element = match (self.run.element(), element) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            _ => false,
+        };
+        same_element && Arc::ptr_eq(self.run.team(), team) && self.call.as_ref().is_some_and(is_called_so)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct RunCache {
+    /// Boxed as during the run, so that they are not moved.
+    runs: VecDeque<Box<Single>>,
+    bytes: usize,
+}
+
+impl RunCache {
+    /// A run that serves this call, to be renewed by [`Run::renew`].
+    pub(crate) fn take(
+        &mut self,
+        team: &Arc<Team>,
+        call: (&Call, SelectionKey),
+        element: Option<&Arc<Layout>>,
+    ) -> Option<Box<Single>> {
+        let at = self.runs.iter().rposition(|single| single.serves(team, call, element))?;
+        let single = self.runs.remove(at)?;
+        self.bytes -= single.run.temporary_bytes();
+        Some(single)
+    }
+
+    /// Caches a completed run, if it is useful.
+    pub(crate) fn give(&mut self, mut single: Box<Single>) {
+        let bytes = single.run.temporary_bytes();
+        if single.call.is_none() || bytes > MOST_BYTES {
+            return;
+        }
+        single.run.release();
+        while self.bytes + bytes > MOST_BYTES || self.runs.len() >= PLACES {
+            // The one that has waited longest.
+            let Some(old) = self.runs.pop_front() else { break };
+            self.bytes -= old.run.temporary_bytes();
+        }
+        self.bytes += bytes;
+        self.runs.push_back(single);
+    }
+
+    pub(crate) fn forget(&mut self, team: &Team) {
+        self.runs.retain(|single| single.run.team().collective != team.collective);
+        self.bytes = self.runs.iter().map(|single| single.run.temporary_bytes()).sum();
+    }
+}
