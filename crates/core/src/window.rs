@@ -65,7 +65,8 @@ pub struct Window {
     /// One of the constants of `epoch`: the accesses that the present epoch allows.
     access: AtomicU32,
     epochs: Mutex<Epochs>,
-    /// Targets locked by MPI_Win_lock; 1 after MPI_Win_lock_all. Guarded by `epochs`.
+    /// Targets locked by MPI_Win_lock; 1 after MPI_Win_lock_all. Guarded by `epochs`, or changed
+    /// by the only thread.
     locks: AtomicU32,
     /// Set *after* stores to mapped memory: a thread that reads `false` knows that they have left
     /// the processor.

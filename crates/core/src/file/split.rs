@@ -1,4 +1,4 @@
-//! Collective access in two calls (MPI-5.0, "SplitAccess Collective Data Access Routines"). A file
+//! Collective access in two calls (MPI-5.0, "Split Collective Data Access Routines"). A file
 //! has at most one at a time.
 
 use super::representation::FileElements;

@@ -56,7 +56,7 @@ struct NonblockingCall {
     control: Arc<Control>,
     collective: Collective,
     pieces: StepPieces,
-    /// StepPieces that this rank writes: all pieces, or none.
+    /// Pieces that this rank writes: all pieces, or none.
     writes: u64,
     part: RankRole,
     kernel: Option<Kernel>,

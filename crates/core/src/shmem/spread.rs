@@ -15,7 +15,7 @@ pub(super) fn longest(segment: usize, most: usize, ranks: u32, block: usize) -> 
         Some(all) if all <= segment && block <= most => block,
         _ => {
             let most = most.min((segment / others) & !63);
-            // StepPieces of equal lengths, rounded up to whole cache lines.
+            // Pieces of equal lengths, rounded up to whole cache lines.
             if most == 0 { 0 } else { block.div_ceil(block.div_ceil(most)).next_multiple_of(64) }
         }
     }

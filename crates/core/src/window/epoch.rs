@@ -21,10 +21,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+/// The states of `Window::access`: no access is allowed.
 pub(super) const CLOSED: u32 = 0;
-/// There was no access yet, so the fence may have begun no epoch.
+/// A fence allows accesses; there was none yet, so it may have begun no epoch.
 pub(super) const FENCE: u32 = 1;
-/// A fence allows accesses to all targets, and there was one.
+/// A fence allows accesses, and there was one.
 pub(super) const FENCED: u32 = 2;
 pub(super) const LOCKED_ALL: u32 = 3;
 /// The words of the targets say which of them are locked.
