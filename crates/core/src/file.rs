@@ -199,7 +199,7 @@ impl File {
         self.not_if_sequential("its shared file pointer cannot be moved or read")
     }
 
-    /// `so` is the consequence of MPI_MODE_SEQUENTIAL for the message.
+    /// Refuses a call that MPI_MODE_SEQUENTIAL excludes; `so` is the consequence for the message.
     fn not_if_sequential(&self, so: &str) -> Result<()> {
         if !self.mode.is_sequential() {
             return Ok(());

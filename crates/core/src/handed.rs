@@ -132,7 +132,7 @@ impl CommTeam {
 }
 
 impl Handed {
-    /// `world` is the team of the job's processes.
+    /// Opens the library and makes the context; `world` is the team of the job's processes.
     pub(crate) fn new<F: Fabric>(
         library: CollLibrary,
         settings: &HandedSettings,
@@ -177,7 +177,7 @@ impl Handed {
         }
     }
 
-    /// `None`: UCC needs no progress. Other ranks may need it until this process leaves.
+    /// The longest sleep. Other ranks may need UCC's progress here until this process leaves.
     pub(crate) fn nap(&self) -> Option<Duration> {
         if self.active > 0 {
             return Some(NAP);

@@ -214,7 +214,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// `None`: there is no shared memory for them; all ranks get the same result.
+    /// The section for blocking collectives, if there is shared memory: all ranks get the same
+    /// result.
     #[inline]
     pub(crate) fn section_of<'c>(&self, comm: &'c Communicator) -> Result<Option<MappedSection<'c>>> {
         match &comm.blocking {
@@ -234,7 +235,8 @@ impl<F: Fabric> Process<F> {
         Ok(has_room.then_some(MappedSection { control, section }))
     }
 
-    /// `false` also if a parameter selects another component.
+    /// Whether shared memory serves such a blocking collective, and no parameter selects a
+    /// component.
     pub fn serves_in_memory(&self, comm: &Communicator, collective: Collective, bytes: usize) -> bool {
         !self.needs_selection()
             && limits::serves(collective, comm.team.size(), bytes)

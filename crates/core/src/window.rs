@@ -154,7 +154,7 @@ impl WindowExposure {
         }
     }
 
-    /// For a window that was made with memory; `None` if some bytes are not exposed.
+    /// The `len` bytes at `at` of a window with memory; `None` if some of them are not exposed.
     fn bytes(&self, at: i64, len: usize) -> Option<BytesMut<'_>> {
         match self.regions {
             None => self.memory.bytes(usize::try_from(at).ok()?, len),

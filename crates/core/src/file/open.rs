@@ -70,7 +70,7 @@ impl FileFacts {
     }
 }
 
-/// Two ranks of one node (third word) whose files differ in device and number (the last words).
+/// Two ranks of one node that have opened different files; the last words: node, device, number.
 fn different_files(words: &[[u64; 5]]) -> Option<(usize, usize)> {
     let mut first_of_node = BTreeMap::new();
     for (rank, words) in words.iter().enumerate() {
@@ -224,7 +224,7 @@ impl<F: Fabric> Process<F> {
         Ok((store, facts.pointer.and_then(SharedPointer::attach)))
     }
 
-    /// Of ranks on several nodes. A pointer that not all ranks reach is unusable at all of them.
+    /// The shared pointer of ranks on several nodes, which is unusable unless all ranks reach it.
     fn pointer_beside(&self, comm: &Communicator, store: &PosixFile, start: u64) -> Result<SharedPointer> {
         let made = if comm.team.rank == 0 { SharedPointer::create_beside(store, start).ok() } else { None };
         let words = made.as_ref().map_or([0, 0], |(_, token)| [1, *token]);

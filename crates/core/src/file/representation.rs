@@ -143,7 +143,7 @@ impl ReadBuffer {
     }
 }
 
-/// Also counts basic elements of a partial element if all of them are equal.
+/// Number of basic elements in `bytes` of the file; a partial element counts if they are all equal.
 fn items_in(shown: &FileView, elements: &FileElements, bytes: usize) -> Result<usize> {
     let per_element = elements.datatype.signature().elements();
     let size = shown.representation.in_file(&elements.datatype)?.size();

@@ -58,7 +58,7 @@ impl<F: Fabric> Process<F> {
         Ok(SharedFilePointer::Window(Box::new(window)))
     }
 
-    /// Collective.
+    /// Ends the use of the pointer when all ranks close the file.
     pub(super) fn release_pointer(&self, file: &File) -> Result<()> {
         match &file.shared {
             SharedFilePointer::Common(_) => Ok(()),

@@ -150,7 +150,7 @@ impl<F: Fabric + 'static> Process<F> {
 }
 
 impl TwoPhaseRounds {
-    /// Each byte of the window in a run of its own, and its data.
+    /// The longest message in this round: each byte of the window in its own run, and its data.
     fn longest_message(&self) -> usize {
         let (start, end) = self.own.map_or((0, 0), |own| self.domains.window(own, self.round));
         let bytes = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);

@@ -15,7 +15,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::Call;
 use oxmpi_ucc::{UccArguments, UccCollective, UccDatatype, UccOperand, UccOperation};
 
-/// `None`: the libraries do not have it.
+/// The operation and element type of a reduction, if the libraries have them.
 fn reduction(kernel: &Kernel) -> Option<(UccOperation, UccDatatype)> {
     let (op, scalar) = kernel.kind();
     let operation = match op {

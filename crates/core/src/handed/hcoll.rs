@@ -122,7 +122,8 @@ impl HcollProcess {
         self.groups.iter_mut().for_each(|group| group.start(lane));
     }
 
-    /// Other ranks may wait for a message after all calls here are complete.
+    /// Whether a message has not left: other ranks may wait for it after all calls here are
+    /// complete.
     pub(super) fn is_busy(&self, context: u32) -> bool {
         let of = self.groups.iter().filter(|group| group.team.collective == context);
         of.flat_map(|group| &group.active).any(|(_, transfer)| transfer.is_send)
@@ -299,7 +300,7 @@ impl HcollContextInCreation {
 }
 
 impl CollLibrary {
-    /// `None`: another thread has the turn.
+    /// The turn of this thread to call the library. `None`: another thread has it.
     pub(super) fn enter(self) -> Option<Entered> {
         match self {
             CollLibrary::Ucc => Some(Entered(None)),

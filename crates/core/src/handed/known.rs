@@ -49,7 +49,7 @@ pub(super) fn describe(
     })
 }
 
-/// If HCOLL does not support the request, this holds at all ranks, and a plan serves it.
+/// Posts a request. If HCOLL does not support it, this holds at all ranks, and a plan serves it.
 pub(super) fn post<F: Fabric>(
     request: LibraryRequest,
     entered: &Entered,

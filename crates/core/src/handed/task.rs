@@ -122,7 +122,7 @@ impl HandedOver {
         }
     }
 
-    /// One stage; `None`: the next stage may begin.
+    /// Works on one stage. `None`: the next stage may begin.
     fn step<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,

@@ -12,7 +12,7 @@ pub(super) struct Written<A: Fn(u32) -> Extent, P: Fn(u32) -> usize> {
     pub(super) part: P,
 }
 
-/// Combines in the order of the ranks. `own` is the part of rank `me`, if it is not in the section.
+/// Combines the parts in the order of the ranks; `own` is rank `me`'s, if it is not in the section.
 #[inline]
 pub(super) fn combine<A: Fn(u32) -> Extent, P: Fn(u32) -> usize>(
     (section, me): (&ControlSection, u32),

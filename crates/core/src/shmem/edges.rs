@@ -191,7 +191,7 @@ pub(super) enum FoundBlock {
     Message,
 }
 
-/// `None`: there is no such block, or the directory is not valid.
+/// The `nth` block for `me`. `None`: there is none, or the directory is not valid.
 pub(super) fn find(all: Bytes<'_>, me: u32, nth: u16) -> Option<FoundBlock> {
     let word = |at: usize| {
         let mut bytes = [0; 4];

@@ -52,7 +52,7 @@ fn kind_of(call: &Call) -> Option<(Collective, usize, bool)> {
     })
 }
 
-/// Provided that a segment has room for an element. All ranks get the same result.
+/// Whether shared memory serves a reduction, if a segment has room for an element.
 pub(crate) fn is_served(
     comm: &Communicator,
     call: &Call,
@@ -73,7 +73,7 @@ pub(crate) fn is_served(
 }
 
 impl<F: Fabric> Process<F> {
-    /// `false`: a segment has no room for an element, and the call has done nothing.
+    /// Runs a served reduction. `false`: a segment has no room for an element.
     pub(crate) fn execute_elements(
         &self,
         comm: &Communicator,
@@ -198,7 +198,8 @@ impl<F: Fabric> ElementReduction<'_, F> {
         Ok(())
     }
 
-    /// `readers` need the contribution of this rank.
+    /// Each rank combines the contributions of `needed`; `readers` need the contribution of this
+    /// rank.
     fn prefix(&self, needed: Range<u32>, readers: Range<u32>) -> Result<()> {
         let steps = &self.steps;
         let pieces = steps.pieces_of(self.bytes);

@@ -314,7 +314,7 @@ impl NonblockingCall {
         limits::serves_later(self.collective, ranks, bytes).then_some(steps)
     }
 
-    /// Another rank has stated `length`, and all givers have stated theirs. Returns the last step.
+    /// Ends the collective after a rank has stated another length. Returns the last step.
     fn end_apart<F: Fabric>(&self, section: &ControlSection, length: usize, lane: &mut Lane<F>) -> u64 {
         let lasts = (0..self.needed()).map(|n| {
             let length = section.stated_length(self.nth(n), self.pieces.first);

@@ -9,7 +9,7 @@ use oxmpi_plan::Collective;
 use oxmpi_shm::control_section::{FETCHED_BYTES, MAX_RANKS};
 use std::sync::LazyLock;
 
-/// `bytes` is the length of a block, or of the vector, as in `Facts::bytes`.
+/// Whether shared memory serves a collective with blocks or a vector of `bytes` (`Facts::bytes`).
 #[must_use]
 #[inline]
 pub fn serves(collective: Collective, ranks: u32, bytes: usize) -> bool {
@@ -63,7 +63,7 @@ pub fn serves_later(collective: Collective, ranks: u32, bytes: usize) -> bool {
     is_short && serves(collective, ranks, bytes)
 }
 
-/// In bytes: the pool's data of this length are prefetched with each poll of the published word.
+/// The most data of a rank in a short collective, bytes: each poll prefetches them in the pool.
 pub(super) const SHORT_CALL_BYTES: usize = FETCHED_BYTES;
 
 /// In bytes: messages are faster above this length.
@@ -80,8 +80,8 @@ const MIDDLE: usize = 512 << 10;
 /// distant cores.
 pub(super) const PIECE: usize = 64 << 10;
 
-/// One-way data need two pieces at least, except very short data and with more ranks than
-/// processors: there each piece may cost a change of process.
+/// The longest piece, bytes. One-way data need two pieces at least, except very short data and with
+/// more ranks than processors: there each piece may cost a change of process.
 #[inline]
 pub(super) fn longest(collective: Collective, bytes: usize, is_oversubscribed: bool) -> usize {
     if is_one_way(collective) && bytes < 2 * PIECE && !is_oversubscribed { PIECE / 2 } else { PIECE }
@@ -119,13 +119,13 @@ const PAST_CACHES: usize = 2 << 10;
 /// In bytes: shorter data do not alternate their address.
 pub(super) const ALTERNATING: usize = 16 << 10;
 
-/// In segments of `segment_bytes`.
+/// The longest piece of a nonblocking collective, bytes.
 pub(super) fn longest_later(collective: Collective, ranks: u32, bytes: usize, segment_bytes: usize) -> usize {
     let most = segment_bytes.min(longest(collective, bytes, false));
     if spreads(collective) { spread::longest(segment_bytes, most, ranks, bytes) } else { most }
 }
 
-/// For all data of the collective, and for the same length of another one.
+/// Whether the segments hold all data of a nonblocking collective, and the same of another one.
 #[must_use]
 pub fn fits_later(
     collective: Collective,
@@ -137,8 +137,8 @@ pub fn fits_later(
     most > 0 && StepPieces::how_many(bytes, most) <= segments / 2
 }
 
-/// With more ranks than processors, the segments of a piece of `bytes` bytes for all others: enough
-/// for all, or all segments. A lap has a whole number of pieces.
+/// Number of segments of a piece with more ranks than processors, for `bytes` bytes for all others:
+/// enough for one piece, or all segments. A lap has a whole number of pieces.
 pub(super) fn segments_of(bytes: usize, segment_bytes: usize, segments: u64) -> u64 {
     let needed = bytes.div_ceil(segment_bytes.max(1)) as u64;
     (needed..segments).find(|width| segments.is_multiple_of(*width)).unwrap_or(segments)

@@ -14,7 +14,7 @@ use oxmpi_plan::Call;
 use oxmpi_shm::control_section::Stated;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
-/// `to` lies in the section. Past the caches only if `from` is contiguous.
+/// Copies packed bytes to the section; past the caches only if `from` is contiguous.
 #[inline]
 pub(super) fn pack(from: &UserBuf, at: usize, to: BytesMut<'_>, past_caches: bool) {
     match from.as_contiguous() {

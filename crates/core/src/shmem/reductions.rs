@@ -96,7 +96,7 @@ impl<F: Fabric> Reduction<'_, F> {
         }
     }
 
-    /// `own` is the part of this rank, if it is not in the section.
+    /// Combines the parts of `ranks`; `own` is the part of this rank, if it is not in the section.
     #[inline]
     fn combine<A: Fn(u32) -> Extent, P: Fn(u32) -> usize>(
         &self,
@@ -158,7 +158,8 @@ impl<F: Fabric> Reduction<'_, F> {
         Ok(())
     }
 
-    /// `readers` need the contribution of this rank.
+    /// Each rank combines the contributions of `needed`; `readers` need the contribution of this
+    /// rank.
     fn prefix(&self, needed: Range<u32>, readers: Range<u32>, mut output: BytesMut<'_>) -> Result<()> {
         let (steps, pieces) = (&self.steps, self.pieces());
         if needed.is_empty() {

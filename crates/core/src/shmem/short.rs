@@ -39,8 +39,8 @@ pub enum Prefix {
 }
 
 impl<F: Fabric> Process<F> {
-    /// `None`: this rank has mapped no shared memory for it, or a parameter selects other
-    /// components.
+    /// The fast path of a communicator whose shared memory this rank has mapped. `None`: it has not,
+    /// or a parameter selects other components.
     #[inline(always)]
     pub fn short_collectives<'a>(&'a self, comm: &'a Communicator) -> Option<ShortCollectives<'a, F>> {
         let control = comm.blocking.as_ref()?;
@@ -260,7 +260,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         self.end()
     }
 
-    /// The first rank of `MPI_Exscan` does not change `result`.
+    /// `MPI_Allreduce`, `MPI_Scan` or `MPI_Exscan`, whose first rank does not change `result`.
     #[inline(always)]
     pub fn prefix(
         &self,
@@ -370,7 +370,7 @@ impl<F: Fabric> ShortCollectives<'_, F> {
         })
     }
 
-    /// `read` shows another rank's contribution.
+    /// Combines contributions in the order of the ranks; `read` shows another rank's contribution.
     #[inline(always)]
     fn combine(
         &self,

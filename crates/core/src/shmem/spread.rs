@@ -7,7 +7,7 @@ pub(super) fn spreads(collective: Collective) -> bool {
     matches!(collective, Collective::Scatter | Collective::Alltoall | Collective::ReduceScatterBlock)
 }
 
-/// At most `most`; a segment has room for a piece for each other rank.
+/// The longest piece (at most `most`) of which a segment has room for one for each other rank.
 #[inline]
 pub(super) fn longest(segment: usize, most: usize, ranks: u32, block: usize) -> usize {
     let others = ranks as usize - 1;

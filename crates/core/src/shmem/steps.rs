@@ -153,12 +153,12 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// Other ranks may arrive only after this rank has carried out their requests.
+    /// Waits make progress: other ranks may arrive only after this rank has served their requests.
     pub(super) fn with_requests(self) -> Steps<'a, F> {
         Steps { has_requests: true, ..self }
     }
 
-    /// For a reduction by elements of `size` packed bytes.
+    /// Pieces have whole elements of `size` packed bytes.
     pub(super) fn by_elements(steps: Steps<'a, F>, size: usize) -> Steps<'a, F> {
         Steps { element: Some(size), ..steps }
     }
@@ -231,7 +231,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Ok(pieces)
     }
 
-    /// Other ranks may expect another number of steps for the first piece.
+    /// States the length, as other ranks may expect another number of steps for the first piece.
     #[inline(never)]
     fn state_width(&self, pieces: &StepPieces) -> Result<()> {
         let begin = pieces.before + 1;
@@ -396,7 +396,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// For the only step of a collective.
+    /// The statement with the only step of a collective.
     #[inline]
     pub(super) fn stated_alone(&self, written: usize) -> Stated {
         let bytes = self.bytes.get();
@@ -541,7 +541,8 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.wait_long_for_rank(rank, step, &is_there)
     }
 
-    /// One copy for all callers: it is 15 KiB of instructions.
+    /// The part of a wait with progress. It is 15 KiB of instructions, so all callers share one
+    /// copy.
     #[inline(never)]
     fn wait_long_for_rank(&self, rank: u32, step: u64, is_there: &dyn Fn() -> bool) -> Result<()> {
         // A rank that has failed does not come, nor one that knows of a revocation.
@@ -641,7 +642,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.wake();
     }
 
-    /// For the only step of a collective in which every rank waits for all others.
+    /// Publishes the only step of a collective in which every rank waits for all others.
     #[inline]
     pub(super) fn publish_to_all(&self, step: u64, written: usize) {
         let bytes = self.bytes.get();
@@ -653,7 +654,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.wake();
     }
 
-    /// For the only step of a collective, with data in the line.
+    /// Publishes and finishes the only step of a collective, with data in the line.
     #[inline]
     pub(super) fn publish_last_in_line(&self, step: u64, bytes: usize) {
         self.section.publish(self.me, step, Stated::InLine(bytes));

@@ -79,7 +79,7 @@ impl Window {
         target.issued.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Checked as far as this process knows the target's memory.
+    /// The accessed memory, checked as far as this process knows the target's memory.
     fn place(&self, target: &Target, at: &TargetAccess) -> Result<TargetPlace> {
         let TargetAccess { rank, disp, count, layout } = at;
         let place = |at| TargetPlace { at, count: *count, layout: layout.clone() };
@@ -137,7 +137,8 @@ impl<F: Fabric> Process<F> {
         Ok((target, place))
     }
 
-    /// Accumulates never go through the kernel, which has no atomic operations.
+    /// The route of an access. The kernel has no atomic operations, so accumulates take other
+    /// routes.
     fn route<'w>(
         &self,
         window: &'w Window,
@@ -208,7 +209,8 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// `false`: the target has no mailbox, or an earlier operation has to complete first.
+    /// Posts a request. `false`: there is no mailbox, or an earlier operation has to complete
+    /// first.
     fn post(
         &self,
         window: &Window,

@@ -80,7 +80,7 @@ impl AdapterAccesses {
 }
 
 impl Service {
-    /// `None`: the adapter does not take the access.
+    /// Begins an access. `None`: the adapter does not take it.
     fn access<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -133,7 +133,7 @@ impl Service {
         }
     }
 
-    /// `None`: some have not ended. Otherwise the first error since the last call.
+    /// The first error since the last call, once all accesses up to `newest` have ended.
     fn accessed<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -149,7 +149,7 @@ impl Service {
         (!self.accesses.has_one(rank, newest)).then(|| Ok(self.accesses.failed.remove(&rank)))
     }
 
-    /// No adapter uses the buffers of these accesses when this returns.
+    /// Gives up accesses; no adapter uses their buffers when this returns.
     pub(super) fn give_up_accesses<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, fault: Fault) {
         if !self.accesses.to.contains_key(&rank) {
             return;
@@ -176,7 +176,7 @@ impl Service {
 }
 
 impl<F: Fabric> Process<F> {
-    /// If an adapter reaches some rank. Returns the key; 0: the memory is not open.
+    /// Opens memory if an adapter reaches some rank. Returns the key; 0: the memory is not open.
     pub(super) fn open_to_adapters(&self, comm: &Communicator, memory: &Exposed) -> u64 {
         if memory.is_empty() {
             return 0;
@@ -203,7 +203,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// `None`: messages have to do it.
+    /// Begins a put or get. `None`: messages have to do it.
     pub(super) fn access_by_adapter(
         &self,
         window: &Window,

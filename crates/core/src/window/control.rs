@@ -204,7 +204,7 @@ impl ControlWords {
         self.memory.word(ControlWords::ranks(self.ranks) + rank as usize)
     }
 
-    /// `true`: the caller has to wake the ranks of [`ControlWords::take_waiters`].
+    /// Unlocks. `true`: the caller has to wake the ranks of [`ControlWords::take_waiters`].
     #[inline]
     pub(crate) fn unlock(&self, exclusive: bool, holder: u32) -> bool {
         let lock = self.memory.word(LOCK);

@@ -245,7 +245,7 @@ impl<F: Fabric> Process<F> {
         Ok(WindowParts { flavor, hints, memory, control: control.0, key, has_atomics, targets })
     }
 
-    /// From the heap, which others can map, if it has room; else private memory.
+    /// Allocates memory of the heap, which others can map, if it has room; else private memory.
     fn allocate_exposed(&self, bytes: usize, align: usize, must_share: bool) -> Result<Memory> {
         let in_heap = self.heap().and_then(|heap| heap.memory(bytes, align));
         let memory = in_heap.or_else(|| if must_share { None } else { Memory::zeroed(bytes, align) });

@@ -217,7 +217,8 @@ impl<F: Fabric> Process<F> {
         answer.map_err(of_fault)
     }
 
-    /// In a revoked window another object may have the memory already.
+    /// The target's words, if they reach it. In a revoked window another object may have the
+    /// memory.
     fn is_reached_by_words<'n>(
         &self,
         window: &Window,

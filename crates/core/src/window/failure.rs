@@ -46,7 +46,7 @@ impl Window {
         self.comm.team.point_to_point
     }
 
-    /// The window is revoked, or a rank of which `counts` is true has failed.
+    /// The fault of a wait: the window is revoked, or a rank of which `counts` is true has failed.
     pub(super) fn wait_fault<F: Fabric>(
         &self,
         lane: &Lane<F>,
@@ -67,7 +67,8 @@ impl<F: Fabric> Process<F> {
         self.revoke(&window.comm);
     }
 
-    /// In the order in which this process learned of the failures (MPIX_Win_get_failed).
+    /// The failed processes in the order in which this process learned of them
+    /// (MPIX_Win_get_failed).
     pub fn failed_of_window(&self, window: &Window) -> Result<Group> {
         self.failed_group(&window.comm)
     }
@@ -110,7 +111,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Or until a process whose failure counts has failed. `reason` names the event.
+    /// Waits for a word, or until a process whose failure counts has failed.
     pub(super) fn wait_for_word(
         &self,
         window: &Window,

@@ -112,7 +112,7 @@ impl RequestOp {
         }
     }
 
-    /// `None`: no process of this library sends this word.
+    /// The operation of a word. `None`: no process of this library sends it.
     fn of(word: u64) -> Option<RequestOp> {
         let part = |shift: u32| usize::from((word >> shift) as u8);
         Some(match word & 0xff {
@@ -287,7 +287,7 @@ impl Service {
             .map(drop)
     }
 
-    /// `None`: the target cannot copy them through the kernel.
+    /// The addresses of operands and results, if the target can copy them through the kernel.
     fn addresses<F: Fabric>(
         &self,
         lane: &mut Lane<F>,
@@ -306,7 +306,8 @@ impl Service {
         self.routes(lane, rank)?.single_copy.then_some([operands, old, 0, 0])
     }
 
-    /// `false`: the rank has no mailbox, or an earlier operation has to complete first.
+    /// Posts a request. `false`: there is no mailbox, or an earlier operation has to complete
+    /// first.
     pub(super) fn post<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -370,7 +371,8 @@ impl Service {
         Ok(true)
     }
 
-    /// If they are: their fault, or whether an operation by messages may be incomplete.
+    /// Once requests are complete: their fault, or whether an operation by messages may be
+    /// incomplete.
     pub(super) fn settled<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,

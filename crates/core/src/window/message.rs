@@ -103,7 +103,7 @@ impl MessageData {
 }
 
 impl RmaMessage {
-    /// With room for `data` bytes behind the words. Returns also the offset of that room.
+    /// Encodes with room for `data` bytes behind the words. Returns also the offset of that room.
     pub(super) fn encode(&self, data: usize) -> (Vec<u8>, usize) {
         let mut words = vec![0, 0];
         let mut place_of = None;

@@ -21,7 +21,7 @@ use std::sync::atomic::{Ordering, fence};
 const RMW_IS_FENCE: bool = cfg!(target_arch = "x86_64");
 
 impl Window {
-    /// If this process has mapped them, and an epoch is open to the target.
+    /// The bytes, if this process has mapped them, and an epoch is open to the target.
     #[inline(always)]
     fn bytes_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &ControlWords)> {
         let target = self.targets.get(rank as usize)?;
@@ -101,7 +101,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// One integer; `old` gets the value from before (MPI_Fetch_and_op).
+    /// Changes one integer; `old` gets the value from before (MPI_Fetch_and_op).
     #[inline(always)]
     pub fn fetch_word_now(
         &self,
@@ -117,7 +117,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// One element without padding; `old` gets the value from before (MPI_Fetch_and_op).
+    /// Changes one element without padding; `old` gets the value from before (MPI_Fetch_and_op).
     #[inline(always)]
     pub fn fetch_now(
         &self,
@@ -167,7 +167,7 @@ impl<F: Fabric> Process<F> {
         Some(window.is_look_due())
     }
 
-    /// In a process with one thread (MPI_Win_lock without an assertion).
+    /// Takes a free lock, in a process with one thread (MPI_Win_lock without an assertion).
     #[inline(always)]
     pub fn lock_now(&self, window: &Window, exclusive: bool, rank: i32) -> bool {
         let Some((target, control)) = window.locked_by_word(rank) else { return false };
@@ -189,7 +189,7 @@ impl<F: Fabric> Process<F> {
         true
     }
 
-    /// In a process with one thread (MPI_Win_unlock). Returns whether
+    /// Unlocks in a process with one thread (MPI_Win_unlock). Returns whether
     /// [`Process::look_now_and_then`] is due.
     #[inline(always)]
     pub fn unlock_now(&self, window: &Window, rank: i32) -> Option<bool> {

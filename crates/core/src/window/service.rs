@@ -431,7 +431,7 @@ impl Service {
         None
     }
 
-    /// Data behind the words of an answer; separate data have a receive of their own.
+    /// Takes data behind the words of an answer; separate data have a receive of their own.
     fn take_data_of_answer<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -485,7 +485,7 @@ impl Service {
         });
     }
 
-    /// In their order; denied if a process has failed with the lock.
+    /// Grants the lock in the order of requests, or denies it if a process has failed with it.
     pub(in crate::window) fn grant<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         while let Some(&(rank, exclusive)) = self.locks.front() {
             let answer = if self.exposure.control.try_lock(exclusive, rank, self.team.rank) {

@@ -149,7 +149,7 @@ impl WordUpdate {
         AtomicOperation::CompareSwap { compare, new: u64::from_ne_bytes(new) }
     }
 
-    /// `None`: the word is done.
+    /// The next operation for a word that had the value `before`. `None`: the word is done.
     fn next(&self, at: usize, operation: AtomicOperation, before: u64) -> Option<AtomicOperation> {
         match operation {
             AtomicOperation::CompareSwap { compare, .. } if !self.is_direct() && compare != before => {
@@ -352,7 +352,7 @@ pub(super) enum AdapterWords {
     Somewhere(Vec<u64>),
 }
 
-/// For `len` bytes of data. `None`: there is no memory for the addresses.
+/// The addresses of elements for `len` bytes of data. `None`: there is no memory for them.
 fn addresses(target: &Target, place: &TargetPlace, len: usize) -> Option<Vec<u64>> {
     let start = target.base.wrapping_add(place.at.cast_unsigned());
     let (mut all, layout) = (Vec::new(), &place.layout);
@@ -393,7 +393,7 @@ impl<F: Fabric> Process<F> {
         facts
     }
 
-    /// Rules 1 and 3; for `len` bytes of data.
+    /// The elements that the adapter changes (rules 1 and 3), for `len` bytes of data.
     pub(super) fn adapter_words(
         &self,
         window: &Window,

@@ -15,7 +15,7 @@ use oxmpi_shm::control_section::Stated;
 use oxmpi_sys::bytes::Bytes;
 
 impl<F: Fabric> ShortCollectives<'_, F> {
-    /// `all` is the length of the blocks for all other ranks together.
+    /// Whether the blocks for all other ranks, together `all` bytes, are short enough.
     #[inline]
     pub fn has_room_for_uneven(&self, all: usize) -> bool {
         all <= limits::SHORT_CALL_BYTES
