@@ -363,7 +363,7 @@ impl<F: Fabric> Steps<'_, F> {
     }
 }
 
-/// All ranks get the same result.
+/// Whether shared memory serves the call: all ranks get the same result.
 pub(crate) fn is_served(comm: &Communicator, call: &Call) -> bool {
     let bytes = match call {
         Call::Allgatherv { blocks, .. } => blocks.0.longest(),

@@ -460,7 +460,7 @@ impl NonblockingCall {
 }
 
 impl<F: Fabric> Process<F> {
-    /// All ranks get the same result.
+    /// Starts a served nonblocking collective: all ranks get the same result.
     pub(crate) fn start_past_plans(
         &self,
         comm: &Communicator,
