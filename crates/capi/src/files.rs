@@ -21,7 +21,7 @@ use crate::statuses::put_status;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Datatype as TypeHandle, File as FileHandle, Request, Status};
-use oxmpi_core::file::{At, Direction, Elements, File, SplitKind};
+use oxmpi_core::file::{Direction, File, FileElements, FilePosition as At, SplitKind};
 use oxmpi_core::handler::HandlerCell;
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
@@ -58,10 +58,10 @@ pub(crate) fn on_file(
 
 const NO_FILE: &str = "files are read to and written from memory of the host alone: copy the data there";
 
-fn elements(library: &Running, (address, count, datatype): FileBuffer) -> Result<Elements> {
+fn elements(library: &Running, (address, count, datatype): FileBuffer) -> Result<FileElements> {
     let buffer = library.buffer(address, count, datatype)?;
     let buffer = library.on_host(buffer, NO_FILE)?;
-    Ok(Elements { buffer, datatype: Arc::clone(&*library.datatype(datatype)?) })
+    Ok(FileElements { buffer, datatype: Arc::clone(&*library.datatype(datatype)?) })
 }
 
 fn access(

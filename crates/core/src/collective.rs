@@ -234,7 +234,7 @@ impl<F: Fabric> Process<F> {
         if self.needs_selection_on(comm) {
             return self.execute_past_plans_if_chosen(comm, (call, &served), (element, combine));
         }
-        let Some(place) = self.place_of(comm)? else { return Ok(false) };
+        let Some(place) = self.section_of(comm)? else { return Ok(false) };
         self.execute_served(comm, &served, place)?;
         Ok(true)
     }
@@ -284,7 +284,7 @@ impl<F: Fabric> Process<F> {
     pub(crate) fn meet_with_requests(&self, comm: &Communicator) -> Result<()> {
         let buffers = Buffers { input: UserBuf::empty(), output: UserBuf::empty(), element: None };
         if let Some(mut served) = Served::of(comm, &Call::Barrier, &buffers, &Combine::Nothing)
-            && let Some(place) = self.place_of(comm)?
+            && let Some(place) = self.section_of(comm)?
         {
             check_alive(&self.domain.lock().lane, comm.collective_team()).map_err(errors::of_fault)?;
             served.has_requests = true;
@@ -333,7 +333,7 @@ impl<F: Fabric> Process<F> {
         // In shared memory a rank that needs no data of the failed rank would succeed.
         check_alive(&self.domain.lock().lane, comm.collective_team()).map_err(errors::of_fault)?;
         if let Some(served) = Served::of(comm, &call, &buffers, &combine)
-            && let Some(place) = self.place_of(comm)?
+            && let Some(place) = self.section_of(comm)?
         {
             return self.execute_served(comm, &served, place);
         }

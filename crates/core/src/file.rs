@@ -1,21 +1,21 @@
 //! Files (MPI-5.0, chapter "I/O").
 //!
-//! A [`File`] is a file of the system, opened by each rank for itself, a private duplicate of the communicator for what the
-//! ranks have to agree about, and a view. What concerns one rank only is in the crate `oxmpi_io`.
+//! A [`File`] has a file of the system, which each rank opens for itself, a private duplicate of
+//! the communicator, and a view. The crate `oxmpi_io` has the parts that concern one rank only.
 //!
 //! | module | calls |
 //! |---|---|
 //! | `open` | open, close, delete |
 //! | `settings` | size, info, view, atomicity, sync |
 //! | `pointers` | the individual and the shared file pointer |
-//! | `shared_pointer` | where the shared file pointer lies |
+//! | `shared_pointer` | the storage of the shared file pointer |
 //! | `independent` | access by one rank |
-//! | `collective`, `two_phase`, `ordered` | access by all ranks: a chain of collectives, nonblocking in all forms |
+//! | `collective`, `two_phase`, `ordered` | access by all ranks, nonblocking in all forms |
 //! | `split` | collective access in two calls |
-//! | `representation` | how data look in a file |
+//! | `representation` | the representation of data in a file |
 //!
-//! **Errors of collective calls.** A rank on which a call is wrong takes part in it all the same, and all ranks tell each
-//! other at the end how it went: so all return an error of the same class, and nobody waits for ever.
+//! A rank whose collective call is wrong takes part, and all ranks exchange their outcomes at the
+//! end: so all return an error of the same class, and no rank waits for ever.
 
 mod agree;
 mod collective;
@@ -29,15 +29,15 @@ mod shared_pointer;
 mod split;
 mod two_phase;
 
-pub use open::{Open, delete_file};
-pub use representation::{Conversion, Elements, Representation};
+pub use open::{OpenArguments, delete_file};
+pub use representation::{Conversion, FileElements, Representation};
 pub use settings::NewView;
 pub use split::SplitKind;
 
 use crate::comm::Communicator;
 use crate::handler::HandlerCell;
 use crate::process::Process;
-use collective::Place;
+use collective::CollectivePosition;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::Fault;
 use oxmpi_fabric::Fabric;
@@ -50,62 +50,53 @@ use oxmpi_io::view::View;
 use oxmpi_objects::datatype::Datatype;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::group::Group;
-use shared_pointer::Pointer;
-use split::Split;
+use shared_pointer::SharedFilePointer;
+use split::SplitAccess;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An open file.
 #[derive(Debug)]
 pub struct File {
-    /// Of this file alone.
     comm: Communicator,
     store: PosixFile,
     name: String,
     mode: Mode,
     hints: Mutex<Hints>,
-    shown: Mutex<Arc<Shown>>,
-    /// The individual file pointer, elementary types.
+    shown: Mutex<Arc<FileView>>,
+    /// In elementary types.
     position: Mutex<u64>,
-    shared: Pointer,
+    shared: SharedFilePointer,
     atomic: AtomicBool,
-    /// The collective access that has begun and not ended.
-    split: Mutex<Option<Split>>,
-    /// Whether this process has written since the last sync.
+    split: Mutex<Option<SplitAccess>>,
     dirty: AtomicBool,
 }
 
-/// A view with what it was made of.
+/// A view with its arguments.
 #[derive(Debug)]
-pub struct Shown {
+pub struct FileView {
     pub(crate) view: View,
     /// Bytes from the beginning of the file.
     pub displacement: u64,
-    /// The elementary type.
     pub etype: Arc<Datatype>,
-    /// The filetype.
     pub filetype: Arc<Datatype>,
-    /// How data look in the file.
     pub representation: Representation,
 }
 
-/// Which way data go.
+/// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From the file.
     Read,
-    /// To the file.
     Write,
 }
 
-/// By what an access is made that needs an exact offset, or none.
+/// The position of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
-    /// An explicit offset, elementary types of the view.
+pub enum FilePosition {
+    /// An explicit offset, in elementary types of the view.
     Offset(i64),
-    /// The individual file pointer.
     Individual,
-    /// The shared file pointer. Of a collective access: in the order of the ranks.
+    /// The shared file pointer. In a collective access in the order of the ranks.
     Shared,
 }
 
@@ -114,20 +105,16 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl File {
-    /// The place of its error handler.
+    /// The cell of the error handler.
     pub fn errhandler_cell(&self) -> &Arc<HandlerCell> {
         self.comm.errhandler_cell()
     }
 
-    /// Its processes (MPI_File_get_group).
-    ///
-    /// # Errors
-    /// None that can happen, see [`Communicator::group`].
+    /// The processes (MPI_File_get_group).
     pub fn group(&self) -> Result<Group> {
         self.comm.group()
     }
 
-    /// The communicator of this file alone.
     pub(crate) fn communicator(&self) -> &Communicator {
         &self.comm
     }
@@ -138,7 +125,7 @@ impl File {
     }
 
     /// The view (MPI_File_get_view).
-    pub fn shown(&self) -> Arc<Shown> {
+    pub fn shown(&self) -> Arc<FileView> {
         Arc::clone(&locked(&self.shown))
     }
 
@@ -152,12 +139,9 @@ impl File {
         self.atomic.load(Ordering::Relaxed)
     }
 
-    /// The length of the file, bytes (MPI_File_get_size).
-    ///
-    /// # Errors
-    /// The system's.
+    /// The length of the file in bytes (MPI_File_get_size).
     pub fn size(&self) -> Result<u64> {
-        self.store.size().map_err(|failure| self.error("asking for the size of", failure))
+        self.store.size().map_err(|failure| self.error("reading the size of", failure))
     }
 
     fn ranks(&self) -> u32 {
@@ -168,7 +152,6 @@ impl File {
         self.comm.team.rank
     }
 
-    /// An error with what was being done to which file.
     fn error(&self, doing: &str, failure: IoFailure) -> MpiError {
         error_of(&self.name, doing, failure)
     }
@@ -177,7 +160,7 @@ impl File {
         MpiError::new(class, format!("file \"{}\": {why}", self.name))
     }
 
-    /// The fault of a request that failed with this error, which is noted.
+    /// The fault of a request that failed with this error. Notes the text of the error.
     fn fault(&self, error: &MpiError) -> Fault {
         Fault::File { class: error.class(), note: self.comm.errhandler_cell().note(error.detail()) }
     }
@@ -189,8 +172,7 @@ impl File {
         }
     }
 
-    /// Whether the access is one that the mode allows.
-    fn check_access(&self, direction: Direction, at: At) -> Result<()> {
+    fn check_access(&self, direction: Direction, at: FilePosition) -> Result<()> {
         match direction {
             Direction::Read if !self.mode.reads() => {
                 return Err(self.refused(abi::MPI_ERR_ACCESS, "it is open for writing only"));
@@ -203,21 +185,21 @@ impl File {
         self.check_random(at)
     }
 
-    /// A file that was opened with MPI_MODE_SEQUENTIAL is accessed by the shared pointer only.
-    fn check_random(&self, at: At) -> Result<()> {
-        if at == At::Shared {
+    /// Refuses all pointers but the shared one for a file opened with MPI_MODE_SEQUENTIAL.
+    fn check_random(&self, at: FilePosition) -> Result<()> {
+        if at == FilePosition::Shared {
             Ok(())
         } else {
             self.not_if_sequential("only its shared file pointer can be used")
         }
     }
 
-    /// Nobody may ask where the shared file pointer of such a file is, or move it ("Shared File Pointers").
+    /// MPI_MODE_SEQUENTIAL excludes moves of the shared pointer (MPI-5.0, "Shared File Pointers").
     fn check_seekable(&self) -> Result<()> {
-        self.not_if_sequential("nobody can move its shared file pointer or ask where it is")
+        self.not_if_sequential("its shared file pointer cannot be moved or read")
     }
 
-    /// Refuses what MPI_MODE_SEQUENTIAL excludes; `so` is what follows from it.
+    /// Refuses a call that MPI_MODE_SEQUENTIAL excludes; `so` is the consequence for the message.
     fn not_if_sequential(&self, so: &str) -> Result<()> {
         if !self.mode.is_sequential() {
             return Ok(());
@@ -226,8 +208,7 @@ impl File {
         Err(self.refused(abi::MPI_ERR_UNSUPPORTED_OPERATION, &why))
     }
 
-    /// So many bytes of the file as elementary types.
-    fn whole_etypes(&self, shown: &Shown, bytes: u64) -> Result<u64> {
+    fn whole_etypes(&self, shown: &FileView, bytes: u64) -> Result<u64> {
         let etype = shown.view.etype_size();
         if bytes.is_multiple_of(etype) {
             return Ok(bytes / etype);
@@ -238,11 +219,17 @@ impl File {
         Err(self.refused(abi::MPI_ERR_ARG, &why))
     }
 
-    /// Where an access begins in the stream of the view, after moving the pointer that it uses by so many elementary types.
-    fn claim<F: Fabric>(&self, process: &Process<F>, shown: &Shown, at: At, etypes: u64) -> Result<u64> {
+    /// Moves the pointer of an access. Returns the first byte in the view's stream.
+    fn claim<F: Fabric>(
+        &self,
+        process: &Process<F>,
+        shown: &FileView,
+        at: FilePosition,
+        etypes: u64,
+    ) -> Result<u64> {
         let first = match at {
-            At::Offset(offset) => self.checked_offset(offset)?,
-            At::Individual => {
+            FilePosition::Offset(offset) => self.checked_offset(offset)?,
+            FilePosition::Individual => {
                 let mut position = locked(&self.position);
                 let first = *position;
                 shown
@@ -251,21 +238,20 @@ impl File {
                 *position = first.saturating_add(etypes);
                 first
             }
-            At::Shared => process.advance_pointer(self, etypes)?,
+            FilePosition::Shared => process.advance_pointer(self, etypes)?,
         };
         let start = self.in_bytes(shown, first)?;
         shown.view.check(start, etypes.saturating_mul(shown.view.etype_size()))?;
         Ok(start)
     }
 
-    /// An explicit offset, elementary types.
     fn checked_offset(&self, offset: i64) -> Result<u64> {
         u64::try_from(offset).map_err(|_| {
             self.refused(abi::MPI_ERR_ARG, &format!("offset is {offset}; it must not be negative"))
         })
     }
 
-    fn in_bytes(&self, shown: &Shown, etypes: u64) -> Result<u64> {
+    fn in_bytes(&self, shown: &FileView, etypes: u64) -> Result<u64> {
         etypes.checked_mul(shown.view.etype_size()).ok_or_else(|| {
             let why = format!("{etypes} elementary types are more bytes than an offset can tell");
             self.refused(abi::MPI_ERR_ARG, &why)
@@ -281,11 +267,11 @@ fn error_of(name: &str, doing: &str, failure: IoFailure) -> MpiError {
     MpiError::new(failure.class, format!("{doing} the file \"{name}\": {failure}"))
 }
 
-impl From<At> for Place {
-    fn from(at: At) -> Place {
+impl From<FilePosition> for CollectivePosition {
+    fn from(at: FilePosition) -> CollectivePosition {
         match at {
-            At::Shared => Place::Ordered,
-            at => Place::Known(at),
+            FilePosition::Shared => CollectivePosition::Ordered,
+            at => CollectivePosition::Known(at),
         }
     }
 }

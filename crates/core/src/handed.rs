@@ -1,26 +1,31 @@
-//! Collectives that are handed to another library: the components ucc and hcoll.
+//! Collectives that another library serves: the components ucc and hcoll.
 //!
-//! What is said here of UCC holds for HCOLL too, whose teams are called contexts; `hcoll` says what is different.
+//! The text below is about UCC. It holds for HCOLL too, whose teams are called contexts; `hcoll`
+//! has the differences. A call for the library may be nonblocking, so it is a task
+//! ([`HandedOver`]):
 //!
-//! The first call that is handed over makes the context of this process, and the team of its communicator. Nothing of this may wait, as
-//! the call may be a nonblocking one; so a call that is handed over is a task ([`HandedOver`]) that goes through all of it:
+//! 1. The calls of a communicator begin in the order of the program, which all ranks have in
+//!    common.
+//! 2. The first call makes the context of this process and the team (`creation`): the ranks agree
+//!    that all of them have UCC and on the number of the team, and exchange UCC's data by
+//!    allgathers.
+//! 3. For a new kind of call the ranks agree whether UCC supports it at all of them. HCOLL's
+//!    interface gives the same answer at all ranks; only for calls whose lengths each rank knows
+//!    for itself do they agree whether HCOLL can count them.
+//! 4. The call is posted, and complete when UCC reports it.
 //!
-//! 1. The calls of a communicator begin in the order in which they were made: that is the same at all ranks, and UCC wants it.
-//! 2. The first makes the team (`creation`): the ranks agree that UCC is there at all of them, on the number of the team, and exchange what
-//!    UCC wants exchanged, by allgathers of the engine.
-//! 3. A call of a kind that has not been made before is initialised, and the ranks agree whether UCC supports it at all of them. What is
-//!    agreed once is kept. HCOLL answers alike at all ranks, by its interface, so they need not agree; but of calls whose lengths each rank
-//!    knows for itself they say whether HCOLL can count them.
-//! 4. It is posted, and over when UCC says so.
+//! A plan must not serve a call that fails at one rank alone, because the other ranks do not know
+//! of the failure: the call and all later ones of its communicator fail at this rank
+//! ([`TeamState::Failed`]). If UCC fails in a call that it has begun, or the call is given up, UCC
+//! may still write into its buffers: it makes no more progress and serves no communicator
+//! ([`Handed::poison`]).
 //!
-//! What fails at one rank alone, so that the others know nothing of it, must not be served by a plan: the call fails, and so do all later
-//! calls of its communicator at this rank ([`TeamState::Failed`]). Where UCC fails at, or is left alone with, a call that it has begun, it
-//! may still write into its buffers: it is never let go on again, and serves no communicator any more ([`Handed::poison`]).
+//! If UCC cannot serve a call and all ranks know it, the call's own plan serves it. A rank may
+//! learn this earlier than others, so [`oxmpi_tuned::handed`] alone decides which component serves
+//! a call, and the call always takes a tag for the plan.
 //!
-//! Where UCC cannot serve the call at some rank and all know it, the plan does that every such call has in hand. Whether that is so a rank
-//! may learn earlier than others, so who serves a call is decided by [`oxmpi_tuned::handed`] alone, and the tag of the plan is drawn in any case.
-//!
-//! UCC has no descriptor to sleep on: while it may have something to do, waits are cut into naps ([`Handed::nap`]).
+//! UCC has no descriptor on which a process could sleep: while UCC may need progress, a wait sleeps
+//! for short times ([`Handed::nap`]).
 
 mod arguments;
 mod creation;
@@ -37,7 +42,7 @@ pub(crate) use task::HandedOver;
 
 use crate::choice::Say;
 use hcoll::HcollProcess;
-use libraries::{Backend, InMaking, MadeTeam};
+use libraries::{Backend, MadeTeam, TeamInCreation};
 use oxmpi_engine::{Lane, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_ucc::{UccCollective, UccContext, UccDatatype, UccLibrary, UccOperation};
@@ -45,28 +50,25 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a process sleeps at most while UCC works for it.
+/// The longest sleep of a process while UCC works on its calls.
 const NAP: Duration = Duration::from_micros(50);
-/// How long it sleeps at most while only others may need its part of UCC.
+/// The longest sleep while only other ranks may need UCC's progress in this process.
 const LONG_NAP: Duration = Duration::from_millis(1);
 
-/// What a process has of a library.
 pub(crate) struct Handed {
     library: CollLibrary,
-    /// How much is said.
     verbose: u32,
     context: Result<Backend, String>,
     /// The teams, by the collective context of the communicator.
     teams: HashMap<u32, CommTeam>,
-    /// Numbers of teams that UCC keeps though no communicator has them any more.
+    /// Numbers of teams that UCC still has though their communicators are gone.
     lost: Vec<u64>,
-    /// Calls that were handed over and are not over.
     active: usize,
-    /// A team was made: others may need this process's part of UCC.
+    /// A team was made: other ranks may need UCC's progress in this process.
     has_made: bool,
-    /// Why UCC must do nothing any more in this process.
+    /// The reason why UCC must make no more progress in this process.
     poison: Option<String>,
-    /// The process is about to end: others may have closed their connections.
+    /// The process ends: other processes may have closed their connections.
     has_left: bool,
 }
 
@@ -76,51 +78,49 @@ impl std::fmt::Debug for Handed {
     }
 }
 
-/// A kind of call of which the ranks agree once whether UCC supports it: the same of a call at all its ranks.
+/// A kind of call. All ranks of a call have the same one, and agree once whether UCC supports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Sort {
+struct CallKind {
     kind: UccCollective,
     datatype: UccDatatype,
     operation: UccOperation,
     in_place: bool,
-    /// The power of two of its bytes, where all ranks know them.
+    /// The logarithm of the bytes, where all ranks know them.
     class: u32,
 }
 
-/// What a communicator has of UCC.
 struct CommTeam {
-    /// Its first rank says what is to be said.
+    /// The first rank writes messages for the user.
     is_first: bool,
     state: TeamState,
-    /// How many calls were handed over, and how many of them have begun.
+    /// Calls for the library, and how many of them have begun.
     calls: u64,
     begun: u64,
-    agreed: HashMap<Sort, bool>,
+    agreed: HashMap<CallKind, bool>,
 }
 
-/// How its team stands.
 enum TeamState {
-    Making(Box<InMaking>),
+    Creating(Box<TeamInCreation>),
     Made {
         team: MadeTeam,
         id: u64,
     },
-    /// There is none at any rank, and never will be.
+    /// No rank has a team, and none will be made.
     Refused,
-    /// Something has failed at this rank, of which the others know nothing: none of its calls can be served.
+    /// A step has failed at this rank, and the other ranks do not know it.
     Failed(String),
 }
 
 impl CommTeam {
-    /// Nothing of it can be served at this rank any more. UCC keeps what it has of the team: its number, if it has one.
+    /// Lets all calls fail at this rank; UCC keeps its team. Returns the number of the team.
     fn fail<F: Fabric>(&mut self, why: &str, lane: &mut Lane<F>) -> Option<u64> {
         if let TeamState::Failed(_) = self.state {
             return None;
         }
         match std::mem::replace(&mut self.state, TeamState::Failed(why.to_string())) {
-            TeamState::Making(mut making) => {
-                making.release(lane);
-                making.number()
+            TeamState::Creating(mut creation) => {
+                creation.release(lane);
+                creation.number()
             }
             TeamState::Made { team, id } => {
                 team.abandon();
@@ -132,7 +132,7 @@ impl CommTeam {
 }
 
 impl Handed {
-    /// Opens the library and makes the context, if it can. `world` is the team of the job's processes.
+    /// Opens the library and makes the context; `world` is the team of the job's processes.
     pub(crate) fn new<F: Fabric>(
         library: CollLibrary,
         settings: &HandedSettings,
@@ -162,12 +162,10 @@ impl Handed {
         Handed { library, verbose, context, teams, lost, active, has_made, poison, has_left }
     }
 
-    /// Whether there is something that may have to go on.
     pub(crate) fn is_usable(&self) -> bool {
         self.context.is_ok()
     }
 
-    /// Lets the library go on.
     pub(crate) fn progress<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         if self.has_left || self.poison.is_some() {
             return;
@@ -179,8 +177,7 @@ impl Handed {
         }
     }
 
-    /// How long a process may sleep at most; `None`: UCC has nothing to do. Others may need its part of UCC as long as it has not left,
-    /// even behind the end of all its teams.
+    /// The longest sleep. Other ranks may need UCC's progress here until this process leaves.
     pub(crate) fn nap(&self) -> Option<Duration> {
         if self.active > 0 {
             return Some(NAP);
@@ -188,11 +185,11 @@ impl Handed {
         (self.has_made && !self.has_left && self.poison.is_none()).then_some(LONG_NAP)
     }
 
-    /// UCC must do nothing any more in this process: it may write where it must not. Its teams stay as they are, and calls of them fail. Of
-    /// communicators that have none yet all ranks will agree that there is none.
+    /// Ends all progress of UCC, which may write into the program's memory. Calls of its teams
+    /// fail; for a communicator without a team all ranks will agree that there is none.
     fn poison<F: Fabric>(&mut self, why: &str, lane: &mut Lane<F>) {
         let why = format!("{} cannot be used any more in this process: {why}", self.library);
-        // Where there is none, plans serve at all ranks.
+        // A communicator without a team has plans at all ranks.
         for (context, team) in
             self.teams.iter_mut().filter(|(_, team)| !matches!(team.state, TeamState::Refused))
         {
@@ -204,7 +201,6 @@ impl Handed {
         self.poison.get_or_insert(why);
     }
 
-    /// Nothing more of the communicator of this collective context can be served at this rank.
     pub(crate) fn fail_team<F: Fabric>(&mut self, context: u32, why: &str, lane: &mut Lane<F>) {
         if let Some(team) = self.teams.get_mut(&context) {
             self.lost.extend(team.fail(why, lane));
@@ -214,7 +210,7 @@ impl Handed {
         }
     }
 
-    /// Why the library does not come to an end with what it does for a communicator, though it says nothing.
+    /// The library does not report this itself.
     fn fault(&mut self, context: u32) -> Option<String> {
         match &mut self.context {
             Ok(Backend::Hcoll(process)) => process.fault(context),
@@ -222,10 +218,7 @@ impl Handed {
         }
     }
 
-    /// Whether calls of the communicator of this collective context can be served: by UCC, or else by a plan at all ranks.
-    ///
-    /// # Errors
-    /// They cannot at this rank, and why.
+    /// Whether calls of a communicator can be served: by UCC, or by a plan at all ranks.
     fn check(&self, context: u32) -> Result<(), String> {
         match self.teams.get(&context).map(|team| &team.state) {
             Some(TeamState::Failed(why)) => Err(why.clone()),
@@ -233,7 +226,7 @@ impl Handed {
         }
     }
 
-    /// The process sends nothing more: from now on others may close their connections.
+    /// The process sends no more messages: other processes may close their connections from now on.
     pub(crate) fn leave(&mut self) {
         if self.has_left {
             return;
@@ -243,19 +236,18 @@ impl Handed {
             && self.active == 0
             && self.poison.is_none()
         {
-            // Their contexts go with them. A session that wakes this process finds that it has left.
+            // The contexts end with the library.
             self.teams.values_mut().for_each(|team| team.state = TeamState::Refused);
             process.finalize();
             self.poison = Some("HCOLL has ended in this process".to_string());
         }
     }
 
-    /// Whether the library still sends something in the communicator of this collective context.
     fn is_busy(&self, context: u32) -> bool {
         matches!(&self.context, Ok(Backend::Hcoll(process)) if process.is_busy(context))
     }
 
-    /// The communicator of this collective context is gone, and nothing is under way in it.
+    /// Removes a communicator that is gone, and without calls under way.
     pub(crate) fn forget<F: Fabric>(&mut self, context: u32, lane: &mut Lane<F>) {
         self.teams.remove(&context);
         if let Ok(Backend::Hcoll(process)) = &mut self.context {
@@ -263,25 +255,24 @@ impl Handed {
         }
     }
 
-    /// The numbers of teams that this process uses.
+    /// Whether a team of another communicator than `but` has this number.
     fn uses(&self, number: u64, but: u32) -> bool {
         self.lost.contains(&number)
             || self.teams.iter().any(|(context, team)| {
                 *context != but
                     && match &team.state {
-                        TeamState::Making(making) => making.number() == Some(number),
+                        TeamState::Creating(creation) => creation.number() == Some(number),
                         TeamState::Made { id, .. } => *id == number,
                         TeamState::Refused | TeamState::Failed(_) => false,
                     }
             })
     }
 
-    /// The next number of a call of this team.
     pub(crate) fn draw(&mut self, team: &Arc<Team>) -> u64 {
         let library = self.library;
         let comm = self.teams.entry(team.collective).or_insert_with(|| CommTeam {
             is_first: team.rank == 0,
-            state: TeamState::Making(Box::new(InMaking::new(library))),
+            state: TeamState::Creating(Box::new(TeamInCreation::new(library))),
             calls: 0,
             begun: 0,
             agreed: HashMap::new(),
@@ -290,21 +281,19 @@ impl Handed {
         comm.calls - 1
     }
 
-    /// Whether calls of this team may be served by the library, as far as this rank knows.
+    /// Whether this rank knows no reason why the library could not serve calls of this team.
     pub(crate) fn may_have(&self, team: &Team) -> bool {
         let is_refused = |comm: &CommTeam| matches!(comm.state, TeamState::Refused | TeamState::Failed(_));
         self.is_usable() && !self.teams.get(&team.collective).is_some_and(is_refused)
     }
 
-    /// Takes back the last number that was drawn, at all ranks.
     fn put_back(&mut self, team: &Team) {
         if let Some(comm) = self.teams.get_mut(&team.collective) {
             comm.calls -= 1;
         }
     }
 
-    /// Says something if the user wants to hear so much of it.
-    fn tell(&self, say: &Say, is_first: bool, level: u32, text: &str) {
+    fn report(&self, say: &Say, is_first: bool, level: u32, text: &str) {
         if is_first && self.verbose >= level {
             say(&format!("coll: {}: {text}", self.library.component()));
         }
@@ -316,9 +305,9 @@ mod tests {
     use super::*;
     use crate::world::world;
 
-    /// Without the library, which a test of the whole has: what a rank knows of its communicators.
+    /// Without the library, which the job tests have.
     #[test]
-    fn what_fails_at_one_rank_stays_failed_and_what_plans_serve_does_not() {
+    fn failed_teams_stay_failed_and_refused_ones_have_plans() {
         let absent =
             LibrarySettings { library: "/nonexistent/lib.so".to_string(), ..LibrarySettings::default() };
         let settings = HandedSettings { ucc: absent.clone(), hcoll: absent, job: 1 };
@@ -340,7 +329,7 @@ mod tests {
             handed.fail_team(context, "no memory", lane);
             handed.fail_team(context, "another reason", lane);
             assert_eq!(handed.check(context), Err("no memory".to_string()));
-            // Of the next communicator with this context nothing is known.
+            // A new communicator with this context has no state.
             handed.forget(context, lane);
             assert_eq!((handed.draw(team), handed.check(context)), (0, Ok(())));
             handed.poison("another call was given up", lane);

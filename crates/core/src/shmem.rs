@@ -1,34 +1,33 @@
-//! Collectives of one node through shared memory, past the plans: the `shmem` component of the components guide.
+//! Collectives of one node through shared memory, without plans: the component `shmem`.
 //!
-//! Every communicator of one group whose processes share memory has two control sections with message pools in the segment
-//! of its lowest rank (`Control`; `oxmpi_shm::control_section` has the protocol), as long as that has any to give: a few
-//! communicators at a time, of at most 64 ranks. One serves blocking collectives, the other one nonblocking ones, each with
-//! steps of its own: so neither kind waits for the other, in whatever order a rank calls them. A collective is a few numbered
-//! steps: in each, those who have data for others write a piece and publish it, those who need it read it where it lies. Long
-//! ones go through the segments of the pool piece by piece.
+//! Each intracommunicator whose processes share memory has two control sections with message pools
+//! in the segment of its lowest rank (`Control`; `oxmpi_shm::control_section` has the protocol), as
+//! long as that segment has free ones: a few communicators at a time, of at most 64 ranks. One
+//! section serves blocking collectives, the other one nonblocking ones, so neither kind waits for
+//! the other. A collective is a few numbered steps: in each, the ranks with data for others write a
+//! piece and publish it, and the ranks that need it read it where it lies. Long data go through the
+//! segments of the pool piece by piece.
 //!
-//! Nobody waits for more than it needs. The root of a broadcast or scatter, and all but the root of a gather or reduction,
-//! write and go on; only who comes to a segment that somebody still reads must wait.
+//! Each rank waits only for the ranks whose data it needs, and for readers only if it needs a
+//! segment that they still read.
 //!
-//! Whether a call is served follows from what all its ranks know alike ([`limits`], and the shape of the pool). Reductions combine in the
-//! order of the ranks, whoever comes last: the results of floating-point operations do not depend on
-//! timing.
+//! Whether a call is served follows from values that all its ranks have in common ([`limits`], and
+//! the shape of the pool). Reductions combine in the order of the ranks, in any order of arrival:
+//! the results of floating-point operations do not depend on timing.
 //!
-//! A component stack asks `Served::of`, then `Process::place_of`, and then `Process::execute_served`.
-//!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`limits`] | which collectives of how many bytes are served |
+//! | [`limits`] | which collectives of which lengths are served |
 //! | `steps` | one collective of one rank: numbering, waiting, waking |
 //! | `moves` | barrier, bcast, gather, scatter, allgather, alltoall |
-//! | [`short`] | the straight line of short ones, one step each |
+//! | [`short`] | the fast path of short collectives, one step each |
 //! | `reductions` | reduce, allreduce, reduce_scatter_block, scan, exscan |
-//! | `combining` | what ranks have written for a step, combined in their order |
+//! | `combining` | reduction of the data of a step in the order of the ranks |
 //! | `lengths` | ranks that call with different lengths |
-//! | `elements` | reduce, allreduce, scan, exscan by functions of the program, and of elements with padding |
+//! | `elements` | reductions by functions of the program, and of elements with padding |
 //! | `edges` | the v and w forms, and neighbourhoods |
-//! | `spread` | how blocks for all others lie in a segment |
-//! | `later` | nonblocking ones: written when they are called, ended within any look |
+//! | `spread` | the layout of blocks for all other ranks in a segment |
+//! | `later` | nonblocking collectives: written when called, completed within any progress |
 
 mod combining;
 mod edges;
@@ -62,33 +61,30 @@ pub(crate) use elements::is_served as is_served_by_elements;
 pub(crate) use later::Later;
 pub(crate) use lengths::length_of;
 
-/// A control section that a communicator was given: that of its blocking collectives, or that of its nonblocking ones.
+/// The control section of a communicator for its blocking collectives, or for its nonblocking ones.
 #[derive(Debug)]
 pub(crate) struct Control {
-    /// The process in whose segment it lies.
     leader: u32,
     index: u32,
-    /// There are more ranks than processors, as all its ranks know alike.
+    /// There are more ranks than processors; all ranks of the communicator have the same value.
     is_oversubscribed: bool,
     /// Mapped at the first use; `None` if the processes share no memory.
     section: OnceLock<Option<ControlSection>>,
-    /// The last step of the collectives that this rank has begun.
     step: AtomicU64,
-    /// The last step that may be written without a look at what the others are done with; 0: not known yet.
+    /// The last step that may be written without reading the other ranks' progress; 0: unknown.
     free_to: AtomicU64,
-    /// Collectives that this rank has begun.
     begun: AtomicU64,
-    /// Nonblocking ones that this rank has not come to the end of.
+    /// Nonblocking collectives that this rank has not completed.
     open: AtomicU32,
-    /// The first step of the one of those whose turn it is (rule 9).
+    /// The first step of the nonblocking collective that may read now (rule 9).
     turn: AtomicU64,
-    /// The communicator was freed while some were open.
+    /// The communicator was freed while nonblocking collectives were open.
     is_left: AtomicBool,
 }
 
 impl Control {
-    /// The sections number `index`, for blocking collectives, and `index` + 1, for nonblocking ones, of a leader's segment. `step`
-    /// is the last one that was taken in either.
+    /// The sections for blocking (`index`) and nonblocking collectives. `step`: the last step of
+    /// either.
     pub(crate) fn pair(leader: u32, index: u32, step: u64, is_oversubscribed: bool) -> [Control; 2] {
         [index, index + 1].map(|index| Control::new(leader, index, step, is_oversubscribed))
     }
@@ -108,39 +104,37 @@ impl Control {
         }
     }
 
-    /// Collectives that this rank took part in.
     pub(crate) fn operations(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
     }
 
     fn note_mapped(&self, section: &ControlSection) {
-        // Nobody of this team has used any segment (rule 7).
+        // This team has not used any segment (rule 7).
         self.free_to.fetch_max(self.step.load(Ordering::Relaxed) + section.segments(), Ordering::Relaxed);
     }
 }
 
-/// Where the collectives of a communicator go: its section, which is mapped and has room for its ranks.
+/// The section for the collectives of a communicator: it is mapped and has room for all ranks.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'c> {
+pub(crate) struct MappedSection<'c> {
     control: &'c Control,
     section: &'c ControlSection,
 }
 
-/// A collective that is served here if its communicator has a [`Place`].
+/// A collective that is served here if its communicator has a [`MappedSection`].
 pub(crate) struct Served<'a> {
     call: &'a Call,
     buffers: &'a Buffers,
-    /// What combines in a reduction.
     kernel: Option<Kernel>,
     collective: Collective,
     /// Bytes of a block, or of the vector of a broadcast, reduction or scan; 0 for a barrier.
     bytes: usize,
-    /// Whether the other ranks may come only when this rank has carried out requests of theirs.
+    /// Other ranks may arrive only after this rank has carried out their requests.
     pub(crate) has_requests: bool,
 }
 
 impl<'a> Served<'a> {
-    /// The call as one that is served here. It looks only at what all ranks of the call know alike.
+    /// Reads only values that all ranks of the call have in common.
     #[inline]
     pub(crate) fn of(
         comm: &Communicator,
@@ -164,7 +158,7 @@ impl<'a> Served<'a> {
     }
 }
 
-/// A call that may be served here: its collective, bytes as in [`Served`], and what combines in a reduction.
+/// The bytes are those of [`Served`].
 #[inline]
 fn kind_of(call: &Call, combine: &Combine) -> Option<(Collective, usize, Option<Kernel>)> {
     let (collective, count, kernel) = match (call, combine) {
@@ -220,44 +214,41 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Where served blocking collectives of a communicator go. `None`: there is no shared memory for them, as all its ranks
-    /// find alike.
-    ///
-    /// # Errors
-    /// If the control section cannot be reached.
+    /// The section for blocking collectives, if there is shared memory: all ranks get the same
+    /// result.
     #[inline]
-    pub(crate) fn place_of<'c>(&self, comm: &'c Communicator) -> Result<Option<Place<'c>>> {
+    pub(crate) fn section_of<'c>(&self, comm: &'c Communicator) -> Result<Option<MappedSection<'c>>> {
         match &comm.blocking {
-            Some(control) => self.place_in(comm, control),
+            Some(control) => self.mapped_section(comm, control),
             None => Ok(None),
         }
     }
 
     #[inline]
-    fn place_in<'c>(&self, comm: &'c Communicator, control: &'c Control) -> Result<Option<Place<'c>>> {
+    fn mapped_section<'c>(
+        &self,
+        comm: &'c Communicator,
+        control: &'c Control,
+    ) -> Result<Option<MappedSection<'c>>> {
         let Some(section) = self.section(comm, control)? else { return Ok(None) };
         let has_room = limits::has_room(section.segment_bytes(), comm.team.size());
-        Ok(has_room.then_some(Place { control, section }))
+        Ok(has_room.then_some(MappedSection { control, section }))
     }
 
-    /// Whether blocking collectives of this kind and length go through the shared memory of a communicator, and nothing is said
-    /// about who serves them.
+    /// Whether shared memory serves such a blocking collective, and no parameter selects a
+    /// component.
     pub fn serves_in_memory(&self, comm: &Communicator, collective: Collective, bytes: usize) -> bool {
         !self.needs_selection()
             && limits::serves(collective, comm.team.size(), bytes)
-            && matches!(self.place_of(comm), Ok(Some(_)))
+            && matches!(self.section_of(comm), Ok(Some(_)))
     }
 
-    /// Runs a collective that is served here.
-    ///
-    /// # Errors
-    /// A member has failed, or the communicator is revoked.
     #[inline]
     pub(crate) fn execute_served(
         &self,
         comm: &Communicator,
         served: &Served<'_>,
-        Place { control, section }: Place<'_>,
+        MappedSection { control, section }: MappedSection<'_>,
     ) -> Result<()> {
         if comm.team.is_revoked() {
             return Err(of_fault(Fault::Revoked));
@@ -271,18 +262,17 @@ impl<F: Fabric> Process<F> {
             None => moves::run(steps, served)?,
             Some(kernel) => reductions::run(steps, served, &kernel)?,
         }
-        self.look_after_served();
+        self.progress_after_served();
         Ok(())
     }
 
-    /// This rank has no use for the sections of a communicator any more.
     pub(crate) fn leave_sections(&self, comm: &Communicator) {
         for control in comm.blocking.iter().chain(&comm.nonblocking) {
-            // If it cannot be reached the section stays taken, which costs one of a few.
+            // A section that cannot be reached stays taken; a segment has only a few.
             let mapped = matches!(self.section(comm, control), Ok(Some(_)));
             let mut domain = self.domain.lock();
             match control.has_open() {
-                // The last of those leaves.
+                // The last open collective gives up the section.
                 true => control.is_left.store(true, Ordering::Relaxed),
                 false => control.leave(&mut domain.lane, comm.team.size(), mapped),
             }
@@ -291,13 +281,12 @@ impl<F: Fabric> Process<F> {
 }
 
 impl Control {
-    /// One more has begun. Collectives of one communicator are called one after the other.
+    /// Counts a collective. The calls of one communicator come one after another.
     #[inline]
     fn count(&self) {
         self.begun.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// The numbers of the next `count` steps: the first of them.
     #[inline]
     fn number(&self, count: u64) -> u64 {
         let before = self.last_begun();
@@ -305,26 +294,22 @@ impl Control {
         before + 1
     }
 
-    /// The last step of the collectives that this rank has begun.
     #[inline]
     fn last_begun(&self) -> u64 {
         self.step.load(Ordering::Relaxed)
     }
 
-    /// The collectives that this rank has begun take the steps up to this one.
     #[inline]
     fn set_last(&self, step: u64) {
         self.step.store(step, Ordering::Relaxed);
     }
 
-    /// Whether nonblocking collectives go on here.
     #[inline]
     fn has_open(&self) -> bool {
-        // What ended the last one, in another thread, comes before.
+        // Acquire: another thread may have ended the last one.
         self.open.load(Ordering::Acquire) != 0
     }
 
-    /// This rank has no use for the section any more; `ranks` share it.
     fn leave<F: Fabric>(&self, lane: &mut Lane<F>, ranks: u32, mapped: bool) {
         if mapped && let Some(Some(section)) = self.section.get() {
             section.leave(self.step.load(Ordering::Relaxed));

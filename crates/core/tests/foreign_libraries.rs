@@ -1,5 +1,4 @@
-//! Each library that is opened at run time leaves the signals to the program: when it is opened,
-//! and when it is started.
+//! Each library that is opened at run time leaves the signals to the program.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 use oxmpi_cuda::Driver;
@@ -9,7 +8,7 @@ use oxmpi_libfabric::{Endpoint, ProviderQuery};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The library in `tests/foreign`, which takes signals over.
+/// The library in `tests/foreign`, which installs signal handlers.
 fn compiled() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/foreign/library.c");
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("foreign-{}.so", std::process::id()));
@@ -20,7 +19,7 @@ fn compiled() -> PathBuf {
     library
 }
 
-/// Which signals have handlers, are ignored, and are blocked in this thread (proc_pid_status(5)).
+/// Handled, ignored and blocked signals (proc_pid_status(5)).
 fn signals() -> Vec<String> {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let is_of_signals =
@@ -28,7 +27,6 @@ fn signals() -> Vec<String> {
     status.lines().filter(is_of_signals).map(String::from).collect()
 }
 
-/// How many times a library has taken signals over.
 fn taken() -> u32 {
     std::env::var("OXMPI_TEST_TAKEN").map_or(0, |count| count.parse().unwrap())
 }
@@ -100,11 +98,11 @@ fn cuda(library: &str) {
 }
 
 thread_local! {
-    /// What was before: the signals, and how many times they were taken.
+    /// The signals before a library was opened, and the value of [`taken`].
     static BEFORE: std::cell::RefCell<(Vec<String>, u32)> = std::cell::RefCell::default();
 }
 
-/// The library has taken signals over so many times, and the program has them.
+/// Signal handlers were installed `times` times, and the program's signals are in force.
 fn check(step: &str, times: u32) {
     BEFORE.with_borrow(|(before, taken_before)| {
         assert_eq!(taken() - taken_before, times, "{step}");
@@ -126,7 +124,7 @@ fn every_library_leaves_the_signals_to_the_program() {
         ("cuda", cuda),
     ];
     for (name, open_and_start) in table {
-        // One that is loaded already is not opened again.
+        // The loader does not open a library again that is loaded already.
         let own = library.with_extension(name);
         std::fs::copy(&library, &own).unwrap();
         BEFORE.set((signals(), taken()));

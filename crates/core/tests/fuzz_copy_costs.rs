@@ -1,4 +1,4 @@
-//! Files of copy costs that nobody has written. OXMPI_FUZZ_SECONDS (1) says how long, OXMPI_FUZZ_SEED replays one case.
+//! Random files of copy costs: OXMPI_FUZZ_SECONDS (1), OXMPI_FUZZ_SEED for one case again.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
 #[path = "../../wire/tests/support/random.rs"]
@@ -10,7 +10,6 @@ use oxmpi_core::copy_costs::{CostsError, Platform, figures, parse, render};
 use oxmpi_fabric::shm::copy_policy::{Capabilities, CopyFacts, CopyPlan, Proximity, SingleCopyMode};
 use random::Random;
 
-/// A file with figures of any size, some lines of which are spoilt.
 fn file(random: &mut Random) -> Vec<u8> {
     let mut facts = CopyFacts::built_in("", 0);
     for (_, figure) in figures(&mut facts) {
@@ -35,7 +34,7 @@ fn file(random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
-fn an_error_is_in_a_line_that_is_there_and_what_is_read_decides_for_all_lengths() {
+fn an_error_names_an_existing_line_and_valid_costs_have_a_protocol_for_all_lengths() {
     seeds::each_seed(|seed| {
         let bytes = file(&mut Random(seed));
         let lines = bytes.split(|byte| *byte == b'\n').count();

@@ -11,7 +11,7 @@ use crate::p2p::plain;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, Datatype};
 use oxmpi_core::Communicator;
-use oxmpi_core::shmem::short::{Prefix, ShortWay};
+use oxmpi_core::shmem::short::{Prefix, ShortCollectives};
 use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::buffer::PlainBuf;
 use oxmpi_mem::kernels::Kernel;
@@ -21,10 +21,13 @@ use std::ffi::{c_int, c_void};
 
 /// Runs a call by the straight line of its communicator, if the communicator has one.
 #[inline(always)]
-fn by_line(comm: Comm, run: impl FnOnce(&ShortWay<'_, Routes>) -> Option<Result<()>>) -> Option<Result<()>> {
+fn by_line(
+    comm: Comm,
+    run: impl FnOnce(&ShortCollectives<'_, Routes>) -> Option<Result<()>>,
+) -> Option<Result<()>> {
     let process = &running()?.process;
     if comm == abi::MPI_COMM_WORLD {
-        return run(&process.short_way(process.world())?);
+        return run(&process.short_collectives(process.world())?);
     }
     by_line_of_user_comm(comm, run)
 }
@@ -33,12 +36,12 @@ fn by_line(comm: Comm, run: impl FnOnce(&ShortWay<'_, Routes>) -> Option<Result<
 #[inline(never)]
 fn by_line_of_user_comm(
     comm: Comm,
-    run: impl FnOnce(&ShortWay<'_, Routes>) -> Option<Result<()>>,
+    run: impl FnOnce(&ShortCollectives<'_, Routes>) -> Option<Result<()>>,
 ) -> Option<Result<()>> {
     let library = running()?;
     let comm = library.communicators.get(Handle::from_raw(comm as u64)).ok()?;
     let comm: &Communicator = &comm;
-    run(&library.process.short_way(comm)?)
+    run(&library.process.short_collectives(comm)?)
 }
 
 #[inline(always)]
@@ -48,13 +51,13 @@ fn memory(named: BufferArgs) -> Option<PlainBuf> {
 
 /// One block for each rank.
 #[inline(always)]
-fn blocks(named: BufferArgs, line: &ShortWay<'_, Routes>) -> Option<PlainBuf> {
+fn blocks(named: BufferArgs, line: &ShortCollectives<'_, Routes>) -> Option<PlainBuf> {
     let count = named.count.checked_mul(i64::from(line.ranks()))?;
     memory(BufferArgs { count, ..named })
 }
 
 #[inline(always)]
-fn rank(line: &ShortWay<'_, Routes>, root: c_int) -> Option<u32> {
+fn rank(line: &ShortCollectives<'_, Routes>, root: c_int) -> Option<u32> {
     u32::try_from(root).ok().filter(|root| *root < line.ranks())
 }
 
@@ -77,7 +80,7 @@ pub(super) fn bcast(data: BufferArgs, root: c_int, comm: Comm) -> Option<Result<
 fn gathered(
     send: BufferArgs,
     receive: BufferArgs,
-    line: &ShortWay<'_, Routes>,
+    line: &ShortCollectives<'_, Routes>,
 ) -> Option<(Option<PlainBuf>, PlainBuf)> {
     let all = blocks(receive, line)?;
     let block = memory(BufferArgs { address: all.start().cast(), ..receive })?.len();
@@ -111,7 +114,7 @@ pub(super) fn allgather(send: BufferArgs, receive: BufferArgs, comm: Comm) -> Op
 /// The blocks of all ranks, and the length of one block in bytes. A step must have room for the
 /// blocks of all other ranks.
 #[inline(always)]
-fn spread(named: BufferArgs, line: &ShortWay<'_, Routes>) -> Option<(PlainBuf, usize)> {
+fn spread(named: BufferArgs, line: &ShortCollectives<'_, Routes>) -> Option<(PlainBuf, usize)> {
     let all = blocks(named, line)?;
     let block = memory(BufferArgs { address: all.start().cast(), ..named })?.len();
     line.has_room(block, line.ranks() - 1).then_some((all, block))

@@ -10,7 +10,7 @@ use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{
     Aint, Count, DatarepConversionFunction, DatarepConversionFunctionC, DatarepExtentFunction,
 };
-use oxmpi_core::file::{Conversion, Elements, Representation};
+use oxmpi_core::file::{Conversion, FileElements, Representation};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::predefined::PredefinedType;
@@ -62,7 +62,7 @@ impl UserConversion {
     fn convert(
         &self,
         converter: Converter,
-        elements: &Elements,
+        elements: &FileElements,
         file: *mut c_void,
         items: usize,
     ) -> Result<()> {
@@ -126,7 +126,7 @@ impl Conversion for UserConversion {
             .map_err(|_| self.failed("the extent function, by an extent,", extent as c_int))
     }
 
-    fn write(&self, from: &Elements, mut to: BytesMut<'_>) -> Result<()> {
+    fn write(&self, from: &FileElements, mut to: BytesMut<'_>) -> Result<()> {
         if let Converter::None = self.write {
             self.check_plain(to.len(), from.buffer.packed_len())?;
             from.buffer.pack(0, to);
@@ -136,7 +136,7 @@ impl Conversion for UserConversion {
         self.convert(self.write, from, to.as_mut_ptr().cast(), items)
     }
 
-    fn read(&self, from: Bytes<'_>, to: &Elements, items: usize) -> Result<()> {
+    fn read(&self, from: Bytes<'_>, to: &FileElements, items: usize) -> Result<()> {
         if let Converter::None = self.read {
             let bytes = to.datatype.signature().bytes_of(items).unwrap_or(0);
             if bytes > from.len() {

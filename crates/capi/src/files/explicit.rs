@@ -5,7 +5,7 @@
 use super::{access, collective, start, start_collective};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::types::{Count, Datatype, File, Offset, Request, Status};
-use oxmpi_core::file::{At, Direction};
+use oxmpi_core::file::{Direction, FilePosition as At};
 use std::ffi::{c_int, c_void};
 
 mpi! {

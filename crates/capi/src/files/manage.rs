@@ -12,7 +12,7 @@ use crate::strings::text;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Comm, File, Group, Info, Offset};
-use oxmpi_core::file::{Open, delete_file};
+use oxmpi_core::file::{OpenArguments, delete_file};
 use oxmpi_mem::table::Handle;
 use oxmpi_objects::error::{MpiError, Result};
 use std::ffi::{c_char, c_int};
@@ -36,7 +36,13 @@ fn open(comm: Comm, filename: *const c_char, amode: c_int, info: Info, fh: *mut 
     let name = unsafe { name(filename) };
     let name = if fh.is_null() { Err(null("fh")) } else { name };
     let byte = Arc::clone(&*library.datatype(abi::MPI_BYTE)?);
-    let open = Open { name, amode, info: info::given(info), errhandler: objects().file_handler.get(), byte };
+    let open = OpenArguments {
+        name,
+        amode,
+        info: info::given(info),
+        errhandler: objects().file_handler.get(),
+        byte,
+    };
     let file = library.process.open_file(&communicator, open)?;
     let handle = library.files.insert(Arc::clone(&file)).raw() as File;
     file.errhandler_cell().set_object(handle);

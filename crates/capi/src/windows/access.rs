@@ -9,7 +9,7 @@ use crate::p2p::plain;
 use oxmpi_abi::FuncId;
 use oxmpi_abi::constants as abi;
 use oxmpi_abi::types::{Aint, Count, Datatype, Op, Win};
-use oxmpi_core::window::{Accumulate, At, How, Window};
+use oxmpi_core::window::{AccessCompletion, Accumulate, TargetAccess, Window};
 use oxmpi_engine::RequestId;
 use oxmpi_mem::atomics::Accumulator;
 use oxmpi_mem::buffer::UserBuf;
@@ -35,7 +35,7 @@ pub(super) struct TargetArgs {
     pub(super) datatype: Datatype,
 }
 
-fn at(library: &Running, place: TargetArgs) -> Result<At> {
+fn at(library: &Running, place: TargetArgs) -> Result<TargetAccess> {
     let datatype = library.datatype(place.datatype)?;
     datatype.check_committed()?;
     let count = check_count(place.count)?;
@@ -43,7 +43,7 @@ fn at(library: &Running, place: TargetArgs) -> Result<At> {
         let text = format!("target_count is {count}: elements of this number do not fit the address space");
         return Err(MpiError::new(abi::MPI_ERR_COUNT, text));
     }
-    Ok(At { rank: place.rank, disp: place.disp as i64, count, layout: datatype.layout().clone() })
+    Ok(TargetAccess { rank: place.rank, disp: place.disp as i64, count, layout: datatype.layout().clone() })
 }
 
 #[inline(always)]
@@ -61,7 +61,7 @@ pub(super) fn put(
     window: &Window,
     origin: OriginArgs,
     place: TargetArgs,
-    how: How,
+    how: AccessCompletion,
 ) -> Result<Option<RequestId>> {
     let buffer = library.to_read(library.buffer(origin.addr, origin.count, origin.datatype)?)?;
     library.process.put(window, &buffer, &at(library, place)?, how)
@@ -72,7 +72,7 @@ pub(super) fn get(
     window: &Window,
     origin: OriginArgs,
     place: TargetArgs,
-    how: How,
+    how: AccessCompletion,
 ) -> Result<Option<RequestId>> {
     let buffer = library.buffer(origin.addr, origin.count, origin.datatype)?;
     let buffer = library.on_host(buffer, NO_RESULT)?;
@@ -86,7 +86,7 @@ pub(super) fn accumulate(
     (origin, result): (OriginArgs, Option<OriginArgs>),
     place: TargetArgs,
     op: Op,
-    how: How,
+    how: AccessCompletion,
 ) -> Result<Option<RequestId>> {
     let operation = library.operation(op)?;
     let target = library.datatype(place.datatype)?;
@@ -142,7 +142,9 @@ fn put_plainly(function: FuncId, origin: OriginArgs, place: TargetArgs, win: Win
 
 #[inline(never)]
 fn put_fully(function: FuncId, origin: OriginArgs, place: TargetArgs, win: Win) -> c_int {
-    on_win(function, win, |library, window| put(library, window, origin, place, How::Plain).map(drop))
+    on_win(function, win, |library, window| {
+        put(library, window, origin, place, AccessCompletion::Plain).map(drop)
+    })
 }
 
 #[inline(always)]
@@ -159,7 +161,9 @@ fn get_plainly(function: FuncId, origin: OriginArgs, place: TargetArgs, win: Win
 
 #[inline(never)]
 fn get_fully(function: FuncId, origin: OriginArgs, place: TargetArgs, win: Win) -> c_int {
-    on_win(function, win, |library, window| get(library, window, origin, place, How::Plain).map(drop))
+    on_win(function, win, |library, window| {
+        get(library, window, origin, place, AccessCompletion::Plain).map(drop)
+    })
 }
 
 fn accumulate_plainly(
@@ -170,7 +174,7 @@ fn accumulate_plainly(
     win: Win,
 ) -> c_int {
     on_win(function, win, |library, window| {
-        accumulate(library, window, both, place, op, How::Plain).map(drop)
+        accumulate(library, window, both, place, op, AccessCompletion::Plain).map(drop)
     })
 }
 
@@ -228,7 +232,7 @@ fn fetch_fully(
         drop(datatype);
         let place = TargetArgs { rank, disp, count: 1, datatype: result.datatype };
         let origin = OriginArgs { addr: origin, ..result };
-        accumulate(library, window, (origin, Some(result)), place, op, How::Plain).map(drop)
+        accumulate(library, window, (origin, Some(result)), place, op, AccessCompletion::Plain).map(drop)
     })
 }
 

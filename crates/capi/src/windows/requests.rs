@@ -5,7 +5,7 @@ use super::on_win;
 use crate::library::{self, Running, null};
 use oxmpi_abi::FuncId;
 use oxmpi_abi::types::{Aint, Count, Datatype, Op, Request, Win};
-use oxmpi_core::window::{How, Window};
+use oxmpi_core::window::{AccessCompletion, Window};
 use oxmpi_engine::RequestId;
 use oxmpi_objects::error::Result;
 use std::ffi::{c_int, c_void};
@@ -36,33 +36,33 @@ mpi! {
     fn MPI_Rput(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, win: Win, request: *mut Request) -> c_int {
         let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
         let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
-        start(FuncId::MPI_Rput, win, request, |library, window| put(library, window, origin, place, How::Request))
+        start(FuncId::MPI_Rput, win, request, |library, window| put(library, window, origin, place, AccessCompletion::Request))
     }
 
     fn MPI_Rput_c(origin_addr: *const c_void, origin_count: Count, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: Count, target_datatype: Datatype, win: Win, request: *mut Request) -> c_int {
         let origin = OriginArgs { addr: origin_addr, count: origin_count, datatype: origin_datatype };
         let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
-        start(FuncId::MPI_Rput_c, win, request, |library, window| put(library, window, origin, place, How::Request))
+        start(FuncId::MPI_Rput_c, win, request, |library, window| put(library, window, origin, place, AccessCompletion::Request))
     }
 
     /// The request is complete when the data have arrived.
     fn MPI_Rget(origin_addr: *mut c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, win: Win, request: *mut Request) -> c_int {
         let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
         let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
-        start(FuncId::MPI_Rget, win, request, |library, window| get(library, window, origin, place, How::Request))
+        start(FuncId::MPI_Rget, win, request, |library, window| get(library, window, origin, place, AccessCompletion::Request))
     }
 
     fn MPI_Rget_c(origin_addr: *mut c_void, origin_count: Count, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: Count, target_datatype: Datatype, win: Win, request: *mut Request) -> c_int {
         let origin = OriginArgs { addr: origin_addr, count: origin_count, datatype: origin_datatype };
         let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
-        start(FuncId::MPI_Rget_c, win, request, |library, window| get(library, window, origin, place, How::Request))
+        start(FuncId::MPI_Rget_c, win, request, |library, window| get(library, window, origin, place, AccessCompletion::Request))
     }
 
     fn MPI_Raccumulate(origin_addr: *const c_void, origin_count: c_int, origin_datatype: Datatype, target_rank: c_int, target_disp: Aint, target_count: c_int, target_datatype: Datatype, op: Op, win: Win, request: *mut Request) -> c_int {
         let origin = OriginArgs { addr: origin_addr, count: i64::from(origin_count), datatype: origin_datatype };
         let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
         start(FuncId::MPI_Raccumulate, win, request, |library, window| {
-            accumulate(library, window, (origin, None), place, op, How::Request)
+            accumulate(library, window, (origin, None), place, op, AccessCompletion::Request)
         })
     }
 
@@ -70,7 +70,7 @@ mpi! {
         let origin = OriginArgs { addr: origin_addr, count: origin_count, datatype: origin_datatype };
         let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
         start(FuncId::MPI_Raccumulate_c, win, request, |library, window| {
-            accumulate(library, window, (origin, None), place, op, How::Request)
+            accumulate(library, window, (origin, None), place, op, AccessCompletion::Request)
         })
     }
 
@@ -79,7 +79,7 @@ mpi! {
         let result = OriginArgs { addr: result_addr, count: i64::from(result_count), datatype: result_datatype };
         let place = TargetArgs { rank: target_rank, disp: target_disp, count: i64::from(target_count), datatype: target_datatype };
         start(FuncId::MPI_Rget_accumulate, win, request, |library, window| {
-            accumulate(library, window, (origin, Some(result)), place, op, How::Request)
+            accumulate(library, window, (origin, Some(result)), place, op, AccessCompletion::Request)
         })
     }
 
@@ -88,7 +88,7 @@ mpi! {
         let result = OriginArgs { addr: result_addr, count: result_count, datatype: result_datatype };
         let place = TargetArgs { rank: target_rank, disp: target_disp, count: target_count, datatype: target_datatype };
         start(FuncId::MPI_Rget_accumulate_c, win, request, |library, window| {
-            accumulate(library, window, (origin, Some(result)), place, op, How::Request)
+            accumulate(library, window, (origin, Some(result)), place, op, AccessCompletion::Request)
         })
     }
 }

@@ -7,7 +7,7 @@ use crate::errors::{of_fault, of_plan};
 use crate::failure::check_alive;
 use crate::handed::{CollLibrary, HandedOver};
 use crate::process::UserCall;
-use crate::shmem::{Place, Served};
+use crate::shmem::{MappedSection, Served};
 use oxmpi_coll::{Combine, Memory};
 use oxmpi_engine::RequestId;
 use oxmpi_fabric::Fabric;
@@ -82,10 +82,10 @@ impl<F: Fabric> Process<F> {
         comm: &Communicator,
         call: &Call,
         of: (Option<&Arc<Layout>>, &Combine),
-        run: impl FnOnce(Place<'_>) -> Result<bool>,
+        run: impl FnOnce(MappedSection<'_>) -> Result<bool>,
     ) -> Result<bool> {
         if !self.needs_selection_on(comm) {
-            let Some(place) = self.place_of(comm)? else { return Ok(false) };
+            let Some(place) = self.section_of(comm)? else { return Ok(false) };
             return run(place);
         }
         self.run_in_memory_if_chosen(comm, call, of, run)
@@ -97,14 +97,14 @@ impl<F: Fabric> Process<F> {
         comm: &Communicator,
         call: &Call,
         of: (Option<&Arc<Layout>>, &Combine),
-        run: impl FnOnce(Place<'_>) -> Result<bool>,
+        run: impl FnOnce(MappedSection<'_>) -> Result<bool>,
     ) -> Result<bool> {
         let setup = self.setup_of(comm.collective_team());
         let picked = self.choice.pick(comm, call, of, (Form::Blocking, true), setup)?;
         if picked.component != Component::Shmem {
             return Ok(false);
         }
-        let Some(place) = self.place_of(comm)? else { return Ok(false) };
+        let Some(place) = self.section_of(comm)? else { return Ok(false) };
         let barriers = picked.serving.stack.barriers(call.collective(), picked.component);
         self.put_barrier(comm, picked.serving, barriers, SyncSide::Before)?;
         if !run(place)? {

@@ -1,4 +1,4 @@
-//! What the ranks of a file tell each other: numbers, and how it went.
+//! Agreements of the ranks of a file: numbers, and outcomes.
 
 use crate::comm::Communicator;
 use crate::process::Process;
@@ -7,12 +7,12 @@ use oxmpi_abi::errors::{error_class_name, error_class_text};
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 
-/// The class of an outcome, 0 if it is good: what ranks tell each other of it.
+/// An outcome as a number for the other ranks: the error class, or 0.
 pub(super) fn verdict<T>(outcome: &Result<T>) -> u64 {
     outcome.as_ref().err().map_or(0, |error| u64::from(error.class().cast_unsigned()))
 }
 
-/// What all return, given the verdicts of all: the error of the lowest rank that has one. This rank tells its own in full.
+/// The error of the lowest rank with one, at all ranks; `mine` keeps its text.
 pub(super) fn settle<T>(name: &str, verdicts: impl IntoIterator<Item = u64>, mine: Result<T>) -> Result<T> {
     let first = verdicts.into_iter().enumerate().find(|(_, class)| *class != 0);
     let Some((rank, class)) = first else { return mine };
@@ -29,7 +29,6 @@ pub(super) fn settle<T>(name: &str, verdicts: impl IntoIterator<Item = u64>, min
     }
 }
 
-/// The error of ranks that have passed different values.
 pub(super) fn not_same(name: &str, what: &str, mine: &str) -> MpiError {
     let text = format!(
         "file \"{name}\": {what} is {mine} here and something else at another rank; all must pass the same"
@@ -38,8 +37,7 @@ pub(super) fn not_same(name: &str, what: &str, mine: &str) -> MpiError {
 }
 
 impl<F: Fabric> Process<F> {
-    /// The numbers of all ranks, in their order.
-    pub(super) fn tell_all<const N: usize>(
+    pub(super) fn exchange_numbers<const N: usize>(
         &self,
         comm: &Communicator,
         mine: [u64; N],
@@ -47,19 +45,17 @@ impl<F: Fabric> Process<F> {
         Ok(self.words_of_all(comm, mine.to_vec())?.as_chunks::<N>().0.to_vec())
     }
 
-    /// The numbers of the first rank.
-    pub(super) fn first_tells<const N: usize>(
+    pub(super) fn numbers_of_first<const N: usize>(
         &self,
         comm: &Communicator,
         mine: [u64; N],
     ) -> Result<[u64; N]> {
-        let said = self.words_of_root(comm, 0, mine.to_vec())?;
-        Ok(said.as_chunks::<N>().0.first().copied().unwrap_or(mine))
+        let words = self.words_of_root(comm, 0, mine.to_vec())?;
+        Ok(words.as_chunks::<N>().0.first().copied().unwrap_or(mine))
     }
 
-    /// One outcome for all.
     pub(super) fn agree_on_file<T>(&self, comm: &Communicator, name: &str, mine: Result<T>) -> Result<T> {
-        let verdicts = self.tell_all(comm, [verdict(&mine)])?;
+        let verdicts = self.exchange_numbers(comm, [verdict(&mine)])?;
         settle(name, verdicts.into_iter().flatten(), mine)
     }
 }

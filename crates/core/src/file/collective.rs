@@ -1,18 +1,19 @@
-//! Access by all ranks (MPI-5.0, "Data Access with Explicit Offsets", the functions that end in `_all`).
+//! Access by all ranks (MPI-5.0, "Data Access with Explicit Offsets", functions in `_all`).
 //!
-//! A [`Task`] is such an access at one rank. It goes through a chain of collectives on the file's own communicator; what lies
-//! between two of them, input and output among it, is *work*: it runs with nothing locked when somebody looks, and waits for
-//! nobody. All collectives of a task have one tag, drawn when it was called, so tasks of a file may be under way together.
+//! A [`CollectiveAccess`] goes through a chain of collectives on the file's own communicator. The
+//! code between two of them is *work*: it runs without a lock within the progress of a thread, and
+//! waits for no other rank. All collectives of an access have one tag, taken at the call, so
+//! several accesses of a file may be under way.
 //!
-//! 1. All tell each other which bytes they want, and whether something is wrong.
-//! 2. If their pieces interleave they go on together (`two_phase`); otherwise each moves its data.
-//! 3. All tell each other how it went.
+//! 1. All ranks exchange the bytes that they access, and errors in their arguments.
+//! 2. If their pieces interleave, they continue together (`two_phase`), else each moves its data.
+//! 3. All ranks exchange their outcomes.
 
 use super::agree::{settle, verdict};
 use super::independent::completion;
-use super::representation::{Elements, Incoming};
-use super::two_phase::Rounds;
-use super::{At, Direction, File, Shown};
+use super::representation::{FileElements, ReadBuffer};
+use super::two_phase::TwoPhaseRounds;
+use super::{Direction, File, FilePosition, FileView};
 use crate::errors::of_fault;
 use crate::process::{Process, Work};
 use oxmpi_coll::Buffers;
@@ -25,71 +26,65 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::{Call, Shared};
 use std::sync::Arc;
 
-/// Where a collective access is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Each rank knows where its own is.
-    Known(At),
-    /// At the shared file pointer, in the order of the ranks.
+pub(super) enum CollectivePosition {
+    /// Each rank has its own position.
+    Known(FilePosition),
+    /// The shared file pointer, in the order of the ranks.
     Ordered,
 }
 
-/// A collective access at one rank.
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct CollectiveAccess {
     pub(super) file: Arc<File>,
-    pub(super) shown: Arc<Shown>,
+    pub(super) shown: Arc<FileView>,
     tag: i32,
     request: RequestId,
     pub(super) direction: Direction,
-    /// The first byte of the stream.
+    /// The first byte in the view's stream.
     pub(super) start: u64,
-    /// The data as they are in the file: to be written, or room for what is read.
+    /// The data in their file representation, or room for them.
     pub(super) data: UserBuf,
-    incoming: Option<Incoming>,
-    /// Bytes in memory, of a write.
+    incoming: Option<ReadBuffer>,
+    /// Of a write, bytes in memory.
     native: u64,
-    /// What went wrong here.
     pub(super) outcome: Result<()>,
-    /// Bytes of the file that have come.
-    pub(super) came: u64,
-    pub(super) rounds: Option<Box<Rounds>>,
+    pub(super) received: u64,
+    pub(super) rounds: Option<Box<TwoPhaseRounds>>,
 }
 
-/// What follows when a collective has ended: it gets the task and what came.
-pub(super) type Next<F> = fn(&Process<F>, Box<Task>, Vec<u8>);
+/// The code after a collective: it gets the access and the received bytes.
+pub(super) type Next<F> = fn(&Process<F>, Box<CollectiveAccess>, Vec<u8>);
 
-/// Words as bytes.
 pub(super) fn bytes_of(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// Bytes as words.
 pub(super) fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word))
 }
 
-/// What is ready to be moved.
-struct Prepared {
+struct PreparedAccess {
     start: u64,
     data: UserBuf,
-    incoming: Option<Incoming>,
+    incoming: Option<ReadBuffer>,
     native: u64,
 }
 
 impl File {
-    /// Checks the arguments of an access and claims its place, if it is known.
+    /// Checks the arguments and moves the pointer, unless the order of the ranks decides the
+    /// position.
     fn prepare<F: Fabric>(
         &self,
         process: &Process<F>,
-        shown: &Arc<Shown>,
+        shown: &Arc<FileView>,
         direction: Direction,
-        place: Place,
-        elements: Elements,
-    ) -> Result<Prepared> {
+        place: CollectivePosition,
+        elements: FileElements,
+    ) -> Result<PreparedAccess> {
         let at = match place {
-            Place::Known(at) => at,
-            Place::Ordered => At::Shared,
+            CollectivePosition::Known(at) => at,
+            CollectivePosition::Ordered => FilePosition::Shared,
         };
         self.check_access(direction, at)?;
         let native = elements.buffer.packed_len() as u64;
@@ -104,57 +99,55 @@ impl File {
             }
         };
         let etypes = self.whole_etypes(shown, data.packed_len() as u64)?;
-        let start = if place == Place::Ordered { 0 } else { self.claim(process, shown, at, etypes)? };
-        Ok(Prepared { start, data, incoming, native })
+        let start =
+            if place == CollectivePosition::Ordered { 0 } else { self.claim(process, shown, at, etypes)? };
+        Ok(PreparedAccess { start, data, incoming, native })
     }
 }
 
 impl<F: Fabric + 'static> Process<F> {
-    /// Starts to read or write together with the other ranks (MPI_File_iwrite_all and its kin; with [`At::Shared`] what
-    /// MPI_File_write_ordered does). The request tells of errors, in the same way on all ranks.
+    /// Starts to read or write together with the other ranks (MPI_File_iwrite_all and the like;
+    /// with [`FilePosition::Shared`] MPI_File_write_ordered).
     ///
     /// # Errors
-    /// If something is wrong with the arguments here. The others are told, so they do not wait.
+    /// Errors in the arguments of this rank. The requests of other ranks report them too.
     pub fn start_file_collective(
         &self,
         file: &Arc<File>,
         direction: Direction,
-        at: At,
-        elements: Result<Elements>,
+        at: FilePosition,
+        elements: Result<FileElements>,
     ) -> Result<RequestId> {
         let (request, wrong) = self.launch_collective(file, direction, at.into(), elements);
         match wrong {
             None => Ok(request),
             Some(error) => {
-                // It is told here; the others hear of it when they call.
+                // This call returns the error; the other ranks get it from their requests.
                 self.enter(|domain| domain.lane.detach(request));
                 Err(error)
             }
         }
     }
 
-    /// Reads or writes together with the other ranks (MPI_File_write_all and its kin).
-    ///
-    /// # Errors
-    /// As [`File::access`], of the same class on all ranks.
+    /// Reads or writes together with the other ranks (MPI_File_write_all and the like).
     pub fn file_collective(
         &self,
         file: &Arc<File>,
         direction: Direction,
-        at: At,
-        elements: Result<Elements>,
+        at: FilePosition,
+        elements: Result<FileElements>,
     ) -> Result<Completion> {
         let (request, _) = self.launch_collective(file, direction, at.into(), elements);
         self.wait(request)
     }
 
-    /// Starts a task. Also, what is wrong with its arguments.
+    /// Starts an access. Also returns the error in its arguments.
     pub(super) fn launch_collective(
         &self,
         file: &Arc<File>,
         direction: Direction,
-        place: Place,
-        elements: Result<Elements>,
+        place: CollectivePosition,
+        elements: Result<FileElements>,
     ) -> (RequestId, Option<MpiError>) {
         let tag = file.comm.next_immediate_tag();
         let shown = file.shown();
@@ -163,15 +156,15 @@ impl<F: Fabric + 'static> Process<F> {
         let (prepared, outcome) = match prepared {
             Ok(prepared) => (prepared, Ok(())),
             Err(error) => (
-                Prepared { start: 0, data: UserBuf::empty(), incoming: None, native: 0 },
+                PreparedAccess { start: 0, data: UserBuf::empty(), incoming: None, native: 0 },
                 Err::<(), _>(error),
             ),
         };
         let wrong =
             outcome.as_ref().err().map(|error| MpiError::new(error.class(), error.detail().to_owned()));
-        let Prepared { start, data, incoming, native } = prepared;
+        let PreparedAccess { start, data, incoming, native } = prepared;
         let file = Arc::clone(file);
-        let task = Task {
+        let access = CollectiveAccess {
             file,
             shown,
             tag,
@@ -182,140 +175,135 @@ impl<F: Fabric + 'static> Process<F> {
             incoming,
             native,
             outcome,
-            came: 0,
+            received: 0,
             rounds: None,
         };
         match place {
-            Place::Known(_) => self.tell_accesses(Box::new(task)),
-            Place::Ordered => self.tell_shares(Box::new(task)),
+            CollectivePosition::Known(_) => self.exchange_accesses(Box::new(access)),
+            CollectivePosition::Ordered => self.exchange_shares(Box::new(access)),
         }
-        // The first messages leave now.
         self.look(|_| ());
         (request, wrong)
     }
 
-    /// The next collective of a task, and what follows from it. `output` is as long as what comes.
+    /// Starts the next collective of an access. `output` has the length of the received bytes.
     pub(super) fn step(
         &self,
-        task: Box<Task>,
+        access: Box<CollectiveAccess>,
         call: Call,
         (input, output): (Vec<u8>, Vec<u8>),
         next: Next<F>,
     ) {
         let (input, output) = (Owned::new(input), Owned::new(output));
         let buffers = Buffers { input: input.buf(), output: output.buf(), element: None };
-        let (file, tag, request) = (Arc::clone(&task.file), task.tag, task.request);
+        let (file, tag, request) = (Arc::clone(&access.file), access.tag, access.request);
         let then = Box::new(
             move |domain: &mut crate::process::Domain<F>, outcome: std::result::Result<(), Fault>| {
                 drop(input);
                 let work: Work<F> = Box::new(move |process| match (outcome, output.into_vec()) {
-                    (Ok(()), Ok(came)) => next(process, task, came),
-                    (Err(fault), _) => process.end(*task, Err(of_fault(fault))),
+                    (Ok(()), Ok(received)) => next(process, access, received),
+                    (Err(fault), _) => process.end(*access, Err(of_fault(fault))),
                     (Ok(()), Err(_)) => {
                         let text = "a finished collective still has its buffer";
-                        process.end(*task, Err(MpiError::new(oxmpi_abi::constants::MPI_ERR_INTERN, text)));
+                        process.end(*access, Err(MpiError::new(oxmpi_abi::constants::MPI_ERR_INTERN, text)));
                     }
                 });
                 domain.leave(work);
             },
         );
         if let Err(error) = self.start_step((&file.comm.team, tag), call, buffers, then) {
-            // There was no memory for it: the others wait in vain, but this rank says why.
+            // There was no memory: the other ranks wait, but this rank returns the error.
             self.complete_task(&file, request, Err(error));
         }
     }
 
-    /// All tell each other the same number of words; `next` gets those of all.
-    pub(super) fn step_all(&self, task: Box<Task>, words: &[u64], next: Next<F>) {
+    /// All ranks exchange the same number of words; `next` gets the words of all.
+    pub(super) fn step_all(&self, access: Box<CollectiveAccess>, words: &[u64], next: Next<F>) {
         let block = 8 * words.len();
-        let output = vec![0; block * task.file.ranks() as usize];
+        let output = vec![0; block * access.file.ranks() as usize];
         let call = Call::Allgather { block: Shared(block), in_place: false };
-        self.step(task, call, (bytes_of(words), output), next);
+        self.step(access, call, (bytes_of(words), output), next);
     }
 
-    fn tell_accesses(&self, mut task: Box<Task>) {
-        if task.file.ranks() == 1 {
-            task.move_alone();
-            return self.conclude(task);
+    fn exchange_accesses(&self, mut access: Box<CollectiveAccess>) {
+        if access.file.ranks() == 1 {
+            access.move_alone();
+            return self.conclude(access);
         }
-        let access = AccessExtent::new(&task.shown.view, task.start, task.data.packed_len() as u64);
-        let mut words = vec![verdict(&task.outcome)];
-        words.extend(access.encode());
-        self.step_all(task, &words, |process, mut task, came| {
-            let all: Vec<u64> = words_of(&came).collect();
+        let extent = AccessExtent::new(&access.shown.view, access.start, access.data.packed_len() as u64);
+        let mut words = vec![verdict(&access.outcome)];
+        words.extend(extent.encode());
+        self.step_all(access, &words, |process, mut access, received| {
+            let all: Vec<u64> = words_of(&received).collect();
             let all = all.as_chunks::<{ 1 + AccessExtent::WORDS }>().0;
-            if let Err(error) = task.settle(all.iter().map(|one| one[0])) {
-                return process.end(*task, Err(error));
+            if let Err(error) = access.settle(all.iter().map(|one| one[0])) {
+                return process.end(*access, Err(error));
             }
             let accesses: Vec<AccessExtent> =
                 all.iter().map(|[_, a, b, c, d]| AccessExtent::decode([*a, *b, *c, *d])).collect();
-            let hints = task.file.hints();
-            let switch = match task.direction {
+            let hints = access.file.hints();
+            let switch = match access.direction {
                 Direction::Read => hints.collective_read,
                 Direction::Write => hints.collective_write,
             };
-            if !task.file.is_atomic() && domain::together(switch, &accesses) {
-                task.rounds = Some(Box::new(Rounds::new(&accesses, &hints, task.file.rank())));
-                process.next_round(task);
+            if !access.file.is_atomic() && domain::together(switch, &accesses) {
+                access.rounds = Some(Box::new(TwoPhaseRounds::new(&accesses, &hints, access.file.rank())));
+                process.next_round(access);
             } else {
-                task.move_alone();
-                process.conclude(task);
+                access.move_alone();
+                process.conclude(access);
             }
         });
     }
 
-    /// The data are where they belong, or not: all hear how it went.
-    pub(super) fn conclude(&self, mut task: Box<Task>) {
-        task.rounds = None;
-        if task.outcome.is_ok()
-            && let Some(incoming) = &task.incoming
+    pub(super) fn conclude(&self, mut access: Box<CollectiveAccess>) {
+        access.rounds = None;
+        if access.outcome.is_ok()
+            && let Some(incoming) = &access.incoming
         {
-            match incoming.deliver(task.came) {
-                Ok(native) => task.native = native,
-                Err(error) => task.outcome = Err(error),
+            match incoming.deliver(access.received) {
+                Ok(native) => access.native = native,
+                Err(error) => access.outcome = Err(error),
             }
         }
-        if task.file.ranks() == 1 {
-            let outcome = std::mem::replace(&mut task.outcome, Ok(()));
-            return self.end(*task, outcome);
+        if access.file.ranks() == 1 {
+            let outcome = std::mem::replace(&mut access.outcome, Ok(()));
+            return self.end(*access, outcome);
         }
-        let verdict = verdict(&task.outcome);
-        self.step_all(task, &[verdict], |process, mut task, came| {
-            let settled = task.settle(words_of(&came));
-            process.end(*task, settled);
+        let verdict = verdict(&access.outcome);
+        self.step_all(access, &[verdict], |process, mut access, received| {
+            let settled = access.settle(words_of(&received));
+            process.end(*access, settled);
         });
     }
 
-    /// The end of a task.
-    pub(super) fn end(&self, task: Task, outcome: Result<()>) {
-        let Task { file, request, native, .. } = task;
+    pub(super) fn end(&self, access: CollectiveAccess, outcome: Result<()>) {
+        let CollectiveAccess { file, request, native, .. } = access;
         self.complete_task(&file, request, outcome.map(|()| native));
     }
 
     fn complete_task(&self, file: &File, request: RequestId, outcome: Result<u64>) {
-        let said = match outcome {
+        let completion_of_request = match outcome {
             Ok(bytes) => completion(bytes),
             Err(error) => file.failed(&error),
         };
-        self.enter(|domain| domain.lane.complete_external(request, said));
+        self.enter(|domain| domain.lane.complete_external(request, completion_of_request));
     }
 }
 
-impl Task {
-    /// What all return, given the verdicts of all.
+impl CollectiveAccess {
     pub(super) fn settle(&mut self, verdicts: impl Iterator<Item = u64>) -> Result<()> {
         let mine = std::mem::replace(&mut self.outcome, Ok(()));
         settle(&self.file.name, verdicts, mine)
     }
 
-    /// Moves this rank's data without the others.
     pub(super) fn move_alone(&mut self) {
         if self.outcome.is_err() {
             return;
         }
         match self.file.transfer(&self.shown, self.direction, self.start, &self.data) {
             Ok(moved) => {
-                self.came = moved;
+                self.received = moved;
                 if moved < self.data.packed_len() as u64 && self.direction == Direction::Write {
                     self.native = 0;
                 }

@@ -1,10 +1,10 @@
-//! Access by one rank (MPI-5.0, "Data Access with Explicit Offsets", "... Individual File Pointers", "... Shared File
-//! Pointers").
+//! Access by one rank (MPI-5.0, "Data Access with Explicit Offsets", "... Individual File
+//! Pointers", "... Shared File Pointers").
 //!
-//! A nonblocking access is made at once: its request is complete when the call returns.
+//! A nonblocking access is carried out at once: its request is complete when the call returns.
 
-use super::representation::Elements;
-use super::{At, Direction, File, Shown};
+use super::representation::FileElements;
+use super::{Direction, File, FilePosition, FileView};
 use crate::process::Process;
 use oxmpi_engine::{Completion, RequestId};
 use oxmpi_fabric::Fabric;
@@ -12,16 +12,15 @@ use oxmpi_io::transfer;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_objects::error::{MpiError, Result};
 
-/// What a complete access says: bytes as they are in memory.
 pub(super) fn completion(bytes: u64) -> Completion {
     Completion { bytes, ..Completion::EMPTY }
 }
 
 impl File {
-    /// Moves data between memory, where they are as in the file, and the file. How many bytes.
+    /// Moves data in their file representation. Returns the number of bytes.
     pub(super) fn transfer(
         &self,
-        shown: &Shown,
+        shown: &FileView,
         direction: Direction,
         start: u64,
         data: &UserBuf,
@@ -37,17 +36,18 @@ impl File {
         result.map(|bytes| bytes as u64).map_err(|error| self.error(doing, error.into()))
     }
 
-    /// Reads or writes (MPI_File_read_at, MPI_File_write and their kin).
+    /// Reads or writes (MPI_File_read_at, MPI_File_write and the like).
     ///
     /// # Errors
-    /// MPI_ERR_ACCESS, MPI_ERR_READ_ONLY, MPI_ERR_UNSUPPORTED_OPERATION: the file is not open for it. MPI_ERR_ARG: the offset is
-    /// negative or too large, or the data are no whole elementary types. The system's; the program's conversion.
+    /// MPI_ERR_ACCESS, MPI_ERR_READ_ONLY, MPI_ERR_UNSUPPORTED_OPERATION: the access mode.
+    /// MPI_ERR_ARG: the offset, or not whole elementary types. Errors of the system and of the
+    /// program's conversion.
     pub fn access<F: Fabric>(
         &self,
         process: &Process<F>,
         direction: Direction,
-        at: At,
-        elements: Elements,
+        at: FilePosition,
+        elements: FileElements,
     ) -> Result<Completion> {
         self.check_access(direction, at)?;
         let shown = self.shown();
@@ -56,16 +56,16 @@ impl File {
                 let incoming = shown.incoming(elements)?;
                 let bytes = incoming.room.packed_len() as u64;
                 let start = self.claim(process, &shown, at, self.whole_etypes(&shown, bytes)?)?;
-                let came = self.transfer(&shown, direction, start, &incoming.room)?;
-                incoming.deliver(came).map(completion)
+                let received = self.transfer(&shown, direction, start, &incoming.room)?;
+                incoming.deliver(received).map(completion)
             }
             Direction::Write => {
                 let data = shown.outgoing(&elements)?;
                 let bytes = data.packed_len() as u64;
                 let start = self.claim(process, &shown, at, self.whole_etypes(&shown, bytes)?)?;
-                let went = self.transfer(&shown, direction, start, &data)?;
-                // A view without data takes nothing.
-                let all = went == bytes;
+                let written = self.transfer(&shown, direction, start, &data)?;
+                // A view without data takes no bytes.
+                let all = written == bytes;
                 Ok(completion(if all { elements.buffer.packed_len() as u64 } else { 0 }))
             }
         }
@@ -73,16 +73,13 @@ impl File {
 }
 
 impl<F: Fabric> Process<F> {
-    /// As [`File::access`] with a request, which is complete (MPI_File_iread_at and its kin).
-    ///
-    /// # Errors
-    /// As [`File::access`]: all of them are known at once.
+    /// [`File::access`] with a complete request (MPI_File_iread_at and the like).
     pub fn start_file_access(
         &self,
         file: &File,
         direction: Direction,
-        at: At,
-        elements: Elements,
+        at: FilePosition,
+        elements: FileElements,
     ) -> Result<RequestId> {
         let completion = file.access(self, direction, at, elements)?;
         Ok(self.enter(|domain| {
@@ -94,7 +91,6 @@ impl<F: Fabric> Process<F> {
 }
 
 impl File {
-    /// What a failed access says.
     pub(super) fn failed(&self, error: &MpiError) -> Completion {
         Completion { context: self.comm.team.collective, ..Completion::failed(self.fault(error)) }
     }

@@ -1,8 +1,8 @@
-//! How files begin and end (MPI-5.0, "File Manipulation").
+//! Opening, closing and deleting files (MPI-5.0, "File Manipulation").
 
 use super::agree::{not_same, settle, verdict};
-use super::shared_pointer::Pointer;
-use super::{File, Representation, Shown, error_of};
+use super::shared_pointer::SharedFilePointer;
+use super::{File, FileView, Representation, error_of};
 use crate::comm::Communicator;
 use crate::failure::is_failure;
 use crate::handler::{ErrorHandler, HandlerCell};
@@ -22,24 +22,20 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What is asked for.
+/// The arguments of MPI_File_open.
 #[derive(Debug)]
-pub struct Open<'a> {
-    /// The name; an error if there is none.
+pub struct OpenArguments<'a> {
     pub name: Result<&'a [u8]>,
-    /// The access mode.
     pub amode: i32,
-    /// The hints; an error if they are wrong.
     pub info: Result<Info>,
-    /// The error handler of the new file.
     pub errhandler: ErrorHandler,
-    /// MPI_BYTE, of which the first view is made.
+    /// MPI_BYTE, for the first view.
     pub byte: Arc<Datatype>,
 }
 
-/// What the first rank tells of the file that it has opened.
+/// The facts about the file that rank 0 sends after it has opened it.
 #[derive(Clone, Copy, Debug)]
-struct Opened {
+struct FileFacts {
     class: u64,
     size: u64,
     node: u64,
@@ -49,7 +45,7 @@ struct Opened {
 
 const OPENED_WORDS: usize = 6 + hints::WORDS;
 
-impl Opened {
+impl FileFacts {
     fn encode(&self) -> [u64; OPENED_WORDS] {
         let mut words = [0; OPENED_WORDS];
         let (process, descriptor, token) =
@@ -59,12 +55,12 @@ impl Opened {
         words
     }
 
-    fn decode(words: [u64; OPENED_WORDS]) -> Opened {
+    fn decode(words: [u64; OPENED_WORDS]) -> FileFacts {
         let mut hint_words = [0; hints::WORDS];
         hint_words.copy_from_slice(&words[6..]);
         let pointer =
             PointerLocation { process: words[3] as u32, descriptor: words[4] as u32, token: words[5] };
-        Opened {
+        FileFacts {
             class: words[0],
             size: words[1],
             node: words[2],
@@ -74,11 +70,10 @@ impl Opened {
     }
 }
 
-/// Two ranks of one node that have opened different files, by what all have told: node, device and number last. Nodes may number
-/// their files differently.
-fn different_files(told: &[[u64; 5]]) -> Option<(usize, usize)> {
+/// Two ranks of one node that have opened different files; the last words: node, device, number.
+fn different_files(words: &[[u64; 5]]) -> Option<(usize, usize)> {
     let mut first_of_node = BTreeMap::new();
-    for (rank, words) in told.iter().enumerate() {
+    for (rank, words) in words.iter().enumerate() {
         let [_, _, node, device, inode] = words;
         let (first, file) = *first_of_node.entry(node).or_insert((rank, (device, inode)));
         if file != (device, inode) {
@@ -92,13 +87,14 @@ impl<F: Fabric> Process<F> {
     /// Opens a file (MPI_File_open). Collective.
     ///
     /// # Errors
-    /// MPI_ERR_COMM of an intercommunicator; MPI_ERR_AMODE; MPI_ERR_NOT_SAME if the modes or the files differ; the system's.
-    pub fn open_file(&self, comm: &Communicator, open: Open<'_>) -> Result<Arc<File>> {
+    /// MPI_ERR_COMM for an intercommunicator; MPI_ERR_AMODE; MPI_ERR_NOT_SAME if the modes or the
+    /// files differ; the system's errors.
+    pub fn open_file(&self, comm: &Communicator, open: OpenArguments<'_>) -> Result<Arc<File>> {
         if comm.is_inter() {
             let text = "a file is opened by one group, and the communicator is an intercommunicator";
             return Err(MpiError::new(abi::MPI_ERR_COMM, text));
         }
-        let Open { name, amode, info, errhandler, byte } = open;
+        let OpenArguments { name, amode, info, errhandler, byte } = open;
         let private = self.dup(comm)?.with_errhandler_cell(Arc::new(HandlerCell::new(errhandler)));
         self.domain.lock().note_handler(&private);
         let text = String::from_utf8_lossy(name.as_ref().unwrap_or(&&b"?"[..])).into_owned();
@@ -106,7 +102,7 @@ impl<F: Fabric> Process<F> {
         match opened {
             Ok((store, mode, shared, facts)) => {
                 let first = if mode.appends() { facts.size } else { 0 };
-                let shown = Shown {
+                let shown = FileView {
                     view: View::BYTES,
                     displacement: 0,
                     etype: Arc::clone(&byte),
@@ -140,14 +136,14 @@ impl<F: Fabric> Process<F> {
         (name, text): (Result<&[u8]>, &str),
         amode: i32,
         info: Result<Info>,
-    ) -> Result<(PosixFile, Mode, Pointer, Opened)> {
+    ) -> Result<(PosixFile, Mode, SharedFilePointer, FileFacts)> {
         let mine = name.and_then(|name| Ok((name, Mode::new(amode)?, info?)));
-        let all = self.tell_all(comm, [u64::from(amode.cast_unsigned()), verdict(&mine)])?;
+        let all = self.exchange_numbers(comm, [u64::from(amode.cast_unsigned()), verdict(&mine)])?;
         if all.iter().any(|one| one[0] != all[0][0]) {
             return Err(not_same(text, "amode", &amode.to_string()));
         }
         let (name, mode, info) = settle(text, all.iter().map(|one| one[1]), mine)?;
-        // The first one makes the file, if it is to be made; the others find it there.
+        // Rank 0 creates the file if necessary, before the other ranks open it.
         let mut first = None;
         let mut mine = Ok(());
         if comm.team.rank == 0 {
@@ -160,9 +156,9 @@ impl<F: Fabric> Process<F> {
             }
         }
         let nothing =
-            Opened { class: verdict(&mine), size: 0, node: 0, pointer: None, hints: Hints::new(1, 1) };
-        let told = first.as_ref().map_or(nothing, |(_, _, facts)| *facts);
-        let facts = Opened::decode(self.first_tells(comm, told.encode())?);
+            FileFacts { class: verdict(&mine), size: 0, node: 0, pointer: None, hints: Hints::new(1, 1) };
+        let words = first.as_ref().map_or(nothing, |(_, _, facts)| *facts);
+        let facts = FileFacts::decode(self.numbers_of_first(comm, words.encode())?);
         settle(text, [facts.class], mine)?;
         let found = match first {
             Some((store, pointer, _)) => Ok((store, Some(pointer))),
@@ -177,7 +173,7 @@ impl<F: Fabric> Process<F> {
             Err(_) => (false, Identity { device: 0, inode: 0 }),
         };
         let mine = [verdict(&found), u64::from(has_pointer), self.node, device, inode];
-        let all = self.tell_all(comm, mine)?;
+        let all = self.exchange_numbers(comm, mine)?;
         let (store, pointer, _) = settle(text, all.iter().map(|one| one[0]), found)?;
         if let Some((one, other)) = different_files(&all) {
             let text = format!("\"{text}\" is another file at rank {other} than at rank {one}");
@@ -186,8 +182,8 @@ impl<F: Fabric> Process<F> {
         let start = if mode.appends() { facts.size } else { 0 };
         let pointer = match pointer {
             _ if self.is_imaged_alone && comm.team.size() > 1 => self.pointer_in_window(comm, start)?,
-            Some(pointer) if all.iter().all(|one| one[1] != 0) => Pointer::Common(pointer),
-            _ => Pointer::Common(self.pointer_beside(comm, &store, start)?),
+            Some(pointer) if all.iter().all(|one| one[1] != 0) => SharedFilePointer::Common(pointer),
+            _ => SharedFilePointer::Common(self.pointer_beside(comm, &store, start)?),
         };
         Ok((store, mode, pointer, facts))
     }
@@ -199,7 +195,7 @@ impl<F: Fabric> Process<F> {
         mode: Mode,
         ranks: u32,
         hints: Hints,
-    ) -> Result<(PosixFile, SharedPointer, Opened)> {
+    ) -> Result<(PosixFile, SharedPointer, FileFacts)> {
         let failed = |failure| error_of(text, "opening", failure);
         let store = PosixFile::open(name, mode, true).map_err(failed)?;
         let size = store.size().map_err(failed)?;
@@ -210,7 +206,7 @@ impl<F: Fabric> Process<F> {
             let (shared, place) = SharedPointer::create(start).map_err(failed)?;
             (shared, Some(place))
         };
-        Ok((store, shared, Opened { class: 0, size, node: self.node, pointer, hints }))
+        Ok((store, shared, FileFacts { class: 0, size, node: self.node, pointer, hints }))
     }
 
     fn open_next(
@@ -218,7 +214,7 @@ impl<F: Fabric> Process<F> {
         name: &[u8],
         text: &str,
         mode: Mode,
-        facts: &Opened,
+        facts: &FileFacts,
     ) -> Result<(PosixFile, Option<SharedPointer>)> {
         let store =
             PosixFile::open(name, mode, false).map_err(|failure| error_of(text, "opening", failure))?;
@@ -228,11 +224,11 @@ impl<F: Fabric> Process<F> {
         Ok((store, facts.pointer.and_then(SharedPointer::attach)))
     }
 
-    /// A shared pointer of ranks on several nodes. If they find no place for it, there is none, and its use is an error.
+    /// The shared pointer of ranks on several nodes, which is unusable unless all ranks reach it.
     fn pointer_beside(&self, comm: &Communicator, store: &PosixFile, start: u64) -> Result<SharedPointer> {
         let made = if comm.team.rank == 0 { SharedPointer::create_beside(store, start).ok() } else { None };
-        let told = made.as_ref().map_or([0, 0], |(_, token)| [1, *token]);
-        let [there, token] = self.first_tells(comm, told)?;
+        let words = made.as_ref().map_or([0, 0], |(_, token)| [1, *token]);
+        let [there, token] = self.numbers_of_first(comm, words)?;
         if there == 0 {
             return Ok(SharedPointer::nowhere());
         }
@@ -240,7 +236,7 @@ impl<F: Fabric> Process<F> {
             Some((pointer, _)) => Some(pointer),
             None => SharedPointer::attach_beside(store, token),
         };
-        let all = self.tell_all(comm, [u64::from(pointer.is_some())]);
+        let all = self.exchange_numbers(comm, [u64::from(pointer.is_some())]);
         if comm.team.rank == 0 {
             SharedPointer::forget_beside(store, token);
         }
@@ -248,20 +244,18 @@ impl<F: Fabric> Process<F> {
         Ok(pointer.filter(|_| found).unwrap_or_else(SharedPointer::nowhere))
     }
 
-    /// Closes a file (MPI_File_close). Collective. The inner result is an error with which it was closed all the same: the
-    /// system's, also of what was written before, or that a rank has failed.
-    ///
-    /// # Errors
-    /// MPI_ERR_OTHER if a split collective access has not ended; the file stays open.
+    /// Closes a file (MPI_File_close). Collective. The inner result is an error with which it was
+    /// closed. The outer one is MPI_ERR_OTHER: a split access has not ended, and the file stays
+    /// open.
     pub fn close_file(&self, file: &Arc<File>) -> Result<Result<()>> {
         let may = file.check_no_split();
-        // What is about to be deleted need not be on the device.
+        // A file that is deleted need not be on the device.
         let written = may.is_ok() && !file.mode.deletes() && file.dirty.swap(false, Ordering::Relaxed);
         let synced = match written {
             true => file.store.sync().map_err(|failure| file.error("closing", failure)),
             false => Ok(()),
         };
-        let all = match self.tell_all(&file.comm, [verdict(&may), verdict(&synced)]) {
+        let all = match self.exchange_numbers(&file.comm, [verdict(&may), verdict(&synced)]) {
             Ok(all) => all,
             Err(error) if is_failure(&error) => {
                 may?;
@@ -280,7 +274,7 @@ impl<F: Fabric> Process<F> {
                 0 => file.store.delete().map_err(|failure| file.error("deleting", failure)),
                 _ => Ok(()),
             };
-            match self.one_decides(file, deleted) {
+            match self.outcome_of_first(file, deleted) {
                 Err(error) if is_failure(&error) => return Ok(self.close_alone(file, error)),
                 decided => outcome = outcome.and(decided),
             }
@@ -289,10 +283,9 @@ impl<F: Fabric> Process<F> {
         Ok(outcome)
     }
 
-    /// Closes a file without the others, of whom one has failed, as `error` says.
     fn close_alone(&self, file: &File, error: MpiError) -> Result<()> {
         if file.mode.deletes() {
-            // Another one may have been faster, and those that have it open keep what they have.
+            // Another rank may have deleted the file already.
             let _ = file.store.delete();
         }
         self.abandon_pointer(file);
@@ -302,9 +295,6 @@ impl<F: Fabric> Process<F> {
 }
 
 /// Deletes a file (MPI_File_delete).
-///
-/// # Errors
-/// The system's: MPI_ERR_NO_SUCH_FILE, MPI_ERR_ACCESS and others.
 pub fn delete_file(name: &[u8]) -> Result<()> {
     let text = String::from_utf8_lossy(name);
     posix::delete(name).map_err(|failure| error_of(&text, "deleting", failure))

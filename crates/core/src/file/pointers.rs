@@ -1,28 +1,22 @@
 //! File pointers (MPI-5.0, "Seeking", "File Positions").
 
 use super::agree::{not_same, verdict};
-use super::{At, File, Shown, agree, locked};
+use super::{File, FilePosition, FileView, agree, locked};
 use crate::process::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 
 impl File {
-    /// The individual file pointer, elementary types (MPI_File_get_position).
-    ///
-    /// # Errors
-    /// MPI_ERR_UNSUPPORTED_OPERATION with MPI_MODE_SEQUENTIAL.
+    /// The individual file pointer in elementary types (MPI_File_get_position).
     pub fn position(&self) -> Result<u64> {
-        self.check_random(At::Individual)?;
+        self.check_random(FilePosition::Individual)?;
         Ok(*locked(&self.position))
     }
 
     /// The offset in the file of an offset in the view (MPI_File_get_byte_offset).
-    ///
-    /// # Errors
-    /// MPI_ERR_ARG if it is negative or too large.
     pub fn byte_offset(&self, offset: i64) -> Result<u64> {
-        self.check_random(At::Offset(offset))?;
+        self.check_random(FilePosition::Offset(offset))?;
         let shown = self.shown();
         let start = self.in_bytes(&shown, self.checked_offset(offset)?)?;
         shown.view.check(start, 0)?;
@@ -31,12 +25,10 @@ impl File {
         shown.view.offset_of(start).ok_or_else(too_large)
     }
 
-    /// Where the file ends, elementary types of the view.
-    fn end(&self, shown: &Shown) -> Result<u64> {
+    fn end(&self, shown: &FileView) -> Result<u64> {
         Ok(shown.view.data_before(self.size()?).div_ceil(shown.view.etype_size()))
     }
 
-    /// What a seek means.
     fn target(&self, offset: i64, whence: i32, here: impl FnOnce() -> Result<u64>) -> Result<u64> {
         let base = match whence {
             abi::MPI_SEEK_SET => 0,
@@ -55,12 +47,8 @@ impl File {
     }
 
     /// Moves the individual file pointer (MPI_File_seek).
-    ///
-    /// # Errors
-    /// MPI_ERR_ARG if it came before the beginning, or `whence` is none; the system's.
     pub fn seek(&self, offset: i64, whence: i32) -> Result<()> {
-        self.check_random(At::Individual)?;
-        // Asked first: the end of the file is a question to the system.
+        self.check_random(FilePosition::Individual)?;
         let mut position = locked(&self.position);
         let here = *position;
         *position = self.target(offset, whence, || Ok(here))?;
@@ -69,47 +57,40 @@ impl File {
 }
 
 impl<F: Fabric> Process<F> {
-    /// The shared file pointer, elementary types (MPI_File_get_position_shared).
-    ///
-    /// # Errors
-    /// MPI_ERR_UNSUPPORTED_OPERATION with MPI_MODE_SEQUENTIAL; the system's.
+    /// The shared file pointer in elementary types (MPI_File_get_position_shared).
     pub fn shared_position(&self, file: &File) -> Result<u64> {
         file.check_seekable()?;
         self.current_shared_position(file)
     }
 
     /// Moves the shared file pointer (MPI_File_seek_shared). Collective.
-    ///
-    /// # Errors
-    /// As [`File::seek`]; MPI_ERR_NOT_SAME if the ranks disagree.
     pub fn seek_shared(&self, file: &File, offset: i64, whence: i32) -> Result<()> {
         file.check_seekable()?;
-        let all = self.tell_all(&file.comm, [offset as u64, u64::from(whence.cast_unsigned())])?;
+        let all = self.exchange_numbers(&file.comm, [offset as u64, u64::from(whence.cast_unsigned())])?;
         if all.iter().any(|one| one != &all[0]) {
             let mine = format!("{offset} with whence {whence}");
             return Err(not_same(&file.name, "offset", &mine));
         }
-        // All are here, so nobody moves the pointer meanwhile; and nobody goes on before it is moved.
+        // All ranks are in this call, so no rank uses the pointer before rank 0 has moved it.
         let moved = if file.rank() == 0 {
             file.target(offset, whence, || self.shared_position(file))
                 .and_then(|target| self.move_pointer_to(file, target))
         } else {
             Ok(())
         };
-        self.one_decides(file, moved)
+        self.outcome_of_first(file, moved)
     }
 
-    /// The first rank has done something: all hear how it went.
-    pub(super) fn one_decides(&self, file: &File, mine: Result<()>) -> Result<()> {
-        let [class] = self.first_tells(&file.comm, [verdict(&mine)])?;
+    /// The outcome of an operation of rank 0, at all ranks.
+    pub(super) fn outcome_of_first(&self, file: &File, mine: Result<()>) -> Result<()> {
+        let [class] = self.numbers_of_first(&file.comm, [verdict(&mine)])?;
         agree::settle(&file.name, [class], mine)
     }
 
-    /// Puts the pointers to the beginning of a new view.
     pub(super) fn rewind(&self, file: &File) -> Result<(), MpiError> {
         *locked(&file.position) = 0;
         match file.rank() {
-            // Without a place for the pointer there is nothing to be moved.
+            // There may be no place for a shared pointer.
             0 => self.move_pointer_to(file, 0).or_else(|error| match error.class() {
                 abi::MPI_ERR_UNSUPPORTED_OPERATION => Ok(()),
                 _ => Err(error),

@@ -1,10 +1,10 @@
-//! How data look in a file (MPI-5.0, "File Interoperability").
+//! The representation of data in a file (MPI-5.0, "File Interoperability").
 //!
-//! "native" is what is in memory, and so is "internal"; "external32" is what all machines read; a program can register
-//! representations of its own. Data in another representation are converted as a whole, before they are written or after
-//! they were read.
+//! "native" and "internal" are the representation in memory; "external32" is the same on all
+//! machines; a program can register its own representations. Data in another representation than
+//! that of memory are converted as a whole, before they are written or after they are read.
 
-use super::Shown;
+use super::FileView;
 use oxmpi_abi::constants as abi;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::{Owned, zeros};
@@ -18,51 +18,37 @@ use std::sync::Arc;
 /// A data representation.
 #[derive(Clone, Debug)]
 pub enum Representation {
-    /// As in memory.
     Native,
-    /// As this library likes it: as in memory.
     Internal,
-    /// As all machines read it.
     External32,
-    /// As the program says.
     Registered(Arc<dyn Conversion>),
 }
 
-/// A representation that a program has registered. Its functions are the program's, and nothing is locked when they are called.
+/// A registered representation. Its functions belong to the program, and no lock is held when they
+/// are called.
 pub trait Conversion: fmt::Debug + Send + Sync {
-    /// Its name.
+    /// The name of the representation.
     fn name(&self) -> &[u8];
 
     /// Bytes of a predefined type in the file.
-    ///
-    /// # Errors
-    /// The program's.
     fn size_of(&self, facts: &'static PredefinedType) -> Result<usize>;
 
-    /// Converts all elements; `to` has as many bytes as they have in the file.
-    ///
-    /// # Errors
-    /// The program's.
-    fn write(&self, from: &Elements, to: BytesMut<'_>) -> Result<()>;
+    /// Converts all elements; `to` has their length in the file.
+    fn write(&self, from: &FileElements, to: BytesMut<'_>) -> Result<()>;
 
-    /// Converts the first `items` basic elements of those in `from`.
-    ///
-    /// # Errors
-    /// The program's.
-    fn read(&self, from: Bytes<'_>, to: &Elements, items: usize) -> Result<()>;
+    /// Converts the first `items` basic elements of `from`.
+    fn read(&self, from: Bytes<'_>, to: &FileElements, items: usize) -> Result<()>;
 }
 
 /// Elements of a datatype in memory.
 #[derive(Clone, Debug)]
-pub struct Elements {
-    /// Where they are.
+pub struct FileElements {
     pub buffer: UserBuf,
-    /// What they are.
     pub datatype: Arc<Datatype>,
 }
 
 impl Representation {
-    /// Its name.
+    /// The name of the representation.
     pub fn name(&self) -> &[u8] {
         match self {
             Representation::Native => b"native",
@@ -72,8 +58,7 @@ impl Representation {
         }
     }
 
-    /// The standard's representation of this name, which may be spelled in capitals throughout, as programs that come from
-    /// Fortran do.
+    /// The predefined representation of this name; as in Fortran the name may be in capitals.
     pub fn predefined(name: &[u8]) -> Option<Representation> {
         let all = [Representation::Native, Representation::Internal, Representation::External32];
         all.into_iter().find(|representation| is_predefined_name(name, representation.name()))
@@ -83,10 +68,7 @@ impl Representation {
         matches!(self, Representation::Native | Representation::Internal)
     }
 
-    /// What a datatype is like in the file.
-    ///
-    /// # Errors
-    /// The program's, of a registered representation; MPI_ERR_VALUE_TOO_LARGE.
+    /// The datatype with the layout of its data in the file.
     pub fn in_file(&self, datatype: &Arc<Datatype>) -> Result<Arc<Datatype>> {
         match self {
             Representation::Native | Representation::Internal => Ok(Arc::clone(datatype)),
@@ -98,12 +80,11 @@ impl Representation {
     }
 }
 
-/// Room for data as they come from the file.
 #[derive(Debug)]
-pub(super) struct Incoming {
-    /// The room: the program's own memory if nothing has to be converted.
+pub(super) struct ReadBuffer {
+    /// The program's own memory if no conversion is needed.
     pub(super) room: UserBuf,
-    convert: Option<(Elements, Arc<Shown>)>,
+    convert: Option<(FileElements, Arc<FileView>)>,
 }
 
 fn no_memory(bytes: usize) -> MpiError {
@@ -114,9 +95,8 @@ fn room_for(bytes: usize) -> Result<UserBuf> {
     Ok(Owned::new(zeros::<u8>(bytes).map_err(|_| no_memory(bytes))?).buf())
 }
 
-impl Shown {
-    /// Bytes in the file of these elements.
-    fn file_bytes(&self, elements: &Elements) -> Result<usize> {
+impl FileView {
+    fn file_bytes(&self, elements: &FileElements) -> Result<usize> {
         if self.representation.is_native() {
             return Ok(elements.buffer.packed_len());
         }
@@ -125,8 +105,7 @@ impl Shown {
         bytes.filter(|&n| isize::try_from(n).is_ok()).ok_or_else(|| no_memory(usize::MAX))
     }
 
-    /// The elements as they are written to the file.
-    pub(super) fn outgoing(&self, elements: &Elements) -> Result<UserBuf> {
+    pub(super) fn outgoing(&self, elements: &FileElements) -> Result<UserBuf> {
         if self.representation.is_native() {
             return Ok(elements.buffer.clone());
         }
@@ -140,22 +119,21 @@ impl Shown {
         Ok(room)
     }
 
-    /// Room for elements from the file.
-    pub(super) fn incoming(self: &Arc<Self>, elements: Elements) -> Result<Incoming> {
+    pub(super) fn incoming(self: &Arc<Self>, elements: FileElements) -> Result<ReadBuffer> {
         if self.representation.is_native() {
-            return Ok(Incoming { room: elements.buffer, convert: None });
+            return Ok(ReadBuffer { room: elements.buffer, convert: None });
         }
         let room = room_for(self.file_bytes(&elements)?)?;
-        Ok(Incoming { room, convert: Some((elements, Arc::clone(self))) })
+        Ok(ReadBuffer { room, convert: Some((elements, Arc::clone(self))) })
     }
 }
 
-impl Incoming {
-    /// So many bytes have come from the file: brings them to the program. How many bytes they are there.
-    pub(super) fn deliver(&self, came: u64) -> Result<u64> {
-        let Some((elements, shown)) = &self.convert else { return Ok(came) };
+impl ReadBuffer {
+    /// Converts the `received` bytes that were read. Returns their number in memory.
+    pub(super) fn deliver(&self, received: u64) -> Result<u64> {
+        let Some((elements, shown)) = &self.convert else { return Ok(received) };
         let Some(all) = self.room.as_contiguous() else { return Ok(0) };
-        let from = all.slice(0, all.len().min(usize::try_from(came).unwrap_or(usize::MAX)));
+        let from = all.slice(0, all.len().min(usize::try_from(received).unwrap_or(usize::MAX)));
         let Representation::Registered(conversion) = &shown.representation else {
             return Ok(elements.datatype.unpack_external_part(from, &elements.buffer) as u64);
         };
@@ -165,8 +143,8 @@ impl Incoming {
     }
 }
 
-/// How many basic elements so many bytes of the file are: those of whole elements, and of a type of equal ones also parts.
-fn items_in(shown: &Shown, elements: &Elements, bytes: usize) -> Result<usize> {
+/// Number of basic elements in `bytes` of the file; a partial element counts if they are all equal.
+fn items_in(shown: &FileView, elements: &FileElements, bytes: usize) -> Result<usize> {
     let per_element = elements.datatype.signature().elements();
     let size = shown.representation.in_file(&elements.datatype)?.size();
     let whole = bytes.checked_div(size).unwrap_or(0);

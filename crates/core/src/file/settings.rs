@@ -1,7 +1,7 @@
-//! What is set for a file by all its ranks: size, hints, view, atomicity; and bringing it to the device.
+//! Settings of a file by all its ranks: size, hints, view, atomicity; and sync.
 
 use super::agree::{not_same, settle, verdict};
-use super::{File, Representation, Shown, locked};
+use super::{File, FileView, Representation, locked};
 use crate::process::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
@@ -13,22 +13,18 @@ use oxmpi_objects::info::Info;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A view as a program asks for it.
+/// The arguments of MPI_File_set_view.
 #[derive(Debug)]
 pub struct NewView {
-    /// Bytes from the beginning of the file, or MPI_DISPLACEMENT_CURRENT.
+    /// In bytes from the beginning of the file, or MPI_DISPLACEMENT_CURRENT.
     pub displacement: i64,
-    /// The elementary type.
     pub etype: Arc<Datatype>,
-    /// The filetype.
     pub filetype: Arc<Datatype>,
-    /// How data look in the file.
     pub representation: Representation,
-    /// Hints.
     pub info: Info,
 }
 
-/// A number for a name: the same for the same name.
+/// A hash of a name, the same at all ranks.
 fn hash(name: &[u8]) -> u64 {
     name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -36,8 +32,7 @@ fn hash(name: &[u8]) -> u64 {
 }
 
 impl File {
-    /// The view that is asked for.
-    fn new_view<F: Fabric>(&self, process: &Process<F>, new: &NewView) -> Result<Shown> {
+    fn new_view<F: Fabric>(&self, process: &Process<F>, new: &NewView) -> Result<FileView> {
         let NewView { displacement, etype, filetype, representation, .. } = new;
         let sequential = self.mode.is_sequential();
         let displacement = match *displacement {
@@ -73,7 +68,7 @@ impl File {
         }
         let view = View::new(displacement, unit.size(), tile.layout(), self.mode.writes())
             .map_err(|error| error.within(format_args!("file \"{}\"", self.name)))?;
-        Ok(Shown {
+        Ok(FileView {
             view,
             displacement,
             etype: Arc::clone(etype),
@@ -83,19 +78,18 @@ impl File {
     }
 
     /// Bytes from one element to the next in the file (MPI_File_get_type_extent).
-    ///
-    /// # Errors
-    /// Those of a registered representation.
     pub fn type_extent(&self, datatype: &Arc<Datatype>) -> Result<i64> {
         Ok(self.shown().representation.in_file(datatype)?.bounds().extent() as i64)
     }
 }
 
 impl<F: Fabric> Process<F> {
-    /// Sets the view of this rank (MPI_File_set_view). Collective; the pointers go to its beginning.
+    /// Sets the view of this rank (MPI_File_set_view). Collective; the pointers move to its
+    /// beginning.
     ///
     /// # Errors
-    /// MPI_ERR_ARG if it is none, MPI_ERR_NOT_SAME if the etypes have different extents or the representations differ.
+    /// MPI_ERR_ARG for wrong arguments, MPI_ERR_NOT_SAME if the etypes have different sizes or the
+    /// representations differ.
     pub fn set_view(&self, file: &File, new: Result<NewView>) -> Result<()> {
         let mine = file.check_no_split().and(new).and_then(|new| Ok((file.new_view(self, &new)?, new.info)));
         let mut words = [0; 3 + HINT_WORDS];
@@ -105,7 +99,7 @@ impl<F: Fabric> Process<F> {
             words[2] = shown.view.etype_size();
             words[3..].copy_from_slice(&file.hints().updated(info, file.ranks()).encode());
         }
-        let all = self.tell_all(&file.comm, words)?;
+        let all = self.exchange_numbers(&file.comm, words)?;
         let (shown, _) = settle(&file.name, all.iter().map(|one| one[0]), mine)?;
         if all.iter().any(|one| one[1] != all[0][1]) {
             let mine = String::from_utf8_lossy(shown.representation.name()).into_owned();
@@ -119,21 +113,18 @@ impl<F: Fabric> Process<F> {
         hints.copy_from_slice(&all[0][3..]);
         *locked(&file.hints) = Hints::decode(hints);
         *locked(&file.shown) = Arc::new(shown);
-        // The first rank moves the shared pointer: nobody uses it before.
+        // Rank 0 moves the shared pointer before any rank returns.
         self.agree_on_file(&file.comm, &file.name, self.rewind(file))
     }
 
-    /// Takes hints (MPI_File_set_info). Collective; those of the first rank count.
-    ///
-    /// # Errors
-    /// The given one.
+    /// Changes hints (MPI_File_set_info). Collective; the values of rank 0 hold.
     pub fn set_file_info(&self, file: &File, info: Result<Info>) -> Result<()> {
         let mut words = [0; 1 + HINT_WORDS];
         words[0] = verdict(&info);
         if let Ok(info) = &info {
             words[1..].copy_from_slice(&file.hints().updated(info, file.ranks()).encode());
         }
-        let all = self.tell_all(&file.comm, words)?;
+        let all = self.exchange_numbers(&file.comm, words)?;
         settle(&file.name, all.iter().map(|one| one[0]), info)?;
         let mut hints = [0; HINT_WORDS];
         hints.copy_from_slice(&all[0][1..]);
@@ -141,21 +132,18 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Sets the length, bytes (MPI_File_set_size). Collective.
+    /// Sets the length in bytes (MPI_File_set_size). Collective.
     ///
     /// # Errors
-    /// MPI_ERR_ARG if it is negative, MPI_ERR_NOT_SAME, MPI_ERR_READ_ONLY, MPI_ERR_UNSUPPORTED_OPERATION with
-    /// MPI_MODE_SEQUENTIAL; the system's.
+    /// MPI_ERR_ARG if it is negative, MPI_ERR_NOT_SAME, MPI_ERR_READ_ONLY,
+    /// MPI_ERR_UNSUPPORTED_OPERATION with MPI_MODE_SEQUENTIAL; the system's errors.
     pub fn set_file_size(&self, file: &File, size: i64) -> Result<()> {
         self.resize(file, size, |file, size| {
             file.store.set_size(size).map_err(|failure| file.error("setting the size of", failure))
         })
     }
 
-    /// Makes room for the first `size` bytes (MPI_File_preallocate). Collective.
-    ///
-    /// # Errors
-    /// As [`Process::set_file_size`].
+    /// Allocates space for the first `size` bytes (MPI_File_preallocate). Collective.
     pub fn preallocate_file(&self, file: &File, size: i64) -> Result<()> {
         self.resize(file, size, |file, size| {
             file.store.preallocate(size).map_err(|failure| file.error("making room for", failure))
@@ -163,27 +151,25 @@ impl<F: Fabric> Process<F> {
     }
 
     fn resize(&self, file: &File, size: i64, how: impl FnOnce(&File, u64) -> Result<()>) -> Result<()> {
-        let mine = file.check_access(super::Direction::Write, super::At::Individual).and_then(|()| {
-            u64::try_from(size).map_err(|_| {
-                file.refused(abi::MPI_ERR_ARG, &format!("size is {size}; it must not be negative"))
-            })
-        });
-        let all = self.tell_all(&file.comm, [verdict(&mine), size as u64])?;
+        let mine =
+            file.check_access(super::Direction::Write, super::FilePosition::Individual).and_then(|()| {
+                u64::try_from(size).map_err(|_| {
+                    file.refused(abi::MPI_ERR_ARG, &format!("size is {size}; it must not be negative"))
+                })
+            });
+        let all = self.exchange_numbers(&file.comm, [verdict(&mine), size as u64])?;
         if all.iter().any(|one| one[1] != all[0][1]) {
             return Err(not_same(&file.name, "size", &size.to_string()));
         }
         let size = settle(&file.name, all.iter().map(|one| one[0]), mine)?;
         file.note_write();
         let done = if file.rank() == 0 { how(file, size) } else { Ok(()) };
-        self.one_decides(file, done)
+        self.outcome_of_first(file, done)
     }
 
-    /// Says whether accesses shall be atomic (MPI_File_set_atomicity). Collective.
-    ///
-    /// # Errors
-    /// MPI_ERR_NOT_SAME.
+    /// Sets whether accesses are atomic (MPI_File_set_atomicity). Collective.
     pub fn set_atomicity(&self, file: &File, atomic: bool) -> Result<()> {
-        let all = self.tell_all(&file.comm, [u64::from(atomic)])?;
+        let all = self.exchange_numbers(&file.comm, [u64::from(atomic)])?;
         if all.iter().any(|one| one != &all[0]) {
             return Err(not_same(&file.name, "flag", if atomic { "true" } else { "false" }));
         }
@@ -191,10 +177,7 @@ impl<F: Fabric> Process<F> {
         self.meet_own(&file.comm)
     }
 
-    /// Brings what was written to the device (MPI_File_sync). Collective.
-    ///
-    /// # Errors
-    /// The system's, also of what was written before.
+    /// Writes all data to the device (MPI_File_sync). Collective.
     pub fn sync_file(&self, file: &File) -> Result<()> {
         file.dirty.store(false, Ordering::Relaxed);
         let done = file.store.sync().map_err(|failure| file.error("bringing to the device", failure));

@@ -1,13 +1,14 @@
-//! Where the shared file pointer of an open file lies, and how it is moved.
+//! The storage of the shared file pointer of an open file.
 //!
-//! Usually it is a number in a small file that all ranks have open ([`SharedPointer`]): no other process takes part when it is moved.
-//! A job of which each rank is imaged by itself (`cr blcr`) can have nothing in common but messages: there the first rank of the file
-//! has the number, in a window of one word, and the others reach it by MPI_Fetch_and_op. They wait for the first rank to call MPI.
+//! Usually it is a number in a small file that all ranks have open ([`SharedPointer`]): no other
+//! process takes part when it moves. In a job with a separate image of each rank (`cr blcr`) the
+//! ranks can share only messages: there rank 0 has the number in a window of one word, and the
+//! other ranks use MPI_Fetch_and_op. They wait for calls of rank 0.
 
 use super::{File, error_of};
 use crate::comm::Communicator;
 use crate::process::Process;
-use crate::window::{Accumulate, At, Flavor, How, NewWindow, Window};
+use crate::window::{AccessCompletion, Accumulate, Flavor, NewWindow, TargetAccess, Window};
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
 use oxmpi_io::shared::SharedPointer;
@@ -20,31 +21,26 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_objects::window_hints::WindowHints;
 use std::sync::Arc;
 
-/// The rank that has the number, if it is in a window.
+/// The rank with the number, if it is in a window.
 const OWNER: i32 = 0;
-/// Bytes of the number.
 const WORD: usize = size_of::<u64>();
 
-/// The shared file pointer of a file, in elementary types of the view.
 #[derive(Debug)]
-pub(super) enum Pointer {
-    /// In memory or a file that all ranks have.
+pub(super) enum SharedFilePointer {
+    /// In memory or a file that all ranks have open.
     Common(SharedPointer),
-    /// In the memory of one rank.
     Window(Box<Window>),
 }
 
-/// A change of the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
+enum PointerUpdate {
     Nothing,
     To(u64),
     By(u64),
 }
 
 impl<F: Fabric> Process<F> {
-    /// A pointer in a window, with this value. Collective.
-    pub(super) fn pointer_in_window(&self, comm: &Communicator, value: u64) -> Result<Pointer> {
+    pub(super) fn pointer_in_window(&self, comm: &Communicator, value: u64) -> Result<SharedFilePointer> {
         let new = NewWindow {
             flavor: Flavor::Allocate,
             memory: Exposed::NONE,
@@ -55,56 +51,54 @@ impl<F: Fabric> Process<F> {
         let window = self.create_window(comm, Ok(new))?;
         self.lock_all_window(&window, abi::MPI_MODE_NOCHECK)?;
         if comm.team.rank == 0 {
-            self.change_word(&window, Change::To(value))?;
+            self.change_word(&window, PointerUpdate::To(value))?;
         }
-        // No rank moves it before it has its value.
-        self.first_tells(comm, [0])?;
-        Ok(Pointer::Window(Box::new(window)))
+        // No rank moves the pointer before it has its value.
+        self.numbers_of_first(comm, [0])?;
+        Ok(SharedFilePointer::Window(Box::new(window)))
     }
 
-    /// Ends the use of the pointer of a file that is closed by all ranks. Collective.
+    /// Ends the use of the pointer when all ranks close the file.
     pub(super) fn release_pointer(&self, file: &File) -> Result<()> {
         match &file.shared {
-            Pointer::Common(_) => Ok(()),
-            Pointer::Window(window) => {
+            SharedFilePointer::Common(_) => Ok(()),
+            SharedFilePointer::Window(window) => {
                 self.unlock_all_window(window)?;
                 self.free_window(window, Ok(()))?
             }
         }
     }
 
-    /// The same without the other ranks, of which one has failed.
+    /// [`Process::release_pointer`] without the other ranks, one of which has failed.
     pub(super) fn abandon_pointer(&self, file: &File) {
-        if let Pointer::Window(window) = &file.shared {
+        if let SharedFilePointer::Window(window) = &file.shared {
             self.abandon_window(window);
         }
     }
 
-    /// Where the pointer of any file is.
     pub(super) fn current_shared_position(&self, file: &File) -> Result<u64> {
-        let doing = "asking for the shared pointer of";
-        self.change_pointer(file, Change::Nothing, doing)
+        let doing = "reading the shared pointer of";
+        self.change_pointer(file, PointerUpdate::Nothing, doing)
     }
 
-    /// Puts it somewhere.
     pub(super) fn move_pointer_to(&self, file: &File, value: u64) -> Result<()> {
-        self.change_pointer(file, Change::To(value), "moving the shared pointer of").map(drop)
+        self.change_pointer(file, PointerUpdate::To(value), "moving the shared pointer of").map(drop)
     }
 
-    /// Moves it forward; where it was.
+    /// Moves the pointer forward. Returns its old value.
     pub(super) fn advance_pointer(&self, file: &File, by: u64) -> Result<u64> {
-        self.change_pointer(file, Change::By(by), "moving the shared pointer of")
+        self.change_pointer(file, PointerUpdate::By(by), "moving the shared pointer of")
     }
 
-    fn change_pointer(&self, file: &File, change: Change, doing: &str) -> Result<u64> {
+    fn change_pointer(&self, file: &File, update: PointerUpdate, doing: &str) -> Result<u64> {
         match &file.shared {
-            Pointer::Common(pointer) => match change {
-                Change::Nothing => pointer.get(),
-                Change::To(value) => pointer.set(value).map(|()| value),
-                Change::By(by) => pointer.advance(by),
+            SharedFilePointer::Common(pointer) => match update {
+                PointerUpdate::Nothing => pointer.get(),
+                PointerUpdate::To(value) => pointer.set(value).map(|()| value),
+                PointerUpdate::By(by) => pointer.advance(by),
             }
             .map_err(|failure| error_of(&file.name, doing, failure)),
-            Pointer::Window(window) => self.change_word(window, change).map_err(|error| {
+            SharedFilePointer::Window(window) => self.change_word(window, update).map_err(|error| {
                 MpiError::new(
                     error.class(),
                     format!("{doing} the file \"{}\": {}", file.name, error.detail()),
@@ -113,12 +107,12 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Changes the word of a window that is locked for all; what it was before.
-    fn change_word(&self, window: &Window, change: Change) -> Result<u64> {
-        let (op, operand) = match change {
-            Change::Nothing => (Op::NoOp, 0),
-            Change::To(value) => (Op::Replace, value),
-            Change::By(by) => (Op::Sum, by),
+    /// Changes the word of a window that all ranks have locked. Returns its old value.
+    fn change_word(&self, window: &Window, update: PointerUpdate) -> Result<u64> {
+        let (op, operand) = match update {
+            PointerUpdate::Nothing => (Op::NoOp, 0),
+            PointerUpdate::To(value) => (Op::Replace, value),
+            PointerUpdate::By(by) => (Op::Sum, by),
         };
         let Some(accumulator) = Accumulator::new(op, Scalar::U64) else {
             return Err(MpiError::new(abi::MPI_ERR_INTERN, "a word cannot be accumulated to"));
@@ -126,7 +120,12 @@ impl<F: Fabric> Process<F> {
         let (operand, mut before) = (Owned::new(vec![operand]), Owned::new(vec![0_u64]));
         let what = Accumulate { operands: operand.buf(), fetch: Some(before.buf()), accumulator };
         let layout = Arc::new(Layout::basic(WORD, WORD));
-        self.accumulate(window, what, &At { rank: OWNER, disp: 0, count: 1, layout }, How::Plain)?;
+        self.accumulate(
+            window,
+            what,
+            &TargetAccess { rank: OWNER, disp: 0, count: 1, layout },
+            AccessCompletion::Plain,
+        )?;
         self.flush_window(window, OWNER)?;
         let before = before.as_slice().and_then(|words| words.first().copied());
         before

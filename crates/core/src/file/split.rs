@@ -1,7 +1,8 @@
-//! Collective access in two calls (MPI-5.0, "Split Collective Data Access Routines"). A file has at most one at a time.
+//! Collective access in two calls (MPI-5.0, "Split Collective Data Access Routines"). A file
+//! has at most one at a time.
 
-use super::representation::Elements;
-use super::{At, Direction, File, locked};
+use super::representation::FileElements;
+use super::{Direction, File, FilePosition, locked};
 use crate::process::Process;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, RequestId};
@@ -9,20 +10,17 @@ use oxmpi_fabric::Fabric;
 use oxmpi_objects::error::{MpiError, Result};
 use std::sync::Arc;
 
-/// Which pair of functions it is.
+/// A pair of functions of a split access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitKind {
-    /// Which way data go.
     pub direction: Direction,
     /// The name of the functions without `_begin` and `_end`.
     pub name: &'static str,
 }
 
-/// An access that has begun.
 #[derive(Debug)]
-pub(super) struct Split {
+pub(super) struct SplitAccess {
     kind: SplitKind,
-    /// Where the program's data are, if there are any.
     address: Option<usize>,
     request: RequestId,
 }
@@ -32,7 +30,6 @@ impl File {
         self.refused(abi::MPI_ERR_OTHER, why)
     }
 
-    /// While a split access goes on, some calls are wrong.
     pub(super) fn check_no_split(&self) -> Result<()> {
         match &*locked(&self.split) {
             None => Ok(()),
@@ -44,18 +41,15 @@ impl File {
 }
 
 impl<F: Fabric + 'static> Process<F> {
-    /// Begins (MPI_File_write_all_begin and its kin).
-    ///
-    /// # Errors
-    /// MPI_ERR_OTHER if another one has begun; those of the arguments.
+    /// Begins a split access (MPI_File_write_all_begin and the like). A file has at most one.
     pub fn begin_split(
         &self,
         file: &Arc<File>,
         kind: SplitKind,
-        at: At,
-        elements: Result<Elements>,
+        at: FilePosition,
+        elements: Result<FileElements>,
     ) -> Result<()> {
-        // Who has begun already takes part all the same, with the error: the others must not wait for it.
+        // A rank with an open access takes part with an error: the other ranks wait for it.
         let elements = file.check_no_split().and(elements);
         let address = elements
             .as_ref()
@@ -63,14 +57,11 @@ impl<F: Fabric + 'static> Process<F> {
             .filter(|elements| !elements.buffer.is_empty())
             .map(|elements| elements.buffer.as_ptr() as usize);
         let request = self.start_file_collective(file, kind.direction, at, elements)?;
-        *locked(&file.split) = Some(Split { kind, address, request });
+        *locked(&file.split) = Some(SplitAccess { kind, address, request });
         Ok(())
     }
 
-    /// Ends (MPI_File_write_all_end and its kin).
-    ///
-    /// # Errors
-    /// MPI_ERR_OTHER if no such access has begun with this buffer; as [`Process::file_collective`].
+    /// Ends a split access (MPI_File_write_all_end and the like), with the buffer of its beginning.
     pub fn end_split(&self, file: &File, kind: SplitKind, address: usize) -> Result<Completion> {
         let request = {
             let mut split = locked(&file.split);

@@ -1,10 +1,10 @@
-//! A call as a library takes it.
+//! The arguments of a call for a library.
 //!
-//! Data that are only moved are bytes. A buffer with gaps, and what MPI_IN_PLACE means where a library has no such thing, goes through a copy in
-//! one piece: that is this rank's own business, of which the others know nothing. So do blocks for HCOLL that lie further apart than its
-//! displacements of 32 bits can say.
+//! Data that are only moved are bytes. A contiguous copy stands for a buffer with gaps, for
+//! MPI_IN_PLACE where a library does not have it, and for blocks for HCOLL that lie further apart
+//! than its displacements of 32 bits reach. Each rank decides this for itself.
 
-use super::{CollLibrary, Sort};
+use super::{CallKind, CollLibrary};
 use crate::errors::staging_error;
 use oxmpi_abi::constants as abi;
 use oxmpi_coll::{Area, Combine, Memory};
@@ -15,7 +15,7 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_plan::Call;
 use oxmpi_ucc::{UccArguments, UccCollective, UccDatatype, UccOperand, UccOperation};
 
-/// The operation and the elements of a reduction, if the libraries have them: both have the same.
+/// The operation and element type of a reduction, if the libraries have them.
 fn reduction(kernel: &Kernel) -> Option<(UccOperation, UccDatatype)> {
     let (op, scalar) = kernel.kind();
     let operation = match op {
@@ -44,13 +44,13 @@ fn reduction(kernel: &Kernel) -> Option<(UccOperation, UccDatatype)> {
         Scalar::F64 => UccDatatype::Float64,
         Scalar::C32 => UccDatatype::Float32Complex,
         Scalar::C64 => UccDatatype::Float64Complex,
-        // Its 128-bit ones are the long double of its compiler, which leaves bytes of the padding as they come.
+        // UCC's 128-bit elements are the compiler's long double, with undefined padding.
         _ => return None,
     };
     Some((operation, datatype))
 }
 
-/// What all ranks of a call know alike of it: the bytes that are counted, where they are the same everywhere.
+/// The bytes of a call, where all ranks have the same number.
 fn shared_bytes(call: &Call, unit: usize) -> Option<usize> {
     Some(match call {
         Call::Barrier => 0,
@@ -67,9 +67,9 @@ fn shared_bytes(call: &Call, unit: usize) -> Option<usize> {
     })
 }
 
-/// Whether a library may be given a call: all ranks answer alike.
+/// Whether a library may get a call: all ranks get the same result.
 pub(crate) fn can_hand_over(call: &Call, combine: &Combine) -> bool {
-    // What has no data is over at once by any plan.
+    // A plan completes a call without data at once.
     let has_data = matches!(call, Call::Barrier) || shared_bytes(call, 1).is_none_or(|bytes| bytes > 0);
     has_data
         && match combine {
@@ -79,11 +79,10 @@ pub(crate) fn can_hand_over(call: &Call, combine: &Combine) -> bool {
         }
 }
 
-/// A call for a library, in the words of UCC.
-pub(super) struct Prepared {
-    pub(super) sort: Sort,
+pub(super) struct PreparedCall {
+    pub(super) call_kind: CallKind,
     pub(super) arguments: UccArguments,
-    /// What must be copied where when it is over.
+    /// The copy to make after the call, from the buffer to the area.
     pub(super) results: Option<(UserBuf, Area)>,
 }
 
@@ -96,14 +95,12 @@ fn is_in_one_piece(buffer: &UserBuf) -> bool {
     buffer.as_contiguous().is_some()
 }
 
-/// A copy of the packed data of an area.
 fn copied(area: &Area) -> Result<UserBuf> {
     let copy = scratch(area.packed_len())?;
     Area::from(copy.clone()).copy_from(0, area, 0, area.packed_len());
     Ok(copy)
 }
 
-/// The blocks of these lengths, one after the other.
 fn split(buffer: &UserBuf, lengths: impl Iterator<Item = usize>) -> Vec<UserBuf> {
     let starts = lengths.scan(0, |at, len| {
         *at += len;
@@ -112,7 +109,6 @@ fn split(buffer: &UserBuf, lengths: impl Iterator<Item = usize>) -> Vec<UserBuf>
     starts.map(|(start, len)| buffer.packed_range(start, len).unwrap_or(UserBuf::empty())).collect()
 }
 
-/// What is read, in one piece.
 fn read_whole(area: &Area) -> Result<UccOperand> {
     match area.as_whole() {
         Some(buffer) if is_in_one_piece(buffer) => Ok(UccOperand::Whole(buffer.clone())),
@@ -120,7 +116,6 @@ fn read_whole(area: &Area) -> Result<UccOperand> {
     }
 }
 
-/// What is read, a block for each rank.
 fn read_blocks(area: &Area, lengths: &[usize], library: CollLibrary) -> Result<UccOperand> {
     let blocks = blocks_in_place(area, lengths, library);
     Ok(UccOperand::Blocks(match blocks {
@@ -129,14 +124,14 @@ fn read_blocks(area: &Area, lengths: &[usize], library: CollLibrary) -> Result<U
     }))
 }
 
-/// Whether a library can name all these blocks.
+/// Whether a library can address all these blocks.
 fn is_in_reach(blocks: &[UserBuf], library: CollLibrary) -> bool {
     let starts = || blocks.iter().filter(|block| !block.is_empty()).map(|block| block.as_ptr().addr());
     let span = starts().max().unwrap_or(0) - starts().min().unwrap_or(0);
     library == CollLibrary::Ucc || i32::try_from(span).is_ok()
 }
 
-/// The blocks where they lie, if each of them is in one piece.
+/// The blocks without a copy, if each of them is contiguous.
 fn blocks_in_place(area: &Area, lengths: &[usize], library: CollLibrary) -> Option<Vec<UserBuf>> {
     let mut start = 0;
     let mut block = |len: &usize| {
@@ -148,37 +143,35 @@ fn blocks_in_place(area: &Area, lengths: &[usize], library: CollLibrary) -> Opti
     is_in_reach(&blocks, library).then_some(blocks)
 }
 
-/// Where results go: the place itself, or a copy that is copied there in the end. `keeps`: what is there already counts.
-struct Target {
+/// A buffer for results: the program's own, or a copy of it to copy back.
+struct ResultBuffer {
     buffer: Area,
     results: Option<(UserBuf, Area)>,
 }
 
-fn written(area: &Area, is_in_pieces: bool, keeps: bool) -> Result<Target> {
+fn result_buffer(area: &Area, is_in_pieces: bool, keeps: bool) -> Result<ResultBuffer> {
     if !is_in_pieces {
-        return Ok(Target { buffer: area.clone(), results: None });
+        return Ok(ResultBuffer { buffer: area.clone(), results: None });
     }
     let copy = if keeps { copied(area)? } else { scratch(area.packed_len())? };
-    Ok(Target { buffer: copy.clone().into(), results: Some((copy, area.clone())) })
+    Ok(ResultBuffer { buffer: copy.clone().into(), results: Some((copy, area.clone())) })
 }
 
-/// The parts of a call that depend on which it is.
-struct Shape {
+struct CollectiveArguments {
     kind: UccCollective,
     source: UccOperand,
     target: UccOperand,
     root: u32,
     in_place: bool,
-    /// What must be copied where when it is over.
     results: Option<(UserBuf, Area)>,
 }
 
-/// Describes a call of the communicator's rank `rank`; `None`: the library has no such collective.
+/// The arguments of a call at the rank `rank`; `None`: the library has no such collective.
 pub(super) fn prepare(
     library: CollLibrary,
     (call, memory, combine): (&Call, &Memory, &Combine),
     rank: u32,
-) -> Result<Option<Prepared>> {
+) -> Result<Option<PreparedCall>> {
     let (operation, datatype) = match combine {
         Combine::Kernel(kernel) => match reduction(kernel) {
             Some(found) => found,
@@ -186,40 +179,41 @@ pub(super) fn prepare(
         },
         _ => (UccOperation::Sum, UccDatatype::Uint8),
     };
-    // What failed when a persistent one was started before is over.
+    // A fault of an earlier start of a persistent collective does not count.
     memory.input.renew();
     memory.output.renew();
-    let Some(shape) = shape(library, (call, memory), rank)? else { return Ok(None) };
-    // Whether all copies could be made.
+    let Some(arguments) = arguments(library, (call, memory), rank)? else { return Ok(None) };
     let copied = memory.input.settle().and(memory.output.settle());
     copied.map_err(|fault| staging_error(fault.into()))?;
     let bytes = shared_bytes(call, datatype.size()).unwrap_or(0);
-    let is_alike = matches!(shape.kind, UccCollective::Allreduce | UccCollective::Allgather);
-    let sort = Sort {
-        kind: shape.kind,
+    let is_alike = matches!(arguments.kind, UccCollective::Allreduce | UccCollective::Allgather);
+    let call_kind = CallKind {
+        kind: arguments.kind,
         datatype,
         operation,
-        in_place: shape.in_place && is_alike,
+        in_place: arguments.in_place && is_alike,
         class: bytes.checked_ilog2().map_or(0, |log| log + 1),
     };
-    let Shape { kind, source, target, root, in_place, results } = shape;
+    let CollectiveArguments { kind, source, target, root, in_place, results } = arguments;
     let arguments = UccArguments { kind, source, target, datatype, operation, root, in_place };
-    Ok(Some(Prepared { sort, arguments, results }))
+    Ok(Some(PreparedCall { call_kind, arguments, results }))
 }
 
-/// An area that is one buffer, or an empty one.
 fn one(area: Area) -> UserBuf {
     area.as_whole().cloned().unwrap_or(UserBuf::empty())
 }
 
-fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> Result<Option<Shape>> {
+fn arguments(
+    library: CollLibrary,
+    (call, memory): (&Call, &Memory),
+    rank: u32,
+) -> Result<Option<CollectiveArguments>> {
     let Memory { input, output, .. } = memory;
     let in_pieces = |area: &Area| !area.as_whole().is_some_and(is_in_one_piece);
-    // What is given to UCC as one buffer on both sides, the target in place if so.
-    let whole = |kind, root, in_place: bool| -> Result<Shape> {
-        let target = written(output, in_pieces(output), in_place)?;
+    let whole = |kind, root, in_place: bool| -> Result<CollectiveArguments> {
+        let target = result_buffer(output, in_pieces(output), in_place)?;
         let source = if in_place { UccOperand::Nothing } else { read_whole(input)? };
-        Ok(Shape {
+        Ok(CollectiveArguments {
             kind,
             source,
             target: UccOperand::Whole(one(target.buffer)),
@@ -228,9 +222,8 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
             results: target.results,
         })
     };
-    // The same of a collective whose root alone has the one side.
-    let only_source = |kind, root| -> Result<Shape> {
-        Ok(Shape {
+    let only_source = |kind, root| -> Result<CollectiveArguments> {
+        Ok(CollectiveArguments {
             kind,
             source: read_whole(input)?,
             target: UccOperand::Nothing,
@@ -239,19 +232,18 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
             results: None,
         })
     };
-    // Blocks of the target where they lie, or a copy of them.
     let target_blocks = |lengths: &[usize], keeps: bool| -> Result<(UccOperand, Option<(UserBuf, Area)>)> {
         if let Some(blocks) = blocks_in_place(output, lengths, library) {
             return Ok((UccOperand::Blocks(blocks), None));
         }
-        let target = written(output, true, keeps)?;
+        let target = result_buffer(output, true, keeps)?;
         Ok((UccOperand::Blocks(split(&one(target.buffer), lengths.iter().copied())), target.results))
     };
     let lengths = |blocks: &oxmpi_plan::Blocks| -> Vec<usize> {
         (0..blocks.how_many()).map(|at| blocks.length(at)).collect()
     };
     Ok(Some(match call {
-        Call::Barrier => Shape {
+        Call::Barrier => CollectiveArguments {
             kind: UccCollective::Barrier,
             source: UccOperand::Nothing,
             target: UccOperand::Nothing,
@@ -260,10 +252,10 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
             results: None,
         },
         Call::Bcast { root, .. } => {
-            let target = written(output, in_pieces(output), true)?;
+            let target = result_buffer(output, in_pieces(output), true)?;
             let results = if rank == *root { None } else { target.results };
             let source = UccOperand::Whole(one(target.buffer));
-            Shape {
+            CollectiveArguments {
                 kind: UccCollective::Bcast,
                 source,
                 target: UccOperand::Nothing,
@@ -281,13 +273,13 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
         }
         Call::Reduce { root, .. } => only_source(UccCollective::Reduce, *root)?,
         Call::Scatter { root, in_place, .. } => {
-            let target = written(output, in_pieces(output), false)?;
+            let target = result_buffer(output, in_pieces(output), false)?;
             let source = if rank == *root { read_whole(input)? } else { UccOperand::Nothing };
             let (side, results) = match in_place {
                 true => (UccOperand::Nothing, None),
                 false => (UccOperand::Whole(one(target.buffer)), target.results),
             };
-            Shape {
+            CollectiveArguments {
                 kind: UccCollective::Scatter,
                 source,
                 target: side,
@@ -299,20 +291,20 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
         Call::Allgather { in_place, .. } => whole(UccCollective::Allgather, 0, *in_place)?,
         Call::Allreduce { in_place, .. } => whole(UccCollective::Allreduce, 0, *in_place)?,
         Call::Alltoall { in_place, .. } => {
-            let mut shape = whole(UccCollective::Alltoall, 0, false)?;
+            let mut arguments = whole(UccCollective::Alltoall, 0, false)?;
             if *in_place {
-                shape.source = UccOperand::Whole(copied(output)?);
+                arguments.source = UccOperand::Whole(copied(output)?);
             }
-            shape
+            arguments
         }
         Call::ReduceScatterBlock { block, in_place, .. } => {
-            let mine = if *in_place { UccOperand::Whole(copied(output)?) } else { read_whole(input)? };
+            let source = if *in_place { UccOperand::Whole(copied(output)?) } else { read_whole(input)? };
             let unit = one(output.clone()).element_size();
             let part = output.packed_range(0, block.0.saturating_mul(unit)).unwrap_or(UserBuf::empty());
-            let target = written(&part.clone().into(), !is_in_one_piece(&part), false)?;
-            Shape {
+            let target = result_buffer(&part.clone().into(), !is_in_one_piece(&part), false)?;
+            CollectiveArguments {
                 kind: UccCollective::ReduceScatter,
-                source: mine,
+                source,
                 target: UccOperand::Whole(one(target.buffer)),
                 root: 0,
                 in_place: false,
@@ -320,15 +312,15 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
             }
         }
         Call::ReduceScatter { blocks, in_place, .. } => {
-            let mine = if *in_place { UccOperand::Whole(copied(output)?) } else { read_whole(input)? };
+            let source = if *in_place { UccOperand::Whole(copied(output)?) } else { read_whole(input)? };
             let unit = one(output.clone()).element_size();
             let length = blocks.0.length(rank as usize).saturating_mul(unit);
             let part = output.packed_range(0, length).unwrap_or(UserBuf::empty());
-            let target = written(&part.clone().into(), !is_in_one_piece(&part), false)?;
+            let target = result_buffer(&part.clone().into(), !is_in_one_piece(&part), false)?;
             let counts = lengths(&blocks.0).into_iter().map(|count| count as u64).collect();
-            Shape {
+            CollectiveArguments {
                 kind: UccCollective::ReduceScatterv,
-                source: mine,
+                source,
                 target: UccOperand::Counted(one(target.buffer), counts),
                 root: 0,
                 in_place: false,
@@ -339,7 +331,7 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
             Some(blocks) if rank == *root => {
                 let (target, results) = target_blocks(&lengths(blocks), *in_place)?;
                 let source = if *in_place { UccOperand::Nothing } else { read_whole(input)? };
-                Shape {
+                CollectiveArguments {
                     kind: UccCollective::Gatherv,
                     source,
                     target,
@@ -355,12 +347,12 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
                 Some(blocks) if rank == *root => read_blocks(input, &lengths(blocks), library)?,
                 _ => UccOperand::Nothing,
             };
-            let target = written(output, in_pieces(output), false)?;
+            let target = result_buffer(output, in_pieces(output), false)?;
             let (side, results) = match in_place {
                 true => (UccOperand::Nothing, None),
                 false => (UccOperand::Whole(one(target.buffer)), target.results),
             };
-            Shape {
+            CollectiveArguments {
                 kind: UccCollective::Scatterv,
                 source,
                 target: side,
@@ -372,13 +364,20 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
         Call::Allgatherv { blocks, in_place } if library == CollLibrary::Hcoll => {
             let (target, results) = target_blocks(&lengths(&blocks.0), *in_place)?;
             let source = if *in_place { UccOperand::Nothing } else { read_whole(input)? };
-            Shape { kind: UccCollective::Allgatherv, source, target, root: 0, in_place: *in_place, results }
+            CollectiveArguments {
+                kind: UccCollective::Allgatherv,
+                source,
+                target,
+                root: 0,
+                in_place: *in_place,
+                results,
+            }
         }
         Call::Allgatherv { blocks, in_place } => {
-            // UCC's own ring (1.9) needs what only contexts have that were made by all processes together, and fails without it. All
-            // blocks to all is the same with one block that goes to everybody.
+            // UCC's own ring (1.9) needs a context that all processes have made together, and fails
+            // without it.
             let lengths = lengths(&blocks.0);
-            let mine = match in_place {
+            let source = match in_place {
                 true => {
                     let length = lengths.get(rank as usize).copied().unwrap_or(0);
                     let copy = scratch(length)?;
@@ -391,8 +390,15 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
                 },
             };
             let (target, results) = target_blocks(&lengths, false)?;
-            let source = UccOperand::Blocks(vec![mine; lengths.len()]);
-            Shape { kind: UccCollective::Alltoallv, source, target, root: 0, in_place: false, results }
+            let source = UccOperand::Blocks(vec![source; lengths.len()]);
+            CollectiveArguments {
+                kind: UccCollective::Alltoallv,
+                source,
+                target,
+                root: 0,
+                in_place: false,
+                results,
+            }
         }
         Call::Alltoallv { send, receive, in_place } => {
             let receive = lengths(&receive.0);
@@ -401,7 +407,14 @@ fn shape(library: CollLibrary, (call, memory): (&Call, &Memory), rank: u32) -> R
                 true => UccOperand::Blocks(split(&copied(output)?, receive.iter().copied())),
                 false => read_blocks(input, &lengths(&send.0), library)?,
             };
-            Shape { kind: UccCollective::Alltoallv, source, target, root: 0, in_place: false, results }
+            CollectiveArguments {
+                kind: UccCollective::Alltoallv,
+                source,
+                target,
+                root: 0,
+                in_place: false,
+                results,
+            }
         }
         _ => return Ok(None),
     }))

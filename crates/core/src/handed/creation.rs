@@ -1,6 +1,8 @@
-//! A team of UCC in the making, and agreements of a communicator's ranks about it: rounds of allgathers over the engine.
+//! The creation of a UCC team, and agreements of a communicator's ranks about it: rounds of
+//! allgathers over the engine.
 //!
-//! All rounds of one making have one tag. They come one after the other, so messages of a later one match later receives.
+//! All rounds of one creation have one tag. They follow one another, so the messages of a later
+//! round match later receives.
 
 use crate::choice::fixed_plan;
 use crate::comm::taken;
@@ -15,24 +17,22 @@ use oxmpi_ucc::{OutOfBand, UccContext, UccCreation, UccTeamCreation};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-/// By what the rounds of a call travel.
 #[derive(Clone, Debug)]
-pub(super) struct Channel {
+pub(super) struct RoundChannel {
     pub(super) team: Arc<Team>,
     pub(super) tag: i32,
     pub(super) setup: Shared<Setup>,
 }
 
-/// An allgather of bytes under way.
 pub(super) struct Round {
     run: Box<Run>,
     all: Owned<u8>,
 }
 
 impl Round {
-    /// Starts one. All ranks contribute as much.
-    pub(super) fn start(channel: &Channel, mine: Vec<u8>) -> Result<Round, String> {
-        let Channel { team, tag, setup } = channel;
+    /// Starts a round. All ranks contribute the same length.
+    pub(super) fn start(channel: &RoundChannel, mine: Vec<u8>) -> Result<Round, String> {
+        let RoundChannel { team, tag, setup } = channel;
         let call = Call::Allgather { block: Shared(mine.len()), in_place: false };
         let all = Owned::new(vec![0_u8; mine.len() * team.size() as usize]);
         let buffers = Buffers { input: Owned::new(mine).buf(), output: all.buf(), element: None };
@@ -41,17 +41,15 @@ impl Round {
         Ok(Round { run: Box::new(run.map_err(|error| error.to_string())?), all })
     }
 
-    /// Starts one of two words.
-    pub(super) fn of_words(channel: &Channel, words: [u64; 2]) -> Result<Round, String> {
+    pub(super) fn of_words(channel: &RoundChannel, words: [u64; 2]) -> Result<Round, String> {
         Round::start(channel, words.into_iter().flat_map(u64::to_ne_bytes).collect())
     }
 
-    /// Gives it up.
     pub(super) fn abandon<F: Fabric>(mut self, lane: &mut Lane<F>) {
         self.run.abandon(lane);
     }
 
-    /// Goes on with the round at this place, which is taken out when it is over: the contributions of all.
+    /// Advances the round, and removes it when it is complete. Returns all contributions.
     pub(super) fn poll<F: Fabric>(
         place: &mut Option<Round>,
         lane: &mut Lane<F>,
@@ -69,14 +67,12 @@ impl Round {
     }
 }
 
-/// The words of all ranks, two of each.
 pub(super) fn pairs(bytes: &[u8]) -> Vec<[u64; 2]> {
     let word = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
     let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(word).collect();
     words.as_chunks::<2>().0.to_vec()
 }
 
-/// An exchange that UCC wants.
 #[derive(Debug, Default)]
 enum Exchange {
     #[default]
@@ -86,7 +82,6 @@ enum Exchange {
     Over(Option<Vec<u8>>),
 }
 
-/// The exchanges of a team that is being made.
 #[derive(Debug, Default)]
 struct Exchanges(Mutex<Exchange>);
 
@@ -95,7 +90,7 @@ impl Exchanges {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = exchange;
     }
 
-    fn wanted(&self) -> Option<usize> {
+    fn wanted_len(&self) -> Option<usize> {
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Exchange::Wanted(mine) => Some(mine.len()),
             _ => None,
@@ -128,49 +123,42 @@ impl OutOfBand for Exchanges {
     }
 }
 
-/// What a rank says in a round of words.
-pub(super) mod said {
-    /// UCC is there, and the number of the team is free.
+/// The first word of a rank in a round.
+pub(super) mod vote {
+    /// The rank has UCC, and the number of the team is free there.
     pub(in crate::handed) const HERE: u64 = 1;
-    /// The number of the team is another's here.
+    /// Another team of the rank has the number.
     pub(in crate::handed) const TAKEN: u64 = 2;
-    /// UCC wants an exchange of as many bytes as the second word says.
+    /// UCC needs an exchange with the second word as its length.
     pub(in crate::handed) const EXCHANGE: u64 = 3;
-    /// The team is made.
     pub(in crate::handed) const MADE: u64 = 4;
-    /// There is no team at this rank.
     pub(in crate::handed) const FAILED: u64 = 5;
-    /// This rank is about to make something for another communicator.
+    /// The rank makes a context for another communicator.
     pub(in crate::handed) const BUSY: u64 = 6;
 }
 
-/// What UCC has of the team.
-enum Ours {
-    /// It does not know of it yet.
+enum UccTeamState {
     Nothing,
     Going(UccTeamCreation),
     Made(oxmpi_ucc::UccTeam),
     Failed(String),
 }
 
-/// A team in the making.
-pub(super) struct TeamInMaking {
-    /// How many numbers were tried; from 1 on, one of them is proposed.
+pub(super) struct UccTeamInCreation {
     attempts: u32,
     number: Option<u64>,
-    ours: Ours,
+    state: UccTeamState,
     exchanges: Arc<Exchanges>,
-    /// The words of a round under way, or the bytes of an exchange.
     words: Option<Round>,
     bytes: Option<Round>,
 }
 
-impl Default for TeamInMaking {
-    fn default() -> TeamInMaking {
-        TeamInMaking {
+impl Default for UccTeamInCreation {
+    fn default() -> UccTeamInCreation {
+        UccTeamInCreation {
             attempts: 0,
             number: None,
-            ours: Ours::Nothing,
+            state: UccTeamState::Nothing,
             exchanges: Arc::default(),
             words: None,
             bytes: None,
@@ -178,60 +166,56 @@ impl Default for TeamInMaking {
     }
 }
 
-/// How many numbers are tried at most: as many as [`candidate`] has for a name.
-const MOST_ATTEMPTS: u32 = 256;
+/// The most team numbers that are tried: [`candidate`] has this many for a name.
+const MAX_ATTEMPTS: u32 = 256;
 
-/// The `attempt`-th number that is tried for the team of a communicator of this name. All ranks try the same, and two communicators
-/// seldom do.
+/// All ranks try the same numbers, and two communicators seldom do.
 fn candidate(name: u64, attempt: u32) -> u64 {
     let mixed = (name ^ u64::from(attempt) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40 & 0x7fff_u64
 }
 
-/// How it goes on.
-pub(super) enum Making {
+pub(super) enum CreationStep {
     Going,
     Made {
         team: MadeTeam,
         id: u64,
     },
-    /// All ranks know that there is none. The text is of this rank's reason.
+    /// All ranks know that there is none. The text is this rank's reason.
     Refused(String),
-    /// All ranks know that there is none yet, and that the next call may find one. The text says why.
+    /// All ranks know that there is none yet, and that the next call tries again.
     Later(String),
-    /// There is none at this rank, of which the others know nothing.
+    /// This rank has none, and the other ranks do not know it.
     Failed(String),
 }
 
-impl TeamInMaking {
-    /// The number that it proposes.
+impl UccTeamInCreation {
     pub(super) fn number(&self) -> Option<u64> {
         self.number
     }
 
-    /// Proposes the next number: what this rank says to it.
-    fn propose(&mut self, handed: &Handed, channel: &Channel) -> Option<[u64; 2]> {
-        if self.words.is_some() || !matches!(self.ours, Ours::Nothing) {
+    /// Proposes the next number. Returns the words for the round.
+    fn propose(&mut self, handed: &Handed, channel: &RoundChannel) -> Option<[u64; 2]> {
+        if self.words.is_some() || !matches!(self.state, UccTeamState::Nothing) {
             return None;
         }
         let number = candidate(channel.team.id.0, self.attempts) % UccTeamCreation::LAST_ID;
         self.attempts += 1;
         if let Some(why) = handed.context.as_ref().err().or(handed.poison.as_ref()) {
-            self.ours = Ours::Failed(why.clone());
-            return Some([said::FAILED, 0]);
+            self.state = UccTeamState::Failed(why.clone());
+            return Some([vote::FAILED, 0]);
         }
         let is_free = !handed.uses(number, channel.team.collective);
         self.number = is_free.then_some(number);
-        Some([if is_free { said::HERE } else { said::TAKEN }, number])
+        Some([if is_free { vote::HERE } else { vote::TAKEN }, number])
     }
 
-    /// Goes on without waiting.
     pub(super) fn advance<F: Fabric>(
         &mut self,
         handed: &mut Handed,
-        channel: &Channel,
+        channel: &RoundChannel,
         lane: &mut Lane<F>,
-    ) -> Making {
+    ) -> CreationStep {
         let proposal = self.propose(handed, channel);
         let context = match &handed.context {
             Ok(Backend::Ucc(context)) => Some(context),
@@ -239,10 +223,10 @@ impl TeamInMaking {
         };
         match self.step((proposal, context), channel, lane) {
             Ok(making) => making,
-            // The engine cannot carry the messages of this rank: the others wait for them, or have a team.
+            // The engine cannot carry this rank's messages, for which the other ranks wait.
             Err(why) => {
                 self.release(lane);
-                Making::Failed(why)
+                CreationStep::Failed(why)
             }
         }
     }
@@ -250,9 +234,9 @@ impl TeamInMaking {
     fn step<F: Fabric>(
         &mut self,
         (proposal, context): (Option<[u64; 2]>, Option<&UccContext>),
-        channel: &Channel,
+        channel: &RoundChannel,
         lane: &mut Lane<F>,
-    ) -> Result<Making, String> {
+    ) -> Result<CreationStep, String> {
         if let Some(words) = proposal {
             self.words = Some(Round::of_words(channel, words)?);
         }
@@ -260,84 +244,82 @@ impl TeamInMaking {
             self.exchanges.put(Exchange::Over(Some(all?)));
         }
         if self.words.is_none() && self.bytes.is_none() {
-            self.go_on();
-            if let Some(words) = self.say() {
+            self.advance_ucc();
+            if let Some(words) = self.next_words() {
                 self.words = Some(Round::of_words(channel, words)?);
             }
         }
-        let Some(all) = Round::poll(&mut self.words, lane) else { return Ok(Making::Going) };
+        let Some(all) = Round::poll(&mut self.words, lane) else { return Ok(CreationStep::Going) };
         let all = pairs(&all?);
-        let all_say = |word: u64| all.iter().all(|[said, _]| *said == word);
-        let failed = all.iter().position(|[said, _]| *said == said::FAILED);
+        let all_vote = |word: u64| all.iter().all(|[vote, _]| *vote == word);
+        let failed = all.iter().position(|[vote, _]| *vote == vote::FAILED);
         if let Some(rank) = failed {
             return Ok(self.refuse(format!("rank {rank} of it has no team")));
         }
-        if all.iter().any(|[said, _]| *said == said::TAKEN) {
+        if all.iter().any(|[vote, _]| *vote == vote::TAKEN) {
             self.number = None;
-            if self.attempts >= MOST_ATTEMPTS {
-                let why = format!("none of {MOST_ATTEMPTS} numbers is free at all of its ranks");
+            if self.attempts >= MAX_ATTEMPTS {
+                let why = format!("none of {MAX_ATTEMPTS} numbers is free at all of its ranks");
                 return Ok(self.refuse(why));
             }
-            return Ok(Making::Going);
+            return Ok(CreationStep::Going);
         }
-        if all_say(said::HERE)
+        if all_vote(vote::HERE)
             && let (Some(context), Some(number)) = (context, self.number)
         {
             let place = (channel.team.rank, channel.team.size());
             let oob: Arc<dyn OutOfBand> = self.exchanges.clone();
-            self.ours = match UccTeamCreation::begin(context, place, number, oob) {
-                Ok(creation) => Ours::Going(creation),
-                Err(error) => Ours::Failed(error.to_string()),
+            self.state = match UccTeamCreation::begin(context, place, number, oob) {
+                Ok(creation) => UccTeamState::Going(creation),
+                Err(error) => UccTeamState::Failed(error.to_string()),
             };
-            return Ok(Making::Going);
+            return Ok(CreationStep::Going);
         }
-        if all_say(said::EXCHANGE) && all.iter().all(|pair| Some(pair) == all.first()) {
+        if all_vote(vote::EXCHANGE) && all.iter().all(|pair| Some(pair) == all.first()) {
             self.bytes = Some(Round::start(channel, self.exchanges.take())?);
-            return Ok(Making::Going);
+            return Ok(CreationStep::Going);
         }
-        if all_say(said::MADE)
-            && let Ours::Made(team) = std::mem::replace(&mut self.ours, Ours::Nothing)
+        if all_vote(vote::MADE)
+            && let UccTeamState::Made(team) = std::mem::replace(&mut self.state, UccTeamState::Nothing)
         {
-            return Ok(Making::Made { team: MadeTeam::Ucc(team), id: self.number.unwrap_or_default() });
+            return Ok(CreationStep::Made { team: MadeTeam::Ucc(team), id: self.number.unwrap_or_default() });
         }
         Ok(self.refuse("its ranks have not come to the same end".to_string()))
     }
 
-    /// How UCC's part stands.
-    fn go_on(&mut self) {
-        self.ours = match std::mem::replace(&mut self.ours, Ours::Nothing) {
-            Ours::Going(creation) => match creation.poll() {
-                Ok(UccCreation::Going(creation)) => Ours::Going(creation),
-                Ok(UccCreation::Made(team)) => Ours::Made(team),
-                Err(error) => Ours::Failed(error.to_string()),
+    fn advance_ucc(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, UccTeamState::Nothing) {
+            UccTeamState::Going(creation) => match creation.poll() {
+                Ok(UccCreation::Going(creation)) => UccTeamState::Going(creation),
+                Ok(UccCreation::Made(team)) => UccTeamState::Made(team),
+                Err(error) => UccTeamState::Failed(error.to_string()),
             },
             other => other,
         };
     }
 
-    /// What this rank has to say to the others now.
-    fn say(&self) -> Option<[u64; 2]> {
-        match &self.ours {
-            Ours::Nothing => None,
-            Ours::Going(_) => self.exchanges.wanted().map(|len| [said::EXCHANGE, len as u64]),
-            Ours::Made(_) => Some([said::MADE, 0]),
-            Ours::Failed(_) => Some([said::FAILED, 0]),
+    fn next_words(&self) -> Option<[u64; 2]> {
+        match &self.state {
+            UccTeamState::Nothing => None,
+            UccTeamState::Going(_) => self.exchanges.wanted_len().map(|len| [vote::EXCHANGE, len as u64]),
+            UccTeamState::Made(_) => Some([vote::MADE, 0]),
+            UccTeamState::Failed(_) => Some([vote::FAILED, 0]),
         }
     }
 
-    fn refuse(&mut self, why: String) -> Making {
+    fn refuse(&mut self, why: String) -> CreationStep {
         self.exchanges.put(Exchange::Over(None));
-        let why = match std::mem::replace(&mut self.ours, Ours::Nothing) {
-            Ours::Failed(own) => own,
-            Ours::Nothing | Ours::Going(_) | Ours::Made(_) => why,
+        let why = match std::mem::replace(&mut self.state, UccTeamState::Nothing) {
+            UccTeamState::Failed(own) => own,
+            UccTeamState::Nothing | UccTeamState::Going(_) | UccTeamState::Made(_) => why,
         };
-        Making::Refused(why)
+        CreationStep::Refused(why)
     }
 
-    /// Gives up what is under way. UCC keeps what it has of the team.
+    /// Gives up all rounds. UCC keeps its team.
     pub(super) fn release<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         self.exchanges.put(Exchange::Over(None));
-        if let Ours::Made(team) = std::mem::replace(&mut self.ours, Ours::Nothing) {
+        if let UccTeamState::Made(team) = std::mem::replace(&mut self.state, UccTeamState::Nothing) {
             team.abandon();
         }
         for round in [self.words.take(), self.bytes.take()].into_iter().flatten() {

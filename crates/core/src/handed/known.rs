@@ -1,76 +1,68 @@
-//! A call as its library knows it.
+//! A call in the types of its library.
 
 use super::Handed;
 use super::hcoll::Entered;
 use super::libraries::{Backend, MadeTeam};
-use super::task::Stage;
+use super::task::CallStage;
 use oxmpi_engine::Lane;
 use oxmpi_fabric::Fabric;
 use oxmpi_hcoll::{HcollCall, HcollElement, HcollOperation, Invocation};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_ucc::{UccArguments, UccCollective, UccDatatype, UccOperand, UccOperation, UccRequest, UccState};
 
-/// A call in the words of its library.
-pub(super) enum Described {
+pub(super) enum LibraryCall {
     Ucc(UccArguments),
     Hcoll(Invocation),
 }
 
-/// A call that its library knows.
-pub(super) enum Known {
+pub(super) enum LibraryRequest {
     Ucc(UccRequest),
     Hcoll(HcollCall),
 }
 
-impl Known {
+impl LibraryRequest {
     pub(super) fn state(&self) -> UccState {
         match self {
-            Known::Ucc(request) => request.state(),
-            Known::Hcoll(call) if call.is_over() => UccState::Done,
-            Known::Hcoll(_) => UccState::Going,
+            LibraryRequest::Ucc(request) => request.state(),
+            LibraryRequest::Hcoll(call) if call.is_over() => UccState::Done,
+            LibraryRequest::Hcoll(_) => UccState::Going,
         }
     }
 }
 
-/// Describes a call to the library of a team. Nothing moves yet.
-///
-/// # Errors
-/// The team is another library's. The result within: the library does not have such a call.
+/// Makes the library's request. No data move yet.
 pub(super) fn describe(
-    (team, arguments): (&MadeTeam, Described),
+    (team, arguments): (&MadeTeam, LibraryCall),
     handed: &Handed,
-) -> Result<Result<Known, String>, String> {
+) -> Result<Result<LibraryRequest, String>, String> {
     Ok(match (team, arguments) {
-        (MadeTeam::Ucc(team), Described::Ucc(arguments)) => match &handed.context {
+        (MadeTeam::Ucc(team), LibraryCall::Ucc(arguments)) => match &handed.context {
             Ok(Backend::Ucc(context)) if context.has(arguments.kind) => {
-                UccRequest::new(team, arguments).map(Known::Ucc).map_err(|error| error.to_string())
+                UccRequest::new(team, arguments).map(LibraryRequest::Ucc).map_err(|error| error.to_string())
             }
             _ => Err("the layers that it uses have no such collective".to_string()),
         },
-        (MadeTeam::Hcoll(context), Described::Hcoll(invocation)) => {
-            HcollCall::new(context, invocation).map(Known::Hcoll).map_err(|error| error.to_string())
+        (MadeTeam::Hcoll(context), LibraryCall::Hcoll(invocation)) => {
+            HcollCall::new(context, invocation).map(LibraryRequest::Hcoll).map_err(|error| error.to_string())
         }
-        _ => return Err("its communicator has what is another library's".to_string()),
+        _ => return Err("its communicator has a team of another library".to_string()),
     })
 }
 
-/// Starts a request that all ranks have. Where HCOLL does not support it, it does not at any rank, and a plan serves it.
-///
-/// # Errors
-/// UCC does not start it, and cannot be used any more.
+/// Posts a request. If HCOLL does not support it, this holds at all ranks, and a plan serves it.
 pub(super) fn post<F: Fabric>(
-    request: Known,
+    request: LibraryRequest,
     entered: &Entered,
     handed: &mut Handed,
     lane: &mut Lane<F>,
-) -> Result<Stage, String> {
+) -> Result<CallStage, String> {
     match request {
-        Known::Hcoll(mut call) => {
+        LibraryRequest::Hcoll(mut call) => {
             let is_started = entered.0.as_ref().is_some_and(|turn| call.start(turn));
-            Ok(if is_started { Stage::Posted(Known::Hcoll(call)) } else { Stage::Planned })
+            Ok(if is_started { CallStage::Posted(LibraryRequest::Hcoll(call)) } else { CallStage::Planned })
         }
-        Known::Ucc(mut request) => match request.post() {
-            Ok(()) => Ok(Stage::Posted(Known::Ucc(request))),
+        LibraryRequest::Ucc(mut request) => match request.post() {
+            Ok(()) => Ok(CallStage::Posted(LibraryRequest::Ucc(request))),
             Err(error) => {
                 let why = error.to_string();
                 handed.poison(&why, lane);
@@ -80,14 +72,14 @@ pub(super) fn post<F: Fabric>(
     }
 }
 
-/// The same call in the words of HCOLL; `None`: it has no such collective.
+/// The call in the types of HCOLL; `None`: it has no such collective.
 pub(super) fn for_hcoll(arguments: UccArguments) -> Option<Invocation> {
     let UccArguments { kind, source, target, datatype, operation, root, .. } = arguments;
     let whole = |side| match side {
         UccOperand::Whole(buffer) => buffer,
         _ => UserBuf::empty(),
     };
-    // What this rank has in its target already is no source.
+    // A call in place has no source.
     let given = |side| match side {
         UccOperand::Nothing => None,
         side => Some(whole(side)),

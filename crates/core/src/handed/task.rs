@@ -1,11 +1,11 @@
-//! One call that is handed over, from the first step to the last.
+//! One call for a library, from the first step to the last.
 
-use super::arguments::{Prepared, prepare};
-use super::creation::{Channel, Making, Round, pairs};
+use super::arguments::{PreparedCall, prepare};
+use super::creation::{CreationStep, Round, RoundChannel, pairs};
 use super::hcoll::Entered;
-use super::known::{Described, Known, describe, for_hcoll, post};
-use super::libraries::{InMaking, MadeTeam};
-use super::{CollLibrary, CommTeam, Handed, HandedLibraries, Sort, TeamState};
+use super::known::{LibraryCall, LibraryRequest, describe, for_hcoll, post};
+use super::libraries::{MadeTeam, TeamInCreation};
+use super::{CallKind, CollLibrary, CommTeam, Handed, HandedLibraries, TeamState};
 use crate::choice::Say;
 use crate::run_cache::Single;
 use crate::task::{Stand, advance_run};
@@ -19,36 +19,32 @@ use oxmpi_plan::{Call, Setup, Shared};
 use oxmpi_ucc::{UccCollective, UccState};
 use std::sync::Arc;
 
-/// A collective that a library serves, or else a plan.
 pub(crate) struct HandedOver {
     library: CollLibrary,
-    channel: Channel,
-    /// Which call of its communicator it is.
+    channel: RoundChannel,
     number: u64,
-    sort: Sort,
-    stage: Stage,
-    arguments: Option<Described>,
+    call_kind: CallKind,
+    stage: CallStage,
+    arguments: Option<LibraryCall>,
     results: Option<(UserBuf, Area)>,
-    /// What serves it if the library does not.
+    /// Serves the call if the library does not.
     plan: Option<Box<Single>>,
 }
 
-pub(super) enum Stage {
-    /// Others come first, or there is no team yet.
+pub(super) enum CallStage {
+    /// Earlier calls come first, or there is no team yet.
     Waiting,
-    /// The ranks agree whether the library supports such calls.
-    Agreeing { request: std::result::Result<Known, String>, round: Option<Round> },
-    /// The library works on it.
-    Posted(Known),
-    /// The plan serves it.
+    /// The ranks agree whether the library supports the kind of call.
+    Agreeing {
+        request: std::result::Result<LibraryRequest, String>,
+        round: Option<Round>,
+    },
+    Posted(LibraryRequest),
     Planned,
 }
 
 impl HandedOver {
-    /// A call of the team of `plan`, which serves it if the library does not. `number` was drawn by [`Handed::draw`].
-    ///
-    /// # Errors
-    /// There is no room for a copy; nothing of the communicator can be served at this rank any more.
+    /// `plan` serves the call if the library does not. `number` comes from [`Handed::draw`].
     pub(crate) fn new(
         handed: &mut Handed,
         (call, memory, combine): (&Call, &Memory, &Combine),
@@ -59,52 +55,48 @@ impl HandedOver {
         handed.check(team.collective).map_err(|why| MpiError::new(abi::MPI_ERR_OTHER, why))?;
         let library = handed.library;
         let prepared = prepare(library, (call, memory, combine), team.rank)?;
-        let described = prepared.and_then(|Prepared { sort, arguments, results }| {
+        let described = prepared.and_then(|PreparedCall { call_kind, arguments, results }| {
             let described = match library {
-                CollLibrary::Ucc => Some(Described::Ucc(arguments)),
-                CollLibrary::Hcoll => for_hcoll(arguments).map(Described::Hcoll),
+                CollLibrary::Ucc => Some(LibraryCall::Ucc(arguments)),
+                CollLibrary::Hcoll => for_hcoll(arguments).map(LibraryCall::Hcoll),
             };
-            Some((sort, described?, results))
+            Some((call_kind, described?, results))
         });
-        let Some((sort, arguments, results)) = described else {
+        let Some((call_kind, arguments, results)) = described else {
             handed.put_back(&team);
             return Ok(Err(plan));
         };
-        let channel = Channel { team, tag: plan.run.tag(), setup };
+        let channel = RoundChannel { team, tag: plan.run.tag(), setup };
         handed.active += 1;
         Ok(Ok(HandedOver {
             library,
             channel,
             number,
-            sort,
-            stage: Stage::Waiting,
+            call_kind,
+            stage: CallStage::Waiting,
             arguments: Some(arguments),
             results,
             plan: Some(plan),
         }))
     }
 
-    /// The processes that take part.
     pub(crate) fn team(&self) -> &Team {
         &self.channel.team
     }
 
-    /// The library that it is handed to.
     pub(crate) fn library(&self) -> CollLibrary {
         self.library
     }
 
-    /// The plan that serves it if the library does not.
     pub(crate) fn stand_in(&self) -> Option<&Run> {
         self.plan.as_ref().map(|plan| &plan.run)
     }
 
-    /// The plan that was not needed, for another call.
+    /// Returns the plan, for the cache.
     pub(crate) fn into_plan(self) -> Option<Box<Single>> {
         self.plan
     }
 
-    /// Goes on as far as it can without waiting.
     pub(crate) fn advance<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -117,7 +109,7 @@ impl HandedOver {
                 Ok(Some(stand)) => return stand,
                 Ok(None) => {}
                 Err(why) => {
-                    let Sort { kind, datatype, .. } = self.sort;
+                    let CallKind { kind, datatype, .. } = self.call_kind;
                     let component = self.library.component();
                     say(&format!(
                         "coll: {component}: {kind:?} of {datatype:?} has failed at this rank: {why}"
@@ -130,10 +122,7 @@ impl HandedOver {
         }
     }
 
-    /// One stage; `None`: the next one may begin.
-    ///
-    /// # Errors
-    /// Neither the library nor a plan can serve it at this rank; later calls of the communicator know that it is so.
+    /// Works on one stage. `None`: the next stage may begin.
     fn step<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -142,13 +131,13 @@ impl HandedOver {
     ) -> std::result::Result<Option<Stand>, String> {
         let context = self.channel.team.collective;
         match &mut self.stage {
-            Stage::Waiting => {
+            CallStage::Waiting => {
                 handed.check(context)?;
                 let Some(entered) = self.library.enter() else { return Ok(Some(Stand::Waiting)) };
                 let has_begun = self.begin(lane, &entered, handed, say)?;
                 Ok((!has_begun).then_some(Stand::Waiting))
             }
-            Stage::Agreeing { round, .. } => {
+            CallStage::Agreeing { round, .. } => {
                 handed.check(context)?;
                 let Some(entered) = self.library.enter() else { return Ok(Some(Stand::Waiting)) };
                 let Some(all) = Round::poll(round, lane) else { return Ok(Some(Stand::Waiting)) };
@@ -156,8 +145,8 @@ impl HandedOver {
                     .inspect_err(|why| handed.fail_team(context, why, lane))?;
                 Ok(None)
             }
-            Stage::Posted(request) => match request.state() {
-                // Nothing carries it on any more.
+            CallStage::Posted(request) => match request.state() {
+                // No progress is made on it any more.
                 UccState::Going if handed.poison.is_some() => Err(handed.poison.clone().unwrap_or_default()),
                 UccState::Going => match handed.fault(context) {
                     None => Ok(Some(Stand::Waiting)),
@@ -185,7 +174,7 @@ impl HandedOver {
                     Err(why)
                 }
             },
-            Stage::Planned => {
+            CallStage::Planned => {
                 let plan = self.plan.as_mut().ok_or("it has no plan")?;
                 let stand = advance_run(&mut plan.run, lane);
                 if matches!(stand, Stand::Done(_)) {
@@ -202,39 +191,38 @@ impl HandedOver {
     }
 
     fn give_up_round<F: Fabric>(&mut self, lane: &mut Lane<F>) {
-        if let Stage::Agreeing { round, .. } = &mut self.stage
+        if let CallStage::Agreeing { round, .. } = &mut self.stage
             && let Some(round) = round.take()
         {
             round.abandon(lane);
         }
     }
 
-    /// Gives up. The library cannot take back what it has begun: it must do nothing any more then, as it would write into the user's memory.
+    /// A library that works on the call would write into the program's memory: its progress ends.
     pub(crate) fn abandon<F: Fabric>(mut self, lane: &mut Lane<F>, libraries: &mut HandedLibraries) {
         self.give_up_round(lane);
         if let Some(handed) = libraries.of(self.library) {
             handed.active = handed.active.saturating_sub(1);
             match &self.stage {
-                Stage::Posted(request) if request.state() != UccState::Done => {
+                CallStage::Posted(request) if request.state() != UccState::Done => {
                     let why = format!("a collective was given up while {} worked on it", self.library);
                     handed.poison(&why, lane);
                 }
-                // Those behind it would wait for its turn, and the other ranks for what it has to say.
-                Stage::Waiting | Stage::Agreeing { .. } => {
+                // Later calls would wait for this one, and the other ranks for its words.
+                CallStage::Waiting | CallStage::Agreeing { .. } => {
                     let context = self.channel.team.collective;
                     handed.fail_team(context, "a collective before it was given up at this rank", lane);
                 }
-                Stage::Posted(_) | Stage::Planned => {}
+                CallStage::Posted(_) | CallStage::Planned => {}
             }
         }
-        if let Stage::Planned = self.stage
+        if let CallStage::Planned = self.stage
             && let Some(plan) = &mut self.plan
         {
             plan.run.abandon(lane);
         }
     }
 
-    /// Takes the first step, if it is its turn: whether it has.
     fn begin<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -261,7 +249,6 @@ impl HandedOver {
         format!("its communicator has no {} of {}, and no record of why", self.library.team(), self.library)
     }
 
-    /// As [`HandedOver::begin`], when it is its turn.
     fn begin_in<F: Fabric>(
         &mut self,
         comm: &mut CommTeam,
@@ -269,50 +256,50 @@ impl HandedOver {
         handed: &mut Handed,
         say: &Say,
     ) -> std::result::Result<bool, String> {
-        if let TeamState::Making(making) = &mut comm.state {
-            let made = match &mut **making {
-                InMaking::Ucc(making) => making.advance(handed, &self.channel, lane),
-                InMaking::Hcoll(making) => making.advance(handed, &self.channel, lane),
+        if let TeamState::Creating(creation) = &mut comm.state {
+            let made = match &mut **creation {
+                TeamInCreation::Ucc(creation) => creation.advance(handed, &self.channel, lane),
+                TeamInCreation::Hcoll(creation) => creation.advance(handed, &self.channel, lane),
             };
             let what = self.library.team();
             let of = format!("for a communicator of {} ranks", self.channel.team.size());
             match made {
-                Making::Going => {}
-                Making::Made { team, id } => {
+                CreationStep::Going => {}
+                CreationStep::Made { team, id } => {
                     let library = handed.context.as_ref().map(ToString::to_string).unwrap_or_default();
-                    handed.tell(say, comm.is_first, 1, &format!("a {what} {of} by {library}"));
+                    handed.report(say, comm.is_first, 1, &format!("a {what} {of} by {library}"));
                     handed.has_made = true;
                     comm.state = TeamState::Made { team, id };
                 }
-                Making::Refused(why) => {
-                    handed.tell(say, comm.is_first, 1, &format!("no {what} {of}: {why}; plans serve it"));
-                    // The library may have something of it left.
-                    handed.lost.extend(making.number());
+                CreationStep::Refused(why) => {
+                    handed.report(say, comm.is_first, 1, &format!("no {what} {of}: {why}; plans serve it"));
+                    // The library may still have a part of the team.
+                    handed.lost.extend(creation.number());
                     comm.state = TeamState::Refused;
                 }
-                Making::Later(why) => {
+                CreationStep::Later(why) => {
                     let text = format!("no {what} {of} yet: {why}; a plan serves this call");
-                    handed.tell(say, comm.is_first, 2, &text);
-                    self.stage = Stage::Planned;
+                    handed.report(say, comm.is_first, 2, &text);
+                    self.stage = CallStage::Planned;
                     comm.begun += 1;
                     return Ok(true);
                 }
-                Making::Failed(why) => return Err(format!("no {what} {of} at this rank: {why}")),
+                CreationStep::Failed(why) => return Err(format!("no {what} {of} at this rank: {why}")),
             }
         }
         match &comm.state {
-            TeamState::Making(_) => Ok(false),
+            TeamState::Creating(_) => Ok(false),
             TeamState::Failed(why) => Err(why.clone()),
             TeamState::Refused => {
-                self.stage = Stage::Planned;
+                self.stage = CallStage::Planned;
                 comm.begun += 1;
                 Ok(true)
             }
             TeamState::Made { team, .. } => {
-                let agreed = comm.agreed.get(&self.sort).copied();
+                let agreed = comm.agreed.get(&self.call_kind).copied();
                 self.stage = self.initialise((team, agreed), entered, handed, lane)?;
-                // Until the ranks have agreed the next call must not begin.
-                let is_agreeing = matches!(self.stage, Stage::Agreeing { .. });
+                // The next call must not begin before the ranks have agreed.
+                let is_agreeing = matches!(self.stage, CallStage::Agreeing { .. });
                 comm.begun += u64::from(!is_agreeing);
                 if !is_agreeing {
                     let why = "it does not support that";
@@ -323,60 +310,52 @@ impl HandedOver {
         }
     }
 
-    /// Says who serves such calls of HCOLL, which is not agreed on, when that is news.
+    /// HCOLL decides for each call, so this reports a kind of call when its component changes.
     fn note_served(&self, comm: &mut CommTeam, handed: &Handed, say: &Say, why: &str) {
         if self.library != CollLibrary::Hcoll {
             return;
         }
-        let is_served = matches!(self.stage, Stage::Posted(_));
-        if comm.agreed.insert(self.sort, is_served) != Some(is_served) {
-            let of = format!("{:?} of {:?}", self.sort.kind, self.sort.datatype);
+        let is_served = matches!(self.stage, CallStage::Posted(_));
+        if comm.agreed.insert(self.call_kind, is_served) != Some(is_served) {
+            let of = format!("{:?} of {:?}", self.call_kind.kind, self.call_kind.datatype);
             let by = if is_served { "HCOLL".to_string() } else { format!("a plan: {why}") };
-            handed.tell(say, comm.is_first, 2, &format!("{of} is served by {by}"));
+            handed.report(say, comm.is_first, 2, &format!("{of} is served by {by}"));
         }
     }
 
-    /// Whether all ranks know the lengths of all blocks of such a call.
+    /// Whether all ranks know the lengths of all blocks of the call.
     fn is_alike(&self) -> bool {
-        !matches!(self.sort.kind, UccCollective::Gatherv | UccCollective::Alltoallv)
+        !matches!(self.call_kind.kind, UccCollective::Gatherv | UccCollective::Alltoallv)
     }
 
-    /// The stage behind the first step, with a team.
-    ///
-    /// # Errors
-    /// The others know nothing of what has failed here.
     fn initialise<F: Fabric>(
         &mut self,
         (team, agreed): (&MadeTeam, Option<bool>),
         entered: &Entered,
         handed: &mut Handed,
         lane: &mut Lane<F>,
-    ) -> std::result::Result<Stage, String> {
+    ) -> std::result::Result<CallStage, String> {
         let arguments = self.arguments.take().ok_or("it has begun already")?;
-        // What HCOLL supports it says of each call.
+        // HCOLL decides for each call.
         let agreed = agreed.filter(|_| self.library == CollLibrary::Ucc);
         if agreed == Some(false) {
-            return Ok(Stage::Planned);
+            return Ok(CallStage::Planned);
         }
         let request = describe((team, arguments), handed)?;
         let is_known = self.library == CollLibrary::Hcoll && self.is_alike();
         match (agreed, request) {
             (_, Ok(request)) if is_known => post(request, entered, handed, lane),
-            (_, Err(_)) if is_known => Ok(Stage::Planned),
+            (_, Err(_)) if is_known => Ok(CallStage::Planned),
             (Some(true), Ok(request)) => post(request, entered, handed, lane),
-            // The others post theirs: neither a plan nor another agreement would find them.
+            // The other ranks post their requests, so no plan or agreement would meet them.
             (Some(true), Err(why)) => Err(format!("{why}, though UCC supports such calls at all ranks")),
             (_, request) => {
                 let round = Round::of_words(&self.channel, [u64::from(request.is_ok()), 0])?;
-                Ok(Stage::Agreeing { request, round: Some(round) })
+                Ok(CallStage::Agreeing { request, round: Some(round) })
             }
         }
     }
 
-    /// The ranks have said whether they can.
-    ///
-    /// # Errors
-    /// The round has failed; UCC does not start what all ranks have.
     fn agree<F: Fabric>(
         &mut self,
         all: std::result::Result<Vec<u8>, String>,
@@ -385,8 +364,8 @@ impl HandedOver {
         say: &Say,
     ) -> std::result::Result<(), String> {
         let yes = pairs(&all?).iter().filter(|[yes, _]| *yes == 1).count();
-        let stage = std::mem::replace(&mut self.stage, Stage::Planned);
-        let Stage::Agreeing { request, .. } = stage else { return Ok(()) };
+        let stage = std::mem::replace(&mut self.stage, CallStage::Planned);
+        let CallStage::Agreeing { request, .. } = stage else { return Ok(()) };
         let is_agreed = yes == self.channel.team.size() as usize;
         let why = request.as_ref().err().cloned().unwrap_or_else(|| "other ranks cannot".to_string());
         let context = self.channel.team.collective;
@@ -404,26 +383,26 @@ impl HandedOver {
         }
         let no_record = self.no_record();
         let comm = handed.teams.get_mut(&context).ok_or(no_record)?;
-        comm.agreed.insert(self.sort, is_agreed);
+        comm.agreed.insert(self.call_kind, is_agreed);
         comm.begun += 1;
         let is_first = comm.is_first;
-        let of = format!("{:?} of {:?}", self.sort.kind, self.sort.datatype);
+        let of = format!("{:?} of {:?}", self.call_kind.kind, self.call_kind.datatype);
         if let Ok(request) = request
             && is_agreed
         {
             self.stage = post(request, entered, handed, lane)?;
-            handed.tell(say, is_first, 2, &format!("{of} is served by UCC"));
+            handed.report(say, is_first, 2, &format!("{of} is served by UCC"));
             return Ok(());
         }
-        // Where some can and some cannot, what UCC counts at its ranks is not the same any more.
+        // If only some ranks support the call, UCC's counts of the team's calls differ from now on.
         if yes > 0
             && let TeamState::Made { team, id } = std::mem::replace(&mut comm.state, TeamState::Refused)
         {
-            // Calls before this one may be under way in it: then it stays.
+            // The team stays if earlier calls are under way in it.
             drop(team);
             handed.lost.push(id);
         }
-        handed.tell(say, is_first, 2, &format!("{of} is served by a plan: {why}"));
+        handed.report(say, is_first, 2, &format!("{of} is served by a plan: {why}"));
         Ok(())
     }
 }

@@ -1,21 +1,18 @@
-//! What ranks have written for a step, combined in their order.
+//! Reduction of the data that ranks have written for a step, in the order of the ranks.
 
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_shm::control_section::{ControlSection, Extent};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ops::Range;
 
-/// What the ranks have written for a step: where a part of it lies that is combined.
+/// The data of the ranks for a step, and the part of them to combine.
 pub(super) struct Written<A: Fn(u32) -> Extent, P: Fn(u32) -> usize> {
     pub(super) step: u64,
-    /// All that a rank has written.
     pub(super) all: A,
-    /// Where the part begins in what this rank has written.
     pub(super) part: P,
 }
 
-/// Combines the same part of what these ranks, from the first one on, have written for a step, in their order. `own` is
-/// that of rank `me`, if it lies elsewhere.
+/// Combines the parts in the order of the ranks; `own` is rank `me`'s, if it is not in the section.
 #[inline]
 pub(super) fn combine<A: Fn(u32) -> Extent, P: Fn(u32) -> usize>(
     (section, me): (&ControlSection, u32),
@@ -33,7 +30,7 @@ pub(super) fn combine<A: Fn(u32) -> Extent, P: Fn(u32) -> usize>(
         }),
     };
     let (Some(first), second) = (ranks.next(), ranks.next()) else { return };
-    // Predefined operations are commutative: what was combined before may be on the right.
+    // Predefined operations are commutative.
     show(first, &mut |before| match second {
         None => before.copy_to(to.reborrow()),
         Some(second) => show(second, &mut |part| kernel.apply_apart(part, before, to.reborrow())),
@@ -43,14 +40,14 @@ pub(super) fn combine<A: Fn(u32) -> Extent, P: Fn(u32) -> usize>(
     }
 }
 
-/// Which bytes of a piece of `len` bytes a rank combines: whole lines.
+/// The bytes of a piece of `len` bytes that a rank combines: whole cache lines.
 pub(super) fn share(rank: u32, ranks: u32, len: usize) -> Range<usize> {
     let most = len.div_ceil(ranks as usize).next_multiple_of(64);
     let start = (rank as usize * most).min(len);
     start..len.min(start + most)
 }
 
-/// Which bytes of a piece of `len` bytes a rank combines, of elements of `size` bytes: whole ones.
+/// The bytes of a piece of `len` bytes that a rank combines: whole elements of `size` bytes.
 pub(super) fn share_of_elements(rank: u32, ranks: u32, len: usize, size: usize) -> Range<usize> {
     let count = len / size;
     let at = |rank: u32| count * rank as usize / ranks as usize * size;

@@ -1,22 +1,22 @@
 //! Collectives whose ranks give blocks of different lengths, and those of neighbourhoods: one step.
 //!
-//! No rank knows what blocks others have, but of those for itself. So a rank writes for the step what it gives to whom, a
-//! *directory*, and behind it the blocks, as far as there is room. Blocks without room are marked there, and go by messages
-//! afterwards, all at once. The sender decides: what the receiver finds does not depend on what it expects.
+//! A rank knows only the lengths of its own blocks and of the blocks for itself. So a rank writes a
+//! *directory* for the step: the receiver and the length of each block. The blocks follow as far as
+//! room permits; the directory marks the others, which go by messages afterwards. The sender
+//! decides alone: the data that a receiver finds do not depend on the length that it expects.
 //!
 //! ```text
-//! words of 32 bits    how many blocks follow; for each of them, in 8 bits the rank it is for; a bit: it is where the
-//!                     one before is; in 23 bits its length, or BY_MESSAGE
+//! words of 32 bits    the number of blocks; for each block, in 8 bits its receiver, a bit if its
+//!                     data are those of the block before, and in 23 bits its length, or BY_MESSAGE
 //! then                the blocks, short ones at multiples of 8, the others at multiples of a line
 //! ```
 //!
-//! Empty blocks are not there. Of blocks from one rank to another, the order says which is which.
-//!
-//! In an MPI_Allgatherv all know all lengths: it goes piece by piece like an allgather.
+//! Empty blocks have no entry. Several blocks for one rank are in the order of the call. All ranks
+//! of an MPI_Allgatherv know all lengths: it goes piece by piece like an allgather.
 
 use super::moves::{give, unpack};
-use super::steps::{Piece, Steps, Turn};
-use super::{Place, limits};
+use super::steps::{CollectivePiece, ExchangeAction, Steps};
+use super::{MappedSection, limits};
 use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::{of_fault, of_plan};
@@ -30,40 +30,36 @@ use oxmpi_plan::{Blocks, Call, Collective, Edge, Edges, PlanError};
 use oxmpi_shm::control_section::{MAX_RANKS, Stated};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
-/// The mark of a block that goes by a message.
-const BY_MESSAGE: u32 = MOST_LENGTH + 1;
-/// The greatest length that a directory can name.
-const MOST_LENGTH: u32 = (1 << 23) - 2;
-/// The bit that says that a block is where the one before is.
+const BY_MESSAGE: u32 = MAX_LENGTH + 1;
+const MAX_LENGTH: u32 = (1 << 23) - 2;
+/// The bit for a block with the data of the block before.
 const SAME: u32 = 1 << 23;
 const RANK_SHIFT: u32 = 24;
 
-/// Stands for the number of blocks if there is no directory: all go by messages.
+/// In place of the number of blocks if there is no directory: all blocks go by messages.
 pub(super) const NO_DIRECTORY: u32 = u32::MAX;
-/// Blocks of so many bytes begin at a line.
+/// In bytes: blocks of at least this length begin at a cache line.
 const LONG_BLOCK: usize = 64;
 
-/// What a rank gives and takes in a collective.
-pub(crate) struct Along {
+pub(crate) struct EdgeBlocks {
     collective: Collective,
     sends: Vec<Edge>,
     receives: Vec<Edge>,
-    /// Others may wait for what this rank gives, if it is anything.
     gives: bool,
-    /// What is given lies where things are taken.
+    /// The input is the output buffer.
     in_place: bool,
 }
 
-impl Along {
-    /// The call as blocks from rank to rank. `None`: it is no such call.
-    pub(crate) fn of(call: &Call, me: u32) -> Option<Along> {
+impl EdgeBlocks {
+    /// The blocks of a call. `None`: the call is of another kind.
+    pub(crate) fn of(call: &Call, me: u32) -> Option<EdgeBlocks> {
         let to_each = |blocks: &Blocks, with_own: bool| {
             let count = blocks.how_many() as u32;
             let edge = |peer: u32| {
                 let (start, len) = (blocks.start(peer as usize), blocks.length(peer as usize));
                 Edge { peer, start, len }
             };
-            // From the next rank on, so that not all begin with the same one.
+            // From the next rank on, so that not all ranks begin with the same one.
             let ranks = (me + 1..count).chain(0..me).chain(with_own.then_some(me));
             ranks.map(edge).collect::<Vec<_>>()
         };
@@ -87,10 +83,10 @@ impl Along {
             Call::Neighbor { edges } => (edges.0.sends.to_vec(), edges.0.receives.to_vec(), true, false),
             _ => return None,
         };
-        Some(Along { collective, sends, receives, gives, in_place })
+        Some(EdgeBlocks { collective, sends, receives, gives, in_place })
     }
 
-    /// Checks what a rank sends to itself. A call that is wrong there takes no part.
+    /// A rank with wrong blocks to itself takes no part in the collective.
     fn check_own(&self, me: u32) -> Result<()> {
         let own = |edges: &[Edge]| edges.iter().filter(|edge| edge.peer == me).count();
         let check = |sent: usize, received: usize| match sent == received {
@@ -101,31 +97,27 @@ impl Along {
         self.own(me).try_for_each(|(sent, received)| check(sent.len, received.len))
     }
 
-    /// What a rank sends to itself, as it sends and as it receives it.
     fn own(&self, me: u32) -> impl Iterator<Item = (&Edge, &Edge)> {
         let own = move |edge: &&Edge| edge.peer == me;
         self.sends.iter().filter(own).zip(self.receives.iter().filter(own))
     }
 
-    /// What is sent to others, and not empty.
     fn sent(&self, me: u32) -> impl Iterator<Item = Edge> + Clone {
         self.sends.iter().filter(move |edge| edge.peer != me && edge.len > 0).copied()
     }
 
-    /// What comes from others, and is not empty.
     fn received(&self, me: u32) -> impl Iterator<Item = &Edge> + Clone {
         self.receives.iter().filter(move |edge| edge.peer != me && edge.len > 0)
     }
 }
 
-/// Where a block of `len` bytes begins behind `end` bytes.
+/// The offset of a block of `len` bytes behind `end` bytes.
 fn place(end: usize, len: usize) -> usize {
     end.next_multiple_of(if len < LONG_BLOCK { 8 } else { 64 })
 }
 
-/// Lays out these blocks in `room` bytes: shows each with its word of the directory, and where it begins if it is
-/// there; 0: it is where the one before is.
-/// What is written, directory and blocks, bytes.
+/// Lays out the blocks. `show` gets each index, word of the directory, and offset; `None`: no room;
+/// 0: the data are those of the block before. Returns the bytes of directory and blocks.
 #[inline]
 pub(super) fn lay_out(
     blocks: impl Iterator<Item = Edge> + Clone,
@@ -134,12 +126,13 @@ pub(super) fn lay_out(
 ) -> usize {
     let mut end = 4 * (blocks.clone().count() + 1);
     if end > room {
-        // Not even the directory has room: all go by messages.
+        // There is no room for the directory either.
         blocks.for_each(|block| show(0, NO_DIRECTORY, None, block));
         return 4;
     }
-    // Short ones have room before long ones: a rank that expects only short blocks posts no receives.
-    let reserved = |len: usize| if len <= limits::STRAIGHT { len.next_multiple_of(64) + 64 } else { 0 };
+    // A rank that expects only short blocks posts no receives, so these have room first.
+    let reserved =
+        |len: usize| if len <= limits::SHORT_CALL_BYTES { len.next_multiple_of(64) + 64 } else { 0 };
     let mut reserve: usize = blocks.clone().map(|block| reserved(block.len)).sum();
     let mut last = None;
     for (at, block) in (1..).zip(blocks) {
@@ -147,9 +140,9 @@ pub(super) fn lay_out(
         let (start, len) = (place(end, block.len), block.len);
         let (what, written) = if last == Some((block.start, len)) {
             (SAME | len as u32, Some(0))
-        } else if len <= MOST_LENGTH as usize
+        } else if len <= MAX_LENGTH as usize
             && start <= room
-            && len + (if len > limits::STRAIGHT { reserve } else { 0 }) <= room - start
+            && len + (if len > limits::SHORT_CALL_BYTES { reserve } else { 0 }) <= room - start
         {
             (end, last) = (start + len, Some((block.start, len)));
             (len as u32, Some(start))
@@ -161,7 +154,7 @@ pub(super) fn lay_out(
     end
 }
 
-/// Writes the blocks, which lie in `area`, and their directory. `messages` gets those that have no room.
+/// Writes the blocks in `area` and their directory. `messages` gets the blocks without room.
 fn write(
     blocks: impl Iterator<Item = Edge> + Clone,
     (room, area): (usize, &Area),
@@ -191,15 +184,15 @@ fn write(
     Bytes::from(&count.to_ne_bytes()).copy_to(to.slice(0, 4));
 }
 
-/// A block as its taker finds it.
+/// The place of a block for its receiver: offset and length, or a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum FoundBlock {
     At(usize, usize),
     Message,
 }
 
-/// The `nth` block for `me` in what a rank has written. `None`: there is none, or it makes no sense.
-pub(super) fn find(all: Bytes<'_>, me: u32, nth: u16) -> Option<Found> {
+/// The `nth` block for `me`. `None`: there is none, or the directory is not valid.
+pub(super) fn find(all: Bytes<'_>, me: u32, nth: u16) -> Option<FoundBlock> {
     let word = |at: usize| {
         let mut bytes = [0; 4];
         (4 * at + 4 <= all.len()).then(|| all.slice(4 * at, 4).copy_to(BytesMut::from(&mut bytes[..])))?;
@@ -207,28 +200,28 @@ pub(super) fn find(all: Bytes<'_>, me: u32, nth: u16) -> Option<Found> {
     };
     let count = word(0)?;
     if count == NO_DIRECTORY {
-        return Some(Found::Message);
+        return Some(FoundBlock::Message);
     }
     let (mut end, mut last, mut passed) = (4 * (count as usize).checked_add(1)?, None, 0);
     for at in 1..=count as usize {
-        let said = word(at)?;
-        let (peer, what) = (said >> RANK_SHIFT, said & (SAME - 1));
+        let word = word(at)?;
+        let (peer, what) = (word >> RANK_SHIFT, word & (SAME - 1));
         let found = if what == BY_MESSAGE {
-            Found::Message
+            FoundBlock::Message
         } else {
             let len = what as usize;
             let start = match last {
-                Some(start) if said & SAME != 0 => start,
+                Some(start) if word & SAME != 0 => start,
                 _ => place(end, len),
             };
             (end, last) = (end.max(start + len), Some(start));
-            Found::At(start, len)
+            FoundBlock::At(start, len)
         };
         if peer == me {
             if passed == nth {
                 let is_inside = |found| match found {
-                    Found::At(start, len) => start + len <= all.len(),
-                    Found::Message => true,
+                    FoundBlock::At(start, len) => start + len <= all.len(),
+                    FoundBlock::Message => true,
                 };
                 return Some(found).filter(|found| is_inside(*found));
             }
@@ -239,9 +232,8 @@ pub(super) fn find(all: Bytes<'_>, me: u32, nth: u16) -> Option<Found> {
 }
 
 impl<F: Fabric> Steps<'_, F> {
-    /// How many segments a rank may write for such a collective (rule 11), as long as several follow each other without a wait. Where ranks
-    /// take turns on the processors each message costs more than the wait, unless a rank writes one block at most, and need not wait at
-    /// all as long as there is room.
+    /// Number of segments of such a collective (rule 11). With more ranks than processors a message
+    /// costs more than the wait for a free segment, unless a rank writes at most one block.
     fn width_along(&self) -> u64 {
         let segments = self.section.segments();
         let gives_many = self.collective.get() != Some(Collective::Gatherv);
@@ -249,24 +241,24 @@ impl<F: Fabric> Steps<'_, F> {
         if width > 0 && segments.is_multiple_of(width) { width } else { 1 }
     }
 
-    /// The last step of it, and the last one before.
+    /// Reserves the steps of the collective. Returns its last step, and the last step before.
     pub(super) fn step_along(&self) -> (u64, u64) {
         let (before, width) = (self.control.last_begun(), self.width_along());
-        // It does not lie across the end of a lap.
+        // The steps do not cross the end of a lap.
         let step = (before + 1).next_multiple_of(width) + width - 1;
         self.control.set_last(step);
         (step, before)
     }
 
-    /// How many bytes a rank may write for it.
     pub(super) fn room_along(&self) -> usize {
         self.width_along() as usize * self.segment()
     }
 
-    /// Gives and takes along the edges: what goes by messages, and what was wrong with the lengths, if anything.
+    /// `sends` and `receives` get the blocks by messages; the inner result is an error in the
+    /// lengths.
     fn along(
         &self,
-        along: &Along,
+        along: &EdgeBlocks,
         (input, output): (&Area, &Area),
         (sends, receives): (&mut Vec<Edge>, &mut Vec<Edge>),
     ) -> Result<Result<()>> {
@@ -295,8 +287,8 @@ impl<F: Fabric> Steps<'_, F> {
             seen |= 1 << (edge.peer % MAX_RANKS);
             let nth = &mut taken[edge.peer as usize % MAX_RANKS as usize];
             match self.take_along(step, edge, *nth, output) {
-                Ok(Found::Message) => receives.push(*edge),
-                Ok(Found::At(..)) => {}
+                Ok(FoundBlock::Message) => receives.push(*edge),
+                Ok(FoundBlock::At(..)) => {}
                 Err(error) => wrong = Err(error),
             }
             *nth += 1;
@@ -308,8 +300,7 @@ impl<F: Fabric> Steps<'_, F> {
         Ok(wrong)
     }
 
-    /// Takes the `nth` block of a rank for this one, if it is in the section.
-    fn take_along(&self, step: u64, edge: &Edge, nth: u16, output: &Area) -> Result<Found> {
+    fn take_along(&self, step: u64, edge: &Edge, nth: u16, output: &Area) -> Result<FoundBlock> {
         let no_part = || {
             let text =
                 format!("rank {} has called another collective than this one, or gives less", edge.peer);
@@ -318,7 +309,7 @@ impl<F: Fabric> Steps<'_, F> {
         let len = self.section.stated_length(edge.peer, step).filter(|len| *len <= self.room_along());
         self.section.read(edge.peer, step, len.ok_or_else(no_part)?, |all| {
             let found = find(all, self.me, nth).ok_or_else(no_part)?;
-            if let Found::At(start, len) = found {
+            if let FoundBlock::At(start, len) = found {
                 let mut at = start;
                 output.each_part(edge.start, len.min(edge.len), |buffer, to, len| {
                     unpack(buffer, to, all.slice(at, len));
@@ -333,26 +324,25 @@ impl<F: Fabric> Steps<'_, F> {
         })
     }
 
-    /// MPI_Allgatherv.
     fn allgatherv(&self, blocks: &Blocks, in_place: bool, (input, output): (&Area, &Area)) -> Result<()> {
         let own = (blocks.start(self.me as usize), blocks.length(self.me as usize));
         let pieces = self.pieces_of(blocks.longest());
-        // What of a piece is in a block, which may be shorter.
-        let part = |len: usize, piece: Piece| len.saturating_sub(piece.at).min(piece.len);
+        // The bytes of a piece that are in a block, which may be shorter than the longest one.
+        let part = |len: usize, piece: CollectivePiece| len.saturating_sub(piece.at).min(piece.len);
         let (from, start) = if in_place { (output, own.0) } else { (input, 0) };
-        self.exchange(&pieces, |turn, piece| {
-            let Piece { step, at, len, .. } = piece;
-            match turn {
-                Turn::Write => self.write(step, len, |mut to| {
+        self.exchange(&pieces, |action, piece| {
+            let CollectivePiece { step, at, len, .. } = piece;
+            match action {
+                ExchangeAction::Write => self.write(step, len, |mut to| {
                     let mut done = 0;
                     from.each_part(start + at, part(own.1, piece), |buffer, from, len| {
                         buffer.pack(from, to.slice(done, len));
                         done += len;
                     });
                 }),
-                Turn::Keep if in_place => {}
-                Turn::Keep => output.copy_from(own.0 + at, input, at, part(own.1, piece)),
-                Turn::Read => {
+                ExchangeAction::CopyOwn if in_place => {}
+                ExchangeAction::CopyOwn => output.copy_from(own.0 + at, input, at, part(own.1, piece)),
+                ExchangeAction::Read => {
                     for rank in self.others() {
                         self.see_piece(rank, &pieces, piece, len)?;
                         let (start, all) = (blocks.start(rank as usize), blocks.length(rank as usize));
@@ -373,7 +363,7 @@ impl<F: Fabric> Steps<'_, F> {
     }
 }
 
-/// Whether shared memory serves a call for blocks of different lengths, or along the edges of a graph, as all its ranks know alike.
+/// Whether shared memory serves the call: all ranks get the same result.
 pub(crate) fn is_served(comm: &Communicator, call: &Call) -> bool {
     let bytes = match call {
         Call::Allgatherv { blocks, .. } => blocks.0.longest(),
@@ -384,16 +374,12 @@ pub(crate) fn is_served(comm: &Communicator, call: &Call) -> bool {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Runs a call that [`is_served`] says is served.
-    ///
-    /// # Errors
-    /// A member has failed, or the communicator is revoked; lengths do not fit; there is no temporary space.
     pub(crate) fn execute_along(
         &self,
         comm: &Communicator,
         call: &Call,
         memory: &Memory,
-        Place { control, section }: Place<'_>,
+        MappedSection { control, section }: MappedSection<'_>,
     ) -> Result<()> {
         if comm.team.is_revoked() {
             return Err(of_fault(Fault::Revoked));
@@ -403,15 +389,15 @@ impl<F: Fabric> Process<F> {
         if let Call::Allgatherv { blocks, in_place } = call {
             steps.count(Collective::Allgatherv, blocks.0.longest());
             steps.allgatherv(&blocks.0, *in_place, (input, output))?;
-            self.look_after_served();
+            self.progress_after_served();
             return Ok(());
         }
-        let Some(along) = Along::of(call, comm.team.rank) else { return Ok(()) };
+        let Some(along) = EdgeBlocks::of(call, comm.team.rank) else { return Ok(()) };
         along.check_own(comm.team.rank)?;
         let tag = comm.next_tag();
         steps.count(along.collective, 0);
         let given = if along.in_place { output } else { input };
-        // What goes by messages must not be replaced before it has left.
+        // A later block may replace data in place before their message has left.
         let copy = match along.in_place && given.packed_len() > steps.segment() / 2 {
             true => Some(packed(given)?),
             false => None,
@@ -420,7 +406,7 @@ impl<F: Fabric> Process<F> {
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
         let lengths = steps.along(&along, (given, output), (&mut sends, &mut receives))?;
         if sends.is_empty() && receives.is_empty() {
-            self.look_after_served();
+            self.progress_after_served();
             return lengths;
         }
         let edges = Edges::new(sends, receives);
@@ -429,7 +415,6 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// A packed copy of an area.
 fn packed(area: &Area) -> Result<Area> {
     let room = Scratch::bytes(area.packed_len())
         .map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
@@ -447,7 +432,7 @@ mod tests {
         Edge { peer, start, len }
     }
 
-    /// What is written of these blocks, out of bytes that count from 0, and which go by messages.
+    /// The bytes out of memory with the bytes 0, 1, 2..., and the blocks that go by messages.
     fn written(blocks: &[Edge], room: usize) -> (Vec<u8>, Vec<Edge>) {
         let memory = Owned::new((0..=255).collect::<Vec<u8>>());
         let len = lay_out(blocks.iter().copied(), room, |_, _, _, _| {});
@@ -465,20 +450,20 @@ mod tests {
     }
 
     #[test]
-    fn takers_find_their_blocks_in_order() {
+    fn receivers_find_their_blocks_in_order() {
         let blocks = [edge(1, 10, 8), edge(2, 18, 70), edge(1, 100, 3), edge(3, 100, 3), edge(1, 0, 200)];
         let (bytes, messages) = written(&blocks, 256);
         assert_eq!(messages, [blocks[4]], "the last one has no room");
         let find = |me, nth| find(Bytes::from(&bytes[..]), me, nth);
         let data = |found| match found {
-            Some(Found::At(start, len)) => bytes[start..start + len].to_vec(),
+            Some(FoundBlock::At(start, len)) => bytes[start..start + len].to_vec(),
             _ => vec![],
         };
         assert_eq!(data(find(1, 0)), (10..18).collect::<Vec<u8>>());
         assert_eq!(data(find(2, 0)), (18..88).collect::<Vec<u8>>());
         assert_eq!((data(find(1, 1)), data(find(3, 0))), (vec![100, 101, 102], vec![100, 101, 102]));
         assert_eq!(find(1, 1), find(3, 0), "the same bytes are written once");
-        assert_eq!(find(1, 2), Some(Found::Message));
+        assert_eq!(find(1, 2), Some(FoundBlock::Message));
         assert_eq!((find(1, 3), find(0, 0)), (None, None));
     }
 
@@ -494,17 +479,17 @@ mod tests {
         let blocks = [edge(1, 0, 1); 20];
         let (bytes, messages) = written(&blocks, 64);
         assert_eq!((messages.len(), bytes.len()), (20, 4));
-        assert_eq!(find(Bytes::from(&bytes[..]), 1, 7), Some(Found::Message));
+        assert_eq!(find(Bytes::from(&bytes[..]), 1, 7), Some(FoundBlock::Message));
     }
 
     #[test]
-    fn nonsense_is_found_to_be_nonsense() {
-        for word in [1_u32, 3, 1 << 20, u32::MAX - 1] {
-            for said in [0, 1 << RANK_SHIFT | 40, 1 << RANK_SHIFT | MOST_LENGTH, SAME | 9, u32::MAX] {
+    fn invalid_directories_give_no_block_outside_of_the_data() {
+        for count in [1_u32, 3, 1 << 20, u32::MAX - 1] {
+            for word in [0, 1 << RANK_SHIFT | 40, 1 << RANK_SHIFT | MAX_LENGTH, SAME | 9, u32::MAX] {
                 let bytes: Vec<u8> =
-                    [word, said, said, said].iter().flat_map(|word| word.to_ne_bytes()).collect();
+                    [count, word, word, word].iter().flat_map(|word| word.to_ne_bytes()).collect();
                 for me in 0..2 {
-                    if let Some(Found::At(start, len)) = find(Bytes::from(&bytes[..]), me, 0) {
+                    if let Some(FoundBlock::At(start, len)) = find(Bytes::from(&bytes[..]), me, 0) {
                         assert!(start + len <= bytes.len());
                     }
                 }

@@ -1,14 +1,13 @@
-//! Reductions by functions of the program, and by kernels for elements with padding: element by element, as they lie in the
-//! program's memory.
+//! Reductions by functions of the program, and by kernels for elements with padding.
 //!
-//! What ranks write is packed. Who combines unpacks one contribution after the other, the last one to the place of the result: so
-//! the function finds whole elements, `a0 op (a1 op (a2 op ...))` is combined in the order of the ranks, and what a function does
-//! to its left operand harms nobody else. It is called between steps, with no lock held. Others that need this rank's result
-//! wait meanwhile as for anything else.
+//! The ranks write packed data. The combining rank unpacks one contribution after another, the last
+//! one into the result: so the function gets whole elements, `a0 op (a1 op (a2 op ...))` is
+//! combined in the order of the ranks, and a function that changes its left operand does no harm.
+//! The function is called between steps, without a lock.
 
 use super::combining::share_of_elements;
-use super::steps::{Piece, Steps, Turn};
-use super::{Place, limits};
+use super::steps::{CollectivePiece, ExchangeAction, Steps};
+use super::{MappedSection, limits};
 use crate::Process;
 use crate::comm::Communicator;
 use crate::errors::{fault_of, of_fault};
@@ -27,26 +26,22 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A reduction that goes element by element.
-struct Elements<'a, F: Fabric> {
+struct ElementReduction<'a, F: Fabric> {
     steps: Steps<'a, F>,
-    /// `right <- left op right`, of as many elements on both sides.
+    /// `right <- left op right`, with the same number of elements on both sides.
     combine: &'a dyn Fn(&UserBuf, &UserBuf) -> Result<()>,
-    /// The packed bytes of an element.
     size: usize,
-    /// Packed bytes of the vector.
     bytes: usize,
     given: &'a UserBuf,
     output: &'a UserBuf,
-    /// What is given lies where the result is made.
+    /// The input is the output buffer.
     in_place: bool,
-    /// A left operand.
     left: Scratch,
-    /// The first error of the operation: the others go on all the same.
+    /// The first error of the operation; the other ranks complete the collective.
     error: Cell<Option<MpiError>>,
 }
 
-/// The call as one that goes element by element: its collective, elements, and whether it is in place.
+/// The collective, its number of elements, and whether it is in place.
 fn kind_of(call: &Call) -> Option<(Collective, usize, bool)> {
     Some(match call {
         Call::Reduce { count, in_place, .. } => (Collective::Reduce, count.0, *in_place),
@@ -57,20 +52,20 @@ fn kind_of(call: &Call) -> Option<(Collective, usize, bool)> {
     })
 }
 
-/// Whether shared memory serves a reduction element by element, as all its ranks know alike, if its segments have room for an
-/// element.
+/// Whether shared memory serves a reduction, if a segment has room for an element.
 pub(crate) fn is_served(
     comm: &Communicator,
     call: &Call,
     combine: &Combine,
     element: Option<&Arc<Layout>>,
 ) -> bool {
-    let goes_so = match combine {
+    let is_by_elements = match combine {
         Combine::Nothing => false,
         Combine::Kernel(kernel) => kernel.size() != kernel.extent(),
         Combine::User => true,
     };
-    let (Some((collective, count, _)), Some(element)) = (kind_of(call), element.filter(|_| goes_so)) else {
+    let (Some((collective, count, _)), Some(element)) = (kind_of(call), element.filter(|_| is_by_elements))
+    else {
         return false;
     };
     let bytes = count.checked_mul(element.size());
@@ -78,17 +73,13 @@ pub(crate) fn is_served(
 }
 
 impl<F: Fabric> Process<F> {
-    /// Runs a reduction that [`is_served`] says is served. `false`: its elements have no room in a segment, and nothing happened.
-    ///
-    /// # Errors
-    /// A member has failed, or the communicator is revoked; the operation cannot work on these elements; there is no temporary
-    /// space.
+    /// Runs a served reduction. `false`: a segment has no room for an element.
     pub(crate) fn execute_elements(
         &self,
         comm: &Communicator,
         (call, memory): (&Call, &Memory),
         (combine, user): (&Combine, Option<&UserCall>),
-        Place { control, section }: Place<'_>,
+        MappedSection { control, section }: MappedSection<'_>,
     ) -> Result<bool> {
         let Some((collective, count, in_place)) = kind_of(call) else { return Ok(false) };
         let (Some(input), Some(output)) = (memory.input.as_whole(), memory.output.as_whole()) else {
@@ -120,15 +111,15 @@ impl<F: Fabric> Process<F> {
         let given = if in_place { output } else { input };
         let error = Cell::new(None);
         let elements =
-            Elements { steps, combine: &combine, size, bytes, given, output, in_place, left, error };
+            ElementReduction { steps, combine: &combine, size, bytes, given, output, in_place, left, error };
         elements.steps.count(collective, bytes);
         elements.run(call)?;
-        self.look_after_served();
+        self.progress_after_served();
         elements.error.into_inner().map_or(Ok(true), Err)
     }
 }
 
-impl<F: Fabric> Elements<'_, F> {
+impl<F: Fabric> ElementReduction<'_, F> {
     fn run(&self, call: &Call) -> Result<()> {
         let (me, ranks) = (self.steps.me, self.steps.ranks);
         match *call {
@@ -144,16 +135,16 @@ impl<F: Fabric> Elements<'_, F> {
         }
     }
 
-    /// Combines `len` packed bytes of what these ranks have written for a step, `at` in what each has written, to the elements of
-    /// the output from `to` on. `own` is where this rank has its own, if the section has not the only copy.
+    /// Combines `len` bytes from `at` on of each rank's data into the output from `to` on. `own` is
+    /// the offset of this rank's contribution in its input, unless the section has the only copy.
     fn fold(
         &self,
         ranks: Range<u32>,
-        piece: Piece,
+        piece: CollectivePiece,
         (at, to, len): (usize, usize, usize),
         own: Option<usize>,
     ) {
-        let (size, Piece { step, len: all, .. }) = (self.size, piece);
+        let (size, CollectivePiece { step, len: all, .. }) = (self.size, piece);
         let count = len / size;
         if count == 0 {
             return;
@@ -191,9 +182,9 @@ impl<F: Fabric> Elements<'_, F> {
         let steps = &self.steps;
         let pieces = steps.pieces_of(self.bytes);
         for piece in pieces.all() {
-            let Piece { step, at, len, .. } = piece;
+            let CollectivePiece { step, at, len, .. } = piece;
             if self.in_place {
-                // What it gives lies where the result is made.
+                // The contribution lies where the result is made.
                 steps.wait_until_free(step)?;
                 steps.write(step, steps.extent(len), |to| self.given.pack(at, to));
             }
@@ -207,19 +198,20 @@ impl<F: Fabric> Elements<'_, F> {
         Ok(())
     }
 
-    /// Each rank reads all of what `needed` have given, and combines that; `readers` need what it gives.
+    /// Each rank combines the contributions of `needed`; `readers` need the contribution of this
+    /// rank.
     fn prefix(&self, needed: Range<u32>, readers: Range<u32>) -> Result<()> {
         let steps = &self.steps;
         let pieces = steps.pieces_of(self.bytes);
         if needed.is_empty() {
             return steps.give(&pieces, |at, to| self.given.pack(at, to));
         }
-        // The result is made where in place the contribution lies: then the section has the only copy.
+        // In place the result overwrites the contribution, whose only copy is in the section.
         let gives = !readers.is_empty() || self.in_place;
-        steps.exchange(&pieces, |turn, piece| {
-            let Piece { step, at, len, .. } = piece;
-            if turn != Turn::Read {
-                if gives && turn == Turn::Write {
+        steps.exchange(&pieces, |action, piece| {
+            let CollectivePiece { step, at, len, .. } = piece;
+            if action != ExchangeAction::Read {
+                if gives && action == ExchangeAction::Write {
                     steps.write(step, steps.extent(len), |to| self.given.pack(at, to));
                 }
                 return Ok(());
@@ -236,7 +228,6 @@ impl<F: Fabric> Elements<'_, F> {
         Ok(())
     }
 
-    /// Each rank combines its share of each piece and gives it to all others.
     fn shared(&self) -> Result<()> {
         let steps = &self.steps;
         let most = steps.most(self.bytes);
@@ -245,13 +236,13 @@ impl<F: Fabric> Elements<'_, F> {
         let first = step;
         let mut from = 0;
         while from < count {
-            // All segments are used in a batch: for what is given, and for the results.
+            // One half of the segments for the contributions, the other one for the results.
             let batch = (count - from).min(steps.ahead() as usize);
-            let piece = |n| Piece::behind((step, from * most), n, most, self.bytes);
+            let piece = |n| CollectivePiece::behind((step, from * most), n, most, self.bytes);
             let share = |rank, len| share_of_elements(rank, steps.ranks, len, self.size);
-            for Piece { step, at, len, .. } in (0..batch).map(piece) {
+            for CollectivePiece { step, at, len, .. } in (0..batch).map(piece) {
                 steps.wait_until_free(step)?;
-                // All but what this rank combines itself, of which in place the section has the only copy.
+                // This rank's own share is left out; in place the section has its only copy.
                 let mine = if self.in_place { 0..0 } else { share(steps.me, len) };
                 steps.write_all_but(step, len, mine, |start, to| self.given.pack(at + start, to));
                 let stated = if step == first { Stated::InPool(self.bytes) } else { Stated::Nothing };
@@ -276,7 +267,7 @@ impl<F: Fabric> Elements<'_, F> {
             }
             steps.all_seen(first);
             steps.finish(step + batch as u64 - 1);
-            for Piece { step, at, len, .. } in (0..batch).map(piece) {
+            for CollectivePiece { step, at, len, .. } in (0..batch).map(piece) {
                 let result = step + batch as u64;
                 for rank in steps.others() {
                     steps.see(rank, result)?;

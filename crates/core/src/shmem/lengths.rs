@@ -1,8 +1,9 @@
-//! Ranks that call a collective with different lengths: what is an error, and how they go on.
+//! Ranks that call a collective with different lengths.
 //!
-//! A rank that reads another's first step compares what that states with its own length (rule 14 of
-//! `oxmpi_shm::control_section`). It takes no data then, and goes on behind the steps of those who gave them, so that the
-//! communicator stays of use. Where it cannot know that all do so, the team is apart for good (rule 15).
+//! A rank that reads another length than its own in a first step (rule 14 of
+//! `oxmpi_shm::control_section`) takes no data, and continues behind the steps of the giving ranks,
+//! so that the communicator stays usable. Where it cannot know that all ranks do this, it sets the
+//! team apart for good (rule 15).
 
 use super::limits;
 use super::steps::Steps;
@@ -15,24 +16,24 @@ use oxmpi_plan::Collective;
 use oxmpi_shm::control_section::ControlSection;
 use std::ops::Range;
 
-/// Why a wait ends in a section whose ranks are apart.
+/// The fault that ends a wait in a section whose ranks are apart.
 pub(super) fn fault_of_apart(section: &ControlSection) -> Option<Fault> {
     section.apart().map(|(longer, shorter)| fault_of_lengths(longer as usize, shorter as usize))
 }
 
-/// What is wrong in a collective that this rank has called for `own` bytes, and another one for `length`.
+/// This rank has called for `own` bytes, another rank for `length`.
 pub(super) fn fault_of_lengths(length: usize, own: usize) -> Fault {
     let (length, room) = (length as u64, own as u64);
     if length > room { Fault::Truncated { length, room } } else { Fault::Short { length, room } }
 }
 
-/// For how much a collective was called, in words: ranks that wait for each other for ever may not have said the same.
+/// Names the length in messages: waiting ranks may have called with different lengths.
 pub(crate) fn length_of(collective: Collective, bytes: usize) -> String {
     use Collective::{
         Allgatherv, Allreduce, Alltoallv, Barrier, Bcast, Exscan, Gatherv, Neighbor, Reduce, Scan, Scatterv,
     };
     let of_what = match collective {
-        // Of those with blocks of different lengths no rank knows what others have said.
+        // No rank knows the lengths of the other ranks here.
         Barrier | Gatherv | Scatterv | Allgatherv | Alltoallv | Neighbor => return String::new(),
         Bcast | Reduce | Allreduce | Scan | Exscan => "",
         _ => " a block",
@@ -40,7 +41,7 @@ pub(crate) fn length_of(collective: Collective, bytes: usize) -> String {
     format!(" of {bytes} byte{}{of_what}", if bytes == 1 { "" } else { "s" })
 }
 
-/// Of which ranks one sees the lengths, in a collective in which it has found that of `rank` to be another one.
+/// The ranks whose lengths this rank reads in a collective in which the length of `rank` differs.
 fn givers(collective: Collective, rank: u32, (me, ranks): (u32, u32)) -> Range<u32> {
     match collective {
         Collective::Bcast | Collective::Scatter => rank..rank + 1,
@@ -49,8 +50,8 @@ fn givers(collective: Collective, rank: u32, (me, ranks): (u32, u32)) -> Range<u
     }
 }
 
-/// The last step that ranks take whose lengths differ, as all of them find: of this rank with its own length, and of those whose
-/// lengths it has seen. `Err`: some may find another one.
+/// The last step, if all ranks compute the same one from `own`, by this rank's length, and `seen`,
+/// by the lengths that it has read. `Err`: another rank may compute another one.
 pub(super) fn agreed(
     collective: Collective,
     (me, ranks): (u32, u32),
@@ -61,18 +62,19 @@ pub(super) fn agreed(
     let theirs = seen.iter().copied().max().unwrap_or(own);
     let are_all = |last| seen.iter().all(|other| *other == last);
     match collective {
-        // Who gives the data sees no others.
+        // The giving ranks read no lengths.
         Bcast | Scatter | Gather | Reduce if are_all(theirs) => Ok(theirs),
-        // Nor does the first one of these; the last one is seen by nobody.
+        // The first rank reads no lengths, and no rank reads those of the last one.
         Scan | Exscan if are_all(own) || (are_all(theirs) && me + 1 == ranks) => Ok(theirs),
         Bcast | Scatter | Gather | Reduce | Scan | Exscan => Err(own.max(theirs)),
-        // Each sees all.
+        // Each rank reads all lengths.
         _ => Ok(own.max(theirs)),
     }
 }
 
 impl<F: Fabric> Steps<'_, F> {
-    /// Ends a collective, after the step `before`, in which a rank has stated another length with this step: the error.
+    /// `rank` has stated another length with `step`; `before` is the last step before the
+    /// collective.
     #[cold]
     #[inline(never)]
     pub(super) fn end_apart(&self, rank: u32, before: u64, step: u64) -> MpiError {
@@ -108,7 +110,6 @@ impl<F: Fabric> Steps<'_, F> {
         different(collective, rank, length, own)
     }
 
-    /// As [`Steps::end_apart`], if a rank is not in this collective.
     fn no_part(&self, rank: u32, before: u64) -> MpiError {
         self.finish(self.control.last_begun().max(before));
         let text = format!("rank {rank} has called another collective than this one");
@@ -116,7 +117,6 @@ impl<F: Fabric> Steps<'_, F> {
     }
 }
 
-/// The error of a rank that has called a collective for `own` bytes of which a rank says `length`.
 fn different(collective: Collective, rank: u32, length: usize, own: usize) -> MpiError {
     let error = of_fault(fault_of_lengths(length, own));
     let text = format!(
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_go_on_behind_the_steps_of_those_who_give() {
+    fn ranks_continue_behind_the_steps_of_the_givers() {
         use Collective::{Allgather, Bcast, Gather, Scan};
         assert_eq!(agreed(Bcast, (1, 4), 1, &[16]), Ok(16));
         assert_eq!(agreed(Gather, (0, 4), 1, &[4, 4, 4]), Ok(4));

@@ -1,9 +1,9 @@
-//! The collectives that move data.
+//! Collectives that move data.
 
 use super::Served;
 use super::limits;
 use super::spread;
-use super::steps::{Piece, Steps, Turn};
+use super::steps::{CollectivePiece, ExchangeAction, Steps};
 use crate::errors::staging_error;
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
@@ -14,7 +14,7 @@ use oxmpi_plan::Call;
 use oxmpi_shm::control_section::Stated;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
-/// Copies packed bytes from `at` on to all of `to`, which is written in the section; past the caches, if they lie one after another.
+/// Copies packed bytes to the section; past the caches only if `from` is contiguous.
 #[inline]
 pub(super) fn pack(from: &UserBuf, at: usize, to: BytesMut<'_>, past_caches: bool) {
     match from.as_contiguous() {
@@ -23,13 +23,12 @@ pub(super) fn pack(from: &UserBuf, at: usize, to: BytesMut<'_>, past_caches: boo
     }
 }
 
-/// Copies to `to`, which is written in the section.
+/// Copies to `to`, which lies in the section.
 #[inline]
 pub(super) fn give(from: Bytes<'_>, to: BytesMut<'_>, past_caches: bool) {
     if past_caches { from.copy_past_caches(to) } else { from.copy_over(to) }
 }
 
-/// Copies all of `from` over the packed bytes from `at` on.
 #[inline]
 pub(super) fn unpack(to: &UserBuf, at: usize, from: Bytes<'_>) {
     match to.as_contiguous_mut() {
@@ -38,10 +37,6 @@ pub(super) fn unpack(to: &UserBuf, at: usize, from: Bytes<'_>) {
     }
 }
 
-/// A packed copy of a buffer.
-///
-/// # Errors
-/// There is no temporary space.
 pub(super) fn packed_copy(buffer: &UserBuf) -> Result<UserBuf> {
     let room = Scratch::bytes(buffer.packed_len())
         .map_err(|error| MpiError::new(abi::MPI_ERR_NO_MEM, error.to_string()))?;
@@ -50,13 +45,12 @@ pub(super) fn packed_copy(buffer: &UserBuf) -> Result<UserBuf> {
     Ok(room.buf().clone())
 }
 
-/// The ranks other than `me`, from the next one on, so that not all read from the same one.
+/// The ranks other than `me`, from the next one on, so that not all ranks read from the same one.
 #[inline]
 pub(super) fn others(me: u32, ranks: u32) -> impl Iterator<Item = u32> {
     (1..ranks).map(move |n| if me + n < ranks { me + n } else { me + n - ranks })
 }
 
-/// Runs a collective that moves data.
 #[inline]
 pub(super) fn run<F: Fabric>(steps: Steps<'_, F>, served: &Served<'_>) -> Result<()> {
     let (input, output) = (&served.buffers.input, &served.buffers.output);
@@ -72,12 +66,11 @@ pub(super) fn run<F: Fabric>(steps: Steps<'_, F>, served: &Served<'_>) -> Result
         Call::Alltoall { in_place, .. } => {
             steps.alltoall(served.bytes, if in_place { None } else { Some(input) }, output)
         }
-        // Nothing else that moves data is served.
+        // No other collective that moves data is served.
         _ => steps.barrier(),
     }
 }
 
-/// A gather or scatter.
 struct Rooted<'a> {
     root: u32,
     /// Bytes of a block.
@@ -88,13 +81,12 @@ struct Rooted<'a> {
 }
 
 impl<F: Fabric> Steps<'_, F> {
-    /// The other ranks, from the next one on.
     #[inline]
     pub(super) fn others(&self) -> impl Iterator<Item = u32> + use<F> {
         others(self.me, self.ranks)
     }
 
-    /// Which of the blocks in a segment of `writer` is for `reader`.
+    /// The index of the block for `reader` in a segment of `writer`.
     #[inline]
     pub(super) fn place(&self, writer: u32, reader: u32) -> usize {
         spread::place(self.ranks, writer, reader)
@@ -131,7 +123,7 @@ impl<F: Fabric> Steps<'_, F> {
         if self.me != root {
             return self.give(&pieces, |at, to| self.pack(input, at, to));
         }
-        // Its own block is copied while the others write: who is done with it goes on to what needs them.
+        // The root copies its own block while the other ranks write.
         let mut copied = if in_place { block } else { 0 };
         let mut copy_own = |most: usize| {
             let len = most.min(block - copied);
@@ -143,7 +135,7 @@ impl<F: Fabric> Steps<'_, F> {
         };
         for piece in pieces.all() {
             for rank in self.others() {
-                while !self.has_published(rank, piece.step) && copy_own(limits::PIECE / 2) {}
+                while !self.section.is_published(rank, piece.step) && copy_own(limits::PIECE / 2) {}
                 self.see_piece(rank, &pieces, piece, piece.len)?;
                 let at = rank as usize * block + piece.at;
                 self.section.read(rank, piece.step, self.extent(piece.len), |from| unpack(output, at, from));
@@ -156,12 +148,12 @@ impl<F: Fabric> Steps<'_, F> {
     }
 
     fn scatter(&self, &Rooted { root, block, in_place, input, output }: &Rooted<'_>) -> Result<()> {
-        // All in the line of the root, or each in its reader's part of the pool.
+        // All blocks in the line of the root, or each block in its reader's part of the pool.
         let all = block.saturating_mul(self.ranks as usize - 1);
         let in_line = self.is_short(all);
         let pieces = self.pieces_of(block);
         for piece in pieces.all() {
-            let Piece { step, at, len, .. } = piece;
+            let CollectivePiece { step, at, len, .. } = piece;
             if self.me != root {
                 self.see_piece(root, &pieces, piece, all)?;
                 if in_line {
@@ -202,16 +194,16 @@ impl<F: Fabric> Steps<'_, F> {
     fn allgather(&self, block: usize, in_place: bool, input: &UserBuf, output: &UserBuf) -> Result<()> {
         let own = self.me as usize * block;
         let pieces = self.pieces_of(block);
-        self.exchange(&pieces, |turn, piece| {
-            let Piece { step, at, len, .. } = piece;
-            match turn {
-                Turn::Write => self.write(step, len, |to| match in_place {
+        self.exchange(&pieces, |action, piece| {
+            let CollectivePiece { step, at, len, .. } = piece;
+            match action {
+                ExchangeAction::Write => self.write(step, len, |to| match in_place {
                     true => self.pack(output, own + at, to),
                     false => self.pack(input, at, to),
                 }),
-                Turn::Keep if in_place => {}
-                Turn::Keep => output.copy_from(own + at, input, at, len),
-                Turn::Read => {
+                ExchangeAction::CopyOwn if in_place => {}
+                ExchangeAction::CopyOwn => output.copy_from(own + at, input, at, len),
+                ExchangeAction::Read => {
                     for rank in self.others() {
                         self.see_piece(rank, &pieces, piece, len)?;
                         self.section
@@ -225,21 +217,21 @@ impl<F: Fabric> Steps<'_, F> {
         Ok(())
     }
 
-    /// `input`: `None` in place.
+    /// `input` is `None` for a call in place.
     fn alltoall(&self, block: usize, input: Option<&UserBuf>, output: &UserBuf) -> Result<()> {
         let pieces = self.spread_pieces(block)?;
-        self.exchange(&pieces, |turn, piece| {
-            match (turn, input) {
-                (Turn::Write, _) => {
+        self.exchange(&pieces, |action, piece| {
+            match (action, input) {
+                (ExchangeAction::Write, _) => {
                     let from = input.unwrap_or(output);
                     self.write_spread(block, piece, |at, to| self.pack(from, at, to));
                 }
-                (Turn::Keep, None) => {}
-                (Turn::Keep, Some(input)) => {
+                (ExchangeAction::CopyOwn, None) => {}
+                (ExchangeAction::CopyOwn, Some(input)) => {
                     let own = self.me as usize * block + piece.at;
                     output.copy_from(own, input, own, piece.len);
                 }
-                (Turn::Read, _) => {
+                (ExchangeAction::Read, _) => {
                     for rank in self.others() {
                         self.see_piece(rank, &pieces, piece, self.spread_len(piece))?;
                         let at = rank as usize * block + piece.at;
@@ -262,9 +254,14 @@ impl<F: Fabric> Steps<'_, F> {
         pack(from, at, to, past_caches);
     }
 
-    /// Writes a piece of each other rank's block; `give` copies what begins at some byte.
+    /// Writes a piece of each other rank's block; `give` copies the bytes from an offset on.
     #[inline]
-    pub(super) fn write_spread(&self, block: usize, piece: Piece, give: impl Fn(usize, BytesMut<'_>)) {
+    pub(super) fn write_spread(
+        &self,
+        block: usize,
+        piece: CollectivePiece,
+        give: impl Fn(usize, BytesMut<'_>),
+    ) {
         self.write(piece.step, self.spread_len(piece), |mut to| {
             for rank in self.others() {
                 let place = self.place(self.me, rank) * piece.len;
@@ -273,9 +270,8 @@ impl<F: Fabric> Steps<'_, F> {
         });
     }
 
-    /// Bytes that a rank writes in a step with a piece for each other rank.
     #[inline]
-    pub(super) fn spread_len(&self, piece: Piece) -> usize {
+    pub(super) fn spread_len(&self, piece: CollectivePiece) -> usize {
         piece.len * (self.ranks as usize - 1)
     }
 }

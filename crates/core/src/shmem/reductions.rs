@@ -1,10 +1,10 @@
-//! The collectives that combine, by kernels, in the order of the ranks.
+//! Collectives that combine by kernels, in the order of the ranks.
 
 use super::Served;
 use super::combining::{Written, combine, share};
 use super::limits;
 use super::moves::{give, packed_copy};
-use super::steps::{Piece, Pieces, Steps, Turn};
+use super::steps::{CollectivePiece, ExchangeAction, StepPieces, Steps};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::kernels::Kernel;
 use oxmpi_objects::error::Result;
@@ -13,7 +13,6 @@ use oxmpi_shm::control_section::{Extent, Stated};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ops::Range;
 
-/// Runs a collective that combines.
 #[inline]
 pub(super) fn run<F: Fabric>(steps: Steps<'_, F>, served: &Served<'_>, kernel: &Kernel) -> Result<()> {
     let (input, output) = (&served.buffers.input, &served.buffers.output);
@@ -39,7 +38,7 @@ fn is_in_place(call: &Call) -> bool {
     }
 }
 
-/// As [`run`], for elements that do not lie one after another.
+/// [`run`] for elements that are not contiguous.
 #[cold]
 fn run_packed<F: Fabric>(
     steps: Steps<'_, F>,
@@ -61,11 +60,10 @@ fn run_packed<F: Fabric>(
 struct Reduction<'a, F: Fabric> {
     steps: Steps<'a, F>,
     kernel: &'a Kernel,
-    /// Of the vector, or of a block.
+    /// Bytes of the vector, or of a block.
     bytes: usize,
-    /// What this rank gives.
     given: Bytes<'a>,
-    /// It lies where the result is made.
+    /// The input is the output buffer.
     in_place: bool,
 }
 
@@ -93,13 +91,12 @@ impl<F: Fabric> Reduction<'_, F> {
                 let me = self.steps.me;
                 self.prefix(0..me, me + 1..self.steps.ranks, output)
             }
-            // Nothing else that combines is served.
+            // No other collective that combines is served.
             _ => Ok(()),
         }
     }
 
-    /// Combines the same part of what these ranks, from the first one on, have written for a step, in their order. `own` is
-    /// this rank's, if it lies elsewhere.
+    /// Combines the parts of `ranks`; `own` is the part of this rank, if it is not in the section.
     #[inline]
     fn combine<A: Fn(u32) -> Extent, P: Fn(u32) -> usize>(
         &self,
@@ -111,21 +108,26 @@ impl<F: Fabric> Reduction<'_, F> {
         combine(self.steps.view(), self.kernel, ranks, written, own, to);
     }
 
-    /// Copies what this rank gives, from `at` on, to all of `to`, which is written in the section.
     #[inline]
     fn give(&self, at: usize, to: BytesMut<'_>) {
         let past_caches = self.steps.goes_past_caches(to.len());
         give(self.given.slice(at, to.len()), to, past_caches);
     }
 
-    /// Sees that these ranks have published a piece for which each writes `written` bytes.
+    /// Waits until these ranks have published a piece for which each writes `written` bytes.
     #[inline]
-    fn see(&self, ranks: Range<u32>, pieces: &Pieces, piece: Piece, written: usize) -> Result<()> {
+    fn see(
+        &self,
+        ranks: Range<u32>,
+        pieces: &StepPieces,
+        piece: CollectivePiece,
+        written: usize,
+    ) -> Result<()> {
         let mut others = ranks.filter(|rank| *rank != self.steps.me);
         others.try_for_each(|rank| self.steps.see_piece(rank, pieces, piece, written))
     }
 
-    fn pieces(&self) -> Pieces {
+    fn pieces(&self) -> StepPieces {
         self.steps.pieces_of(self.bytes)
     }
 
@@ -136,9 +138,9 @@ impl<F: Fabric> Reduction<'_, F> {
             return steps.give(&pieces, |at, to| self.give(at, to));
         }
         for piece in pieces.all() {
-            let Piece { step, at, len, .. } = piece;
+            let CollectivePiece { step, at, len, .. } = piece;
             if self.in_place {
-                // What it gives lies where the result is made.
+                // The contribution lies where the result is made.
                 steps.wait_until_free(step)?;
                 steps.write(step, steps.extent(len), |to| self.give(at, to));
             }
@@ -156,19 +158,20 @@ impl<F: Fabric> Reduction<'_, F> {
         Ok(())
     }
 
-    /// Each rank reads all of what `needed` have given, and combines that; `readers` need what it gives.
+    /// Each rank combines the contributions of `needed`; `readers` need the contribution of this
+    /// rank.
     fn prefix(&self, needed: Range<u32>, readers: Range<u32>, mut output: BytesMut<'_>) -> Result<()> {
         let (steps, pieces) = (&self.steps, self.pieces());
         if needed.is_empty() {
             return steps.give(&pieces, |at, to| self.give(at, to));
         }
         let first = pieces.first;
-        // The result is made where in place the contribution lies: then the section has the only copy.
+        // In place the result overwrites the contribution, whose only copy is in the section.
         let gives = !readers.is_empty() || self.in_place;
-        steps.exchange(&pieces, |turn, piece| {
-            let Piece { step, at, len, .. } = piece;
-            if turn != Turn::Read {
-                if gives && turn == Turn::Write {
+        steps.exchange(&pieces, |action, piece| {
+            let CollectivePiece { step, at, len, .. } = piece;
+            if action != ExchangeAction::Read {
+                if gives && action == ExchangeAction::Write {
                     steps.write(step, steps.extent(len), |to| self.give(at, to));
                 }
                 return Ok(());
@@ -188,16 +191,16 @@ impl<F: Fabric> Reduction<'_, F> {
     fn reduce_scatter(&self, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
         let pieces = steps.spread_pieces(self.bytes)?;
-        steps.exchange(&pieces, |turn, piece| {
-            let Piece { step, at, len, .. } = piece;
-            if turn != Turn::Read {
-                if turn == Turn::Write {
+        steps.exchange(&pieces, |action, piece| {
+            let CollectivePiece { step, at, len, .. } = piece;
+            if action != ExchangeAction::Read {
+                if action == ExchangeAction::Write {
                     steps.write_spread(self.bytes, piece, |at, to| self.give(at, to));
                 }
                 return Ok(());
             }
             self.see(0..steps.ranks, &pieces, piece, steps.spread_len(piece))?;
-            // In place the result takes the place of the first block, which was written for its rank before.
+            // In place the result replaces the first block, which was written for its rank before.
             let own = self.given.slice(steps.me as usize * self.bytes + at, len);
             let part = |rank| steps.place(rank, steps.me) * len;
             let written = Written { step, all: |_| steps.spread_len(piece).into(), part };
@@ -208,9 +211,9 @@ impl<F: Fabric> Reduction<'_, F> {
         Ok(())
     }
 
-    /// Of two ranks each combines its half of each piece where the other one has written what it gives for it, and the other one
-    /// takes the result from there. So the lines in which data are combined have just been read, and all others are
-    /// written by copies alone, which need not fetch them; other memory is used no further.
+    /// Each rank combines its half of a piece in the other rank's memory, which takes the result
+    /// from there. So the lines of the result were just read, and copies write all other lines
+    /// without fetching them.
     fn halved_allreduce(&self, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
         let (me, other) = (steps.me, 1 - steps.me);
@@ -221,7 +224,7 @@ impl<F: Fabric> Reduction<'_, F> {
         let stated = |step| if step == first { Stated::InPool(self.bytes) } else { Stated::Nothing };
         let mut from = 0;
         while from < count {
-            // All segments are used in a batch: for what is given, and for the results.
+            // One half of the segments for the contributions, the other one for the results.
             let batch = (count - from).min(steps.ahead() as usize);
             let pieces = || {
                 (from..from + batch).map(|n| {
@@ -256,14 +259,13 @@ impl<F: Fabric> Reduction<'_, F> {
                 steps.read_own_part(step, len, |from| from.copy_to(output.slice(at, len)));
             }
             step += 2 * batch as u64;
-            // Not before all are read: to be done with one result is to be done with all that was given before it.
+            // Finishing one result finishes all contributions before it.
             steps.finish(step - 1);
             from += batch;
         }
         Ok(())
     }
 
-    /// Each rank combines its share of each piece and gives it to all others.
     fn shared_allreduce(&self, mut output: BytesMut<'_>) -> Result<()> {
         let steps = &self.steps;
         let most = steps.most(self.bytes);
@@ -274,15 +276,15 @@ impl<F: Fabric> Reduction<'_, F> {
         let mut from = 0;
         while from < count {
             let batch = (count - from).min(steps.ahead() as usize);
-            let piece = |n| Piece::behind((step, from * most), n, most, self.bytes);
-            for Piece { step, at, len, .. } in (0..batch).map(piece) {
+            let piece = |n| CollectivePiece::behind((step, from * most), n, most, self.bytes);
+            for CollectivePiece { step, at, len, .. } in (0..batch).map(piece) {
                 steps.wait_until_free(step)?;
                 let mine = share(steps.me, steps.ranks, len);
-                // All but what this rank combines itself.
+                // All bytes but the share that this rank combines itself.
                 steps.write_all_but(step, len, mine, |start, to| self.give(at + start, to));
                 steps.publish(step, stated(step));
             }
-            for Piece { step, at, len, .. } in (0..batch).map(piece) {
+            for CollectivePiece { step, at, len, .. } in (0..batch).map(piece) {
                 for rank in (0..steps.ranks).filter(|rank| *rank != steps.me) {
                     steps.see_long(rank, first, step)?;
                 }
@@ -298,7 +300,7 @@ impl<F: Fabric> Reduction<'_, F> {
             }
             steps.all_seen(first);
             steps.finish(step + batch as u64 - 1);
-            for Piece { step, at, len, .. } in (0..batch).map(piece) {
+            for CollectivePiece { step, at, len, .. } in (0..batch).map(piece) {
                 let result = step + batch as u64;
                 for rank in (0..steps.ranks).map(|n| (steps.me + n) % steps.ranks) {
                     if rank != steps.me {

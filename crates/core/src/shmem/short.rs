@@ -1,8 +1,6 @@
-//! The straight line of a short collective: one step, whose data ride in the lines that announce it, or lie in a few of the pool
-//! that are fetched with the look at those.
-//!
-//! Nothing is described here, and nothing allocated: a rank that has its arguments at hand does what `moves` and `reductions`
-//! would do with them, step by step alike, so that it does not matter which ranks of a call come this way.
+//! The fast path of a short collective: one step, whose data are in the lines that announce it, or
+//! in a few lines of the pool that are prefetched with each poll. The steps are those of `moves`
+//! and `reductions`, so the ranks of one call may take different paths.
 
 mod uneven;
 
@@ -18,33 +16,33 @@ use oxmpi_shm::control_section::{SHORT_BYTES, Stated};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::ops::Range;
 
-/// The straight line for the short collectives of a communicator, as long as [`Process::short_way`] gives one.
+/// The fast path of the short collectives of a communicator ([`Process::short_collectives`]).
 ///
-/// Roots are ranks of the communicator. Blocks have at least one byte; all that a rank writes must be
-/// [short](ShortWay::has_room). Memory in which a result is made may be what is given, if no method says otherwise. All methods
-/// fail as [`Process::execute`] does.
+/// Roots are ranks of the communicator. Blocks have at least one byte; all that a rank writes must
+/// be [short](ShortCollectives::has_room). The result may be made in the memory of the input,
+/// unless a method excludes it. All methods fail as [`Process::execute`] does.
 #[derive(Debug)]
-pub struct ShortWay<'a, F: Fabric> {
+pub struct ShortCollectives<'a, F: Fabric> {
     process: &'a Process<F>,
     steps: Steps<'a, F>,
 }
 
-/// Which ranks' contributions a rank combines, and who needs its own.
+/// The ranks whose contributions a rank combines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prefix {
-    /// All of all: `MPI_Allreduce`.
+    /// `MPI_Allreduce`: all ranks.
     All,
-    /// Those up to its own: `MPI_Scan`.
+    /// `MPI_Scan`: the ranks up to its own.
     Inclusive,
-    /// Those before it: `MPI_Exscan`.
+    /// `MPI_Exscan`: the ranks before its own.
     Exclusive,
 }
 
 impl<F: Fabric> Process<F> {
-    /// The straight line for blocking collectives of this communicator: its ranks share memory, which this one has used, and
-    /// nothing is said about who serves them.
+    /// The fast path of a communicator whose shared memory this rank has mapped. `None`: it has not,
+    /// or a parameter selects other components.
     #[inline(always)]
-    pub fn short_way<'a>(&'a self, comm: &'a Communicator) -> Option<ShortWay<'a, F>> {
+    pub fn short_collectives<'a>(&'a self, comm: &'a Communicator) -> Option<ShortCollectives<'a, F>> {
         let control = comm.blocking.as_ref()?;
         let section = control.section.get()?.as_ref()?;
         let ranks = comm.team.size();
@@ -54,36 +52,36 @@ impl<F: Fabric> Process<F> {
         if !is_served || self.needs_selection() {
             return None;
         }
-        Some(ShortWay { process: self, steps: Steps::new(self, comm, control, section) })
+        Some(ShortCollectives { process: self, steps: Steps::new(self, comm, control, section) })
     }
 }
 
-impl<F: Fabric> ShortWay<'_, F> {
-    /// Ranks of the communicator.
+impl<F: Fabric> ShortCollectives<'_, F> {
+    /// Number of ranks of the communicator.
     #[inline(always)]
     pub fn ranks(&self) -> u32 {
         self.steps.ranks
     }
 
-    /// This rank.
+    /// The rank of this process.
     #[inline(always)]
     pub fn rank(&self) -> u32 {
         self.steps.me
     }
 
-    /// Whether this rank is the root of that number.
+    /// Whether this rank is the rank `root`.
     #[inline(always)]
     pub fn is_root(&self, root: u32) -> bool {
         self.steps.me == root
     }
 
-    /// Whether some blocks of this many bytes are short enough, and a step has room for them.
+    /// Whether `blocks` blocks of this length are short enough, and a step has room for them.
     #[inline(always)]
     pub fn has_room(&self, block: usize, blocks: u32) -> bool {
-        // Neither is long enough for an overflow after the first comparison.
-        block.wrapping_sub(1) < limits::STRAIGHT && {
+        // After the first comparison neither factor is large enough for an overflow.
+        block.wrapping_sub(1) < limits::SHORT_CALL_BYTES && {
             let all = block * blocks as usize;
-            all <= SHORT_BYTES || all <= limits::STRAIGHT.min(self.steps.segment())
+            all <= SHORT_BYTES || all <= limits::SHORT_CALL_BYTES.min(self.steps.segment())
         }
     }
 
@@ -95,14 +93,11 @@ impl<F: Fabric> ShortWay<'_, F> {
 
     #[inline(always)]
     fn end(&self) -> Result<()> {
-        self.process.look_after_served();
+        self.process.progress_after_served();
         Ok(())
     }
 
     /// `MPI_Barrier`.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
     #[inline(always)]
     pub fn barrier(&self) -> Result<()> {
         let (s, step) = (&self.steps, self.begin(Collective::Barrier, 0));
@@ -114,9 +109,6 @@ impl<F: Fabric> ShortWay<'_, F> {
     }
 
     /// `MPI_Bcast`.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
     #[inline(always)]
     pub fn bcast(&self, root: u32, data: BytesMut<'_>) -> Result<()> {
         let len = data.len();
@@ -132,10 +124,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.end()
     }
 
-    /// `MPI_Gather`, of who is not the root.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
+    /// `MPI_Gather` of a rank that is not the root.
     #[inline(always)]
     pub fn give_to_gather(&self, block: Bytes<'_>) -> Result<()> {
         let step = self.begin(Collective::Gather, block.len());
@@ -143,10 +132,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.end()
     }
 
-    /// `MPI_Gather`, of the root: its own `block`, if that is not in its place, and the blocks of all.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
+    /// `MPI_Gather` of the root. `block` is its own block, if it is not in its place in `all`.
     #[inline(always)]
     pub fn gather(&self, block: Option<Bytes<'_>>, mut all: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
@@ -159,10 +145,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.end()
     }
 
-    /// `MPI_Allgather`: this rank's `block`, if that is not in its place, and the blocks of all.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
+    /// `MPI_Allgather`. `block` is this rank's block, if it is not in its place in `all`.
     #[inline(always)]
     pub fn allgather(&self, block: Option<Bytes<'_>>, mut all: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
@@ -178,10 +161,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.end()
     }
 
-    /// `MPI_Scatter`, of the root: the blocks of all, and its own `block`, if that is to leave its place.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
+    /// `MPI_Scatter` of the root. `block` gets its own block; `None` leaves it in `all`.
     #[inline(always)]
     pub fn scatter(&self, all: Bytes<'_>, block: Option<BytesMut<'_>>) -> Result<()> {
         let s = &self.steps;
@@ -204,10 +184,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.end()
     }
 
-    /// `MPI_Scatter`, of who is not the root.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
+    /// `MPI_Scatter` of a rank that is not the root.
     #[inline(always)]
     pub fn take_of_scatter(&self, root: u32, block: BytesMut<'_>) -> Result<()> {
         let len = block.len();
@@ -224,10 +201,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.end()
     }
 
-    /// `MPI_Alltoall`. In place both are the same memory.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
+    /// `MPI_Alltoall`. In place `given` and `all` are the same memory.
     #[inline(always)]
     pub fn alltoall(&self, given: Bytes<'_>, mut all: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
@@ -247,10 +221,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.end()
     }
 
-    /// `MPI_Reduce_scatter_block`: the blocks that this rank gives, and the place of its own result.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
+    /// `MPI_Reduce_scatter_block`: the blocks of this rank, and the buffer of its result.
     #[inline(always)]
     pub fn reduce_scatter(&self, kernel: &Kernel, given: Bytes<'_>, result: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
@@ -270,10 +241,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.end()
     }
 
-    /// `MPI_Reduce`, of who is not the root.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
+    /// `MPI_Reduce` of a rank that is not the root.
     #[inline(always)]
     pub fn give_to_reduce(&self, given: Bytes<'_>) -> Result<()> {
         let step = self.begin(Collective::Reduce, given.len());
@@ -281,10 +249,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.end()
     }
 
-    /// `MPI_Reduce`, of the root.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
+    /// `MPI_Reduce` of the root.
     #[inline(always)]
     pub fn reduce(&self, kernel: &Kernel, given: Bytes<'_>, result: BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
@@ -295,10 +260,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.end()
     }
 
-    /// `MPI_Allreduce`, `MPI_Scan` and `MPI_Exscan`; `result` is not touched where there is none.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
+    /// `MPI_Allreduce`, `MPI_Scan` or `MPI_Exscan`, whose first rank does not change `result`.
     #[inline(always)]
     pub fn prefix(
         &self,
@@ -333,7 +295,6 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.end()
     }
 
-    /// Writes a step that others read, and is done with it.
     #[inline(always)]
     fn give(&self, step: u64, len: usize, fill: impl FnOnce(BytesMut<'_>)) -> Result<()> {
         let s = &self.steps;
@@ -362,7 +323,6 @@ impl<F: Fabric> ShortWay<'_, F> {
         }
     }
 
-    /// Reads the blocks of all others.
     #[inline(always)]
     fn read_all(&self, step: u64, len: usize, all: &mut BytesMut<'_>) -> Result<()> {
         let s = &self.steps;
@@ -373,7 +333,6 @@ impl<F: Fabric> ShortWay<'_, F> {
         Ok(())
     }
 
-    /// Writes a block for each other rank.
     #[inline(always)]
     fn spread(&self, all: Bytes<'_>, len: usize, mut to: BytesMut<'_>) {
         for rank in self.steps.others() {
@@ -382,20 +341,18 @@ impl<F: Fabric> ShortWay<'_, F> {
         }
     }
 
-    /// Waits until a rank has written its blocks.
     #[inline(always)]
     fn see_part(&self, rank: u32, step: u64, len: usize) -> Result<()> {
         self.steps.see_data(rank, step, len * (self.steps.ranks as usize - 1))
     }
 
-    /// Shows what a rank has written for this one among its blocks.
+    /// Shows the block for this rank in the data of another one.
     #[inline(always)]
     fn read_block(&self, rank: u32, step: u64, len: usize, take: impl FnOnce(Bytes<'_>)) {
         let (s, place) = (&self.steps, self.steps.place(rank, self.steps.me));
         s.section.read(rank, step, len * (s.ranks as usize - 1), |all| take(all.slice(place * len, len)));
     }
 
-    /// Combines what these ranks, from the first one on, give in a step.
     #[inline(always)]
     fn combine_whole(
         &self,
@@ -413,7 +370,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         })
     }
 
-    /// Combines contributions of these ranks, from the first one on, in their order; `read` shows another rank's.
+    /// Combines contributions in the order of the ranks; `read` shows another rank's contribution.
     #[inline(always)]
     fn combine(
         &self,
@@ -423,20 +380,20 @@ impl<F: Fabric> ShortWay<'_, F> {
         mut result: BytesMut<'_>,
         read: impl Fn(u32, &mut dyn FnMut(Bytes<'_>)) -> Result<()>,
     ) -> Result<()> {
-        let mut kept;
-        // The result may be made where the contribution lies, before that has its turn.
+        let mut copy;
+        // The result may overwrite this rank's contribution before it is combined.
         let own = if self.steps.me > 0 && own.as_ptr() == result.as_bytes().as_ptr() {
-            kept = [0_u8; limits::STRAIGHT];
-            let kept = &mut kept[..own.len()];
-            own.copy_to(BytesMut::from(&mut *kept));
-            Bytes::from(&*kept)
+            copy = [0_u8; limits::SHORT_CALL_BYTES];
+            let copy = &mut copy[..own.len()];
+            own.copy_to(BytesMut::from(&mut *copy));
+            Bytes::from(&*copy)
         } else {
             own
         };
         for rank in ranks {
             let mut take = |part: Bytes<'_>| match rank {
                 0 => part.copy_to(result.reborrow()),
-                // Predefined operations are commutative: what was combined before may be on the right.
+                // Predefined operations are commutative.
                 _ => kernel.apply(part, result.reborrow()),
             };
             if rank == self.steps.me {

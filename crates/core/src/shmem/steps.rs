@@ -1,4 +1,4 @@
-//! One collective of one rank: numbers its steps, waits for others, wakes them.
+//! One collective of one rank: it numbers its steps, waits for other ranks, and wakes them.
 //!
 //! The rules cited are those of `oxmpi_shm::control_section`.
 
@@ -25,116 +25,105 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// What a collective here is worth, in short messages, when it is counted how long nobody has looked at everything.
+/// The share of a collective in the count of calls after which progress is due, in short messages.
 const WORTH: i32 = 2;
-/// How often a wait looks at the word alone before it looks at everything, too: about two microseconds
-/// on an AMD EPYC (family 25, model 17).
-const SHORT_LOOKS: u32 = 80;
-/// From one of those looks to the next, nanoseconds. As counted by the processor's clock: a pause as long finds the word later.
-const BETWEEN_LOOKS_NS: u64 = 18;
-/// As above, with more ranks than processors, where it gives up the processor between two looks.
-const CROWDED_LOOKS: u32 = 12;
+/// About two microseconds on an AMD EPYC (family 25, model 17).
+const POLLS: u32 = 80;
+/// By the processor's clock: a pause instruction of this length finds the word later.
+const POLL_GAP_NS: u64 = 18;
+/// With more ranks than processors, where the rank yields its processor between two polls.
+const OVERSUBSCRIBED_POLLS: u32 = 12;
 
-/// One rank's view of one collective.
 #[derive(Debug)]
 pub(super) struct Steps<'a, F: Fabric> {
     process: &'a Process<F>,
     pub(super) comm: &'a Communicator,
     pub(super) control: &'a Control,
     pub(super) section: &'a ControlSection,
-    /// Which one, since [`Steps::count`].
+    /// Set by [`Steps::count`].
     pub(super) collective: Cell<Option<Collective>>,
-    /// The length of its call, bytes: those of a block, or of the vector of a broadcast, reduction or scan.
+    /// In bytes: the length of a block, or of the vector of a broadcast, reduction or scan.
     pub(super) bytes: Cell<usize>,
-    /// The packed bytes of an element of a reduction that goes element by element: pieces have whole ones.
+    /// In a reduction by elements, the packed bytes of an element: pieces have whole ones.
     element: Option<usize>,
-    /// Waits look at everything from the beginning ([`Steps::with_requests`]).
+    /// Waits make progress from the beginning ([`Steps::with_requests`]).
     has_requests: bool,
-    /// This rank.
     pub(super) me: u32,
-    /// Ranks of the team.
     pub(super) ranks: u32,
 }
 
-/// One step of a collective that moves `bytes` bytes of something in pieces.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
-    /// Its number in the section (rule 1).
+pub(super) struct CollectivePiece {
+    /// The number of the step in the section (rule 1).
     pub(super) step: u64,
-    /// Where the piece begins.
     pub(super) at: usize,
-    /// Its bytes.
     pub(super) len: usize,
 }
 
-impl Piece {
-    /// The piece `n` pieces behind one that begins at `at` and has this step, of `bytes` bytes in pieces of `most`.
+impl CollectivePiece {
+    /// The piece `n` pieces behind the one at `at` with the step `step`.
     #[inline]
-    pub(super) fn behind((step, at): (u64, usize), n: usize, most: usize, bytes: usize) -> Piece {
+    pub(super) fn behind((step, at): (u64, usize), n: usize, most: usize, bytes: usize) -> CollectivePiece {
         let at = at + n * most;
-        Piece { step: step + n as u64, at, len: most.min(bytes - at) }
+        CollectivePiece { step: step + n as u64, at, len: most.min(bytes - at) }
     }
 
-    /// Whether it is the first of its collective, with which ranks state their lengths (rule 14).
+    /// Ranks state their lengths with the first piece (rule 14).
     #[inline]
     pub(super) fn is_first(&self) -> bool {
         self.at == 0
     }
 }
 
-/// What is to be done with a piece of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// Write it: its segment is free.
+pub(super) enum ExchangeAction {
+    /// Write the piece: its segment is free.
     Write,
-    /// What was written, all of it one after the other, is in this processor's cache: the time to copy what stays here.
-    Keep,
-    /// See those of others, and read them.
+    /// Copy this rank's own part while the pieces are in the cache.
+    CopyOwn,
+    /// Wait for the pieces of the other ranks, and read them.
     Read,
 }
 
-/// The steps of a collective, as many for each piece as its width; [`Piece::step`] is the last of them.
+/// Each piece takes `width` steps; [`CollectivePiece::step`] is the last of them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pieces {
-    /// The last step before.
+pub(super) struct StepPieces {
     pub(super) before: u64,
     pub(super) first: u64,
     pub(super) count: u64,
     pub(super) bytes: usize,
-    /// Bytes of all but the last.
+    /// Bytes of each piece but the last.
     pub(super) most: usize,
-    /// How many steps each takes: it is written when the last of these is published.
+    /// Steps of a piece, which is written when the last of them is published.
     pub(super) width: u64,
 }
 
-impl Pieces {
-    /// Pieces of `most` bytes that `bytes` bytes make: one of nothing at all.
+impl StepPieces {
+    /// Number of pieces of `most` bytes for `bytes` bytes; at least one.
     #[inline]
     pub(super) fn how_many(bytes: usize, most: usize) -> u64 {
         if bytes <= most { 1 } else { bytes.div_ceil(most) as u64 }
     }
 
-    /// The last step of the last one.
     #[inline]
     pub(super) fn last(&self) -> u64 {
         self.first - 1 + self.count * self.width
     }
 
     #[inline]
-    pub(super) fn piece(&self, n: u64) -> Piece {
+    pub(super) fn piece(&self, n: u64) -> CollectivePiece {
         let at = n as usize * self.most;
         let len = self.most.min(self.bytes - at);
-        Piece { step: self.first + (n + 1) * self.width - 1, at, len }
+        CollectivePiece { step: self.first + (n + 1) * self.width - 1, at, len }
     }
 
-    /// All of them.
     #[inline]
-    pub(super) fn all(&self) -> impl Iterator<Item = Piece> + use<> {
+    pub(super) fn all(&self) -> impl Iterator<Item = CollectivePiece> + use<> {
         self.range(0..self.count)
     }
 
     #[inline]
-    fn range(&self, range: Range<u64>) -> impl Iterator<Item = Piece> + use<> {
+    fn range(&self, range: Range<u64>) -> impl Iterator<Item = CollectivePiece> + use<> {
         let pieces = *self;
         range.map(move |n| pieces.piece(n))
     }
@@ -164,17 +153,17 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// The same where the other ranks may come only when this rank has carried out requests of theirs.
+    /// Waits make progress: other ranks may arrive only after this rank has served their requests.
     pub(super) fn with_requests(self) -> Steps<'a, F> {
         Steps { has_requests: true, ..self }
     }
 
-    /// The same, of a reduction whose elements have `size` packed bytes, and which goes element by element.
+    /// Pieces have whole elements of `size` packed bytes.
     pub(super) fn by_elements(steps: Steps<'a, F>, size: usize) -> Steps<'a, F> {
         Steps { element: Some(size), ..steps }
     }
 
-    /// Counts the collective that begins, of a call for `bytes`.
+    /// Counts a collective that begins, of a call for `bytes`.
     #[inline]
     pub(super) fn count(&self, collective: Collective, bytes: usize) {
         self.collective.set(Some(collective));
@@ -183,7 +172,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.process.tool.calls.count_small(collective, self.process.is_threaded());
     }
 
-    /// The longest piece of one rank for another, bytes, of blocks or a vector of so many bytes.
     #[inline]
     pub(super) fn most(&self, bytes: usize) -> usize {
         let most = self.collective.get().map_or(limits::PIECE, |collective| {
@@ -193,43 +181,48 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.element.map_or(most, |size| most / size * size)
     }
 
-    /// All that a rank may write in a step, bytes.
     #[inline]
     pub(super) fn segment(&self) -> usize {
         self.section.segment_bytes()
     }
 
-    /// How many steps of an exchange are written before the first of them is read: with as many again others may still be
-    /// busy while the next are written.
+    /// Steps of an exchange that are written before the first read: while the others read one half
+    /// of the segments, this rank writes the other half.
     #[inline]
     pub(super) fn ahead(&self) -> u64 {
         self.section.segments() / 2
     }
 
-    /// The numbers of the next `count` steps: the first of them.
     #[inline]
     pub(super) fn number(&self, count: u64) -> u64 {
         self.control.number(count)
     }
 
-    /// Steps for `bytes` bytes, of a vector or of each block, in pieces as long as the collective has them.
+    /// Reserves a step for each piece of `bytes` bytes, of a vector or of each block.
     #[inline]
-    pub(super) fn pieces_of(&self, bytes: usize) -> Pieces {
+    pub(super) fn pieces_of(&self, bytes: usize) -> StepPieces {
         let pieces = self.pieces_after(self.control.last_begun(), bytes);
         self.number(pieces.count);
         pieces
     }
 
-    /// As [`Steps::pieces_of`], if the last step before was this one: a step for each piece, one for nothing at all.
+    /// [`Steps::pieces_of`] without reservation, behind the step `before`.
     #[inline]
-    fn pieces_after(&self, before: u64, bytes: usize) -> Pieces {
+    fn pieces_after(&self, before: u64, bytes: usize) -> StepPieces {
         let most = self.most(bytes);
-        Pieces { before, first: before + 1, count: Pieces::how_many(bytes, most), bytes, most, width: 1 }
+        StepPieces {
+            before,
+            first: before + 1,
+            count: StepPieces::how_many(bytes, most),
+            bytes,
+            most,
+            width: 1,
+        }
     }
 
-    /// Steps for a block of `block` bytes for each other rank.
+    /// Reserves steps for a block of `block` bytes for each other rank.
     #[inline]
-    pub(super) fn spread_pieces(&self, block: usize) -> Result<Pieces> {
+    pub(super) fn spread_pieces(&self, block: usize) -> Result<StepPieces> {
         let pieces = self.spread_after(self.control.last_begun(), block);
         self.control.set_last(pieces.last());
         if pieces.width > 1 {
@@ -238,29 +231,29 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Ok(pieces)
     }
 
-    /// States the length of a call whose first piece takes several steps where others may expect a piece of one step, or of more.
+    /// States the length, as other ranks may expect another number of steps for the first piece.
     #[inline(never)]
-    fn state_width(&self, pieces: &Pieces) -> Result<()> {
+    fn state_width(&self, pieces: &StepPieces) -> Result<()> {
         let begin = pieces.before + 1;
         self.wait_until_free(begin)?;
         self.publish(begin, Stated::InPool(pieces.bytes));
         if pieces.first > begin {
-            // Nobody waits for what is left out.
+            // No rank waits for the steps that are left out.
             self.finish(pieces.first - 1);
         }
         Ok(())
     }
 
-    /// Whether a rank has stated another length than this one in the step with which the collective begins.
+    /// Whether a rank has stated another length than this one in the first step of the collective.
     fn differs(&self, rank: u32, begin: u64) -> bool {
         let stated = self.section.stated_length(rank, begin);
         stated.is_some_and(|length| length != self.bytes.get())
     }
 
-    /// As [`Steps::spread_pieces`], if the last step before was this one. With more ranks than processors pieces are as long as
-    /// they can be (rule 11): each costs changes of process.
+    /// With more ranks than processors pieces are as long as possible (rule 11): each costs changes
+    /// of process.
     #[inline]
-    fn spread_after(&self, before: u64, block: usize) -> Pieces {
+    fn spread_after(&self, before: u64, block: usize) -> StepPieces {
         let others = self.ranks as usize - 1;
         let is_long = self.control.is_oversubscribed && self.ranks > 2 && block * others > self.segment();
         let width = if is_long {
@@ -272,13 +265,13 @@ impl<'a, F: Fabric> Steps<'a, F> {
             1 => spread::longest(self.segment(), self.most(block), self.ranks, block),
             _ => spread::longest(self.segment() * width as usize, usize::MAX, self.ranks, block),
         };
-        let count = Pieces::how_many(block, most);
-        // None lies across the end of a lap.
+        let count = StepPieces::how_many(block, most);
+        // No piece crosses the end of a lap.
         let first = if width == 1 { before + 1 } else { (before + 1).next_multiple_of(width) };
-        Pieces { before, first, count, bytes: block, most, width }
+        StepPieces { before, first, count, bytes: block, most, width }
     }
 
-    /// The last step of this collective, after the step `before`, of a call for `bytes`.
+    /// The last step of this collective behind the step `before`, for a call for `bytes`.
     pub(super) fn last_after(&self, before: u64, bytes: usize) -> u64 {
         use Collective::{Allreduce, Alltoall, ReduceScatterBlock};
         let pieces = match self.collective.get() {
@@ -297,25 +290,25 @@ impl<'a, F: Fabric> Steps<'a, F> {
         pieces.last()
     }
 
-    /// All ranks write and all read: as many pieces are written as may be under way, then read.
+    /// All ranks write and all read, in batches of as many pieces as may be under way.
     #[inline]
     pub(super) fn exchange(
         &self,
-        pieces: &Pieces,
-        mut take: impl FnMut(Turn, Piece) -> Result<()>,
+        pieces: &StepPieces,
+        mut take: impl FnMut(ExchangeAction, CollectivePiece) -> Result<()>,
     ) -> Result<()> {
         let mut from = 0;
         while from < pieces.count {
             let to = pieces.count.min(from + (self.ahead() / pieces.width).max(1));
             for piece in pieces.range(from..to) {
                 self.wait_until_free(piece.step)?;
-                take(Turn::Write, piece)?;
+                take(ExchangeAction::Write, piece)?;
                 self.publish(piece.step, self.stated_with(piece, self.exchanged_len(piece)));
             }
             let (first, last) = (pieces.piece(from), pieces.piece(to - 1));
-            take(Turn::Keep, Piece { len: last.at + last.len - first.at, ..first })?;
+            take(ExchangeAction::CopyOwn, CollectivePiece { len: last.at + last.len - first.at, ..first })?;
             for piece in pieces.range(from..to) {
-                take(Turn::Read, piece)?;
+                take(ExchangeAction::Read, piece)?;
                 self.finish(piece.step);
             }
             from = to;
@@ -323,9 +316,9 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Ok(())
     }
 
-    /// This rank writes, and others read: `fill` copies what begins at some byte.
+    /// This rank writes, and others read: `fill` copies the bytes from an offset on.
     #[inline]
-    pub(super) fn give(&self, pieces: &Pieces, fill: impl Fn(usize, BytesMut<'_>)) -> Result<()> {
+    pub(super) fn give(&self, pieces: &StepPieces, fill: impl Fn(usize, BytesMut<'_>)) -> Result<()> {
         for piece in pieces.all() {
             self.wait_until_free(piece.step)?;
             self.write(piece.step, self.extent(piece.len), |to| fill(piece.at, to));
@@ -334,24 +327,22 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Ok(())
     }
 
-    /// Bytes that a rank writes in a step of an exchange.
     #[inline]
-    fn exchanged_len(&self, piece: Piece) -> usize {
+    fn exchanged_len(&self, piece: CollectivePiece) -> usize {
         let spreads = self.collective.get().is_some_and(spread::spreads);
         if spreads { self.spread_len(piece) } else { piece.len }
     }
 
-    /// What this rank states with a piece for which it, or its giver, writes `written` bytes.
     #[inline]
-    pub(super) fn stated_with(&self, piece: Piece, written: usize) -> Stated {
+    pub(super) fn stated_with(&self, piece: CollectivePiece, written: usize) -> Stated {
         match piece.is_first() {
             true => Stated::of(self.bytes.get(), self.is_short(written)),
             false => Stated::Nothing,
         }
     }
 
-    /// This rank has seen that one other rank has begun the collective of this first step. Of two ranks that is all: who gives
-    /// and who takes in turn need not look for what the other one is done with.
+    /// With two ranks the other one is all of them, so alternating givers need not read each
+    /// other's progress.
     #[inline]
     pub(super) fn one_seen(&self, first: u64) {
         if self.ranks == 2 {
@@ -359,7 +350,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// This rank has seen that all others have begun the collective of this first step (rule 5).
+    /// Notes that all other ranks have begun the collective with this first step (rule 5).
     #[inline]
     pub(super) fn all_seen(&self, first: u64) {
         let free_to = first - 1 + self.section.segments();
@@ -368,7 +359,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// Waits until the segment of a step may be written (rule 2).
     #[inline]
     pub(super) fn wait_until_free(&self, step: u64) -> Result<()> {
         match step <= self.control.free_to.load(Ordering::Relaxed) {
@@ -377,7 +367,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// Waits until all ranks are done with a step (rule 4), and notes what they are all done with.
+    /// Waits (rule 4), and notes the last step with which all ranks are done.
     #[inline(never)]
     fn wait_until_done(&self, step: u64) -> Result<()> {
         let mut all = u64::MAX;
@@ -393,19 +383,11 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Ok(())
     }
 
-    /// The section, and this rank.
     #[inline]
     pub(super) fn view(&self) -> (&ControlSection, u32) {
         (self.section, self.me)
     }
 
-    /// Whether a rank has published a step (rule 3).
-    #[inline]
-    pub(super) fn has_published(&self, rank: u32, step: u64) -> bool {
-        self.section.is_published(rank, step)
-    }
-
-    /// Waits until a rank has published a step (rule 3).
     #[inline]
     pub(super) fn see(&self, rank: u32, step: u64) -> Result<()> {
         match self.section.is_published(rank, step) {
@@ -414,16 +396,22 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// What this rank states with the only step of a collective, for which it writes `written` bytes.
+    /// The statement with the only step of a collective.
     #[inline]
     pub(super) fn stated_alone(&self, written: usize) -> Stated {
         let bytes = self.bytes.get();
         if self.is_short(written) { Stated::InLine(bytes) } else { Stated::InPool(bytes) }
     }
 
-    /// As [`Steps::see`], of a piece for which the rank writes `written` bytes. With the first one it states its length.
+    /// [`Steps::see`] for a piece of `written` bytes. The first piece states the length.
     #[inline]
-    pub(super) fn see_piece(&self, rank: u32, pieces: &Pieces, piece: Piece, written: usize) -> Result<()> {
+    pub(super) fn see_piece(
+        &self,
+        rank: u32,
+        pieces: &StepPieces,
+        piece: CollectivePiece,
+        written: usize,
+    ) -> Result<()> {
         match self.stated_with(piece, written) {
             Stated::Nothing => self.see(rank, piece.step),
             stated if pieces.width > 1 => self.see_wide(rank, pieces.before, piece.step, stated),
@@ -431,7 +419,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// As [`Steps::see_stated`], of a piece of several steps.
+    /// [`Steps::see_stated`] for a piece of several steps.
     #[inline(never)]
     fn see_wide(&self, rank: u32, before: u64, step: u64, stated: Stated) -> Result<()> {
         let is_there = || self.section.is_published(rank, step) || self.differs(rank, before + 1);
@@ -444,7 +432,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// As [`Steps::see`], of a step of a collective that begins at the step `first`, where each has written in the pool.
+    /// [`Steps::see`] in a collective from the step `first` on, whose data are in the pool.
     #[inline]
     pub(super) fn see_long(&self, rank: u32, first: u64, step: u64) -> Result<()> {
         match step == first {
@@ -453,8 +441,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// As [`Steps::see`], of the only step of a collective, for which the rank writes `written` bytes, which are read next: fetches them,
-    /// too, if they lie in the pool.
+    /// [`Steps::see`] for the only step of a collective. Prefetches data in the pool.
     #[inline]
     pub(super) fn see_data(&self, rank: u32, step: u64, written: usize) -> Result<()> {
         match self.is_short(written) {
@@ -471,7 +458,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// The rest of [`Steps::see_in_line`]. Apart, so that the straight line saves no registers.
+    /// A separate function, so that the fast path saves no registers.
     #[inline(never)]
     fn wait_in_line(&self, rank: u32, step: u64) -> Result<()> {
         self.wait_for_stated(rank, (step - 1, step), Stated::InLine(self.bytes.get()), || {})
@@ -483,15 +470,15 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.see_stated(rank, (step - 1, step), Stated::InPool(self.bytes.get()), fetch)
     }
 
-    /// As [`Steps::see_data`], of `len` bytes in this rank's part of the pool.
+    /// [`Steps::see_data`] for `len` bytes in this rank's part of the pool.
     #[inline]
     pub(super) fn see_own_part(&self, rank: u32, step: u64, len: usize) -> Result<()> {
         let fetch = || self.section.fetch_part(self.me, step, len);
         self.see_stated(rank, (step - 1, step), Stated::InPool(len), fetch)
     }
 
-    /// Waits until a rank has published the first step of this collective, and compares what it states (rule 14). The step before the
-    /// collective, and the one of the rank. Calls `fetch` before each read of the line.
+    /// Compares the statement of a rank's first step (rule 14). `before` is the last step before
+    /// the collective. Calls `fetch` before each poll.
     #[inline]
     pub(super) fn see_stated(
         &self,
@@ -507,7 +494,6 @@ impl<'a, F: Fabric> Steps<'a, F> {
         }
     }
 
-    /// The rest of [`Steps::see_stated`].
     #[inline(never)]
     fn wait_for_stated(
         &self,
@@ -530,10 +516,10 @@ impl<'a, F: Fabric> Steps<'a, F> {
     #[inline(never)]
     pub(super) fn wait_for_rank(&self, rank: u32, step: u64, is_there: impl Fn() -> bool) -> Result<()> {
         if self.has_requests {
-            // Only a look at everything carries them out.
+            // Only progress carries out the requests.
         } else if !self.process.is_oversubscribed {
-            let gap = ticks_of_ns(BETWEEN_LOOKS_NS);
-            for _ in 0..SHORT_LOOKS {
+            let gap = ticks_of_ns(POLL_GAP_NS);
+            for _ in 0..POLLS {
                 pass_ticks(gap);
                 if is_there() {
                     return Ok(());
@@ -541,7 +527,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
             }
         } else if let Some(door) = &self.process.door {
             let mut wait = door.begin();
-            for _ in 0..CROWDED_LOOKS {
+            for _ in 0..OVERSUBSCRIBED_POLLS {
                 match wait.next() {
                     Next::Look if is_there() => return Ok(()),
                     Next::Look => {}
@@ -555,10 +541,11 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.wait_long_for_rank(rank, step, &is_there)
     }
 
-    /// The rest of such a wait, which looks at everything. Once for all that is waited for: it is 15 KiB of instructions.
+    /// The part of a wait with progress. It is 15 KiB of instructions, so all callers share one
+    /// copy.
     #[inline(never)]
     fn wait_long_for_rank(&self, rank: u32, step: u64, is_there: &dyn Fn() -> bool) -> Result<()> {
-        // A member that has failed will not come, one that has heard of a revocation neither.
+        // A rank that has failed does not come, nor one that knows of a revocation.
         let team = &self.comm.team;
         let reason = |domain: &Domain<F>| self.reason(domain, rank, step);
         self.process
@@ -573,12 +560,11 @@ impl<'a, F: Fabric> Steps<'a, F> {
             .map_err(of_fault)
     }
 
-    /// Why nobody will come.
     fn fault(&self, domain: &Domain<F>, team: &Team) -> Option<Fault> {
         check_alive(&domain.lane, team).err().or_else(|| fault_of_apart(self.section))
     }
 
-    /// Why a wait for a rank in a step goes on. Of collectives in which all wait for all, all are named that are not there yet.
+    /// Names all late ranks of collectives in which all wait for all.
     fn reason(&self, domain: &Domain<F>, rank: u32, step: u64) -> Reason {
         use Collective::{Allgather, Allreduce, Alltoall, Barrier, ReduceScatterBlock};
         let for_all = matches!(
@@ -600,13 +586,12 @@ impl<'a, F: Fabric> Steps<'a, F> {
         Reason::new(text, Need::All, Vec::from_iter(late))
     }
 
-    /// Has `fill` write this rank's data of a step, whose segment is free.
     #[inline]
     pub(super) fn write(&self, step: u64, extent: impl Into<Extent>, fill: impl FnOnce(BytesMut<'_>)) {
         self.section.write(self.me, step, extent, fill);
     }
 
-    /// As [`Steps::write`], all of `len` bytes but the range `mine`: `give` writes what begins at a place.
+    /// All of `len` bytes but the range `mine`.
     pub(super) fn write_all_but(
         &self,
         step: u64,
@@ -621,19 +606,18 @@ impl<'a, F: Fabric> Steps<'a, F> {
         });
     }
 
-    /// Shows `f` what another rank has written for a step, which was seen, in this rank's part of the pool.
+    /// Shows `f` the data of another rank for a published step, in this rank's part of the pool.
     #[inline]
     pub(super) fn read_own_part(&self, step: u64, extent: impl Into<Extent>, f: impl FnOnce(Bytes<'_>)) {
         self.section.read_part(self.me, step, extent, f);
     }
 
-    /// How a piece of `len` bytes lies, of this collective whose data go one way.
+    /// The extent of a piece of `len` bytes of this collective, whose data go one way.
     #[inline]
     pub(super) fn extent(&self, len: usize) -> Extent {
-        if len >= limits::TURNING && self.turns(len) { Extent::turning(len) } else { len.into() }
+        if len >= limits::ALTERNATING && self.alternates(len) { Extent::turning(len) } else { len.into() }
     }
 
-    /// Whether `len` bytes that this rank writes are stored past the caches.
     #[inline]
     pub(super) fn goes_past_caches(&self, len: usize) -> bool {
         !self.control.is_oversubscribed
@@ -641,25 +625,24 @@ impl<'a, F: Fabric> Steps<'a, F> {
     }
 
     #[inline(never)]
-    fn turns(&self, len: usize) -> bool {
+    fn alternates(&self, len: usize) -> bool {
         !self.control.is_oversubscribed
-            && self.collective.get().is_some_and(|collective| limits::turns(collective, len))
+            && self.collective.get().is_some_and(|collective| limits::alternates(collective, len))
     }
 
-    /// Whether data of this length ride in the lines that announce them.
+    /// Whether data of this length are in the lines that announce them.
     #[inline]
     pub(super) fn is_short(&self, len: usize) -> bool {
         len <= SHORT_BYTES
     }
 
-    /// Tells that this rank has written its data of a step, and states its length.
     #[inline]
     pub(super) fn publish(&self, step: u64, stated: Stated) {
         self.section.publish(self.me, step, stated);
         self.wake();
     }
 
-    /// As [`Steps::publish`], of `written` bytes in the only step of a collective, where every rank waits for all others.
+    /// Publishes the only step of a collective in which every rank waits for all others.
     #[inline]
     pub(super) fn publish_to_all(&self, step: u64, written: usize) {
         let bytes = self.bytes.get();
@@ -671,7 +654,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.wake();
     }
 
-    /// As [`Steps::publish_last`], of the only step of a collective, whose data ride in the line.
+    /// Publishes and finishes the only step of a collective, with data in the line.
     #[inline]
     pub(super) fn publish_last_in_line(&self, step: u64, bytes: usize) {
         self.section.publish(self.me, step, Stated::InLine(bytes));
@@ -679,14 +662,12 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.wake();
     }
 
-    /// This rank is done with a step.
     #[inline]
     pub(super) fn finish(&self, step: u64) {
         self.section.finish(self.me, step);
         self.wake();
     }
 
-    /// Publishes a step with which this rank is done then.
     #[inline]
     pub(super) fn publish_last(&self, step: u64, stated: Stated) {
         self.section.publish(self.me, step, stated);
@@ -694,7 +675,7 @@ impl<'a, F: Fabric> Steps<'a, F> {
         self.wake();
     }
 
-    /// Wakes who sleeps until this rank goes on (rule 6).
+    /// Wakes the ranks that sleep until this rank's next step (rule 6).
     #[inline]
     pub(super) fn wake(&self) {
         let sleepers = self.section.take_sleepers(self.me);
@@ -715,20 +696,20 @@ impl<'a, F: Fabric> Steps<'a, F> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Who never waits in a collective has others wait for something else of it.
+    /// A rank that never waits in a collective must still serve the messages of its peers.
     #[inline(always)]
-    pub(super) fn look_after_served(&self) {
+    pub(super) fn progress_after_served(&self) {
         let is_due = match self.domain.home() {
             Some(mut domain) => domain.lane.is_look_due(WORTH),
             None => self.domain.lock().lane.is_look_due(WORTH),
         };
         if is_due {
-            self.look_at_all();
+            self.make_progress();
         }
     }
 
     #[cold]
-    fn look_at_all(&self) {
+    fn make_progress(&self) {
         self.look(|_| ());
     }
 }

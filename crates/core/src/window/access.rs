@@ -1,11 +1,11 @@
 //! Accesses: puts, gets and accumulates (MPI-5.0 section 12.3).
 
 use super::control::Listed;
-use super::mailbox::{Asking, Fetch, What};
-use super::message::Place;
-use super::service::{Accumulating, zeros};
-use super::words::{AdapterWords, Change, WORD, WordChanges, no_memory};
-use super::{Control, Flavor, Service, Target, Window};
+use super::mailbox::{FetchOld, MailboxOperation, RequestOp};
+use super::message::TargetPlace;
+use super::service::OriginAccumulate;
+use super::words::{AdapterWords, WORD, WordChanges, WordUpdate, no_memory};
+use super::{ControlWords, Flavor, Service, Target, Window};
 use crate::Process;
 use crate::failure::check_not_revoked;
 use oxmpi_abi::constants as abi;
@@ -15,63 +15,56 @@ use oxmpi_mem::atomics::{Accumulator, compare_and_swap};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::kernels::Op;
 use oxmpi_mem::layout::Layout;
-use oxmpi_mem::memory::Owned;
+use oxmpi_mem::memory::{Owned, zeros};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_shm::robust_lock::Held;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The place of an access, as the program names it.
+/// The target memory of an access, as the program names it.
 #[derive(Clone, Debug)]
-pub struct At {
-    /// The target.
+pub struct TargetAccess {
     pub rank: i32,
-    /// The displacement, in units of the target; the address, in a dynamic window.
+    /// In displacement units of the target; in a dynamic window the address.
     pub disp: i64,
-    /// How many elements.
     pub count: usize,
-    /// What an element looks like.
     pub layout: Arc<Layout>,
 }
 
 /// How the program learns that an operation is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum AccessCompletion {
     /// By the end of the epoch, or a flush.
     Plain,
-    /// By a request, too.
+    /// Also by a request.
     Request,
 }
 
-/// An accumulate.
+/// The arguments of an accumulate.
 #[derive(Debug)]
 pub struct Accumulate {
-    /// The operands; none are looked at if the operation is MPI_NO_OP.
+    /// The operands; unused if the operation is MPI_NO_OP.
     pub operands: UserBuf,
-    /// Where the values from before go, if they are wanted.
+    /// The buffer for the values before the operation, if the program wants them.
     pub fetch: Option<UserBuf>,
-    /// What is done.
+    /// The operation and the element type.
     pub accumulator: Accumulator,
 }
 
-/// The way to a place.
-enum Way<'w> {
-    /// It is mapped here.
-    Mapped(UserBuf, &'w Control),
-    /// Through the kernel, at this address of the target.
+enum AccessRoute<'w> {
+    Mapped(UserBuf, &'w ControlWords),
+    /// The kernel copies at this address of the target.
     SingleCopy(u64),
-    /// By messages.
     Far,
 }
 
-/// Bytes that are copied through the kernel at a time: other threads may use the lane in between.
+/// The longest copy of the kernel in one call: other threads may use the lane between the calls.
 const SINGLE_COPY_PIECE: usize = 1 << 20;
-/// The most bytes of a put or get that are not copied through the kernel if the target attends: such a call takes as long as some KiB
-/// take to be copied twice (measured on an AMD EPYC, family 25, model 17).
-const ASKED_MOST: usize = 4 << 10;
-/// Packed bytes that are accumulated at a time, if they must be copied: a multiple of the size of all elements but those
-/// with padding.
+/// In bytes. A copy by the kernel takes as long as two copies of some KiB (measured on an AMD EPYC,
+/// family 25, model 17).
+const MAILBOX_LIMIT_BYTES: usize = 4 << 10;
+/// In packed bytes, if a copy is needed. A multiple of the size of each element without padding.
 const PART_BYTES: usize = 16 << 10;
 
 #[cold]
@@ -80,17 +73,17 @@ fn outside(what: impl std::fmt::Display) -> MpiError {
 }
 
 impl Window {
-    /// Something was asked of a target that may take time. The lane is locked when it is counted: a flush counts what was asked before it.
-    pub(super) fn note_asked(&self, target: &Target) {
+    /// The lane is locked: a flush counts the operations issued before it.
+    pub(super) fn note_issued(&self, target: &Target) {
         self.far.store(true, Ordering::Relaxed);
-        target.asked.fetch_add(1, Ordering::Relaxed);
+        target.issued.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The place in the target's memory, checked as far as it is known here.
-    fn place(&self, target: &Target, at: &At) -> Result<Place> {
-        let At { rank, disp, count, layout } = at;
-        let place = |at| Place { at, count: *count, layout: layout.clone() };
-        // Without elements nothing is accessed, and so no place is wrong.
+    /// The accessed memory, checked as far as this process knows the target's memory.
+    fn place(&self, target: &Target, at: &TargetAccess) -> Result<TargetPlace> {
+        let TargetAccess { rank, disp, count, layout } = at;
+        let place = |at| TargetPlace { at, count: *count, layout: layout.clone() };
+        // An access without elements is valid at each displacement.
         if self.flavor == Flavor::Dynamic || *count == 0 || layout.size() == 0 {
             return Ok(place(*disp));
         }
@@ -118,7 +111,6 @@ impl Window {
     }
 }
 
-/// Checks that the data of one side fit the other.
 fn check_fit(len: usize, room: usize, what: &str) -> Result<()> {
     if len <= room {
         return Ok(());
@@ -128,11 +120,15 @@ fn check_fit(len: usize, room: usize, what: &str) -> Result<()> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Checks an access and finds its place.
-    fn begin<'w>(&self, window: &'w Window, at: &At, how: How) -> Result<(&'w Target, Place)> {
+    fn begin<'w>(
+        &self,
+        window: &'w Window,
+        at: &TargetAccess,
+        how: AccessCompletion,
+    ) -> Result<(&'w Target, TargetPlace)> {
         let target = window.target(at.rank)?;
         let place = window.place(target, at)?;
-        if how == How::Request && !window.is_locked(target) {
+        if how == AccessCompletion::Request && !window.is_locked(target) {
             return Err(window.not_locked(at.rank));
         }
         if !window.may_access(target) {
@@ -141,46 +137,47 @@ impl<F: Fabric> Process<F> {
         Ok((target, place))
     }
 
-    /// The way to a place. Accumulates take that through the kernel never: it has no atomic operations.
-    fn way<'w>(
+    /// The route of an access. The kernel has no atomic operations, so accumulates take other
+    /// routes.
+    fn route<'w>(
         &self,
         window: &'w Window,
         target: &'w Target,
-        place: &Place,
+        place: &TargetPlace,
         accumulates: bool,
-    ) -> Result<Way<'w>> {
-        let Place { at, count, layout } = place;
+    ) -> Result<AccessRoute<'w>> {
+        let TargetPlace { at, count, layout } = place;
         if target.process == self.rank {
             let control = &window.exposure.control;
             return match window.exposure.buffer(place) {
-                Some(buffer) => Ok(Way::Mapped(buffer, control)),
+                Some(buffer) => Ok(AccessRoute::Mapped(buffer, control)),
                 None => {
                     Err(outside(format_args!("no attached memory holds all bytes of the access at {at:#x}")))
                 }
             };
         }
         if window.comm.is_revoked() {
-            // The memory may be another's already: messages say so.
-            return Ok(Way::Far);
+            // Another object may have the memory already: the message route reports the revocation.
+            return Ok(AccessRoute::Far);
         }
-        let near = self.near(window, target);
-        let Some(control) = &near.control else { return Ok(Way::Far) };
-        if let Some(memory) = &near.memory {
+        let routes = self.routes(window, target);
+        let Some(control) = &routes.control else { return Ok(AccessRoute::Far) };
+        if let Some(memory) = &routes.memory {
             let buffer = memory.elements(*at as isize, *count, layout);
-            return buffer.map(|buffer| Way::Mapped(buffer, control)).map_err(outside);
+            return buffer.map(|buffer| AccessRoute::Mapped(buffer, control)).map_err(outside);
         }
-        let single_copy = near.single_copy && !accumulates && layout.is_contiguous();
+        let single_copy = routes.single_copy && !accumulates && layout.is_contiguous();
         if window.flavor != Flavor::Dynamic {
             return Ok(if single_copy {
-                Way::SingleCopy(target.base.wrapping_add(at.cast_unsigned()))
+                AccessRoute::SingleCopy(target.base.wrapping_add(at.cast_unsigned()))
             } else {
-                Way::Far
+                AccessRoute::Far
             });
         }
         let (from, to) = layout.span(*count).map_err(outside)?;
         let address = |offset: isize| at.cast_unsigned().wrapping_add(offset as u64);
         match control.lists(address(from), address(to)) {
-            Listed::Perhaps => return Ok(Way::Far),
+            Listed::Perhaps => return Ok(AccessRoute::Far),
             Listed::No => {
                 let text = "rank {} has attached no memory that holds all bytes of the access at";
                 let text =
@@ -189,48 +186,57 @@ impl<F: Fabric> Process<F> {
             }
             Listed::Yes => {}
         }
-        if let Some((there, heap)) = &near.heap {
+        if let Some((there, heap)) = &routes.heap {
             let offset = at.cast_unsigned().wrapping_sub(*there);
             if let Ok(buffer) = heap.elements((offset as usize).cast_signed(), *count, layout) {
-                return Ok(Way::Mapped(buffer, control));
+                return Ok(AccessRoute::Mapped(buffer, control));
             }
         }
-        Ok(if single_copy { Way::SingleCopy(at.cast_unsigned()) } else { Way::Far })
+        Ok(if single_copy { AccessRoute::SingleCopy(at.cast_unsigned()) } else { AccessRoute::Far })
     }
 
-    /// Asks something of a target by messages.
-    fn ask<R>(
+    /// Starts an operation by messages.
+    fn by_messages<R>(
         &self,
         window: &Window,
         (target, rank): (&Target, i32),
-        ask: impl FnOnce(&mut Service, &mut Lane<F>) -> std::result::Result<R, Fault>,
+        by_messages: impl FnOnce(&mut Service, &mut Lane<F>) -> std::result::Result<R, Fault>,
     ) -> Result<R> {
         self.with_service(window, |service, lane| {
-            window.note_asked(target);
+            window.note_issued(target);
             service.note_messages(rank as u32);
-            ask(service, lane)
+            by_messages(service, lane)
         })
     }
 
-    /// Posts a request in a target's mailbox. `false`: it has none, or an earlier operation has to complete first.
-    fn post(&self, window: &Window, (target, rank): (&Target, i32), asking: Asking<'_>) -> Result<bool> {
-        if target.near.get().is_none_or(|near| near.bell.is_none()) || window.flavor != Flavor::Create {
+    /// Posts a request. `false`: there is no mailbox, or an earlier operation has to complete
+    /// first.
+    fn post(
+        &self,
+        window: &Window,
+        (target, rank): (&Target, i32),
+        operation: MailboxOperation<'_>,
+    ) -> Result<bool> {
+        if target.routes.get().is_none_or(|routes| routes.bell.is_none()) || window.flavor != Flavor::Create {
             return Ok(false);
         }
         self.with_service(window, |service, lane| {
-            let posted = service.post(lane, rank as u32, asking)?;
+            let posted = service.post(lane, rank as u32, operation)?;
             if posted {
-                window.note_asked(target);
+                window.note_issued(target);
             }
             Ok(posted)
         })
     }
 
-    /// Puts data into a target's memory (MPI_Put, MPI_Rput). The request, if there is one to wait for.
-    ///
-    /// # Errors
-    /// MPI_ERR_RANK, MPI_ERR_DISP, MPI_ERR_RMA_RANGE, MPI_ERR_RMA_SYNC, MPI_ERR_TRUNCATE; the target has failed.
-    pub fn put(&self, window: &Window, origin: &UserBuf, at: &At, how: How) -> Result<Option<RequestId>> {
+    /// MPI_Put, MPI_Rput. Returns the request, if one is pending.
+    pub fn put(
+        &self,
+        window: &Window,
+        origin: &UserBuf,
+        at: &TargetAccess,
+        how: AccessCompletion,
+    ) -> Result<Option<RequestId>> {
         if at.rank == abi::MPI_PROC_NULL {
             return Ok(None);
         }
@@ -240,25 +246,31 @@ impl<F: Fabric> Process<F> {
         if len == 0 {
             return Ok(None);
         }
-        match self.way(window, target, &place, false)? {
-            Way::Mapped(buffer, _) => {
+        match self.route(window, target, &place, false)? {
+            AccessRoute::Mapped(buffer, _) => {
                 buffer.copy_from(0, origin, 0, len);
                 window.has_stored();
             }
-            Way::SingleCopy(_)
-                if self.asks(len, how) && {
-                    let asking = Asking { what: What::Put, at: place.at, len, data: origin, into: None };
-                    self.post(window, (target, at.rank), asking)?
+            AccessRoute::SingleCopy(_)
+                if self.fits_mailbox(len, how) && {
+                    let operation = MailboxOperation {
+                        what: RequestOp::Put,
+                        at: place.at,
+                        len,
+                        data: origin,
+                        into: None,
+                    };
+                    self.post(window, (target, at.rank), operation)?
                 } => {}
-            Way::SingleCopy(address) => self.copy_out(window, target.process, address, origin)?,
-            Way::Far => {
-                let wanted = how == How::Request;
+            AccessRoute::SingleCopy(address) => self.copy_out(window, target.process, address, origin)?,
+            AccessRoute::Far => {
+                let wanted = how == AccessCompletion::Request;
                 let by = (target, at.rank as u32);
                 let access = (Direction::Put, origin);
                 if let Some(request) = self.access_by_adapter(window, by, &place, access, wanted)? {
                     return Ok(request);
                 }
-                return self.ask(window, (target, at.rank), |service, lane| {
+                return self.by_messages(window, (target, at.rank), |service, lane| {
                     service.put(lane, (at.rank as u32, place), (origin, len), wanted)
                 });
             }
@@ -266,11 +278,15 @@ impl<F: Fabric> Process<F> {
         Ok(None)
     }
 
-    /// Gets data out of a target's memory (MPI_Get, MPI_Rget). The request, if there is one to wait for.
-    ///
-    /// # Errors
-    /// As [`Process::put`].
-    pub fn get(&self, window: &Window, into: &UserBuf, at: &At, how: How) -> Result<Option<RequestId>> {
+    /// Gets data out of a target's memory (MPI_Get, MPI_Rget). Returns the request, if one is
+    /// pending.
+    pub fn get(
+        &self,
+        window: &Window,
+        into: &UserBuf,
+        at: &TargetAccess,
+        how: AccessCompletion,
+    ) -> Result<Option<RequestId>> {
         if at.rank == abi::MPI_PROC_NULL {
             return Ok(None);
         }
@@ -280,17 +296,17 @@ impl<F: Fabric> Process<F> {
         if len == 0 {
             return Ok(None);
         }
-        match self.way(window, target, &place, false)? {
-            Way::Mapped(buffer, _) => into.copy_from(0, &buffer, 0, len),
-            Way::SingleCopy(_)
-                if self.asks(len, how) && {
+        match self.route(window, target, &place, false)? {
+            AccessRoute::Mapped(buffer, _) => into.copy_from(0, &buffer, 0, len),
+            AccessRoute::SingleCopy(_)
+                if self.fits_mailbox(len, how) && {
                     let (data, into) = (&UserBuf::empty(), Some(into.clone()));
-                    let asking = Asking { what: What::Get, at: place.at, len, data, into };
-                    self.post(window, (target, at.rank), asking)?
+                    let operation = MailboxOperation { what: RequestOp::Get, at: place.at, len, data, into };
+                    self.post(window, (target, at.rank), operation)?
                 } => {}
-            Way::SingleCopy(address) => self.copy_in(window, target.process, (address, len), into)?,
-            Way::Far => {
-                let wanted = how == How::Request;
+            AccessRoute::SingleCopy(address) => self.copy_in(window, target.process, (address, len), into)?,
+            AccessRoute::Far => {
+                let wanted = how == AccessCompletion::Request;
                 let by = (target, at.rank as u32);
                 let all = into.packed_range(0, len);
                 if let Some(into) = &all
@@ -299,7 +315,7 @@ impl<F: Fabric> Process<F> {
                 {
                     return Ok(request);
                 }
-                return self.ask(window, (target, at.rank), |service, lane| {
+                return self.by_messages(window, (target, at.rank), |service, lane| {
                     service.get(lane, (at.rank as u32, place), (into, len), wanted)
                 });
             }
@@ -307,12 +323,11 @@ impl<F: Fabric> Process<F> {
         Ok(None)
     }
 
-    /// Whether a put or get that may go through the kernel is a request in a mailbox.
-    fn asks(&self, len: usize, how: How) -> bool {
-        len <= ASKED_MOST && how == How::Plain && !self.is_oversubscribed
+    /// Whether a put or get that the kernel could copy is a request in a mailbox instead.
+    fn fits_mailbox(&self, len: usize, how: AccessCompletion) -> bool {
+        len <= MAILBOX_LIMIT_BYTES && how == AccessCompletion::Plain && !self.is_oversubscribed
     }
 
-    /// Writes through the kernel.
     fn copy_out(&self, window: &Window, process: u32, address: u64, origin: &UserBuf) -> Result<()> {
         let len = origin.packed_len();
         let mut bounce = Vec::new();
@@ -328,17 +343,16 @@ impl<F: Fabric> Process<F> {
                 }
             };
             let mut domain = self.domain.lock();
-            // Another thread may have heard of it between two pieces.
+            // Another thread may have learned of the revocation between two pieces.
             check_not_revoked(&window.comm)?;
             let written = domain.lane.fabric_mut().write(process, address + at as u64, piece);
             drop(domain);
-            written.map_err(|unreachable| self.unreached(process, unreachable))?;
+            written.map_err(|unreachable| self.copy_error(process, unreachable))?;
             at += n;
         }
         Ok(())
     }
 
-    /// Reads through the kernel.
     fn copy_in(
         &self,
         window: &Window,
@@ -363,7 +377,7 @@ impl<F: Fabric> Process<F> {
             check_not_revoked(&window.comm)?;
             let read = domain.lane.fabric_mut().read(process, address, piece);
             drop(domain);
-            read.map_err(|unreachable| self.unreached(process, unreachable))?;
+            read.map_err(|unreachable| self.copy_error(process, unreachable))?;
             if whole.is_none() {
                 into.unpack(at, Bytes::from(&bounce[..]));
             }
@@ -372,17 +386,14 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// Accumulates to a target's memory, and gets what was there before if that is wanted (MPI_Accumulate,
-    /// MPI_Get_accumulate, MPI_Fetch_and_op and their forms with requests). The request, if there is one to wait for.
-    ///
-    /// # Errors
-    /// As [`Process::put`].
+    /// MPI_Accumulate, MPI_Get_accumulate, MPI_Fetch_and_op and their forms with requests. Returns
+    /// the request, if one is pending.
     pub fn accumulate(
         &self,
         window: &Window,
         what: Accumulate,
-        at: &At,
-        how: How,
+        at: &TargetAccess,
+        how: AccessCompletion,
     ) -> Result<Option<RequestId>> {
         if at.rank == abi::MPI_PROC_NULL {
             return Ok(None);
@@ -391,14 +402,14 @@ impl<F: Fabric> Process<F> {
         self.accumulate_at(window, what, (target, at.rank), place, how)
     }
 
-    /// As [`Process::accumulate`], at a place that was found.
+    /// As [`Process::accumulate`], with a checked access.
     fn accumulate_at(
         &self,
         window: &Window,
         what: Accumulate,
         (target, rank): (&Target, i32),
-        place: Place,
-        how: How,
+        place: TargetPlace,
+        how: AccessCompletion,
     ) -> Result<Option<RequestId>> {
         let Accumulate { operands, fetch, accumulator } = what;
         let room = place.count * place.layout.size();
@@ -418,14 +429,14 @@ impl<F: Fabric> Process<F> {
             return Ok(None);
         }
         if accumulator.is_plain() && accumulator.size() == WORD {
-            let wanted = how == How::Request;
+            let wanted = how == AccessCompletion::Request;
             match self.adapter_words(window, target, &place, len)? {
                 AdapterWords::Nowhere => {}
                 AdapterWords::Everywhere(addresses) => {
                     let reads = if accumulator.op() == Op::NoOp { 0 } else { len };
-                    let mut bytes = zeros(reads).ok_or_else(|| no_memory(len))?;
+                    let mut bytes = zeros(reads).map_err(|_| no_memory(len))?;
                     operands.pack(0, BytesMut::from(&mut bytes[..]));
-                    let change = Change::Accumulate(accumulator, bytes);
+                    let change = WordUpdate::Accumulate(accumulator, bytes);
                     let changes = WordChanges::new(addresses, target.key, change, fetch);
                     return self.change_by_adapter(window, (target, rank), changes, wanted);
                 }
@@ -435,40 +446,41 @@ impl<F: Fabric> Process<F> {
                 }
             }
         }
-        match self.way(window, target, &place, true)? {
-            Way::Mapped(buffer, control) => {
+        match self.route(window, target, &place, true)? {
+            AccessRoute::Mapped(buffer, control) => {
                 let what = Accumulate { operands, fetch, accumulator };
                 let done = accumulate_mapped(&what, &buffer, len, || self.hold_elements(window, control));
                 window.has_stored();
                 done.map(|()| None)
             }
-            Way::SingleCopy(_) | Way::Far => {
-                let wanted = how == How::Request;
+            AccessRoute::SingleCopy(_) | AccessRoute::Far => {
+                let wanted = how == AccessCompletion::Request;
                 if !wanted && accumulator.is_plain() && place.layout.is_contiguous() {
-                    let kind = if fetch.is_some() { Fetch::Yes } else { Fetch::No };
-                    let what = What::Accumulate(accumulator, kind);
-                    let asking = Asking { what, at: place.at, len, data: &operands, into: fetch.clone() };
-                    if self.post(window, (target, rank), asking)? {
+                    let kind = if fetch.is_some() { FetchOld::Yes } else { FetchOld::No };
+                    let what = RequestOp::Accumulate(accumulator, kind);
+                    let operation =
+                        MailboxOperation { what, at: place.at, len, data: &operands, into: fetch.clone() };
+                    if self.post(window, (target, rank), operation)? {
                         return Ok(None);
                     }
                 }
-                let what = Accumulating { operands, fetch, accumulator };
-                self.ask(window, (target, rank), |service, lane| {
+                let what = OriginAccumulate { operands, fetch, accumulator };
+                self.by_messages(window, (target, rank), |service, lane| {
                     service.accumulate(lane, (rank as u32, place), (what, len), wanted)
                 })
             }
         }
     }
 
-    /// Accumulates each element by itself, as some of them are words that the adapter changes, and others are none. It waits for all if there is
-    /// a request, which is over then, or if results do not go where they belong by themselves.
+    /// The adapter changes some elements, and the target's processor the others. Waits for all of
+    /// them if the program wants a request, or if results need a copy.
     fn accumulate_each(
         &self,
         window: &Window,
         what: &Accumulate,
         (target, rank): (&Target, i32),
         addresses: Vec<u64>,
-        how: How,
+        how: AccessCompletion,
     ) -> Result<Option<RequestId>> {
         let Accumulate { operands, fetch, accumulator } = what;
         let layout = Arc::new(Layout::basic(WORD, 1));
@@ -490,10 +502,10 @@ impl<F: Fabric> Process<F> {
             });
             let one = Accumulate { operands, fetch: into, accumulator: *accumulator };
             let offset = address.wrapping_sub(target.base).cast_signed();
-            let place = Place { at: offset, count: 1, layout: layout.clone() };
-            self.accumulate_at(window, one, (target, rank), place, How::Plain)?;
+            let place = TargetPlace { at: offset, count: 1, layout: layout.clone() };
+            self.accumulate_at(window, one, (target, rank), place, AccessCompletion::Plain)?;
         }
-        if how == How::Request || !results.is_empty() {
+        if how == AccessCompletion::Request || !results.is_empty() {
             self.complete_target(window, rank as u32)?;
         }
         if let Some(fetch) = fetch {
@@ -504,44 +516,38 @@ impl<F: Fabric> Process<F> {
         Ok(None)
     }
 
-    /// Acquires the element lock of a target whose memory is mapped here.
     #[inline]
-    pub(super) fn hold_elements<'c>(&self, window: &Window, control: &'c Control) -> Held<'c> {
+    pub(super) fn hold_elements<'c>(&self, window: &Window, control: &'c ControlWords) -> Held<'c> {
         control.hold_elements(window.rank(), |rank| self.has_died(window, rank))
     }
 
-    /// Whether a rank of the window has ended.
     #[cold]
     fn has_died(&self, window: &Window, rank: u32) -> bool {
         let process = window.comm.team.map.process(rank);
         process.is_some_and(|process| self.domain.lock().lane.fabric_mut().has_died(process))
     }
 
-    /// Compares an element of a target with another and replaces it if they are equal (MPI_Compare_and_swap). `new`,
-    /// `compare` and `old` are one element each, in one piece.
-    ///
-    /// # Errors
-    /// As [`Process::put`].
+    /// MPI_Compare_and_swap. `new`, `compare` and `old` are one contiguous element each.
     pub fn swap(
         &self,
         window: &Window,
         (new, compare): (Bytes<'_>, Bytes<'_>),
         old: &UserBuf,
-        at: &At,
+        at: &TargetAccess,
     ) -> Result<()> {
         if at.rank == abi::MPI_PROC_NULL {
             return Ok(());
         }
-        let (target, place) = self.begin(window, at, How::Plain)?;
+        let (target, place) = self.begin(window, at, AccessCompletion::Plain)?;
         if let (Some(new), Some(compare)) = (word(new), word(compare))
             && let AdapterWords::Everywhere(addresses) = self.adapter_words(window, target, &place, WORD)?
         {
-            let change = Change::Swap { compare, new };
+            let change = WordUpdate::Swap { compare, new };
             let changes = WordChanges::new(addresses, target.key, change, Some(old.clone()));
             return self.change_by_adapter(window, (target, at.rank), changes, false).map(drop);
         }
-        match self.way(window, target, &place, true)? {
-            Way::Mapped(buffer, control) => {
+        match self.route(window, target, &place, true)? {
+            AccessRoute::Mapped(buffer, control) => {
                 let (element, old) = (buffer.as_contiguous_mut(), old.as_contiguous_mut());
                 if let (Some(element), Some(old)) = (element, old) {
                     compare_and_swap(new, compare, element, old, || self.hold_elements(window, control));
@@ -549,15 +555,20 @@ impl<F: Fabric> Process<F> {
                 }
                 Ok(())
             }
-            Way::SingleCopy(_) | Way::Far => {
+            AccessRoute::SingleCopy(_) | AccessRoute::Far => {
                 let both = [new.to_vec(), compare.to_vec()].concat();
                 let (data, into) = (Owned::new(both.clone()), Some(old.clone()));
-                let asking =
-                    Asking { what: What::Swap, at: place.at, len: new.len(), data: &data.buf(), into };
-                if self.post(window, (target, at.rank), asking)? {
+                let operation = MailboxOperation {
+                    what: RequestOp::Swap,
+                    at: place.at,
+                    len: new.len(),
+                    data: &data.buf(),
+                    into,
+                };
+                if self.post(window, (target, at.rank), operation)? {
                     return Ok(());
                 }
-                self.ask(window, (target, at.rank), |service, lane| {
+                self.by_messages(window, (target, at.rank), |service, lane| {
                     service.swap(lane, (at.rank as u32, place), &both, old)
                 })
             }
@@ -565,14 +576,13 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// The word that these bytes are, if they are one.
 fn word(bytes: Bytes<'_>) -> Option<u64> {
     let mut word = [0; WORD];
     (bytes.len() == WORD).then(|| bytes.copy_to(BytesMut::from(&mut word[..])))?;
     Some(u64::from_ne_bytes(word))
 }
 
-/// Accumulates to memory that is mapped here. `lock` acquires its element lock.
+/// Accumulates to mapped memory. `lock` acquires the element lock of the target.
 fn accumulate_mapped<'l>(
     what: &Accumulate,
     target: &UserBuf,

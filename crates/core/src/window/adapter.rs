@@ -1,16 +1,17 @@
-//! Accesses by the adapter of the route to a target, which reads and writes the window without the target's help
-//! ([`RemoteAccess`](oxmpi_fabric::RemoteAccess)).
+//! Accesses by the adapter of the route to a target, which reads and writes the window without the
+//! target's help ([`RemoteAccess`](oxmpi_fabric::RemoteAccess)).
 //!
-//! Each rank opens its memory when the window is made, if some rank is reached so, and tells all its key; 0 says that it could not. Only data
-//! that lie in one piece at the target go so; accumulates have rules of their own (`words.rs`). An access is complete at the target when it has ended here, so flushes, unlocks and the ends of
-//! epochs wait for that before they say anything to the target.
+//! Each rank opens its memory when the window is made and sends its key (0: not open) to all ranks.
+//! Only puts and gets of contiguous target memory go by the adapter; for accumulates see
+//! `words.rs`. An access is complete at the target when it has ended here, so flushes, unlocks and
+//! the ends of epochs wait for that before they send a message to the target.
 
 use super::service::Service;
-use super::words::{Accumulates, Part, WordOwner};
+use super::words::{Accumulates, WordOperation, WordOwner};
 use super::{Target, Window};
 use crate::Process;
 use crate::comm::Communicator;
-use crate::window::message::Place;
+use crate::window::message::TargetPlace;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Completion, Fault, Lane, RequestId};
 use oxmpi_fabric::{AccessEnd, Direction, Fabric, RemotePlace};
@@ -22,46 +23,41 @@ use oxmpi_rt::waiting::Need;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// An access that has not ended.
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct AdapterAccess {
     pub(super) rank: u32,
-    /// The user's request that ends with it.
+    /// The user's request that completes with the access.
     pub(super) user: Option<RequestId>,
 }
 
-/// The accesses by the adapter in a window.
 #[derive(Debug, Default)]
 pub(super) struct AdapterAccesses {
-    all: HashMap<u64, UnderWay>,
-    /// Those to each rank, the oldest first.
+    all: HashMap<u64, AdapterAccess>,
+    /// The accesses to each rank, the oldest first.
     to: BTreeMap<u32, BTreeSet<u64>>,
-    /// What has failed first of those to each rank, until the end of an epoch says so.
+    /// The first error of each rank, until the end of an epoch reports it.
     pub(super) failed: BTreeMap<u32, String>,
-    /// The puts and gets, by the transport's numbers, and the operations of accumulates.
+    /// Our number of each put and get, and each operation of an accumulate, by the transport's
+    /// number.
     data: HashMap<u64, u64>,
-    pub(super) parts: HashMap<u64, Part>,
-    /// The accumulates to each rank.
+    pub(super) parts: HashMap<u64, WordOperation>,
     pub(super) accumulates: BTreeMap<u32, Accumulates>,
-    /// The number of the last one.
     last: u64,
 }
 
 impl AdapterAccesses {
-    /// Whether none is under way.
     pub(super) fn are_over(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Begins an access. Its number.
-    pub(super) fn begin(&mut self, access: UnderWay) -> u64 {
+    pub(super) fn begin(&mut self, access: AdapterAccess) -> u64 {
         self.last += 1;
         self.to.entry(access.rank).or_default().insert(self.last);
         self.all.insert(self.last, access);
         self.last
     }
 
-    fn end(&mut self, number: u64) -> Option<UnderWay> {
+    fn end(&mut self, number: u64) -> Option<AdapterAccess> {
         let access = self.all.remove(&number)?;
         if let Some(numbers) = self.to.get_mut(&access.rank) {
             numbers.remove(&number);
@@ -72,19 +68,19 @@ impl AdapterAccesses {
         Some(access)
     }
 
-    /// The newest access to a rank that is under way; 0 if none is.
+    /// The newest access to a rank that is under way; 0 if there is none.
     fn newest(&self, rank: u32) -> u64 {
         self.to.get(&rank).and_then(|numbers| numbers.last().copied()).unwrap_or(0)
     }
 
-    /// Whether an access to a rank is under way that is no newer than this.
+    /// Whether an access to a rank is under way that is not newer than `newest`.
     fn has_one(&self, rank: u32, newest: u64) -> bool {
         self.to.get(&rank).and_then(BTreeSet::first).is_some_and(|oldest| *oldest <= newest)
     }
 }
 
 impl Service {
-    /// Begins an access by the adapter. `None`: this one cannot go so. Otherwise the request that ends with it, if one is wanted.
+    /// Begins an access. `None`: the adapter does not take it.
     fn access<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -100,16 +96,15 @@ impl Service {
             return Ok(None);
         };
         let user = wanted.then(|| lane.open_external());
-        let at = self.accesses.begin(UnderWay { rank, user });
+        let at = self.accesses.begin(AdapterAccess { rank, user });
         self.accesses.data.insert(number, at);
         Ok(Some(user))
     }
 
-    /// Takes note of accesses that have ended.
     pub(super) fn end_accesses<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         let owner = self.context();
         loop {
-            // What is begun meanwhile may have ended at once.
+            // The handling of an end may begin accesses that end at once.
             let ended =
                 lane.fabric_mut().remote_access().map(|remote| remote.ended(owner)).unwrap_or_default();
             if ended.is_empty() {
@@ -131,7 +126,6 @@ impl Service {
         self.end_access(lane, at, fault);
     }
 
-    /// Ends an access, and the request that ends with it.
     pub(super) fn end_access<F: Fabric>(&mut self, lane: &mut Lane<F>, at: u64, fault: Option<Fault>) {
         let context = self.context();
         if let Some(user) = self.accesses.end(at).and_then(|access| access.user) {
@@ -139,7 +133,7 @@ impl Service {
         }
     }
 
-    /// Whether all accesses to a rank up to a number have ended; if so, what has failed of them since this was asked last.
+    /// The first error since the last call, once all accesses up to `newest` have ended.
     fn accessed<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -155,7 +149,7 @@ impl Service {
         (!self.accesses.has_one(rank, newest)).then(|| Ok(self.accesses.failed.remove(&rank)))
     }
 
-    /// Nothing is accessed any more at a rank: it is lost, or the window was revoked. No buffer of such accesses is used when this returns.
+    /// Gives up accesses; no adapter uses their buffers when this returns.
     pub(super) fn give_up_accesses<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, fault: Fault) {
         if !self.accesses.to.contains_key(&rank) {
             return;
@@ -182,7 +176,7 @@ impl Service {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Opens the memory of a new window to the adapters of others, if some rank is reached by one. The key; 0: it is not open.
+    /// Opens memory if an adapter reaches some rank. Returns the key; 0: the memory is not open.
     pub(super) fn open_to_adapters(&self, comm: &Communicator, memory: &Exposed) -> u64 {
         if memory.is_empty() {
             return 0;
@@ -201,7 +195,6 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// The memory of a window is not accessed by adapters any more.
     pub(super) fn close_to_adapters(&self, key: u64) {
         if key != 0
             && let Some(remote) = self.domain.lock().lane.fabric_mut().remote_access()
@@ -210,22 +203,16 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Whether the adapter reaches a target.
-    pub(super) fn is_by_adapter(&self, window: &Window, target: &Target) -> bool {
-        self.near(window, target).by_adapter
-    }
-
-    /// Begins a put or get by the adapter, of all bytes of a buffer. `None`: messages have to do it. Otherwise the request that ends with it,
-    /// if one is wanted.
+    /// Begins a put or get. `None`: messages have to do it.
     pub(super) fn access_by_adapter(
         &self,
         window: &Window,
         (target, rank): (&Target, u32),
-        place: &Place,
+        place: &TargetPlace,
         (direction, buffer): (Direction, &UserBuf),
         wanted: bool,
     ) -> Result<Option<Option<RequestId>>> {
-        let is_reached = target.near.get().is_some_and(|near| near.by_adapter);
+        let is_reached = target.routes.get().is_some_and(|routes| routes.by_adapter);
         if !is_reached || !place.layout.is_contiguous() || target.is_gone() {
             return Ok(None);
         }
@@ -234,19 +221,17 @@ impl<F: Fabric> Process<F> {
         self.with_service(window, |service, lane| {
             let begun = service.access(lane, (rank, direction, buffer), at, wanted)?;
             if begun.is_some() {
-                window.note_asked(target);
+                window.note_issued(target);
             }
             Ok(begun)
         })
     }
 
-    /// Waits until all accesses to a rank by the adapter have ended that have begun by now: other threads may begin more.
-    ///
-    /// # Errors
-    /// The rank has failed; what the adapter says of an access that it could not make.
+    /// Waits for accesses that have begun by now: other threads may begin more.
     pub(super) fn finish_accesses(&self, window: &Window, rank: u32) -> Result<()> {
         let target = &window.targets[rank as usize];
-        if target.words == WordOwner::Processor && target.near.get().is_none_or(|near| !near.by_adapter) {
+        if target.words == WordOwner::Processor && target.routes.get().is_none_or(|routes| !routes.by_adapter)
+        {
             return Ok(());
         }
         let what = ("to let the adapter end accesses to its part of", Need::Outside, rank);

@@ -1,34 +1,38 @@
-//! What a process and its peers share of a window beside its memory: a few words, in memory that all of a node map.
+//! The control words of a window: a few words of each process, which all processes of a node map.
 //!
 //! ```text
-//! word 0        the lock: how many hold it shared, or which rank holds it exclusive; whether somebody waits
+//! word 0        the lock: number of shared holders, or rank of the exclusive holder; bit WAITING
 //! word 1        the element lock (oxmpi_mem::atomics), whose owner is a rank
-//! word 2        how many access epochs to this process have been completed
-//! words 3, 4    attached regions: how far the list goes; how many found no place in it
+//! word 2        the number of completed access epochs to this process
+//! words 3, 4    attached regions: used length of the list; number of regions without room in it
 //! from 8 on     a bit for each rank that waits for the lock
-//! then          for each rank how many exposure epochs it has opened to this process
-//! then          for each rank how many access epochs to this process it has completed, and whether it has the lock shared
-//! then          the regions of a dynamic window: address and length, 0 if there is none
-//! then          in a window of MPI_Win_create the mailboxes of the ranks (oxmpi_shm::mailbox), and the buffer of this process:
-//!               the data of one request of its own, and those that come back
+//! then          for each rank the number of exposure epochs that it has opened to this process
+//! then          for each rank the number of access epochs to this process that it has completed,
+//!               and the mark of a rank that holds the lock shared
+//! then          the regions of a dynamic window: address and length, 0 if the entry is free
+//! then          in a window of MPI_Win_create the mailboxes (oxmpi_shm::mailbox), and buffers for
+//!               the data of one request of this process, and for the data that come back
 //! ```
 //!
 //! Rules
-//! 1. *Lock.* Who finds that it cannot have the lock sets its own bit among the waiting ranks, then the bit WAITING in the
-//!    lock, both with one atomic change each; if the lock has changed meanwhile it tries again.
-//! 2. *Unlock.* Who leaves the lock free clears WAITING with the same or a later change, takes the bits of the waiting ranks
-//!    and rings their doors. By rule 1 the bit of whoever set WAITING is among them.
-//! 3. Whoever is woken tries again. Nobody is preferred: a shared lock is had while others hold it shared, though somebody waits
-//!    for an exclusive one.
-//! 4. *Signals.* A count is raised (release), then the door of its owner rung; the owner loads it (acquire).
-//! 5. *Regions.* Only the owner changes the list, one thread at a time: the address first, then the length (release).
-//! 6. *The dead.* A rank writes the word with its completed epochs and its mark itself, or the owner for it if it shares no
-//!    memory; nobody else does. It counts its completed epoch there before it does in word 2,
-//!    which tells nothing any more once a rank has died: it may have been between the two. It sets its mark before it takes the
-//!    lock shared, and removes it after it has given the lock up: so whoever has died holding the lock can be told, and whoever
-//!    has died just before it had it is taken for one that had it.
-//! 7. *Elements.* Who accumulates to the memory of this process takes the element lock here, be it this process for others, or a
-//!    peer that has the memory mapped. If a rank has died with it, another one takes it from there.
+//! 1. *Lock.* A rank that cannot have the lock sets its own bit among the waiting ranks, then
+//!    WAITING in the lock, both atomically; if the lock has changed meanwhile the rank tries again.
+//! 2. *Unlock.* A rank that leaves the lock free clears WAITING with the same or a later change,
+//!    takes the bits of the waiting ranks and rings their doors. By rule 1 the rank that set
+//!    WAITING is among them.
+//! 3. A rank that wakes up tries again. No rank has priority: a rank gets a shared lock while
+//!    others hold it shared, even if a rank waits for an exclusive one.
+//! 4. *Signals.* The sender raises a count (release), then rings the door of the owner, which loads
+//!    the count (acquire).
+//! 5. *Regions.* Only the owner changes the list, one thread at a time: the address first, then the
+//!    length (release).
+//! 6. *Failed ranks.* Only the rank itself, or the owner for a rank that shares no memory, writes
+//!    the word with its completed epochs and its mark. The rank counts an epoch there before it
+//!    does in word 2, which is not exact once a rank has failed between the two. It has its mark
+//!    from before it takes the lock shared until after it has given it up: so a failed holder has
+//!    its mark, and a rank that failed just before it got the lock counts as a holder.
+//! 7. *Elements.* Each accumulate to the memory of this process holds the element lock here. If a
+//!    rank fails with the lock, the next rank takes it over.
 
 use super::Flavor;
 use oxmpi_shm::mailbox::{Mailboxes, mailbox_bytes};
@@ -37,9 +41,9 @@ use oxmpi_sys::bytes::BytesMut;
 use oxmpi_sys::memory::Memory;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The words of one process. Cloning it gives another view of the same ones.
+/// The words of one process. A clone is another view of the same words.
 #[derive(Clone, Debug)]
-pub(crate) struct Control {
+pub(crate) struct ControlWords {
     memory: Memory,
     ranks: u32,
     flavor: Flavor,
@@ -56,53 +60,49 @@ const UNLISTED: usize = 4;
 const WAITERS: usize = 8;
 
 const EXCLUSIVE: u64 = 1 << 62;
-/// In the lock, who holds it exclusive.
+/// In the lock, the rank of the exclusive holder.
 const HOLDER: u64 = u32::MAX as u64;
-/// In the word of a rank: it has the lock shared.
+/// The mark of a rank: it holds the lock shared.
 const SHARES: u64 = 1 << 63;
 const WAITING: u64 = 1 << 63;
 
-/// How many attached regions the list of a dynamic window has place for.
+/// Number of entries of the list of attached regions.
 const REGIONS: usize = 256;
 
-/// Whether data lie in attached regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listed {
     Yes,
     No,
-    /// Only their owner knows.
+    /// Only the owner of the memory knows.
     Perhaps,
 }
 
-impl Control {
-    /// Bytes of what a process has in a window of `ranks`.
+impl ControlWords {
+    /// Bytes of the control words and buffers of a process in a window of `ranks`.
     pub(crate) const fn bytes(ranks: u32, flavor: Flavor) -> usize {
-        let buffers = if Control::has_mailboxes(ranks, flavor) { 2 * BUFFER_BYTES } else { 0 };
-        Control::cleared(ranks, flavor) + buffers
+        let buffers = if ControlWords::has_mailboxes(ranks, flavor) { 2 * BUFFER_BYTES } else { 0 };
+        ControlWords::cleared(ranks, flavor) + buffers
     }
 
-    /// Of these, bytes that are zero at first.
     pub(crate) const fn cleared(ranks: u32, flavor: Flavor) -> usize {
         match flavor {
-            _ if Control::has_mailboxes(ranks, flavor) => Control::buffer(ranks),
-            Flavor::Dynamic => 8 * (Control::regions(ranks) + 2 * REGIONS),
-            _ => 8 * Control::regions(ranks),
+            _ if ControlWords::has_mailboxes(ranks, flavor) => ControlWords::buffer(ranks),
+            Flavor::Dynamic => 8 * (ControlWords::regions(ranks) + 2 * REGIONS),
+            _ => 8 * ControlWords::regions(ranks),
         }
     }
 
-    /// Whether there are mailboxes: not where the origins have the memory mapped.
+    /// Where the origins map the memory there are no mailboxes.
     const fn has_mailboxes(ranks: u32, flavor: Flavor) -> bool {
         matches!(flavor, Flavor::Create) && ranks > 1
     }
 
-    /// The first word of the mailboxes.
     const fn mailboxes_at(ranks: u32) -> usize {
-        Control::regions(ranks).next_multiple_of(8)
+        ControlWords::regions(ranks).next_multiple_of(8)
     }
 
-    /// Where the buffer begins.
     const fn buffer(ranks: u32) -> usize {
-        8 * Control::mailboxes_at(ranks) + mailbox_bytes(ranks)
+        8 * ControlWords::mailboxes_at(ranks) + mailbox_bytes(ranks)
     }
 
     const fn posts(ranks: u32) -> usize {
@@ -110,46 +110,42 @@ impl Control {
     }
 
     const fn ranks(ranks: u32) -> usize {
-        Control::posts(ranks) + ranks as usize
+        ControlWords::posts(ranks) + ranks as usize
     }
 
     const fn regions(ranks: u32) -> usize {
-        Control::ranks(ranks) + ranks as usize
+        ControlWords::ranks(ranks) + ranks as usize
     }
 
-    /// The words in `memory`, which has room for them, and is zero at first.
-    pub(crate) fn new(memory: Memory, ranks: u32, flavor: Flavor) -> Control {
-        Control { memory, ranks, flavor }
+    pub(crate) fn new(memory: Memory, ranks: u32, flavor: Flavor) -> ControlWords {
+        ControlWords { memory, ranks, flavor }
     }
 
-    /// The mailboxes in which origins post requests to this process.
     #[inline]
     pub(crate) fn mailboxes(&self) -> Option<Mailboxes<'_, Memory>> {
-        let has_some = Control::has_mailboxes(self.ranks, self.flavor);
-        has_some.then(|| Mailboxes::new(&self.memory, Control::mailboxes_at(self.ranks)))
+        let has_some = ControlWords::has_mailboxes(self.ranks, self.flavor);
+        has_some.then(|| Mailboxes::new(&self.memory, ControlWords::mailboxes_at(self.ranks)))
     }
 
-    /// The first `len` bytes of a request's data, and those that come back.
+    /// The first `len` bytes of both buffers: a request's data, and the data that come back.
     pub(crate) fn buffers(&self, len: usize) -> Option<(BytesMut<'_>, BytesMut<'_>)> {
-        if !Control::has_mailboxes(self.ranks, self.flavor) || len > BUFFER_BYTES {
+        if !ControlWords::has_mailboxes(self.ranks, self.flavor) || len > BUFFER_BYTES {
             return None;
         }
-        let at = Control::buffer(self.ranks);
+        let at = ControlWords::buffer(self.ranks);
         self.memory.bytes(at, len).zip(self.memory.bytes(at + BUFFER_BYTES, len))
     }
 
-    /// Where the words lie in this process.
     pub(crate) fn address(&self) -> u64 {
         self.memory.start().as_ptr().expose_provenance() as u64
     }
 
-    /// Acquires the lock of elements for a rank (rule 7).
     #[inline]
     pub(crate) fn hold_elements(&self, rank: u32, has_died: impl FnMut(u32) -> bool) -> Held<'_> {
         Held::acquire(self.memory.word(ELEMENTS), rank, has_died)
     }
 
-    /// Takes the lock for `holder` if it can be had; else notes that `waiter` waits (rule 1).
+    /// Takes the lock for `holder` if it is free; otherwise notes that `waiter` waits (rule 1).
     #[inline]
     pub(crate) fn try_lock(&self, exclusive: bool, holder: u32, waiter: u32) -> bool {
         let lock = self.memory.word(LOCK);
@@ -180,8 +176,8 @@ impl Control {
         }
     }
 
-    /// Takes the lock for `holder` if nobody has it or waits for it. `false`: see [`Control::try_lock`]. The word is not loaded
-    /// before: its line comes once, to be written.
+    /// `false`: see [`ControlWords::try_lock`]. Without a load before the exchange the cache line is
+    /// fetched once, for writing.
     #[inline(always)]
     pub(crate) fn lock_if_free(&self, exclusive: bool, holder: u32) -> bool {
         let lock = self.memory.word(LOCK);
@@ -196,7 +192,7 @@ impl Control {
         is_free
     }
 
-    /// Says that a rank has the lock shared, or has it no more (rule 6).
+    /// Sets or removes the mark of a rank (rule 6).
     #[inline]
     fn mark(&self, rank: u32, shares: bool) {
         let word = self.of_rank(rank);
@@ -205,10 +201,10 @@ impl Control {
     }
 
     fn of_rank(&self, rank: u32) -> &AtomicU64 {
-        self.memory.word(Control::ranks(self.ranks) + rank as usize)
+        self.memory.word(ControlWords::ranks(self.ranks) + rank as usize)
     }
 
-    /// Gives up the lock that `holder` has. Whether somebody must be woken: see [`Control::take_waiters`].
+    /// Unlocks. `true`: the caller has to wake the ranks of [`ControlWords::take_waiters`].
     #[inline]
     pub(crate) fn unlock(&self, exclusive: bool, holder: u32) -> bool {
         let lock = self.memory.word(LOCK);
@@ -222,7 +218,7 @@ impl Control {
             && lock.compare_exchange(WAITING, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether a rank has the lock, or, if it has died meanwhile, may have had it (rule 6).
+    /// Whether a rank has the lock, or may have had it when it failed (rule 6).
     pub(crate) fn is_held_by(&self, rank: u32) -> bool {
         let lock = self.memory.word(LOCK).load(Ordering::SeqCst);
         match lock & EXCLUSIVE != 0 {
@@ -231,7 +227,7 @@ impl Control {
         }
     }
 
-    /// The ranks that wait for the lock, to be woken (rule 2).
+    /// Takes the ranks that wait for the lock, to wake them (rule 2).
     #[cold]
     pub(crate) fn take_waiters(&self) -> Vec<u32> {
         let mut ranks = Vec::new();
@@ -246,44 +242,40 @@ impl Control {
         ranks
     }
 
-    /// `rank` has completed an access epoch to this process (rules 4 and 6).
+    /// Counts an access epoch to this process that `rank` has completed (rules 4 and 6).
     pub(crate) fn complete(&self, rank: u32) {
         self.complete_for_own_count(rank);
         self.memory.word(COMPLETED).fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The first half of that.
+    /// The first of the two counts of [`ControlWords::complete`].
     pub(crate) fn complete_for_own_count(&self, rank: u32) {
         let word = self.of_rank(rank);
         word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
-    /// How many access epochs to this process `rank` has completed.
     pub(crate) fn completed_by(&self, rank: u32) -> u64 {
         self.of_rank(rank).load(Ordering::Acquire) & !SHARES
     }
 
-    /// How many access epochs to this process have been completed.
     pub(crate) fn completed(&self) -> u64 {
         self.memory.word(COMPLETED).load(Ordering::Acquire)
     }
 
-    /// `rank` has opened an exposure epoch to this process (rule 4).
+    /// Counts an exposure epoch that `rank` has opened to this process (rule 4).
     pub(crate) fn post(&self, rank: u32) {
-        self.memory.word(Control::posts(self.ranks) + rank as usize).fetch_add(1, Ordering::SeqCst);
+        self.memory.word(ControlWords::posts(self.ranks) + rank as usize).fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many exposure epochs `rank` has opened to this process.
     pub(crate) fn posted(&self, rank: u32) -> u64 {
-        self.memory.word(Control::posts(self.ranks) + rank as usize).load(Ordering::Acquire)
+        self.memory.word(ControlWords::posts(self.ranks) + rank as usize).load(Ordering::Acquire)
     }
 
     fn region(&self, at: usize) -> (&AtomicU64, &AtomicU64) {
-        let word = Control::regions(self.ranks) + 2 * at;
+        let word = ControlWords::regions(self.ranks) + 2 * at;
         (self.memory.word(word), self.memory.word(word + 1))
     }
 
-    /// Lists an attached region (rule 5).
     pub(crate) fn list(&self, address: u64, len: u64) {
         let listed = self.memory.word(LISTED).load(Ordering::Relaxed) as usize;
         let vacant = (0..listed).find(|at| self.region(*at).1.load(Ordering::Relaxed) == 0);
@@ -300,7 +292,6 @@ impl Control {
         }
     }
 
-    /// Takes a region off the list.
     pub(crate) fn unlist(&self, address: u64, len: u64) {
         let listed = self.memory.word(LISTED).load(Ordering::Relaxed) as usize;
         for at in 0..listed {
@@ -313,11 +304,10 @@ impl Control {
         self.memory.word(UNLISTED).fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether data whose first byte is at `from` and whose last one before `to` lie in attached regions.
+    /// Whether all data from `from` to before `to` lie in attached regions.
     pub(crate) fn lists(&self, from: u64, to: u64) -> Listed {
-        // A peer may say anything: more than there is place for is none.
+        // The count comes from a peer, so it is not trusted.
         let listed = (self.memory.word(LISTED).load(Ordering::Acquire) as usize).min(REGIONS);
-        // The end of the region that has the byte at an address.
         let end_around = |at: u64| {
             (0..listed).find_map(|region| {
                 let (start, length) = self.region(region);
@@ -352,9 +342,9 @@ impl Control {
 mod tests {
     use super::*;
 
-    fn control(ranks: u32) -> Control {
+    fn control(ranks: u32) -> ControlWords {
         let flavor = Flavor::Dynamic;
-        Control::new(Memory::zeroed(Control::bytes(ranks, flavor), 64).unwrap(), ranks, flavor)
+        ControlWords::new(Memory::zeroed(ControlWords::bytes(ranks, flavor), 64).unwrap(), ranks, flavor)
     }
 
     #[test]
@@ -374,7 +364,7 @@ mod tests {
 
     /// Rule 6.
     #[test]
-    fn who_has_the_lock_can_be_told() {
+    fn a_holder_of_the_lock_can_be_found() {
         let c = control(5);
         let holders = || (0..5).filter(|rank| c.is_held_by(*rank)).collect::<Vec<_>>();
         assert_eq!(holders(), [0; 0]);
@@ -426,8 +416,8 @@ mod tests {
             for rank in 0..4 {
                 let (c, inside, total) = (&c, &inside, &total);
                 scope.spawn(move || {
-                    for turn in 0..500 {
-                        let exclusive = (turn + rank) % 2 == 0;
+                    for round in 0..500 {
+                        let exclusive = (round + rank) % 2 == 0;
                         while !c.try_lock(exclusive, rank, rank) {
                             std::thread::yield_now();
                         }

@@ -1,11 +1,12 @@
 //! How windows are made and freed (MPI-5.0 section 12.2).
 //!
-//! Each rank tells all others what it exposes. A rank whose call is wrong tells that, so that all fail and nobody waits for ever.
+//! Each rank sends its memory and its status to all others, so that a wrong call at one rank is an
+//! error at all of them, and no rank waits for ever.
 
-use super::control::Control;
+use super::control::ControlWords;
 use super::epoch::Epochs;
 use super::words::{WordFacts, WordOwner, owners};
-use super::{Exposure, Facts, Near, Service, Target, Window, locked};
+use super::{Facts, Service, Target, TargetRoutes, Window, WindowExposure, locked};
 use crate::Process;
 use crate::comm::Communicator;
 use crate::failure::is_failure;
@@ -48,32 +49,26 @@ impl Flavor {
     }
 }
 
-/// What a rank brings to a new window.
+/// The arguments of a rank for a new window.
 #[derive(Debug)]
 pub struct NewWindow {
-    /// How it is made.
     pub flavor: Flavor,
-    /// The memory to expose, if the program has it already.
     pub memory: Exposed,
-    /// Bytes to allocate otherwise.
+    /// Otherwise the bytes to allocate.
     pub size: usize,
-    /// The displacement unit, bytes.
     pub disp_unit: i64,
-    /// Hints.
     pub hints: WindowHints,
 }
 
-/// What a rank tells of itself: a status, then its part of the window.
+/// Words that a rank sends about itself: a status, then its part of the window.
 const WORDS: usize = 7;
 
 impl<F: Fabric> Process<F> {
-    /// Makes a window. Collective: who has found something wrong with the call makes it all the same, with the error.
-    ///
-    /// # Errors
-    /// What was wrong, here or at another rank; MPI_ERR_NO_MEM; MPI_ERR_RMA_SHARED if memory cannot be shared by all.
+    /// Makes a window. Collective: a rank whose arguments are wrong takes part with the error,
+    /// which is an error of all ranks.
     pub fn create_window(&self, comm: &Communicator, new: Result<NewWindow>) -> Result<Window> {
         comm.check_intra()?;
-        // What a request says that failed comes to the handler of its context.
+        // Failed requests of the window go to the handler of its context.
         let handler = HandlerCell::new(ErrorHandler::predefined(abi::MPI_ERRORS_ARE_FATAL));
         let own = self.dup(comm)?.with_errhandler_cell(Arc::new(handler));
         let mut domain = self.domain.lock();
@@ -91,17 +86,17 @@ impl<F: Fabric> Process<F> {
                     && !self.is_threaded()
                     && self.heap().is_none_or(|heap| !heap.overlaps(base, len));
                 let mut domain = self.domain.lock();
-                // Some may have failed meanwhile.
+                // Processes may have failed meanwhile.
                 service.attend(&mut domain.lane);
                 domain.windows.push(service);
-                // Others may have been faster, and have asked for something.
+                // Other ranks may have returned earlier, and have sent operations.
                 domain.serving = true;
                 drop(domain);
                 if window.flavor == Flavor::Shared { self.check_shared(window) } else { Ok(window) }
             }
             Err(error) => {
                 if is_failure(&error) {
-                    // Those that have made it must not wait in it for this process.
+                    // Ranks that have made the window must not wait in it for this process.
                     self.revoke(&own);
                 }
                 let error = self.cause_of_revocation(&own, error);
@@ -111,8 +106,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Hears whether all ranks are well: the class of an error is told by 1 + class, else 0. Returns the words of all, those
-    /// of each after its status.
+    /// Status: 1 + the error class, or 0. Returns the words of all ranks, each behind its status.
     fn agree_on_window(
         &self,
         comm: &Communicator,
@@ -134,7 +128,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    fn make_window(&self, comm: &Communicator, new: Result<NewWindow>) -> Result<Parts> {
+    fn make_window(&self, comm: &Communicator, new: Result<NewWindow>) -> Result<WindowParts> {
         let (ranks, own_rank) = (comm.team.size(), comm.team.rank);
         let (new, mut wrong) = match new {
             Ok(new) => (new, None),
@@ -144,7 +138,7 @@ impl<F: Fabric> Process<F> {
                 (NewWindow { flavor, memory: Exposed::NONE, size: 0, disp_unit: 1, hints }, Some(error))
             }
         };
-        // All must know first what all want: of a shared window one rank allocates for all.
+        // The sizes first: for a shared window one rank may allocate the memory of all.
         let shared = new.flavor == Flavor::Shared;
         let first = [new.flavor as u64, new.size as u64, self.node, u64::from(new.hints.noncontiguous)];
         let all = self.agree_on_window(comm, wrong.take(), &first)?;
@@ -164,7 +158,8 @@ impl<F: Fabric> Process<F> {
         let apart = !shared || all.chunks(5).all(|words| words[4] != 0);
         let wanted = match (new.flavor, apart) {
             (Flavor::Create | Flavor::Dynamic, _) => None,
-            // Programs tell by a null pointer that a rank has no segment, where other segments do not say where it would lie.
+            // A null pointer for an empty segment, where other segments do not determine its
+            // address.
             (Flavor::Shared, true) if new.size == 0 => None,
             (_, true) => Some(new.size),
             (_, false) if own_rank == 0 => {
@@ -182,14 +177,14 @@ impl<F: Fabric> Process<F> {
         let control = match self.allocate_control(ranks, new.flavor) {
             Ok(control) => control,
             Err(error) => {
-                // It takes part with words of another window's size: they are not used.
+                // The other ranks ignore these words.
                 self.agree_on_window(comm, Some(error), &[0; WORDS - 1])?;
                 return Err(MpiError::new(abi::MPI_ERR_NO_MEM, "no memory for the words of a window"));
             }
         };
         let memory = memory.map_or(new.memory, Exposed::from);
         let size = if new.flavor == Flavor::Create { memory.len() as u64 } else { new.size as u64 };
-        // Memory of a shared window is mapped by all, and what a dynamic one has comes later.
+        // All ranks map the memory of a shared window, and a dynamic one has none yet.
         let is_opened = matches!(new.flavor, Flavor::Create | Flavor::Allocate) && wrong.is_none();
         if let Some(memory) = memory.lasting() {
             self.keep_memory(memory);
@@ -207,7 +202,7 @@ impl<F: Fabric> Process<F> {
         ];
         let all = self.agree_on_window(comm, wrong, &words).inspect_err(|error| {
             if is_failure(error) {
-                // Others may have made it, and know where the memory is that is given up here.
+                // Other ranks may have made the window, with memory that is freed here.
                 self.revoke(comm);
                 self.wait_for_revoked(comm);
             }
@@ -217,7 +212,7 @@ impl<F: Fabric> Process<F> {
             }
         })?;
         let facts: Vec<_> = all.chunks(WORDS).map(|words| WordFacts::decode(words[6])).collect();
-        // A process of another launcher has another number there.
+        // A process of another launcher has another number in this process.
         let process = |rank: u32| comm.team.map.process(rank).unwrap_or(self.rank);
         let mut targets: Vec<Target> = (0..)
             .zip(all.chunks(WORDS))
@@ -231,10 +226,10 @@ impl<F: Fabric> Process<F> {
                 control: words[4],
                 key: words[5],
                 words: owner,
-                near: OnceLock::new(),
+                routes: OnceLock::new(),
                 open: AtomicU32::new(0),
                 posts_taken: AtomicU64::new(0),
-                asked: AtomicU64::new(0),
+                issued: AtomicU64::new(0),
                 complete: AtomicU64::new(0),
             })
             .collect();
@@ -247,10 +242,10 @@ impl<F: Fabric> Process<F> {
         }
         let has_atomics = facts[own_rank as usize].scope != AtomicScope::None;
         let (flavor, hints) = (new.flavor, new.hints);
-        Ok(Parts { flavor, hints, memory, control: control.0, key, has_atomics, targets })
+        Ok(WindowParts { flavor, hints, memory, control: control.0, key, has_atomics, targets })
     }
 
-    /// Memory for a window: of the heap if it has room, which others can map, else of this process alone.
+    /// Allocates memory of the heap, which others can map, if it has room; else private memory.
     fn allocate_exposed(&self, bytes: usize, align: usize, must_share: bool) -> Result<Memory> {
         let in_heap = self.heap().and_then(|heap| heap.memory(bytes, align));
         let memory = in_heap.or_else(|| if must_share { None } else { Memory::zeroed(bytes, align) });
@@ -265,31 +260,30 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// The control words of this process, and whether others can map them.
-    fn allocate_control(&self, ranks: u32, flavor: Flavor) -> Result<(Control, bool)> {
-        let bytes = Control::bytes(ranks, flavor);
+    fn allocate_control(&self, ranks: u32, flavor: Flavor) -> Result<(ControlWords, bool)> {
+        let bytes = ControlWords::bytes(ranks, flavor);
         let in_heap = self.heap().and_then(|heap| heap.memory(bytes, 64));
         let shared = in_heap.is_some();
         let memory = in_heap.or_else(|| Memory::zeroed(bytes, 64)).ok_or_else(|| {
             MpiError::new(abi::MPI_ERR_NO_MEM, format!("there is no memory for {bytes} bytes of a window"))
         })?;
-        memory.part(0, Control::cleared(ranks, flavor)).iter().for_each(Memory::clear);
-        Ok((Control::new(memory, ranks, flavor), shared))
+        memory.part(0, ControlWords::cleared(ranks, flavor)).iter().for_each(Memory::clear);
+        Ok((ControlWords::new(memory, ranks, flavor), shared))
     }
 
-    /// Sees that this process has mapped the memory of all, as a shared window must have it.
+    /// Checks that this process has mapped the memory of all ranks, as a shared window needs.
     fn check_shared(&self, mut window: Window) -> Result<Window> {
         let own = window.rank() as usize;
         let unmapped = window
             .targets
             .iter()
             .enumerate()
-            .position(|(rank, target)| rank != own && self.near(&window, target).memory.is_none());
+            .position(|(rank, target)| rank != own && self.routes(&window, target).memory.is_none());
         let mut wrong = unmapped.map(|rank| {
             let text = format!("the memory of rank {rank} cannot be mapped");
             MpiError::new(abi::MPI_ERR_RMA_SHARED, text)
         });
-        if wrong.is_none() && self.settle_own(&mut window).is_none() {
+        if wrong.is_none() && self.map_own_part(&mut window).is_none() {
             wrong = Some(MpiError::new(abi::MPI_ERR_RMA_SHARED, "the memory of rank 0 cannot be mapped"));
         }
         match self.agree_on_window(&window.comm, wrong, &[]) {
@@ -301,8 +295,8 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Of a shared window whose memory lies in one piece at the first rank, finds this process's own part.
-    fn settle_own(&self, window: &mut Window) -> Option<()> {
+    /// Finds this process's own part of a shared window whose memory lies in one piece at rank 0.
+    fn map_own_part(&self, window: &mut Window) -> Option<()> {
         let rank = window.rank() as usize;
         let target = &window.targets[rank];
         if target.owner == self.rank && target.size == window.exposure.memory.len() as u64 {
@@ -320,28 +314,24 @@ impl<F: Fabric> Process<F> {
         window.facts.base = memory.address();
         window.facts.size = size.cast_signed();
         let control = window.exposure.control.clone();
-        // What the first rank has allocated stays with it.
-        let kept = Exposure { memory: memory.clone(), control: control.clone(), regions: None };
-        let whole = std::mem::replace(&mut window.exposure, Arc::new(kept));
+        // The memory that rank 0 has allocated stays with it.
+        let own_part = WindowExposure { memory: memory.clone(), control: control.clone(), regions: None };
+        let whole = std::mem::replace(&mut window.exposure, Arc::new(own_part));
         window.whole = Some(whole.memory.clone());
-        let near = Near { memory: Some(memory), control: Some(control), ..Near::default() };
+        let routes = TargetRoutes { memory: Some(memory), control: Some(control), ..TargetRoutes::default() };
         let context = window.comm.team.point_to_point;
         let mut domain = self.domain.lock();
         let Domain { lane, windows, .. } = &mut *domain;
-        // Nobody has asked for anything yet: all wait for each other before.
+        // No operation has come yet: all ranks wait for each other first.
         windows.retain(|service| service.context() != context);
-        Arc::get_mut(&mut window.targets)?[rank].near = OnceLock::from(near);
+        Arc::get_mut(&mut window.targets)?[rank].routes = OnceLock::from(routes);
         let mut service = window.service();
         service.attend(lane);
         windows.push(service);
         Some(())
     }
 
-    /// Whether a window may be freed, which all ranks must agree on before any of them begins. Collective; it waits for all,
-    /// unless one has failed.
-    ///
-    /// # Errors
-    /// MPI_ERR_RMA_SYNC at all ranks if one of them has an open epoch.
+    /// MPI_ERR_RMA_SYNC at all ranks if one of them has an open epoch. Waits for all living ranks.
     pub fn agree_to_free_window(&self, window: &Window) -> Result<()> {
         let wrong = locked(&window.epochs).open_epoch(window);
         match self.agree_on_window(&window.comm, wrong, &[]) {
@@ -350,12 +340,12 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Frees a window (MPI_Win_free) whose attributes are deleted, or could not be. Collective; it waits for all.
+    /// Frees a window (MPI_Win_free) after its attributes were deleted. Waits for all ranks.
     ///
     /// # Errors
-    /// At all ranks, if the attributes of one of them could not be deleted or it has an open epoch. The window then stays. The
-    /// inner result is an error with which it was freed all the same: a rank has failed, or the window was revoked, and so nobody
-    /// knows whether the others use it no more.
+    /// At all ranks, if one of them could not delete its attributes or has an open epoch: the
+    /// window stays. Inner result: the window was freed, but other ranks may still use it, as a
+    /// rank has failed or the window was revoked.
     pub fn free_window(&self, window: &Window, deleted: Result<()>) -> Result<Result<()>> {
         let wrong = deleted.err().or_else(|| locked(&window.epochs).open_epoch(window));
         match self.agree_on_window(&window.comm, wrong, &[]) {
@@ -383,7 +373,7 @@ impl<F: Fabric> Process<F> {
         self.close(&window.comm);
     }
 
-    /// The memory that a window was made with goes.
+    /// Unregisters the memory of a window that is freed.
     pub(super) fn forget_exposed(&self, window: &Window) {
         self.close_to_adapters(window.key);
         let whole = window.whole.as_ref().unwrap_or(&window.exposure.memory);
@@ -394,29 +384,27 @@ impl<F: Fabric> Process<F> {
 }
 
 impl Window {
-    /// Its part that talks.
     fn service(&self) -> Service {
         let shared = (self.targets.clone(), self.far.clone());
         Service::new(self.comm.team.clone(), self.exposure.clone(), self.flavor, shared)
     }
 }
 
-/// What a window is made of.
-struct Parts {
+struct WindowParts {
     flavor: Flavor,
     hints: WindowHints,
     memory: Exposed,
-    control: Control,
+    control: ControlWords,
     key: u64,
     has_atomics: bool,
     targets: Vec<Target>,
 }
 
-impl Parts {
+impl WindowParts {
     fn finish(self, comm: Communicator) -> Window {
-        let Parts { flavor, hints, memory, control, key, has_atomics, targets } = self;
+        let WindowParts { flavor, hints, memory, control, key, has_atomics, targets } = self;
         let dynamic = flavor == Flavor::Dynamic;
-        let words_are_the_adapters = targets.iter().any(|target| target.words == WordOwner::Adapter);
+        let adapter_owns_words = targets.iter().any(|target| target.words == WordOwner::Adapter);
         let own = &targets[comm.team.rank as usize];
         let facts = Facts {
             base: if dynamic { 0 } else { memory.address() },
@@ -425,18 +413,18 @@ impl Parts {
             flavor: flavor.to_int(),
             model: abi::MPI_WIN_UNIFIED,
         };
-        let near = Near {
+        let routes = TargetRoutes {
             memory: (!dynamic).then(|| memory.clone()),
             control: Some(control.clone()),
-            ..Near::default()
+            ..TargetRoutes::default()
         };
-        // A new place holds nothing yet.
-        let _ = own.near.set(near);
+        // The cell is new, so it is empty.
+        let _ = own.routes.set(routes);
         let regions = dynamic.then(Mutex::default);
         Window {
             comm,
             flavor,
-            exposure: Arc::new(Exposure { memory, control, regions }),
+            exposure: Arc::new(WindowExposure { memory, control, regions }),
             whole: None,
             targets: targets.into(),
             access: AtomicU32::new(0),
@@ -448,7 +436,7 @@ impl Parts {
             attributes: Attributes::default(),
             facts,
             key,
-            words_are_the_adapters,
+            adapter_owns_words,
             has_atomics,
             name: Mutex::default(),
             hints: Mutex::new(hints),

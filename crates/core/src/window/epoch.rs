@@ -1,11 +1,12 @@
-//! Epochs: what allows accesses, and when they are complete (MPI-5.0 section 12.5). Fences are here.
+//! Epochs: they allow accesses, and their ends complete them (MPI-5.0 section 12.5). Fences are in
+//! this file.
 
 mod locks;
 mod post_start;
 
 pub use locks::LockType;
 
-use super::{GONE, Near, Service, Target, Window, locked};
+use super::{GONE, Service, Target, TargetRoutes, Window, locked};
 use crate::Process;
 use crate::errors::of_fault;
 use crate::process::Domain;
@@ -20,62 +21,57 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// What the access word of a window says: no access is allowed.
+/// The states of `Window::access`: no access is allowed.
 pub(super) const CLOSED: u32 = 0;
-/// A fence allows accesses to all; there was none yet, so that the fence has perhaps begun nothing.
+/// A fence allows accesses; there was none yet, so it may have begun no epoch.
 pub(super) const FENCE: u32 = 1;
-/// A fence allows accesses to all, and there were some.
+/// A fence allows accesses, and there was one.
 pub(super) const FENCED: u32 = 2;
-/// All targets are locked.
 pub(super) const LOCKED_ALL: u32 = 3;
-/// Some targets are locked, and say so themselves.
+/// The words of the targets say which of them are locked.
 pub(super) const LOCKED: u32 = 4;
-/// MPI_Win_start allows accesses to some targets, which say so themselves.
+/// MPI_Win_start allows accesses to some targets, whose words say so.
 pub(super) const STARTED: u32 = 5;
 
-/// What the word of a target says: it is not open by itself.
+/// The word of a target: no epoch is open to this target alone.
 pub(super) const SHUT: u32 = 0;
-/// A lock is being waited for.
+/// The process waits for the lock of the target.
 const COMING: u32 = 1;
-/// It is open; a lock of both kinds has more bits.
+/// An epoch is open to the target; a lock of either type has one more bit.
 pub(super) const OPEN: u32 = 2;
 pub(super) const HELD_SHARED: u32 = OPEN | 4;
 pub(super) const HELD_EXCLUSIVE: u32 = OPEN | 8;
-/// The program has promised that nobody else locks it, so nobody was asked.
+/// MPI_MODE_NOCHECK: the program has promised that there is no other lock, so none was taken.
 const UNCHECKED: u32 = 16;
 
-/// How many calls that need no look at anything may follow each other without one.
+/// Of this number of calls without progress, one makes progress.
 pub(super) const LOOK_EVERY: u32 = 32;
 
-/// How often an origin polls for an answer before it gives up the processor, or withdraws a put: with the gap some 7 microseconds, in which
-/// a target that polls has answered (measured on an AMD EPYC, family 25, model 17).
-const ANSWER_LOOKS: u32 = 400;
-/// From one of those polls to the next, nanoseconds.
-const BETWEEN_LOOKS_NS: u64 = 18;
-/// Every so many of them the process makes progress.
-const LOOK_AT_ALL_EVERY: u32 = 8;
+/// With the gap some 7 microseconds, in which a target that polls has answered (measured on an AMD
+/// EPYC, family 25, model 17).
+const ANSWER_POLLS: u32 = 400;
+/// The time between two of these polls.
+const POLL_GAP_NS: u64 = 18;
+/// Of this number of polls, one makes progress.
+const PROGRESS_EVERY: u32 = 8;
 
-/// What must be complete at a target.
 struct Flush {
     rank: u32,
-    /// How much had been asked of it.
-    asked: u64,
-    /// The number of the request in its mailbox.
+    /// The value of [`Target::issued`] at the flush.
+    issued: u64,
     request: Option<u64>,
-    /// The number of the flush message, and how many operations had gone by messages before it.
-    said: Option<(u64, u64)>,
+    /// The number of the flush message, and of operations by messages before it.
+    message: Option<(u64, u64)>,
 }
 
-/// What epochs of a window a process has, beside the words.
 #[derive(Debug, Default)]
 pub(super) struct Epochs {
-    /// The targets of MPI_Win_start.
     started: Vec<u32>,
-    /// The ranks that have access by MPI_Win_post.
+    /// The ranks to which MPI_Win_post gave access.
     posted: Option<Vec<u32>>,
-    /// How many access epochs to this process have been taken note of, as long as no process has failed.
+    /// Completed access epochs at the end of the last exposure epoch, while no process has failed.
     completed: u64,
-    /// How many exposure epochs were opened to each rank.
+    /// Number of exposure epochs opened to each rank.
     opened: BTreeMap<u32, u64>,
 }
 
@@ -83,7 +79,6 @@ fn sync(text: impl Into<Cow<'static, str>>) -> MpiError {
     MpiError::new(abi::MPI_ERR_RMA_SYNC, text)
 }
 
-/// Checks an assertion, which is a sum of bits.
 fn check_assert(assert: i32, known: i32, function: &str) -> Result<()> {
     if assert & !known == 0 {
         return Ok(());
@@ -93,7 +88,6 @@ fn check_assert(assert: i32, known: i32, function: &str) -> Result<()> {
 }
 
 impl Epochs {
-    /// Why the window cannot be freed now, if so.
     pub(super) fn open_epoch(&self, window: &Window) -> Option<MpiError> {
         let mode = window.access.load(Ordering::Relaxed);
         let epoch = match mode {
@@ -105,7 +99,6 @@ impl Epochs {
     }
 }
 
-/// What is open, and what ends it.
 fn open_access(mode: u32) -> &'static str {
     match mode {
         LOCKED_ALL => "all targets are locked: call MPI_Win_unlock_all",
@@ -117,10 +110,9 @@ fn open_access(mode: u32) -> &'static str {
 }
 
 impl Target {
-    /// Whether nothing that was asked by messages may be incomplete.
     #[inline(always)]
     pub(super) fn is_complete(&self) -> bool {
-        self.asked.load(Ordering::Relaxed) <= self.complete.load(Ordering::Relaxed)
+        self.issued.load(Ordering::Relaxed) <= self.complete.load(Ordering::Relaxed)
     }
 }
 
@@ -129,7 +121,6 @@ impl Window {
         self.access.store(mode, Ordering::Relaxed);
     }
 
-    /// Whether an access epoch to a target is open.
     #[inline(always)]
     pub(super) fn may_access(&self, target: &Target) -> bool {
         match self.access.load(Ordering::Relaxed) {
@@ -151,7 +142,6 @@ impl Window {
         ))
     }
 
-    /// Whether a target is locked.
     #[inline(always)]
     pub(super) fn is_locked(&self, target: &Target) -> bool {
         match self.access.load(Ordering::Relaxed) {
@@ -173,7 +163,6 @@ impl Window {
         }
     }
 
-    /// Begins an epoch of locks or of MPI_Win_start.
     fn check_closed(&self, what: &str) -> Result<()> {
         match self.access.load(Ordering::Relaxed) {
             CLOSED | FENCE => Ok(()),
@@ -187,7 +176,6 @@ impl Window {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Does something with the service of a window and the lane.
     pub(super) fn with_service<R>(
         &self,
         window: &Window,
@@ -204,7 +192,7 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Waits until the service of a window has an answer of a rank; `what` says which.
+    /// Waits for an answer of a rank; `what` names the answer in messages about the wait.
     pub(super) fn wait_for_service<R>(
         &self,
         window: &Window,
@@ -229,74 +217,70 @@ impl<F: Fabric> Process<F> {
         answer.map_err(of_fault)
     }
 
-    /// Whether words in shared memory reach this target, and wake it. In a revoked window they may be another's already.
+    /// The target's words, if they reach it. In a revoked window another object may have the
+    /// memory.
     fn is_reached_by_words<'n>(
         &self,
         window: &Window,
         rank: u32,
-        near: &'n Near,
-    ) -> Option<&'n super::Control> {
-        near.control
+        routes: &'n TargetRoutes,
+    ) -> Option<&'n super::ControlWords> {
+        routes
+            .control
             .as_ref()
-            .filter(|_| window.is_own(rank) || (near.bell.is_some() && !window.comm.is_revoked()))
+            .filter(|_| window.is_own(rank) || (routes.bell.is_some() && !window.comm.is_revoked()))
     }
 
-    /// Wakes a rank that may wait for a word in shared memory.
     fn ring(&self, window: &Window, rank: u32) {
         if window.is_own(rank) {
             if let Some(door) = &self.door {
                 door.ring_own();
             }
         } else if let Some(target) = window.targets.get(rank as usize)
-            && let Some(bell) = &self.near(window, target).bell
+            && let Some(bell) = &self.routes(window, target).bell
         {
             bell.ring();
         }
     }
 
-    /// Completes what was asked of a target, at the target.
-    ///
-    /// # Errors
-    /// The target has failed, or exposes no memory where it was accessed.
     pub(super) fn complete_target(&self, window: &Window, rank: u32) -> Result<()> {
-        // What was stored before is seen before whatever is loaded behind this.
+        // Stores before this call are seen before the loads after it.
         window.order_stores();
         if window.targets[rank as usize].is_complete() {
             return Ok(());
         }
-        let flush = self.ask_to_flush(window, rank, None)?;
+        let flush = self.send_flush(window, rank, None)?;
         self.finish_flush(window, flush)
     }
 
     /// Sends a target a flush message, if operations have gone to it by messages.
-    fn ask_to_flush(&self, window: &Window, rank: u32, unlock: Option<bool>) -> Result<Flush> {
+    fn send_flush(&self, window: &Window, rank: u32, unlock: Option<bool>) -> Result<Flush> {
         self.with_service(window, |service, lane| {
-            let asked = window.targets[rank as usize].asked.load(Ordering::Relaxed);
-            let (request, messages) = service.asked_of(rank);
-            let said = match (messages, unlock) {
-                // The flush of a target that has failed is an error.
-                (None, None) if asked & GONE == 0 => None,
+            let issued = window.targets[rank as usize].issued.load(Ordering::Relaxed);
+            let (request, messages) = service.incomplete_at(rank);
+            let message = match (messages, unlock) {
+                // A flush of a failed target is an error.
+                (None, None) if issued & GONE == 0 => None,
                 _ => Some((service.flush(lane, rank, unlock)?, messages.unwrap_or(0))),
             };
-            Ok(Flush { rank, asked, request, said })
+            Ok(Flush { rank, issued, request, message })
         })
     }
 
-    /// Waits until all is done.
     fn finish_flush(&self, window: &Window, flush: Flush) -> Result<()> {
-        let Flush { rank, asked, request, said } = flush;
+        let Flush { rank, issued, request, message } = flush;
         let accessed = self.finish_accesses(window, rank);
         let what = ("to complete accesses to its part of", Need::Attention, rank);
         let answered = match request {
             None => Ok(false),
             Some(number) => self.wait_for_answer(window, what, number),
         };
-        let said = match answered {
-            // A request that its target could not carry out has gone by messages after all.
-            Ok(true) if said.is_none() => self.ask_to_flush(window, rank, None)?.said,
-            _ => said,
+        let message = match answered {
+            // A request that its target could not carry out was sent again by messages.
+            Ok(true) if message.is_none() => self.send_flush(window, rank, None)?.message,
+            _ => message,
         };
-        let done = match said {
+        let done = match message {
             None => Ok(()),
             Some((id, messages)) => self.wait_for_service(window, what, |service, lane| {
                 let done = service.flushed(lane, id)?;
@@ -304,25 +288,27 @@ impl<F: Fabric> Process<F> {
                 Some(done)
             }),
         };
-        window.targets[rank as usize].complete.fetch_max(asked & !GONE, Ordering::Relaxed);
+        window.targets[rank as usize].complete.fetch_max(issued & !GONE, Ordering::Relaxed);
         answered.map(drop).and(done).and(accessed)
     }
 
-    /// Waits until a rank has answered the request with a number. A put or get of which it takes no notice is copied through the
-    /// kernel. Whether an operation has gone by messages instead.
+    /// If the target does not begin a put or get, the kernel copies its data. Returns whether an
+    /// operation may have gone by messages instead.
     fn wait_for_answer(&self, window: &Window, what: (&str, Need, u32), number: u64) -> Result<bool> {
         let (.., rank) = what;
-        let mailboxes =
-            window.targets[rank as usize].near.get().and_then(|near| near.control.as_ref()?.mailboxes());
-        let (looks, gap) =
-            if self.is_oversubscribed { (0, 0) } else { (ANSWER_LOOKS, ticks_of_ns(BETWEEN_LOOKS_NS)) };
-        for look in 0..looks {
+        let mailboxes = window.targets[rank as usize]
+            .routes
+            .get()
+            .and_then(|routes| routes.control.as_ref()?.mailboxes());
+        let (polls, gap) =
+            if self.is_oversubscribed { (0, 0) } else { (ANSWER_POLLS, ticks_of_ns(POLL_GAP_NS)) };
+        for poll in 0..polls {
             if mailboxes.as_ref().is_some_and(|mailboxes| mailboxes.is_answered(window.rank(), number)) {
                 break;
             }
             pass_ticks(gap);
-            // The target may wait for this process in turn.
-            if look % LOOK_AT_ALL_EVERY == LOOK_AT_ALL_EVERY - 1 {
+            // The target may wait for progress of this process.
+            if poll % PROGRESS_EVERY == PROGRESS_EVERY - 1 {
                 self.look(|_| ());
             }
         }
@@ -332,13 +318,13 @@ impl<F: Fabric> Process<F> {
                 Some(settled) => settled.map(|instead| Ok(Some(instead))),
             })?;
         let process = window.targets[rank as usize].process;
-        if let Some(instead) = settled.map_err(|unreachable| self.unreached(process, unreachable))? {
+        if let Some(instead) = settled.map_err(|unreachable| self.copy_error(process, unreachable))? {
             return Ok(instead);
         }
         self.wait_for_service(window, what, |service, lane| service.settled(lane, rank, number))
     }
 
-    /// As [`Process::complete_target`], for all targets that count.
+    /// As [`Process::complete_target`], for all targets of which `counts` is true.
     fn complete_all(&self, window: &Window, counts: impl Fn(&Target) -> bool) -> Result<()> {
         window.order_stores();
         if !window.far.load(Ordering::Relaxed) {
@@ -351,7 +337,7 @@ impl<F: Fabric> Process<F> {
             !target.is_complete() && counts(target)
         };
         for rank in window.count().filter(open) {
-            match self.ask_to_flush(window, rank, None) {
+            match self.send_flush(window, rank, None) {
                 Ok(flush) => flushes.push(flush),
                 Err(error) => outcome = Err(error),
             }
@@ -362,10 +348,11 @@ impl<F: Fabric> Process<F> {
         outcome
     }
 
-    /// MPI_Win_fence. Collective: who calls it wrongly takes part all the same.
+    /// MPI_Win_fence. Collective: a rank with a wrong call takes part.
     ///
     /// # Errors
-    /// MPI_ERR_ASSERT; MPI_ERR_RMA_SYNC if there are locks, or epochs of MPI_Win_start or MPI_Win_post; a process has failed.
+    /// MPI_ERR_ASSERT; MPI_ERR_RMA_SYNC if locks or epochs of MPI_Win_start or MPI_Win_post are
+    /// open; a process has failed.
     pub fn fence_window(&self, window: &Window, assert: i32) -> Result<()> {
         const KNOWN: i32 =
             abi::MPI_MODE_NOSTORE | abi::MPI_MODE_NOPUT | abi::MPI_MODE_NOPRECEDE | abi::MPI_MODE_NOSUCCEED;
@@ -384,10 +371,9 @@ impl<F: Fabric> Process<F> {
         };
         let right = check_assert(assert, KNOWN, "MPI_Win_fence").and(right);
         let complete = self.complete_all(window, |_| true);
-        let own = self.near(window, &window.targets[window.rank() as usize]);
+        let own = self.routes(window, &window.targets[window.rank() as usize]);
         let met = match own.memory {
             Some(_) => self.meet_own(&window.comm),
-            // The other ranks have not mapped this memory: they send requests.
             None => self.meet_with_requests(&window.comm),
         };
         right.and(complete).and(met)?;
@@ -396,7 +382,7 @@ impl<F: Fabric> Process<F> {
         Ok(())
     }
 
-    /// A look at everything, every now and then.
+    /// Makes progress in one of several calls.
     #[inline(always)]
     pub fn look_sometimes(&self, window: &Window) {
         if window.is_look_due() {

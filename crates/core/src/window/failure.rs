@@ -1,12 +1,13 @@
-//! Windows of which a process has failed, or that were revoked (User-Level Failure Mitigation, the functions of `mpi-ext.h`).
+//! Windows of which a process has failed, or that were revoked (User-Level Failure Mitigation).
 //!
-//! Nothing waits for the dead: what is asked of them fails, a lock that one of them holds is had by nobody any more (but the next
-//! one has the lock of elements, rule 7 of `control`), and epochs are over without them. Calls that only tell others something tell the living; the error comes from the call that would hear
-//! of the dead: MPI_Win_wait, MPI_Win_complete, MPI_Win_flush and the unlocking calls, MPI_Win_fence. A window of which a
-//! process has failed is freed without the others, and revoked by that, so that none of them waits in it.
+//! No call waits for a failed process. Its operations fail, no rank gets a lock that it held (but
+//! the element lock, rule 7 of `control`), and epochs end without it. A call that only sends
+//! signals succeeds; the call that needs the failed rank returns the error: MPI_Win_wait,
+//! MPI_Win_complete, MPI_Win_flush, the unlocking calls and MPI_Win_fence. A window with a failed
+//! process is freed without the other ranks, and revoked then, so that none of them waits in it.
 //!
-//! In a revoked window nothing is read, written or signalled by words any more, but of the own process: the others may have freed
-//! theirs, and what lies there belongs to somebody else. Who frees one waits until the living have heard that
+//! In a revoked window, words in shared memory are used only in the own process: other ranks may
+//! have freed their parts. The freeing process waits until the living ranks know of the revocation
 //! ([`Process::wait_for_revoked`]).
 
 use super::{GONE, Target, Window};
@@ -25,29 +26,32 @@ use oxmpi_rt::waiting::Need;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How much later than the kernel the launcher says that a process has died, at most; more would be no harm.
-const NEWS_COME_WITHIN: Duration = Duration::from_millis(100);
+/// The launcher reports the end of a process at most this much later than the kernel does.
+const LAUNCHER_REPORT_DELAY: Duration = Duration::from_millis(100);
 
-/// How much later than one process another one hears of a death, at most; it waits so long only if a member has revoked a window
-/// that is not made here yet, and nobody has died.
-const ALL_HEAR_WITHIN: Duration = Duration::from_secs(5);
+/// The whole wait is needed only if a member has revoked a window that is not made here yet, and no
+/// process has failed.
+const FAILURE_REPORT_DELAY: Duration = Duration::from_secs(5);
 
 impl Target {
-    /// Whether it has failed, or the window was revoked.
     #[inline(always)]
     pub(super) fn is_gone(&self) -> bool {
-        self.asked.load(Ordering::Relaxed) & GONE != 0
+        self.issued.load(Ordering::Relaxed) & GONE != 0
     }
 }
 
 impl Window {
-    /// The context of its failed requests, whose handler stays when it is freed.
+    /// The context of failed requests, whose handler stays when the window is freed.
     pub fn context(&self) -> u32 {
         self.comm.team.point_to_point
     }
 
-    /// Why a wait is in vain, given whose failure counts.
-    pub(super) fn hindrance<F: Fabric>(&self, lane: &Lane<F>, counts: impl Fn(u32) -> bool) -> Option<Fault> {
+    /// The fault of a wait: the window is revoked, or a rank of which `counts` is true has failed.
+    pub(super) fn wait_fault<F: Fabric>(
+        &self,
+        lane: &Lane<F>,
+        counts: impl Fn(u32) -> bool,
+    ) -> Option<Fault> {
         if self.comm.team.is_revoked() {
             return Some(Fault::Revoked);
         }
@@ -57,21 +61,18 @@ impl Window {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Nobody waits in a window any more: at all its processes all that is under way in it and all that is begun fails with
-    /// MPIX_ERR_REVOKED, but for freeing it (MPIX_Win_revoke). Not collective; returns at once.
+    /// All operations at all processes fail, except freeing the window (MPIX_Win_revoke). Not
+    /// collective.
     pub fn revoke_window(&self, window: &Window) {
         self.revoke(&window.comm);
     }
 
-    /// The processes of a window that are known to have failed, in the order in which that was heard (MPIX_Win_get_failed).
-    ///
-    /// # Errors
-    /// As [`Process::failed_group`].
+    /// The failed processes in the order in which this process learned of them
+    /// (MPIX_Win_get_failed).
     pub fn failed_of_window(&self, window: &Window) -> Result<Group> {
         self.failed_group(&window.comm)
     }
 
-    /// Why a target cannot be locked, if so.
     pub(super) fn check_target(&self, window: &Window, rank: u32) -> Result<()> {
         if !window.targets[rank as usize].is_gone() {
             return Ok(());
@@ -79,27 +80,29 @@ impl<F: Fabric> Process<F> {
         self.with_service(window, |service, lane| service.check(lane, rank))
     }
 
-    /// Why a window could not be made of `own`. Members revoke it because one has failed, of which this process hears a little
-    /// later perhaps: then that is what the program is told, which has revoked nothing.
+    /// A member revokes the new window because a process has failed, of which this process may
+    /// learn a little later: the program has revoked nothing, so it gets the failure.
     pub(super) fn cause_of_revocation(&self, own: &Communicator, error: MpiError) -> MpiError {
         if error.class() != MPIX_ERR_REVOKED {
             return error;
         }
         let lost = |domain: &mut Domain<F>| domain.lane.lost_of(own.union());
-        let awaited = Awaited::Described(&news_of_failure);
-        let lost =
-            self.wait_until(Instant::now() + ALL_HEAR_WITHIN, &mut self.wait_note_writer(&awaited), lost);
+        let awaited = Awaited::Described(&failure_report);
+        let lost = self.wait_until(
+            Instant::now() + FAILURE_REPORT_DELAY,
+            &mut self.wait_note_writer(&awaited),
+            lost,
+        );
         lost.map_or(error, |peer| of_fault(Fault::Lost { peer }))
     }
 
-    /// Why memory was not accessed through the kernel: its process has failed, of which this one hears a little later perhaps, or
-    /// has no memory there.
+    /// The process of the memory has failed, or it has no memory at the address.
     #[cold]
-    pub(super) fn unreached(&self, peer: u32, unreachable: Unreachable) -> MpiError {
+    pub(super) fn copy_error(&self, peer: u32, unreachable: Unreachable) -> MpiError {
         let is_lost = |domain: &mut Domain<F>| domain.lane.lost().contains(&peer).then_some(());
-        let awaited = Awaited::Described(&news_of_failure);
+        let awaited = Awaited::Described(&failure_report);
         match self.wait_until(
-            Instant::now() + NEWS_COME_WITHIN,
+            Instant::now() + LAUNCHER_REPORT_DELAY,
             &mut self.wait_note_writer(&awaited),
             is_lost,
         ) {
@@ -108,8 +111,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Waits for something that a word in shared memory says, as long as the processes whose failure counts live. `reason` says
-    /// what it is.
+    /// Waits for a word, or until a process whose failure counts has failed.
     pub(super) fn wait_for_word(
         &self,
         window: &Window,
@@ -120,14 +122,13 @@ impl<F: Fabric> Process<F> {
         let said = self.wait_for(&Awaited::Described(reason), |domain| {
             match !window.comm.team.is_revoked() && is_there() {
                 true => Some(Ok(())),
-                false => window.hindrance(&domain.lane, &counts).map(Err),
+                false => window.wait_fault(&domain.lane, &counts).map(Err),
             }
         });
         said.map_err(of_fault)
     }
 
-    /// Frees a window without the others, who are kept from waiting for this process. It waits until none of them accesses the
-    /// memory here any more, which the program has back then.
+    /// Returns when no rank accesses the memory here any more.
     pub(crate) fn abandon_window(&self, window: &Window) {
         self.revoke_window(window);
         let context = window.comm.team.point_to_point;
@@ -143,7 +144,6 @@ impl<F: Fabric> Process<F> {
     }
 }
 
-/// Why a wait goes on that soon ends in any case.
-fn news_of_failure<F>(_: &Domain<F>) -> Reason {
+fn failure_report<F>(_: &Domain<F>) -> Reason {
     Reason::new("news of a failure", Need::Outside, [])
 }

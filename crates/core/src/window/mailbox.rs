@@ -1,18 +1,20 @@
-//! Requests in mailboxes: operations on memory of this node that the origin has not mapped, if they are short and contiguous.
+//! Requests in mailboxes: short contiguous operations on memory of this node that is not mapped.
 //!
-//! The protocol is that of [`oxmpi_shm::mailbox`]. The target polls for requests whenever it makes progress, so a request needs
-//! no message and no matching, and its answer says that it is complete: a flush needs no message. An origin has one request at a
-//! target. Operations that it starts meanwhile go by messages, until it has flushed: a target carries out the request before the messages
-//! that were sent after it, and there is no request while messages may be on their way, so the order is kept.
+//! The protocol is that of [`oxmpi_shm::mailbox`]. The target polls for requests whenever it makes
+//! progress; a request and a flush of it need no message. An origin has one request at a target at
+//! a time. Its further operations go by messages until it has flushed. This keeps the order: a
+//! target carries out the request before later messages, and an origin posts no request while its
+//! messages may be on their way.
 //!
-//! A put or get may be withdrawn by a waiting origin, which then copies through the kernel: a target that computes need do nothing.
+//! A waiting origin may withdraw a put or get, and then copies through the kernel, so a target that
+//! computes need not make progress.
 
 mod target;
 
 use super::control::BUFFER_BYTES;
-use super::message::Place;
-use super::service::Accumulating;
-use super::{Control, Near, Service, Target};
+use super::message::TargetPlace;
+use super::service::OriginAccumulate;
+use super::{ControlWords, Service, Target, TargetRoutes};
 use oxmpi_engine::{Fault, Lane};
 use oxmpi_fabric::{Fabric, Unreachable};
 use oxmpi_mem::atomics::Accumulator;
@@ -23,131 +25,121 @@ use oxmpi_shm::mailbox::{CARRIED_BYTES, CARRIED_WORDS, Request};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 
-/// The operation of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum What {
-    Accumulate(Accumulator, Fetch),
-    /// The data are the new element and the one to compare with.
+pub(super) enum RequestOp {
+    Accumulate(Accumulator, FetchOld),
+    /// The data are the new element and the element to compare with.
     Swap,
     Put,
     Get,
 }
 
-/// Whether the values from before are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fetch {
+pub(super) enum FetchOld {
     Yes,
     No,
 }
 
-/// A request for `len` bytes at a place of the window's memory.
+/// A request for `len` bytes at the offset `at` of the window's memory.
 #[derive(Debug)]
-pub(super) struct Asking<'a> {
-    pub(super) what: What,
+pub(super) struct MailboxOperation<'a> {
+    pub(super) what: RequestOp,
     pub(super) at: i64,
     pub(super) len: usize,
-    /// The data that go with it.
     pub(super) data: &'a UserBuf,
-    /// Where those go that come back.
     pub(super) into: Option<UserBuf>,
 }
 
-/// The requests of a window, in both directions.
 #[derive(Debug)]
-pub(super) struct Boxes {
+pub(super) struct MailboxRequests {
     /// By the rank of the target.
-    sent: Box<[Sent]>,
-    /// By the rank of the origin, the number of the last request that was seen.
+    sent: Box<[OriginRequests]>,
+    /// By the rank of the origin, the number of the last request from it.
     seen: Box<[u64]>,
-    /// The target whose request has the buffer.
+    /// The target whose request uses the buffer of this process.
     has_buffer: Option<u32>,
-    /// A target could not read operands where they lie.
+    /// A target could not read operands by their address.
     is_denied: bool,
 }
 
-/// The requests of this process at a target.
 #[derive(Debug, Default)]
-struct Sent {
-    /// The number of the last request.
+struct OriginRequests {
     number: u64,
-    pending: Option<Pending>,
+    pending: Option<PendingRequest>,
     /// The fault of a completed request, until a flush reports it.
     fault: Option<Fault>,
 }
 
 #[derive(Debug)]
-struct Pending {
-    what: What,
+struct PendingRequest {
+    what: RequestOp,
     at: i64,
     len: usize,
     into: Option<UserBuf>,
-    /// Its data, if it carries them.
+    /// The data that the request itself carries.
     carried: Option<[u8; CARRIED_BYTES]>,
-    /// Its operands, if it says where they lie.
+    /// The operands, if the request carries their address.
     operands: Option<UserBuf>,
 }
 
-/// How a request went.
 const DONE: u64 = 0;
-/// The place is outside of the exposed memory.
+/// The memory is not exposed.
 const OUTSIDE: u64 = 1;
-/// The target cannot reach the data, and has done nothing.
+/// The target cannot read the data, and has changed nothing.
 const UNREACHED: u64 = 2;
 
-/// The bit of a request that carries the addresses of its operands and of the place for the values from before: the target copies
-/// them through the kernel.
+/// The request carries addresses of operands and results, which the target copies through the
+/// kernel.
 const BY_ADDRESS: u64 = 1 << 32;
-/// The shortest of those, bytes: shorter ones are copied twice in less time than such a call takes (measured on an AMD EPYC, family 25,
-/// model 17).
+/// In bytes: two copies of shorter operands take less time than a copy by the kernel (measured on
+/// an AMD EPYC, family 25, model 17).
 const BY_ADDRESS_LEAST: usize = 16 << 10;
-/// The longest of those, bytes: others wait for the target meanwhile.
+/// In bytes: longer operations would block the target's other origins too long.
 const BY_ADDRESS_MOST: usize = 1 << 20;
 
-impl What {
+impl RequestOp {
     fn word(self) -> u64 {
         let place = |found: Option<usize>| found.unwrap_or(u8::MAX.into()) as u64;
         match self {
-            What::Accumulate(accumulator, fetch) => {
+            RequestOp::Accumulate(accumulator, fetch) => {
                 let op = place(Op::ALL.iter().position(|op| *op == accumulator.op()));
                 let scalar = place(Scalar::ALL.iter().position(|scalar| *scalar == accumulator.scalar()));
-                1 | op << 8 | scalar << 16 | u64::from(fetch == Fetch::Yes) << 24
+                1 | op << 8 | scalar << 16 | u64::from(fetch == FetchOld::Yes) << 24
             }
-            What::Swap => 2,
-            What::Put => 3,
-            What::Get => 4,
+            RequestOp::Swap => 2,
+            RequestOp::Put => 3,
+            RequestOp::Get => 4,
         }
     }
 
-    /// `None`: no process of this library says so.
-    fn of(word: u64) -> Option<What> {
+    /// The operation of a word. `None`: no process of this library sends it.
+    fn of(word: u64) -> Option<RequestOp> {
         let part = |shift: u32| usize::from((word >> shift) as u8);
         Some(match word & 0xff {
             1 => {
                 let accumulator = Accumulator::new(*Op::ALL.get(part(8))?, *Scalar::ALL.get(part(16))?)?;
-                What::Accumulate(accumulator, if part(24) == 0 { Fetch::No } else { Fetch::Yes })
+                RequestOp::Accumulate(accumulator, if part(24) == 0 { FetchOld::No } else { FetchOld::Yes })
             }
-            2 => What::Swap,
-            3 => What::Put,
-            4 => What::Get,
+            2 => RequestOp::Swap,
+            3 => RequestOp::Put,
+            4 => RequestOp::Get,
             _ => return None,
         })
     }
 
-    /// The bytes that go with a request for `len`.
     fn given(self, len: usize) -> usize {
         match self {
-            What::Accumulate(accumulator, _) if accumulator.op() == Op::NoOp => 0,
-            What::Accumulate(..) | What::Put => len,
-            What::Swap => 2 * len,
-            What::Get => 0,
+            RequestOp::Accumulate(accumulator, _) if accumulator.op() == Op::NoOp => 0,
+            RequestOp::Accumulate(..) | RequestOp::Put => len,
+            RequestOp::Swap => 2 * len,
+            RequestOp::Get => 0,
         }
     }
 
-    /// The bytes that come back.
     fn returned(self, len: usize) -> usize {
         match self {
-            What::Accumulate(_, Fetch::No) | What::Put => 0,
-            What::Accumulate(_, Fetch::Yes) | What::Get | What::Swap => len,
+            RequestOp::Accumulate(_, FetchOld::No) | RequestOp::Put => 0,
+            RequestOp::Accumulate(_, FetchOld::Yes) | RequestOp::Get | RequestOp::Swap => len,
         }
     }
 
@@ -156,7 +148,7 @@ impl What {
     }
 
     fn may_be_withdrawn(self) -> bool {
-        matches!(self, What::Put | What::Get)
+        matches!(self, RequestOp::Put | RequestOp::Get)
     }
 }
 
@@ -177,17 +169,16 @@ fn words_of(bytes: &[u8; CARRIED_BYTES]) -> [u64; CARRIED_WORDS] {
     words
 }
 
-impl Boxes {
-    pub(super) fn new(ranks: u32) -> Boxes {
-        Boxes {
-            sent: (0..ranks).map(|_| Sent::default()).collect(),
+impl MailboxRequests {
+    pub(super) fn new(ranks: u32) -> MailboxRequests {
+        MailboxRequests {
+            sent: (0..ranks).map(|_| OriginRequests::default()).collect(),
             seen: vec![0; ranks as usize].into(),
             has_buffer: None,
             is_denied: false,
         }
     }
 
-    /// The request at a rank is over: if it had the buffer, another one may have it.
     fn give_back_buffer(&mut self, rank: u32) {
         self.has_buffer = self.has_buffer.filter(|holder| *holder != rank);
     }
@@ -198,46 +189,43 @@ impl Boxes {
 }
 
 impl Service {
-    /// How to get to a rank.
-    fn near<F: Fabric>(&self, lane: &mut Lane<F>, rank: u32) -> Option<&Near> {
+    fn routes<F: Fabric>(&self, lane: &mut Lane<F>, rank: u32) -> Option<&TargetRoutes> {
         let target = self.targets.get(rank as usize)?;
-        match target.near.get() {
-            Some(near) => Some(near),
-            None => Some(target.approach(lane.fabric_mut(), self.team.size(), self.flavor)),
+        match target.routes.get() {
+            Some(routes) => Some(routes),
+            None => Some(target.find_routes(lane.fabric_mut(), self.team.size(), self.flavor)),
         }
     }
 
-    /// Whether no request is pending.
     pub(super) fn has_no_request(&self) -> bool {
-        self.boxes.as_ref().is_none_or(Boxes::is_idle)
+        self.boxes.as_ref().is_none_or(MailboxRequests::is_idle)
     }
 
-    /// An operation goes to a rank by messages.
     pub(super) fn note_messages(&mut self, rank: u32) {
-        self.by_messages.entry(rank).or_default().said += 1;
+        self.by_messages.entry(rank).or_default().issued += 1;
     }
 
-    /// How many operations went to a rank by messages, if not all of them are known to be complete.
+    /// Number of operations that went to a rank by messages, if some of them may be incomplete.
     fn messages_at(&self, rank: u32) -> Option<u64> {
-        let counts = self.by_messages.get(&rank).filter(|counts| counts.said > counts.complete)?;
-        Some(counts.said)
+        let counts = self.by_messages.get(&rank).filter(|counts| counts.issued > counts.complete)?;
+        Some(counts.issued)
     }
 
-    /// What may not be complete at a rank: the number of the last request, and how many operations went by messages.
-    pub(super) fn asked_of(&self, rank: u32) -> (Option<u64>, Option<u64>) {
+    /// The number of the last request, if it may be incomplete, and the number of operations by
+    /// messages.
+    pub(super) fn incomplete_at(&self, rank: u32) -> (Option<u64>, Option<u64>) {
         let sent = self.boxes.as_ref().map(|boxes| &boxes.sent[rank as usize]);
         let number =
             sent.filter(|sent| sent.pending.is_some() || sent.fault.is_some()).map(|sent| sent.number);
         (number, self.messages_at(rank))
     }
 
-    /// So many messages to a rank are known to be complete.
+    /// The first `messages` operations by messages to a rank are complete.
     pub(super) fn note_complete(&mut self, rank: u32, messages: u64) {
         let complete = &mut self.by_messages.entry(rank).or_default().complete;
         *complete = messages.max(*complete);
     }
 
-    /// Takes the answer to the request at a rank, if it is there. Whether none is pending any more.
     fn take_answer<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32) -> bool {
         let (own, exposure) = (self.team.rank, self.exposure.clone());
         let pending = |service: &Service| {
@@ -245,13 +233,13 @@ impl Service {
             sent.pending.is_some().then_some(sent.number)
         };
         let Some(number) = pending(self) else { return true };
-        let control = self.near(lane, rank).and_then(|near| near.control.as_ref());
+        let control = self.routes(lane, rank).and_then(|routes| routes.control.as_ref());
         let Some(answer) = control.and_then(|control| control.mailboxes()?.answered(own, number)) else {
             return false;
         };
         let Some(boxes) = &mut self.boxes else { return true };
         let sent = &mut boxes.sent[rank as usize];
-        let Some(Pending { what, at, into, len, carried, operands }) = sent.pending.take() else {
+        let Some(PendingRequest { what, at, into, len, carried, operands }) = sent.pending.take() else {
             return true;
         };
         match (answer.status, into) {
@@ -260,7 +248,7 @@ impl Service {
                 let bytes = bytes_of(&answer.data, len);
                 into.unpack(0, Bytes::from(&bytes[..len]));
             }
-            // They are there.
+            // The target has written the values into the buffer.
             (DONE, Some(_)) if operands.is_some() => {}
             (DONE, Some(into)) => {
                 if let Some((_, back)) = exposure.control.buffers(len) {
@@ -270,7 +258,7 @@ impl Service {
             (OUTSIDE, _) => sent.fault = Some(Fault::Outside),
             (_, fetch) => {
                 boxes.is_denied = true;
-                if let Err(fault) = self.say_instead(lane, rank, (what, at, len), (operands, fetch)) {
+                if let Err(fault) = self.send_by_message(lane, rank, (what, at, len), (operands, fetch)) {
                     self.boxes.iter_mut().for_each(|boxes| boxes.sent[rank as usize].fault = Some(fault));
                 }
                 return true;
@@ -280,55 +268,53 @@ impl Service {
         true
     }
 
-    /// Sends an accumulate by messages that the target could not carry out.
+    /// Sends an accumulate by messages that the target could not carry out from its mailbox.
     #[cold]
-    fn say_instead<F: Fabric>(
+    fn send_by_message<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
         rank: u32,
-        (what, at, len): (What, i64, usize),
+        (what, at, len): (RequestOp, i64, usize),
         (operands, fetch): (Option<UserBuf>, Option<UserBuf>),
     ) -> Result<(), Fault> {
-        let (What::Accumulate(accumulator, _), Some(operands)) = (what, operands) else {
+        let (RequestOp::Accumulate(accumulator, _), Some(operands)) = (what, operands) else {
             return Err(Fault::NoMemory);
         };
         let size = accumulator.size();
-        let place = Place { at, count: len / size, layout: Arc::new(Layout::basic(size, size)) };
+        let place = TargetPlace { at, count: len / size, layout: Arc::new(Layout::basic(size, size)) };
         self.note_messages(rank);
-        self.accumulate(lane, (rank, place), (Accumulating { operands, accumulator, fetch }, len), false)
+        self.accumulate(lane, (rank, place), (OriginAccumulate { operands, accumulator, fetch }, len), false)
             .map(drop)
     }
 
-    /// Where the operands of a long accumulate lie and its values from before go, if the target can copy them through the kernel.
+    /// The addresses of operands and results, if the target can copy them through the kernel.
     fn addresses<F: Fabric>(
         &self,
         lane: &mut Lane<F>,
         rank: u32,
-        (what, len): (What, usize),
+        (what, len): (RequestOp, usize),
         (data, into): (&UserBuf, Option<&UserBuf>),
     ) -> Option<[u64; CARRIED_WORDS]> {
         let is_long = (BY_ADDRESS_LEAST..=BY_ADDRESS_MOST).contains(&len);
-        if !is_long || !matches!(what, What::Accumulate(..)) || self.boxes.as_ref()?.is_denied {
+        if !is_long || !matches!(what, RequestOp::Accumulate(..)) || self.boxes.as_ref()?.is_denied {
             return None;
         }
         let address = |bytes: *const u8| bytes.expose_provenance() as u64;
         let operands = if what.given(len) == 0 { 0 } else { address(data.as_contiguous()?.as_ptr()) };
         let old = into.map(|into| into.as_contiguous_mut().map(|mut into| address(into.as_mut_ptr())));
         let old = old.map_or(Some(0), |old| old)?;
-        self.near(lane, rank)?.single_copy.then_some([operands, old, 0, 0])
+        self.routes(lane, rank)?.single_copy.then_some([operands, old, 0, 0])
     }
 
-    /// Posts a request in a rank's mailbox. `false`: it has none, or an earlier operation has to complete first; nothing was done then.
-    ///
-    /// # Errors
-    /// It has failed.
+    /// Posts a request. `false`: there is no mailbox, or an earlier operation has to complete
+    /// first.
     pub(super) fn post<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
         rank: u32,
-        asking: Asking<'_>,
+        operation: MailboxOperation<'_>,
     ) -> Result<bool, Fault> {
-        let Asking { what, at, len, data, into } = asking;
+        let MailboxOperation { what, at, len, data, into } = operation;
         if self.boxes.is_none() || !self.take_answer(lane, rank) {
             return Ok(false);
         }
@@ -351,8 +337,8 @@ impl Service {
         if self.messages_at(rank).is_some() || self.targets[own as usize].control == 0 {
             return Ok(false);
         }
-        let Some(near) = self.near(lane, rank) else { return Ok(false) };
-        let (Some(control), Some(bell)) = (&near.control, &near.bell) else { return Ok(false) };
+        let Some(routes) = self.routes(lane, rank) else { return Ok(false) };
+        let (Some(control), Some(bell)) = (&routes.control, &routes.bell) else { return Ok(false) };
         let Some(mailboxes) = control.mailboxes() else { return Ok(false) };
         let given = what.given(len);
         let mut carried = [0; CARRIED_BYTES];
@@ -376,7 +362,7 @@ impl Service {
             let sent = &mut boxes.sent[rank as usize];
             let carried = is_carried.then_some(carried);
             let operands = places.map(|_| data.clone());
-            let pending = Pending { what, at, len, into, carried, operands };
+            let pending = PendingRequest { what, at, len, into, carried, operands };
             (sent.number, sent.pending) = (number, Some(pending));
             if needs_buffer {
                 boxes.has_buffer = Some(rank);
@@ -385,8 +371,8 @@ impl Service {
         Ok(true)
     }
 
-    /// Whether the requests at a rank are complete up to a number: if so, whether all went well, and whether an operation may be pending that went by
-    /// messages.
+    /// Once requests are complete: their fault, or whether an operation by messages may be
+    /// incomplete.
     pub(super) fn settled<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -407,10 +393,7 @@ impl Service {
         Some(sent.fault.take().map_or(Ok(by_messages), Err))
     }
 
-    /// Withdraws the put or get that is pending at a rank, if the target has not begun with it, and copies through the kernel.
-    ///
-    /// # Errors
-    /// The kernel does not reach the memory.
+    /// Copies through the kernel if the target has not begun the put or get.
     pub(super) fn copy_instead<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -419,7 +402,7 @@ impl Service {
         let (own, exposure) = (self.team.rank, self.exposure.clone());
         let Some(Target { process, base, .. }) = self.targets.get(rank as usize) else { return Ok(()) };
         let (process, base) = (*process, *base);
-        let Some(Sent { number, pending: Some(pending), .. }) =
+        let Some(OriginRequests { number, pending: Some(pending), .. }) =
             self.boxes.as_ref().map(|boxes| &boxes.sent[rank as usize])
         else {
             return Ok(());
@@ -428,13 +411,13 @@ impl Service {
             return Ok(());
         }
         let number = *number;
-        let is_withdrawn = self.near(lane, rank).is_some_and(|near| {
-            let mailboxes = near.control.as_ref().and_then(Control::mailboxes);
-            near.single_copy && mailboxes.is_some_and(|mailboxes| mailboxes.withdraw(own, number))
+        let is_withdrawn = self.routes(lane, rank).is_some_and(|routes| {
+            let mailboxes = routes.control.as_ref().and_then(ControlWords::mailboxes);
+            routes.single_copy && mailboxes.is_some_and(|mailboxes| mailboxes.withdraw(own, number))
         });
         let Some(boxes) = self.boxes.as_mut().filter(|_| is_withdrawn) else { return Ok(()) };
         let Some(pending) = boxes.sent[rank as usize].pending.take() else { return Ok(()) };
-        let Pending { what, at, len, into, carried, .. } = pending;
+        let PendingRequest { what, at, len, into, carried, .. } = pending;
         boxes.give_back_buffer(rank);
         let address = base.wrapping_add(at.cast_unsigned());
         let mut bytes = carried.map_or_else(Vec::new, |carried| carried.to_vec());
@@ -442,7 +425,7 @@ impl Service {
             bytes.resize(len, 0);
         }
         match what {
-            What::Put => {
+            RequestOp::Put => {
                 if let (None, Some((data, _))) = (carried, exposure.control.buffers(len)) {
                     data.as_bytes().copy_to(BytesMut::from(&mut bytes[..]));
                 }

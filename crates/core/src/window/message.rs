@@ -1,55 +1,54 @@
-//! What the processes of a window say to each other where they share no memory.
+//! The messages of a window, for processes that share no memory.
 //!
-//! A message is 64-bit words, little-endian, then data: the kind, the number of words behind the second one, these words; the
-//! datatype of the target, where there is one, is the last of them ([`Layout::write`]). What has come is checked on the way
-//! in: none of it is trusted.
+//! A message is 64-bit words, little-endian, then data: the kind, the number of words after this
+//! one, and these words; the last of them are the target's datatype if there is one
+//! ([`Layout::write`]). The receiver trusts no word: it checks all of them.
 
 use oxmpi_mem::atomics::Accumulator;
 use oxmpi_mem::kernels::{Op, Scalar};
 use oxmpi_mem::layout::Layout;
 use std::sync::Arc;
 
-/// Where an access goes: `count` elements of `layout`.
+/// The target memory of an access: `count` elements of `layout`.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    /// Bytes from the beginning of the window's memory; the address, in a dynamic window.
+pub(super) struct TargetPlace {
+    /// Bytes from the beginning of the window's memory; in a dynamic window the address.
     pub(super) at: i64,
     pub(super) count: usize,
     pub(super) layout: Arc<Layout>,
 }
 
-/// How the data of an operation come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Data {
+pub(super) enum MessageData {
     /// Behind the words.
     Here,
-    /// As a message of their own, which has this number.
+    /// A message of its own with this number.
     Apart(u64),
 }
 
-/// A message. `id` numbers what is answered.
+/// `id` is the number of a message that needs an answer.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(super) enum RmaMessage {
     Put {
-        place: Place,
+        place: TargetPlace,
         len: usize,
-        data: Data,
+        data: MessageData,
     },
     Get {
-        place: Place,
+        place: TargetPlace,
         len: usize,
         id: u64,
     },
     Accumulate {
-        place: Place,
+        place: TargetPlace,
         len: usize,
-        data: Data,
+        data: MessageData,
         accumulator: Accumulator,
         fetch: Option<u64>,
     },
-    /// The data are the new element and the one to compare with, of `len` bytes each.
+    /// The data are the new element and the element to compare with, of `len` bytes each.
     Swap {
-        place: Place,
+        place: TargetPlace,
         len: usize,
         id: u64,
     },
@@ -65,22 +64,20 @@ pub(super) enum Message {
     },
     Post,
     Complete,
-    /// Answers `Lock`.
     Granted,
-    /// Answers `Lock` if nobody will have the lock any more: this process has died with it.
+    /// Answers `Lock` if no rank gets the lock any more: this process has failed with it.
     Denied {
         process: u32,
     },
-    /// Answers `Get`, `Swap` or a fetching `Accumulate`.
     Answer {
         id: u64,
-        data: Data,
+        data: MessageData,
     },
-    /// Answers them if the place is outside of the memory.
+    /// Answers `Get`, `Swap` or a fetching `Accumulate` outside of the exposed memory.
     Refused {
         id: u64,
     },
-    /// Answers `Flush` and `Unlock`, when all from before is done. `outside`: some of it had a place outside of the memory.
+    /// All earlier operations are done. `outside`: one of them was outside of the exposed memory.
     Done {
         id: u64,
         outside: bool,
@@ -91,76 +88,76 @@ fn number_of<T: PartialEq>(all: &[T], one: &T) -> u64 {
     all.iter().position(|other| other == one).unwrap_or(all.len()) as u64
 }
 
-impl Data {
-    /// 0 stands for data that are here; numbers begin with 1.
+impl MessageData {
+    /// 0 stands for data behind the words; numbers begin with 1.
     fn word(self) -> u64 {
         match self {
-            Data::Here => 0,
-            Data::Apart(id) => id,
+            MessageData::Here => 0,
+            MessageData::Apart(id) => id,
         }
     }
 
-    fn of(word: u64) -> Data {
-        if word == 0 { Data::Here } else { Data::Apart(word) }
+    fn of(word: u64) -> MessageData {
+        if word == 0 { MessageData::Here } else { MessageData::Apart(word) }
     }
 }
 
-impl Message {
-    /// The written form, with room for `data` bytes behind the words; where that room begins.
+impl RmaMessage {
+    /// Encodes with room for `data` bytes behind the words. Returns also the offset of that room.
     pub(super) fn encode(&self, data: usize) -> (Vec<u8>, usize) {
         let mut words = vec![0, 0];
         let mut place_of = None;
         let kind = match self {
-            Message::Put { place, len, data } => {
+            RmaMessage::Put { place, len, data } => {
                 words.extend([data.word(), *len as u64]);
                 place_of = Some(place);
                 1
             }
-            Message::Get { place, len, id } => {
+            RmaMessage::Get { place, len, id } => {
                 words.extend([*id, *len as u64]);
                 place_of = Some(place);
                 2
             }
-            Message::Accumulate { place, len, data, accumulator, fetch } => {
+            RmaMessage::Accumulate { place, len, data, accumulator, fetch } => {
                 words.extend([data.word(), *len as u64, fetch.unwrap_or(0)]);
                 words.push(number_of(&Op::ALL, &accumulator.op()));
                 words.push(number_of(&Scalar::ALL, &accumulator.scalar()));
                 place_of = Some(place);
                 3
             }
-            Message::Swap { place, len, id } => {
+            RmaMessage::Swap { place, len, id } => {
                 words.extend([*id, *len as u64]);
                 place_of = Some(place);
                 4
             }
-            Message::Lock { exclusive } => {
+            RmaMessage::Lock { exclusive } => {
                 words.push(u64::from(*exclusive));
                 5
             }
-            Message::Unlock { exclusive, id } => {
+            RmaMessage::Unlock { exclusive, id } => {
                 words.extend([u64::from(*exclusive), *id]);
                 6
             }
-            Message::Flush { id } => {
+            RmaMessage::Flush { id } => {
                 words.push(*id);
                 7
             }
-            Message::Post => 8,
-            Message::Complete => 9,
-            Message::Granted => 10,
-            Message::Answer { id, data } => {
+            RmaMessage::Post => 8,
+            RmaMessage::Complete => 9,
+            RmaMessage::Granted => 10,
+            RmaMessage::Answer { id, data } => {
                 words.extend([*id, data.word()]);
                 11
             }
-            Message::Refused { id } => {
+            RmaMessage::Refused { id } => {
                 words.push(*id);
                 12
             }
-            Message::Done { id, outside } => {
+            RmaMessage::Done { id, outside } => {
                 words.extend([*id, u64::from(*outside)]);
                 13
             }
-            Message::Denied { process } => {
+            RmaMessage::Denied { process } => {
                 words.push(u64::from(*process));
                 14
             }
@@ -178,8 +175,8 @@ impl Message {
         (bytes, at)
     }
 
-    /// The message that `bytes` are, and where its data begin. `None`: they are none.
-    pub(super) fn decode(bytes: &[u8]) -> Option<(Message, usize)> {
+    /// The message and the offset of its data. `None`: `bytes` are no message.
+    pub(super) fn decode(bytes: &[u8]) -> Option<(RmaMessage, usize)> {
         let (all, _) = bytes.as_chunks::<8>();
         let kind = u64::from_le_bytes(*all.first()?);
         let count = usize::try_from(u64::from_le_bytes(*all.get(1)?)).ok()?;
@@ -197,97 +194,97 @@ impl Message {
         let length = |word: Option<u64>| isize::try_from(word?).ok().map(isize::cast_unsigned);
         let message = match kind {
             1 => {
-                let (data, len) = (Data::of(next()?), length(next())?);
+                let (data, len) = (MessageData::of(next()?), length(next())?);
                 let place = place(words, len)?;
-                (data != Data::Here || here == len).then_some(Message::Put { place, len, data })?
+                (data != MessageData::Here || here == len).then_some(RmaMessage::Put { place, len, data })?
             }
             2 => {
                 let (id, len) = (number(next())?, length(next())?);
-                Message::Get { place: place(words, len)?, len, id }
+                RmaMessage::Get { place: place(words, len)?, len, id }
             }
             3 => {
-                let (data, len, fetch) = (Data::of(next()?), length(next())?, number(Some(next()?)));
+                let (data, len, fetch) = (MessageData::of(next()?), length(next())?, number(Some(next()?)));
                 let (op, scalar) = (Op::ALL.get(next()? as usize)?, Scalar::ALL.get(next()? as usize)?);
                 let accumulator = Accumulator::new(*op, *scalar)?;
                 let place = place(words, len)?;
                 let operands = if *op == Op::NoOp { 0 } else { len };
                 let whole = len.is_multiple_of(accumulator.size())
                     && place.layout.size().is_multiple_of(accumulator.size())
-                    && (data != Data::Here || here == operands);
-                whole.then_some(Message::Accumulate { place, len, data, accumulator, fetch })?
+                    && (data != MessageData::Here || here == operands);
+                whole.then_some(RmaMessage::Accumulate { place, len, data, accumulator, fetch })?
             }
             4 => {
                 let (id, len) = (number(next())?, length(next())?);
                 let place = place(words, len)?;
                 let element = place.count == 1 && place.layout.is_contiguous() && place.layout.size() == len;
-                ((1..=16).contains(&len) && here == 2 * len && element).then_some(Message::Swap {
+                ((1..=16).contains(&len) && here == 2 * len && element).then_some(RmaMessage::Swap {
                     place,
                     len,
                     id,
                 })?
             }
-            5 => Message::Lock { exclusive: next()? != 0 },
-            6 => Message::Unlock { exclusive: next()? != 0, id: number(next())? },
-            7 => Message::Flush { id: number(next())? },
-            8 => Message::Post,
-            9 => Message::Complete,
-            10 => Message::Granted,
-            11 => Message::Answer { id: number(next())?, data: Data::of(next()?) },
-            12 => Message::Refused { id: number(next())? },
-            13 => Message::Done { id: number(next())?, outside: next()? != 0 },
-            14 => Message::Denied { process: u32::try_from(next()?).ok()? },
+            5 => RmaMessage::Lock { exclusive: next()? != 0 },
+            6 => RmaMessage::Unlock { exclusive: next()? != 0, id: number(next())? },
+            7 => RmaMessage::Flush { id: number(next())? },
+            8 => RmaMessage::Post,
+            9 => RmaMessage::Complete,
+            10 => RmaMessage::Granted,
+            11 => RmaMessage::Answer { id: number(next())?, data: MessageData::of(next()?) },
+            12 => RmaMessage::Refused { id: number(next())? },
+            13 => RmaMessage::Done { id: number(next())?, outside: next()? != 0 },
+            14 => RmaMessage::Denied { process: u32::try_from(next()?).ok()? },
             _ => return None,
         };
         Some((message, at))
     }
 }
 
-/// The place of an access of `len` packed bytes, which must fit it.
-fn place(words: &[u64], len: usize) -> Option<Place> {
+/// The target memory of an access of `len` packed bytes, which must fit.
+fn place(words: &[u64], len: usize) -> Option<TargetPlace> {
     let (first, mut words) = words.split_at_checked(2)?;
     let (at, count) = (first[0].cast_signed(), usize::try_from(first[1]).ok()?);
     let layout = Layout::read(&mut words).ok()?;
     let room = layout.packed_len(count).ok()?;
-    (words.is_empty() && len <= room).then(|| Place { at, count, layout: Arc::new(layout) })
+    (words.is_empty() && len <= room).then(|| TargetPlace { at, count, layout: Arc::new(layout) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn all() -> Vec<(Message, usize)> {
+    fn all() -> Vec<(RmaMessage, usize)> {
         let layout = Arc::new(Layout::hvector(3, 1, 16, &Layout::basic(8, 8)).unwrap());
-        let place = Place { at: -7, count: 2, layout };
-        let one = Place { at: 8, count: 1, layout: Arc::new(Layout::basic(4, 4)) };
+        let place = TargetPlace { at: -7, count: 2, layout };
+        let one = TargetPlace { at: 8, count: 1, layout: Arc::new(Layout::basic(4, 4)) };
         let accumulator = Accumulator::new(Op::MinLoc, Scalar::I32I32).unwrap();
         let accumulate =
-            |data, len, fetch| Message::Accumulate { place: place.clone(), len, data, accumulator, fetch };
+            |data, len, fetch| RmaMessage::Accumulate { place: place.clone(), len, data, accumulator, fetch };
         vec![
-            (Message::Put { place: place.clone(), len: 40, data: Data::Here }, 40),
-            (Message::Put { place: place.clone(), len: 40, data: Data::Apart(3) }, 0),
-            (Message::Get { place: place.clone(), len: 48, id: 9 }, 0),
-            (accumulate(Data::Here, 16, None), 16),
-            (accumulate(Data::Apart(8), 16, Some(5)), 0),
-            (Message::Swap { place: one, len: 4, id: 1 }, 8),
-            (Message::Lock { exclusive: true }, 0),
-            (Message::Unlock { exclusive: false, id: 2 }, 0),
-            (Message::Flush { id: 2 }, 0),
-            (Message::Post, 0),
-            (Message::Complete, 0),
-            (Message::Granted, 0),
-            (Message::Denied { process: 7 }, 0),
-            (Message::Answer { id: 5, data: Data::Here }, 12),
-            (Message::Refused { id: 5 }, 0),
-            (Message::Done { id: 5, outside: true }, 0),
+            (RmaMessage::Put { place: place.clone(), len: 40, data: MessageData::Here }, 40),
+            (RmaMessage::Put { place: place.clone(), len: 40, data: MessageData::Apart(3) }, 0),
+            (RmaMessage::Get { place: place.clone(), len: 48, id: 9 }, 0),
+            (accumulate(MessageData::Here, 16, None), 16),
+            (accumulate(MessageData::Apart(8), 16, Some(5)), 0),
+            (RmaMessage::Swap { place: one, len: 4, id: 1 }, 8),
+            (RmaMessage::Lock { exclusive: true }, 0),
+            (RmaMessage::Unlock { exclusive: false, id: 2 }, 0),
+            (RmaMessage::Flush { id: 2 }, 0),
+            (RmaMessage::Post, 0),
+            (RmaMessage::Complete, 0),
+            (RmaMessage::Granted, 0),
+            (RmaMessage::Denied { process: 7 }, 0),
+            (RmaMessage::Answer { id: 5, data: MessageData::Here }, 12),
+            (RmaMessage::Refused { id: 5 }, 0),
+            (RmaMessage::Done { id: 5, outside: true }, 0),
         ]
     }
 
     #[test]
-    fn messages_come_as_they_went() {
+    fn messages_survive_encoding() {
         for (message, data) in all() {
             let (bytes, at) = message.encode(data);
             assert_eq!(bytes.len(), at + data);
-            let (decoded, there) = Message::decode(&bytes).unwrap_or_else(|| panic!("{message:?}"));
+            let (decoded, there) = RmaMessage::decode(&bytes).unwrap_or_else(|| panic!("{message:?}"));
             assert_eq!(there, at);
             assert_eq!(decoded.encode(data).0, bytes, "{message:?}");
         }
@@ -296,28 +293,28 @@ mod tests {
     #[test]
     fn swaps_are_of_one_element() {
         for (count, len) in [(0, 0), (0, 4), (2, 4), (1, 0)] {
-            let place = Place { at: 8, count, layout: Arc::new(Layout::basic(4, 4)) };
-            let (bytes, _) = Message::Swap { place, len, id: 1 }.encode(2 * len);
-            assert!(Message::decode(&bytes).is_none(), "{count} of {len}");
+            let place = TargetPlace { at: 8, count, layout: Arc::new(Layout::basic(4, 4)) };
+            let (bytes, _) = RmaMessage::Swap { place, len, id: 1 }.encode(2 * len);
+            assert!(RmaMessage::decode(&bytes).is_none(), "{count} of {len}");
         }
     }
 
     #[test]
-    fn what_is_cut_or_changed_is_refused_or_another_message() {
+    fn cut_messages_are_refused_and_changed_ones_do_no_harm() {
         for (message, data) in all() {
             let (bytes, at) = message.encode(data);
             for cut in 0..at {
-                assert!(Message::decode(&bytes[..cut]).is_none(), "{message:?} cut to {cut}");
+                assert!(RmaMessage::decode(&bytes[..cut]).is_none(), "{message:?} cut to {cut}");
             }
             for position in 0..at {
                 for value in [0, 1, 0x7f, 0xff] {
                     let mut changed = bytes.clone();
                     changed[position] = value;
-                    // It must neither panic nor make a place that its length does not fit.
-                    let _ = Message::decode(&changed);
+                    // Decoding must neither panic nor return a target memory that is too small.
+                    let _ = RmaMessage::decode(&changed);
                 }
             }
         }
-        assert!(Message::decode(&[]).is_none());
+        assert!(RmaMessage::decode(&[]).is_none());
     }
 }

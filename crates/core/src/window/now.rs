@@ -1,12 +1,12 @@
-//! The straight lines: accesses to memory that is mapped here, and the calls around them, where nothing has to be waited for,
-//! asked or woken. `false` or `None`: it is not like that, or something is wrong; nothing was done then, and the full way
-//! does it or says why not.
+//! The fast path of accesses to mapped memory and of the calls around them. A function that returns
+//! `false` or `None` has done nothing: the full call carries out the operation or returns the
+//! error.
 //!
-//! What orders the stores of a put before what follows a flush is a fence, which costs as much as the rest of a short put. So it
-//! is run only if there were stores since the last one ([`Window::has_stored`]): not behind gets, and not behind atomic
-//! instructions, which order all by themselves on the processors of [`RMW_IS_FENCE`].
+//! The fence that orders the stores of a put before the accesses after a flush costs as much as the
+//! rest of a short put. So it runs only if there were stores since the last one, and not after
+//! atomic instructions, which order all accesses on the processors of [`RMW_IS_FENCE`].
 
-use super::control::Control;
+use super::control::ControlWords;
 use super::epoch::{CLOSED, FENCE, HELD_EXCLUSIVE, HELD_SHARED, LOCKED, LOOK_EVERY, SHUT};
 use super::{Target, Window};
 use crate::Process;
@@ -15,35 +15,36 @@ use oxmpi_mem::atomics::{Accumulator, Instruction, compare_and_swap};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::atomic::{Ordering, fence};
 
-/// Whether an atomic read-modify-write instruction orders all accesses before it before all that follow (Intel 64 and IA-32
-/// Architectures Software Developer's Manual, volume 3, "Memory Ordering": locked instructions).
+/// Whether an atomic read-modify-write instruction orders all accesses before it before all that
+/// follow (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 3, "Memory
+/// Ordering": locked instructions).
 const RMW_IS_FENCE: bool = cfg!(target_arch = "x86_64");
 
 impl Window {
-    /// The `len` bytes at a displacement, if the target is mapped, may be accessed and exposes them all.
+    /// The bytes, if this process has mapped them, and an epoch is open to the target.
     #[inline(always)]
-    fn bytes_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &Control)> {
+    fn bytes_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &ControlWords)> {
         let target = self.targets.get(rank as usize)?;
-        let near = target.near.get()?;
+        let routes = target.routes.get()?;
         let offset = disp.checked_mul(target.disp_unit)?;
-        let bytes = near.memory.as_ref()?.bytes(offset as usize, len)?;
-        let control = near.control.as_ref()?;
+        let bytes = routes.memory.as_ref()?.bytes(offset as usize, len)?;
+        let control = routes.control.as_ref()?;
         (!target.is_gone() && self.may_access(target)).then_some((bytes, control))
     }
 
-    /// As [`Window::bytes_now`], to be changed. In a window with words that only an adapter changes each element takes the full way.
+    /// If only an adapter may change some words, each element takes the full call.
     #[inline(always)]
-    fn elements_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &Control)> {
-        if self.words_are_the_adapters { None } else { self.bytes_now(rank, disp, len) }
+    fn elements_now(&self, rank: i32, disp: i64, len: usize) -> Option<(BytesMut<'_>, &ControlWords)> {
+        if self.adapter_owns_words { None } else { self.bytes_now(rank, disp, len) }
     }
 
-    /// Notes that mapped memory was stored to. Release: the note is not seen before what was stored.
+    /// Notes a store to mapped memory. Release: a thread that sees the note sees the store.
     #[inline(always)]
     pub(super) fn has_stored(&self) {
         self.stored.store(true, Ordering::Release);
     }
 
-    /// Orders what was stored to mapped memory before all that follows.
+    /// Orders stores to mapped memory before all accesses that follow.
     #[inline(always)]
     pub(super) fn order_stores(&self) {
         if !RMW_IS_FENCE || self.stored.load(Ordering::Relaxed) {
@@ -52,18 +53,20 @@ impl Window {
         }
     }
 
-    /// A target whose lock is a word in shared memory, and that word, if the target is not this process.
+    /// A target other than this process whose lock is a word in shared memory, and its control
+    /// words.
     #[inline(always)]
-    fn locked_by_word(&self, rank: i32) -> Option<(&Target, &Control)> {
+    fn locked_by_word(&self, rank: i32) -> Option<(&Target, &ControlWords)> {
         let target = self.targets.get(rank as usize)?;
-        let near = target.near.get()?;
-        // Own locks are asked for by messages as well; words wake only those who have a bell.
-        near.bell.as_ref()?;
-        Some((target, near.control.as_ref()?))
+        let routes = target.routes.get()?;
+        // Other ranks may request the lock of this process by messages, and words wake only
+        // processes with a bell.
+        routes.bell.as_ref()?;
+        Some((target, routes.control.as_ref()?))
     }
 
-    /// Counts a call that needs no look at anything. Whether one is due all the same: programs wait in loops around such calls.
-    /// Whether one thread more or less counts does not matter.
+    /// Counts a call without progress. Returns whether this call should make progress all the same:
+    /// programs wait in loops around such calls. A lost count of another thread does no harm.
     #[inline(always)]
     pub(super) fn is_look_due(&self) -> bool {
         let calls = self.calls.load(Ordering::Relaxed).wrapping_add(1);
@@ -73,7 +76,7 @@ impl Window {
 }
 
 impl<F: Fabric> Process<F> {
-    /// Puts bytes that lie in one piece (MPI_Put).
+    /// Puts contiguous bytes (MPI_Put).
     #[inline(always)]
     pub fn put_now(&self, window: &Window, bytes: Bytes<'_>, rank: i32, disp: i64) -> bool {
         match window.bytes_now(rank, disp, bytes.len()) {
@@ -86,7 +89,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Gets as many bytes as `into` has (MPI_Get).
+    /// Gets `into.len()` bytes (MPI_Get).
     #[inline(always)]
     pub fn get_now(&self, window: &Window, into: BytesMut<'_>, rank: i32, disp: i64) -> bool {
         match window.bytes_now(rank, disp, into.len()) {
@@ -98,7 +101,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Changes one integer, and tells the value from before (MPI_Fetch_and_op).
+    /// Changes one integer; `old` gets the value from before (MPI_Fetch_and_op).
     #[inline(always)]
     pub fn fetch_word_now(
         &self,
@@ -114,7 +117,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Accumulates to one element without padding, and tells the value from before (MPI_Fetch_and_op).
+    /// Changes one element without padding; `old` gets the value from before (MPI_Fetch_and_op).
     #[inline(always)]
     pub fn fetch_now(
         &self,
@@ -134,7 +137,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Compares one element and swaps it (MPI_Compare_and_swap).
+    /// Compares and swaps one element (MPI_Compare_and_swap).
     #[inline(always)]
     pub fn swap_now(
         &self,
@@ -153,8 +156,7 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// Completes the accesses to a locked target (MPI_Win_flush, MPI_Win_flush_local). Whether
-    /// [`Process::look_now_and_then`] is due.
+    /// MPI_Win_flush, MPI_Win_flush_local. Returns whether [`Process::look_now_and_then`] is due.
     #[inline(always)]
     pub fn flush_now(&self, window: &Window, rank: i32) -> Option<bool> {
         let target = window.targets.get(rank as usize)?;
@@ -165,7 +167,7 @@ impl<F: Fabric> Process<F> {
         Some(window.is_look_due())
     }
 
-    /// Locks a target of which nobody has the lock, in a process with one thread (MPI_Win_lock without an assertion).
+    /// Takes a free lock, in a process with one thread (MPI_Win_lock without an assertion).
     #[inline(always)]
     pub fn lock_now(&self, window: &Window, exclusive: bool, rank: i32) -> bool {
         let Some((target, control)) = window.locked_by_word(rank) else { return false };
@@ -176,7 +178,7 @@ impl<F: Fabric> Process<F> {
         {
             return false;
         }
-        // While it is held no other thread is here.
+        // This guard keeps other threads out.
         let Some(_only) = self.domain.home() else { return false };
         if !control.lock_if_free(exclusive, window.rank()) {
             return false;
@@ -187,7 +189,7 @@ impl<F: Fabric> Process<F> {
         true
     }
 
-    /// Completes the accesses to a target and unlocks it, in a process with one thread (MPI_Win_unlock). Whether
+    /// Unlocks in a process with one thread (MPI_Win_unlock). Returns whether
     /// [`Process::look_now_and_then`] is due.
     #[inline(always)]
     pub fn unlock_now(&self, window: &Window, rank: i32) -> Option<bool> {
@@ -201,7 +203,7 @@ impl<F: Fabric> Process<F> {
         }
         let only = self.domain.home()?;
         if RMW_IS_FENCE {
-            // What unlocks is a fence.
+            // The instruction that unlocks is a fence.
             window.stored.store(false, Ordering::Relaxed);
         } else {
             window.order_stores();

@@ -1,137 +1,125 @@
-//! The part of a window that talks: it carries out here what others ask for by messages, and asks them.
+//! The message side of a window: operations that ranks send by messages.
 //!
-//! The messages are ordinary ones of the window's own communicator: those of [`super::message`] with tag 0, long data by
-//! themselves with a tag of their number. It goes on with every look of any thread at anything, so a process serves while it
-//! waits or tests for whatever it likes.
-//!
-//! What one process asks of another is done there in the order in which it was asked: a message whose data have not come yet
-//! stops those behind it. So accumulates keep their order, and an answer to `Flush` says that all before it is done.
+//! The messages belong to the window's own communicator: those of [`super::message`] have the tag
+//! 0, and long data are separate messages whose tag has their number. All progress of any thread
+//! serves them. A target carries out the operations of an origin in their order: a message whose
+//! data are not here yet stops the later ones. So the answer to `Flush` says that all earlier
+//! operations are done.
 
 mod ask;
 mod data;
 mod loss;
 
 use super::adapter::AdapterAccesses;
-use super::mailbox::Boxes;
-use super::message::{Data, Message, Place};
-use super::{Exposure, Flavor, Target};
+use super::mailbox::MailboxRequests;
+use super::message::{MessageData, RmaMessage, TargetPlace};
+use super::{Flavor, Target, WindowExposure};
 use oxmpi_engine::{Completion, Fault, Lane, Mode, RequestId, Source, Started, TagMatch, Team};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::atomics::{Accumulator, compare_and_swap};
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::memory::Owned;
+use oxmpi_mem::memory::{Owned, zeros};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Data of up to so many bytes travel behind the words of their message.
+/// In bytes: shorter data travel behind the words of their message.
 const HERE_MOST: usize = 16 << 10;
 
-/// The tag of messages. Those of data are not 0.
+/// The tag of messages. The tags of data are not 0.
 const MESSAGE: i32 = 0;
 
-/// One window's part in the domain of its process.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(super) team: Arc<Team>,
-    pub(super) exposure: Arc<Exposure>,
+    pub(super) exposure: Arc<WindowExposure>,
     pub(super) flavor: Flavor,
-    /// Whether the exposed memory is mapped in this process alone, which has one thread: nobody else changes elements.
+    /// The exposed memory is mapped only in this process, which has one thread.
     pub(super) is_alone: bool,
-    /// Operations that go to each rank by messages.
     pub(super) by_messages: BTreeMap<u32, MessageCounts>,
-    /// What goes by mailboxes, in a window that has some.
-    pub(super) boxes: Option<Boxes>,
-    /// What has come from each rank and is not done.
-    queues: BTreeMap<u32, VecDeque<Waiting>>,
-    /// What goes by the adapter.
+    pub(super) boxes: Option<MailboxRequests>,
+    /// By the rank of the origin, the operations that are not done.
+    queues: BTreeMap<u32, VecDeque<IncomingWork>>,
     pub(super) accesses: AdapterAccesses,
-    /// What leaves from memory that is not this window's own to keep.
-    sends: Vec<Sending>,
-    /// What this process waits for.
-    asked: BTreeMap<u64, Asked>,
+    /// Sends whose buffers belong to the program or to the exposed memory.
+    sends: Vec<PendingSend>,
+    /// By number, the answers that this process waits for.
+    awaited: BTreeMap<u64, AwaitedAnswer>,
     next: u64,
-    /// Ranks that wait for the lock here, and whether exclusively.
+    /// Ranks that wait for the lock of this process, and whether they want it exclusive.
     locks: VecDeque<(u32, bool)>,
-    /// How many locks each rank has granted that nobody has asked for yet.
+    /// By rank, the number of grants of its lock that no call has taken yet.
     granted: BTreeMap<u32, u32>,
-    /// Ranks that have not granted their lock, because a process has died with it.
+    /// Ranks that did not grant their lock, each with the process that failed with it.
     denied: BTreeMap<u32, u32>,
-    /// Ranks with operations that had a place outside of the memory here, to be told.
-    outside: BTreeMap<u32, ()>,
-    /// What the window knows of its targets; whether it must ask here before it takes something for complete.
+    /// Ranks with operations outside of the exposed memory, which the next `Done` to them reports.
+    outside: BTreeSet<u32>,
+    /// Shared with the [`Window`](super::Window).
     pub(super) targets: Arc<[Target]>,
     far: Arc<AtomicBool>,
-    /// How many of the lane's lost processes were seen to.
+    /// How many entries of the lane's list of lost processes [`Service::attend`] has handled.
     lost: usize,
 }
 
-/// Operations that go to a rank by messages.
 #[derive(Debug, Default)]
 pub(super) struct MessageCounts {
-    /// How many were asked for.
-    pub(super) said: u64,
-    /// How many of these are known to be complete.
+    pub(super) issued: u64,
     pub(super) complete: u64,
 }
 
-/// Something that came and is not done.
 #[derive(Debug)]
-enum Waiting {
-    /// A message that is not here whole.
+enum IncomingWork {
+    /// A message that is not complete.
     Message(RequestId, Owned<u8>),
-    /// Data that come into the window's memory.
     Put(RequestId),
-    /// Operands that come.
-    Operands(RequestId, Owned<u8>, Change),
+    Operands(RequestId, Owned<u8>, ReceivedAccumulate),
 }
 
-impl Waiting {
+impl IncomingWork {
     fn request(&self) -> RequestId {
-        let (Waiting::Message(request, _) | Waiting::Put(request) | Waiting::Operands(request, ..)) = self;
+        let (IncomingWork::Message(request, _)
+        | IncomingWork::Put(request)
+        | IncomingWork::Operands(request, ..)) = self;
         *request
     }
 }
 
-/// An accumulate, its operands apart.
 #[derive(Debug)]
-struct Change {
-    place: Place,
+struct ReceivedAccumulate {
+    place: TargetPlace,
     len: usize,
     accumulator: Accumulator,
     fetch: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Sending {
+struct PendingSend {
     send: RequestId,
     rank: u32,
-    /// The user's request that ends with it.
+    /// The user's request that completes with the send.
     user: Option<RequestId>,
 }
 
-/// What is to come from a rank.
 #[derive(Debug)]
-struct Asked {
+struct AwaitedAnswer {
     rank: u32,
     what: Expected,
 }
 
 #[derive(Debug)]
 enum Expected {
-    /// Data for this buffer, perhaps by this receive.
+    /// The buffer of the data, and the receive of data that come separately.
     Data { into: UserBuf, receive: Option<RequestId>, user: Option<RequestId> },
-    /// The end of what came before; how it was, when it is told.
+    /// Once the answer came, whether an earlier operation was outside of the exposed memory.
     Done(Option<bool>),
 }
 
-/// What an accumulate is to do, at its origin.
 #[derive(Debug)]
-pub(super) struct Accumulating {
+pub(super) struct OriginAccumulate {
     pub(super) operands: UserBuf,
     pub(super) accumulator: Accumulator,
-    /// Where the values from before go.
+    /// The buffer for the values from before.
     pub(super) fetch: Option<UserBuf>,
 }
 
@@ -143,19 +131,10 @@ const fn tag_of_answer(id: u64) -> i32 {
     tag_of_data(id) + 1
 }
 
-/// So many zeros; `None`: there is no room for them.
-pub(super) fn zeros(len: usize) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(len).ok()?;
-    bytes.resize(len, 0);
-    Some(bytes)
-}
-
-/// The first `len` packed bytes; a copy of them if they are no buffer of their own, for which
-/// there may be no room.
+/// A part of the buffer if it is contiguous, else a copy. `None`: no memory for the copy.
 fn part(buffer: &UserBuf, len: usize) -> Option<UserBuf> {
     buffer.packed_range(0, len).or_else(|| {
-        let mut bytes = zeros(len)?;
+        let mut bytes = zeros(len).ok()?;
         buffer.pack(0, BytesMut::from(&mut bytes[..]));
         Some(Owned::new(bytes).buf())
     })
@@ -164,11 +143,11 @@ fn part(buffer: &UserBuf, len: usize) -> Option<UserBuf> {
 impl Service {
     pub(super) fn new(
         team: Arc<Team>,
-        exposure: Arc<Exposure>,
+        exposure: Arc<WindowExposure>,
         flavor: Flavor,
         (targets, far): (Arc<[Target]>, Arc<AtomicBool>),
     ) -> Service {
-        let boxes = exposure.control.mailboxes().map(|_| Boxes::new(team.size()));
+        let boxes = exposure.control.mailboxes().map(|_| MailboxRequests::new(team.size()));
         Service {
             team,
             exposure,
@@ -183,25 +162,23 @@ impl Service {
             queues: BTreeMap::new(),
             accesses: AdapterAccesses::default(),
             sends: Vec::new(),
-            asked: BTreeMap::new(),
+            awaited: BTreeMap::new(),
             next: 1,
             locks: VecDeque::new(),
             granted: BTreeMap::new(),
-            outside: BTreeMap::new(),
+            outside: BTreeSet::new(),
         }
     }
 
-    /// What tells the window from others.
     pub(crate) fn context(&self) -> u32 {
         self.team.point_to_point
     }
 
-    /// What a request of this window says that has failed: the window's error handler counts.
+    /// The completion of a failed request: its context selects the window's error handler.
     pub(super) fn failed(&self, fault: Fault) -> Completion {
         Completion { context: self.context(), ..Completion::failed(fault) }
     }
 
-    /// From now on the process has several threads.
     pub(crate) fn share_among_threads(&mut self) {
         self.is_alone = false;
     }
@@ -212,7 +189,7 @@ impl Service {
         number
     }
 
-    /// Sends a buffer; `user` is the request that ends when it has left.
+    /// Sends a buffer; `user` is the request that completes when the buffer is free.
     fn send<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -228,17 +205,16 @@ impl Service {
                     lane.complete_external(user, Completion { context: self.context(), ..completion });
                 }
             }
-            Started::Pending(send) => self.sends.push(Sending { send, rank, user }),
+            Started::Pending(send) => self.sends.push(PendingSend { send, rank, user }),
         }
         Ok(())
     }
 
-    /// Sends a message with the first `len` packed bytes of `data` behind it.
-    fn say_with<F: Fabric>(
+    fn send_with_data<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
         rank: u32,
-        message: &Message,
+        message: &RmaMessage,
         data: &UserBuf,
         len: usize,
     ) -> Result<(), Fault> {
@@ -249,39 +225,37 @@ impl Service {
         if let Started::Pending(send) =
             lane.start_send(self.context(), Mode::Standard, buffer, to, MESSAGE)?
         {
-            // It keeps its bytes itself.
+            // The send owns its bytes.
             lane.detach(send);
         }
         Ok(())
     }
 
-    /// Sends a message.
-    pub(super) fn say<F: Fabric>(
+    pub(super) fn send_message<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
         rank: u32,
-        message: &Message,
+        message: &RmaMessage,
     ) -> Result<(), Fault> {
-        self.say_with(lane, rank, message, &UserBuf::empty(), 0)
+        self.send_with_data(lane, rank, message, &UserBuf::empty(), 0)
     }
 
-    /// Whether nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
-        let messages = self.sends.is_empty() && self.asked.is_empty() && self.queues.is_empty();
+        let messages = self.sends.is_empty() && self.awaited.is_empty() && self.queues.is_empty();
         messages && self.accesses.are_over() && self.has_no_request()
     }
 
-    /// Whether it waits for something of the lane, or of a lock.
+    /// Whether the service waits for messages, or a rank for the lock here.
     pub(crate) fn awaits_messages(&self) -> bool {
         !self.is_idle() || !self.locks.is_empty()
     }
 
-    /// Whether it waits for something, or polls mailboxes.
+    /// Whether the service waits for an event, or polls mailboxes.
     pub(crate) fn is_busy(&self) -> bool {
         self.boxes.is_some() || self.awaits_messages()
     }
 
-    /// Makes progress. Whether there were requests in mailboxes.
+    /// Makes progress. Returns whether there were requests in mailboxes.
     pub(crate) fn advance<F: Fabric>(&mut self, lane: &mut Lane<F>) -> bool {
         let had_requests = self.boxes.is_some() && self.serve_requests(lane);
         if lane.has_unexpected(self.context()) {
@@ -305,7 +279,7 @@ impl Service {
                 }
             });
         }
-        if !self.asked.is_empty() {
+        if !self.awaited.is_empty() {
             self.collect(lane);
         }
         if !self.accesses.are_over() {
@@ -322,11 +296,11 @@ impl Service {
             let (message, found) = match lane.take_message(self.context(), Source::Any, TagMatch::Is(MESSAGE))
             {
                 Ok(Some(taken)) => taken,
-                // What went down with its sender is in the way of what others have said.
+                // A message that was lost with its sender must not block the messages of others.
                 Err(Fault::Lost { peer }) if self.discard(lane, peer) => continue,
                 _ => return,
             };
-            // A message for which there is no room is lost, and so is one too short for it to be anything.
+            // A message without memory for it is lost, and decodes as no message.
             let room = zeros(usize::try_from(found.bytes).unwrap_or(usize::MAX));
             let room = Owned::new(room.unwrap_or_default());
             let Ok(rank) = u32::try_from(found.source) else { continue };
@@ -335,11 +309,10 @@ impl Service {
                 Some(Started::Complete(_)) => RequestId::COMPLETE,
                 None => continue,
             };
-            self.queues.entry(rank).or_default().push_back(Waiting::Message(receive, room));
+            self.queues.entry(rank).or_default().push_back(IncomingWork::Message(receive, room));
         }
     }
 
-    /// Takes away a message that went down with its sender. `false`: there is none.
     fn discard<F: Fabric>(&self, lane: &mut Lane<F>, peer: u32) -> bool {
         let from = Source::Process(peer);
         match lane.start_receive(self.context(), UserBuf::empty(), from, TagMatch::Is(MESSAGE)) {
@@ -352,7 +325,6 @@ impl Service {
         }
     }
 
-    /// Does what has come from a rank, as far as it is here.
     fn serve<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32) {
         let Some(mut queue) = self.queues.remove(&rank) else { return };
         while let Some(waiting) = queue.pop_front() {
@@ -361,16 +333,18 @@ impl Service {
                     queue.push_front(waiting);
                     break;
                 }
-                // What failed on the way is lost with its sender.
+                // A failed receive is lost with its sender.
                 Some(Some(Completion { fault: Some(_), .. })) | None => continue,
                 Some(Some(_)) => {}
             }
             let next = match waiting {
-                Waiting::Message(_, bytes) => bytes.into_vec().ok().and_then(|b| self.obey(lane, rank, &b)),
-                Waiting::Put(_) => None,
-                Waiting::Operands(_, operands, change) => {
+                IncomingWork::Message(_, bytes) => {
+                    bytes.into_vec().ok().and_then(|b| self.carry_out_message(lane, rank, &b))
+                }
+                IncomingWork::Put(_) => None,
+                IncomingWork::Operands(_, operands, accumulate) => {
                     if let Ok(operands) = operands.into_vec() {
-                        self.change(lane, rank, &change, Bytes::from(&operands[..]));
+                        self.accumulate_here(lane, rank, &accumulate, Bytes::from(&operands[..]));
                     }
                     None
                 }
@@ -384,36 +358,41 @@ impl Service {
         }
     }
 
-    /// Does what a message says. Returns what must come first, if the data are not here.
-    fn obey<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, bytes: &[u8]) -> Option<Waiting> {
-        // Its request from before comes first.
+    /// Carries out a message. Returns the next step if the data are not here.
+    fn carry_out_message<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        rank: u32,
+        bytes: &[u8],
+    ) -> Option<IncomingWork> {
+        // The rank's request in the mailbox is older than its message.
         self.serve_request(lane, rank);
-        // Nonsense comes from no process of this library.
-        let (message, at) = Message::decode(bytes)?;
+        // No process of this library sends bytes that do not decode.
+        let (message, at) = RmaMessage::decode(bytes)?;
         let here = Bytes::from(&bytes[at..]);
         match message {
-            Message::Put { place, data, .. } => {
+            RmaMessage::Put { place, data, .. } => {
                 let target = self.exposure.buffer(&place);
                 match (data, target) {
-                    (Data::Here, Some(target)) => target.unpack(0, here),
-                    (Data::Here, None) => self.note_outside(rank),
-                    (Data::Apart(id), target) => return self.await_put(lane, rank, target, id),
+                    (MessageData::Here, Some(target)) => target.unpack(0, here),
+                    (MessageData::Here, None) => self.note_outside(rank),
+                    (MessageData::Apart(id), target) => return self.await_put(lane, rank, target, id),
                 }
             }
-            Message::Get { place, len, id } => match self.exposure.buffer(&place) {
+            RmaMessage::Get { place, len, id } => match self.exposure.buffer(&place) {
                 Some(target) => self.answer(lane, rank, id, (&target, len)),
                 None => self.refuse(lane, rank, id),
             },
-            Message::Accumulate { place, len, data, accumulator, fetch } => {
-                let change = Change { place, len, accumulator, fetch };
+            RmaMessage::Accumulate { place, len, data, accumulator, fetch } => {
+                let accumulate = ReceivedAccumulate { place, len, accumulator, fetch };
                 match data {
-                    Data::Here => self.change(lane, rank, &change, here),
-                    Data::Apart(id) => {
-                        return self.await_operands(lane, rank, change, id);
+                    MessageData::Here => self.accumulate_here(lane, rank, &accumulate, here),
+                    MessageData::Apart(id) => {
+                        return self.await_operands(lane, rank, accumulate, id);
                     }
                 }
             }
-            Message::Swap { place, len, id } => {
+            RmaMessage::Swap { place, len, id } => {
                 let target = self.exposure.buffer(&place);
                 let Some(target) = target.as_ref().and_then(UserBuf::as_contiguous_mut) else {
                     self.refuse(lane, rank, id);
@@ -425,54 +404,63 @@ impl Service {
                 compare_and_swap(new, compare, target, room, || self.hold_elements(lane));
                 self.answer(lane, rank, id, (&Owned::new(old[..len].to_vec()).buf(), len));
             }
-            Message::Lock { exclusive } => {
+            RmaMessage::Lock { exclusive } => {
                 self.locks.push_back((rank, exclusive));
                 self.grant(lane);
             }
-            Message::Unlock { exclusive, id } => {
+            RmaMessage::Unlock { exclusive, id } => {
                 self.unlock(lane, exclusive, rank);
                 self.done(lane, rank, id);
             }
-            Message::Flush { id } => self.done(lane, rank, id),
-            Message::Post => self.exposure.control.post(rank),
-            Message::Complete => self.exposure.control.complete(rank),
-            Message::Granted => *self.granted.entry(rank).or_default() += 1,
-            Message::Denied { process } => _ = self.denied.insert(rank, process),
-            Message::Answer { id, data } => self.hear(lane, rank, id, (data, here)),
-            Message::Refused { id } => self.hear_refusal(lane, rank, id),
-            Message::Done { id, outside } => {
-                if let Some(Asked { rank: asked, what: Expected::Done(told) }) = self.asked.get_mut(&id)
-                    && *asked == rank
+            RmaMessage::Flush { id } => self.done(lane, rank, id),
+            RmaMessage::Post => self.exposure.control.post(rank),
+            RmaMessage::Complete => self.exposure.control.complete(rank),
+            RmaMessage::Granted => *self.granted.entry(rank).or_default() += 1,
+            RmaMessage::Denied { process } => _ = self.denied.insert(rank, process),
+            RmaMessage::Answer { id, data } => self.take_data_of_answer(lane, rank, id, (data, here)),
+            RmaMessage::Refused { id } => self.take_refusal(lane, rank, id),
+            RmaMessage::Done { id, outside } => {
+                if let Some(AwaitedAnswer { rank: awaited, what: Expected::Done(end) }) =
+                    self.awaited.get_mut(&id)
+                    && *awaited == rank
                 {
-                    *told = Some(outside);
+                    *end = Some(outside);
                 }
             }
         }
         None
     }
 
-    /// Data that this process has asked for are here, or come by themselves.
-    fn hear<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64, (data, here): (Data, Bytes<'_>)) {
-        let Some(Asked { rank: asked, what: Expected::Data { into, receive: None, user } }) =
-            self.asked.get(&id)
+    /// Takes data behind the words of an answer; separate data have a receive of their own.
+    fn take_data_of_answer<F: Fabric>(
+        &mut self,
+        lane: &mut Lane<F>,
+        rank: u32,
+        id: u64,
+        (data, here): (MessageData, Bytes<'_>),
+    ) {
+        let Some(AwaitedAnswer { rank: awaited, what: Expected::Data { into, receive: None, user } }) =
+            self.awaited.get(&id)
         else {
             return;
         };
-        if *asked != rank || data != Data::Here || here.len() > into.packed_len() {
+        if *awaited != rank || data != MessageData::Here || here.len() > into.packed_len() {
             return;
         }
         into.unpack(0, here);
         if let Some(user) = user {
             lane.complete_external(*user, Completion::EMPTY);
         }
-        self.asked.remove(&id);
+        self.awaited.remove(&id);
     }
 
-    fn hear_refusal<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64) {
-        if self.asked.get(&id).is_none_or(|asked| asked.rank != rank) {
+    fn take_refusal<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64) {
+        if self.awaited.get(&id).is_none_or(|awaited| awaited.rank != rank) {
             return;
         }
-        if let Some(Asked { what: Expected::Data { receive, user, .. }, .. }) = self.asked.remove(&id) {
+        if let Some(AwaitedAnswer { what: Expected::Data { receive, user, .. }, .. }) =
+            self.awaited.remove(&id)
+        {
             receive.into_iter().for_each(|receive| lane.abandon(receive));
             if let Some(user) = user {
                 lane.complete_external(user, self.failed(Fault::Outside));
@@ -480,11 +468,10 @@ impl Service {
         }
     }
 
-    /// Sees which data have come by themselves.
     fn collect<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         let context = self.context();
-        self.asked.retain(|_, asked| {
-            let Expected::Data { receive: Some(receive), user, .. } = &asked.what else { return true };
+        self.awaited.retain(|_, awaited| {
+            let Expected::Data { receive: Some(receive), user, .. } = &awaited.what else { return true };
             match lane.test(*receive) {
                 Some(None) => true,
                 done => {
@@ -498,22 +485,22 @@ impl Service {
         });
     }
 
-    /// Grants the lock to those who wait, in their order, or tells them that a process has died with it.
-    fn grant<F: Fabric>(&mut self, lane: &mut Lane<F>) {
+    /// Grants the lock in the order of requests, or denies it if a process has failed with it.
+    pub(in crate::window) fn grant<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         while let Some(&(rank, exclusive)) = self.locks.front() {
             let answer = if self.exposure.control.try_lock(exclusive, rank, self.team.rank) {
-                Message::Granted
+                RmaMessage::Granted
             } else if let Some(process) = self.dead_holder(lane) {
-                Message::Denied { process }
+                RmaMessage::Denied { process }
             } else {
                 return;
             };
             self.locks.pop_front();
-            let _ = self.say(lane, rank, &answer);
+            let _ = self.send_message(lane, rank, &answer);
         }
     }
 
-    /// Gives up the lock here, and wakes those of this node who wait for it.
+    /// Gives up the lock here, and wakes the ranks of this node that wait for it.
     fn unlock<F: Fabric>(&mut self, lane: &mut Lane<F>, exclusive: bool, holder: u32) {
         if self.exposure.control.unlock(exclusive, holder) {
             for rank in self.exposure.control.take_waiters() {
@@ -524,11 +511,6 @@ impl Service {
                 }
             }
         }
-        self.grant(lane);
-    }
-
-    /// This process has given up its own lock: others may have it.
-    pub(super) fn lock_is_free<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         self.grant(lane);
     }
 }

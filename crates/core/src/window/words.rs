@@ -1,21 +1,27 @@
-//! Accumulates by the adapter, which changes words of eight bytes at the target at once
-//! ([`AtomicOperation`](oxmpi_fabric::AtomicOperation)).
+//! Accumulates by the adapter, which changes words of eight bytes at the target in one atomic
+//! operation ([`AtomicOperation`](oxmpi_fabric::AtomicOperation)).
 //!
 //! Rules
-//! 1. All accumulates to a word have to be atomic with each other, and the processor's and the adapter's are not always. So the words of a
-//!    target belong to the adapter or to the processor for as long as there is the window ([`owners`]): to the adapter only if all ranks that
-//!    accumulate there do it by theirs, the target itself among them, or if the adapter is atomic with processors too.
-//! 2. Each word costs a round trip or more, so it is done only where the program has said that accumulates are short: by the hint
-//!    `mpi_accumulate_granularity` of 1 to 8 bytes at all ranks (MPI-5.0 section 12.2.1).
-//! 3. A word is an element of eight bytes without padding at an address that is a multiple of 8, whatever its type. All other elements are
-//!    changed by the processor of the target, which depends on the element alone.
-//! 4. Sums of integers and reads are one operation of the adapter (fetch-and-add), and so is MPI_Compare_and_swap. Anything else is a compare
-//!    and swap that is repeated until the word was what it was taken for.
-//! 5. Accumulates of one origin to a target keep their order (`accumulate_ordering`): those of one operation for each word follow each other at
-//!    once, and one that is repeated is alone.
+//! 1. All accumulates to a word have to be atomic with each other, and operations of a processor
+//!    and of an adapter need not be. So the words of a target belong to the adapter or to the
+//!    processor for the life of the window ([`owners`]): to the adapter only if all ranks
+//!    accumulate there by their adapters, the target itself included, or if the adapter is atomic
+//!    with processors.
+//! 2. Each word costs at least one round trip, so the adapter is used only if the program has
+//!    declared that accumulates are short: by the hint `mpi_accumulate_granularity` of 1 to 8 bytes
+//!    at all ranks (MPI-5.0 section 12.2.1).
+//! 3. A word is an element of eight bytes without padding at an address that is a multiple of 8, of
+//!    any type. The processor of the target changes all other elements; the choice depends on the
+//!    element alone.
+//! 4. Sums of integers and reads are one operation of the adapter (fetch-and-add), and so is
+//!    MPI_Compare_and_swap. Other operations are a compare and swap, repeated until the word had
+//!    the expected value.
+//! 5. Accumulates of one origin to a target keep their order (`accumulate_ordering`): accumulates
+//!    with one operation for each word follow each other at once, and an accumulate with repeated
+//!    operations is under way alone.
 
-use super::adapter::{AdapterAccesses, UnderWay};
-use super::message::Place;
+use super::adapter::{AdapterAccess, AdapterAccesses};
+use super::message::TargetPlace;
 use super::service::Service;
 use super::{Target, Window};
 use crate::Process;
@@ -30,26 +36,22 @@ use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::collections::{HashMap, VecDeque};
 
-/// The bytes of a word.
 pub(super) const WORD: usize = size_of::<u64>();
-/// Operations to one target that are under way at a time: as many as keep a connection busy. A transport may post fewer.
+/// This number keeps a connection busy. A transport may post fewer.
 const UNDER_WAY_MOST: usize = 16;
 
-/// What a rank says of the words of a new window.
+/// A rank's facts about the words of a new window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WordFacts {
-    /// The hint says that accumulates are short.
+    /// The hint declares short accumulates.
     pub(super) are_short: bool,
-    /// The adapters of all others are in reach of its own.
+    /// The adapter of the rank reaches the adapters of all others.
     pub(super) reaches_all: bool,
-    /// Its memory is open to adapters.
     pub(super) is_open: bool,
-    /// To what its adapter's operations are atomic.
     pub(super) scope: AtomicScope,
 }
 
 impl WordFacts {
-    /// As a number for the other ranks.
     pub(super) fn encode(self) -> u64 {
         let scope = match self.scope {
             AtomicScope::None => 0,
@@ -61,7 +63,7 @@ impl WordFacts {
         scope | are_short << 2 | reaches_all << 3 | is_open << 4
     }
 
-    /// The reverse. Numbers that mean nothing are those of a rank without an adapter.
+    /// Unknown numbers decode as those of a rank without an adapter.
     pub(super) fn decode(number: u64) -> WordFacts {
         let scope = match number & 3 {
             1 => AtomicScope::Adapter,
@@ -73,18 +75,18 @@ impl WordFacts {
     }
 }
 
-/// Who changes the words of a rank's part of a window (rule 1).
+/// Which hardware changes the words of a rank's part of a window (rule 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WordOwner {
-    /// The processors of those that have mapped it, and its own by messages.
+    /// Processors of ranks that have mapped the memory, and the target's for messages.
     Processor,
-    /// The adapter for those that reach it so by one that has such operations, and processors for the others.
+    /// Adapters with atomic operations where they reach the target, else processors.
     Both,
     /// The adapter alone, also for the rank itself.
     Adapter,
 }
 
-/// Who changes the words of each rank, as all ranks find from what all have said.
+/// The owner of the words of each rank, which all ranks compute from the facts of all ranks.
 pub(super) fn owners(facts: &[WordFacts]) -> Vec<WordOwner> {
     let are_short = facts.iter().all(|rank| rank.are_short);
     let are_alone =
@@ -98,28 +100,23 @@ pub(super) fn owners(facts: &[WordFacts]) -> Vec<WordOwner> {
     facts.iter().map(owner).collect()
 }
 
-/// What becomes of each word.
 #[derive(Debug)]
-pub(super) enum Change {
-    /// The operation, and its operands one after the other; none of MPI_NO_OP.
+pub(super) enum WordUpdate {
     Accumulate(Accumulator, Vec<u8>),
-    /// The new value, if it is this one.
+    /// MPI_Compare_and_swap.
     Swap {
-        /// The value that the word is compared with.
         compare: u64,
-        /// The value that it gets.
         new: u64,
     },
 }
 
-impl Change {
-    /// Whether a word is changed by one operation of the adapter (rule 4).
+impl WordUpdate {
     fn is_direct(&self) -> bool {
         match self {
-            Change::Accumulate(accumulator, _) => {
+            WordUpdate::Accumulate(accumulator, _) => {
                 accumulator.op() == Op::NoOp || accumulator.op() == Op::Sum && accumulator.is_integer()
             }
-            Change::Swap { .. } => true,
+            WordUpdate::Swap { .. } => true,
         }
     }
 
@@ -127,31 +124,32 @@ impl Change {
         operands.get(at * WORD..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
     }
 
-    /// The first operation for word number `at`.
     fn first(&self, at: usize) -> AtomicOperation {
         match self {
-            Change::Accumulate(accumulator, _) if accumulator.op() == Op::NoOp => {
+            WordUpdate::Accumulate(accumulator, _) if accumulator.op() == Op::NoOp => {
                 AtomicOperation::FetchAdd(0)
             }
-            Change::Accumulate(_, operands) if self.is_direct() => {
-                AtomicOperation::FetchAdd(u64::from_ne_bytes(Change::operand(operands, at)))
+            WordUpdate::Accumulate(_, operands) if self.is_direct() => {
+                AtomicOperation::FetchAdd(u64::from_ne_bytes(WordUpdate::operand(operands, at)))
             }
-            Change::Accumulate(..) => self.attempt(at, 0),
-            Change::Swap { compare, new } => AtomicOperation::CompareSwap { compare: *compare, new: *new },
+            WordUpdate::Accumulate(..) => self.attempt(at, 0),
+            WordUpdate::Swap { compare, new } => {
+                AtomicOperation::CompareSwap { compare: *compare, new: *new }
+            }
         }
     }
 
-    /// Replaces the word by what it becomes if it is this one.
+    /// A compare and swap that changes the word if its value is `compare`.
     fn attempt(&self, at: usize, compare: u64) -> AtomicOperation {
         let mut new = compare.to_ne_bytes();
-        if let Change::Accumulate(accumulator, operands) = self {
-            let operand = Change::operand(operands, at);
+        if let WordUpdate::Accumulate(accumulator, operands) = self {
+            let operand = WordUpdate::operand(operands, at);
             accumulator.apply_alone(Bytes::from(&operand[..]), BytesMut::from(&mut new[..]), None);
         }
         AtomicOperation::CompareSwap { compare, new: u64::from_ne_bytes(new) }
     }
 
-    /// What follows an operation for word number `at` that has found this value. `None`: the word is done.
+    /// The next operation for a word that had the value `before`. `None`: the word is done.
     fn next(&self, at: usize, operation: AtomicOperation, before: u64) -> Option<AtomicOperation> {
         match operation {
             AtomicOperation::CompareSwap { compare, .. } if !self.is_direct() && compare != before => {
@@ -162,23 +160,27 @@ impl Change {
     }
 }
 
-/// Changes of words by one call.
 #[derive(Debug)]
 pub(super) struct WordChanges {
-    /// Where the words are: their addresses at the target, and the key of its memory.
+    /// The addresses of the words at the target, and the key of its memory.
     addresses: Vec<u64>,
     key: u64,
-    change: Change,
-    /// Where the values from before go, if they are wanted.
+    change: WordUpdate,
+    /// The buffer for the values from before, if the program wants them.
     fetch: Option<UserBuf>,
-    /// Words whose changes have begun, and those of them that have not ended.
+    /// Words whose changes have begun, and how many of these have not ended.
     begun: usize,
     under_way: usize,
     has_failed: bool,
 }
 
 impl WordChanges {
-    pub(super) fn new(addresses: Vec<u64>, key: u64, change: Change, fetch: Option<UserBuf>) -> WordChanges {
+    pub(super) fn new(
+        addresses: Vec<u64>,
+        key: u64,
+        change: WordUpdate,
+        fetch: Option<UserBuf>,
+    ) -> WordChanges {
         WordChanges { addresses, key, change, fetch, begun: 0, under_way: 0, has_failed: false }
     }
 
@@ -187,38 +189,34 @@ impl WordChanges {
     }
 }
 
-/// An operation that changes a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Part {
-    /// The access that it belongs to.
+pub(super) struct WordOperation {
     pub(super) access: u64,
-    /// The rank.
     pub(super) rank: u32,
     word: usize,
     operation: AtomicOperation,
     at: RemotePlace,
 }
 
-/// What follows the end of an operation.
 #[derive(PartialEq, Eq, Debug)]
-enum After {
-    /// The word is to be changed by another one.
-    Again(Part),
-    /// Others of the access are not over.
+enum AfterOperation {
+    /// The same word needs another operation.
+    Again(WordOperation),
+    /// Other operations of the access are not over.
     Nothing,
-    /// The access has ended, well or not.
-    Ended { access: u64, is_well: bool },
+    Ended {
+        access: u64,
+        is_well: bool,
+    },
 }
 
-/// The accumulates to one rank that have not ended.
 #[derive(Debug, Default)]
 pub(super) struct Accumulates {
     all: HashMap<u64, WordChanges>,
-    /// Those of which not all has begun, in order.
+    /// Accumulates with words whose changes have not begun, in order.
     waiting: VecDeque<u64>,
-    /// Operations that are under way.
     under_way: usize,
-    /// They are those of an accumulate that is alone (rule 5).
+    /// The accumulate under way repeats operations, and so is alone (rule 5).
     are_repeated: bool,
 }
 
@@ -228,8 +226,8 @@ impl Accumulates {
         self.waiting.push_back(access);
     }
 
-    /// Begins to change the next word, if its turn has come.
-    fn begin(&mut self, rank: u32) -> Option<Part> {
+    /// Begins to change the next word, if rule 5 allows it.
+    fn begin(&mut self, rank: u32) -> Option<WordOperation> {
         let access = *self.waiting.front()?;
         let changes = self.all.get_mut(&access)?;
         let is_direct = changes.change.is_direct();
@@ -245,15 +243,15 @@ impl Accumulates {
         if changes.has_begun_all() {
             self.waiting.pop_front();
         }
-        Some(Part { access, rank, word, operation, at })
+        Some(WordOperation { access, rank, word, operation, at })
     }
 
-    /// An operation has ended: the value that it has found. `None`: it has failed.
-    fn end(&mut self, part: Part, before: Option<u64>) -> After {
-        let Part { access, word, operation, .. } = part;
-        let Some(changes) = self.all.get_mut(&access) else { return After::Nothing };
+    /// Ends an operation. `before`: the value that it found; `None`: it has failed.
+    fn end(&mut self, part: WordOperation, before: Option<u64>) -> AfterOperation {
+        let WordOperation { access, word, operation, .. } = part;
+        let Some(changes) = self.all.get_mut(&access) else { return AfterOperation::Nothing };
         match before.map(|before| (before, changes.change.next(word, operation, before))) {
-            Some((_, Some(operation))) => return After::Again(Part { operation, ..part }),
+            Some((_, Some(operation))) => return AfterOperation::Again(WordOperation { operation, ..part }),
             Some((before, None)) => {
                 if let Some(fetch) = &changes.fetch {
                     fetch.unpack(word * WORD, Bytes::from(&before.to_ne_bytes()[..]));
@@ -264,15 +262,15 @@ impl Accumulates {
         changes.under_way -= 1;
         self.under_way -= 1;
         if !changes.has_begun_all() || changes.under_way > 0 {
-            return After::Nothing;
+            return AfterOperation::Nothing;
         }
         let is_well = self.all.remove(&access).is_some_and(|changes| !changes.has_failed);
-        After::Ended { access, is_well }
+        AfterOperation::Ended { access, is_well }
     }
 }
 
 impl Service {
-    /// Begins to change words of a rank. The request that ends with it, if one is wanted.
+    /// Returns the request that completes with the changes, if `wanted`.
     pub(super) fn change_words<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -282,21 +280,20 @@ impl Service {
     ) -> std::result::Result<Option<RequestId>, Fault> {
         self.check(lane, rank)?;
         let user = wanted.then(|| lane.open_external());
-        let access = self.accesses.begin(UnderWay { rank, user });
+        let access = self.accesses.begin(AdapterAccess { rank, user });
         self.accesses.accumulates.entry(rank).or_default().push(access, changes);
         self.begin_words(lane, rank);
         Ok(user)
     }
 
-    /// Begins what may begin at a rank.
     fn begin_words<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32) {
         while let Some(part) = self.accesses.accumulates.get_mut(&rank).and_then(|line| line.begin(rank)) {
             self.begin_operation(lane, part);
         }
     }
 
-    fn begin_operation<F: Fabric>(&mut self, lane: &mut Lane<F>, part: Part) {
-        let (owner, Part { rank, operation, at, .. }) = (self.context(), part);
+    fn begin_operation<F: Fabric>(&mut self, lane: &mut Lane<F>, part: WordOperation) {
+        let (owner, WordOperation { rank, operation, at, .. }) = (self.context(), part);
         let is_own = rank == self.team.rank;
         let started = self.team.map.process(rank).and_then(|peer| {
             let fabric = lane.fabric_mut();
@@ -312,11 +309,10 @@ impl Service {
         }
     }
 
-    /// An operation has ended, and others may begin.
     pub(super) fn word_ended<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
-        part: Part,
+        part: WordOperation,
         how: std::result::Result<u64, String>,
     ) {
         self.end_operation(lane, part, how);
@@ -326,16 +322,16 @@ impl Service {
     fn end_operation<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
-        part: Part,
+        part: WordOperation,
         how: std::result::Result<u64, String>,
     ) {
         let AdapterAccesses { accumulates, failed, .. } = &mut self.accesses;
         let before = how.map_err(|why| _ = failed.entry(part.rank).or_insert(why)).ok();
         let Some(line) = accumulates.get_mut(&part.rank) else { return };
         match line.end(part, before) {
-            After::Again(part) => self.begin_operation(lane, part),
-            After::Nothing => {}
-            After::Ended { access, is_well } => {
+            AfterOperation::Again(part) => self.begin_operation(lane, part),
+            AfterOperation::Nothing => {}
+            AfterOperation::Ended { access, is_well } => {
                 self.end_access(lane, access, (!is_well).then_some(Fault::Outside));
             }
         }
@@ -347,19 +343,17 @@ pub(super) fn no_memory(len: usize) -> MpiError {
     MpiError::new(abi::MPI_ERR_NO_MEM, format!("there is no memory for an accumulate of {len} bytes"))
 }
 
-/// Which elements of an accumulate are words that the adapter changes.
 #[derive(Debug)]
 pub(super) enum AdapterWords {
-    /// None.
     Nowhere,
     /// All, with their addresses at the target.
     Everywhere(Vec<u64>),
-    /// Some of those at these addresses.
+    /// Some of the elements at these addresses.
     Somewhere(Vec<u64>),
 }
 
-/// The addresses of all elements of eight bytes at a place of a target, for so many bytes of data. `None`: there is no memory for them.
-fn addresses(target: &Target, place: &Place, len: usize) -> Option<Vec<u64>> {
+/// The addresses of elements for `len` bytes of data. `None`: there is no memory for them.
+fn addresses(target: &Target, place: &TargetPlace, len: usize) -> Option<Vec<u64>> {
     let start = target.base.wrapping_add(place.at.cast_unsigned());
     let (mut all, layout) = (Vec::new(), &place.layout);
     all.try_reserve_exact(len / WORD).ok()?;
@@ -377,8 +371,7 @@ fn addresses(target: &Target, place: &Place, len: usize) -> Option<Vec<u64>> {
 }
 
 impl<F: Fabric> Process<F> {
-    /// What this process says of the words of its part of a new window, whose memory has this key and length. A part without memory has no
-    /// words, and is in nobody's way.
+    /// A part without memory has no words, and so does not limit the owners.
     pub(super) fn word_facts(
         &self,
         comm: &Communicator,
@@ -400,22 +393,19 @@ impl<F: Fabric> Process<F> {
         facts
     }
 
-    /// Which elements of eight bytes at a place of a target the adapter changes (rules 1 and 3), for so many bytes of data.
-    ///
-    /// # Errors
-    /// MPI_ERR_NO_MEM.
+    /// The elements that the adapter changes (rules 1 and 3), for `len` bytes of data.
     pub(super) fn adapter_words(
         &self,
         window: &Window,
         target: &Target,
-        place: &Place,
+        place: &TargetPlace,
         len: usize,
     ) -> Result<AdapterWords> {
         let is_its = match target.words {
             WordOwner::Processor => false,
             WordOwner::Adapter => true,
             WordOwner::Both => {
-                window.has_atomics && target.process != self.rank && self.is_by_adapter(window, target)
+                window.has_atomics && target.process != self.rank && self.routes(window, target).by_adapter
             }
         };
         if !is_its {
@@ -429,7 +419,6 @@ impl<F: Fabric> Process<F> {
         })
     }
 
-    /// Has the adapter change words of a target. The request, if there is one to wait for.
     pub(super) fn change_by_adapter(
         &self,
         window: &Window,
@@ -438,7 +427,7 @@ impl<F: Fabric> Process<F> {
         wanted: bool,
     ) -> Result<Option<RequestId>> {
         self.with_service(window, |service, lane| {
-            window.note_asked(target);
+            window.note_issued(target);
             service.change_words(lane, rank as u32, changes, wanted)
         })
     }
@@ -477,10 +466,10 @@ mod tests {
             owners(&ranks)
         };
         assert_eq!(all([Scope::Adapter; 3], [true; 3]), [Adapter; 3]);
-        // A rank that shares memory with another one, or has no adapter, changes words by its processor.
+        // A rank that shares memory, or has no adapter, changes words by its processor.
         assert_eq!(all([Scope::Adapter; 3], [true, false, true]), [Processor; 3]);
         assert_eq!(all([Scope::Adapter, Scope::None, Scope::Adapter], [true; 3]), [Processor; 3]);
-        // Where adapters and processors are atomic with each other that is no harm.
+        // Adapters and processors that are atomic with each other may both change words.
         assert_eq!(
             all([Scope::Everything, Scope::None, Scope::Adapter], [false, true, true]),
             [Both, Processor, Processor]
@@ -489,11 +478,11 @@ mod tests {
             all([Scope::Everything, Scope::Adapter, Scope::Adapter], [true; 3]),
             [Both, Adapter, Adapter]
         );
-        // All ranks give the hint, or none.
+        // The hint must come from all ranks.
         let mut some = vec![facts(true, true, Scope::Everything); 3];
         some[1].are_short = false;
         assert_eq!(owners(&some), [Processor; 3]);
-        // What could not be registered no adapter reaches.
+        // No adapter reaches memory that could not be registered.
         let mut some = vec![facts(true, true, Scope::Everything); 3];
         some[1].is_open = false;
         assert_eq!(owners(&some), [Both, Processor, Both]);
@@ -502,14 +491,14 @@ mod tests {
         assert_eq!(owners(&some), [Processor; 3]);
     }
 
-    /// Words of a target, whose operations are carried out late.
-    struct Target {
+    /// The words of a target, whose operations are carried out late.
+    struct SimulatedTarget {
         words: Vec<u64>,
         carried_out: usize,
     }
 
-    impl Target {
-        fn carry_out(&mut self, part: Part) -> u64 {
+    impl SimulatedTarget {
+        fn carry_out(&mut self, part: WordOperation) -> u64 {
             self.carried_out += 1;
             let word = &mut self.words[part.at.address as usize / WORD];
             let before = *word;
@@ -524,15 +513,15 @@ mod tests {
 
     /// An origin, and its operations on the way to the target and back.
     #[derive(Default)]
-    struct Origin {
+    struct SimulatedOrigin {
         line: Accumulates,
-        there: VecDeque<Part>,
-        back: VecDeque<(Part, u64)>,
+        there: VecDeque<WordOperation>,
+        back: VecDeque<(WordOperation, u64)>,
         ended: Vec<u64>,
         most: usize,
     }
 
-    impl Origin {
+    impl SimulatedOrigin {
         fn begin(&mut self) {
             while let Some(part) = self.line.begin(0) {
                 self.there.push_back(part);
@@ -540,7 +529,7 @@ mod tests {
             self.most = self.most.max(self.line.under_way);
         }
 
-        fn turn(&mut self, target: &mut Target, random: &mut Random) {
+        fn step(&mut self, target: &mut SimulatedTarget, random: &mut Random) {
             if random.below(2) == 0
                 && let Some(part) = self.there.pop_front()
             {
@@ -550,9 +539,9 @@ mod tests {
                 && let Some((part, before)) = self.back.pop_front()
             {
                 match self.line.end(part, Some(before)) {
-                    After::Again(part) => self.there.push_back(part),
-                    After::Nothing => {}
-                    After::Ended { access, is_well } => {
+                    AfterOperation::Again(part) => self.there.push_back(part),
+                    AfterOperation::Nothing => {}
+                    AfterOperation::Ended { access, is_well } => {
                         assert!(is_well);
                         self.ended.push(access);
                     }
@@ -566,32 +555,32 @@ mod tests {
         }
     }
 
-    fn change(op: Op, operands: &[i64]) -> Change {
+    fn change(op: Op, operands: &[i64]) -> WordUpdate {
         let bytes = operands.iter().flat_map(|operand| operand.to_ne_bytes()).collect();
-        Change::Accumulate(Accumulator::new(op, Scalar::I64).unwrap(), bytes)
+        WordUpdate::Accumulate(Accumulator::new(op, Scalar::I64).unwrap(), bytes)
     }
 
     fn words(from: u64, count: u64) -> Vec<u64> {
         (from..from + count).map(|word| word * WORD as u64).collect()
     }
 
-    fn run(origins: &mut [Origin], target: &mut Target, seed: u64) {
+    fn run(origins: &mut [SimulatedOrigin], target: &mut SimulatedTarget, seed: u64) {
         let mut random = Random::new(seed);
-        origins.iter_mut().for_each(Origin::begin);
-        let mut turns = 0;
-        while !origins.iter().all(Origin::is_over) {
+        origins.iter_mut().for_each(SimulatedOrigin::begin);
+        let mut steps = 0;
+        while !origins.iter().all(SimulatedOrigin::is_over) {
             let at = random.below(origins.len() as u64) as usize;
-            origins[at].turn(target, &mut random);
-            turns += 1;
-            assert!(turns < 1_000_000, "nothing ends");
+            origins[at].step(target, &mut random);
+            steps += 1;
+            assert!(steps < 1_000_000, "nothing ends");
         }
     }
 
     #[test]
     fn accumulates_of_several_origins_are_atomic_whatever_their_operations() {
         for seed in 0..20 {
-            let mut target = Target { words: vec![1; 40], carried_out: 0 };
-            let mut origins: Vec<Origin> = (0..3).map(|_| Origin::default()).collect();
+            let mut target = SimulatedTarget { words: vec![1; 40], carried_out: 0 };
+            let mut origins: Vec<SimulatedOrigin> = (0..3).map(|_| SimulatedOrigin::default()).collect();
             for (number, origin) in origins.iter_mut().enumerate() {
                 for access in 0..30u64 {
                     let (op, operands) = match access % 3 {
@@ -615,11 +604,11 @@ mod tests {
     }
 
     #[test]
-    fn accumulates_of_an_origin_keep_their_order_and_tell_the_values_from_before() {
+    fn accumulates_of_an_origin_keep_their_order_and_return_the_values_from_before() {
         for seed in 0..30 {
             let mut random = Random::new(1000 + seed);
-            let mut target = Target { words: vec![0; 4], carried_out: 0 };
-            let mut origin = Origin::default();
+            let mut target = SimulatedTarget { words: vec![0; 4], carried_out: 0 };
+            let mut origin = SimulatedOrigin::default();
             let (mut value, mut results) = ([0u64; 4], Vec::new());
             for access in 0..40u64 {
                 let into = Owned::new(vec![0u8; 4 * WORD]);
@@ -637,9 +626,9 @@ mod tests {
                         _ => *word,
                     };
                 }
-                // The newest value is what it is compared with.
+                // The swap compares with the newest value.
                 let into = Owned::new(vec![0u8; WORD]);
-                let swap = Change::Swap { compare: value[0], new: access };
+                let swap = WordUpdate::Swap { compare: value[0], new: access };
                 origin.line.push(100 + access, WordChanges::new(words(0, 1), 7, swap, Some(into.buf())));
                 results.push((into, value));
                 value[0] = access;
@@ -657,36 +646,36 @@ mod tests {
 
     #[test]
     fn sums_and_reads_take_one_operation_for_each_word() {
-        let mut target = Target { words: vec![3; 2], carried_out: 0 };
-        let mut origin = Origin::default();
+        let mut target = SimulatedTarget { words: vec![3; 2], carried_out: 0 };
+        let mut origin = SimulatedOrigin::default();
         let sum = change(Op::Sum, &[-1, 2]);
         origin.line.push(1, WordChanges::new(words(0, 2), 7, sum, None));
         let into = Owned::new(vec![0u8; 2 * WORD]);
-        let read = Change::Accumulate(Accumulator::new(Op::NoOp, Scalar::F64).unwrap(), Vec::new());
+        let read = WordUpdate::Accumulate(Accumulator::new(Op::NoOp, Scalar::F64).unwrap(), Vec::new());
         origin.line.push(2, WordChanges::new(words(0, 2), 7, read, Some(into.buf())));
         run(std::slice::from_mut(&mut origin), &mut target, 1);
         assert_eq!((target.words, target.carried_out), (vec![2, 5], 4));
         assert_eq!(into.into_vec().unwrap(), [2u64.to_ne_bytes(), 5u64.to_ne_bytes()].concat());
-        // Of numbers with a point no adapter makes a sum.
-        let sum = Change::Accumulate(Accumulator::new(Op::Sum, Scalar::F64).unwrap(), vec![0; WORD]);
+        // No adapter adds floating-point numbers.
+        let sum = WordUpdate::Accumulate(Accumulator::new(Op::Sum, Scalar::F64).unwrap(), vec![0; WORD]);
         assert!(!sum.is_direct());
         let (half, two) = (0.5f64.to_bits(), 2.0f64.to_ne_bytes().to_vec());
-        let sum = Change::Accumulate(Accumulator::new(Op::Sum, Scalar::F64).unwrap(), two);
+        let sum = WordUpdate::Accumulate(Accumulator::new(Op::Sum, Scalar::F64).unwrap(), two);
         let next = AtomicOperation::CompareSwap { compare: half, new: 2.5f64.to_bits() };
         assert_eq!(sum.next(0, sum.first(0), half), Some(next));
         assert_eq!(sum.next(0, next, half), None);
     }
 
     #[test]
-    fn what_has_failed_ends_with_its_access_alone() {
+    fn a_failed_operation_fails_its_access_alone() {
         let mut line = Accumulates::default();
         line.push(1, WordChanges::new(words(0, 2), 7, change(Op::Sum, &[1, 1]), None));
         line.push(2, WordChanges::new(words(0, 1), 7, change(Op::Sum, &[1]), None));
-        let parts: Vec<Part> = std::iter::from_fn(|| line.begin(3)).collect();
+        let parts: Vec<WordOperation> = std::iter::from_fn(|| line.begin(3)).collect();
         assert_eq!(parts.len(), 3);
-        assert_eq!(line.end(parts[0], None), After::Nothing);
-        assert_eq!(line.end(parts[2], Some(0)), After::Ended { access: 2, is_well: true });
-        assert_eq!(line.end(parts[1], Some(0)), After::Ended { access: 1, is_well: false });
+        assert_eq!(line.end(parts[0], None), AfterOperation::Nothing);
+        assert_eq!(line.end(parts[2], Some(0)), AfterOperation::Ended { access: 2, is_well: true });
+        assert_eq!(line.end(parts[1], Some(0)), AfterOperation::Ended { access: 1, is_well: false });
         assert!(line.all.is_empty() && line.under_way == 0);
     }
 }

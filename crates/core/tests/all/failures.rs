@@ -1,7 +1,8 @@
-//! Programs that go on after ranks have died, in the deterministic world: any rank, at any moment, in any weather.
+//! Programs that continue after ranks have failed, in the deterministic world: any rank, at any
+//! time, with any link faults.
 //!
-//! `OXMPI_SIM_SEED=n` runs one seed alone, as a failure says; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT` choose others than the
-//! usual.
+//! `OXMPI_SIM_SEED=n` runs the seed of a failed test alone; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT`
+//! choose other seeds than the usual ones.
 
 use oxmpi_abi::constants::MPI_ANY_SOURCE;
 use oxmpi_abi::extensions::{MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED};
@@ -17,7 +18,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The seeds of a test that runs `usual` of them.
+/// The seeds of a test with `usual` seeds by default.
 fn seeds(usual: u64) -> std::ops::Range<u64> {
     match number("OXMPI_SIM_SEED") {
         Some(seed) => seed..seed + 1,
@@ -32,7 +33,7 @@ fn is_failure(error: &MpiError) -> bool {
     [MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED].contains(&error.class())
 }
 
-/// One after the other, the algorithms that tolerate failures, with all trees.
+/// The algorithms that tolerate failures, with all trees, one for each remainder of the seed.
 fn settings(seed: u64) -> AgreementSettings {
     let at = seed % 9;
     match TreeShape::ALL.get(at as usize / 2) {
@@ -46,7 +47,7 @@ fn settings(seed: u64) -> AgreementSettings {
     }
 }
 
-/// A world in which up to all ranks but one die, at any time.
+/// A world in which up to all ranks but one fail, at any time.
 fn world(seed: u64, most: u32) -> (SimWorld, u32) {
     let mut random = Random::new(seed ^ 0x5eed);
     let ranks = 2 + random.below(u64::from(most) - 1) as u32;
@@ -59,7 +60,7 @@ fn world(seed: u64, most: u32) -> (SimWorld, u32) {
     (world, ranks)
 }
 
-/// Runs a script in many worlds; what the survivors return must be the same for all.
+/// Runs a script in many worlds; all survivors of a world must return the same result.
 fn survivors_end_alike<R: PartialEq + std::fmt::Debug, S: Future<Output = Result<R>>>(
     count: u64,
     script: impl Fn(Rank) -> S,
@@ -82,7 +83,7 @@ fn survivors_end_alike<R: PartialEq + std::fmt::Debug, S: Future<Output = Result
 }
 
 #[test]
-fn the_living_agree_whoever_dies_when() {
+fn the_living_ranks_agree_after_any_failure() {
     survivors_end_alike(3000, async |rank: Rank| {
         let comm = rank.world();
         let mut all = Vec::new();
@@ -96,16 +97,17 @@ fn the_living_agree_whoever_dies_when() {
     });
 }
 
-/// Sums over a communicator, as a program does that checkpoints in memory: after a failure it revokes, shrinks and goes on,
-/// until all living ranks have done all rounds together.
+/// Sums over a communicator, as in a program with checkpoints in memory: after a failure it
+/// revokes, shrinks and continues, until all living ranks have done all rounds together.
 async fn rounds(rank: &Rank, world: &Communicator, rounds: u64) -> Result<Vec<u64>> {
-    let mut comm: Communicator = rank.dup_or_shrink(world).await?;
+    let mut comm: Communicator = rank.shrink(world).await?;
     let mut sums = Vec::new();
     loop {
         let attempt = async {
             let mut sums = Vec::new();
             for round in 0..rounds {
-                // A message round the ring as well, so that others than those of the collective wait.
+                // Also a message around the ring, so that not only the ranks of the collective
+                // wait.
                 let (me, size) = (comm.rank(), comm.size());
                 let next = rank.isend(
                     &comm,
@@ -132,7 +134,7 @@ async fn rounds(rank: &Rank, world: &Communicator, rounds: u64) -> Result<Vec<u6
             }
             Err(error) => return Err(error),
         };
-        // All have done it, or all do it again.
+        // If one rank has not done all rounds, all ranks repeat them.
         let (all_fine, _) = rank.agree(&comm, fine).await?;
         if all_fine == 1 {
             return Ok(sums);
@@ -144,33 +146,21 @@ async fn rounds(rank: &Rank, world: &Communicator, rounds: u64) -> Result<Vec<u6
     }
 }
 
-trait Start {
-    async fn dup_or_shrink(&self, comm: &Communicator) -> Result<Communicator>;
-}
-
-impl Start for Rank {
-    /// A communicator of the living ranks that can be revoked.
-    async fn dup_or_shrink(&self, comm: &Communicator) -> Result<Communicator> {
-        self.shrink(comm).await
-    }
-}
-
 #[test]
-fn a_program_revokes_shrinks_and_goes_on() {
+fn a_program_revokes_shrinks_and_continues() {
     survivors_end_alike(2000, async |rank: Rank| {
         let world = rank.world();
         let sums = rounds(&rank, &world, 5).await?;
-        // All rounds were of the same ranks.
         assert!((0..5).all(|round| sums[round] == sums[0] * (round as u64 + 1)), "{sums:?}");
         Ok(sums)
     });
 }
 
 #[test]
-fn a_revocation_reaches_all_though_its_author_dies() {
+fn a_revocation_reaches_all_ranks_though_the_revoking_rank_fails() {
     for seed in seeds(2000) {
         let (mut world, ranks) = world(seed, 9);
-        // The author, at any moment of its telling.
+        // Rank 0 fails at any time while it revokes.
         world = world.kill(0, Random::new(seed).below(30_000));
         let outcome = world.run(async |rank: Rank| {
             let comm = rank.world();
@@ -180,7 +170,8 @@ fn a_revocation_reaches_all_though_its_author_dies() {
                 rank.compute(1_000_000_000).await;
                 return Ok(());
             }
-            // Nobody sends: only failure or revocation ends this. The failure of one is acknowledged by all.
+            // No rank sends, so only a failure or the revocation ends the receive. All ranks
+            // acknowledge failures.
             loop {
                 match rank.recv(&comm, 8, MPI_ANY_SOURCE, 0).await {
                     Ok(_) => panic!("a message from nobody"),
@@ -189,7 +180,8 @@ fn a_revocation_reaches_all_though_its_author_dies() {
                         let count = rank.process().failed(&comm).len();
                         rank.process().acknowledge(&comm, count);
                         if rank.process().failed(&comm).contains(&0) && !comm.is_revoked() {
-                            // It died before it told anyone, or somebody was told and tells the others.
+                            // Rank 0 failed before it notified any rank, or a notified rank is
+                            // still notifying the others.
                             rank.process().revoke(&comm);
                         }
                     }

@@ -1,4 +1,4 @@
-//! Ranks as values over the example of a transport, through files: messages of all lengths and modes, and more than directories have room for.
+//! Ranks as values over the example of a transport, through files.
 
 use crate::files_transport::{Directory, EAGER, Files, PIECE, ROOM};
 use crate::talk::{pattern, receive, send};
@@ -52,7 +52,6 @@ fn everybody_sends_more_to_everybody_than_directories_have_room_for() {
                 waits.push((p.isend(&comm, Mode::Standard, data.buf(), peer, n as i32).unwrap(), data));
             }
         }
-        // Against their order: all that came before is unexpected.
         for n in (0..EACH).rev() {
             for from in 0..RANKS {
                 assert!(receive(p, &comm, len(n), from, n as i32).0 == pattern(from, n, len(n)));

@@ -1,4 +1,4 @@
-//! Messages in memory that peers read by themselves, between ranks on threads: each has its own mapping of each heap.
+//! Messages in memory that peers read by themselves, in their own mappings of the heap.
 use oxmpi_core::Process;
 use oxmpi_core::world::{WorldOptions, world_with};
 use oxmpi_engine::Mode;
@@ -26,7 +26,7 @@ fn block(p: &Process<Routes>, len: usize) -> Block {
     p.heap().unwrap().block(len).unwrap()
 }
 
-/// WorldOptions where no other way to a message of a computing sender is open than its heap.
+/// Options in which only the heap gives access to a message of a computing sender.
 fn without_single_copy() -> WorldOptions {
     let mut options = WorldOptions::default();
     options.settings.single_copy = SingleCopyMode::Off;
@@ -36,7 +36,6 @@ fn without_single_copy() -> WorldOptions {
 #[test]
 fn a_message_in_the_heap_arrives_without_its_sender() {
     let arrived = AtomicU32::new(0);
-    // With more ranks than processors as well as with fewer.
     for ranks in [2, 7] {
         arrived.store(0, Ordering::Release);
         world_with(ranks, without_single_copy(), |p| {
@@ -66,7 +65,6 @@ fn a_message_in_the_heap_arrives_without_its_sender() {
     }
 }
 
-/// Both ways at once, between memory of all kinds.
 fn exchange(options: WorldOptions) {
     world_with(2, options, |p| {
         let comm = p.world().clone();
@@ -110,7 +108,7 @@ fn messages_go_from_any_memory_to_any() {
 }
 
 #[test]
-fn what_was_freed_carries_new_messages() {
+fn freed_memory_carries_new_messages() {
     world_with(2, without_single_copy(), |p| {
         let comm = p.world().clone();
         for number in 0..20 {

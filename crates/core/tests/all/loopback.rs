@@ -1,4 +1,4 @@
-//! Ranks as values over queues in the memory of one program: messages of all lengths and modes, many at once, and collectives.
+//! Ranks as values over queues in the memory of one program.
 
 use crate::talk::{pattern, receive, send};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
@@ -22,7 +22,6 @@ fn loopback(ranks: u32) -> WorldOptions {
 fn messages_of_all_lengths_and_modes_arrive() {
     world_with(2, loopback(2), |p| {
         let comm = p.world().clone();
-        // Around the longest eager message and the longest piece.
         let lengths = [0, 1, 57, 16383, 16384, 16385, 65535, 65536, 65537, 1 << 20, 5_000_001];
         for (n, len) in lengths.into_iter().enumerate() {
             for mode in [Mode::Standard, Mode::Synchronous, Mode::Ready] {
@@ -58,7 +57,6 @@ fn everybody_sends_more_to_everybody_than_queues_have_room_for() {
                 waits.push((p.isend(&comm, Mode::Standard, data.buf(), peer, n as i32).unwrap(), data));
             }
         }
-        // Against their order: all that came before is unexpected.
         for n in (0..EACH).rev() {
             for from in 0..RANKS {
                 assert!(receive(p, &comm, len(n), from, n as i32).0 == pattern(from, n, len(n)));

@@ -1,4 +1,4 @@
-//! Tests of the crate through its face. They are one program: each would be as large as the library, and take as long to be compiled.
+//! Tests of the public interface, in one program: each would be as large as the library.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
 #[path = "../../../fabric/tests/support/chaos.rs"]

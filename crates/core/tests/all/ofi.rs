@@ -1,5 +1,7 @@
-//! Ranks as values over providers of libfabric, which match their messages: all lengths and modes, everybody to everybody, within nodes
-//! through memory too. Where libfabric or a provider is missing they fail, unless OXMPI_TEST_ALLOW_SKIPS is set.
+//! Ranks as values over providers of libfabric, which match their messages. Without libfabric or a
+//! provider the tests fail, unless OXMPI_TEST_ALLOW_SKIPS is set.
+
+use crate::talk::pattern;
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use oxmpi_core::world::{Sockets, WorldOptions, world_with};
 use oxmpi_engine::Mode;
@@ -7,7 +9,6 @@ use oxmpi_fabric::transports::ofi::TagMode;
 use oxmpi_libfabric::{Library, ProviderQuery};
 use oxmpi_mem::memory::{Owned, lend, lend_mut};
 
-/// What a world over this provider is like.
 fn over(provider: &str, mode: Option<TagMode>, ranks_of_a_node: Option<u32>) -> Option<WorldOptions> {
     let there = Library::open("libfabric.so.1").and_then(|library| {
         library.providers(&ProviderQuery { name: Some(provider.into()), ..ProviderQuery::default() })
@@ -24,10 +25,6 @@ fn over(provider: &str, mode: Option<TagMode>, ranks_of_a_node: Option<u32>) -> 
         sockets,
         ..WorldOptions::default()
     })
-}
-
-fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 7 + i / 255 + number * 13 + from as usize * 31) as u8).collect()
 }
 
 #[test]
@@ -62,7 +59,7 @@ fn messages_of_all_lengths_and_modes_arrive() {
 }
 
 #[test]
-fn everybody_sends_to_everybody_near_and_far() {
+fn all_ranks_send_to_all_ranks_near_and_far() {
     for nodes in [None, Some(2)] {
         let Some(options) = over("tcp", None, nodes) else { return };
         world_with(5, options, |p| {
@@ -71,7 +68,7 @@ fn everybody_sends_to_everybody_near_and_far() {
             let length =
                 |from: i32, to: i32, n: usize| [8, 70_000, 900_000][n % 3] + (from * 10 + to) as usize;
             for n in 0..12 {
-                // From anybody, and one tag for each sender's order.
+                // Wildcard receives, with one tag for each round.
                 let incoming: Vec<_> = (1..size)
                     .map(|_| {
                         let buffer = Owned::new(vec![0u8; 1 << 20]);

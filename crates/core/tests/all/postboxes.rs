@@ -1,4 +1,4 @@
-//! Ranks as values over postboxes: messages of all lengths and modes, a pool that is too small, counts of what went which way.
+//! Ranks as values over postboxes.
 
 use crate::talk::{pattern, receive, send};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
@@ -36,7 +36,7 @@ fn sysv(short: u64, pool: u64, max_alloc: usize) -> WorldOptions {
     WorldOptions { postboxes: Some((short, pool, settings)), ..WorldOptions::default() }
 }
 
-/// All kinds: large and small postboxes, pools with room, with too little and with none, and postboxes in nodes of two ranks.
+/// Pools with enough room, with too little and with none, and nodes of two ranks.
 fn kinds() -> Vec<WorldOptions> {
     let nodes = WorldOptions {
         ranks_of_a_node: Some(2),
@@ -55,7 +55,6 @@ fn kinds() -> Vec<WorldOptions> {
     ]
 }
 
-/// What the ways have counted.
 fn counts(p: &Process<Routes>) -> Counts {
     p.fabric_counts().expect("this thread may ask")
 }
@@ -91,7 +90,7 @@ fn messages_of_all_lengths_and_modes_arrive() {
 }
 
 #[test]
-fn everybody_sends_to_everybody_at_once_through_a_pool_that_is_too_small() {
+fn all_ranks_send_to_all_ranks_through_a_pool_that_is_too_small() {
     const RANKS: i32 = 4;
     const EACH: usize = 5;
     for options in kinds() {
@@ -108,7 +107,6 @@ fn everybody_sends_to_everybody_at_once_through_a_pool_that_is_too_small() {
                 }
                 sources.push(peer);
             }
-            // Against their order: all that came before is unexpected.
             for (n, len) in lens.into_iter().enumerate().rev() {
                 for from in &sources {
                     let got = receive(p, &comm, len, *from, n as i32).0;
@@ -118,7 +116,6 @@ fn everybody_sends_to_everybody_at_once_through_a_pool_that_is_too_small() {
             for (request, _) in &waits {
                 p.wait(*request).unwrap();
             }
-            // Who waits for the others here needs nothing of them any more.
             all_have_received.wait();
             counts(p)
         });
@@ -131,7 +128,7 @@ fn everybody_sends_to_everybody_at_once_through_a_pool_that_is_too_small() {
 }
 
 #[test]
-fn what_is_short_and_how_long_pieces_are_is_what_the_settings_say() {
+fn short_messages_and_pieces_have_the_lengths_of_the_settings() {
     let len = 100_000usize;
     for (max_alloc, pooled) in [(10_000, 10), (7_000, 15), (1 << 20, 1)] {
         let counted = world_with(2, usysv(1000, 1 << 20, max_alloc), |p| {

@@ -1,4 +1,4 @@
-//! Collectives through shared memory, with pools so small that every call goes round them many times.
+//! Collectives through shared memory, with pools so small that a call uses each segment often.
 use oxmpi_coll::{Buffers, Combine};
 use oxmpi_core::world::{WorldOptions, world_with};
 use oxmpi_core::{Communicator, Process};
@@ -11,17 +11,15 @@ use oxmpi_plan::{Call, Shared};
 use oxmpi_shm::control_section::PoolSegments;
 use std::sync::Arc;
 
-/// What `from` has for `to` at `i`.
 fn word(from: u64, to: u64, i: u64, round: u64) -> u64 {
     from * 1_000_003 + to * 101 + i * 17 + round
 }
 
-/// The words of `from` for each of these, one after the other.
 fn words(from: u64, to: impl IntoIterator<Item = u64>, len: u64, round: u64) -> Vec<u64> {
     to.into_iter().flat_map(|to| (0..len).map(move |i| word(from, to, i, round))).collect()
 }
 
-/// Runs a call on words; `None`: this rank has no such buffer. What is in the output afterwards.
+/// Runs a call on words; `None`: this rank has no input. Returns the output.
 fn run(
     p: &Process<Routes>,
     comm: &Communicator,
@@ -109,7 +107,7 @@ fn rounds(ranks: u32, pool: PoolSegments) {
 }
 
 #[test]
-fn two_segments_of_a_line_or_a_few_serve_all_collectives() {
+fn two_segments_of_a_few_lines_serve_all_collectives() {
     for ranks in 2..=6 {
         for bytes in [64, 256, 320] {
             rounds(ranks, PoolSegments { count: 2, bytes });
@@ -124,24 +122,22 @@ fn any_number_of_segments_serves_all_collectives() {
     }
 }
 
-/// More ranks than have full pools.
 #[test]
 fn many_ranks_share_their_pools() {
     rounds(20, PoolSegments { count: 8, bytes: 2048 });
 }
 
-/// Of two ranks who has read last writes there next, as far as there is room: up to 2 and 8 KiB here.
+/// Of two ranks the one that has read last writes next: up to 2 and 8 KiB here.
 #[test]
-fn two_ranks_hand_over_what_there_is_room_for() {
+fn two_ranks_exchange_data_up_to_the_room_of_the_pool() {
     for bytes in [64, 256] {
         rounds(2, PoolSegments { count: 64, bytes });
     }
 }
 
-/// What goes one way in pieces of 16 KiB and more lies elsewhere with every lap; teams of several sizes follow one another in a
-/// section.
+/// One-way data have another address in each lap; teams of several sizes follow one another.
 #[test]
-fn longer_pieces_turn_about_whatever_the_size_of_the_team() {
+fn longer_pieces_alternate_their_address_with_teams_of_all_sizes() {
     for (ranks, pool) in [
         (2, PoolSegments { count: 3, bytes: 64 << 10 }),
         (3, PoolSegments { count: 4, bytes: 64 << 10 }),
@@ -169,12 +165,11 @@ fn longer_pieces_turn_about_whatever_the_size_of_the_team() {
     }
 }
 
-/// What a rank has at `i` in an allreduce of bytes.
 fn byte(rank: usize, i: usize, round: usize) -> u8 {
     (i * 7 + rank * 31 + round).wrapping_mul(i | 1) as u8
 }
 
-/// Long enough for two ranks to combine a half each, in pieces of all sizes, the last of which has any number of bytes.
+/// The last piece has any number of bytes.
 #[test]
 fn two_ranks_combine_a_half_each() {
     for (count, bytes) in [(2, 64), (3, 320), (4, 4096), (8, 49152)] {
@@ -196,7 +191,6 @@ fn two_ranks_combine_a_half_each() {
                     let other = (0..len).map(|i| byte(1 - me, i, round));
                     let wanted: Vec<u8> = mine.iter().zip(other).map(|(mine, other)| mine ^ other).collect();
                     assert!(output.into_vec().ok().unwrap() == wanted, "{len} bytes, in place: {in_place}");
-                    // What was given is as it was.
                     assert!(in_place || input.into_vec().ok().unwrap() == mine);
                 }
             }

@@ -1,7 +1,5 @@
-//! The deterministic world: random programs in random weather, with and without a death.
-//!
-//! `OXMPI_SIM_SEED=n` runs one seed alone, as a failure says; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT` choose others than the
-//! usual.
+//! The deterministic world: random programs, link faults and failures. `OXMPI_SIM_SEED=n` runs the
+//! seed of a failed test alone; `OXMPI_SIM_BASE` and `OXMPI_SIM_COUNT` choose other seeds.
 
 mod program;
 
@@ -10,16 +8,15 @@ use oxmpi_core::sim::{Outcome, RankEnd, SimWorld};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::sim::{Random, Weather};
 use oxmpi_mem::kernels::Op;
-use program::Program;
+use program::RandomProgram;
 use std::rc::Rc;
 
-/// One line by which a failure is repeated.
-struct Line {
+struct RepeatCommand {
     seed: u64,
     ranks: u32,
 }
 
-impl Drop for Line {
+impl Drop for RepeatCommand {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(
@@ -30,16 +27,16 @@ impl Drop for Line {
     }
 }
 
-struct Case {
+struct SimCase {
     seed: u64,
     ranks: u32,
-    weather: Weather,
+    faults: Weather,
     death: Option<(u32, u64)>,
-    program: Rc<Program>,
+    program: Rc<RandomProgram>,
 }
 
-impl Case {
-    fn new(seed: u64) -> Case {
+impl SimCase {
+    fn new(seed: u64) -> SimCase {
         let mut random = Random::new(seed);
         let ranks = match random.below(16) {
             0..8 => 2 + random.below(3),
@@ -47,17 +44,17 @@ impl Case {
             13..15 => 8 + random.below(16),
             _ => 24 + random.below(41),
         } as u32;
-        let weather = Weather::any(&mut random);
-        let program = Rc::new(Program::new(&mut random, ranks, weather.eager_limit));
+        let faults = Weather::any(&mut random);
+        let program = Rc::new(RandomProgram::new(&mut random, ranks, faults.eager_limit));
         let (victim, scale) = (random.below(u64::from(ranks)) as u32, 8 + random.below(14));
         let death = (random.below(4) == 0).then(|| (victim, random.below(1 << scale)));
-        Case { seed, ranks, weather, death, program }
+        SimCase { seed, ranks, faults, death, program }
     }
 
     fn run(&self) -> Outcome<()> {
-        let _line = Line { seed: self.seed, ranks: self.ranks };
+        let _line = RepeatCommand { seed: self.seed, ranks: self.ranks };
         let mut world =
-            SimWorld::new(self.ranks, self.seed).weather(self.weather.clone()).most_events(20_000_000);
+            SimWorld::new(self.ranks, self.seed).weather(self.faults.clone()).most_events(20_000_000);
         if let Some((rank, at_ns)) = self.death {
             world = world.kill(rank, at_ns);
         }
@@ -87,17 +84,14 @@ fn number(name: &str) -> Option<u64> {
 
 const SHARDS: u64 = 4;
 
-/// From so many worlds on, chance does not decide how many have a death.
-const ENOUGH_TO_COUNT: u64 = 200;
+/// With fewer worlds the number of failed ranks is a matter of chance.
+const MIN_COUNTED_WORLDS: u64 = 200;
 
 fn shard(number_of_shard: u64) {
     if let Some(seed) = number("OXMPI_SIM_SEED") {
         if number_of_shard == 0 {
-            let case = Case::new(seed);
-            eprintln!(
-                "{} ranks, {:?}, death {:?}\n{:#?}",
-                case.ranks, case.weather, case.death, case.program
-            );
+            let case = SimCase::new(seed);
+            eprintln!("{} ranks, {:?}, death {:?}\n{:#?}", case.ranks, case.faults, case.death, case.program);
             case.run();
         }
         return;
@@ -106,15 +100,15 @@ fn shard(number_of_shard: u64) {
     let count = number("OXMPI_SIM_COUNT").unwrap_or(1000);
     let (mut worlds, mut died, mut failed, mut frames) = (0, 0, 0, 0);
     for seed in (base..base + count).filter(|seed| seed % SHARDS == number_of_shard) {
-        let outcome = Case::new(seed).run();
+        let outcome = SimCase::new(seed).run();
         worlds += 1;
         died += u64::from(outcome.ends.contains(&RankEnd::Dead));
         failed += u64::from(outcome.ends.iter().any(|end| matches!(end, RankEnd::Failed(_))));
         frames += outcome.frames;
     }
     eprintln!("{died} of {worlds} worlds with a death, {failed} with a failed rank, {frames} frames");
-    // A quarter of the cases plan a death. Most must come before the end, and be felt by others: else nothing is tested.
-    if worlds >= ENOUGH_TO_COUNT {
+    // Most failures must come before the end and be noticed, else the test shows nothing.
+    if worlds >= MIN_COUNTED_WORLDS {
         assert!(died >= worlds / 8, "only {died} of {worlds} worlds had a death before their end");
         assert!(failed >= worlds / 8, "in only {failed} of {worlds} worlds a rank failed because of a death");
     }
@@ -143,21 +137,21 @@ fn random_programs_3() {
 #[test]
 fn the_same_seed_gives_the_same_world() {
     for seed in 7000..7020 {
-        let (one, two) = (Case::new(seed).run(), Case::new(seed).run());
+        let (one, two) = (SimCase::new(seed).run(), SimCase::new(seed).run());
         assert_eq!(
             (one.trace, one.virtual_ns, one.frames),
             (two.trace, two.virtual_ns, two.frames),
             "seed {seed}"
         );
         assert_eq!(one.ends, two.ends, "seed {seed}");
-        let mut other = Case::new(seed);
+        let mut other = SimCase::new(seed);
         other.seed += 1_000_000;
         assert_ne!(other.run().trace, one.trace, "seed {seed}");
     }
 }
 
 #[test]
-fn a_thousand_ranks_meet_and_add() {
+fn a_thousand_ranks_run_a_barrier_and_an_allreduce() {
     const RANKS: u32 = 1000;
     let outcome = SimWorld::new(RANKS, 1)
         .run(async |rank| {
@@ -171,7 +165,7 @@ fn a_thousand_ranks_meet_and_add() {
 }
 
 #[test]
-fn a_deadlock_says_who_waits_for_what() {
+fn a_deadlock_report_names_each_waiting_rank() {
     let stuck = SimWorld::new(3, 5)
         .run(async |rank| {
             let comm = rank.world();
@@ -189,7 +183,7 @@ fn a_deadlock_says_who_waits_for_what() {
 }
 
 #[test]
-fn one_death_ends_all_who_wait_for_it() {
+fn one_failure_ends_a_chain_of_waiting_ranks() {
     // Each waits for its neighbour; the last for rank 0, which dies.
     let outcome = SimWorld::new(20, 9)
         .kill(0, 1000)
@@ -211,7 +205,7 @@ fn one_death_ends_all_who_wait_for_it() {
 }
 
 #[test]
-fn who_waits_for_anybody_hears_of_a_death_before_too() {
+fn a_wildcard_receive_after_a_failure_returns_an_error() {
     for seed in 0..20 {
         let outcome = SimWorld::new(2, seed)
             .kill(0, 1000)

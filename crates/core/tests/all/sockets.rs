@@ -1,7 +1,7 @@
-//! Ranks as values over real sockets: messages of all lengths and modes, collectives, threads; and the same while
-//! connections are killed at random; and through daemons, which have sockets too.
+//! Ranks as values over real sockets and through daemons, also while connections close at random.
 
 use crate::chaos::Chaos;
+use crate::talk::{pattern, receive};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_TYPE_SHARED};
 use oxmpi_coll::{Buffers, Combine, UserReduction};
 use oxmpi_core::process::UserCall;
@@ -10,7 +10,7 @@ use oxmpi_core::{Communicator, Process};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::routes::Routes;
 use oxmpi_fabric::sim::Random;
-use oxmpi_mem::memory::{Owned, lend, lend_mut};
+use oxmpi_mem::memory::{Owned, lend};
 use oxmpi_plan::{Call, Shared};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
@@ -22,28 +22,16 @@ fn sockets(eager_limit: usize) -> WorldOptions {
     WorldOptions { sockets: Some(sockets), ..WorldOptions::default() }
 }
 
-/// Nodes of two ranks, which have shared memory within and sockets between them.
+/// Nodes of two ranks, with shared memory within a node and sockets between nodes.
 fn nodes(eager_limit: usize) -> WorldOptions {
     WorldOptions { ranks_of_a_node: Some(2), ..sockets(eager_limit) }
 }
 
-/// One daemon for all, or one for each two ranks.
+/// One daemon for all ranks, or one for each two ranks.
 fn daemons(ranks_of_a_node: Option<u32>) -> WorldOptions {
     WorldOptions { daemons: true, ranks_of_a_node, ..sockets(0) }
 }
 
-fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 7 + i / 255 + number * 13 + from as usize * 31) as u8).collect()
-}
-
-fn receive(p: &Process<Routes>, comm: &Communicator, len: usize, from: i32, tag: i32) -> (Vec<u8>, i32, i32) {
-    let mut data = vec![0u8; len];
-    let done = lend_mut(&mut data, |buffer| p.recv(comm, buffer, from, tag)).unwrap();
-    data.truncate(done.bytes as usize);
-    (data, done.source, done.tag)
-}
-
-/// Lengths around every change of protocol, and of more than one piece.
 const LENGTHS: [usize; 12] =
     [0, 1, 8, 57, 5000, 65535, 65536, 300_000, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3_500_000];
 
@@ -92,7 +80,7 @@ fn messages_of_all_lengths_arrive_through_daemons() {
 }
 
 #[test]
-fn a_long_message_arrives_through_daemons_while_its_sender_does_something_else() {
+fn a_long_message_arrives_through_daemons_while_its_sender_computes() {
     for nodes in [None, Some(1)] {
         let (arrived, arrival) = std::sync::mpsc::channel();
         let (arrived, arrival) = (Mutex::new(arrived), Mutex::new(arrival));
@@ -105,14 +93,13 @@ fn a_long_message_arrives_through_daemons_while_its_sender_does_something_else()
             }
             let buffer = Owned::new(pattern(0, 0, len));
             let request = p.isend(&comm, Mode::Standard, buffer.buf(), 1, 1).unwrap();
-            // It does not look before the other has the whole message.
+            // The sender makes no progress before the receiver has the whole message.
             assert_eq!(arrival.lock().unwrap().recv_timeout(Duration::from_secs(20)), Ok(()));
             p.wait(request).unwrap();
         });
     }
 }
 
-/// Sum of `len` numbers over all ranks; each is a function of its place.
 fn allreduce(p: &Process<Routes>, comm: &Communicator, len: usize) {
     let (rank, size) = (comm.rank() as u64, comm.size() as u64);
     let input = Owned::new((0..len as u64).map(|at| at * (rank + 1)).collect::<Vec<u64>>());
@@ -142,7 +129,6 @@ fn a_barrier_and_small_collectives_work_without_shared_memory() {
     });
 }
 
-/// Every rank sends every other one messages of random lengths at once, several times.
 fn storm(options: WorldOptions, ranks: u32, rounds: usize) {
     world_with(ranks, options, |p| {
         let comm = p.world().clone();
@@ -155,7 +141,7 @@ fn storm(options: WorldOptions, ranks: u32, rounds: usize) {
         for round in 0..rounds {
             let numbers = [3 * round, 3 * round + 1, 3 * round + 2];
             let others = || (0..size).filter(|r| *r != me).flat_map(|r| numbers.map(|n| (r, n)));
-            // Same tag: the order is what tells them apart.
+            // All messages have the same tag, so only their order identifies them.
             let incoming: Vec<_> = others()
                 .map(|(r, n)| {
                     let buffer = Owned::new(vec![0u8; length(r, me, n)]);
@@ -183,18 +169,18 @@ fn storm(options: WorldOptions, ranks: u32, rounds: usize) {
 }
 
 #[test]
-fn everybody_sends_to_everybody() {
+fn all_ranks_send_to_all_ranks() {
     storm(sockets(65535), 4, 4);
 }
 
 #[test]
-fn everybody_sends_to_everybody_near_and_far() {
+fn all_ranks_send_to_all_ranks_near_and_far() {
     storm(nodes(65535), 5, 4);
     storm(nodes(0), 4, 2);
 }
 
 #[test]
-fn everybody_sends_to_everybody_through_daemons() {
+fn all_ranks_send_to_all_ranks_through_daemons() {
     storm(daemons(None), 4, 4);
     storm(daemons(Some(2)), 5, 4);
 }
@@ -214,7 +200,6 @@ fn collectives_work_on_several_nodes_and_in_one_of_them() {
     });
 }
 
-/// A world whose connections are killed at random.
 fn in_chaos(chaos: &Arc<Chaos>, seed: u64) -> WorldOptions {
     let mut options = sockets(65535);
     let random = Mutex::new(Random::new(seed));
@@ -234,14 +219,14 @@ fn seed() -> u64 {
 }
 
 #[test]
-fn messages_of_all_lengths_arrive_while_connections_die() {
+fn messages_of_all_lengths_arrive_while_connections_close() {
     let chaos = Arc::new(Chaos::new());
     ping_pong(in_chaos(&chaos, seed()), 2);
     assert!(chaos.kills() > 0);
 }
 
 #[test]
-fn everybody_sends_to_everybody_while_connections_die() {
+fn all_ranks_send_to_all_ranks_while_connections_close() {
     let chaos = Arc::new(Chaos::new());
     storm(in_chaos(&chaos, seed()), 3, 4);
     assert!(chaos.kills() > 0);
@@ -249,12 +234,12 @@ fn everybody_sends_to_everybody_while_connections_die() {
 
 #[test]
 fn a_rank_that_waits_uses_no_time() {
-    // The threads of this test share a clock of processor time, so it is the program's that counts.
+    // The processor time of the whole program: its threads share this clock.
     let used = || {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
         let words: Vec<u64> =
             stat.rsplit_once(") ").unwrap().1.split(' ').filter_map(|word| word.parse().ok()).collect();
-        // utime and stime are fields 14 and 15 (proc_pid_stat(5)); the state before them is no number.
+        // utime and stime are fields 14 and 15 (proc_pid_stat(5)).
         words[10] + words[11]
     };
     for options in [sockets(65535), daemons(None)] {
@@ -274,7 +259,7 @@ fn a_rank_that_waits_uses_no_time() {
 }
 
 #[test]
-fn others_receive_while_a_users_function_runs() {
+fn other_threads_receive_while_a_users_function_runs() {
     world_with(2, sockets(65535), |p| {
         p.set_threaded().unwrap();
         let comm = p.world().clone();
@@ -282,7 +267,7 @@ fn others_receive_while_a_users_function_runs() {
         let arrival = Mutex::new(arrival);
         let user: UserCall = Arc::new(move |_: &UserReduction| {
             let came = arrival.lock().unwrap().recv_timeout(Duration::from_secs(10));
-            assert_eq!(came, Ok(()), "nobody looks at the sockets");
+            assert_eq!(came, Ok(()), "no thread polls the sockets");
         });
         let reduce = || {
             let (input, output) = (Owned::new(vec![1u64; 4]), Owned::new(vec![0u64; 4]));
@@ -292,7 +277,7 @@ fn others_receive_while_a_users_function_runs() {
             p.execute(&comm, call, buffers, Combine::User, Some(user.clone())).unwrap();
         };
         if comm.rank() == 1 {
-            // The other side sleeps before each of these comes.
+            // The other rank is asleep before each of these messages comes.
             std::thread::sleep(Duration::from_millis(100));
             reduce();
             std::thread::sleep(Duration::from_millis(100));

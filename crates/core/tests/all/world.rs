@@ -1,4 +1,4 @@
-//! Ranks as values: several in one program, over the real shared-memory code.
+//! Ranks as values: several ranks in one program, over the real shared-memory code.
 
 use crate::talk::{pattern, receive, send};
 use oxmpi_abi::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_COMM, MPI_ERR_RANK, MPI_ERR_TAG};
@@ -17,7 +17,6 @@ use oxmpi_plan::{Call, Shared};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Lengths around every change of protocol.
 const LENGTHS: [usize; 17] =
     [0, 1, 8, 55, 56, 57, 400, 500, 2048, 2049, 16000, 16384, 16385, 65536, 65537, 300_000, 3_000_000];
 
@@ -66,7 +65,7 @@ fn messages_of_all_lengths_arrive_through_the_inbox_alone() {
 }
 
 #[test]
-fn messages_of_all_lengths_arrive_whoever_copies_them() {
+fn messages_of_all_lengths_arrive_by_all_copy_protocols() {
     let mut options = WorldOptions::default();
     options.settings.single_copy = SingleCopyMode::On;
     ping_pong(options.clone());
@@ -74,7 +73,7 @@ fn messages_of_all_lengths_arrive_whoever_copies_them() {
     ping_pong(options.clone());
     options.settings.single_copy = SingleCopyMode::Auto;
     ping_pong(options.clone());
-    // As on all processors of which something is known, wherever they are.
+    // With the copy costs of all processors that have built-in ones, near and far.
     options.config.pool_bytes = 1 << 20;
     for facts in CopyFacts::all_built_in() {
         options.settings.facts = Arc::new(facts);
@@ -85,14 +84,12 @@ fn messages_of_all_lengths_arrive_whoever_copies_them() {
     }
 }
 
-/// Long messages go the way that the policy says, by counters: bytes that their senders have sent through their pools, and bytes that
-/// their receivers have read.
+/// Counted by the bytes that senders copied into pools, and that receivers read.
 #[test]
-fn long_messages_go_through_the_pool_in_pieces_where_that_is_decided() {
-    // Several pools.
+fn long_messages_go_through_the_pool_in_pieces_if_the_policy_says_so() {
     const LEN: usize = 3 << 20;
     const ROUNDS: usize = 10;
-    let moved = |family: &'static str, single_copy, both_ways: bool| {
+    let moved = |family: &'static str, single_copy, both_directions: bool| {
         let mut options = WorldOptions::default();
         options.config.pool_bytes = 1 << 20;
         let facts = CopyFacts::all_built_in().find(|facts| facts.of == family).unwrap();
@@ -107,8 +104,9 @@ fn long_messages_go_through_the_pool_in_pieces_where_that_is_decided() {
             };
             let round = |_| {
                 let before = bytes();
-                let received = (both_ways || me == 1).then(|| p.irecv(&comm, room.buf(), peer, 1).unwrap());
-                let sent = (both_ways || me == 0)
+                let received =
+                    (both_directions || me == 1).then(|| p.irecv(&comm, room.buf(), peer, 1).unwrap());
+                let sent = (both_directions || me == 0)
                     .then(|| p.isend(&comm, Mode::Standard, out.buf(), peer, 1).unwrap());
                 for request in received.into_iter().chain(sent) {
                     p.wait(request).unwrap();
@@ -117,28 +115,28 @@ fn long_messages_go_through_the_pool_in_pieces_where_that_is_decided() {
                 [after[0] - before[0], after[1] - before[1]]
             };
             let moved: Vec<[u64; 2]> = (0..ROUNDS).map(round).collect();
-            assert!(!both_ways && me == 0 || room.into_vec().ok() == Some(pattern(peer, 0, LEN)));
+            assert!(!both_directions && me == 0 || room.into_vec().ok() == Some(pattern(peer, 0, LEN)));
             moved
         });
-        // By round: bytes of pieces of both, and bytes that were read by both.
+        // By round: the bytes of pieces of both ranks, and the bytes read by both.
         let of = |round: usize, what: usize| counted[0][round][what] + counted[1][round][what];
         (0..ROUNDS).map(|round| [of(round, 0), of(round, 1)]).collect::<Vec<_>>()
     };
-    for both_ways in [false, true] {
-        let all = if both_ways { 2 * LEN as u64 } else { LEN as u64 };
-        // What a sender does not give, as it is not in the library yet or has lost its processor, is read.
-        let pooled = moved("AMD family 26", SingleCopyMode::Auto, both_ways);
+    for both_directions in [false, true] {
+        let all = if both_directions { 2 * LEN as u64 } else { LEN as u64 };
+        // The receiver reads the data that a sender outside of the library does not copy.
+        let pooled = moved("AMD family 26", SingleCopyMode::Auto, both_directions);
         let [pieces, read] = [0, 1].map(|what| pooled.iter().map(|moved| moved[what]).sum::<u64>());
-        assert_eq!(pieces + read, all * ROUNDS as u64, "{both_ways}: {pooled:?}");
-        assert!(pieces > 0, "{both_ways}: {pooled:?}");
-        let denied = moved("AMD family 26", SingleCopyMode::Off, both_ways);
+        assert_eq!(pieces + read, all * ROUNDS as u64, "{both_directions}: {pooled:?}");
+        assert!(pieces > 0, "{both_directions}: {pooled:?}");
+        let denied = moved("AMD family 26", SingleCopyMode::Off, both_directions);
         let given: u64 = denied.iter().map(|moved| moved[0]).sum();
         assert_eq!(
             (given, denied.iter().any(|moved| moved[1] > 0)),
             (all * ROUNDS as u64, false),
             "{denied:?}"
         );
-        let read = moved("Intel family 6", SingleCopyMode::Auto, both_ways);
+        let read = moved("Intel family 6", SingleCopyMode::Auto, both_directions);
         let given: u64 = read.iter().map(|moved| moved[1]).sum();
         assert_eq!((given, read.iter().any(|moved| moved[0] > 0)), (all * ROUNDS as u64, false), "{read:?}");
     }
@@ -171,7 +169,7 @@ fn a_long_message_arrives_while_its_sender_computes() {
 }
 
 #[test]
-fn more_long_messages_at_a_time_than_may_be_shared() {
+fn more_long_messages_at_a_time_than_announcements_have_room_for() {
     const LEN: usize = 300_000;
     const COUNT: usize = 50;
     world(3, |p| {
@@ -189,7 +187,7 @@ fn more_long_messages_at_a_time_than_may_be_shared() {
         let rooms: Vec<Owned<u8>> = (0..COUNT).map(|_| Owned::new(vec![0; LEN])).collect();
         let receives: Vec<_> =
             rooms.iter().map(|room| p.irecv(&comm, room.buf(), previous, 3).unwrap()).collect();
-        // The last first: they are matched and yet have to wait for their turn.
+        // In reverse order: the last receives are matched, but must wait for the earlier ones.
         for receive in receives.into_iter().rev() {
             p.wait(receive).unwrap();
         }
@@ -203,7 +201,7 @@ fn more_long_messages_at_a_time_than_may_be_shared() {
 }
 
 #[test]
-fn receives_that_are_given_up_while_they_wait_for_their_turn_hold_up_nobody() {
+fn receives_that_are_given_up_while_they_wait_do_not_block_others() {
     const LEN: usize = 300_000;
     const COUNT: usize = 64;
     let matched = AtomicBool::new(false);
@@ -228,7 +226,7 @@ fn receives_that_are_given_up_while_they_wait_for_their_turn_hold_up_nobody() {
         } else {
             send(p, &comm, Mode::Standard, &[1], 0, 0);
             receive(p, &comm, 1, 0, 0);
-            // Behind all announcements: so each receive is matched when it is posted, and most wait for their turn.
+            // The probe finds the message behind all announcements.
             while p.iprobe(&comm, 0, 1000).unwrap().is_none() {}
             let rooms: Vec<Owned<u8>> = (0..COUNT).map(|_| Owned::new(vec![0; LEN])).collect();
             let receives: Vec<_> = rooms
@@ -309,7 +307,7 @@ fn communicators_split_and_do_not_mix() {
             let twin = p.dup(&half).unwrap();
             let right = (half.rank() + 1) % half.size();
             let left = (half.rank() + half.size() - 1) % half.size();
-            // The same tag in both, received in the other order.
+            // The same tag in both communicators, received in the other order.
             send(p, &half, Mode::Standard, &[1, round], right, 5);
             send(p, &twin, Mode::Standard, &[2, round], right, 5);
             assert_eq!(receive(p, &twin, 2, left, 5).0, [2, round]);
@@ -378,7 +376,6 @@ fn an_abandoned_receive_leaves_its_buffer_alone() {
     });
 }
 
-/// The sum over all ranks by the shortest way a communicator has.
 fn sum(p: &Process<Routes>, comm: &Communicator, value: u64) -> u64 {
     let (mine, all) = (Owned::new(vec![value]), Owned::new(vec![0u64]));
     let element = Some(std::sync::Arc::new(oxmpi_mem::layout::Layout::basic(8, 8)));
@@ -399,11 +396,11 @@ fn control_sections_are_used_again_by_other_communicators() {
             let expected = |c: &Communicator| (0..c.size() as u64).map(|r| r + round).sum::<u64>();
             assert_eq!(sum(p, &part, part.rank() as u64 + round), expected(&part));
             let twin = p.dup(&part).unwrap();
-            // Nobody waits for anybody but by the sums, so some ranks have freed what others still read.
+            // Only the sums make ranks wait, so some ranks have freed sections that others read.
             assert_eq!(sum(p, &twin, twin.rank() as u64 + round), expected(&twin));
             assert_eq!(sum(p, &world, world.rank() as u64 + round), expected(&world));
             p.close(&part);
-            // More are open at a time than there are sections: the others go by messages.
+            // More communicators are open than there are sections: the others use messages.
             open.push(twin);
             if open.len() > 20 {
                 open.drain(..15).for_each(|c| p.close(&c));
@@ -453,7 +450,7 @@ fn intercommunicators_connect_two_groups() {
             assert_eq!(twin.compare(&inter).unwrap(), CommComparison::Congruent);
             assert_eq!(world.compare(&inter).unwrap(), CommComparison::Unequal);
             if twin.rank() < 2 {
-                // The same rank on the other side; the same tag in both.
+                // The same tag in both intercommunicators.
                 let peer = twin.rank();
                 send(p, &inter, Mode::Standard, &[1, round], peer, 5);
                 send(p, &twin, Mode::Standard, &[2, round], peer, 5);
@@ -461,7 +458,7 @@ fn intercommunicators_connect_two_groups() {
                 assert_eq!(receive(p, &inter, 2, peer, 5).0, [1, round]);
             }
             p.disconnect(&inter);
-            // Both say the same: the group of the lower leader is the first.
+            // All ranks give the same value of `high`: the group of the lower leader is first.
             let merged = p.merge(&twin, round % 2 == 0).unwrap();
             p.close(&twin);
             assert_eq!((merged.rank(), merged.size()), (world.rank(), 5));
@@ -472,7 +469,7 @@ fn intercommunicators_connect_two_groups() {
 }
 
 #[test]
-fn what_a_leader_does_wrong_is_told_to_its_group() {
+fn an_error_of_a_leader_is_an_error_of_its_group() {
     world(4, |p| {
         let world = p.world().clone();
         let half = p.split(&world, world.rank() % 2, 0).unwrap().unwrap();
@@ -483,7 +480,6 @@ fn what_a_leader_does_wrong_is_told_to_its_group() {
         };
         assert_eq!(make(4, 0), Err(MPI_ERR_RANK));
         assert_eq!(make(1 - world.rank() % 2, -1), Err(MPI_ERR_TAG));
-        // The groups are the same: each leader meets itself.
         assert_eq!(make(world.rank(), 0), Err(MPI_ERR_COMM));
         assert_eq!(make(1 - world.rank() % 2, 0), Ok(()));
         p.close(&half);
@@ -496,7 +492,7 @@ fn a_message_beyond_the_eager_limit_waits_for_its_receive() {
     options.settings.eager_limit = 100;
     world_with(2, options, |p| {
         let comm = p.world().clone();
-        // The path is warm afterwards: each has a ring of the other's.
+        // These messages grant each rank a ring of the other one.
         for _ in 0..10 {
             if comm.rank() == 0 {
                 send(p, &comm, Mode::Standard, &[1], 1, 1);

@@ -1,8 +1,9 @@
-//! The straight line of short calls for blocks of different lengths. It writes and reads what `edges` would, step by step alike.
+//! The fast path of short calls with blocks of different lengths. It takes the same steps as
+//! `edges`.
 
-use super::ShortWay;
+use super::ShortCollectives;
 use crate::errors::of_fault;
-use crate::shmem::edges::{Found, find, lay_out};
+use crate::shmem::edges::{FoundBlock, find, lay_out};
 use crate::shmem::limits;
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::Fault;
@@ -13,23 +14,23 @@ use oxmpi_plan::{Collective, Edge};
 use oxmpi_shm::control_section::Stated;
 use oxmpi_sys::bytes::Bytes;
 
-impl<F: Fabric> ShortWay<'_, F> {
-    /// Whether so many bytes for all others together are short enough, and all find their short blocks in shared memory.
+impl<F: Fabric> ShortCollectives<'_, F> {
+    /// Whether the blocks for all other ranks, together `all` bytes, are short enough.
     #[inline]
     pub fn has_room_for_uneven(&self, all: usize) -> bool {
-        all <= limits::STRAIGHT && self.steps.room_along() >= 2 * limits::STRAIGHT * self.steps.ranks as usize
+        all <= limits::SHORT_CALL_BYTES
+            && self.steps.room_along() >= 2 * limits::SHORT_CALL_BYTES * self.steps.ranks as usize
     }
 
-    /// Begins a call of a collective in which no rank knows what the others give: its step, and the last one before.
+    /// Returns the step of the collective, and the last step before.
     #[inline]
     fn begin_uneven(&self, collective: Collective) -> (u64, u64) {
-        // Of which the messages take one, if there are any.
+        // `edges` takes a tag for messages, so all ranks take one.
         self.steps.comm.next_tag();
         self.steps.count(collective, 0);
         self.steps.step_along()
     }
 
-    /// Writes blocks for others.
     #[inline]
     fn give_uneven(
         &self,
@@ -38,7 +39,7 @@ impl<F: Fabric> ShortWay<'_, F> {
     ) -> Result<Stated> {
         let s = &self.steps;
         let blocks = blocks.filter(|(_, block)| !block.is_empty());
-        // Starts differ, so that no block is taken for the one before.
+        // The starts differ, so that no two blocks count as the same data.
         let edges = blocks.clone().map(|(peer, block)| Edge { peer, start: peer as usize, len: block.len() });
         let room = s.room_along();
         let len = lay_out(edges.clone(), room, |_, _, _, _| {});
@@ -57,11 +58,10 @@ impl<F: Fabric> ShortWay<'_, F> {
         Ok(Stated::of(len, s.is_short(len)))
     }
 
-    /// Takes a rank's block, which has at least one byte.
     #[inline]
     fn take_uneven(&self, rank: u32, step: u64, to: &PlainBuf) -> Result<()> {
         let s = &self.steps;
-        s.section.fetch(rank, step, limits::STRAIGHT.min(s.segment()));
+        s.section.fetch(rank, step, limits::SHORT_CALL_BYTES.min(s.segment()));
         s.see(rank, step)?;
         let len = s.section.stated_length(rank, step).filter(|len| *len <= s.room_along());
         let no_part = || {
@@ -71,23 +71,22 @@ impl<F: Fabric> ShortWay<'_, F> {
         s.section.read(rank, step, len.ok_or_else(no_part)?, |all| {
             let room = to.len();
             match find(all, s.me, 0).ok_or_else(no_part)? {
-                Found::At(start, len) if len <= room => {
+                FoundBlock::At(start, len) if len <= room => {
                     all.slice(start, len).copy_to(to.bytes_mut().slice(0, len));
                     Ok(())
                 }
-                Found::At(_, len) => {
+                FoundBlock::At(_, len) => {
                     Err(of_fault(Fault::Truncated { length: len as u64, room: room as u64 }))
                 }
-                // Only what is longer goes by messages.
-                Found::Message => Err(of_fault(Fault::Truncated { length: u64::MAX, room: room as u64 })),
+                // Only a longer block goes by a message.
+                FoundBlock::Message => {
+                    Err(of_fault(Fault::Truncated { length: u64::MAX, room: room as u64 }))
+                }
             }
         })
     }
 
     /// `MPI_Gatherv`, of a rank that is not the root.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
     #[inline]
     pub fn give_to_gatherv(&self, root: u32, block: PlainBuf) -> Result<()> {
         let (step, _) = self.begin_uneven(Collective::Gatherv);
@@ -96,20 +95,14 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.end()
     }
 
-    /// `MPI_Gatherv`, of the root: where the blocks of the others go.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
+    /// `MPI_Gatherv` of the root: `place` gives the buffer for the block of each other rank.
     #[inline]
     pub fn gatherv(&self, place: impl Fn(u32) -> PlainBuf) -> Result<()> {
         let (step, before) = self.begin_uneven(Collective::Gatherv);
         self.take_all(step, before, place)
     }
 
-    /// `MPI_Alltoallv`, not in place: what is for the others, and where their blocks go.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
+    /// `MPI_Alltoallv`, not in place: the blocks for the other ranks, and the buffers for theirs.
     #[inline]
     pub fn alltoallv(
         &self,
@@ -124,7 +117,6 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.take_all(step, before, place)
     }
 
-    /// Takes the blocks of all others.
     #[inline]
     fn take_all(&self, step: u64, before: u64, place: impl Fn(u32) -> PlainBuf) -> Result<()> {
         let s = &self.steps;
@@ -143,10 +135,7 @@ impl<F: Fabric> ShortWay<'_, F> {
         self.end().and(wrong)
     }
 
-    /// `MPI_Allgatherv`: the length of the longest block, this rank's block, and where all blocks go.
-    ///
-    /// # Errors
-    /// See [`ShortWay`].
+    /// `MPI_Allgatherv`: the length of the longest block, the own block, and all buffers.
     #[inline]
     pub fn allgatherv(&self, longest: usize, own: PlainBuf, place: impl Fn(u32) -> PlainBuf) -> Result<()> {
         let s = &self.steps;

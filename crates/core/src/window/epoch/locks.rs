@@ -1,4 +1,4 @@
-//! Passive target: locks and flushes (MPI-5.0 sections 12.5.3 and 12.5.4).
+//! Passive target synchronization: locks and flushes (MPI-5.0 sections 12.5.3 and 12.5.4).
 
 use super::{
     CLOSED, COMING, HELD_EXCLUSIVE, HELD_SHARED, LOCKED, LOCKED_ALL, OPEN, SHUT, STARTED, UNCHECKED,
@@ -7,8 +7,8 @@ use super::{
 use crate::Process;
 use crate::process::Domain;
 use crate::wait_reason::Reason;
-use crate::window::control::Control;
-use crate::window::message::Message;
+use crate::window::control::ControlWords;
+use crate::window::message::RmaMessage;
 use crate::window::{Target, Window, locked};
 use oxmpi_abi::constants as abi;
 use oxmpi_fabric::Fabric;
@@ -16,27 +16,26 @@ use oxmpi_objects::error::Result;
 use oxmpi_rt::waiting::Need;
 use std::sync::atomic::{Ordering, fence};
 
-/// How a target is locked.
+/// The type of a lock of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockType {
-    /// By this process alone (MPI_LOCK_EXCLUSIVE).
+    /// MPI_LOCK_EXCLUSIVE.
     Exclusive,
-    /// Together with others (MPI_LOCK_SHARED).
+    /// MPI_LOCK_SHARED.
     Shared,
 }
 
-/// Waits for the lock of a far rank, which knows who holds it.
+/// The reason of a wait for the lock of a far rank; only that rank knows the holders.
 fn lock_at(rank: u32) -> (&'static str, Need, u32) {
     ("to grant the lock, which others hold, of its part of", Need::Attention, rank)
 }
 
 impl<F: Fabric> Process<F> {
-    /// Waits for the lock of a target.
     fn acquire(&self, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
         self.check_target(window, rank)?;
-        let near = self.near(window, &window.targets[rank as usize]);
+        let routes = self.routes(window, &window.targets[rank as usize]);
         let own = window.rank();
-        if let Some(control) = self.is_reached_by_words(window, rank, near) {
+        if let Some(control) = self.is_reached_by_words(window, rank, routes) {
             if control.try_lock(exclusive, own, own) {
                 return Ok(());
             }
@@ -57,15 +56,16 @@ impl<F: Fabric> Process<F> {
                 |lost| lost == rank || control.is_held_by(lost),
             );
         }
-        self.with_service(window, |service, lane| service.say(lane, rank, &Message::Lock { exclusive }))?;
+        self.with_service(window, |service, lane| {
+            service.send_message(lane, rank, &RmaMessage::Lock { exclusive })
+        })?;
         self.wait_for_service(window, lock_at(rank), |service, lane| service.take_grant(lane, rank))
     }
 
-    /// Gives up the lock of a target, at which all is complete then.
     fn release(&self, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
         let target = &window.targets[rank as usize];
-        let near = self.near(window, target);
-        if let Some(control) = self.is_reached_by_words(window, rank, near) {
+        let routes = self.routes(window, target);
+        if let Some(control) = self.is_reached_by_words(window, rank, routes) {
             let complete = self.complete_target(window, rank);
             if control.unlock(exclusive, window.rank()) {
                 self.wake_lockers(window, control);
@@ -77,38 +77,35 @@ impl<F: Fabric> Process<F> {
             return complete;
         }
         fence(Ordering::SeqCst);
-        // Who has the lock next must find what was put here.
+        // The next holder of the lock must see the puts of this process.
         let accessed = self.finish_accesses(window, rank);
-        let flush = self.ask_to_flush(window, rank, Some(exclusive))?;
+        let flush = self.send_flush(window, rank, Some(exclusive))?;
         self.finish_flush(window, flush).and(accessed)
     }
 
-    /// Wakes those who wait for a lock that is free now.
+    /// Wakes the ranks that wait for a lock that is free now.
     #[cold]
-    pub(in crate::window) fn wake_lockers(&self, window: &Window, control: &Control) {
+    pub(in crate::window) fn wake_lockers(&self, window: &Window, control: &ControlWords) {
         for waiter in control.take_waiters() {
             self.ring(window, waiter);
         }
     }
 
-    /// Those who have asked for the lock of this process by messages may have it now.
+    /// Grants the lock of this process to ranks that have requested it by messages.
     #[inline]
     fn grant_others(&self, window: &Window) {
         let near_all = window.targets.iter().all(|target| {
-            target.near.get().is_some_and(|near| near.bell.is_some()) || target.process == self.rank
+            target.routes.get().is_some_and(|routes| routes.bell.is_some()) || target.process == self.rank
         });
         if !near_all {
             let _ = self.with_service(window, |service, lane| {
-                service.lock_is_free(lane);
+                service.grant(lane);
                 Ok(())
             });
         }
     }
 
     /// Locks a target (MPI_Win_lock).
-    ///
-    /// # Errors
-    /// MPI_ERR_ASSERT, MPI_ERR_RANK, MPI_ERR_RMA_SYNC; a process has failed.
     pub fn lock_window(&self, window: &Window, kind: LockType, rank: i32, assert: i32) -> Result<()> {
         check_assert(assert, abi::MPI_MODE_NOCHECK, "MPI_Win_lock")?;
         if rank == abi::MPI_PROC_NULL {
@@ -147,7 +144,6 @@ impl<F: Fabric> Process<F> {
         }
     }
 
-    /// A target is not locked any more.
     fn shut(&self, window: &Window, target: &Target) {
         let _epochs = locked(&window.epochs);
         target.open.store(SHUT, Ordering::Relaxed);
@@ -157,9 +153,6 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Completes the accesses to a target and unlocks it (MPI_Win_unlock).
-    ///
-    /// # Errors
-    /// MPI_ERR_RANK; MPI_ERR_RMA_SYNC if it is not locked; as [`Process::flush_window`].
     pub fn unlock_window(&self, window: &Window, rank: i32) -> Result<()> {
         if rank == abi::MPI_PROC_NULL {
             return Ok(());
@@ -179,30 +172,27 @@ impl<F: Fabric> Process<F> {
         released
     }
 
-    /// Locks all targets together with others (MPI_Win_lock_all).
-    ///
-    /// # Errors
-    /// As [`Process::lock_window`].
+    /// Locks all targets with shared locks (MPI_Win_lock_all).
     pub fn lock_all_window(&self, window: &Window, assert: i32) -> Result<()> {
         check_assert(assert, abi::MPI_MODE_NOCHECK, "MPI_Win_lock_all")?;
         {
             let _epochs = locked(&window.epochs);
             window.check_closed("MPI_Win_lock_all")?;
-            // The accesses wait until all locks are there.
+            // No access is allowed before all locks are granted.
             window.locks.store(u32::from(assert & abi::MPI_MODE_NOCHECK == 0), Ordering::Relaxed);
             window.set_access(STARTED);
         }
         if assert & abi::MPI_MODE_NOCHECK == 0 {
-            // Messages first: their answers come meanwhile.
+            // The answers come while this process takes the locks in shared memory.
             let far = |rank: &u32| {
-                let near = self.near(window, &window.targets[*rank as usize]);
-                self.is_reached_by_words(window, *rank, near).is_none()
+                let routes = self.routes(window, &window.targets[*rank as usize]);
+                self.is_reached_by_words(window, *rank, routes).is_none()
             };
             let far: Vec<u32> = window.count().filter(far).collect();
             for &rank in &far {
-                let message = Message::Lock { exclusive: false };
-                // If it cannot be said no answer comes, of which the reason is told.
-                let _ = self.with_service(window, |service, lane| service.say(lane, rank, &message));
+                let message = RmaMessage::Lock { exclusive: false };
+                // If the message cannot be sent, the wait for the grant returns the error.
+                let _ = self.with_service(window, |service, lane| service.send_message(lane, rank, &message));
             }
             let mut outcome = Ok(());
             let mut missing = Vec::new();
@@ -232,9 +222,6 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Completes all accesses and unlocks all targets (MPI_Win_unlock_all).
-    ///
-    /// # Errors
-    /// MPI_ERR_RMA_SYNC if they are not locked; as [`Process::flush_window`].
     pub fn unlock_all_window(&self, window: &Window) -> Result<()> {
         let checked = {
             let _epochs = locked(&window.epochs);
@@ -257,10 +244,11 @@ impl<F: Fabric> Process<F> {
         outcome
     }
 
-    /// Completes the accesses to a locked target, here and there (MPI_Win_flush, MPI_Win_flush_local).
+    /// Completes the accesses to a locked target (MPI_Win_flush, MPI_Win_flush_local).
     ///
     /// # Errors
-    /// MPI_ERR_RANK, MPI_ERR_RMA_SYNC; MPI_ERR_RMA_RANGE if the target exposes no memory where it was accessed; it has failed.
+    /// MPI_ERR_RMA_RANGE if the target does not expose accessed memory; MPI_ERR_RANK,
+    /// MPI_ERR_RMA_SYNC.
     #[inline]
     pub fn flush_window(&self, window: &Window, rank: i32) -> Result<()> {
         if rank == abi::MPI_PROC_NULL {
@@ -273,16 +261,13 @@ impl<F: Fabric> Process<F> {
         if !target.is_complete() {
             return self.complete_target(window, rank as u32);
         }
-        // As there.
+        // Also orders the stores, as [`Process::complete_target`] does.
         window.order_stores();
         self.look_sometimes(window);
         Ok(())
     }
 
-    /// As [`Process::flush_window`] for all targets that are locked (MPI_Win_flush_all, MPI_Win_flush_local_all).
-    ///
-    /// # Errors
-    /// As there.
+    /// All locked targets (MPI_Win_flush_all, MPI_Win_flush_local_all).
     pub fn flush_all_window(&self, window: &Window) -> Result<()> {
         window.check_passive()?;
         self.look_sometimes(window);

@@ -1,4 +1,5 @@
-//! General active target synchronization: MPI_Win_post, start, complete, wait and test (MPI-5.0 section 12.5.2).
+//! General active target synchronization: MPI_Win_post, start, complete, wait and test (MPI-5.0
+//! section 12.5.2).
 
 use super::{CLOSED, Epochs, OPEN, SHUT, STARTED, check_assert, open_access, sync};
 use crate::Process;
@@ -6,8 +7,8 @@ use crate::errors::of_fault;
 use crate::failure::is_failure;
 use crate::process::Domain;
 use crate::wait_reason::{Awaited, Reason};
-use crate::window::control::Control;
-use crate::window::message::Message;
+use crate::window::control::ControlWords;
+use crate::window::message::RmaMessage;
 use crate::window::{Window, locked};
 use oxmpi_abi::constants as abi;
 use oxmpi_engine::{Fault, Lane};
@@ -18,9 +19,9 @@ use oxmpi_rt::waiting::Need;
 use std::sync::atomic::{Ordering, fence};
 
 impl Epochs {
-    /// Whether all who have access have completed their epochs, but for those that have failed. The common count does not tell
-    /// any more when one has: it may have died between its own count and that (rule 6 of `window/control.rs`).
-    fn have_all_completed(&self, control: &Control, lost: &[u32]) -> bool {
+    /// Failed ranks do not count. The common count is not exact once a rank has failed (rule 6 of
+    /// `window/control.rs`).
+    fn have_all_completed(&self, control: &ControlWords, lost: &[u32]) -> bool {
         let opened = |rank: &u32| self.opened.get(rank).copied().unwrap_or(0);
         let is_late = |rank: &u32| !lost.contains(rank) && control.completed_by(*rank) < opened(rank);
         !self.posted.iter().flatten().any(is_late)
@@ -28,7 +29,6 @@ impl Epochs {
 }
 
 impl<F: Fabric> Process<F> {
-    /// The ranks in the window of a group's processes.
     fn ranks_of(&self, window: &Window, group: &Group) -> Result<Vec<u32>> {
         let rank = |(at, process)| {
             window.comm.team.map.rank(process).ok_or_else(|| {
@@ -39,30 +39,26 @@ impl<F: Fabric> Process<F> {
         group.processes().enumerate().map(rank).collect()
     }
 
-    /// Tells a rank something that it waits for.
     fn signal(
         &self,
         window: &Window,
         rank: u32,
-        word: impl FnOnce(&Control),
-        message: &Message,
+        word: impl FnOnce(&ControlWords),
+        message: &RmaMessage,
     ) -> Result<()> {
-        let near = self.near(window, &window.targets[rank as usize]);
-        match self.is_reached_by_words(window, rank, near) {
+        let routes = self.routes(window, &window.targets[rank as usize]);
+        match self.is_reached_by_words(window, rank, routes) {
             Some(control) => {
                 word(control);
                 self.ring(window, rank);
                 Ok(())
             }
-            None => self.with_service(window, |service, lane| service.say(lane, rank, message)),
+            None => self.with_service(window, |service, lane| service.send_message(lane, rank, message)),
         }
     }
 
-    /// Opens an access epoch to the processes of a group, when they have opened theirs to this one (MPI_Win_start). A process
-    /// that has failed is not waited for; the end of the epoch tells.
-    ///
-    /// # Errors
-    /// MPI_ERR_ASSERT, MPI_ERR_GROUP, MPI_ERR_RMA_SYNC; the window was revoked.
+    /// Opens an access epoch once the processes of a group have opened theirs (MPI_Win_start). The
+    /// end of the epoch reports failed processes.
     pub fn start_window(&self, window: &Window, group: &Group, assert: i32) -> Result<()> {
         check_assert(assert, abi::MPI_MODE_NOCHECK, "MPI_Win_start")?;
         let ranks = self.ranks_of(window, group)?;
@@ -74,7 +70,7 @@ impl<F: Fabric> Process<F> {
         }
         for rank in ranks {
             let target = &window.targets[rank as usize];
-            // Also without a check: the signal is there, or as good as there.
+            // MPI_MODE_NOCHECK: the program promises that the signal has been sent.
             let next = target.posts_taken.fetch_add(1, Ordering::Relaxed) + 1;
             let control = &window.exposure.control;
             let posted = || control.posted(rank) >= next;
@@ -98,9 +94,6 @@ impl<F: Fabric> Process<F> {
     }
 
     /// Ends the access epoch of MPI_Win_start (MPI_Win_complete).
-    ///
-    /// # Errors
-    /// MPI_ERR_RMA_SYNC if there is none; a process has failed, or exposes no memory where it was accessed.
     pub fn complete_window(&self, window: &Window) -> Result<()> {
         let ranks = {
             let mut epochs = locked(&window.epochs);
@@ -118,17 +111,14 @@ impl<F: Fabric> Process<F> {
             let complete = self.complete_target(window, rank);
             target.open.store(SHUT, Ordering::Relaxed);
             let own = window.rank();
-            let told = self.signal(window, rank, |control| control.complete(own), &Message::Complete);
-            outcome = outcome.and(complete).and(told);
+            let signalled = self.signal(window, rank, |control| control.complete(own), &RmaMessage::Complete);
+            outcome = outcome.and(complete).and(signalled);
         }
         window.set_access(CLOSED);
         outcome
     }
 
-    /// Opens an exposure epoch to the processes of a group (MPI_Win_post). If one has failed MPI_Win_wait tells.
-    ///
-    /// # Errors
-    /// MPI_ERR_ASSERT, MPI_ERR_GROUP, MPI_ERR_RMA_SYNC; the window was revoked.
+    /// Opens an exposure epoch to a group (MPI_Win_post). MPI_Win_wait reports failed processes.
     pub fn post_window(&self, window: &Window, group: &Group, assert: i32) -> Result<()> {
         const KNOWN: i32 = abi::MPI_MODE_NOCHECK | abi::MPI_MODE_NOSTORE | abi::MPI_MODE_NOPUT;
         check_assert(assert, KNOWN, "MPI_Win_post")?;
@@ -147,13 +137,13 @@ impl<F: Fabric> Process<F> {
         let own = window.rank();
         let mut outcome = Ok(());
         for rank in ranks {
-            let told = self.signal(window, rank, |control| control.post(own), &Message::Post);
-            outcome = outcome.and(told.or_else(|error| if is_failure(&error) { Ok(()) } else { Err(error) }));
+            let signalled = self.signal(window, rank, |control| control.post(own), &RmaMessage::Post);
+            outcome =
+                outcome.and(signalled.or_else(|error| if is_failure(&error) { Ok(()) } else { Err(error) }));
         }
         outcome
     }
 
-    /// The count of completed epochs at which the exposure epoch is over.
     fn end_of_exposure(&self, window: &Window, function: &str) -> Result<u64> {
         let epochs = locked(&window.epochs);
         let posted =
@@ -168,8 +158,8 @@ impl<F: Fabric> Process<F> {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the exposure epoch is over at `end` completed ones, with the count of them that was taken note of then; it is
-    /// over without those that have failed, too.
+    /// Returns the new count of completed epochs, and the fault. Epochs of failed ranks do not
+    /// count.
     fn is_exposure_over(&self, window: &Window, lane: &Lane<F>, end: u64) -> Option<(u64, Option<Fault>)> {
         let control = &window.exposure.control;
         let nobody_is_lost = lane.lost().is_empty();
@@ -178,9 +168,9 @@ impl<F: Fabric> Process<F> {
         }
         let epochs = locked(&window.epochs);
         let posted = epochs.posted.as_ref()?;
-        let fault = window.hindrance(lane, |lost| posted.contains(&lost));
+        let fault = window.wait_fault(lane, |lost| posted.contains(&lost));
         if nobody_is_lost || fault == Some(Fault::Revoked) {
-            // Of a revoked window nothing counts any more.
+            // The window was revoked, so its epochs need no end.
             return fault.map(|fault| (end, Some(fault)));
         }
         let lost: Vec<u32> = lane.lost().iter().filter_map(|lost| window.comm.team.map.rank(*lost)).collect();
@@ -192,11 +182,8 @@ impl<F: Fabric> Process<F> {
         fault.map_or(Ok(()), |fault| Err(of_fault(fault)))
     }
 
-    /// Waits for the end of the exposure epoch (MPI_Win_wait). Its end does not need those who have failed.
-    ///
-    /// # Errors
-    /// MPI_ERR_RMA_SYNC if there is none; one of those who have access has failed, or the window was revoked: it is over all the
-    /// same.
+    /// Waits for the end of the exposure epoch (MPI_Win_wait), but not for failed ranks: with an
+    /// error the epoch is over, too.
     pub fn wait_window(&self, window: &Window) -> Result<()> {
         let end = self.end_of_exposure(window, "MPI_Win_wait")?;
         let reason = |_: &Domain<F>| {
@@ -214,10 +201,7 @@ impl<F: Fabric> Process<F> {
         self.finish_exposure(window, over)
     }
 
-    /// Whether the exposure epoch is over; then it is ended (MPI_Win_test).
-    ///
-    /// # Errors
-    /// As [`Process::wait_window`].
+    /// Ends the exposure epoch if it is over (MPI_Win_test). Returns whether it is over.
     pub fn test_window(&self, window: &Window) -> Result<bool> {
         let end = self.end_of_exposure(window, "MPI_Win_test")?;
         let over =
@@ -232,12 +216,14 @@ mod tests {
     use crate::window::Flavor;
     use oxmpi_sys::memory::Memory;
 
-    /// One rank has died after it has counted its epoch for itself, and before it has counted it for all: the epochs of the
-    /// others are over when they are, no sooner and no later.
+    /// The exposure epoch ends with the epochs of the other ranks, no sooner and no later.
     #[test]
     fn a_death_between_the_two_counts_of_an_epoch_holds_up_nobody() {
-        let control =
-            Control::new(Memory::zeroed(Control::bytes(3, Flavor::Dynamic), 64).unwrap(), 3, Flavor::Dynamic);
+        let control = ControlWords::new(
+            Memory::zeroed(ControlWords::bytes(3, Flavor::Dynamic), 64).unwrap(),
+            3,
+            Flavor::Dynamic,
+        );
         let mut epochs = Epochs::default();
         let post = |epochs: &mut Epochs, ranks: &[u32]| {
             ranks.iter().for_each(|rank| *epochs.opened.entry(*rank).or_default() += 1);

@@ -1,6 +1,6 @@
-//! The target's side: requests in the mailboxes of this process.
+//! Requests in the mailboxes of this process, at the target.
 
-use super::{BY_ADDRESS, DONE, Fetch, OUTSIDE, UNREACHED, What, bytes_of, words_of};
+use super::{BY_ADDRESS, DONE, FetchOld, OUTSIDE, RequestOp, UNREACHED, bytes_of, words_of};
 use crate::window::Service;
 use crate::window::control::BUFFER_BYTES;
 use oxmpi_engine::Lane;
@@ -10,13 +10,12 @@ use oxmpi_mem::kernels::Op;
 use oxmpi_shm::mailbox::{Answer, CARRIED_BYTES, CARRIED_WORDS, Request};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
-/// How many bytes are accumulated at a time where values from before are wanted.
+/// In bytes: parts of this length stay in the nearest cache between two passes.
 const PART_BYTES: usize = 4 << 10;
-/// How many bytes are copied through the kernel at a time: a multiple of all elements.
+/// In bytes: the longest copy through the kernel at a time; a multiple of the size of each element.
 const LONG_PART_BYTES: usize = 64 << 10;
 
 impl Service {
-    /// Carries out the requests in mailboxes. Whether there were any.
     pub(in crate::window) fn serve_requests<F: Fabric>(&mut self, lane: &mut Lane<F>) -> bool {
         let mut found = false;
         for rank in 0..self.boxes.as_ref().map_or(0, |boxes| boxes.seen.len() as u32) {
@@ -25,7 +24,6 @@ impl Service {
         found
     }
 
-    /// As [`Service::serve_requests`], of one rank.
     #[inline]
     pub(in crate::window) fn serve_request<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32) -> bool {
         let Some(boxes) = &self.boxes else { return false };
@@ -47,13 +45,13 @@ impl Service {
         let mut answer = Answer::default();
         answer.status = self.carry_out(lane, rank, &request, &mut answer.data);
         mailboxes.answer(rank, number, &answer);
-        if let Some(bell) = self.near(lane, rank).and_then(|near| near.bell.as_ref()) {
+        if let Some(bell) = self.routes(lane, rank).and_then(|routes| routes.bell.as_ref()) {
             bell.ring();
         }
         true
     }
 
-    /// Does what a request says: how it went, and the data that are carried back.
+    /// Returns the status; `back` gets the data that the answer carries.
     fn carry_out<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -61,7 +59,7 @@ impl Service {
         request: &Request,
         back: &mut [u64; CARRIED_WORDS],
     ) -> u64 {
-        let (Some(what), Ok(len)) = (What::of(request.what), usize::try_from(request.len)) else {
+        let (Some(what), Ok(len)) = (RequestOp::of(request.what), usize::try_from(request.len)) else {
             return OUTSIDE;
         };
         if request.what & BY_ADDRESS != 0 {
@@ -81,7 +79,7 @@ impl Service {
             *back = words_of(&old);
             return if done { DONE } else { OUTSIDE };
         }
-        let control = self.near(lane, rank).and_then(|near| near.control.clone());
+        let control = self.routes(lane, rank).and_then(|routes| routes.control.clone());
         let Some(buffers) = control.as_ref().and_then(|control| control.buffers(len)) else {
             return UNREACHED;
         };
@@ -93,12 +91,12 @@ impl Service {
         if self.apply(lane, what, data.as_bytes(), target, old) { DONE } else { OUTSIDE }
     }
 
-    /// As [`Service::carry_out`], of operands that lie with the origin.
+    /// Carries out an accumulate whose operands the kernel copies from the origin.
     fn carry_out_long<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
         rank: u32,
-        (what, len): (What, usize),
+        (what, len): (RequestOp, usize),
         request: &Request,
     ) -> u64 {
         let exposure = self.exposure.clone();
@@ -111,7 +109,7 @@ impl Service {
         let (given, returned) = (what.given(len).min(len), what.returned(len).min(len));
         let part = len.min(LONG_PART_BYTES);
         let (mut data, mut before) = (vec![0; part.min(given)], vec![0; part.min(returned)]);
-        // Nothing is changed before the first part of the data was read.
+        // No element is changed before the first part of the operands was read.
         for at in (0..len).step_by(LONG_PART_BYTES) {
             let n = part.min(len - at);
             let (data, before) = (&mut data[..n.min(given)], &mut before[..n.min(returned)]);
@@ -128,33 +126,32 @@ impl Service {
             if !before.is_empty()
                 && lane.fabric_mut().write(process, place(old), Bytes::from(&*before)).is_err()
             {
-                // An operation without operands has changed nothing.
+                // An operation without operands has changed no element.
                 return if at == 0 && given == 0 { UNREACHED } else { OUTSIDE };
             }
         }
         DONE
     }
 
-    /// `false`: it makes no sense.
+    /// Applies an operation to the target memory. `false`: the lengths do not fit the operation.
     fn apply<F: Fabric>(
         &self,
         lane: &mut Lane<F>,
-        what: What,
+        what: RequestOp,
         data: Bytes<'_>,
         mut target: BytesMut<'_>,
         old: BytesMut<'_>,
     ) -> bool {
         match what {
-            What::Accumulate(accumulator, fetch) => {
+            RequestOp::Accumulate(accumulator, fetch) => {
                 if !accumulator.is_plain() || !target.len().is_multiple_of(accumulator.size()) {
                     return false;
                 }
-                let mut old = (fetch == Fetch::Yes).then_some(old);
+                let mut old = (fetch == FetchOld::Yes).then_some(old);
                 if !self.is_alone {
                     accumulator.apply(data, target, old, || self.hold_elements(lane));
                     return true;
                 }
-                // In parts that stay in the nearest cache between the two passes over them.
                 let (len, part) = (target.len(), PART_BYTES / accumulator.size() * accumulator.size());
                 let operates = accumulator.op() != Op::NoOp;
                 for at in (0..len).step_by(part) {
@@ -164,7 +161,7 @@ impl Service {
                     accumulator.apply_alone(operands, target.slice(at, n), old);
                 }
             }
-            What::Swap => {
+            RequestOp::Swap => {
                 let len = target.len();
                 if len == 0 || len > CARRIED_BYTES / 2 {
                     return false;
@@ -172,8 +169,8 @@ impl Service {
                 let (new, compare) = (data.slice(0, len), data.slice(len, len));
                 compare_and_swap(new, compare, target, old, || self.hold_elements(lane));
             }
-            What::Put => data.copy_to(target),
-            What::Get => target.as_bytes().copy_to(old),
+            RequestOp::Put => data.copy_to(target),
+            RequestOp::Get => target.as_bytes().copy_to(old),
         }
         true
     }

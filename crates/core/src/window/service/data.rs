@@ -1,11 +1,11 @@
-//! What this process does with its memory for others: it receives what they put, changes elements, and answers.
+//! The operations of other ranks on the memory of this process.
 
-use super::{Change, HERE_MOST, Service, Waiting, part, tag_of_answer, tag_of_data, zeros};
-use crate::window::message::{Data, Message};
+use super::{HERE_MOST, IncomingWork, ReceivedAccumulate, Service, part, tag_of_answer, tag_of_data};
+use crate::window::message::{MessageData, RmaMessage};
 use oxmpi_engine::{Lane, RequestId, Source, Started, TagMatch};
 use oxmpi_fabric::Fabric;
 use oxmpi_mem::buffer::UserBuf;
-use oxmpi_mem::memory::Owned;
+use oxmpi_mem::memory::{Owned, zeros};
 use oxmpi_shm::robust_lock::Held;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 
@@ -24,47 +24,48 @@ impl Service {
         }
     }
 
-    /// Receives the data of a put; those for a place outside go nowhere.
+    /// Receives the data of a put; without a target the data are dropped.
     pub(super) fn await_put<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
         rank: u32,
         target: Option<UserBuf>,
         id: u64,
-    ) -> Option<Waiting> {
+    ) -> Option<IncomingWork> {
         match target {
-            Some(target) => self.receive(lane, rank, target, id).map(Waiting::Put),
+            Some(target) => self.receive(lane, rank, target, id).map(IncomingWork::Put),
             None => {
                 self.note_outside(rank);
-                // They come all the same, and there is no room for them.
-                self.receive(lane, rank, UserBuf::empty(), id).map(Waiting::Put)
+                // The data come nevertheless; the receive without a buffer drops them.
+                self.receive(lane, rank, UserBuf::empty(), id).map(IncomingWork::Put)
             }
         }
     }
 
-    /// Receives the operands of an accumulate. No element is named twice, so they are not more than all that is exposed.
+    /// An accumulate names no element twice, so the operands are not longer than the exposed
+    /// memory.
     pub(super) fn await_operands<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
         rank: u32,
-        change: Change,
+        accumulate: ReceivedAccumulate,
         id: u64,
-    ) -> Option<Waiting> {
-        let sound = change.len <= self.exposure.len() && self.exposure.buffer(&change.place).is_some();
-        match zeros(change.len).filter(|_| sound) {
+    ) -> Option<IncomingWork> {
+        let sound =
+            accumulate.len <= self.exposure.len() && self.exposure.buffer(&accumulate.place).is_some();
+        match zeros(accumulate.len).ok().filter(|_| sound) {
             Some(room) => {
                 let room = Owned::new(room);
                 let receive = self.receive(lane, rank, room.buf(), id)?;
-                Some(Waiting::Operands(receive, room, change))
+                Some(IncomingWork::Operands(receive, room, accumulate))
             }
             None => {
-                self.decline(lane, rank, change.fetch);
+                self.decline(lane, rank, accumulate.fetch);
                 self.await_put(lane, rank, None, id)
             }
         }
     }
 
-    /// Says that an accumulate is not carried out.
     pub(super) fn decline<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, fetch: Option<u64>) {
         match fetch {
             Some(id) => self.refuse(lane, rank, id),
@@ -73,21 +74,20 @@ impl Service {
     }
 
     pub(super) fn note_outside(&mut self, rank: u32) {
-        self.outside.insert(rank, ());
+        self.outside.insert(rank);
     }
 
     pub(super) fn refuse<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64) {
         self.note_outside(rank);
-        // Whoever is lost needs no answer.
-        let _ = self.say(lane, rank, &Message::Refused { id });
+        // A lost rank needs no answer.
+        let _ = self.send_message(lane, rank, &RmaMessage::Refused { id });
     }
 
     pub(super) fn done<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, id: u64) {
-        let outside = self.outside.remove(&rank).is_some();
-        let _ = self.say(lane, rank, &Message::Done { id, outside });
+        let outside = self.outside.remove(&rank);
+        let _ = self.send_message(lane, rank, &RmaMessage::Done { id, outside });
     }
 
-    /// Answers with the first `len` packed bytes of `data`.
     pub(super) fn answer<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
@@ -96,15 +96,20 @@ impl Service {
         (data, len): (&UserBuf, usize),
     ) {
         if len <= HERE_MOST {
-            let _ = self.say_with(lane, rank, &Message::Answer { id, data: Data::Here }, data, len);
+            let _ = self.send_with_data(
+                lane,
+                rank,
+                &RmaMessage::Answer { id, data: MessageData::Here },
+                data,
+                len,
+            );
             return;
         }
         let Some(data) = part(data, len) else { return self.refuse(lane, rank, id) };
-        let _ = self.say(lane, rank, &Message::Answer { id, data: Data::Apart(id) });
+        let _ = self.send_message(lane, rank, &RmaMessage::Answer { id, data: MessageData::Apart(id) });
         let _ = self.send(lane, rank, data, tag_of_answer(id), None);
     }
 
-    /// Acquires the element lock of this process.
     pub(in crate::window) fn hold_elements<F: Fabric>(&self, lane: &mut Lane<F>) -> Held<'_> {
         self.exposure.control.hold_elements(self.team.rank, |rank| {
             let process = self.team.map.process(rank);
@@ -112,17 +117,16 @@ impl Service {
         })
     }
 
-    /// Carries out an accumulate.
-    pub(super) fn change<F: Fabric>(
+    pub(super) fn accumulate_here<F: Fabric>(
         &mut self,
         lane: &mut Lane<F>,
         rank: u32,
-        change: &Change,
+        accumulate: &ReceivedAccumulate,
         operands: Bytes<'_>,
     ) {
-        let Change { place, len, accumulator, fetch } = change;
+        let ReceivedAccumulate { place, len, accumulator, fetch } = accumulate;
         let target = self.exposure.buffer(place).filter(|_| *len <= self.exposure.len());
-        let Some((target, mut old)) = target.zip(zeros(if fetch.is_some() { *len } else { 0 })) else {
+        let Some((target, mut old)) = target.zip(zeros(if fetch.is_some() { *len } else { 0 }).ok()) else {
             return self.decline(lane, rank, *fetch);
         };
         let room = fetch.is_some().then(|| BytesMut::from(&mut old[..]));

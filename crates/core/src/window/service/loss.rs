@@ -1,39 +1,40 @@
-//! What becomes of all that is under way when processes have failed, or the window was revoked.
+//! Operations that are under way when processes fail or the window is revoked.
 
-use super::{Asked, Expected, Service};
+use super::{AwaitedAnswer, Expected, Service};
 use crate::window::GONE;
 use oxmpi_engine::{Fault, Lane, RequestId};
 use oxmpi_fabric::Fabric;
 use std::sync::atomic::Ordering;
 
 impl Service {
-    /// Takes note of processes that have failed, and of a revocation.
+    /// Handles new failures of processes, and a revocation.
     pub(crate) fn attend<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         let lost = lane.lost()[self.lost..].to_vec();
         self.lost += lost.len();
         for process in lost {
             if let Some(rank) = self.team.map.rank(process) {
-                self.lose(lane, rank, Fault::Lost { peer: process });
+                self.give_up_rank(lane, rank, Fault::Lost { peer: process });
                 self.locks.retain(|(waiting, _)| *waiting != rank);
             }
         }
         if self.team.is_revoked() {
-            (0..self.team.size()).for_each(|rank| self.lose(lane, rank, Fault::Revoked));
+            (0..self.team.size()).for_each(|rank| self.give_up_rank(lane, rank, Fault::Revoked));
             self.locks.clear();
         }
     }
 
-    /// Nothing more comes from a rank.
-    fn lose<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, fault: Fault) {
+    fn give_up_rank<F: Fabric>(&mut self, lane: &mut Lane<F>, rank: u32, fault: Fault) {
         if let Some(target) = self.targets.get(rank as usize) {
-            target.asked.fetch_or(GONE, Ordering::Relaxed);
+            target.issued.fetch_or(GONE, Ordering::Relaxed);
             self.far.store(true, Ordering::Relaxed);
         }
         self.give_up_accesses(lane, rank, fault);
         let failed = self.failed(fault);
-        self.asked.retain(|_, asked| match *asked {
-            // A receive of its own fails by itself, and whoever waits for the end of something is told when it asks.
-            Asked { rank: from, what: Expected::Data { receive: None, user, .. } } if from == rank => {
+        self.awaited.retain(|_, awaited| match *awaited {
+            // A receive fails by itself, and the call that waits for `Done` gets the fault.
+            AwaitedAnswer { rank: from, what: Expected::Data { receive: None, user, .. } }
+                if from == rank =>
+            {
                 user.iter().for_each(|user| lane.complete_external(*user, failed));
                 false
             }
@@ -41,7 +42,7 @@ impl Service {
         });
     }
 
-    /// Why nothing can be asked of a rank any more, if so.
+    /// The fault of operations at a rank that has failed, or in a revoked window.
     pub(in crate::window) fn check<F: Fabric>(
         &self,
         lane: &Lane<F>,
@@ -56,7 +57,7 @@ impl Service {
         }
     }
 
-    /// The process that has died with the lock of this one.
+    /// The failed process that holds the lock of this one.
     pub(super) fn dead_holder<F: Fabric>(&self, lane: &Lane<F>) -> Option<u32> {
         let held = |process: &u32| {
             self.team.map.rank(*process).is_some_and(|rank| self.exposure.control.is_held_by(rank))
@@ -64,7 +65,6 @@ impl Service {
         lane.lost().iter().copied().find(held)
     }
 
-    /// Ends whatever is under way: the window is freed without the others.
     pub(in crate::window) fn abandon<F: Fabric>(&mut self, lane: &mut Lane<F>) {
         if !self.has_no_request() {
             // The target may still read and write the buffer of this process.
@@ -75,8 +75,8 @@ impl Service {
         }
         self.end_accesses(lane);
         let failed = self.failed(Fault::Revoked);
-        for asked in std::mem::take(&mut self.asked).into_values() {
-            if let Expected::Data { receive, user, .. } = asked.what {
+        for awaited in std::mem::take(&mut self.awaited).into_values() {
+            if let Expected::Data { receive, user, .. } = awaited.what {
                 receive.into_iter().for_each(|receive| lane.abandon(receive));
                 user.into_iter().for_each(|user| lane.complete_external(user, failed));
             }

@@ -10,7 +10,6 @@ use oxmpi_mem::kernels::Op;
 use oxmpi_mem::memory::Owned;
 use oxmpi_objects::error::Result;
 
-/// Uses a new communicator, and frees it.
 async fn used(rank: &Rank, comm: &Communicator, phase: usize, len: usize) -> Result<()> {
     ring(rank, comm, phase, len, 2).await?;
     let sum = rank.allreduce(comm, &[1], Op::Sum).await?;
@@ -23,14 +22,14 @@ fn world_ranks(comm: &Communicator) -> Vec<u32> {
     comm.local_map().processes()
 }
 
-/// The members of every third rank, turned, make a communicator of their own; then all do it together; then the nodes.
+/// Each third of the ranks, in reverse order, by itself; then all together; then each node.
 pub(super) async fn groups(rank: &Rank, comm: &Communicator, phase: usize, len: usize) -> Result<()> {
     let (n, me) = (comm.size(), comm.rank());
     let mine: Vec<i32> = (0..n).rev().filter(|r| r % 3 == me % 3).collect();
     let group = comm.group()?.include(&mine)?;
     let expected: Vec<u32> = group.processes().collect();
     if me % 3 > 0 {
-        // Those of the third part do not take part at all.
+        // The ranks of the first third do not call create_group.
         let made = rank.create_group(comm, &group, i32::MAX).await?.expect("this rank is a member");
         assert_eq!(world_ranks(&made), expected);
         used(rank, &made, phase, len).await?;
@@ -58,8 +57,12 @@ pub(super) async fn groups(rank: &Rank, comm: &Communicator, phase: usize, len: 
     }
 }
 
-/// Every rank exchanges a message with its counterparts in the other group.
-async fn talk(rank: &Rank, inter: &Communicator, phase: usize, len: usize) -> Result<()> {
+async fn exchange_with_remote_group(
+    rank: &Rank,
+    inter: &Communicator,
+    phase: usize,
+    len: usize,
+) -> Result<()> {
     let (me, n) = (inter.rank(), inter.size().max(inter.remote_size()));
     for round in 0..n.min(3) {
         let peer = (round - me).rem_euclid(n);
@@ -80,7 +83,7 @@ async fn talk(rank: &Rank, inter: &Communicator, phase: usize, len: usize) -> Re
     Ok(())
 }
 
-/// The first ranks and the others make an intercommunicator, and others of it.
+/// The first `first` ranks and the others make an intercommunicator, and further ones from it.
 pub(super) async fn inter(
     rank: &Rank,
     comm: &Communicator,
@@ -91,20 +94,20 @@ pub(super) async fn inter(
     let (me, first) = (comm.rank(), first as i32);
     let low = me < first;
     let half = rank.split(comm, i32::from(low), -me).await?.expect("this rank has a colour");
-    // The last of each group leads: the lowest ranks of both.
+    // The last rank of each group leads, which is the lowest rank of the group in the world.
     let leader = half.size() - 1;
     let peer = Peer { comm, leader: if low { first } else { 0 }, tag: phase as i32 };
     let inter = rank.intercomm_create(&half, leader, (half.rank() == leader).then_some(peer)).await?;
     assert_eq!((inter.size(), inter.remote_size()), (half.size(), comm.size() - half.size()));
-    talk(rank, &inter, phase, len).await?;
+    exchange_with_remote_group(rank, &inter, phase, len).await?;
     rank.process().close(&half);
 
     let twin = rank.idup(&inter).await?;
     assert_eq!(twin.compare(&inter)?, CommComparison::Congruent);
     rank.process().close(&inter);
-    talk(rank, &twin, phase + 1, len).await?;
+    exchange_with_remote_group(rank, &twin, phase + 1, len).await?;
     if let Some(part) = rank.split(&twin, twin.rank() % 2, 0).await? {
-        talk(rank, &part, phase + 2, len).await?;
+        exchange_with_remote_group(rank, &part, phase + 2, len).await?;
         rank.process().close(&part);
     } else {
         assert!(twin.rank() % 2 == 1 && twin.remote_size() < 2);
@@ -112,12 +115,12 @@ pub(super) async fn inter(
     let one = twin.group()?.include(&[0])?;
     if let Some(made) = rank.create(&twin, &one).await? {
         assert_eq!((twin.rank(), made.size(), made.remote_size()), (0, 1, 1));
-        talk(rank, &made, phase + 3, len).await?;
+        exchange_with_remote_group(rank, &made, phase + 3, len).await?;
         rank.process().close(&made);
     }
     let merged = rank.merge(&twin, !low).await?;
     rank.process().close(&twin);
-    // Each half is turned, the low one is first.
+    // Each half is in reverse order, and the low half is first.
     let place = if low { first - 1 - me } else { comm.size() - 1 - (me - first) };
     assert_eq!((merged.rank(), merged.size()), (place, comm.size()));
     used(rank, &merged, phase, len).await

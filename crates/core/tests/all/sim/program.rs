@@ -1,4 +1,4 @@
-//! Random programs: phases that all ranks run, each checking what it receives.
+//! Random programs: phases that all ranks run, each of which checks the received data.
 
 #[path = "communicators.rs"]
 mod communicators;
@@ -22,36 +22,46 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What all ranks do.
 #[derive(Debug)]
-pub(crate) struct Program {
-    /// Room attached for buffered sends.
+pub(crate) struct RandomProgram {
+    /// In bytes, the attached buffer for buffered sends.
     room: usize,
-    phases: Vec<Phase>,
+    phases: Vec<ProgramPhase>,
 }
 
 #[derive(Debug)]
-enum Phase {
-    /// To the right, from the left.
-    Ring { len: usize, rounds: usize },
-    /// Messages between pairs.
-    Messages { messages: Vec<Message>, receive: How },
-    /// Collectives that are started together and awaited in reverse.
-    Collectives(Vec<Planned>),
-    /// Each rank works for some time.
-    Compute { longest_ns: u64 },
-    /// The phases run in a duplicate of the world from here on.
+enum ProgramPhase {
+    Ring {
+        len: usize,
+        rounds: usize,
+    },
+    Messages {
+        messages: Vec<PlannedMessage>,
+        receive: ReceiveMode,
+    },
+    Collectives(Vec<PlannedCollective>),
+    Compute {
+        longest_ns: u64,
+    },
+    /// A duplicate of the world for the later phases.
     Dup,
-    /// The world is split; each part sends around and adds.
-    Split { colors: i32, len: usize },
-    /// Communicators of groups: by all, by their members, by nodes.
-    Groups { len: usize },
-    /// The world in two groups, which make intercommunicators in every way and are merged again.
-    Inter { first: u32, len: usize },
+    Split {
+        colors: i32,
+        len: usize,
+    },
+    /// Communicators of groups: made by all ranks, by the members, by nodes.
+    Groups {
+        len: usize,
+    },
+    /// Two groups of the world make intercommunicators by all functions, and merge again.
+    Inter {
+        first: u32,
+        len: usize,
+    },
 }
 
 #[derive(Debug, Clone)]
-struct Message {
+struct PlannedMessage {
     from: u32,
     to: u32,
     tag: i32,
@@ -59,23 +69,21 @@ struct Message {
     mode: Mode,
 }
 
-/// How the messages of a phase are received.
 #[derive(Debug, Clone, Copy)]
-enum How {
-    /// All posted before anything is sent, by source and tag.
+enum ReceiveMode {
+    /// All receives posted before the first send, by source and tag.
     Posted,
-    /// One after the other when all sends have begun, by source and tag.
+    /// One after another after all sends have begun, by source and tag.
     Late,
-    /// From anybody, by tag 0 alone: order within each source.
+    /// From any source, with tag 0: the order of each source counts.
     Anybody,
-    /// What a probe finds.
     Probed,
-    /// One sender for each receiver: wildcards and names mixed.
+    /// One sender for each receiver: with and without wildcards.
     Mixed,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Planned {
+struct PlannedCollective {
     what: Collective,
     count: usize,
     root: u32,
@@ -84,51 +92,55 @@ struct Planned {
     user: bool,
 }
 
-impl Program {
-    pub(crate) fn new(random: &mut Random, ranks: u32, eager_limit: usize) -> Program {
+impl RandomProgram {
+    pub(crate) fn new(random: &mut Random, ranks: u32, eager_limit: usize) -> RandomProgram {
         let phases = (0..1 + random.below(5)).map(|_| match random.below(10) {
-            0 => Phase::Ring { len: length(random, eager_limit), rounds: 1 + random.below(8) as usize },
+            0 => {
+                ProgramPhase::Ring { len: length(random, eager_limit), rounds: 1 + random.below(8) as usize }
+            }
             1..=3 => messages(random, ranks, eager_limit),
             4..=5 => {
                 let together = 1 + random.below(3);
-                Phase::Collectives((0..together).map(|_| planned(random, ranks, eager_limit)).collect())
+                ProgramPhase::Collectives(
+                    (0..together).map(|_| planned(random, ranks, eager_limit)).collect(),
+                )
             }
             6 if random.below(2) == 0 => {
-                Phase::Split { colors: 1 + random.below(4) as i32, len: length(random, eager_limit) }
+                ProgramPhase::Split { colors: 1 + random.below(4) as i32, len: length(random, eager_limit) }
             }
-            7 => Phase::Groups { len: length(random, eager_limit) },
-            8 if ranks > 1 => Phase::Inter {
+            7 => ProgramPhase::Groups { len: length(random, eager_limit) },
+            8 if ranks > 1 => ProgramPhase::Inter {
                 first: 1 + random.below(u64::from(ranks - 1)) as u32,
                 len: length(random, eager_limit),
             },
-            6 => Phase::Compute { longest_ns: 1 << random.below(18) },
-            _ => Phase::Dup,
+            6 => ProgramPhase::Compute { longest_ns: 1 << random.below(18) },
+            _ => ProgramPhase::Dup,
         });
-        Program { phases: phases.collect(), room: 1 << 30 }
+        RandomProgram { phases: phases.collect(), room: 1 << 30 }
     }
 
-    pub(crate) async fn run(self: Rc<Program>, rank: Rank) -> Result<()> {
+    pub(crate) async fn run(self: Rc<RandomProgram>, rank: Rank) -> Result<()> {
         rank.process()
             .attach(oxmpi_core::buffered::BufferOf::Process, Attached { address: 0, bytes: self.room })?;
         let mut comm = rank.world();
         for (number, phase) in self.phases.iter().enumerate() {
             match phase {
-                Phase::Ring { len, rounds } => ring(&rank, &comm, number, *len, *rounds).await?,
-                Phase::Messages { messages, receive } => {
+                ProgramPhase::Ring { len, rounds } => ring(&rank, &comm, number, *len, *rounds).await?,
+                ProgramPhase::Messages { messages, receive } => {
                     exchange(&rank, &comm, number, messages, *receive).await?;
-                    if matches!(receive, How::Anybody | How::Probed | How::Mixed) {
-                        // A wildcard must not take a message of the next phase.
+                    if matches!(receive, ReceiveMode::Anybody | ReceiveMode::Probed | ReceiveMode::Mixed) {
+                        // A wildcard must not match a message of the next phase.
                         rank.barrier(&comm).await?;
                     }
                 }
-                Phase::Collectives(all) => collectives(&rank, &comm, number, all).await?,
-                Phase::Compute { longest_ns } => rank.compute(rank.below(*longest_ns)).await,
-                Phase::Split { colors, len } => split(&rank, &comm, number, *colors, *len).await?,
-                Phase::Groups { len } => communicators::groups(&rank, &comm, number, *len).await?,
-                Phase::Inter { first, len } => {
+                ProgramPhase::Collectives(all) => collectives(&rank, &comm, number, all).await?,
+                ProgramPhase::Compute { longest_ns } => rank.compute(rank.below(*longest_ns)).await,
+                ProgramPhase::Split { colors, len } => split(&rank, &comm, number, *colors, *len).await?,
+                ProgramPhase::Groups { len } => communicators::groups(&rank, &comm, number, *len).await?,
+                ProgramPhase::Inter { first, len } => {
                     communicators::inter(&rank, &comm, number, *first, *len).await?;
                 }
-                Phase::Dup => {
+                ProgramPhase::Dup => {
                     let twin =
                         if number % 2 == 0 { rank.dup(&comm).await? } else { rank.idup(&comm).await? };
                     if comm.team.id != rank.world().team.id {
@@ -143,7 +155,6 @@ impl Program {
     }
 }
 
-/// Lengths around every change of protocol.
 fn length(random: &mut Random, eager_limit: usize) -> usize {
     let e = eager_limit as u64;
     (match random.below(8) {
@@ -157,8 +168,14 @@ fn length(random: &mut Random, eager_limit: usize) -> usize {
     }) as usize
 }
 
-fn messages(random: &mut Random, ranks: u32, eager_limit: usize) -> Phase {
-    let receive = [How::Posted, How::Late, How::Anybody, How::Probed, How::Mixed][random.below(5) as usize];
+fn messages(random: &mut Random, ranks: u32, eager_limit: usize) -> ProgramPhase {
+    let receive = [
+        ReceiveMode::Posted,
+        ReceiveMode::Late,
+        ReceiveMode::Anybody,
+        ReceiveMode::Probed,
+        ReceiveMode::Mixed,
+    ][random.below(5) as usize];
     let n = u64::from(ranks);
     let tags = 1 + random.below(3);
     let shift = random.below(n) as u32;
@@ -166,10 +183,10 @@ fn messages(random: &mut Random, ranks: u32, eager_limit: usize) -> Phase {
     for _ in 0..1 + random.below(n.min(12)) {
         let from = random.below(n) as u32;
         let to = match receive {
-            How::Mixed => (from + shift) % ranks,
+            ReceiveMode::Mixed => (from + shift) % ranks,
             _ => random.below(n) as u32,
         };
-        // Often few, sometimes more than the sequence numbers of a window.
+        // Often a few messages, sometimes more than a window of sequence numbers.
         let many = if random.below(8) == 0 { 1 + random.below(300) } else { 1 + random.below(12) };
         let modes = random.below(4);
         for _ in 0..many {
@@ -179,18 +196,18 @@ fn messages(random: &mut Random, ranks: u32, eager_limit: usize) -> Phase {
                 (1, 1) | (3, _) => Mode::Buffered,
                 _ => Mode::Standard,
             };
-            let tag = if matches!(receive, How::Anybody) { 0 } else { random.below(tags) as i32 };
-            messages.push(Message { from, to, tag, len: length(random, eager_limit), mode });
+            let tag = if matches!(receive, ReceiveMode::Anybody) { 0 } else { random.below(tags) as i32 };
+            messages.push(PlannedMessage { from, to, tag, len: length(random, eager_limit), mode });
         }
     }
-    Phase::Messages { messages, receive }
+    ProgramPhase::Messages { messages, receive }
 }
 
-fn planned(random: &mut Random, ranks: u32, eager_limit: usize) -> Planned {
+fn planned(random: &mut Random, ranks: u32, eager_limit: usize) -> PlannedCollective {
     let what = Collective::REGULAR[random.below(Collective::REGULAR.len() as u64) as usize];
     let longest = if ranks > 16 { 16 } else { 8 + eager_limit as u64 };
     let count = if random.below(8) == 0 { 0 } else { 1 + random.below(longest) };
-    Planned {
+    PlannedCollective {
         what,
         count: count as usize,
         root: random.below(u64::from(ranks)) as u32,
@@ -199,7 +216,6 @@ fn planned(random: &mut Random, ranks: u32, eager_limit: usize) -> Planned {
     }
 }
 
-/// The bytes of message `n` of a phase.
 fn pattern(phase: usize, n: usize, len: usize) -> Vec<u8> {
     let mut random = Random::new((phase as u64) << 32 | n as u64);
     let start = random.draw() as u8;
@@ -226,7 +242,7 @@ async fn ring(rank: &Rank, comm: &Communicator, phase: usize, len: usize, rounds
     Ok(())
 }
 
-/// Splits backwards: the highest rank of each part becomes its first.
+/// The ranks of each part are in reverse order.
 async fn split(rank: &Rank, comm: &Communicator, phase: usize, colors: i32, len: usize) -> Result<()> {
     let color = |r: i32| if r % (colors + 1) == colors { MPI_UNDEFINED } else { r % (colors + 1) };
     let mine = color(comm.rank());
@@ -245,11 +261,10 @@ async fn split(rank: &Rank, comm: &Communicator, phase: usize, colors: i32, len:
     Ok(())
 }
 
-/// A receive under way, and the messages it may get.
-struct Open {
+struct OpenReceive {
     request: RequestId,
     data: Owned<u8>,
-    /// The message it must get; not known if it wants anybody's.
+    /// The message that it must match; `None` for a wildcard.
     expected: Option<usize>,
 }
 
@@ -257,24 +272,24 @@ async fn exchange(
     rank: &Rank,
     comm: &Communicator,
     phase: usize,
-    messages: &[Message],
-    how: How,
+    messages: &[PlannedMessage],
+    how: ReceiveMode,
 ) -> Result<()> {
     let me = rank.rank();
     let sends: Vec<usize> = (0..messages.len()).filter(|n| messages[*n].from == me).collect();
     let receives: Vec<usize> = (0..messages.len()).filter(|n| messages[*n].to == me).collect();
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenReceive> = Vec::new();
     let mut sent: Vec<RequestId> = Vec::new();
-    let posted =
-        matches!(how, How::Posted) || (matches!(how, How::Anybody | How::Mixed) && rank.below(2) == 0);
-    // The next message of each (source, tag), and of each source.
+    let posted = matches!(how, ReceiveMode::Posted)
+        || (matches!(how, ReceiveMode::Anybody | ReceiveMode::Mixed) && rank.below(2) == 0);
+    // The next messages of each source and tag.
     let mut queues: HashMap<(u32, i32), VecDeque<usize>> = HashMap::new();
     for n in &receives {
         queues.entry((messages[*n].from, messages[*n].tag)).or_default().push_back(*n);
     }
     let mut wanted = Vec::new();
     for _ in 0..receives.len() {
-        wanted.push(want(rank, how, messages, &mut queues));
+        wanted.push(next_receive(rank, how, messages, &mut queues));
     }
     let mut wanted = VecDeque::from(wanted);
     let room = |expected: Option<usize>| match expected {
@@ -282,17 +297,17 @@ async fn exchange(
         None => messages.iter().map(|m| m.len).max().unwrap_or(0),
     };
     if posted {
-        for Want { from, tag, expected } in wanted.drain(..) {
+        for NextReceive { from, tag, expected } in wanted.drain(..) {
             let data = Owned::new(vec![0xee; room(expected)]);
             let request = rank.irecv(comm, data.buf(), from, tag)?;
-            open.push(Open { request, data, expected });
+            open.push(OpenReceive { request, data, expected });
             if rank.below(50) == 0 {
                 rank.compute(rank.below(3000)).await;
             }
         }
     }
     for n in sends {
-        let Message { to, tag, len, mode, .. } = messages[n];
+        let PlannedMessage { to, tag, len, mode, .. } = messages[n];
         let data = Owned::new(pattern(phase, n, len));
         if mode == Mode::Standard
             && rank.below(2) == 0
@@ -303,7 +318,7 @@ async fn exchange(
         }
         let request = rank.isend(comm, mode, data.buf(), to as i32, tag)?;
         if mode == Mode::Buffered {
-            // It is the user's again at once.
+            // The buffer belongs to the program again at once.
             data.buf().unpack(0, Bytes::from(&vec![0xdd; len][..]));
         }
         sent.push(request);
@@ -311,9 +326,9 @@ async fn exchange(
             rank.compute(rank.below(3000)).await;
         }
     }
-    let mut check = Check { phase, me, messages, next: HashMap::new() };
-    while let Some(Want { mut from, mut tag, expected }) = wanted.pop_front() {
-        if matches!(how, How::Probed) {
+    let mut check = MessageCheck { phase, me, messages, next: HashMap::new() };
+    while let Some(NextReceive { mut from, mut tag, expected }) = wanted.pop_front() {
+        if matches!(how, ReceiveMode::Probed) {
             let found = rank.probe(comm, from, tag).await?;
             (from, tag) = (found.source, found.tag);
             let (data, done) = rank.recv(comm, found.bytes as usize, from, tag).await?;
@@ -324,7 +339,7 @@ async fn exchange(
             check.received(&data, &done, expected);
         }
     }
-    // Those posted complete in any order, but count in the order of posting.
+    // Posted receives complete in any order, but match in the order of posting.
     let mut done: Vec<Option<Completion>> = vec![None; open.len()];
     let mut left: Vec<usize> = (0..open.len()).collect();
     while !left.is_empty() {
@@ -338,7 +353,7 @@ async fn exchange(
             done[at] = Some(rank.wait(open[at].request).await?);
         }
     }
-    for (Open { data, expected, .. }, done) in open.into_iter().zip(done) {
+    for (OpenReceive { data, expected, .. }, done) in open.into_iter().zip(done) {
         let Some(done) = done else { panic!("a request was not waited for") };
         let data = data.into_vec().unwrap_or_else(|_| panic!("a buffer is still in use"));
         check.received(&data[..done.bytes as usize], &done, expected);
@@ -350,31 +365,30 @@ async fn exchange(
     Ok(())
 }
 
-struct Want {
+struct NextReceive {
     from: i32,
     tag: i32,
     expected: Option<usize>,
 }
 
-/// The next receive that this rank posts.
-fn want(
+fn next_receive(
     rank: &Rank,
-    how: How,
-    messages: &[Message],
+    how: ReceiveMode,
+    messages: &[PlannedMessage],
     queues: &mut HashMap<(u32, i32), VecDeque<usize>>,
-) -> Want {
+) -> NextReceive {
     match how {
-        How::Anybody => return Want { from: MPI_ANY_SOURCE, tag: 0, expected: None },
-        How::Probed => return Want { from: MPI_ANY_SOURCE, tag: MPI_ANY_TAG, expected: None },
-        How::Posted | How::Late | How::Mixed => {}
+        ReceiveMode::Anybody => return NextReceive { from: MPI_ANY_SOURCE, tag: 0, expected: None },
+        ReceiveMode::Probed => return NextReceive { from: MPI_ANY_SOURCE, tag: MPI_ANY_TAG, expected: None },
+        ReceiveMode::Posted | ReceiveMode::Late | ReceiveMode::Mixed => {}
     }
-    // In an order of its own: hash maps have none that a seed would repeat.
+    // Sorted: the order of a hash map would not repeat with a seed.
     let mut keys: Vec<(u32, i32)> = queues.iter().filter(|(_, q)| !q.is_empty()).map(|(k, _)| *k).collect();
     keys.sort_unstable();
     let mut key = keys[rank.below(keys.len() as u64) as usize];
     let (mut from, mut tag) = (key.0 as i32, key.1);
-    if matches!(how, How::Mixed) {
-        // There is one sender: anybody is that one, and any tag takes the oldest message.
+    if matches!(how, ReceiveMode::Mixed) {
+        // There is one sender, so a wildcard tag matches its oldest message.
         if rank.below(2) == 0 {
             from = MPI_ANY_SOURCE;
         }
@@ -387,24 +401,22 @@ fn want(
     }
     let expected = queues.get_mut(&key).and_then(VecDeque::pop_front);
     debug_assert!(expected.is_none_or(|n| messages[n].to == rank.rank()));
-    Want { from, tag, expected }
+    NextReceive { from, tag, expected }
 }
 
-/// Checks messages against what was sent.
-struct Check<'a> {
+struct MessageCheck<'a> {
     phase: usize,
     me: u32,
-    messages: &'a [Message],
-    /// Where to look for the next message of a source and tag.
+    messages: &'a [PlannedMessage],
     next: HashMap<(i32, i32), usize>,
 }
 
-impl Check<'_> {
+impl MessageCheck<'_> {
     fn received(&mut self, data: &[u8], done: &Completion, expected: Option<usize>) {
         let key = (done.source, done.tag);
         let n = expected.unwrap_or_else(|| {
             let start = self.next.get(&key).copied().unwrap_or(0);
-            let ours = |m: &Message| m.to == self.me && (m.from as i32, m.tag) == key;
+            let ours = |m: &PlannedMessage| m.to == self.me && (m.from as i32, m.tag) == key;
             let at = self.messages[start..].iter().position(ours);
             start + at.unwrap_or_else(|| panic!("one message too many from {} with tag {}", key.0, key.1))
         });
@@ -416,7 +428,7 @@ impl Check<'_> {
     }
 }
 
-/// An affine map x -> a x + b, twice: what the user's function composes. It does not commute.
+/// An affine map x -> a x + b; composition does not commute.
 type Affine = [u64; 2];
 
 fn compose(first: Affine, then: Affine) -> Affine {
@@ -438,16 +450,13 @@ fn composing() -> UserCall {
     })
 }
 
-/// Words of each element.
 const WORDS: usize = 2;
 
-/// What rank `r` contributes to collective `n`: elements of two words.
 fn contribution(phase: usize, n: usize, r: u32, count: usize) -> Vec<u64> {
     let mut random = Random::new((phase as u64) << 40 | (n as u64) << 32 | u64::from(r));
     (0..count * WORDS).map(|_| random.draw()).collect()
 }
 
-/// The contributions of the ranks `0..n` combined, in rank order.
 fn combined(all: &[Vec<u64>], user: bool) -> Vec<u64> {
     let mut result = all[0].clone();
     for more in &all[1..] {
@@ -462,23 +471,27 @@ fn combined(all: &[Vec<u64>], user: bool) -> Vec<u64> {
     result
 }
 
-/// A started collective.
-struct Started {
+struct StartedCollective {
     request: RequestId,
     output: Owned<u64>,
     expected: Vec<u64>,
-    what: Planned,
+    what: PlannedCollective,
 }
 
 const UNTOUCHED: u64 = 0xeeee_eeee_eeee_eeee;
 
-async fn collectives(rank: &Rank, comm: &Communicator, phase: usize, all: &[Planned]) -> Result<()> {
+async fn collectives(
+    rank: &Rank,
+    comm: &Communicator,
+    phase: usize,
+    all: &[PlannedCollective],
+) -> Result<()> {
     let mut started = Vec::new();
     for (n, planned) in all.iter().enumerate() {
         started.push(begin(rank, comm, phase, n, *planned)?);
         rank.compute(rank.below(500)).await;
     }
-    while let Some(Started { request, output, expected, what }) = started.pop() {
+    while let Some(StartedCollective { request, output, expected, what }) = started.pop() {
         rank.wait(request).await?;
         let got = output.into_vec().unwrap_or_else(|_| panic!("{what:?} still uses its buffer"));
         let got = &got[..expected.len()];
@@ -487,16 +500,22 @@ async fn collectives(rank: &Rank, comm: &Communicator, phase: usize, all: &[Plan
     Ok(())
 }
 
-/// Starts a collective and says what its output must be in the end, all of it.
-fn begin(rank: &Rank, comm: &Communicator, phase: usize, n: usize, p: Planned) -> Result<Started> {
+/// Starts a collective. The result has its expected output.
+fn begin(
+    rank: &Rank,
+    comm: &Communicator,
+    phase: usize,
+    n: usize,
+    p: PlannedCollective,
+) -> Result<StartedCollective> {
     let (me, size) = (rank.rank(), rank.size());
-    let Planned { what, count, root, user, .. } = p;
+    let PlannedCollective { what, count, root, user, .. } = p;
     let words = count * WORDS;
     let blocks = |r: u32, blocks: u32| contribution(phase, n, r, count * blocks as usize);
     let block = |from: &[u64], r: u32| from[r as usize * words..][..words].to_vec();
     let untouched = |blocks: u32| vec![UNTOUCHED; words * blocks as usize];
     let at_root = me == root;
-    // Where only the root may give MPI_IN_PLACE the others do not.
+    // In rooted collectives only the root may give MPI_IN_PLACE.
     let rooted = matches!(what, Collective::Gather | Collective::Scatter | Collective::Reduce);
     let in_place = p.in_place && (at_root || !rooted);
     let upto = |last: u32| (0..=last).map(|r| blocks(r, 1)).collect::<Vec<_>>();
@@ -504,7 +523,6 @@ fn begin(rank: &Rank, comm: &Communicator, phase: usize, n: usize, p: Planned) -
     let count = Shared(count);
     let commutative = !user;
     let mine = blocks(me, 1);
-    // Input, output before, output after.
     let (call, input, mut before, after) = match what {
         Collective::Barrier => (Call::Barrier, vec![], vec![], vec![]),
         Collective::Bcast => {
@@ -586,7 +604,7 @@ fn begin(rank: &Rank, comm: &Communicator, phase: usize, n: usize, p: Planned) -
             | Collective::Allgather
             | Collective::Alltoall
     );
-    // Elements of two words; the sum takes words one by one.
+    // Elements of two words for the function; the sum has elements of one word.
     let element = reduces.then(|| Arc::new(Layout::basic(if user { 16 } else { 8 }, 8)));
     let call = if reduces && !user { with_count(call, words) } else { call };
     let input = Owned::new(if in_place && what != Collective::Scatter { vec![] } else { input });
@@ -608,11 +626,11 @@ fn begin(rank: &Rank, comm: &Communicator, phase: usize, n: usize, p: Planned) -
     };
     let request = rank.start(comm, call, buffers, combine, function)?;
     let mut expected = after;
-    // Beyond its result a reduce-scatter in place may leave anything.
+    // A reduce-scatter in place may leave any data behind its result.
     if expected.len() < output.len() && !(in_place && what == Collective::ReduceScatterBlock) {
         expected.resize(output.len(), UNTOUCHED);
     }
-    Ok(Started { request, output, expected, what: p })
+    Ok(StartedCollective { request, output, expected, what: p })
 }
 
 fn with_count(call: Call, n: usize) -> Call {

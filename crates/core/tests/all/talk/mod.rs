@@ -1,16 +1,15 @@
-//! What tests of messages between ranks of one program share.
+//! Helpers of the tests of messages between ranks of one program.
 
 use oxmpi_core::{Communicator, Process};
 use oxmpi_engine::Mode;
 use oxmpi_fabric::routes::Routes;
 use oxmpi_mem::memory::{lend, lend_mut};
 
-/// The bytes of message `number` from rank `from`: other ones in each 256 bytes and for each rank and number.
+/// Differs between ranks, numbers and sequences of 256 bytes.
 pub(crate) fn pattern(from: i32, number: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 255 + number * 13 + from as usize * 31) as u8).collect()
 }
 
-/// Sends `data`, which must succeed.
 pub(crate) fn send(p: &Process<Routes>, comm: &Communicator, mode: Mode, data: &[u8], to: i32, tag: i32) {
     lend(data, |buffer| p.send(comm, mode, buffer, to, tag)).unwrap();
 }
