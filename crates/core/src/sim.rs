@@ -36,7 +36,7 @@ mod rank;
 pub use rank::{Doing, RANKS_OF_A_NODE, Rank};
 
 use oxmpi_engine::Rest;
-use oxmpi_fabric::sim::{Network, Random, Weather};
+use oxmpi_fabric::sim::{LinkFaults, Network, Random};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_tuned::AgreementSettings;
 use std::cell::RefCell;
@@ -50,7 +50,7 @@ use std::task::{Context, Poll, Waker};
 pub struct World {
     ranks: u32,
     seed: u64,
-    weather: Weather,
+    weather: LinkFaults,
     deaths: Vec<(u32, u64)>,
     most_events: u64,
     agreement: AgreementSettings,
@@ -132,7 +132,7 @@ impl World {
         World {
             ranks,
             seed,
-            weather: Weather::default(),
+            weather: LinkFaults::default(),
             deaths: Vec::new(),
             most_events: MOST_EVENTS,
             agreement: AgreementSettings::default(),
@@ -141,7 +141,7 @@ impl World {
 
     /// Sets what the network is like.
     #[must_use]
-    pub fn weather(mut self, weather: Weather) -> World {
+    pub fn weather(mut self, weather: LinkFaults) -> World {
         self.weather = weather;
         self
     }

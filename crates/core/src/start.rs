@@ -196,7 +196,7 @@ fn assemble(
 ) -> std::result::Result<(Routes, Door), StartError> {
     let (params, client) = (situation.params, launcher.client().clone());
     let facts = Arc::new(copy_costs::find(params).facts);
-    let shm = Shm::new(launcher.neighbours(), shm_settings(params, facts));
+    let shm = Shm::new(launcher.peer_segments(), shm_settings(params, facts));
     // Also without a launcher: one comes with the first spawn.
     let mut routes = Routes::new(shm).with_additions(launcher.additions(params));
     let has_sockets = launcher.poller().is_some();

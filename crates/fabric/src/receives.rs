@@ -1,4 +1,5 @@
-//! Receives of long messages, as the engine has them: for tests of transports that move pieces out of and into registered memory.
+//! Receives of long messages, as the engine has them: for tests of transports that move pieces out
+//! of and into registered memory.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
 use crate::Sink;
@@ -10,13 +11,13 @@ use oxmpi_wire::{Announced, ContextId, Envelope};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a receive has before anything comes.
+/// Fills the memory of a receive before anything arrives.
 pub(crate) const BLANK: u8 = 0xee;
 
-/// One receive: its memory, and how much is there.
+/// A receive: its memory, and the number of stored bytes.
 pub(crate) struct Receive {
     pub(crate) memory: Owned<u8>,
-    /// It takes bytes only from [`Sink::more`] and [`Sink::data`].
+    /// Takes bytes only from [`Sink::more`] and [`Sink::data`].
     is_scattered: bool,
     pub(crate) stored: usize,
 }
@@ -85,7 +86,7 @@ impl Sink for Receives {
     }
 }
 
-/// Data of a message.
+/// The data of message `number`.
 pub(crate) fn pattern(number: u64, len: usize) -> Vec<u8> {
     (0..len).map(|at| ((at as u64 * 7 + number * 13 + (at as u64 >> 8)) % 211) as u8).collect()
 }

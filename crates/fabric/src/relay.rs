@@ -1,16 +1,21 @@
-//! The relay of a node: a daemon that passes on the messages of its processes, to each other and to the relays of other nodes.
+//! The relay of a node: it passes on the messages of the node's processes, to each other and to the
+//! relays of other nodes.
 //!
-//! It is told by the launcher, over a control socket, which processes there are and where ([`Order`]); it ends with that socket.
+//! The launcher reports over a control socket which processes there are and on which nodes
+//! ([`Order`]); the relay ends with that socket.
 //!
 //! Rules
-//! 1. It reads from everybody at any time, and never waits to write: what a receiver does not take stays in a queue of that
-//!    receiver, and nobody else waits for it.
-//! 2. What one process sends to another passes in order, through one queue on each node.
-//! 3. Bytes of a process that are no packet end that process's part alone; the launcher is told.
-//! 4. A message for a process of which the launcher has not said yet where it is, or that has not come for its socket yet, waits.
-//!    One for a process that has ended is dropped.
-//! 5. What was to go to a node that the launcher says is lost is dropped; all that its processes have sent counts as passed on.
-//! 6. Files are kept open as long as their messages wait, up to a number; the content of others is kept in memory.
+//! 1. It reads from every process at any time, and never waits to write: data that a receiver does
+//!    not take stay in a queue of that receiver, and delay no other receiver.
+//! 2. Messages from one process to another pass in order, through one queue on each node.
+//! 3. If a process sends bytes that are no packet, the relay stops serving that process alone, and
+//!    notifies the launcher.
+//! 4. A message waits for a process whose node the launcher has not reported yet, or that has not
+//!    fetched its socket yet. A message for a process that has ended is dropped.
+//! 5. A message to a node that the launcher has reported as lost is dropped; everything that its
+//!    processes have sent counts as passed on.
+//! 6. At most [`Relay::new`]'s number of files stay open while their messages wait; the content of
+//!    others is kept in memory.
 
 mod far;
 mod parcels;
@@ -28,23 +33,23 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// The names of descriptors in the poller: what it is, and which.
+/// The names of descriptors in the poller: the kind, and a number below.
 const CONTROL: u64 = 1 << 32;
 const PROCESS: u64 = 2 << 32;
 const RELAYS: u64 = 3 << 32;
 
-/// Bytes of a file that are read or written at a time: few enough to stay in a cache.
+/// Bytes of a file that are read or written at a time: they fit into a cache.
 pub(crate) const PART: usize = 256 << 10;
-/// Packets that are taken from a process before others get their turn.
+/// The number of packets taken from a process before the next one is served.
 const READS: usize = 64;
-/// Numbers of processes are below this.
+/// Exclusive.
 const MOST_PROCESSES: u32 = 1 << 24;
-/// The node of those of whom it is not known.
+/// The node of a process that has not been reported.
 const NOWHERE: u32 = u32::MAX;
-/// How long to wait when the kernel has no memory or descriptors to send.
+/// The pause when the kernel has no memory or descriptors to send.
 const STARVED: Duration = Duration::from_millis(10);
-/// How long another daemon is tried that cannot be reached, unless something else is said: longer than an agent may be silent
-/// before the launcher says that its host is lost, which may be survived.
+/// The default time for attempts to reach another relay: longer than an agent may be silent before
+/// the launcher reports its host as lost, which a job may survive.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A process of this node.
@@ -52,17 +57,17 @@ const PATIENCE: Duration = Duration::from_secs(90);
 struct Member {
     socket: Option<OwnedFd>,
     queue: Queue,
-    /// An event tells of room in the socket.
+    /// Whether the poller reports room in the socket.
     wants_room: bool,
-    /// It takes nothing any more.
+    /// Whether writes to it have failed.
     is_deaf: bool,
-    /// It has ended, and everything that it has sent was passed on.
+    /// Whether it has ended, and everything that it has sent was passed on.
     has_ended: bool,
-    /// Who wants to know when that is so.
+    /// Processes to be notified of that.
     askers: Vec<u32>,
 }
 
-/// Why a relay ends before the launcher wants it to; for a person.
+/// The reason why a relay ends before the launcher ends it; for the user.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct RelayError(pub String);
@@ -74,34 +79,32 @@ pub struct Relay {
     control: OwnedFd,
     poller: Poller,
     members: HashMap<u32, Member>,
-    /// On which node each process is.
+    /// The node of each process.
     places: Vec<u32>,
-    /// Messages for processes of which that is not known.
+    /// Messages for processes whose node is unknown.
     unplaced: HashMap<u32, Vec<Parcel>>,
     far: Option<Far>,
-    /// Who has asked about the end of which process of another node, and was not answered.
+    /// Requests about the end of a process on another node that have no answer: requester, process.
     asked: Vec<(u32, u32)>,
-    /// Nodes that are gone (rule 5).
+    /// Nodes that are lost (rule 5).
     lost: HashSet<u32>,
-    /// Files that are kept open.
+    /// Open files of waiting messages.
     files: usize,
     most_files: usize,
-    /// How long it tries to reach another relay.
+    /// The longest time for attempts to reach another relay.
     patience: Duration,
     packet: Vec<u8>,
 }
 
-/// What is left to do after a look at the launcher's orders.
+/// The state of the control socket after its orders were read.
 enum Launcher {
     Stays,
     Gone,
 }
 
 impl Relay {
-    /// A relay that takes orders from `control` ([`parcel::pair`]), and keeps `most_files` files open at most.
-    ///
-    /// # Errors
-    /// If the kernel gives no descriptors.
+    /// A relay with the control socket `control` ([`parcel::pair`]), which keeps at most
+    /// `most_files` files open.
     pub fn new(control: OwnedFd, most_files: usize) -> io::Result<Relay> {
         parcel::set_nonblocking(&control)?;
         let poller = Poller::new()?;
@@ -123,7 +126,7 @@ impl Relay {
         })
     }
 
-    /// The same, which tries so long to reach another relay before it gives up (90 s unless told).
+    /// Sets the longest time for attempts to reach another relay (default 90 s).
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Relay {
         Relay { patience, ..self }
@@ -132,12 +135,12 @@ impl Relay {
     /// Passes messages on until the launcher closes the control socket.
     ///
     /// # Errors
-    /// Why it cannot go on. The launcher was told.
+    /// The relay cannot continue. It has notified the launcher.
     pub fn run(mut self) -> Result<(), RelayError> {
         let ended = self.serve();
         if let Err(RelayError(text)) = &ended {
             let notice = Notice::Lost { text: text.clone() }.encode();
-            // A launcher that does not read it sees the end.
+            // A launcher that does not read the notice sees the end of the relay.
             let _ = parcel::send(&self.control, &[Bytes::from(&notice[..])], None);
         }
         ended
@@ -171,7 +174,7 @@ impl Relay {
         }
     }
 
-    /// Does what the launcher has said by now.
+    /// Carries out the launcher's orders.
     fn obey(&mut self) -> Result<Launcher, RelayError> {
         let mut bytes = [0; MAX_ORDER];
         loop {
@@ -214,7 +217,7 @@ impl Relay {
                 self.flush(number);
             }
             Order::Ended { number } => {
-                // All that it has sent; its socket may be open still, in a process that it has started.
+                // Everything that it has sent; its socket may still be open, in a child process.
                 while self.hear(number, READS)? {}
                 self.part(number)?;
             }
@@ -247,7 +250,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Takes packets of a process, so many at most. Whether there may be more.
+    /// Takes at most `most` packets of a process. Returns whether there may be more.
     fn hear(&mut self, number: u32, most: usize) -> Result<bool, RelayError> {
         for _ in 0..most {
             let Some(socket) = self.members.get(&number).and_then(|member| member.socket.as_ref()) else {
@@ -274,7 +277,8 @@ impl Relay {
         Ok(true)
     }
 
-    /// Passes a packet on that process `from` has sent. The inner error says what is wrong with it (rule 3).
+    /// Passes on a packet of process `from`. The inner error says what is wrong with the packet
+    /// (rule 3).
     fn pass_on(
         &mut self,
         from: u32,
@@ -309,13 +313,13 @@ impl Relay {
         self.places.get(number as usize) == Some(&self.node)
     }
 
-    /// Sends a parcel on its way.
     fn route(&mut self, to: u32, parcel: Parcel) -> Result<(), RelayError> {
         let place = self.places.get(to as usize).copied().unwrap_or(NOWHERE);
         match &mut self.far {
             _ if place == NOWHERE => {
                 self.unplaced.entry(to).or_default().push(parcel);
-                // Who knows that number has it from the launcher, who has told it here before.
+                // The sender knows this number from the launcher, which sends it to this relay
+                // first: the order is already here.
                 self.obey()?;
             }
             _ if place == self.node => self.arrive(to, parcel)?,
@@ -338,7 +342,7 @@ impl Relay {
         Ok(())
     }
 
-    /// A parcel is on the node of its receiver.
+    /// Takes a parcel whose receiver is on this node.
     fn arrive(&mut self, to: u32, parcel: Parcel) -> Result<(), RelayError> {
         if parcel.is_question() {
             let asker = parcel.peer();
@@ -362,7 +366,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Writes what waits for a process, as far as there is room.
+    /// Writes the queue of a process, as far as there is room.
     fn flush(&mut self, number: u32) {
         let Some(member) = self.members.get_mut(&number) else { return };
         let Some(socket) = &member.socket else { return };
@@ -378,7 +382,7 @@ impl Relay {
                     self.poller.set_clock(Some(STARVED));
                     break;
                 }
-                // It is gone, or going; what it has sent is still read.
+                // The process has ended or is ending; what it has sent is still read.
                 Err(_) => {
                     member.is_deaf = true;
                     member.queue.clear(&mut self.files);
@@ -386,7 +390,7 @@ impl Relay {
             }
         }
         if wants_room != std::mem::replace(&mut member.wants_room, wants_room) {
-            // It fails only if the descriptor is not there, and it is.
+            // It fails only for a descriptor that was not added, and this one was.
             let _ = self.poller.change(socket, PROCESS | u64::from(number), wants_room);
         }
     }
@@ -405,11 +409,11 @@ impl Relay {
         }
     }
 
-    /// Takes what other relays have sent.
+    /// Takes parcels of other relays.
     fn hear_relays(&mut self) -> Result<(), RelayError> {
         let Some(far) = &mut self.far else { return Ok(()) };
         let came = far.hear(&mut self.files)?;
-        // By the same way as all that the launcher hears, so that it comes before the end of the job.
+        // Over the control socket like all notices, so that it arrives before the end of the job.
         for text in far.take_told() {
             let _ = parcel::send(&self.control, &[Bytes::from(&Notice::Said { text }.encode()[..])], None);
         }
@@ -419,13 +423,13 @@ impl Relay {
         Ok(())
     }
 
-    /// A node is gone (rule 5).
+    /// A node is lost (rule 5).
     fn lose(&mut self, node: u32) -> Result<(), RelayError> {
         self.lost.insert(node);
-        // What has come from there by now counts.
+        // What has arrived from there by now counts.
         self.hear_relays()?;
         if let Some(far) = &mut self.far {
-            far.bury(node, &mut self.files);
+            far.remove_failed(node, &mut self.files);
         }
         let places = &self.places;
         let is_there = |about: u32| places.get(about as usize) == Some(&node);
@@ -435,7 +439,7 @@ impl Relay {
         answered.into_iter().try_for_each(|(asker, about)| self.tell_end(asker, about))
     }
 
-    /// A process has ended, and all that it has sent was passed on.
+    /// A process has ended, and everything that it has sent was passed on.
     fn part(&mut self, number: u32) -> Result<(), RelayError> {
         let member = self.members.entry(number).or_default();
         if let Some(socket) = member.socket.take() {
@@ -451,17 +455,17 @@ impl Relay {
         Ok(())
     }
 
-    /// Answers a question.
+    /// Answers a request about the end of a process.
     fn tell_end(&mut self, asker: u32, number: u32) -> Result<(), RelayError> {
         let header = PacketHeader { kind: PacketKind::Answer, frame: 0, peer: number, length: 0 };
         let parcel = Parcel { packet: header.encode().to_vec(), length: 0, load: Load::None };
         self.route(asker, parcel)
     }
 
-    /// A process has sent what makes no sense: it takes no part any more, and the launcher ends its job.
+    /// Stops serving a process that has sent an invalid packet; the launcher ends its job.
     fn silence(&mut self, number: u32, why: String) {
         let notice = Notice::Wrong { number, text: why }.encode();
-        // A launcher that does not read it is gone.
+        // A launcher that does not read the notice has ended.
         let _ = parcel::send(&self.control, &[Bytes::from(&notice[..])], None);
         if let Some(member) = self.members.get_mut(&number) {
             if let Some(socket) = member.socket.take() {

@@ -1,12 +1,14 @@
 //! The transports of one process, and the route to each of its peers.
 //!
-//! Shared memory stands first, known by its type; the others are `dyn` [`Transport`]. Which of them is the route to a peer is decided by
-//! one pure function ([`choose`]) when the peer is first dealt with, and for good: by where the peer is, and how far
-//! each transport reaches. They are offered in this order: those through memory that are for the own job (postboxes), shared memory, and
-//! then those that cost system calls, as they were added.
+//! Shared memory is known by its type; the others are `dyn` [`Transport`]. The pure function
+//! [`choose`] decides the route to a peer once, at first contact, from the node of the peer and the
+//! reach of each transport. It prefers transports through memory for the own job (postboxes), then
+//! shared memory, then transports whose polls cost system calls, in the order in which they were
+//! added.
 //!
-//! A peer that is reached by another route is never granted a ring, so the fast calls may try the rings alone: they say no, as to
-//! a cold peer. They are the same instructions as without other transports.
+//! A peer with another route is never granted a ring, so the fast calls try only the rings: for
+//! such a peer they answer as for a cold one. They take the same instructions as without other
+//! transports.
 
 mod choice;
 mod deaths;
@@ -15,10 +17,10 @@ mod nodes;
 mod quiesce;
 
 pub use self::choice::{Reach, Route, choose};
+pub use self::deaths::AskDeath;
 use self::deaths::Deaths;
-pub use self::deaths::Who;
 pub use self::foreign::{Addition, AskAddition};
-use self::nodes::Place;
+use self::nodes::PeerNode;
 pub use self::nodes::{AskNodes, Nodes};
 use self::quiesce::Quiescing;
 pub use self::quiesce::{Coordinator, QuiesceStep};
@@ -26,8 +28,8 @@ use crate::shm::copy_policy::CopyFacts;
 use crate::shm::{self, Shm};
 use crate::{
     Announcements, Connected, Counts, Fabric, Fetching, InUse, LastingMemory, MatchingTransport, Membership,
-    Message, OneSided, RemoteAccess, Room, Sections, Sent, SentNow, Sink, Statistics, Taken, Transport,
-    Unreachable,
+    OneSided, OutgoingMessage, RemoteAccess, Room, Sections, Sent, SentNow, Sink, Statistics, Taken,
+    Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::{Announcement, Claim, OwnClaim};
@@ -41,8 +43,9 @@ use oxmpi_wire::Tags;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Polls of sockets are system calls, polls of shared memory are not: so many in vain of the one for each of the
-/// other, and while something comes through memory more of them.
+/// A poll of sockets is a system call, a poll of shared memory is not: one poll of sockets comes
+/// after this number of polls of shared memory in vain, and after [`POLLS`] polls while messages
+/// arrive through memory.
 const POLLS_IN_VAIN: u32 = 4;
 const POLLS: u32 = 64;
 
@@ -56,30 +59,32 @@ struct Other {
 /// All transports of one process.
 pub struct Routes {
     shm: Shm,
-    /// Whose messages go through shared memory.
+    /// The peers whose messages go through shared memory.
     memory: Reach,
-    /// The others: first those whose polls cost no system call.
+    /// Transports whose polls cost no system call come first.
     others: Vec<Other>,
-    /// How many of these there are.
+    /// The number of transports in `others` whose polls cost no system call.
     cheap: usize,
-    /// The one whose network matches, if there is one.
+    /// The index of the transport whose network matches.
     matching: Option<u8>,
-    /// By process number; empty while there are no others.
+    /// By rank; empty while there are no others.
     table: Vec<Option<Route>>,
-    /// Where the processes of this launcher are. `None`: all on this node.
+    /// `None`: all processes are on this node.
     nodes: Option<Nodes>,
-    /// The job is on several nodes, which have numbers.
+    /// Whether the job is on several nodes, which have numbers.
     is_on_nodes: bool,
-    /// Processes of the own job that use control sections with this one if they are on its node, whatever the route to them.
+    /// Ranks of the own job that use control sections with this process if they are on its node,
+    /// whatever their route.
     sections_of: Option<Range<u32>>,
     deaths: Option<Deaths>,
-    /// If messages can stand still.
+    /// `Some` if messages can be quiesced.
     quiescing: Option<Quiescing>,
     ask_addition: Option<AskAddition>,
     polls: u32,
-    /// A short look at the rings and the inbox shows whether there is anything: there are no others, and no deaths to hear of.
+    /// Whether a quick check of the rings and the inbox shows that nothing has arrived: there are
+    /// no other transports, and no deaths to report.
     looks_are_short: bool,
-    /// Several threads may call.
+    /// Whether several threads may call.
     is_shared: bool,
 }
 
@@ -97,7 +102,7 @@ impl std::fmt::Debug for Routes {
 }
 
 impl Routes {
-    /// Those of a process that shares memory with all its peers, until others are added.
+    /// Routes of a process that shares memory with all its peers.
     pub fn new(shm: Shm) -> Routes {
         Routes {
             shm,
@@ -118,48 +123,50 @@ impl Routes {
         }
     }
 
-    /// The same, whose messages go through shared memory only to those that are in `reach` of it.
+    /// Restricts shared memory to the peers in `reach`.
     #[must_use]
     pub fn with_memory(self, reach: Reach) -> Routes {
         Routes { memory: reach, ..self }
     }
 
-    /// The same, with one more transport for those in its `reach`.
+    /// Adds a transport for the peers in `reach`.
     #[must_use]
     pub fn with(mut self, transport: Box<dyn Transport>, reach: Reach) -> Routes {
         self.add(transport, reach);
         self
     }
 
-    /// The same, which know where the processes of their launcher are. Without that all count as being here, also those of other
-    /// launchers: who has a transport that does not reach these must know.
+    /// Adds the nodes of the processes of this launcher. Without them all processes count as being
+    /// on this node, also those of other launchers: a process with a transport that does not reach
+    /// these needs the nodes.
     #[must_use]
     pub fn knowing(self, nodes: Nodes) -> Routes {
         Routes { nodes: Some(nodes), ..self }
     }
 
-    /// The same, of a job on several nodes.
+    /// As [`Routes::knowing`], for a job on several nodes.
     #[must_use]
     pub fn on_nodes(self, nodes: Nodes) -> Routes {
         Routes { is_on_nodes: true, ..self.knowing(nodes) }
     }
 
-    /// The same, of which the processes `job` use the control sections of their node, although another transport carries their messages.
-    /// Their bells raise alarms ([`Neighbours::with_alarms`](crate::neighbours::Neighbours::with_alarms)). Only those of the own job
-    /// count: of others nobody knows for sure whether their descriptors can be rung.
+    /// Lets the ranks `job` use the control sections of their node, although another transport
+    /// carries their messages. Their bells raise alarms
+    /// ([`PeerSegments::with_alarms`](crate::peer_segments::PeerSegments::with_alarms)). Only ranks of the
+    /// own job count, as it is unknown of others whether their descriptors can be rung.
     #[must_use]
     pub fn with_sections_of(self, job: Range<u32>) -> Routes {
         Routes { sections_of: Some(job), ..self }
     }
 
-    /// The same, which also hear of the deaths that the launcher counts in this process's `segment`.
+    /// Reports the deaths that the launcher counts in this process's `segment`.
     #[must_use]
-    pub fn with_deaths(self, segment: Arc<Segment>, who: Who) -> Routes {
+    pub fn with_deaths(self, segment: Arc<Segment>, who: AskDeath) -> Routes {
         Routes { deaths: Some(Deaths::new(segment, who)), looks_are_short: false, ..self }
     }
 
-    /// The same, whose messages stand still when the launcher asks for it in this process's `segment`: of transports with
-    /// [`Connections`](crate::Connections) alone.
+    /// Lets the launcher quiesce messages by this process's `segment`; this covers only transports
+    /// with [`Connections`](crate::Connections).
     #[must_use]
     pub fn with_coordinator(self, segment: Arc<Segment>, coordinator: Box<dyn Coordinator>) -> Routes {
         Routes { quiescing: Some(Quiescing::new(segment, coordinator)), ..self }
@@ -179,7 +186,6 @@ impl Routes {
         self.looks_are_short = false;
     }
 
-    /// The route to a peer.
     #[inline]
     fn route(&mut self, peer: u32) -> Route {
         if self.others.is_empty() {
@@ -193,7 +199,7 @@ impl Routes {
 
     #[cold]
     fn meet(&mut self, peer: u32) -> Route {
-        let place = self.nodes.as_mut().map_or(Place::Here, |nodes| nodes.place(peer));
+        let place = self.nodes.as_mut().map_or(PeerNode::Here, |nodes| nodes.place(peer));
         let offers = self.others.iter().enumerate().filter(|(_, other)| other.transport.reaches(peer));
         let mut offers: Vec<_> = offers.map(|(at, other)| (Route::Other(at as u8), other.reach)).collect();
         let cheap = offers.iter().take_while(|(route, _)| self.is_cheap(*route)).count();
@@ -203,7 +209,8 @@ impl Routes {
                 self.note(peer, route);
                 route
             }
-            // It will say why it cannot, unless another one is added first.
+            // This transport reports why it cannot reach the peer, unless another one is added
+            // first.
             None => offers.last().map_or(Route::Memory, |(route, _)| *route),
         }
     }
@@ -220,13 +227,12 @@ impl Routes {
         matches!(route, Route::Other(at) if usize::from(at) < self.cheap)
     }
 
-    /// The transport with this number.
     #[inline]
     fn other(&mut self, at: u8) -> &mut dyn Transport {
         &mut *self.others[usize::from(at)].transport
     }
 
-    /// The transport that is the route to a peer, if it is not shared memory.
+    /// The transport that is the route to a peer; `None`: shared memory.
     #[inline]
     fn other_to(&mut self, peer: u32) -> Option<&mut dyn Transport> {
         match self.route(peer) {
@@ -235,8 +241,8 @@ impl Routes {
         }
     }
 
-    /// Whether this process and a peer have to do with each other's memory: the route does not lead over sockets, or, where
-    /// all do, they are on one node.
+    /// Whether this process and a peer share memory: the route does not lead over sockets, or all
+    /// routes do and the two are on one node.
     fn shares_memory(&mut self, peer: u32) -> bool {
         if self.memory == Reach::Nobody { self.is_here(peer) } else { self.is_near(peer) }
     }
@@ -249,20 +255,21 @@ impl Routes {
     }
 
     fn is_here(&mut self, peer: u32) -> bool {
-        self.nodes.as_mut().is_none_or(|nodes| nodes.place(peer) == Place::Here)
+        self.nodes.as_mut().is_none_or(|nodes| nodes.place(peer) == PeerNode::Here)
     }
 
-    /// Whether a peer uses control sections with this process, though messages go to it by another route.
+    /// Whether a peer uses control sections with this process, though its messages take another
+    /// route.
     fn has_sections(&mut self, peer: u32) -> bool {
         let is_in_job = self.sections_of.as_ref().is_some_and(|job| job.contains(&peer));
         is_in_job && self.is_here(peer)
     }
 
-    /// Does this to each of the others. Whether all have said yes.
-    fn for_all(&mut self, mut what: impl FnMut(&mut dyn Transport) -> bool) -> bool {
+    /// Calls `action` for each of the others. Returns whether all calls returned true.
+    fn for_all(&mut self, mut action: impl FnMut(&mut dyn Transport) -> bool) -> bool {
         let mut yes = true;
         for other in &mut self.others {
-            yes &= what(&mut *other.transport);
+            yes &= action(&mut *other.transport);
         }
         yes
     }
@@ -276,7 +283,7 @@ impl Routes {
         self.poll_others(except, came, sink)
     }
 
-    /// Polls the others, where something `came` through shared memory or not.
+    /// Polls the others; `came` says whether something arrived through shared memory.
     fn poll_others(&mut self, except: Option<u32>, mut came: bool, sink: &mut dyn Sink) -> bool {
         let (cheap, dear) = self.others.split_at_mut(self.cheap);
         for other in &mut *cheap {
@@ -296,7 +303,7 @@ impl Routes {
         came
     }
 
-    /// Polls all of them for sure.
+    /// Polls all transports, also those that are not due.
     fn poll_all<S: Sink>(&mut self, sink: &mut S) -> bool {
         let mut came = self.memory != Reach::Nobody && self.shm.poll(None, sink);
         for other in &mut self.others {
@@ -305,34 +312,34 @@ impl Routes {
         came
     }
 
-    /// Reports deaths, after everything that the dead had sent.
+    /// Reports deaths, after everything that the dead processes had sent.
     #[cold]
     fn report_deaths<S: Sink>(&mut self, sink: &mut S) {
         let Some(deaths) = &mut self.deaths else { return };
         let dead = deaths.take_new();
-        // Behind what a dead process has left half done others may wait, and behind these more of its own.
+        // Frames of others may wait behind a half-written frame of a dead process, and more of its
+        // own frames behind those.
         for _ in 0..=dead.len() {
             while self.poll_all(sink) {}
             for peer in &dead {
                 if let Some(other) = self.other_to(*peer) {
                     other.await_end(*peer, sink);
-                    other.bury(*peer);
+                    other.remove_failed(*peer);
                 }
                 if self.is_near(*peer) {
-                    self.shm.bury(*peer);
+                    self.shm.remove_failed(*peer);
                 }
             }
         }
         dead.into_iter().for_each(|peer| sink.lost(peer));
     }
 
-    /// What copies through shared memory cost.
+    /// The copy costs and the copy policy of shared memory.
     pub fn copy_facts(&self) -> Arc<CopyFacts> {
         self.shm.copy_facts()
     }
 
-    /// Changes how the transports are used from now on: shared memory, and the longest eager message over sockets in
-    /// bytes.
+    /// Changes the settings of shared memory, and the longest eager message over sockets in bytes.
     pub fn retune(&mut self, shm: shm::ShmSettings, tcp_eager_limit: usize) {
         self.shm.retune(shm);
         for other in &mut self.others {
@@ -341,8 +348,8 @@ impl Routes {
     }
 }
 
-/// Whether those shall be polled whose polls are system calls, besides memory, from where something `came` or not. `polls`
-/// counts up to that.
+/// Whether to poll transports whose polls are system calls; `came` says whether something arrived
+/// through memory, `polls` counts since the last such poll.
 #[inline]
 fn is_poll_due(polls: &mut u32, came: bool) -> bool {
     *polls += if came { 1 } else { POLLS / POLLS_IN_VAIN };
@@ -399,7 +406,7 @@ impl Fabric for Routes {
     }
 
     #[inline]
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         match self.route(to) {
             Route::Memory => self.shm.send(to, message),
             Route::Other(at) => self.other(at).send(to, message),
@@ -434,7 +441,7 @@ impl Fabric for Routes {
     fn send_now(&mut self, to: u32, context: u32, tag: i32, sequence: u8, bytes: Bytes<'_>) -> bool {
         match self.route(to) {
             Route::Memory => self.shm.send_now(to, context, tag, bytes),
-            // While messages stand still none may leave so.
+            // While messages are quiesced none may leave by this path.
             Route::Other(at) => {
                 self.quiescing.is_none() && self.other(at).send_now(to, context, tag, sequence, bytes)
             }
@@ -464,7 +471,8 @@ impl Fabric for Routes {
             return true;
         }
         if !came && !deaths.dead().is_empty() {
-            // What the dead have left half done may lie behind something that a living one had not finished by then.
+            // A half-written frame of a dead process may lie behind a frame that a living process
+            // had not finished at the last call.
             return self.shm.skip_dead(deaths.dead());
         }
         came
@@ -472,7 +480,8 @@ impl Fabric for Routes {
 
     #[inline]
     fn poll_except<S: Sink>(&mut self, peer: u32, sink: &mut S) -> bool {
-        // Deaths are reported by a poll of everything: all that the dead has sent comes first.
+        // Deaths are reported by [`Fabric::poll`], which first takes everything that the dead
+        // process has sent.
         self.poll_routes(Some(peer), sink)
     }
 
@@ -505,7 +514,8 @@ impl Fabric for Routes {
         }
     }
 
-    /// The next poll is of all of them: if the process must not sleep they have something, and what wakes it may be one of them.
+    /// The next poll is of all transports: the descriptor that wakes the process, or forbids the
+    /// sleep, may be of any of them.
     fn before_sleep(&mut self) -> bool {
         self.polls = POLLS;
         self.for_all(|other| other.before_sleep())
@@ -619,7 +629,7 @@ impl OneSided for Routes {
         if self.is_near(peer) { self.shm.write(peer, address, from) } else { Err(is_apart(peer)) }
     }
 
-    /// Processes of one node can share memory also if they send messages over sockets.
+    /// Processes of one node can share memory even if their messages go over sockets.
     fn map_heap(&mut self, peer: u32) -> Option<(u64, Memory)> {
         if self.shares_memory(peer) { self.shm.map_heap(peer) } else { None }
     }
@@ -718,7 +728,7 @@ impl Membership for Routes {
         }
     }
 
-    /// Where the job goes on after failures such a peer counts as one that has died.
+    /// Where the job continues after failures, such a peer counts as dead.
     fn lost_messages(&mut self) -> Option<String> {
         if self.deaths.is_some() {
             return None;
@@ -744,7 +754,7 @@ impl Statistics for Routes {
         for other in &mut self.others {
             other.transport.count(counts);
         }
-        counts.ways = match (has_memory, self.cheap < self.others.len()) {
+        counts.paths = match (has_memory, self.cheap < self.others.len()) {
             (true, true) => InUse::Both,
             (true, false) => InUse::Memory,
             (false, _) => InUse::Sockets,

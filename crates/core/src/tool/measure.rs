@@ -79,7 +79,7 @@ impl<F: Fabric> Process<F> {
             Quantity::LastAlgorithm(collective) => {
                 i32::from(self.tool.calls.last[collective as usize].load(Ordering::Relaxed))
             }
-            _ => self.fabric_counts()?.ways as i32,
+            _ => self.fabric_counts()?.paths as i32,
         })
     }
 
@@ -141,7 +141,7 @@ impl<F: Fabric> Process<F> {
 
 /// What the lane and its fabric know.
 fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> u64 {
-    let by = |way, all: u64, far: u64| match (way, fabric.ways) {
+    let by = |way, all: u64, far: u64| match (way, fabric.paths) {
         (Way::Shm, InUse::Memory) | (Way::Tcp, InUse::Sockets) => all,
         (Way::Shm, InUse::Both) => all.saturating_sub(far),
         (Way::Tcp, InUse::Both) => far,

@@ -8,7 +8,7 @@ mod program;
 use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
 use oxmpi_core::sim::{End, Outcome, World};
 use oxmpi_engine::Mode;
-use oxmpi_fabric::sim::{Random, Weather};
+use oxmpi_fabric::sim::{LinkFaults, Random};
 use oxmpi_mem::kernels::Op;
 use program::Program;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ impl Drop for Line {
 struct Case {
     seed: u64,
     ranks: u32,
-    weather: Weather,
+    weather: LinkFaults,
     death: Option<(u32, u64)>,
     program: Rc<Program>,
 }
@@ -47,7 +47,7 @@ impl Case {
             13..15 => 8 + random.below(16),
             _ => 24 + random.below(41),
         } as u32;
-        let weather = Weather::any(&mut random);
+        let weather = LinkFaults::any(&mut random);
         let program = Rc::new(Program::new(&mut random, ranks, weather.eager_limit));
         let (victim, scale) = (random.below(u64::from(ranks)) as u32, 8 + random.below(14));
         let death = (random.below(4) == 0).then(|| (victim, random.below(1 << scale)));

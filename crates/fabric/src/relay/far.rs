@@ -1,14 +1,14 @@
-//! The way from relay to relay: connections of [`Tcp`], which are authenticated by the secret of the job and made again when they
-//! break.
+//! The connections from relay to relay: those of [`Tcp`], authenticated by the secret of the job
+//! and made again when they break.
 //!
-//! A parcel goes as records, one behind the other: first its packet, then the content of its file in parts. The record of a
-//! packet is a [`Frame::Data`] at offset 0 whose receiver names the process that the packet is for; that of a part begins at the
-//! offset of the part in the file, plus 1.
+//! A parcel goes as consecutive records: first its packet, then the content of its file in parts.
+//! The record of a packet is a [`Frame::Data`] at offset 0 whose receiver is the process that the
+//! packet is for; that of a part begins at the offset of the part in the file, plus 1.
 
 use super::parcels::{Load, Parcel};
 use super::{PART, RelayError};
-use crate::tcp::{Address, Identity, Secret, Tcp, TcpSettings, Whereabouts};
-use crate::{Body, Membership as _, Message, Sent, Sink, Transport as _};
+use crate::tcp::{Address, Identity, PeerLocation, Secret, Tcp, TcpSettings};
+use crate::{Body, Membership as _, OutgoingMessage, Sent, Sink, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::parcel;
@@ -20,19 +20,19 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What people are told that the node of a relay is called, and where the relay can be reached; by node.
+/// The name of the node of a relay for the user, and the relay's addresses; by node.
 type Addresses = Arc<Mutex<HashMap<u32, (String, Vec<Address>)>>>;
 
-/// What goes to the relay of one node.
+/// The parcels for the relay of one node.
 #[derive(Debug, Default)]
 struct RelayQueue {
     /// Receivers and parcels.
     queue: VecDeque<(u32, Parcel)>,
-    /// How far the first has gone: 0, or 1 and the bytes of its file.
+    /// The position in the first parcel: 0, or 1 and the bytes of its file.
     at: u64,
 }
 
-/// All ways to other relays.
+/// All connections to other relays.
 #[derive(Debug)]
 pub(super) struct Far {
     tcp: Tcp,
@@ -40,13 +40,13 @@ pub(super) struct Far {
     out: HashMap<u32, RelayQueue>,
     arrivals: Arrivals,
     addresses: Addresses,
-    /// What the sockets have to say.
+    /// Texts of the sockets for the user.
     told: Arc<Mutex<Vec<String>>>,
     part: Vec<u8>,
 }
 
 impl Far {
-    /// Of the relay of a node among so many of a job, to which others connect at `listener`.
+    /// For the relay of node `node` of `nodes`, to which others connect at `listener`.
     pub(super) fn new(
         (job, node, nodes): (u64, u32, u32),
         secret: [u8; 32],
@@ -60,7 +60,7 @@ impl Far {
         let find = move |node: u32| {
             let found = known.lock().unwrap_or_else(PoisonError::into_inner).get(&node).cloned();
             found
-                .map(|(_, addresses)| Whereabouts::At(addresses))
+                .map(|(_, addresses)| PeerLocation::At(addresses))
                 .ok_or_else(|| "its address is not known".to_string())
         };
         let names = addresses.clone();
@@ -80,7 +80,7 @@ impl Far {
         Ok(Far { tcp, poller, out, arrivals, addresses, told, part })
     }
 
-    /// Ready when something has come, or there is room again.
+    /// Ready when something has arrived, or there is room again.
     pub(super) fn poller(&self) -> &Poller {
         &self.poller
     }
@@ -89,9 +89,9 @@ impl Far {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node, (name, addresses));
     }
 
-    /// The relay of a node is gone: nothing goes there any more, and nobody misses it.
-    pub(super) fn bury(&mut self, node: u32, files: &mut usize) {
-        self.tcp.bury(node);
+    /// The relay of a node is lost: drops what waits for it.
+    pub(super) fn remove_failed(&mut self, node: u32, files: &mut usize) {
+        self.tcp.remove_failed(node);
         let out = self.out.remove(&node).unwrap_or_default();
         out.queue.iter().for_each(|(_, parcel)| parcel.release(files));
         self.arrivals.of.remove(&node);
@@ -109,7 +109,7 @@ impl Far {
         self.flush_to(node, files)
     }
 
-    /// Sends what waits, as far as there is room.
+    /// Sends waiting parcels, as far as there is room.
     pub(super) fn flush(&mut self, files: &mut usize) -> Result<(), RelayError> {
         let waiting: Vec<u32> =
             self.out.iter().filter(|(_, out)| !out.queue.is_empty()).map(|(node, _)| *node).collect();
@@ -135,10 +135,15 @@ impl Far {
                 (_, Load::None) => &[],
             };
             let frame = Frame::Data { receiver: (*to).into(), offset: out.at };
-            let message =
-                Message { sequence: 0, frame, body: Body::Bytes(Bytes::from(body)), lent: None, token: 0 };
+            let message = OutgoingMessage {
+                sequence: 0,
+                frame,
+                body: Body::Bytes(Bytes::from(body)),
+                lent: None,
+                token: 0,
+            };
             match tcp.send(node, &message) {
-                // It was copied.
+                // The part was copied.
                 Ok(Sent::Done | Sent::Later) => {}
                 Ok(Sent::Full) => return Ok(()),
                 Err(error) => return Err(lost(told, addresses, node, &error.why)),
@@ -153,12 +158,12 @@ impl Far {
         Ok(())
     }
 
-    /// What the sockets have to say, since the last such question.
+    /// Takes the texts of the sockets for the user.
     pub(super) fn take_told(&self) -> Vec<String> {
         std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes what has come, for which processes of this node, and sends what waits for room.
+    /// Takes arrived parcels with their receivers, and sends waiting ones.
     pub(super) fn hear(&mut self, files: &mut usize) -> Result<Vec<(u32, Parcel)>, RelayError> {
         self.tcp.poll(None, &mut self.arrivals);
         if let Some((node, why)) = self.arrivals.trouble.take() {
@@ -169,7 +174,7 @@ impl Far {
     }
 }
 
-/// The relay of a node cannot be reached any more.
+/// The error for the relay of a node that cannot be reached any more.
 fn lost(told: &Mutex<Vec<String>>, names: &Addresses, node: u32, why: &str) -> RelayError {
     match told.lock().unwrap_or_else(PoisonError::into_inner).pop() {
         Some(text) => RelayError(text),
@@ -177,7 +182,7 @@ fn lost(told: &Mutex<Vec<String>>, names: &Addresses, node: u32, why: &str) -> R
     }
 }
 
-/// What sockets say of ranks, as it is true of relays.
+/// Replaces ranks by names of relays in a text of the sockets.
 fn with_names(text: &str, names: &Addresses) -> String {
     let names = names.lock().unwrap_or_else(PoisonError::into_inner);
     let mut parts = text.split("rank ");
@@ -194,32 +199,33 @@ fn with_names(text: &str, names: &Addresses) -> String {
     out
 }
 
-/// What comes from one relay.
+/// A parcel that is arriving from one relay.
 #[derive(Debug, Default)]
 struct Coming {
-    /// Of the record that is coming: the process that it is for, where it begins, how long it is, and how much has come.
+    /// The record that is arriving: its receiver, its offset, its length, and the bytes that have
+    /// arrived.
     to: u32,
     offset: u64,
     total: usize,
     have: usize,
-    /// The packet, as far as it has come.
+    /// As far as it has arrived.
     packet: Vec<u8>,
-    /// Its file, how long that will be, and how long it is.
+    /// The file, its final length, and its present length.
     file: Option<(OwnedFd, u64, u64)>,
 }
 
-/// Puts together what comes in parts.
+/// Joins parcels that arrive in parts.
 #[derive(Debug, Default)]
 struct Arrivals {
     of: HashMap<u32, Coming>,
     /// Receivers and parcels.
     whole: Vec<(u32, Parcel)>,
-    /// The node whose relay cannot be understood or reached, and why.
+    /// The node whose relay sends invalid data or cannot be reached, and the reason.
     trouble: Option<(u32, String)>,
 }
 
 impl Coming {
-    /// The next part of a record. Returns the parcel if it is whole.
+    /// Takes the next part of a record. Returns the parcel if it is complete.
     fn take(&mut self, part: Bytes<'_>) -> Result<Option<Parcel>, String> {
         let start = self.have;
         self.have += part.len();
@@ -244,7 +250,7 @@ impl Coming {
         })
     }
 
-    /// The packet is here.
+    /// Opens a complete packet.
     fn open(&mut self) -> Result<Option<Parcel>, String> {
         let packet = Packet::read(&self.packet, None).map_err(|error| error.to_string())?;
         if packet.kind != PacketKind::File {

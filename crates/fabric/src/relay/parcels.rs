@@ -6,14 +6,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-/// The body of a message, if it does not lie in the packet.
+/// The body of a message outside the packet.
 #[derive(Debug)]
 pub(super) enum Load {
-    /// It does, or there is none.
+    /// The body lies in the packet, or there is none.
     None,
-    /// A file that is open.
     File(OwnedFd),
-    /// What was in one.
+    /// The content of a file.
     Content(Vec<u8>),
 }
 
@@ -26,37 +25,35 @@ impl Load {
     }
 }
 
-/// A packet that names its sender, and what belongs to it.
+/// A packet that names its sender, and its body.
 #[derive(Debug)]
 pub(super) struct Parcel {
     pub(super) packet: Vec<u8>,
-    /// Bytes of the body, wherever it lies.
+    /// Bytes of the body, in the packet or outside.
     pub(super) length: u64,
     pub(super) load: Load,
 }
 
 impl Parcel {
-    /// Whether it is a question about the receiver's end.
+    /// Whether it is a request about the receiver's end.
     pub(super) fn is_question(&self) -> bool {
-        // Of a packet that was read (`PacketHeader::encode`).
+        // The kind in the header of a valid packet (`PacketHeader::encode`).
         self.packet.get(1) == Some(&3)
     }
 
-    /// Whether it is the answer to one.
+    /// Whether it is the answer to such a request.
     pub(super) fn is_answer(&self) -> bool {
         self.packet.get(1) == Some(&4)
     }
 
-    /// Who has sent it.
+    /// The sender.
     pub(super) fn peer(&self) -> u32 {
         let bytes = self.packet.get(4..8).and_then(|bytes| bytes.first_chunk::<4>());
         bytes.map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes))
     }
 
-    /// The parcel as it is kept: with its file, if there are not `most` open by now.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
+    /// The parcel for a queue: it keeps its file open if fewer than `most` are open, else it keeps
+    /// the content.
     pub(super) fn into_kept(mut self, files: &mut usize, most: usize) -> io::Result<Parcel> {
         if let Load::File(file) = &self.load {
             if *files < most {
@@ -70,17 +67,13 @@ impl Parcel {
         Ok(self)
     }
 
-    /// It is kept no longer.
+    /// The parcel leaves the queue.
     pub(super) fn release(&self, files: &mut usize) {
         if matches!(self.load, Load::File(_)) {
             *files = files.saturating_sub(1);
         }
     }
 
-    /// Sends it to a process.
-    ///
-    /// # Errors
-    /// As [`parcel::send`].
     pub(super) fn send(&self, socket: &OwnedFd) -> io::Result<()> {
         let packet = [Bytes::from(&self.packet[..])];
         match &self.load {
@@ -94,7 +87,7 @@ impl Parcel {
     }
 }
 
-/// What waits for one receiver.
+/// The waiting parcels for one receiver.
 #[derive(Debug, Default)]
 pub(super) struct Queue(VecDeque<Parcel>);
 
@@ -111,7 +104,6 @@ impl Queue {
         self.0.front()
     }
 
-    /// The first has left.
     pub(super) fn pop(&mut self, files: &mut usize) {
         if let Some(parcel) = self.0.pop_front() {
             parcel.release(files);

@@ -1,4 +1,4 @@
-//! What comes from one peer by its ring.
+//! Messages of one peer from its ring.
 
 use super::Link;
 use crate::{Sink, Taken, dispatch};
@@ -20,7 +20,7 @@ impl RingIn {
         RingIn { receiver, framed: None }
     }
 
-    /// Polls the ring for a moment. Whether something has come.
+    /// Polls the ring for a moment. Returns whether something has arrived.
     #[inline(never)]
     pub(super) fn comes_soon(&self) -> bool {
         let gap = ticks_of_ns(LOOK_GAP_NS);
@@ -39,7 +39,7 @@ impl RingIn {
 }
 
 impl Link {
-    /// Hands up what lies in the ring of this peer, `from`, `most` slots at most.
+    /// Hands up at most `most` slots of the ring of this peer, `from`.
     #[inline]
     pub(super) fn poll<S: Sink>(&mut self, from: u32, most: usize, sink: &mut S) -> RingLook {
         let mut seen = RingLook::default();
@@ -102,7 +102,7 @@ impl Link {
         seen
     }
 
-    /// Wakes a sender that waits for credits, as it has got some.
+    /// Wakes a sender that waits for credits, now that it has some.
     #[inline(never)]
     pub(super) fn ring_bell(&self) {
         if let Some(out) = &self.out {
@@ -110,7 +110,7 @@ impl Link {
         }
     }
 
-    /// Takes the message that lies whole in its slot into `into`, if it is of this context and tag and fits.
+    /// Copies the message that lies in one slot to `into`, if it has this context and tag and fits.
     #[inline(always)]
     pub(super) fn take_short(&mut self, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         let Some(RingIn { receiver, .. }) = &mut self.ring_in else { return Taken::Other };
@@ -131,15 +131,15 @@ impl Link {
         Taken::Message { tag, len }
     }
 
-    /// Takes the message that lies in the ring, or begins with what lies there, into `into`, if it is of this context
-    /// and tag and fits.
+    /// Copies the message that lies in the ring, or of which the beginning lies there, to `into`,
+    /// if it has this context and tag and fits.
     pub(super) fn take(&mut self, context: u32, tags: Tags, mut into: BytesMut<'_>) -> (Taken, bool) {
         let Some(RingIn { receiver, framed: None, .. }) = &mut self.ring_in else {
             return (Taken::Other, false);
         };
         let (its_tag, total, mut stored) = match receiver.peek() {
             None => return (Taken::Nothing, false),
-            // A frame, or a chunk of a message that has begun to come to somebody else.
+            // A frame, or a chunk of a message whose beginning another receive has taken.
             Some(Slot::Frame { .. } | Slot::Chunk { offset: 1.., .. }) => {
                 return (Taken::Other, false);
             }
@@ -165,8 +165,8 @@ impl Link {
         };
         self.matched_in = self.matched_in.wrapping_add(1);
         let mut wakes = receiver.release();
-        // The sender publishes all chunks of a message in a row, so the next one is a copy away, unless the sender has
-        // lost its processor.
+        // The sender publishes all chunks of a message in a row, so the next one is a copy away,
+        // unless the sender has lost its processor.
         let mut patience = PATIENCE;
         while stored < total {
             let Some(Slot::Chunk { offset, bytes, .. }) = receiver.peek() else {
@@ -186,9 +186,10 @@ impl Link {
     }
 }
 
-/// Hands up a part of the message that has begun to come. If it is known where that goes it is copied there by vectors: the string
-/// instruction, which the C library takes for long copies, takes half as long again to read what another processor has just written
-/// (60 and 100 ns for a KiB on AMD family 25).
+/// Hands up a part of a message that has begun to arrive. If its destination is known the part is
+/// copied there by vectors: the string instruction of the C library's long copies takes half as
+/// long again for data that another processor has just written (60 and 100 ns for a KiB on AMD
+/// family 25).
 fn hand_up<S: Sink>(from: u32, offset: usize, bytes: Bytes<'_>, sink: &mut S) {
     if bytes.len() >= BY_VECTORS_FROM
         && let Some(into) = sink.place(from, offset, bytes.len())
@@ -199,18 +200,20 @@ fn hand_up<S: Sink>(from: u32, offset: usize, bytes: Bytes<'_>, sink: &mut S) {
     sink.more(from, offset, bytes);
 }
 
-/// The shortest part that is worth the question where it goes, bytes. Shorter ones are copied by vectors anyway.
+/// The shortest part, in bytes, for which the destination is requested. Shorter ones are copied by
+/// vectors anyway.
 const BY_VECTORS_FROM: usize = 2 << 10;
 
-/// How often somebody who waits for a message from one process looks into the ring alone. The first looks follow closely upon each
-/// other, for what answers; the others are so many nanoseconds apart, so that the line is left to who writes it.
+/// The number of polls of the ring alone by a process that waits for a message of one peer. The
+/// first polls follow each other closely, to see an answer at once; the others are [`POLL_GAP_NS`]
+/// apart, so that the line stays with its writer.
 const LOOKS: u32 = 48;
 const CLOSE_LOOKS: u32 = 8;
 const LOOK_GAP_NS: u64 = 40;
-/// How many looks for the next chunk of a message that has begun before others get their turn.
+/// The number of polls for the next chunk of a message before other messages get their turn.
 const PATIENCE: u32 = 200;
 
-/// Counts a message that matches: its number modulo 256.
+/// Counts a message that matches; returns its number modulo 256.
 #[inline(always)]
 fn count(matched_in: &mut u8) -> u8 {
     let sequence = *matched_in;
@@ -218,22 +221,22 @@ fn count(matched_in: &mut u8) -> u8 {
     sequence
 }
 
-/// Gives a frame that matches its number: in a ring it is not on the wire.
+/// Adds the number to a frame that matches: in a ring it is not sent.
 fn numbered(matched_in: &mut u8, got: Received) -> Received {
     if got.frame.matches() { Received { sequence: count(matched_in), ..got } } else { got }
 }
 
-/// What one look into a ring has shown.
+/// The result of one poll of a ring.
 #[derive(Default)]
 pub(super) struct RingLook {
     pub(super) any: bool,
-    /// See [`Link::ring_bell`].
+    /// Whether to call [`Link::ring_bell`].
     pub(super) wakes: bool,
-    /// The sender grants us a ring.
+    /// The ring that the sender grants us.
     pub(super) granted: Option<u32>,
 }
 
-/// Reads a frame from shared memory: copied first, because its writer could still change it.
+/// Reads a frame from shared memory; copies it first, because its writer could still change it.
 #[inline]
 pub(super) fn decode(bytes: Bytes<'_>) -> Option<Received> {
     let mut copy = [0; MAX_FRAME_LEN];

@@ -1,8 +1,8 @@
-//! A virtual network that matches messages by itself: each process has a queue of posted receives and one of messages that nobody
-//! wanted yet, and the network looks through them when something arrives, whatever the process does meanwhile.
+//! Matching by the virtual network: each process has a queue of posted receives and an unexpected
+//! queue, which the network searches when a message arrives, independently of the process.
 //!
-//! Messages of one process to another keep their order. A cancelled receive is taken out some time later, so that a message may be
-//! faster.
+//! Messages of one process to another keep their order. A cancelled receive is taken out some time
+//! later, so that a message may match it before.
 
 use super::{Event, Life, Network, Sim};
 use crate::{MatchingTransport, Probed, Sent, TaggedReceive, TaggedSend, Unreachable};
@@ -41,7 +41,7 @@ fn wants((from, context, tags): (Option<u32>, u32, Tags), message: &Tagged) -> b
     from.is_none_or(|from| from == message.from) && context == message.context && tags.fit(message.tag)
 }
 
-/// What the network keeps for one process.
+/// The queues of one process.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     posted: Vec<Posted>,
@@ -52,7 +52,7 @@ pub(super) struct Queues {
 }
 
 impl Network {
-    /// A message arrives: it is matched, or waits.
+    /// Matches an arrived message or queues it.
     pub(super) fn arrive_tagged(&mut self, to: u32, message: Tagged) {
         let queues = &mut self.ports[to as usize].queues;
         match queues.posted.iter().position(|posted| posted.wants(&message)) {
@@ -64,33 +64,33 @@ impl Network {
         }
     }
 
-    /// A receive has its message. Its process hears of that, and the sender if it waits.
+    /// Completes a receive, and the send if that waits.
     fn match_tagged(&mut self, to: u32, buffer: &UserBuf, token: u64, message: Tagged) {
         let Tagged { from, tag, data, waits, .. } = message;
         let fits = data.len().min(buffer.packed_len());
         buffer.unpack(0, Bytes::from(&data[..fits]));
-        // Nobody hears of a death before everything that the dead had sent.
+        // A death is reported after everything that the dead process had sent.
         let sender = &mut self.ports[from as usize];
         let mut heard = self.now_ns;
         if sender.life == Life::Alive {
-            heard += self.random.below(self.weather.max_delay_ns + 1);
+            heard += self.random.below(self.faults.max_delay_ns + 1);
             sender.quiet_ns = sender.quiet_ns.max(heard);
         }
         self.at(heard, Event::Received { at: to, token, from, tag, length: data.len() as u64 });
         if let Some(token) = waits {
-            let when = self.now_ns + self.weather.min_delay_ns + self.random.below(self.weather.max_delay_ns);
+            let when = self.now_ns + self.faults.min_delay_ns + self.random.below(self.faults.max_delay_ns);
             self.at(when, Event::Gone { at: from, token });
         }
     }
 
-    /// A cancelled receive is taken out, if it has no message by now.
+    /// Takes a cancelled receive out, if it has no message by now.
     pub(super) fn cancel_tagged(&mut self, at: u32, token: u64) {
         if self.unpost_tagged(at, token) {
             self.at(self.now_ns, Event::NotReceived { at, token });
         }
     }
 
-    /// Takes a posted receive out. Whether it was there.
+    /// Takes a posted receive out. Returns whether it was there.
     pub(super) fn unpost_tagged(&mut self, at: u32, token: u64) -> bool {
         let posted = &mut self.ports[at as usize].queues.posted;
         let found = posted.iter().position(|posted| posted.token == token);
@@ -105,8 +105,8 @@ impl Network {
         let TaggedSend { context, tag, buffer, is_synchronous, token } = *message;
         let mut data = vec![0; buffer.packed_len()];
         buffer.pack(0, BytesMut::from(&mut data[..]));
-        let spread = self.weather.max_delay_ns.saturating_sub(self.weather.min_delay_ns);
-        let mut when = self.now_ns + self.weather.min_delay_ns + self.random.below(spread + 1);
+        let spread = self.faults.max_delay_ns.saturating_sub(self.faults.min_delay_ns);
+        let mut when = self.now_ns + self.faults.min_delay_ns + self.random.below(spread + 1);
         let way = self.ways.entry((from, to)).or_default();
         when = when.max(way.last_tagged + 1);
         way.last_tagged = when;
@@ -117,8 +117,8 @@ impl Network {
         if is_synchronous {
             return Sent::Later;
         }
-        if self.random.of_256(self.weather.later_of_256) {
-            let gone = when + self.random.below(4 * self.weather.max_delay_ns);
+        if self.random.of_256(self.faults.later_of_256) {
+            let gone = when + self.random.below(4 * self.faults.max_delay_ns);
             self.at(gone, Event::Gone { at: from, token });
             return Sent::Later;
         }
@@ -127,16 +127,16 @@ impl Network {
 }
 
 impl Sim {
-    /// Whether the network matches what this process and a peer send each other.
+    /// Whether the network matches the messages between this process and a peer.
     pub(super) fn is_beyond(&self, peer: u32) -> bool {
-        let beyond = self.network.borrow().weather.matched_beyond;
+        let beyond = self.network.borrow().faults.matched_beyond;
         beyond.is_some_and(|of_a_node| self.me / of_a_node != peer / of_a_node)
     }
 }
 
 impl MatchingTransport for Sim {
     fn last_context(&self) -> u32 {
-        self.network.borrow().weather.last_context
+        self.network.borrow().faults.last_context
     }
 
     fn tsend(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
@@ -167,7 +167,7 @@ impl MatchingTransport for Sim {
 
     fn tcancel(&mut self, token: u64) {
         let mut network = self.network.borrow_mut();
-        let longest = network.weather.max_delay_ns;
+        let longest = network.faults.max_delay_ns;
         let when = network.now_ns + network.below(longest + 1);
         network.at(when, Event::CancelTagged { at: self.me, token });
     }
@@ -204,7 +204,7 @@ impl MatchingTransport for Sim {
 impl Network {
     /// Whether a process finds no room for a receive; it is woken soon.
     fn has_no_room(&mut self, process: u32) -> bool {
-        let full = self.weather.full_of_256;
+        let full = self.faults.full_of_256;
         let is_full = self.random.of_256(full);
         if is_full {
             let soon = 1 + self.below(1000);
@@ -213,12 +213,12 @@ impl Network {
         is_full
     }
 
-    /// What was posted by a process, and what waits there, is gone with it.
+    /// Drops the receives and messages of a process.
     pub(super) fn drop_tagged(&mut self, process: u32) {
         self.ports[process as usize].queues = Queues::default();
     }
 
-    /// A tagged message comes to a process. Whether that takes part.
+    /// A tagged message arrives at a process. Returns whether the process takes part.
     pub(super) fn take_in_tagged(&mut self, to: u32, message: Tagged) -> bool {
         match self.ports[to as usize].life {
             Life::Alive => self.arrive_tagged(to, message),

@@ -2,7 +2,7 @@
 
 use crate::files_transport::{Directory, Files, PIECE, ROOM};
 use crate::support::{Recorder, buffer_of, content, exchange, with_message};
-use oxmpi_fabric::{Body, Membership as _, Message, Sent, Sink, Transport as _};
+use oxmpi_fabric::{Body, Membership as _, OutgoingMessage, Sent, Sink, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, ContextId, Envelope, Frame};
 use std::path::Path;
@@ -57,7 +57,7 @@ fn a_long_message_comes_in_pieces() {
             let len = one.piece_limit(FIRST + 1).min(whole.len() - offset);
             let frame = Frame::Data { receiver: 9, offset: offset as u64 };
             let body = Body::of(&buffer, offset, len);
-            let message = Message { sequence: 0, frame, body, lent: Some(&buffer), token: 0 };
+            let message = OutgoingMessage { sequence: 0, frame, body, lent: Some(&buffer), token: 0 };
             assert_eq!(one.send(FIRST + 1, &message), Ok(Sent::Done));
             assert!(other.poll(None, &mut got));
         }

@@ -1,6 +1,6 @@
 //! Which announced messages a receiver copies from the sender's heap by itself.
 use oxmpi_fabric::Fetching;
-use oxmpi_fabric::neighbours::{Neighbours, Opened};
+use oxmpi_fabric::peer_segments::{Opened, PeerSegments};
 use oxmpi_fabric::shm::{Shm, ShmSettings, SingleCopyMode};
 use oxmpi_shm::heap::Heap;
 use oxmpi_shm::segment::{Boot, Segment, SegmentConfig};
@@ -32,7 +32,7 @@ fn receiver(of: &OwnedFd, oversubscribed: bool) -> (Shm, Arc<AtomicU32>) {
         count.fetch_add(1, Ordering::Relaxed);
         of.try_clone().map(|fd| Opened { fd, other: None }).map_err(|e| e.to_string())
     });
-    (Shm::new(Neighbours::new(own, BarrierKind::Symmetric, open), settings), opened)
+    (Shm::new(PeerSegments::new(own, BarrierKind::Symmetric, open), settings), opened)
 }
 
 #[test]

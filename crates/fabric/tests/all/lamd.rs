@@ -6,8 +6,8 @@ use crate::chaos::Chaos;
 use crate::support::{Anything, Recorder, fuzz, planned, with_message};
 use oxmpi_fabric::lamd::Lamd;
 use oxmpi_fabric::relay::{Relay, RelayError};
-use oxmpi_fabric::tcp::{Address, Encryption, Identity, Secret, Tcp, TcpSettings, Whereabouts};
-use oxmpi_fabric::{Body, Membership as _, Message, Sent, Statistics as _, Transport as _};
+use oxmpi_fabric::tcp::{Address, Encryption, Identity, PeerLocation, Secret, Tcp, TcpSettings};
+use oxmpi_fabric::{Body, Membership as _, OutgoingMessage, Sent, Statistics as _, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::parcel;
@@ -388,7 +388,7 @@ fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
     say(&ours, &Order::Places { first: 0, count: 2, node: 0 }, None);
     let poller = Arc::new(Poller::new().unwrap());
     let own = Identity { job: 7, rank: 1, size: 2, incarnation: 1 };
-    let found = Whereabouts::At(vec![Address { socket, interface: "lo".into(), host: None }]);
+    let found = PeerLocation::At(vec![Address { socket, interface: "lo".into(), host: None }]);
     let mut tcp = Tcp::new(
         own,
         Secret([9; 32]),
@@ -405,7 +405,7 @@ fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
         }
         if let [(frame, body), rest @ ..] = left {
             let body = Body::Bytes(Bytes::from(&body[..]));
-            match tcp.send(0, &Message { sequence: 0, frame: *frame, body, lent: None, token: 0 }) {
+            match tcp.send(0, &OutgoingMessage { sequence: 0, frame: *frame, body, lent: None, token: 0 }) {
                 Ok(Sent::Full) => {}
                 Ok(_) => left = rest,
                 Err(_) => break,
@@ -465,8 +465,13 @@ fn a_relay_that_cannot_reach_another_says_so_and_ends() {
     // Who has lost its relay waits for the launcher.
     while sender.lamd.poll(None, &mut sender.recorder) || sender.lamd.counts().connections > 0 {}
     let envelope = Envelope { context: Context::Local(7), tag: 0 };
-    let message =
-        Message { sequence: 0, frame: Frame::Eager { envelope }, body: Body::NONE, lent: None, token: 0 };
+    let message = OutgoingMessage {
+        sequence: 0,
+        frame: Frame::Eager { envelope },
+        body: Body::NONE,
+        lent: None,
+        token: 0,
+    };
     assert_eq!(sender.lamd.send(2, &message), Ok(Sent::Full));
     assert!(!sender.lamd.poll(None, &mut Anything));
     assert!(world.end()[0].is_err());

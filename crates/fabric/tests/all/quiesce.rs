@@ -1,10 +1,10 @@
 //! A process whose messages stand still at the word of its launcher, which is the test.
 
 use crate::ends::{End, JOB, LIMIT, Plan};
-use oxmpi_fabric::neighbours::Neighbours;
+use oxmpi_fabric::peer_segments::PeerSegments;
 use oxmpi_fabric::routes::{Coordinator, Reach, Routes};
 use oxmpi_fabric::shm::{Shm, ShmSettings};
-use oxmpi_fabric::tcp::{Address, Whereabouts};
+use oxmpi_fabric::tcp::{Address, PeerLocation};
 use oxmpi_fabric::{Connections as _, Fabric as _, Sent, Statistics as _};
 use oxmpi_shm::segment::{Boot, Segment};
 use oxmpi_sys::barrier::BarrierKind;
@@ -17,7 +17,7 @@ use std::time::Instant;
 struct Launcher {
     segment: Arc<Segment>,
     /// Where the peer finds the process.
-    known: Arc<Mutex<Result<Whereabouts, String>>>,
+    known: Arc<Mutex<Result<PeerLocation, String>>>,
     is_known_abroad: bool,
 }
 
@@ -25,9 +25,9 @@ fn listener() -> Listener {
     Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap()
 }
 
-fn place(listener: &Listener) -> Result<Whereabouts, String> {
+fn place(listener: &Listener) -> Result<PeerLocation, String> {
     let address = Address { socket: listener.address().unwrap(), interface: "lo".into(), host: None };
-    Ok(Whereabouts::At(vec![address]))
+    Ok(PeerLocation::At(vec![address]))
 }
 
 impl Coordinator for Launcher {
@@ -64,8 +64,8 @@ fn is_found_again(is_known_abroad: bool, plans: [Plan; 2]) {
     let boot = Boot { oversubscribed: true, sockets: true, ..Boot::on_one_node(JOB, 1, 2) };
     let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
     let open = Box::new(|_| Err("nobody shares memory with it".into()));
-    let neighbours = Neighbours::new(segment.clone(), BarrierKind::Symmetric, open);
-    let routes = Routes::new(Shm::new(neighbours, ShmSettings::default())).with_memory(Reach::Nobody);
+    let peer_segments = PeerSegments::new(segment.clone(), BarrierKind::Symmetric, open);
+    let routes = Routes::new(Shm::new(peer_segments, ShmSettings::default())).with_memory(Reach::Nobody);
     let launcher = Launcher { segment: segment.clone(), known: plans[0].peer.clone(), is_known_abroad };
     let routes = routes.with(Box::new(end.tcp), Reach::Everybody);
     let mut routes = routes.with_coordinator(segment.clone(), Box::new(launcher));
@@ -100,8 +100,8 @@ fn goes_on_restored(plans: [Plan; 2]) {
     let boot = Boot { oversubscribed: true, sockets: true, ..Boot::on_one_node(JOB, 1, 2) };
     let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
     let open = Box::new(|_| Err("nobody shares memory with it".into()));
-    let neighbours = Neighbours::new(segment.clone(), BarrierKind::Symmetric, open);
-    let routes = Routes::new(Shm::new(neighbours, ShmSettings::default())).with_memory(Reach::Nobody);
+    let peer_segments = PeerSegments::new(segment.clone(), BarrierKind::Symmetric, open);
+    let routes = Routes::new(Shm::new(peer_segments, ShmSettings::default())).with_memory(Reach::Nobody);
     let launcher =
         Launcher { segment: segment.clone(), known: plans[0].peer.clone(), is_known_abroad: false };
     let routes = routes.with(Box::new(end.tcp), Reach::Everybody);

@@ -4,7 +4,7 @@ use crate::chaos::Chaos;
 use crate::ends::{End, LIMIT, Plan, pair, until};
 use crate::support::{Manner, content, fuzz, planned, with_message};
 use oxmpi_fabric::sim::Random;
-use oxmpi_fabric::tcp::{HELLO, PROOF, VERDICT, WELCOME, Whereabouts};
+use oxmpi_fabric::tcp::{HELLO, PROOF, PeerLocation, VERDICT, WELCOME};
 use oxmpi_fabric::{Membership as _, Sent, Statistics as _, Transport as _};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -87,7 +87,7 @@ fn exchange_through(ends: &mut [End; 2], messages: u32, plans: &[Plan; 2]) {
         let left = [a.tcp.leave(), b.tcp.leave()];
         for (at, plan) in [1, 0].into_iter().zip(plans) {
             if left[at] {
-                *plan.peer.lock().unwrap() = Ok(Whereabouts::Left);
+                *plan.peer.lock().unwrap() = Ok(PeerLocation::Left);
             }
         }
         left == [true; 2]
@@ -364,7 +364,7 @@ fn who_has_left_is_not_lost() {
 
     // A first message to somebody who has left already.
     let plan = Plan::new();
-    *plan.peer.lock().unwrap() = Ok(Whereabouts::Left);
+    *plan.peer.lock().unwrap() = Ok(PeerLocation::Left);
     let mut late = End::new(0, &plan);
     assert_eq!(late.send(), Sent::Full);
     late.poll();

@@ -8,7 +8,7 @@ use oxmpi_fabric::tcp::{
     Acceptor, EARLY_BYTES, HELLO, Identity, Initiator, PROOF, Point, RECORD_HEADER, RecordHeader, Secret,
     VERDICT, WELCOME,
 };
-use oxmpi_fabric::{Body, Membership as _, Message, Sent, Statistics as _, Transport as _};
+use oxmpi_fabric::{Body, Membership as _, OutgoingMessage, Sent, Statistics as _, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Context, Envelope, Frame};
 use std::io::{ErrorKind, Read, Write};
@@ -21,7 +21,7 @@ const SECRET: Secret = Secret([7; 32]);
 fn send(end: &mut End, tag: i32, body: &[u8]) -> Sent {
     let frame = Frame::Eager { envelope: Envelope { context: Context::Local(CONTEXT), tag } };
     let body = Body::Bytes(Bytes::from(body));
-    let message = Message { sequence: tag as u8, frame, body, lent: None, token: tag as u64 };
+    let message = OutgoingMessage { sequence: tag as u8, frame, body, lent: None, token: tag as u64 };
     end.tcp.send(1 - end.me, &message).unwrap()
 }
 

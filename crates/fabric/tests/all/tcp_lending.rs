@@ -2,7 +2,7 @@
 
 use crate::ends::{Plan, pair, until};
 use crate::support::{buffer_of, content};
-use oxmpi_fabric::{Body, Message, Sent, Transport as _};
+use oxmpi_fabric::{Body, OutgoingMessage, Sent, Transport as _};
 use oxmpi_wire::{Context, Envelope, Frame};
 
 #[test]
@@ -23,7 +23,7 @@ fn copies_before_it_sleeps(plans: [Plan; 2]) {
         let buffer = buffer_of(&content(token, 10_000), false);
         let envelope = Envelope { context: Context::Local(7), tag: 0 };
         let body = Body::of(&buffer, 0, 10_000);
-        let message = Message {
+        let message = OutgoingMessage {
             sequence: 0,
             frame: Frame::Eager { envelope },
             body,

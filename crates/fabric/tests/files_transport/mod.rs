@@ -18,7 +18,9 @@ mod directory;
 
 pub(crate) use directory::Directory;
 
-use oxmpi_fabric::{Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable, dispatch};
+use oxmpi_fabric::{
+    Limits, Membership, OutgoingMessage, Sent, Sink, Statistics, Transport, Unreachable, dispatch,
+};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN, Received};
 use std::fs;
@@ -132,7 +134,7 @@ impl Transport for Files {
     }
 
     /// Rules 1 and 4.
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let failed = |why| Unreachable { peer: to, why };
         let at = self.place(to).ok_or_else(|| failed("it is no rank of this job".into()))?;
         let number = self.peers[at].sent;

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // not every test uses all
 
 use crate::support::{Recorder, planned, with_message};
-use oxmpi_fabric::tcp::{Address, Encryption, Identity, Secret, Tcp, TcpSettings, Whereabouts};
+use oxmpi_fabric::tcp::{Address, Encryption, Identity, PeerLocation, Secret, Tcp, TcpSettings};
 use oxmpi_fabric::{Sent, Transport as _};
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::poller::Poller;
@@ -20,7 +20,7 @@ pub(crate) struct Plan {
     pub(crate) secret: [u8; 32],
     pub(crate) settings: TcpSettings,
     /// Where the peer is found.
-    pub(crate) peer: Arc<Mutex<Result<Whereabouts, String>>>,
+    pub(crate) peer: Arc<Mutex<Result<PeerLocation, String>>>,
     pub(crate) told: Arc<Mutex<Vec<String>>>,
 }
 
@@ -43,7 +43,7 @@ impl Plan {
 
     pub(crate) fn at(&self, address: SocketAddr) {
         let address = Address { socket: address, interface: "lo".into(), host: Some("over-there".into()) };
-        *self.peer.lock().unwrap() = Ok(Whereabouts::At(vec![address]));
+        *self.peer.lock().unwrap() = Ok(PeerLocation::At(vec![address]));
     }
 }
 

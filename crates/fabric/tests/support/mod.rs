@@ -5,7 +5,7 @@
 mod seeds;
 
 use oxmpi_fabric::sim::Random;
-use oxmpi_fabric::{Body, Message, Sent, Sink, Transport};
+use oxmpi_fabric::{Body, OutgoingMessage, Sent, Sink, Transport};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Scratch;
@@ -75,7 +75,7 @@ pub(crate) fn buffer_of(content: &[u8], gaps: bool) -> UserBuf {
 }
 
 /// Calls `send` with a planned message, which lends its buffer if it is a piece.
-pub(crate) fn with_message<R>(from: u32, number: u32, send: impl FnOnce(&Message<'_>) -> R) -> R {
+pub(crate) fn with_message<R>(from: u32, number: u32, send: impl FnOnce(&OutgoingMessage<'_>) -> R) -> R {
     let (manner, len) = planned(from, number);
     let content = content(number, len);
     let context = match manner {
@@ -91,13 +91,13 @@ pub(crate) fn with_message<R>(from: u32, number: u32, send: impl FnOnce(&Message
         Manner::Piece { .. } => Frame::Data { receiver: request, offset: 0 },
     };
     let sequence = if frame.matches() { number as u8 } else { 0 };
-    let message = Message { sequence, frame, body: Body::NONE, lent: None, token: request };
+    let message = OutgoingMessage { sequence, frame, body: Body::NONE, lent: None, token: request };
     match manner {
         Manner::Piece { gaps } => {
             let buffer = buffer_of(&content, gaps);
-            send(&Message { body: Body::of(&buffer, 0, len), lent: Some(&buffer), ..message })
+            send(&OutgoingMessage { body: Body::of(&buffer, 0, len), lent: Some(&buffer), ..message })
         }
-        _ => send(&Message { body: Body::Bytes(Bytes::from(&content[..])), ..message }),
+        _ => send(&OutgoingMessage { body: Body::Bytes(Bytes::from(&content[..])), ..message }),
     }
 }
 

@@ -131,12 +131,12 @@ impl<P: GmPort> Membership for Gm<P> {
 
     fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
         self.drain(sink);
-        self.sockets.await_end(peer, &mut self.meetings.watch(sink));
-        self.end_meetings();
+        self.sockets.await_end(peer, &mut self.introductions.watch(sink));
+        self.end_introductions();
     }
 
-    fn bury(&mut self, peer: u32) {
+    fn remove_failed(&mut self, peer: u32) {
         self.forget(peer);
-        self.sockets.bury(peer);
+        self.sockets.remove_failed(peer);
     }
 }

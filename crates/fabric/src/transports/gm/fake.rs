@@ -5,7 +5,7 @@
 
 use super::GmPort;
 use crate::sim::Random;
-use crate::{Body, Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable};
+use crate::{Body, Limits, Membership, OutgoingMessage, Sent, Sink, Statistics, Transport, Unreachable};
 use oxmpi_gm::{GmError, GmEvent, GmOperation, GmRegion, GmSlot, GmStatus, GmTarget, WordId};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
@@ -409,7 +409,7 @@ impl Transport for GmSockets {
     fn piece_limit(&mut self, _: u32) -> usize {
         1 << 16
     }
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let Frame::Meet { wants_answer: asks } = message.frame else {
             panic!("{:?} goes over the network", message.frame)
         };

@@ -1,7 +1,7 @@
 //! Long pieces of messages on the side of their receiver (rule 6 of the module).
 
 use super::{Gm, GmPort};
-use crate::{Body, Message, Sent, Sink};
+use crate::{Body, OutgoingMessage, Sent, Sink};
 use oxmpi_gm::{GmRegion, GmStatus, GmTarget, WordId};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
@@ -287,7 +287,7 @@ impl<P: GmPort> Gm<P> {
         for (to, frame, address) in std::mem::take(&mut self.owed) {
             let bytes = address.map(|address| words(&[address])).unwrap_or_default();
             let body = Body::Bytes(Bytes::from(&bytes[..]));
-            let message = Message { sequence: 0, frame, body, lent: None, token: 0 };
+            let message = OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 };
             match self.send_message(to, &message) {
                 Ok(Sent::Full) => self.owed.push_back((to, frame, address)),
                 _ => any = true,

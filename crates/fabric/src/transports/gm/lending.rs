@@ -3,7 +3,7 @@
 use super::landing::words;
 use super::{Gm, GmPort, HEAD};
 use crate::pieces::{LentPiece, LentPieces};
-use crate::{Body, Message, Sent, Unreachable};
+use crate::{Body, OutgoingMessage, Sent, Unreachable};
 use oxmpi_gm::{GmError, GmRegion, GmStatus, WordId};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
@@ -106,7 +106,7 @@ impl<P: GmPort> Gm<P> {
     pub(super) fn lend(
         &mut self,
         to: u32,
-        message: &Message<'_>,
+        message: &OutgoingMessage<'_>,
         place: (u64, u64),
         buffer: &UserBuf,
     ) -> Result<Sent, Unreachable> {
@@ -142,7 +142,7 @@ impl<P: GmPort> Gm<P> {
         let place = words(&[self.port.region_address(region), self.port.word_address(check)]);
         let body = Body::Bytes(Bytes::from(&place[..]));
         let frame = Frame::DataAt { receiver, offset, length, number };
-        let sent = self.send_message(to, &Message { sequence: 0, frame, body, lent: None, token: 0 });
+        let sent = self.send_message(to, &OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 });
         let one = Exposure {
             to,
             number,

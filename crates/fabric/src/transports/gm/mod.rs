@@ -33,12 +33,12 @@
 mod allocated;
 mod ending;
 mod events;
+mod exchange;
 #[cfg(test)]
 mod fake;
 mod introduction;
 mod landing;
 mod lending;
-mod meeting;
 mod module;
 mod peer;
 mod port;
@@ -55,11 +55,11 @@ use self::landing::Landings;
 use self::lending::{Lending, PIECE_MOST};
 use self::peer::GmPeer;
 use self::port::ReopenedPort;
-use crate::meetings::Meetings;
+use crate::introductions::Introductions;
 use crate::routes::Nodes;
 use crate::transports::Tell;
 use crate::{
-    Connected, Connections, Counts, LastingMemory, Limits, Message, Sent, Sink, Statistics, Traffic,
+    Connected, Connections, Counts, LastingMemory, Limits, OutgoingMessage, Sent, Sink, Statistics, Traffic,
     Transport, Unreachable,
 };
 use oxmpi_gm::{GmEvent, GmSlot};
@@ -117,7 +117,7 @@ pub struct Gm<P: GmPort> {
     allocated: Allocated,
     /// Which processes belong to this launcher. `None`: all do.
     nodes: Option<Nodes>,
-    meetings: Meetings,
+    introductions: Introductions,
     /// By process number.
     peers: Vec<Option<Box<GmPeer>>>,
     /// Send tokens of the port.
@@ -178,7 +178,7 @@ impl<P: GmPort> Gm<P> {
             speaker: Speaker(tell),
             allocated: Allocated::default(),
             nodes,
-            meetings: Meetings::default(),
+            introductions: Introductions::default(),
             peers: Vec::new(),
             unanswered: Vec::new(),
             stopped: Vec::new(),
@@ -218,9 +218,9 @@ impl<P: GmPort> Gm<P> {
 
     /// Polls the sockets, and does what follows.
     fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
-        let came = self.sockets.poll(None, &mut self.meetings.watch(sink));
-        self.end_meetings();
-        for peer in self.meetings.take_lost() {
+        let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
+        self.end_introductions();
+        for peer in self.introductions.take_lost() {
             // What it had sent comes first.
             self.drain(sink);
             self.lose(peer, sink);
@@ -251,7 +251,7 @@ impl<P: GmPort> Transport for Gm<P> {
         if self.is_of_launcher(to) { PIECE_MOST } else { self.sockets.piece_limit(to) }
     }
 
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         if self.peer(to).is_some_and(|peer| peer.met.is_some() || peer.is_gone) {
             let sent = match (message.frame, message.lent) {
                 _ if self.sockets.has_left(to) => Sent::Done,

@@ -62,18 +62,18 @@ impl<P: GmPort> Connections for Gm<P> {
 
     fn give_up_connections(&mut self, sink: &mut dyn Sink) {
         self.close_port(sink);
-        let Gm { sockets, meetings, .. } = self;
+        let Gm { sockets, introductions, .. } = self;
         if let Some(sockets) = sockets.connections() {
-            sockets.give_up_connections(&mut meetings.watch(sink));
+            sockets.give_up_connections(&mut introductions.watch(sink));
         }
     }
 
     fn give_up_lost_connections(&mut self, sink: &mut dyn Sink) {
         // A process with an open port is in no image.
         self.close_port(sink);
-        let Gm { sockets, meetings, .. } = self;
+        let Gm { sockets, introductions, .. } = self;
         if let Some(sockets) = sockets.connections() {
-            sockets.give_up_lost_connections(&mut meetings.watch(sink));
+            sockets.give_up_lost_connections(&mut introductions.watch(sink));
         }
     }
 

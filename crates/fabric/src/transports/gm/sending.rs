@@ -2,7 +2,7 @@
 
 use super::peer::{Flight, Met};
 use super::{Gm, GmPort, HEAD};
-use crate::{Message, Sent, Unreachable};
+use crate::{OutgoingMessage, Sent, Unreachable};
 use oxmpi_gm::GmSlot;
 use oxmpi_wire::MAX_FRAME_LEN;
 
@@ -49,7 +49,11 @@ impl<P: GmPort> Gm<P> {
     }
 
     /// Sends a frame to a peer that was met.
-    pub(super) fn send_message(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    pub(super) fn send_message(
+        &mut self,
+        to: u32,
+        message: &OutgoingMessage<'_>,
+    ) -> Result<Sent, Unreachable> {
         let has_room = self.has_room(to);
         let Some(peer) = self.peer(to).filter(|peer| !peer.is_gone) else {
             return Err(Unreachable { peer: to, why: "it is gone".into() });
@@ -66,7 +70,7 @@ impl<P: GmPort> Gm<P> {
     }
 
     /// Writes frame and body behind the head of a slot. The length of all, bytes; `None`: it does not fit.
-    fn fill(&mut self, slot: GmSlot, message: &Message<'_>) -> Option<usize> {
+    fn fill(&mut self, slot: GmSlot, message: &OutgoingMessage<'_>) -> Option<usize> {
         let bytes = self.port.slot_mut(slot);
         let mut encoded = [0; MAX_FRAME_LEN];
         let frame = message.frame.encode(message.sequence, self.own, &mut encoded);

@@ -6,7 +6,7 @@ use super::fake::{FakeGmPort, GmSockets, SLOT, SharedGmWorld};
 use super::peer::UNCOUNTED;
 use super::{Gm, GmSettings, HEAD};
 use crate::transports::Tell;
-use crate::{Body, Membership, Message, Sent, Sink, Statistics, Transport};
+use crate::{Body, Membership, OutgoingMessage, Sent, Sink, Statistics, Transport};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
 use std::sync::{Arc, Mutex};
@@ -79,7 +79,7 @@ impl GmRank {
         let envelope = Envelope { context: Context::Local(1), tag: self.sent as i32 };
         let body = Body::Bytes(Bytes::from(&body[..]));
         let (sequence, frame) = (self.sent as u8, Frame::Eager { envelope });
-        let message = Message { sequence, frame, body, lent: None, token: 0 };
+        let message = OutgoingMessage { sequence, frame, body, lent: None, token: 0 };
         let is_gone = self.gm.send(1 - own, &message).unwrap() == Sent::Done;
         self.sent += u32::from(is_gone);
         is_gone
@@ -236,7 +236,7 @@ fn the_first_peers_are_granted_all_credits_and_the_others_one_until_there_is_non
     assert!(grants[..4].iter().all(|grant| *grant == 32) && grants[4..].iter().all(|grant| *grant == 1));
     let why = rank.gm.make_end(500).unwrap_err();
     assert!(why.contains("all 256 receive tokens") && why.contains("rpi_gm_fast"), "{why}");
-    rank.gm.bury(0);
+    rank.gm.remove_failed(0);
     assert!(rank.gm.make_end(500).is_ok(), "what one had is there for the next one");
     // Who does not count needs no grant.
     (0..1000).for_each(|peer| fast.gm.make_end(peer).unwrap());
@@ -270,7 +270,7 @@ fn a_body_that_fits_no_message_is_refused_and_the_longest_piece_fits() {
     let mut send = |len: usize| {
         let body = Body::Bytes(Bytes::from(&body[..len]));
         for _ in 0..TURNS {
-            match ranks[0].gm.send(1, &Message { sequence: 0, frame, body, lent: None, token: 0 }) {
+            match ranks[0].gm.send(1, &OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 }) {
                 Ok(Sent::Full) => ranks.iter_mut().for_each(GmRank::poll),
                 other => return other.map_err(|error| error.why),
             }

@@ -7,10 +7,10 @@ use crate::Sink;
 impl<P: IbPort> Ib<P> {
     /// Polls the sockets, and does what follows.
     pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
-        let came = self.sockets.poll(None, &mut self.meetings.watch(sink));
-        self.end_meetings();
+        let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
+        self.end_introductions();
         self.regain();
-        for peer in self.meetings.take_lost() {
+        for peer in self.introductions.take_lost() {
             // What it had sent comes first.
             self.drain(sink);
             self.lose(peer, sink);

@@ -2,7 +2,7 @@
 
 use super::settings::HEAD;
 use super::{Ib, IbPort, lending};
-use crate::{Message, Sent, Sink, Unreachable, dispatch};
+use crate::{OutgoingMessage, Sent, Sink, Unreachable, dispatch};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{AdapterOperation as Operation, Completion, Refusal, SlotId, VerbsError};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
@@ -239,7 +239,7 @@ impl<P: IbPort> Ib<P> {
     pub(super) fn send_envelope(
         &mut self,
         to: u32,
-        message: Option<&Message<'_>>,
+        message: Option<&OutgoingMessage<'_>>,
     ) -> Result<Sent, Unreachable> {
         let own = self.own;
         match self.make_send_slots() {

@@ -7,8 +7,8 @@ use super::settings::{ACCESSES, READS};
 use super::{IbPort, IbSettings};
 use crate::sim::Random;
 use crate::{
-    AtomicOperation, AtomicScope, Body, Limits, Membership, Message, Sent, Sink, Statistics, Transport,
-    Unreachable,
+    AtomicOperation, AtomicScope, Body, Limits, Membership, OutgoingMessage, Sent, Sink, Statistics,
+    Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -676,7 +676,7 @@ impl Transport for FakeSockets {
     fn piece_limit(&mut self, _: u32) -> usize {
         1 << 16
     }
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let Body::Bytes(body) = message.body else { panic!("it lies in one piece") };
         if let Frame::Eager { envelope } = message.frame {
             return Ok(self.world.with(|world| {

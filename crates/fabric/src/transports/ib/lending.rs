@@ -2,7 +2,7 @@
 
 use super::{Ib, IbPort};
 use crate::pieces::{LentPiece, LentPieces};
-use crate::{Body, Message, Sent, Unreachable};
+use crate::{Body, OutgoingMessage, Sent, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{RegionId, RemoteMemory};
@@ -79,7 +79,7 @@ impl<P: IbPort> Ib<P> {
     pub(super) fn lend(
         &mut self,
         to: u32,
-        message: &Message<'_>,
+        message: &OutgoingMessage<'_>,
         place: (u64, u64),
         buffer: &UserBuf,
     ) -> Result<Sent, Unreachable> {
@@ -109,7 +109,8 @@ impl<P: IbPort> Ib<P> {
         let frame = Frame::DataAt { receiver, offset, length, number };
         let place = encode(&place);
         let body = Body::Bytes(Bytes::from(&place[..]));
-        let sent = self.send_envelope(to, Some(&Message { sequence: 0, frame, body, lent: None, token: 0 }));
+        let sent =
+            self.send_envelope(to, Some(&OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 }));
         if matches!(sent, Ok(Sent::Done)) {
             self.lending.exposures.push(Exposure { to, number, region, piece: Some(piece) });
             return Ok(Sent::Later);

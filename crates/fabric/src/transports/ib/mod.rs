@@ -49,11 +49,11 @@
 mod accesses;
 mod ending;
 mod envelopes;
+mod exchange;
 #[cfg(test)]
 mod fake;
 mod introduction;
 mod lending;
-mod meeting;
 mod module;
 mod peer;
 mod port;
@@ -72,12 +72,12 @@ use self::accesses::Accesses;
 use self::lending::{Lending, PIECE_MOST, REGISTER_FROM};
 use self::peer::IbPeer;
 use self::reading::Readings;
-use crate::meetings::Meetings;
+use crate::introductions::Introductions;
 use crate::routes::Nodes;
 use crate::transports::Tell;
 use crate::{
-    Connected, Connections, Counts, LastingMemory, Limits, Membership, Message, RemoteAccess, Sent, Sink,
-    Statistics, Traffic, Transport, Unreachable,
+    Connected, Connections, Counts, LastingMemory, Limits, Membership, OutgoingMessage, RemoteAccess, Sent,
+    Sink, Statistics, Traffic, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::poller::Poller;
@@ -110,7 +110,7 @@ pub struct Ib<P: IbPort> {
     tell: Teller,
     /// Which processes belong to this launcher. `None`: all do.
     nodes: Option<Nodes>,
-    meetings: Meetings,
+    introductions: Introductions,
     /// Peers that have no port.
     portless: HashSet<u32>,
     /// By process number.
@@ -151,9 +151,6 @@ pub struct Ib<P: IbPort> {
 impl<P: IbPort> Ib<P> {
     /// The transport of process `own` over `port` and `sockets`. The process sleeps on `poller`. `nodes`: those of a launcher that has to do
     /// with others.
-    ///
-    /// # Errors
-    /// The descriptor of the port cannot be watched.
     pub fn new(
         own: u32,
         port: P,
@@ -172,7 +169,7 @@ impl<P: IbPort> Ib<P> {
             settings,
             tell: Teller(tell),
             nodes,
-            meetings: Meetings::default(),
+            introductions: Introductions::default(),
             portless: HashSet::new(),
             peers: Vec::new(),
             numbers: HashMap::new(),
@@ -235,7 +232,7 @@ impl<P: IbPort> Transport for Ib<P> {
         if self.goes_by_port(to) { PIECE_MOST } else { self.sockets.piece_limit(to) }
     }
 
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         if self.peer(to).is_some_and(|peer| peer.is_ready || peer.is_gone) {
             let sent = match (message.frame, message.lent) {
                 _ if self.sockets.has_left(to) => Sent::Done,
@@ -405,13 +402,13 @@ impl<P: IbPort> Membership for Ib<P> {
 
     fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
         self.drain(sink);
-        self.sockets.await_end(peer, &mut self.meetings.watch(sink));
-        self.end_meetings();
+        self.sockets.await_end(peer, &mut self.introductions.watch(sink));
+        self.end_introductions();
     }
 
-    fn bury(&mut self, peer: u32) {
+    fn remove_failed(&mut self, peer: u32) {
         self.forget(peer);
-        self.sockets.bury(peer);
+        self.sockets.remove_failed(peer);
     }
 }
 

@@ -4,7 +4,7 @@ use super::ports::{self, DEVICES, PortRequest};
 use super::without_port::WithoutPort;
 use super::{Ib, IbSettings};
 use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
-use crate::meetings;
+use crate::introductions;
 use crate::routes::{Nodes, Reach};
 use crate::transports::Tell;
 use linkme::distributed_slice;
@@ -300,7 +300,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
                 let host = oxmpi_sys::host::name();
                 services.say(&format!("ib: host {host} has no port, so its ranks use sockets: {why}"));
             }
-            let transport = WithoutPort::new(meetings::carrier(of, services)?);
+            let transport = WithoutPort::new(introductions::carrier(of, services)?);
             return Ok(Some(Offer::new(transport, Reach::Everybody, memory)));
         }
         Err(why) => {
@@ -325,7 +325,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     };
     let adapter = Adapter::open(library, adapter).map_err(|error| error.to_string())?;
     let settings = IbSettings { shared: adapter.shared(), ..settings };
-    let sockets = meetings::carrier(of, services)?;
+    let sockets = introductions::carrier(of, services)?;
     let (teller, located) = (services.clone(), services.clone());
     let tell: Tell = Box::new(move |text| teller.say(text));
     let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());

@@ -13,23 +13,14 @@ pub trait IbPort: Debug + Send {
     /// Names the device and the port, for a person.
     fn describe(&self) -> String;
     /// Makes more slots.
-    ///
-    /// # Errors
-    /// They cannot be registered.
     fn more_slots(&mut self) -> Result<Vec<SlotId>, VerbsError>;
     /// What a slot has; nothing while it is posted.
     fn slot(&self, slot: SlotId) -> &[u8];
     /// As [`IbPort::slot`], to be filled.
     fn slot_mut(&mut self, slot: SlotId) -> &mut [u8];
     /// Makes one end of a connection.
-    ///
-    /// # Errors
-    /// The device has no more.
     fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError>;
     /// Connects it with the other one.
-    ///
-    /// # Errors
-    /// The device refuses that.
     fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError>;
     /// Ends a connection.
     fn close(&mut self, queue_pair: u32);
@@ -38,44 +29,20 @@ pub trait IbPort: Debug + Send {
     /// The word that the peer writes.
     fn peer_word(&self, queue_pair: u32) -> u64;
     /// Writes the word at the peer.
-    ///
-    /// # Errors
-    /// The device refuses that.
     fn write_word(&mut self, queue_pair: u32, value: u64) -> Result<(), VerbsError>;
     /// Sends the beginning of a slot.
-    ///
-    /// # Errors
-    /// The device refuses that.
     fn send(&mut self, queue_pair: u32, slot: SlotId, len: usize) -> Result<(), VerbsError>;
     /// Posts a slot for what comes.
-    ///
-    /// # Errors
-    /// The device refuses that.
     fn receive(&mut self, queue_pair: u32, slot: SlotId) -> Result<(), VerbsError>;
     /// Registers a buffer in one piece, which peers may read.
-    ///
-    /// # Errors
-    /// It cannot be registered.
     fn expose(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
     /// Registers a buffer in one piece, into which this process reads.
-    ///
-    /// # Errors
-    /// It cannot be registered.
     fn register(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
     /// Registers a buffer in one piece, which peers may read and write.
-    ///
-    /// # Errors
-    /// It cannot be registered.
     fn open_to_peers(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
     /// Registers a buffer in one piece, out of which this process writes.
-    ///
-    /// # Errors
-    /// It cannot be registered.
     fn source(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
     /// Writes a part of a region into a peer's memory: `place` is the offset there, and how many bytes.
-    ///
-    /// # Errors
-    /// The device refuses that.
     fn write(
         &mut self,
         queue_pair: u32,
@@ -84,9 +51,6 @@ pub trait IbPort: Debug + Send {
         to: (u64, u32),
     ) -> Result<(), VerbsError>;
     /// Writes the beginning of a slot into a peer's memory.
-    ///
-    /// # Errors
-    /// The device refuses that; the slot is free.
     fn write_slot(
         &mut self,
         queue_pair: u32,
@@ -95,9 +59,6 @@ pub trait IbPort: Debug + Send {
         to: (u64, u32),
     ) -> Result<(), VerbsError>;
     /// Reads a peer's memory into the beginning of a slot.
-    ///
-    /// # Errors
-    /// As [`IbPort::write_slot`].
     fn read_into_slot(
         &mut self,
         queue_pair: u32,
@@ -108,9 +69,6 @@ pub trait IbPort: Debug + Send {
     /// To what atomic operations are atomic.
     fn atomics(&self) -> AtomicScope;
     /// Changes eight bytes of a peer's memory; their value from before comes into the slot.
-    ///
-    /// # Errors
-    /// As [`IbPort::write_slot`].
     fn atomic(
         &mut self,
         queue_pair: u32,
@@ -133,9 +91,6 @@ pub trait IbPort: Debug + Send {
     /// The check of a region.
     fn check_of(&self, region: RegionId) -> u64;
     /// Reads a peer's memory into a region: `place` is the offset there, and how many bytes.
-    ///
-    /// # Errors
-    /// The device refuses that.
     fn read(
         &mut self,
         queue_pair: u32,
@@ -144,21 +99,12 @@ pub trait IbPort: Debug + Send {
         from: (u64, u32),
     ) -> Result<(), VerbsError>;
     /// Reads the check at a peer into that of a region, after all that is read on the connection by now.
-    ///
-    /// # Errors
-    /// The device refuses that.
     fn read_check(&mut self, queue_pair: u32, region: RegionId, from: (u64, u32)) -> Result<(), VerbsError>;
     /// Reads what has ended.
-    ///
-    /// # Errors
-    /// The queue is of no use any more.
     fn poll(&mut self, into: &mut Vec<Completion>) -> Result<(), VerbsError>;
     /// The descriptor to sleep on, if there is one.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
     /// The next completion makes it readable.
-    ///
-    /// # Errors
-    /// The device refuses that.
     fn arm(&mut self) -> Result<(), VerbsError>;
     /// It is not readable any more.
     fn take_events(&mut self);

@@ -50,9 +50,6 @@ pub(super) fn listing(devices: &[Device]) -> String {
 }
 
 /// The port that a process uses.
-///
-/// # Errors
-/// There is none, for a person.
 pub(super) fn choose<'a>(
     devices: &'a [Device],
     asked: &PortRequest,

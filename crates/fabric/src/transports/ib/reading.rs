@@ -2,7 +2,7 @@
 
 use super::settings::READS;
 use super::{Ib, IbPort};
-use crate::{Body, Message, Sent, Sink};
+use crate::{Body, OutgoingMessage, Sent, Sink};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{RegionId, RemoteMemory, VerbsError};
 use oxmpi_wire::Frame;
@@ -216,7 +216,7 @@ impl<P: IbPort> Ib<P> {
     fn send_owed(&mut self) -> bool {
         let mut any = false;
         for (to, frame) in std::mem::take(&mut self.readings.owed) {
-            let message = Message { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
+            let message = OutgoingMessage { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
             match self.send_envelope(to, Some(&message)) {
                 Ok(Sent::Full) => self.readings.owed.push_back((to, frame)),
                 _ => any = true,

@@ -2,7 +2,7 @@
 
 use super::introduction::IbIntroduction;
 use super::{Ib, IbPort, POLLS};
-use crate::{Body, Message, Sink};
+use crate::{Body, OutgoingMessage, Sink};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::fill_random;
 use oxmpi_wire::Frame;
@@ -260,6 +260,7 @@ impl<P: IbPort> Ib<P> {
         let body = Body::Bytes(Bytes::from(&last[..]));
         let frame = Frame::Meet { wants_answer: false };
         // If it is not reached, it finds out by itself.
-        let _ = self.sockets.send(number, &Message { sequence: 0, frame, body, lent: None, token: 0 });
+        let _ =
+            self.sockets.send(number, &OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 });
     }
 }

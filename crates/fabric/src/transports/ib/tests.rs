@@ -7,7 +7,7 @@ mod without_port;
 
 use super::fake::{FakePort, FakeSockets, SharedWorld};
 use super::{Ib, IbSettings};
-use crate::{Body, Membership, Message, Sent, Sink, Statistics, Transport};
+use crate::{Body, Membership, OutgoingMessage, Sent, Sink, Statistics, Transport};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame};
 use std::collections::HashSet;
@@ -88,7 +88,7 @@ impl Rank {
         let body = planned(own, self.sent);
         let envelope = Envelope { context: Context::Local(1), tag: self.sent as i32 };
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message = Message {
+        let message = OutgoingMessage {
             sequence: self.sent as u8,
             frame: Frame::Eager { envelope },
             body,
@@ -264,7 +264,7 @@ fn an_envelope_that_cannot_be_posted_again_is_taken_off_the_peer_and_the_queue()
     assert_eq!((granted(&ranks[1]), ranks[1].ib.posted, ranks[1].ib.spare), (3, 3, 0));
     assert_eq!(world.with(|world| world.shared_len(1)), 3);
     // When the peer is gone, others have what it had.
-    ranks[1].ib.bury(0);
+    ranks[1].ib.remove_failed(0);
     drain(&mut ranks[1]);
     assert_eq!((granted(&ranks[1]), ranks[1].ib.posted, ranks[1].ib.spare), (0, 3, 3));
 }
@@ -275,7 +275,7 @@ fn envelopes_of_a_peer_that_is_gone_are_spare_when_all_came_back() {
     meet(&mut ranks);
     ranks.iter_mut().for_each(drain);
     let queue_pair = ranks[1].ib.peers[0].as_ref().unwrap().end.queue_pair;
-    ranks[1].ib.bury(0);
+    ranks[1].ib.remove_failed(0);
     world.with(|world| world.flush(1, queue_pair));
     ranks[1].ib.regain();
     assert_eq!((ranks[1].ib.spare, world.with(|world| world.shared_len(1))), (0, 3));
@@ -321,7 +321,7 @@ fn who_leaves_waits_for_answers_only_to_peers_that_need_them() {
     rank.ib.unanswered.clear();
     rank.ib.unconfirmed.push(0);
     assert!(!rank.ib.leave(), "the peer waits for an envelope");
-    rank.ib.bury(0);
+    rank.ib.remove_failed(0);
     assert!(rank.ib.leave());
 }
 
@@ -393,7 +393,7 @@ fn a_body_that_fits_no_envelope_is_refused() {
     let why = loop {
         turns += 1;
         assert!(turns < TURNS, "there is no room for a message");
-        match ranks[0].ib.send(1, &Message { sequence: 0, frame, body, lent: None, token: 0 }) {
+        match ranks[0].ib.send(1, &OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 }) {
             Ok(Sent::Full) => ranks.iter_mut().for_each(Rank::poll),
             other => break other.unwrap_err().why,
         }

@@ -25,8 +25,8 @@ mod module;
 use crate::relay::PART;
 use crate::transports::Tell;
 use crate::{
-    Body, Counts, Limits, Membership, Message, Sent, Sink, Statistics, Traffic, Transport, Unreachable,
-    dispatch,
+    Body, Counts, Limits, Membership, OutgoingMessage, Sent, Sink, Statistics, Traffic, Transport,
+    Unreachable, dispatch,
 };
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_sys::parcel;
@@ -84,9 +84,6 @@ impl fmt::Debug for Lamd {
 
 impl Lamd {
     /// The transport of process `own` through the relay at the other end of `socket` ([`parcel::pair`]). The caller sleeps on `poller`.
-    ///
-    /// # Errors
-    /// If the socket cannot be added to the poller.
     pub fn new(own: u32, socket: OwnedFd, poller: Arc<Poller>, tell: Tell) -> io::Result<Lamd> {
         parcel::set_nonblocking(&socket)?;
         poller.add(&socket, SOCKET, false)?;
@@ -249,7 +246,7 @@ impl Transport for Lamd {
         PIECE
     }
 
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         if !self.lost.is_empty() && self.lost.contains(&to) {
             return Err(Unreachable { peer: to, why: "its process has ended".into() });
         }
@@ -347,7 +344,7 @@ impl Membership for Lamd {
         }
     }
 
-    fn bury(&mut self, peer: u32) {
+    fn remove_failed(&mut self, peer: u32) {
         self.lost.insert(peer);
     }
 }

@@ -11,7 +11,7 @@
 
 mod module;
 
-use crate::{Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable, dispatch};
+use crate::{Limits, Membership, OutgoingMessage, Sent, Sink, Statistics, Transport, Unreachable, dispatch};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
@@ -97,7 +97,7 @@ impl Transport for Loopback {
     }
 
     /// Rules 1 and 2.
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let unknown = || Unreachable { peer: to, why: "it is no rank of this program".into() };
         let mut queue = self.queues.of(to).ok_or_else(unknown)?.lock();
         if queue.len() >= ROOM {

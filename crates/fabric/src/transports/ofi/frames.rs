@@ -9,7 +9,7 @@
 //! Then follow the frame and its body, or, where the message before has left something, no more than the next part of that.
 
 use super::{Kind, Name, Ofi, OfiPeer, parts};
-use crate::{Body, Message, Sent, Sink, Traffic, Unreachable, dispatch};
+use crate::{Body, OutgoingMessage, Sent, Sink, Traffic, Unreachable, dispatch};
 use oxmpi_libfabric::{Admission, FrameBody, FrameRoom};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
@@ -133,7 +133,7 @@ pub(super) fn is_needed(frame: &Frame) -> bool {
 }
 
 /// What of a body goes with the frame.
-pub(super) fn first_part<'a>(message: &Message<'a>) -> FrameBody<'a> {
+pub(super) fn first_part<'a>(message: &OutgoingMessage<'a>) -> FrameBody<'a> {
     let len = message.body.len().min(BODY);
     match (message.lent, &message.body) {
         (Some(buffer), body) if body.len() <= BODY => {
@@ -210,7 +210,7 @@ pub(super) fn take(
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     /// Sends a frame to a peer that this process has met.
-    pub(super) fn send_frame(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    pub(super) fn send_frame(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let own = self.own;
         let Some(peer) = self.peer(to).filter(|peer| !peer.is_gone) else {
             return Err(Unreachable { peer: to, why: "it is gone".into() });
@@ -309,7 +309,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
     /// Sends a frame of the transport's own. Whether there was room.
     pub(super) fn send_own(&mut self, to: u32, frame: Frame) -> bool {
-        let message = Message { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
+        let message = OutgoingMessage { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
         // A peer that cannot be reached waits for nothing.
         self.address_to(to).is_none() || !matches!(self.send_frame(to, &message), Ok(Sent::Full))
     }

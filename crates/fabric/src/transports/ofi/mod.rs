@@ -30,8 +30,8 @@
 //! 8. A message that is too long for the provider goes in parts (`parts.rs`).
 
 mod ending;
+mod exchange;
 mod frames;
-mod meeting;
 mod module;
 mod parts;
 mod providers;
@@ -39,14 +39,14 @@ mod tags;
 
 pub use self::tags::{ModeError, Parts, TagLayout, TagMode, TagProtocol};
 
+use self::exchange::Introduction;
 use self::frames::{BODY, BodyRest, ROOM, ROOMS};
-use self::meeting::Introduction;
-use crate::meetings::Meetings;
+use crate::introductions::Introductions;
 use crate::routes::Nodes;
 use crate::transports::Tell;
 use crate::{
-    Connected, Connections, Counts, Limits, MatchingTransport, Membership, Message, Probed, Sent, Sink,
-    Statistics, TaggedReceive, TaggedSend, Traffic, Transport, Unreachable,
+    Connected, Connections, Counts, Limits, MatchingTransport, Membership, OutgoingMessage, Probed, Sent,
+    Sink, Statistics, TaggedReceive, TaggedSend, Traffic, Transport, Unreachable,
 };
 use oxmpi_libfabric::{
     Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameRoom, Label, LibraryError, PeerAddress,
@@ -216,7 +216,7 @@ pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     peers: Vec<Option<Box<OfiPeer>>>,
     /// What this process says of itself.
     introduction: Introduction,
-    meetings: Meetings,
+    introductions: Introductions,
     /// Those to whom it has said it, and who have not answered.
     introduced: HashSet<u32>,
     /// Those to whom it owes an answer.
@@ -271,9 +271,6 @@ impl std::fmt::Debug for OfTell {
 
 /// The transport of process `own` over `provider` and `sockets`. The process sleeps on `poller`. `nodes`: those of a launcher that
 /// has to do with others.
-///
-/// # Errors
-/// See [`OfiError`].
 pub fn open(
     own: u32,
     provider: &Provider,
@@ -326,7 +323,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             settings,
             tell: OfTell(tell),
             peers: Vec::new(),
-            meetings: Meetings::default(),
+            introductions: Introductions::default(),
             introduced: HashSet::new(),
             unanswered: Vec::new(),
             own_frames: VecDeque::new(),
@@ -581,7 +578,7 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
     }
 
     /// Rule 6.
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         if self.address_of(to).is_some() {
             return self.send_frame(to, message);
         }
@@ -856,13 +853,13 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
 
     fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
         self.drain(sink);
-        self.sockets.await_end(peer, &mut self.meetings.watch(sink));
-        self.end_meetings(sink);
+        self.sockets.await_end(peer, &mut self.introductions.watch(sink));
+        self.end_introductions(sink);
     }
 
-    fn bury(&mut self, peer: u32) {
+    fn remove_failed(&mut self, peer: u32) {
         self.forget(peer);
-        self.sockets.bury(peer);
+        self.sockets.remove_failed(peer);
     }
 }
 

@@ -2,11 +2,11 @@
 
 use super::providers::{self, Candidate, Wanted};
 use super::{EVENTS, OfiSettings, TagMode};
+use crate::addresses::PeerLocation;
 use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
-use crate::meetings;
+use crate::introductions;
 use crate::routes::{Nodes, Reach};
 use crate::transports::Tell;
-use crate::whereabouts::Whereabouts;
 use linkme::distributed_slice;
 use oxmpi_libfabric::{Library, Provider};
 use oxmpi_param::module::{Btl, BtlRule, MODULES, Module, Supplies};
@@ -225,11 +225,11 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let is_one_host = of.node.is_none() || of.params.mpi_virtual_nodes() > 1;
     let (library, candidates) = found(of.params, is_one_host)?;
     let own = match services.locate(of.rank) {
-        Ok(Whereabouts::At(addresses)) => addresses.into_iter().next().map(|address| address.interface),
+        Ok(PeerLocation::At(addresses)) => addresses.into_iter().next().map(|address| address.interface),
         _ => None,
     };
     let (provider, layout) = providers::choose(&library, candidates, own.as_deref())?;
-    let sockets = meetings::carrier(of, services)?;
+    let sockets = introductions::carrier(of, services)?;
     let grouped = of.params.is_on(&GROUPING);
     let provider = if grouped {
         let other = providers::grouped(&library, &provider, layout)?;

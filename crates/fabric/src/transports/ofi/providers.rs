@@ -136,9 +136,6 @@ pub(super) fn variables(name: &str, version: (u32, u32)) -> Vec<(&'static str, &
 }
 
 /// What libfabric has, in its order, which is from the best to the worst.
-///
-/// # Errors
-/// libfabric cannot look, or the lists of providers contradict each other or name what is not there; for a person.
 pub(super) fn candidates(library: &Arc<Library>, wanted: &Wanted) -> Result<Vec<Candidate>, String> {
     let Wanted { include, exclude, .. } = wanted;
     if !include.is_empty() && !exclude.is_empty() {
@@ -187,9 +184,6 @@ fn providers(library: &Arc<Library>) -> Result<Vec<Provider>, LibraryError> {
 }
 
 /// The same provider with scalable endpoints, if it has those.
-///
-/// # Errors
-/// libfabric cannot look; for a person.
 pub(super) fn grouped(
     library: &Arc<Library>,
     provider: &Provider,
@@ -216,9 +210,6 @@ fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 /// The candidate that is used: the first that can be, of the same provider the one on this interface if there is one.
-///
-/// # Errors
-/// Why none can be; for a person.
 pub(super) fn choose(
     library: &Library,
     candidates: Vec<Candidate>,

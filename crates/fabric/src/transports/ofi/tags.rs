@@ -102,9 +102,6 @@ const fn ones(bits: u32) -> u64 {
 
 impl TagLayout {
     /// The layout of a mode with a provider that has so many bits for tags.
-    ///
-    /// # Errors
-    /// If that leaves too few for the context.
     pub fn new(mode: TagMode, provider_bits: u32) -> Result<TagLayout, ModeError> {
         let (tag_bits, source_bits, context_bits) = match mode {
             TagMode::One => (32, 18, 12),

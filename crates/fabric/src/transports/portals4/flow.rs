@@ -9,7 +9,7 @@
 //! 3. when all have said so, or are gone, the process enables the entry and says [`Word::Go`];
 //! 4. a peer that hears that puts what was refused, in its old order, before anything new.
 
-use super::meeting::Word;
+use super::exchange::Word;
 use super::{Portals, PortalsName};
 use oxmpi_portals::{PortalsEnding, PutMessage};
 use std::collections::HashSet;

@@ -23,21 +23,21 @@
 
 mod bits;
 mod ending;
+mod exchange;
 mod fetches;
 mod flow;
-mod meeting;
 mod messages;
 mod module;
 
 use self::fetches::PortalsFetch;
 use self::flow::ClosedEntry;
 use self::messages::{TakenMessage, UnmetArrival};
-use crate::meetings::Meetings;
+use crate::introductions::Introductions;
 use crate::routes::Nodes;
 use crate::transports::Tell;
 use crate::{
-    Connected, Connections, Counts, Limits, MatchingTransport, Membership, Message, Sent, Sink, Statistics,
-    Traffic, Transport, Unreachable,
+    Connected, Connections, Counts, Limits, MatchingTransport, Membership, OutgoingMessage, Sent, Sink,
+    Statistics, Traffic, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_portals::{
@@ -149,7 +149,7 @@ pub struct Portals {
     tell: PortalsTell,
     /// By process number; those with whom this process has met.
     peers: Vec<Option<Box<PortalsPeer>>>,
-    meetings: Meetings,
+    introductions: Introductions,
     /// Those to whom this process has introduced itself, and who have not answered.
     introduced: HashSet<u32>,
     /// Those to whom it owes an answer.
@@ -193,9 +193,6 @@ pub struct Portals {
 impl Portals {
     /// The transport of process `own` over an interface of `library` and `sockets`. `nodes`: those of a launcher that has to do with
     /// others.
-    ///
-    /// # Errors
-    /// If there is no interface.
     pub fn new(
         own: u32,
         library: &Arc<PortalsLibrary>,
@@ -218,7 +215,7 @@ impl Portals {
             settings,
             tell: PortalsTell(tell),
             peers: Vec::new(),
-            meetings: Meetings::default(),
+            introductions: Introductions::default(),
             introduced: HashSet::new(),
             unanswered: Vec::new(),
             outbox: VecDeque::new(),
@@ -355,7 +352,7 @@ impl Transport for Portals {
         self.sockets.piece_limit(to)
     }
 
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         self.sockets.send(to, message)
     }
 
@@ -473,13 +470,13 @@ impl Membership for Portals {
 
     fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
         self.drain(sink);
-        self.sockets.await_end(peer, &mut self.meetings.watch(sink));
-        self.end_meetings(sink);
+        self.sockets.await_end(peer, &mut self.introductions.watch(sink));
+        self.end_introductions(sink);
     }
 
-    fn bury(&mut self, peer: u32) {
+    fn remove_failed(&mut self, peer: u32) {
         self.forget(peer);
-        self.sockets.bury(peer);
+        self.sockets.remove_failed(peer);
     }
 }
 

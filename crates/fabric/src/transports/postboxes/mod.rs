@@ -21,8 +21,8 @@ mod outgoing;
 
 use self::incoming::In;
 use self::outgoing::PostboxOut;
-use crate::neighbours::{Neighbour, Neighbours};
-use crate::{Counts, Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable};
+use crate::peer_segments::{PeerSegment, PeerSegments};
+use crate::{Counts, Limits, Membership, OutgoingMessage, Sent, Sink, Statistics, Transport, Unreachable};
 use oxmpi_shm::postbox::PostboxArea;
 use oxmpi_shm::segment::RankState;
 use oxmpi_sys::pause::Pause;
@@ -54,7 +54,7 @@ pub struct Postboxes {
     /// The own place.
     place: u32,
     area: PostboxArea,
-    neighbours: Neighbours,
+    peer_segments: PeerSegments,
     settings: PostboxSettings,
     /// By place; none is at the own.
     peers: Vec<Option<PostboxPeer>>,
@@ -70,7 +70,7 @@ struct PostboxPeer {
     number: u32,
     out: PostboxOut,
     incoming: In,
-    neighbour: Option<Neighbour>,
+    segment_of_peer: Option<PeerSegment>,
     /// It is to be rung as soon as contact is made.
     is_to_be_rung: bool,
     is_dead: bool,
@@ -87,13 +87,10 @@ struct Tally {
 impl Postboxes {
     /// The transport of process `me` through `area` to `members`, the processes of its job on its node, itself among them. Their
     /// numbers rise.
-    ///
-    /// # Errors
-    /// A text for a person, if `area` is not for these.
     pub fn new(
         me: u32,
         members: Vec<u32>,
-        (area, neighbours): (PostboxArea, Neighbours),
+        (area, peer_segments): (PostboxArea, PeerSegments),
         settings: PostboxSettings,
     ) -> Result<Postboxes, String> {
         let place = members.iter().position(|member| *member == me);
@@ -109,14 +106,14 @@ impl Postboxes {
                 number: *number,
                 out: PostboxOut::new(area.sender(own, at)),
                 incoming: In::new(area.receiver(at, own)),
-                neighbour: None,
+                segment_of_peer: None,
                 is_to_be_rung: false,
                 is_dead: false,
             })
         };
         let peers = (0..).zip(&members).map(peer).collect();
         let (unfinished, gone, tally) = (Vec::new(), Vec::new(), Tally::default());
-        Ok(Postboxes { place: own, members, area, neighbours, settings, peers, unfinished, gone, tally })
+        Ok(Postboxes { place: own, members, area, peer_segments, settings, peers, unfinished, gone, tally })
     }
 
     #[inline]
@@ -137,19 +134,19 @@ impl Postboxes {
     #[inline]
     fn meet(&mut self, number: u32) -> Result<(), Unreachable> {
         match self.peer_mut(number) {
-            Some(PostboxPeer { neighbour: None, .. }) => self.connect(number),
+            Some(PostboxPeer { segment_of_peer: None, .. }) => self.connect(number),
             _ => Ok(()),
         }
     }
 
     #[cold]
     fn connect(&mut self, number: u32) -> Result<(), Unreachable> {
-        let neighbour = self.neighbours.connect(number)?;
+        let segment_of_peer = self.peer_segments.connect(number)?;
         if let Some(peer) = self.peer_mut(number) {
             if std::mem::take(&mut peer.is_to_be_rung) {
-                neighbour.bell.ring();
+                segment_of_peer.bell.ring();
             }
-            peer.neighbour = Some(neighbour);
+            peer.segment_of_peer = Some(segment_of_peer);
         }
         Ok(())
     }
@@ -192,16 +189,17 @@ impl Postboxes {
 
 impl PostboxPeer {
     fn ring(&mut self) {
-        match &self.neighbour {
-            Some(neighbour) => neighbour.bell.ring(),
+        match &self.segment_of_peer {
+            Some(segment_of_peer) => segment_of_peer.bell.ring(),
             None => self.is_to_be_rung = true,
         }
     }
 
     /// To a program that is over goes nothing but late notices, which nobody takes out of a full postbox.
     fn is_over(&self) -> bool {
-        let is_over = |neighbour: &Neighbour| neighbour.segment.status().state() == RankState::Finalized;
-        self.is_dead || self.neighbour.as_ref().is_some_and(is_over)
+        let is_over =
+            |segment_of_peer: &PeerSegment| segment_of_peer.segment.status().state() == RankState::Finalized;
+        self.is_dead || self.segment_of_peer.as_ref().is_some_and(is_over)
     }
 }
 
@@ -240,7 +238,7 @@ impl Transport for Postboxes {
         }
     }
 
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         self.meet(to)?;
         let Some(at) = self.place_of(to) else { return Err(unknown(to)) };
         let (me, place) = (self.members[self.place as usize], self.place);
@@ -303,13 +301,14 @@ impl Transport for Postboxes {
 
 impl Membership for Postboxes {
     fn has_left(&mut self, peer: u32) -> bool {
-        let neighbour = self.peer_mut(peer).and_then(|peer| peer.neighbour.as_ref());
-        neighbour.is_some_and(|neighbour| neighbour.segment.status().has_left())
+        let segment_of_peer = self.peer_mut(peer).and_then(|peer| peer.segment_of_peer.as_ref());
+        segment_of_peer.is_some_and(|segment_of_peer| segment_of_peer.segment.status().has_left())
     }
 
     fn has_ended(&mut self, peer: u32) -> bool {
-        let neighbour = self.peer_mut(peer).and_then(|peer| peer.neighbour.as_ref());
-        neighbour.is_some_and(|neighbour| neighbour.segment.status().state() == RankState::Finalized)
+        let segment_of_peer = self.peer_mut(peer).and_then(|peer| peer.segment_of_peer.as_ref());
+        segment_of_peer
+            .is_some_and(|segment_of_peer| segment_of_peer.segment.status().state() == RankState::Finalized)
     }
 
     fn leave(&mut self) -> bool {
@@ -321,7 +320,7 @@ impl Membership for Postboxes {
     }
 
     /// The lock of the pool, if the peer held that, and what it has not taken.
-    fn bury(&mut self, number: u32) {
+    fn remove_failed(&mut self, number: u32) {
         let Some(at) = self.place_of(number) else { return };
         self.area.break_lock(at as u32);
         let Some(Some(peer)) = self.peers.get_mut(at) else { return };

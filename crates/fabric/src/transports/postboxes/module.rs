@@ -222,7 +222,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>, has: Own) -> Result<Op
         lock: semaphores.as_ref().map(OwnSemaphores::pool_lock),
         survives: of.params.mpi_ft_enable(),
     };
-    let transport = Postboxes::new(of.rank, members, (area, services.neighbours()), settings)?;
+    let transport = Postboxes::new(of.rank, members, (area, services.peer_segments()), settings)?;
     Ok(Some(Offer { semaphores, ..Offer::new(transport, Reach::Launcher, Reach::Everybody) }))
 }
 

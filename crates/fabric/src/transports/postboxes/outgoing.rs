@@ -1,7 +1,7 @@
 //! What goes to one peer by its postbox.
 
 use super::{PostboxSettings, Tally};
-use crate::{Message, Sent};
+use crate::{OutgoingMessage, Sent};
 use oxmpi_shm::postbox::{PoolLock, PostboxArea, PostboxSender};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::MAX_FRAME_LEN;
@@ -92,7 +92,7 @@ impl PostboxOut {
     }
 
     /// Posts a frame and its data in an empty postbox; data that find no room are copied.
-    pub(super) fn send(&mut self, me: u32, message: &Message<'_>) -> Sent {
+    pub(super) fn send(&mut self, me: u32, message: &OutgoingMessage<'_>) -> Sent {
         let mut frame = [0; MAX_FRAME_LEN];
         let len = message.frame.encode(message.sequence, me, &mut frame);
         let total = message.body.len();
@@ -113,7 +113,7 @@ impl PostboxOut {
     pub(super) fn send_piece(
         &mut self,
         me: u32,
-        message: &Message<'_>,
+        message: &OutgoingMessage<'_>,
         (area, place): (&PostboxArea, u32),
         settings: &PostboxSettings,
         tally: &mut Tally,

@@ -1,4 +1,5 @@
-//! How connections come and go: attempts, greetings on either side, failures (rules 3, 4 and 7 of the module).
+//! Attempts to connect, greetings on either side, and failures of connections (rules 3, 4 and 7 of
+//! the module).
 
 use super::greeting::{Acceptor, Initiator};
 use super::greetings::Said;
@@ -6,24 +7,25 @@ use super::peer::{Bond, Failure, FailureKind, Way};
 use super::record::Point;
 use super::sealed::Sealed;
 use super::settings::wants_encryption;
-use super::{Address, GREETING, PEER, RecordError, Tcp, Whereabouts, greetings, trouble};
+use super::{Address, GREETING, PEER, PeerLocation, RecordError, Tcp, greetings, trouble};
 use crate::{Connected, Sink};
 use oxmpi_sys::net::{Socket, fill_random};
 use oxmpi_wire::noise::Cipher;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// How long the higher rank waits for the lower one to make a broken connection again, if it has nothing to send.
+/// The time for the lower rank to make a broken connection again before the higher one tries, if
+/// that has nothing to send.
 const YOURS: Duration = Duration::from_millis(20);
-/// How long nobody is accepted when there are no descriptors left.
+/// The pause in accepting connections when there are no descriptors left.
 const DEAF: Duration = Duration::from_millis(100);
-/// How long a kernel may take to answer an attempt to connect.
+/// The time limit for a kernel to answer an attempt to connect.
 const CONNECTING: Duration = Duration::from_secs(5);
-/// A connection that was used for so long was a good one, even if nothing came over it.
+/// A connection that was used for this time was a good one, even if nothing arrived over it.
 const STABLE: Duration = Duration::from_secs(1);
 
 impl Tcp {
-    /// A connection is over; how it goes on is `way`.
+    /// Ends a connection; the peer continues in state `way`.
     pub(super) fn part(&mut self, at: u32, way: Way) {
         let poller = self.poller.clone();
         self.forget_watched(at);
@@ -40,13 +42,14 @@ impl Tcp {
         self.news.push(at);
     }
 
-    /// A connection, or an attempt to make one, has failed: tries again soon, or gives up (rule 4). Silence is no reason to give
-    /// up; whether the process is there still, the launcher is asked before the next attempt.
+    /// A connection, or an attempt to make one, has failed: tries again soon, or gives up (rule 4).
+    /// Silence is no reason to give up: before the next attempt the launcher is asked whether the
+    /// process is still there.
     pub(super) fn cut(&mut self, at: u32, failure: &Failure) {
         let (now, own, patience) = (self.now(), self.own.rank, self.settings.patience);
         let own_job = self.own.job;
         if self.leaving.is_some() {
-            // Everything is acknowledged, so nobody misses anything.
+            // Everything is acknowledged, so neither side misses anything.
             return self.part(at, Way::Left);
         }
         let is_quiet = self.is_quiet;
@@ -55,7 +58,7 @@ impl Tcp {
             return self.part(at, Way::Apart);
         }
         if peer.bond == Bond::None && peer.link.is_settled() {
-            // Nobody waits for anything.
+            // Neither side waits for anything.
             return self.part(at, Way::Apart);
         }
         let was_up = peer.way.connection().is_some();
@@ -64,7 +67,7 @@ impl Tcp {
         }
         let tried = peer.tried.take();
         let is_silent = matches!(peer.way, Way::Connecting { limit, .. } if limit <= now);
-        // It refuses when attempts cross.
+        // The peer refuses when attempts cross.
         let is_reached = matches!(peer.way, Way::Greeting { is_welcome: true, .. });
         if let Some(address) = &tried
             && !is_reached
@@ -121,13 +124,13 @@ impl Tcp {
         }
     }
 
-    /// Where a peer would be tried that has made all connections itself.
+    /// The first address of a peer that has made all connections itself.
     fn first_address(&mut self, at: u32) -> Option<Address> {
         match (self.find)(at).ok()? {
-            Whereabouts::At(addresses) | Whereabouts::Elsewhere(_, _, addresses) => {
+            PeerLocation::At(addresses) | PeerLocation::Elsewhere(_, _, addresses) => {
                 addresses.into_iter().next()
             }
-            Whereabouts::Left => None,
+            PeerLocation::Left => None,
         }
     }
 
@@ -136,14 +139,14 @@ impl Tcp {
         let found = (self.find)(at);
         let buffers = self.settings.buffers;
         let addresses = match found {
-            Ok(Whereabouts::At(addresses)) => addresses,
-            Ok(Whereabouts::Elsewhere(stranger, secret, addresses)) => {
+            Ok(PeerLocation::At(addresses)) => addresses,
+            Ok(PeerLocation::Elsewhere(stranger, secret, addresses)) => {
                 let peer = self.peer(at);
                 (peer.other_job, peer.stranger) = (Some(stranger.job), Some((stranger, secret)));
                 addresses
             }
-            Ok(Whereabouts::Left) => return self.part(at, Way::Left),
-            // It was to be expected that it ends soon.
+            Ok(PeerLocation::Left) => return self.part(at, Way::Left),
+            // The peer was expected to end soon.
             Err(why) if self.peer(at).bond != Bond::Close => return self.part(at, Way::Lost(why)),
             Err(why) => return self.cut(at, &why.into()),
         };
@@ -161,7 +164,8 @@ impl Tcp {
         match connected {
             Ok(socket) => {
                 let limit = self.now() + CONNECTING;
-                // A connection has a peer's address only when it is there. Within a host the kernel makes it at once.
+                // A socket has the peer's address only when it is connected. Within a host the
+                // kernel connects it at once.
                 let is_there = socket.is_within_host();
                 self.peer(at).way = Way::Connecting { socket, limit };
                 self.wake_at(limit);
@@ -173,7 +177,7 @@ impl Tcp {
         }
     }
 
-    /// An attempt to connect is decided: if it went well, the greeting begins.
+    /// The kernel has decided an attempt to connect: if it succeeded, the greeting begins.
     pub(super) fn on_connected(&mut self, at: u32) {
         let (own, secret, encrypt) = (self.own, self.secret.clone(), self.settings.encrypt);
         let poller = self.poller.clone();
@@ -205,7 +209,7 @@ impl Tcp {
         }
     }
 
-    /// Something came in the greeting that we have begun.
+    /// Reads a message of a greeting that this process has begun.
     pub(super) fn on_greeted(&mut self, at: u32) {
         let Some(peer) = self.known(at) else { return };
         match peer.greeted() {
@@ -219,7 +223,7 @@ impl Tcp {
         }
     }
 
-    /// Both sides believe each other: the connection is used. Its descriptor is in the poller under the peer's name.
+    /// Uses a connection after its greeting. Its descriptor is in the poller under the peer's name.
     fn begin(&mut self, at: u32, (socket, cipher): (Socket, Option<Box<Cipher>>), point: Point) {
         let now = self.now();
         socket.tune_within_host();
@@ -234,7 +238,8 @@ impl Tcp {
         (peer.is_blocked, peer.is_broken, peer.wants_room) = (false, false, false);
         peer.starved_until = None;
         match peer.link.resume(point) {
-            // It has received something, even if its word of that was lost with the connection.
+            // The peer has received something, even if its acknowledgement was lost with the
+            // connection.
             Ok(true) => peer.trouble.over(),
             Ok(false) => {}
             Err(error) => return self.cut(at, &error.into()),
@@ -244,7 +249,7 @@ impl Tcp {
         self.write(at);
     }
 
-    /// Nobody can connect any more, and who has connected and not greeted is sent away.
+    /// Stops listening, and closes connections whose greeting is not complete.
     pub(super) fn stop_listening(&mut self) {
         for listener in self.listeners.drain(..) {
             self.poller.remove(&listener);
@@ -255,7 +260,7 @@ impl Tcp {
         self.deaf_until = None;
     }
 
-    /// Others connect.
+    /// Accepts connections.
     pub(super) fn on_listener(&mut self, sink: &mut dyn Sink) {
         let mut at = 0;
         for _ in 0..greetings::AT_ONCE {
@@ -266,7 +271,7 @@ impl Tcp {
                     at += 1;
                     continue;
                 }
-                // It does not listen any more (rule 11): there will be another one.
+                // It does not listen any more (rule 11): there will be another listener.
                 Err(error) if error.kind() == ErrorKind::InvalidInput => {
                     self.poller.remove(listener);
                     at += 1;
@@ -280,7 +285,8 @@ impl Tcp {
                              raise the limit ('ulimit -n')"
                         ));
                     }
-                    // No descriptors left: those who connect wait, and nobody asks for them all the time.
+                    // There are no descriptors left: connections wait in the kernel, and the poller
+                    // does not report them all the time.
                     self.listeners.iter().for_each(|listener| self.poller.remove(listener));
                     let until = self.now() + DEAF;
                     self.deaf_until = Some(until);
@@ -300,7 +306,7 @@ impl Tcp {
         }
     }
 
-    /// Something came from somebody who has connected.
+    /// Reads messages of a connection that another process has made.
     pub(super) fn on_greeting(&mut self, place: u64, sink: &mut dyn Sink) {
         loop {
             let secret = (&self.secret, self.settings.encrypt);
@@ -333,10 +339,8 @@ impl Tcp {
         }
     }
 
-    /// Hands up an early record if it may be (`greeting.rs` rules 8 and 9). Whether it was.
-    ///
-    /// # Errors
-    /// If it makes no sense.
+    /// Hands up an early record if it is allowed (`greeting.rs` rules 8 and 9). Returns whether it
+    /// was.
     fn take_early(
         &mut self,
         (at, incarnation): (u32, u64),
@@ -359,11 +363,11 @@ impl Tcp {
         Ok(is_taken)
     }
 
-    /// A peer has proved who it is: takes the connection, or not.
+    /// A peer has proved its identity: takes the connection or refuses it.
     fn judge(&mut self, mut acceptor: Acceptor, socket: Socket, point: Point) {
         let (at, incarnation) = acceptor.from();
         if !matches!(socket.receive(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock) {
-            // It has given this attempt up meanwhile, for a better one, or says what it must not.
+            // The peer has given this attempt up for a better one, or sends an impossible point.
             return;
         }
         let (poller, is_leaving) = (self.poller.clone(), self.leaving.is_some());
@@ -380,7 +384,7 @@ impl Tcp {
             || matches!(peer.way, Way::Left | Way::Lost(_))
             || is_leaving
         {
-            // It finds out by itself if this does not arrive.
+            // The peer notices by itself if this does not arrive.
             let _ = greetings::send_whole(&socket, &acceptor.judge(None));
             return;
         }

@@ -1,4 +1,4 @@
-//! Those who have connected and have not proved who they are (rule 7 of the module).
+//! Connections of processes that have not proved their identity (rule 7 of the module).
 
 use super::SecretOf;
 use super::greeting::{Acceptor, GreetingError, HELLO, Identity, PROOF, Secret, job_of};
@@ -9,39 +9,40 @@ use oxmpi_sys::net::Socket;
 use oxmpi_wire::noise::Encryption;
 use std::io;
 
-/// Connections accepted in one look.
+/// Connections accepted in one poll.
 pub(super) const AT_ONCE: usize = 16;
-/// Places for strangers, beside one for each process of the job.
+/// Places for unauthenticated processes, beside one for each process of the job.
 const STRANGERS: usize = 32;
 
-/// Somebody who has connected.
+/// An incomplete greeting.
 #[derive(Debug)]
 struct Greeting {
     socket: Socket,
     got: Vec<u8>,
     acceptor: Option<Acceptor>,
-    /// It does not hear the Welcome: what it has said before is the last.
+    /// The Welcome could not be sent: the initiator's earlier messages are its last ones.
     is_deaf: bool,
-    /// Its early records are handed up.
+    /// Whether its early records are handed up.
     takes_early: bool,
-    /// Its place in the order in which they came.
+    /// Its place in the order of connections.
     number: u64,
 }
 
-/// What somebody has said.
+/// The next message of a greeting.
 #[derive(Debug)]
 pub(super) enum Said {
-    /// Nothing more, for now.
+    /// Nothing has arrived.
     Nothing,
-    /// Something that changes nothing; more of it may be there.
+    /// A message without effect; call again.
     More,
-    /// An early record of such a rank and incarnation; more of it may be there.
+    /// An early record of this rank and incarnation; call again.
     Early((u32, u64), Vec<u8>),
-    /// Who it is, with proof: the greeting, to be ended by a verdict, and what the peer has received.
+    /// The peer has proved its identity: the greeting, to be ended by a verdict, and the point that
+    /// the peer has received.
     Proof(Box<Acceptor>, Point),
 }
 
-/// All of them; each has a place.
+/// All incomplete greetings, by place.
 #[derive(Debug)]
 pub(super) struct Greetings {
     places: Vec<Option<Greeting>>,
@@ -54,9 +55,9 @@ impl Greetings {
         Greetings { places: Vec::new(), most: processes + STRANGERS, next: 0 }
     }
 
-    /// Gives somebody a place. If there is none, the oldest of those who have not even said Hello loses its own, or else
-    /// the oldest of all. Nobody loses it by time alone: a process that computes looks at its sockets when it likes, and
-    /// so does the peer that has connected to it.
+    /// Adds a connection. If there is no place, it takes that of the oldest connection without a
+    /// Hello, or else of the oldest one. Time alone ends no greeting: a process that computes reads
+    /// its sockets late, and so does the peer that has connected to it.
     pub(super) fn add(&mut self, socket: Socket) -> (u64, Option<Socket>) {
         let number = self.next;
         self.next += 1;
@@ -82,32 +83,28 @@ impl Greetings {
         Some(&self.places.get(place as usize)?.as_ref()?.socket)
     }
 
-    /// Takes somebody away.
     pub(super) fn take(&mut self, place: u64) -> Option<Socket> {
         Some(self.places.get_mut(place as usize)?.take()?.socket)
     }
 
-    /// Takes all of them away.
     pub(super) fn end(&mut self) -> Vec<Socket> {
         self.places.drain(..).flatten().map(|greeting| greeting.socket).collect()
     }
 
-    /// The process was restored, and none of the connections is there any more ([`Socket::adopt`]).
+    /// After a restoration the connections do not exist any more ([`Socket::adopt`]).
     pub(super) fn adopt(&mut self) {
         self.places.iter_mut().flatten().for_each(|greeting| greeting.socket.adopt());
     }
 
-    /// Drops the early records of somebody from now on.
+    /// Drops the early records of a connection from now on.
     pub(super) fn drop_early(&mut self, place: u64) {
         if let Some(Some(greeting)) = self.places.get_mut(place as usize) {
             greeting.takes_early = false;
         }
     }
 
-    /// Reads what somebody says.
-    ///
-    /// # Errors
-    /// If it is nobody of the job, or gone.
+    /// Reads the next message of a connection. Fails if the connection has ended, or the sender is
+    /// no process of the job.
     pub(super) fn greeted(
         &mut self,
         place: u64,
@@ -140,7 +137,8 @@ impl Greetings {
         let secret = other.as_ref().unwrap_or(secret);
         let (new, welcome) =
             Acceptor::of_job(own, job, secret, hello, &nonce, wants_encryption(encrypt, socket))?;
-        // Before the answer, at which the kernel of a dead peer ends the connection: then it has no addresses.
+        // Before the answer, at which the kernel of a dead peer ends the connection, so that it has
+        // no addresses.
         *takes_early = new.may_take_early() && socket.is_within_host();
         *is_deaf = send_whole(socket, &welcome).is_err();
         got.clear();
@@ -150,7 +148,7 @@ impl Greetings {
 }
 
 impl Greeting {
-    /// Receives the rest of its next message. Whether that is here.
+    /// Receives the rest of the next message. Returns whether it is complete.
     fn receive_message(&mut self) -> Result<bool, GreetingError> {
         let Greeting { socket, got, acceptor, .. } = self;
         let first = if acceptor.is_some() { PROOF } else { HELLO };
@@ -161,10 +159,8 @@ impl Greeting {
     }
 }
 
-/// Receives until `got` has `whole` bytes, not more. Whether it has.
-///
-/// # Errors
-/// If nothing more can come.
+/// Receives until `got` has `whole` bytes, not more. Returns whether it has. Fails if nothing more
+/// can arrive.
 pub(super) fn receive_up_to(socket: &Socket, got: &mut Vec<u8>, whole: usize) -> io::Result<bool> {
     while got.len() < whole {
         let have = got.len();
@@ -181,10 +177,8 @@ pub(super) fn receive_up_to(socket: &Socket, got: &mut Vec<u8>, whole: usize) ->
     Ok(true)
 }
 
-/// Sends a short message on a connection that has sent next to nothing: it fits.
-///
-/// # Errors
-/// If the connection is gone.
+/// Sends a short message on a connection that has sent hardly anything, so that there is room for
+/// it.
 pub(super) fn send_whole(socket: &Socket, message: &[u8]) -> io::Result<()> {
     let sent = socket.send(&[Bytes::from(message)])?;
     if sent == message.len() { Ok(()) } else { Err(io::Error::other("the connection takes no greeting")) }

@@ -1,31 +1,27 @@
-//! What comes from one peer: takes bytes as they come, in any pieces, and hands up what they say.
+//! The records of one direction: reads them from bytes in pieces of any length, and hands up their
+//! content.
 
 use super::RecordError;
 use super::record::{Point, RECORD_HEADER, RecordHeader, RecordKind};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, HEADER_LEN, MAX_FRAME_LEN, Received};
 
-/// Who is told what came.
+/// Receives the content of records.
 pub trait Upper {
-    /// A record's frame, and the part of its body that is here; `total` is the length of the whole body.
-    ///
-    /// # Errors
-    /// If the frame makes no sense here.
+    /// A record's frame, and the part of its body that has arrived; `total` is the length of the
+    /// whole body. Fails if the frame is not allowed here.
     fn frame(&mut self, got: &Received, total: usize, first: Bytes<'_>) -> Result<(), RecordError>;
     /// The next part of the body, which begins at `offset`.
     fn more(&mut self, offset: usize, part: Bytes<'_>);
-    /// So many bytes of the body, from `offset` on, lie where they belong.
+    /// `bytes` bytes of the body, from `offset` on, lie in the memory of their receive.
     fn placed(&mut self, offset: usize, bytes: usize);
-    /// So many records of ours have come whole.
-    ///
-    /// # Errors
-    /// If there are not so many.
+    /// The peer has received `records` of our records. Fails if there are fewer.
     fn acknowledged(&mut self, records: u64) -> Result<(), RecordError>;
     /// The peer leaves.
     fn bye(&mut self);
 }
 
-/// A record whose frame was handed up and whose body has not come whole.
+/// A record whose frame was handed up and whose body is incomplete.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     frame: u32,
@@ -34,48 +30,49 @@ struct Begun {
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// The header, of which so many bytes are here.
+    /// The header, with the number of its bytes that have arrived.
     RecordHeader(usize),
-    /// The frame, of which so many bytes are here; its record is so long.
+    /// The frame, with the number of its bytes that have arrived, and the length of its record.
     Frame(usize, u32),
     /// The body.
     Body,
-    /// Frame and body of a record that has come before, with the number of bytes still to come.
+    /// Frame and body of a record that has arrived before, with the number of missing bytes.
     Again(u32),
 }
 
-/// What has come of one direction.
+/// The state of one direction.
 #[derive(Debug)]
 pub struct Incoming {
     point: Point,
     begun: Option<Begun>,
-    /// Length of the newest one that has come whole.
+    /// The length of the newest complete record.
     newest: u32,
     stage: Stage,
-    /// Zeros that come before that.
+    /// Zeros that come before the stage.
     zeros: usize,
-    /// After them it is known that the peer leaves.
+    /// Whether the peer leaves after the zeros.
     is_goodbye: bool,
-    /// Zeros behind the record that is coming.
+    /// Zeros behind the arriving record.
     padding: usize,
     /// Bytes before the body of the newest record.
     head: usize,
     header: [u8; RECORD_HEADER],
     frame: [u8; MAX_FRAME_LEN],
-    /// Bytes that have come since somebody said so to the peer.
+    /// Bytes received since the last acknowledgement.
     unsaid_bytes: usize,
-    /// Records likewise.
+    /// Records received since the last acknowledgement.
     unsaid_records: u32,
     wanted: bool,
-    /// The sender waits for the acknowledgement of the record that is coming.
+    /// The sender waits for the acknowledgement of the arriving record.
     wanted_when_whole: bool,
-    /// Records that have come early since the point was said to the peer, and so come again on the connection where it was said.
+    /// Records that have arrived early since the point was stated to the peer, and so come again on
+    /// the connection where it was stated.
     again: u64,
 }
 
-/// After so many bytes an acknowledgement is due.
+/// The number of bytes after which an acknowledgement is due.
 const ACK_BYTES: usize = 256 << 10;
-/// After so many records an acknowledgement is due.
+/// The number of records after which an acknowledgement is due.
 const ACK_RECORDS: u32 = 256;
 
 impl Default for Incoming {
@@ -101,12 +98,13 @@ impl Default for Incoming {
 }
 
 impl Incoming {
-    /// Up to where the direction has come.
+    /// The received point of the direction.
     pub fn point(&self) -> Point {
         self.point
     }
 
-    /// How many records may be acknowledged: no more than it has written to this connection or one before.
+    /// The number of records to acknowledge: at most the number that the peer has written to this
+    /// connection or earlier ones.
     pub(super) fn acknowledged(&self) -> u64 {
         self.point.records - self.again
     }
@@ -116,27 +114,25 @@ impl Incoming {
         self.wanted || self.unsaid_bytes >= ACK_BYTES || self.unsaid_records >= ACK_RECORDS
     }
 
-    /// From now on an acknowledgement of what has come and was not acknowledged should be sent.
+    /// Requests that received records are acknowledged soon, if any are not.
     pub fn owe(&mut self) {
         self.wanted |= self.unsaid_records > 0;
     }
 
-    /// The peer is told how many records have come: that many.
+    /// The number of received records, for an acknowledgement that is sent now.
     pub fn say(&mut self) -> u64 {
         (self.unsaid_bytes, self.unsaid_records, self.wanted) = (0, 0, false);
         self.acknowledged()
     }
 
-    /// A new connection begins: what is not handed up of the old one is forgotten.
+    /// Begins a new connection: incomplete data of the old one are dropped.
     pub fn restart(&mut self) {
         (self.stage, self.zeros, self.is_goodbye) = (Stage::RecordHeader(0), 0, false);
         self.again = 0;
     }
 
-    /// Takes a whole record that has come before a connection is used, the next one.
-    ///
-    /// # Errors
-    /// If it makes no sense; it has not come then.
+    /// Takes the next record, complete, before a connection is used. On an error it counts as not
+    /// received.
     pub(super) fn take_early(&mut self, record: &[u8], upper: &mut impl Upper) -> Result<(), RecordError> {
         let again = self.again;
         self.restart();
@@ -148,13 +144,14 @@ impl Incoming {
         taken
     }
 
-    /// The part of a begun body that has not come: where it begins in the body, and its length.
+    /// The missing part of a begun body: its offset in the body, and its length.
     pub fn missing(&self) -> Option<(usize, usize)> {
         let begun = self.begun.as_ref().filter(|_| matches!(self.stage, Stage::Body) && self.zeros == 0)?;
         Some(((self.point.bytes - begun.frame) as usize, (begun.length - self.point.bytes) as usize))
     }
 
-    /// The next bytes of the connection were stored where they belong: they are no more than [`Incoming::missing`] says.
+    /// The next `bytes` bytes of the connection were stored in the memory of the receive; at most
+    /// [`Incoming::missing`] of them.
     pub fn placed(&mut self, bytes: usize, upper: &mut impl Upper) {
         let Some((offset, left)) = self.missing() else { return };
         debug_assert!(bytes <= left, "{bytes} of {left}");
@@ -162,23 +159,25 @@ impl Incoming {
         self.count(bytes);
     }
 
-    /// Length of the newest record that has come whole, bytes; 0 if there is none.
+    /// The length of the newest complete record in bytes; 0 if there is none.
     pub fn newest(&self) -> usize {
         self.newest as usize
     }
 
-    /// Bytes of the newest record up to its body, as far as they were seen: header, lead and frame.
+    /// Bytes of the newest record before its body, as far as they have arrived: header, lead and
+    /// frame.
     pub(super) fn head(&self) -> usize {
         self.head
     }
 
-    /// Whether no record has come in part.
+    /// Whether no record is incomplete.
     pub fn is_between(&self) -> bool {
         matches!(self.stage, Stage::RecordHeader(0)) && self.zeros == 0 && self.begun.is_none()
     }
 
-    /// What `bytes`, the next ones of the connection, begin with, if that is the header and the frame of an eager message that
-    /// names its context by the receiver's index, and all of its body is still to come.
+    /// The header and the frame at the beginning of `bytes`, the next ones of the connection, if
+    /// they are of an eager message that names its context by the receiver's index, and none of its
+    /// body was taken.
     pub fn peek(&self, bytes: &[u8]) -> Option<(RecordHeader, Received)> {
         let (header, rest) = bytes.split_first_chunk::<RECORD_HEADER>()?;
         let header = RecordHeader::decode(header).ok()?;
@@ -192,8 +191,8 @@ impl Incoming {
         matches!(got.frame, Frame::Eager { .. }).then_some((header, got))
     }
 
-    /// Takes header and frame that [`Incoming::peek`] has shown, and the first `stored` bytes of the body, which are where they
-    /// belong.
+    /// Takes the header and frame of [`Incoming::peek`], and the first `stored` bytes of the body,
+    /// which are in the memory of the receive.
     pub fn take_peeked(&mut self, header: &RecordHeader, stored: usize) {
         self.wanted_when_whole = header.wanted;
         self.begun = Some(Begun { frame: HEADER_LEN as u32, length: header.length });
@@ -203,10 +202,7 @@ impl Incoming {
         self.count(stored);
     }
 
-    /// Takes the next bytes of the connection.
-    ///
-    /// # Errors
-    /// If they are no records, or not those that must come. Nothing can be made of the connection then.
+    /// Takes the next bytes of the connection. After an error the connection is unusable.
     pub fn take(&mut self, mut bytes: &[u8], upper: &mut impl Upper) -> Result<(), RecordError> {
         while !bytes.is_empty() {
             bytes = match self.stage {
@@ -226,10 +222,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Takes the zeros that come before anything else. Returns the bytes behind them.
-    ///
-    /// # Errors
-    /// If they are none.
+    /// Takes the zeros that come before anything else. Returns the bytes behind them. Fails if
+    /// there are other bytes.
     pub(super) fn take_zeros<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], RecordError> {
         let (zeros, rest) = bytes.split_at(bytes.len().min(self.zeros));
         if let Some(other) = zeros.iter().find(|byte| **byte != 0) {
@@ -263,7 +257,7 @@ impl Incoming {
             }
             RecordKind::Ack => {}
             RecordKind::Ask => self.wanted = true,
-            // Then nothing is left of it that its sender's kernel would miss.
+            // The zeros come first, so that the sender's kernel has no unread bytes left.
             RecordKind::Bye => self.is_goodbye = true,
         }
         Ok(rest)
@@ -286,7 +280,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Begins a record that has come early.
+    /// Begins a record that has arrived early before.
     fn begin_again(&mut self, header: &RecordHeader) -> Result<(), RecordError> {
         let (records, bytes) = (self.acknowledged(), 0);
         if header.number != records || header.start != 0 {
@@ -318,7 +312,7 @@ impl Incoming {
         bytes: &'b [u8],
         upper: &mut impl Upper,
     ) -> Result<&'b [u8], RecordError> {
-        // First the fixed part, which says how long the rest is.
+        // First the fixed part, which has the length of the rest.
         let needed = if have < HEADER_LEN {
             HEADER_LEN
         } else {
@@ -359,7 +353,7 @@ impl Incoming {
         rest
     }
 
-    /// So many bytes of the begun record's body were handed up.
+    /// Counts `bytes` bytes of the begun record's body.
     fn count(&mut self, bytes: usize) {
         self.unsaid_bytes += bytes;
         self.point.bytes += bytes as u32;
@@ -379,7 +373,7 @@ mod tests {
     use super::*;
     use oxmpi_wire::ContextId;
 
-    /// What came, and what was placed: from which byte of the body on, and how much.
+    /// Frames, parts and placed bytes: their kind, their offset in the body, and their length.
     #[derive(Default)]
     struct Seen(Vec<(&'static str, usize, usize)>);
 

@@ -1,32 +1,35 @@
-//! Records that are kept for one peer, and the copies of their bodies.
+//! Retained records for one peer, and the copies of their bodies.
 
 use crate::Body;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::MAX_FRAME_LEN;
 
-/// Copied bytes that may be kept for one peer, beside one message.
+/// The most copied bytes that are retained for one peer, beside one message.
 const MAX_COPIED: usize = 4 << 20;
-/// Bytes of a layout with gaps that are packed at a time.
+/// The number of bytes of a layout with gaps that are packed at a time.
 const STAGE: usize = 64 << 10;
-/// Vectors that are kept to be used again, and how long they may be.
+/// The most cached vectors, and the most bytes of one.
 const SPARES: usize = 16;
 const SPARE_BYTES: usize = 128 << 10;
 
-/// The bytes behind a frame.
+/// The body of a record.
 #[derive(Debug)]
 pub(super) enum Data {
-    /// Our own.
     Copied(Vec<u8>),
     /// Packed bytes of a user's buffer.
-    Lent { buffer: UserBuf, offset: usize, len: usize },
+    Lent {
+        buffer: UserBuf,
+        offset: usize,
+        len: usize,
+    },
 }
 
-/// When the sender is told that its message is gone.
+/// When the sender is notified that its message is complete.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub(super) enum Notice {
     Never,
-    /// When all of it is with the kernel.
+    /// When the kernel has all of it.
     Written(u64),
     /// When the peer has it.
     Acknowledged(u64),
@@ -34,7 +37,7 @@ pub(super) enum Notice {
     Copied(u64),
 }
 
-/// A record that is kept.
+/// A retained record.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) frame: [u8; MAX_FRAME_LEN],
@@ -57,8 +60,8 @@ impl Kept {
         self.frame_len + self.data.len()
     }
 
-    /// What is left of frame and body behind the first `at` bytes. Of a layout with gaps as much of the body as there is room
-    /// for in `stage`, into which it is packed.
+    /// The rest of frame and body behind the first `at` bytes. Of a layout with gaps, as much of
+    /// the body as fits into `stage`, into which it is packed.
     pub(super) fn rest<'a>(&'a self, at: usize, stage: &'a mut Vec<u8>) -> (Bytes<'a>, Bytes<'a>) {
         let frame = Bytes::from(&self.frame[self.frame_len.min(at)..self.frame_len]);
         let from = at.saturating_sub(self.frame_len);
@@ -78,7 +81,7 @@ impl Kept {
     }
 }
 
-/// The copies of bodies that are kept for one peer.
+/// The copies of bodies that are retained for one peer.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     bytes: usize,
@@ -86,7 +89,6 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// A copy of a body.
     pub(super) fn take(&mut self, body: &Body<'_>) -> Vec<u8> {
         let mut data = self.spares.pop().unwrap_or_default();
         match body {
@@ -100,12 +102,12 @@ impl Copies {
         data
     }
 
-    /// Whether so many bytes more may be kept as a copy.
+    /// Whether `len` more bytes may be retained as a copy.
     pub(super) fn may_take(&self, len: usize) -> bool {
         self.bytes == 0 || self.bytes + len <= MAX_COPIED
     }
 
-    /// A copy that is not needed any more.
+    /// Returns a copy for reuse.
     pub(super) fn give_back(&mut self, mut copy: Vec<u8>) {
         self.bytes -= copy.len();
         if self.spares.len() < SPARES && copy.capacity() <= SPARE_BYTES {
@@ -114,7 +116,6 @@ impl Copies {
         }
     }
 
-    /// Whether there are no bytes in any.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.bytes == 0

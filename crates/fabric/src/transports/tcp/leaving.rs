@@ -1,24 +1,26 @@
-//! How a process rests, parts with others, and ends (rules 5 and 6 of the module).
+//! Rest, partings and the end of a process (rules 5 and 6 of the module).
 
 use super::Tcp;
 use super::peer::{Bond, TcpPeer, Way};
 use std::time::Duration;
 
-/// How long a process that ends waits for its peers' kernels to take its goodbyes.
+/// The longest time that a process that ends waits for its peers' kernels to take its goodbyes.
 const GOODBYE: Duration = Duration::from_secs(5);
-/// How often it looks.
+/// The interval between checks.
 const GOODBYE_LOOK: Duration = Duration::from_millis(1);
 
 impl Tcp {
-    /// Has the peers say what they have and tells them what has come ([`Membership::rest`](crate::Membership::rest)). Returns whether all
-    /// that was sent and is needed has arrived, and everything is written.
+    /// Requests the peers' acknowledgements and sends our own
+    /// ([`Membership::rest`](crate::Membership::rest)). Returns whether all needed records have
+    /// arrived, and everything is written.
     pub(super) fn settle_all(&mut self) -> bool {
         let mut all = true;
         for at in 0..self.peers.len() as u32 {
             let Some(peer) = self.known(at) else { continue };
             peer.link.owe();
-            // What it does not need it may never look at: it may rest as well. One with which this process has nothing to
-            // do any more needs no word of it that it has what was written (rule 6), and may have ended.
+            // A peer may never read records that it does not need, as it may rest as well. A peer
+            // without a common communicator need not acknowledge what was written (rule 6), and may
+            // have ended.
             let is_free = peer.bond == Bond::None && peer.link.is_written();
             all &= is_free || !peer.has_unsaid();
             if !is_free && !peer.link.has_delivered() {
@@ -36,7 +38,7 @@ impl Tcp {
         all
     }
 
-    /// Asks a peer to say what it has, over a new connection if the last one was given up.
+    /// Requests the acknowledgement of a peer, over a new connection if the last one was given up.
     fn ask(&mut self, at: u32) {
         let Some(peer) = self.known(at) else { return };
         peer.link.ask();
@@ -46,7 +48,7 @@ impl Tcp {
         }
     }
 
-    /// What [`Membership::settle`](crate::Membership::settle) says.
+    /// See [`Membership::settle`](crate::Membership::settle).
     pub(super) fn settle_with(&mut self, at: u32) -> bool {
         let Some(peer) = self.known(at) else { return true };
         peer.bond = Bond::Ending;
@@ -58,16 +60,18 @@ impl Tcp {
         })
     }
 
-    /// What [`Membership::detach`](crate::Membership::detach) says.
+    /// See [`Membership::detach`](crate::Membership::detach).
     pub(super) fn detach_from(&mut self, at: u32) {
         let Some(peer) = self.known(at) else { return };
         peer.bond = Bond::None;
-        // The peer may wait for it, and nobody knows when this process looks at its sockets again.
+        // The peer may wait for it, and this process may not read its sockets again for a long
+        // time.
         peer.link.owe();
         self.write(at);
     }
 
-    /// Waits until everything is acknowledged, then says goodbye to all peers (rule 5). Returns whether their kernels have it.
+    /// Waits until everything is acknowledged, then says goodbye to all peers (rule 5). Returns
+    /// whether their kernels have it.
     pub(super) fn say_goodbye(&mut self) -> bool {
         let now = self.now();
         let Some(since) = self.leaving else {
@@ -111,7 +115,7 @@ impl Tcp {
     fn has_parted(&mut self, at: u32, is_late: bool) -> bool {
         let Some(peer) = self.known(at) else { return true };
         let Some(socket) = peer.way.connection() else {
-            // Nobody there who waits; who comes later finds nobody.
+            // No peer waits there; a later attempt to connect fails.
             self.part(at, Way::Left);
             return true;
         };

@@ -1,43 +1,54 @@
-//! Sockets: the path between processes that share no memory, or when it is asked for.
+//! Sockets: the transport between processes that share no memory, or when the user selects it.
 //!
-//! A connection to a peer is made when there is something to send to it, after both have proved that they know the
-//! secret of the job (`greeting.rs`). What goes over it are *records* (`record.rs`), numbered in each direction.
+//! A connection to a peer is made when there is something to send to it, after both have proved
+//! that they know the secret of the job (`greeting.rs`). It carries *records* (`record.rs`),
+//! numbered in each direction.
 //!
 //! Rules
-//! 1. A record is kept until the peer has acknowledged it: copied if it is eager, by a reference to the user's memory if
-//!    it is a piece of an announced message, which so is complete when the peer has it. (`outgoing.rs`) A longer eager message
-//!    is kept by a reference as well, and copied only if the acknowledgement is long in coming. (`lending.rs`)
-//! 2. A message is taken only if everything before it is with the kernel; it is [`Sent::Done`] if it is with the kernel as
-//!    well. So nothing waits here that the engine does not know of. (Short messages are written only while so little is kept
-//!    that the kernel has room; if it takes a part all the same, the rest is written by the next look: `straight.rs`.)
-//! 3. A connection that breaks is made again, by either side. Both say what they have received; the rest is sent again,
-//!    from that byte on. Nothing is lost, doubled or reordered.
-//! 4. Attempts end if nothing new has come of any for some time (`trouble.rs`); then the peer is lost. Only a peer that is silent, and
-//!    runs, as the launcher says, is tried for ever: it may compute, and look at its sockets seldom. If instead each connection is
-//!    closed, something else accepts them there, or somebody in between changes what the two say.
-//! 5. A process that ends waits until all that it has sent is acknowledged, then says goodbye to each peer it has
-//!    a connection with, and closes that when the peer's kernel has the goodbye. Who hears it takes all it has
-//!    sent for received. A peer to which the goodbye did not come finds out from the launcher, when it tries to connect.
-//!    A process that may come back ([`Membership::rest`]) says no goodbye: it waits as well, tells its peers what it has
-//!    received, and leaves its connections and its listener as they are. Who writes to it waits until it looks again or
-//!    ends.
-//! 6. Processes of different jobs that give up their last communicator wait until each has all that it needs of the other
-//!    (hints it does not need). From then on neither waits for the other: not when it ends, and not when the connection breaks.
-//! 7. Who connects and is not of the job costs a few bytes and some time: greetings have one place each, of which there
-//!    are few; who needs one takes that of the one who has been silent longest.
-//! 8. A connection whose ends want it is encrypted (`greeting.rs` rule 6, `sealed.rs`): the same records go through a cipher, whose
-//!    keys are of this connection alone. What cannot be opened ends the connection, and rule 3 holds.
-//! 9. What goes to a peer before its first connection is used may go early: with the first message of a greeting, which the
-//!    peer's process need not answer for that (`greeting.rs` rules 7 to 10). So it is with the kernel, as rule 2 wants it, while
-//!    the peer computes.
-//! 10. Where messages can be quiesced, all processes stop sending at the launcher's word, wait until everything is
-//!     acknowledged, and end their connections and listeners (`quiesce.rs`). Then each listens anew, wherever it is by then, and
-//!     connects when it has something to send, as if a connection had broken (rule 3). `routes/quiesce.rs` goes through the steps.
-//! 11. A process that was restored from an image has no connections and no listeners, and nobody was quiet before: all processes of the
-//!     job were stopped before the first image was made, so what was with the kernel, or on its way, is kept by its sender (rule 1), and
-//!     goes over the next connection (rule 3). That has new keys. The launcher says where the peers are now.
+//! 1. A record is retained until the peer has acknowledged it: as a copy if it is eager, as a
+//!    reference to the user's memory if it is a piece of an announced message, which is complete
+//!    when the peer has it (`outgoing.rs`). A longer eager message is also retained as a reference,
+//!    and copied only if the acknowledgement comes late (`lending.rs`).
+//! 2. A message is taken only if the kernel has everything before it; it is [`Sent::Done`] if the
+//!    kernel has it as well. So nothing waits here without the engine's knowledge. (Short messages
+//!    are written only while so few records are retained that the kernel has room; if the kernel
+//!    still takes only a part, the next poll writes the rest: `straight.rs`.)
+//! 3. A broken connection is made again, by either side. Both state their received points; the rest
+//!    is sent again, from that byte on. Nothing is lost, doubled or reordered.
+//! 4. Attempts end if none of them has brought anything new for some time (`trouble.rs`); then the
+//!    peer is lost. Only a peer that is silent, but runs, as the launcher says, is tried for ever:
+//!    it may compute, and poll its sockets seldom. If each connection is closed instead, another
+//!    program accepts connections at that address, or something between the two changes their data.
+//! 5. A process that ends waits until everything that it has sent is acknowledged, then says
+//!    goodbye to each connected peer, and closes the connection when the peer's kernel has the
+//!    goodbye. A peer that gets it counts everything it has sent as received. A peer that did not
+//!    get the goodbye learns from the launcher, when it tries to connect, that the process has
+//!    ended. A process that may come back ([`Membership::rest`]) says no goodbye: it also waits,
+//!    acknowledges everything, and leaves its connections and its listener open. Peers that write
+//!    to it wait until it polls again or ends.
+//! 6. Processes of different jobs that give up their last communicator wait until each has
+//!    everything from the other that it needs (it does not need hints). From then on neither waits
+//!    for the other: not when it ends, and not when the connection breaks.
+//! 7. A connection of a process outside the job costs a few bytes and some time: there are few
+//!    places for greetings, one each; a new connection without a place takes that of the longest
+//!    silent one.
+//! 8. A connection whose ends want it is encrypted (`greeting.rs` rule 6, `sealed.rs`): the same
+//!    records go through a cipher, whose keys are of this connection alone. Data that cannot be
+//!    opened end the connection, and rule 3 holds.
+//! 9. Records to a peer before its first connection is used may be sent early: with the first
+//!    message of a greeting, before the peer's process has answered (`greeting.rs` rules 7 to 10).
+//!    So the kernel has them, as rule 2 wants it, while the peer computes.
+//! 10. Where messages can be quiesced, all processes stop sending on the launcher's order, wait
+//!     until everything is acknowledged, and end their connections and listeners (`quiesce.rs`).
+//!     Then each listens anew, on whatever host it is by then, and connects when it has something
+//!     to send, as if a connection had broken (rule 3). `routes/quiesce.rs` has the steps.
+//! 11. A process that was restored from an image has no connections and no listeners, and nothing
+//!     was quiesced: all processes of the job were stopped before the first image was made, so data
+//!     in the kernel or on the wire are retained by their sender (rule 1), and go over the next
+//!     connection (rule 3), which has new keys. The launcher reports the new addresses of peers.
 //!
-//! Rules 1 to 3 are a state machine without sockets, the link (`link.rs`); this file moves bytes and times.
+//! Rules 1 to 3 are a state machine without sockets, the link (`link.rs`); this file moves bytes
+//! and measures times.
 
 mod connecting;
 mod early;
@@ -64,8 +75,8 @@ mod watch;
 mod watched;
 mod writing;
 
+pub use crate::addresses::{Address, PeerLocation};
 pub use crate::transports::Tell;
-pub use crate::whereabouts::{Address, Whereabouts};
 pub use early::EARLY_BYTES;
 pub use error::RecordError;
 pub use greeting::{
@@ -85,7 +96,7 @@ use self::straight::Ahead;
 use self::watch::Watch;
 use self::watched::RecentPeer;
 use crate::{
-    Body, Connected, Connections, Counts, Limits, Membership, Message, Sent, Sink, Statistics, Taken,
+    Body, Connected, Connections, Counts, Limits, Membership, OutgoingMessage, Sent, Sink, Statistics, Taken,
     Traffic, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
@@ -97,14 +108,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// In frames to a process of another launcher, instead of the sender's number.
+/// The source in frames to a process of another launcher, which numbers this process differently.
 const ANYBODY: u32 = u32::MAX;
-/// The longest piece of an announced message, bytes.
+/// The longest piece of an announced message, in bytes.
 const PIECE: usize = 1 << 20;
 /// Bytes that are received at a time.
 const BUFFER: usize = 256 << 10;
 
-/// The way of one process over sockets.
+/// The sockets of one process.
 pub struct Tcp {
     own: Identity,
     secret: Secret,
@@ -113,47 +124,45 @@ pub struct Tcp {
     secret_of: SecretOf,
     tell: Tell,
     poller: Arc<Poller>,
-    /// Where peers connect: those of the own launcher's jobs at the first one, those of others on other networks at more.
+    /// Peers of this launcher connect to the first; the others are on other networks, for peers of
+    /// other launchers.
     listeners: Vec<Listener>,
-    /// Nobody is accepted for some time.
+    /// No connection is accepted before.
     deaf_until: Option<Duration>,
-    /// The user was told of that.
     is_deafness_told: bool,
     greetings: Greetings,
-    /// By process index; made at first contact.
+    /// By rank; made at first contact.
     peers: Vec<Option<Box<TcpPeer>>>,
     buffer: Vec<u8>,
     ahead: Ahead,
-    /// A record that is written from one piece.
+    /// A record that is written from contiguous memory.
     record: Vec<u8>,
-    /// What an encrypted record carries.
+    /// The content of an encrypted record.
     plain: Vec<u8>,
-    /// How many records may be kept when one is written before it is kept.
+    /// The most retained records when one is written before it is retained.
     records_with_room: usize,
-    /// One thread calls, and says when it sleeps.
+    /// Whether one thread calls, and reports its sleeps.
     is_alone: bool,
     ready: Vec<Ready>,
     start: Instant,
-    /// When the clock rings.
+    /// The time of the next event of the clock.
     alarm: Option<Duration>,
-    /// Peers whose messages are gone, or that are lost, and of which the sink was not told yet.
+    /// Peers that are lost or have complete messages, not yet reported to the sink.
     news: Vec<u32>,
     /// Why messages were lost that had counted as sent.
     undelivered: Option<String>,
-    /// When the process began to say goodbye.
+    /// The time at which the process began to say goodbye.
     leaving: Option<Duration>,
-    /// All that was sent has arrived, and nothing is sent for now.
+    /// Whether everything that was sent has arrived, and nothing is sent for now.
     is_quiet: bool,
-    /// Who has asked for connections, and what was noted.
     watch: Watch,
-    /// Peers to which messages were lent whole that are perhaps not gone.
+    /// Peers to which whole messages were lent that may be incomplete.
     lenders: Vec<u32>,
-    /// Looks in vain since something came.
+    /// Polls in vain since something arrived.
     vain: u32,
-    /// Looks since a message that is lent could be copied.
+    /// Polls since a lent message could be copied.
     uncopied: u32,
     watched: RecentPeer,
-    /// What has left.
     sent: Traffic,
 }
 
@@ -165,16 +174,14 @@ impl fmt::Debug for Tcp {
     }
 }
 
-/// The names of descriptors in the poller: what it is, and which.
+/// The names of descriptors in the poller: the kind, and a number below.
 const LISTENER: u64 = 1 << 32;
 const GREETING: u64 = 2 << 32;
 const PEER: u64 = 3 << 32;
 
 impl Tcp {
-    /// The way of the process `own`, whose peers connect to `listener`. The caller sleeps on `poller`.
-    ///
-    /// # Errors
-    /// If the listener cannot be added to the poller.
+    /// The sockets of the process `own`, whose peers connect to `listener`. The caller sleeps on
+    /// `poller`.
     pub fn new(
         own: Identity,
         secret: Secret,
@@ -220,14 +227,15 @@ impl Tcp {
         })
     }
 
-    /// The same, to which processes of other launchers can connect whose secret is known.
+    /// Lets processes of other launchers connect whose secret is known.
     #[must_use]
     pub fn with_secrets(self, secret_of: SecretOf) -> Tcp {
         Tcp { secret_of, ..self }
     }
 
-    /// The same, for a process of one thread that says when it sleeps ([`Transport::before_sleep`]), until it has several
-    /// ([`Transport::share_among_threads`]): not everything that comes need be seen on the poller meanwhile.
+    /// For a process of one thread that reports its sleeps ([`Transport::before_sleep`]), until it
+    /// has several ([`Transport::share_among_threads`]): the poller need not report everything
+    /// meanwhile.
     #[must_use]
     pub fn for_one_thread(self) -> Tcp {
         Tcp { is_alone: true, ..self }
@@ -253,7 +261,7 @@ impl Tcp {
         self.peers.get_mut(at as usize)?.as_deref_mut()
     }
 
-    /// A descriptor of a peer's is ready.
+    /// A descriptor of a peer is ready.
     fn on_peer(&mut self, at: u32, ready: Ready, sink: &mut dyn Sink) {
         let Some(peer) = self.known(at) else { return };
         match &peer.way {
@@ -275,7 +283,7 @@ impl Tcp {
         }
     }
 
-    /// Tells the sink what has happened outside of a poll.
+    /// Reports events that have happened outside of a poll.
     fn tell_news(&mut self, sink: &mut dyn Sink) {
         while let Some(at) = self.news.pop() {
             let Some(peer) = self.known(at) else { continue };
@@ -293,8 +301,8 @@ impl Tcp {
 }
 
 impl Tcp {
-    /// Sends a message of which a copy is made.
-    fn send_copy(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    /// Sends a message as a copy.
+    fn send_copy(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         if !self.may_send_copy(to, message.body.len())? {
             return Ok(Sent::Full);
         }
@@ -312,8 +320,13 @@ impl Tcp {
         Ok(if peer.link.took_newest() { Sent::Done } else { Sent::Later })
     }
 
-    /// Sends a message of which a copy need not be made: its body is part of `buffer`.
-    fn send_lent(&mut self, to: u32, message: &Message<'_>, buffer: &UserBuf) -> Result<Sent, Unreachable> {
+    /// Sends a message without a copy: its body is part of `buffer`.
+    fn send_lent(
+        &mut self,
+        to: u32,
+        message: &OutgoingMessage<'_>,
+        buffer: &UserBuf,
+    ) -> Result<Sent, Unreachable> {
         if let Frame::Data { offset, .. } = message.frame {
             let piece = (buffer.clone(), offset as usize, message.body.len());
             return self.lend_by(to, |link, source| link.lend(source, message, piece));
@@ -322,7 +335,7 @@ impl Tcp {
             return self.send_copy(to, message);
         }
         match self.lend_whole(to, message, buffer)? {
-            // It is copied then.
+            // Sent as a copy.
             Sent::Full if self.peer(to).takes_early(message.body.len()) => self.send_copy(to, message),
             sent => Ok(sent),
         }
@@ -367,7 +380,7 @@ impl Transport for Tcp {
         PIECE
     }
 
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let sent = match message.lent {
             Some(buffer) => self.send_lent(to, message, buffer)?,
             None => self.send_copy(to, message)?,
@@ -407,7 +420,7 @@ impl Transport for Tcp {
     fn before_sleep(&mut self) -> bool {
         self.watch_all();
         let copied = self.copy_lent_before_sleep();
-        // What the kernel has given already makes no descriptor ready.
+        // Bytes that were received already make no descriptor ready.
         !copied && self.ahead.of().is_none() && self.news.is_empty()
     }
 
@@ -460,9 +473,9 @@ impl Membership for Tcp {
         self.read_to_end(peer, sink);
     }
 
-    fn bury(&mut self, at: u32) {
+    fn remove_failed(&mut self, at: u32) {
         self.part(at, Way::Lost("its process has ended".into()));
-        // Whoever buries it tells of it.
+        // The caller reports the loss.
         self.peer(at).is_told = true;
     }
 }
@@ -487,25 +500,25 @@ impl Statistics for Tcp {
     }
 }
 
-/// Whether a frame may come over a socket from process `from`.
+/// Whether a frame may arrive over a socket from process `from`.
 fn is_ours(from: u32, source: u32, frame: &Frame) -> bool {
     (source == from || source == ANYBODY) && !frame.is_of_segments()
 }
 
 const _: () = assert!(PIECE + MAX_FRAME_LEN <= u32::MAX as usize);
 
-/// The longest body of any record.
+/// Whether a record has room for the body.
 fn body_fits(body: &Body<'_>) -> bool {
     body.len() <= u32::MAX as usize - MAX_FRAME_LEN
 }
 
 #[cfg(test)]
 impl Tcp {
-    /// The way of process 0 of a job of `size`, for a test. The launcher says of all others that they have left.
+    /// The sockets of process 0 of a job of `size`, for a test. All others have left.
     pub(crate) fn of_a_test(size: u32, poller: Arc<Poller>) -> Tcp {
         let own = Identity { job: 1, rank: 0, size, incarnation: 1 };
         let listener = Listener::bind(std::net::Ipv4Addr::LOCALHOST.into(), None).unwrap();
-        let find: Find = Box::new(|_| Ok(Whereabouts::Left));
+        let find: Find = Box::new(|_| Ok(PeerLocation::Left));
         let tell: Tell = Box::new(|text| panic!("{text}"));
         Tcp::new(own, Secret([0; 32]), TcpSettings::default(), (listener, poller), find, tell).unwrap()
     }

@@ -1,4 +1,4 @@
-//! What `tcp` and `crtcp` say of themselves: sockets, and the same where messages can stand still.
+//! The modules `tcp` and `crtcp`: sockets, and sockets whose messages can be quiesced.
 
 use super::{Find, Identity, Secret, SecretOf, Tcp, TcpSettings};
 use crate::constructor::{Constructor, Listening, Offer, Services, Situation};
@@ -56,7 +56,7 @@ static CRTCP: Module = Module {
     btl: Btl { names: &["tcp"], left: BtlRule::Requested },
     checkpoints: true,
     needs: Supplies::Listeners,
-    // A checkpoint has no image of what processes share.
+    // A checkpoint has no image of shared memory.
     sections: false,
     sockets: Some(SocketParams { short: &CR_SHORT, buffers: &CR_BUFFERS }),
     unavailable: |job| job.no_sockets.clone(),
@@ -91,7 +91,7 @@ const fn buffers(name: &'static str) -> Param {
     Param { name, unit: Unit::Bytes, default: -1, min: -1, max: 1 << 30, ..Param::NEW }
 }
 
-/// The sockets of a process whose launcher has made one that listens.
+/// The sockets of a process whose launcher has made its listening socket.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     let Some(poller) = services.poller() else { return Ok(None) };
     let Listening { socket, incarnation, secret } = services.listener()?;

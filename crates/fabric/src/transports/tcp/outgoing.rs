@@ -1,4 +1,4 @@
-//! What goes to one peer, and is kept until the peer has said that it has come.
+//! The records to one peer, retained until the peer has acknowledged them.
 
 use super::RecordError;
 use super::kept::{Copies, Data, Kept, Notice};
@@ -9,19 +9,19 @@ use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
 
-/// Records that may be kept for one peer.
+/// The most records that are retained for one peer.
 const MAX_RECORDS: usize = 4096;
-/// Bodies of so many bytes begin where the kernel can copy them best (`record.rs`).
+/// Bodies of at least this length get a lead (`record.rs`).
 const ALIGN_FROM: usize = 4 << 10;
 static ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
 
-/// What is being written.
+/// The data that are being written.
 #[derive(Debug)]
 struct Writing {
-    /// A header with the zeros behind it, of a record or of nothing else; or the zeros behind a record.
+    /// A header with the zeros behind it, of a record or alone; or the zeros behind a record.
     head: [u8; RECORD_HEADER + MAX_LEAD],
     len: usize,
-    /// Bytes of it that are written.
+    /// The number of its bytes that are written.
     done: usize,
     is_record: bool,
     /// Zeros behind the record.
@@ -37,42 +37,41 @@ impl Writing {
         Writing { head, len, done: 0, is_record, padding }
     }
 
-    /// So many zeros.
     fn padding(zeros: usize) -> Writing {
         Writing { head: [0; RECORD_HEADER + MAX_LEAD], len: zeros, done: 0, is_record: false, padding: 0 }
     }
 }
 
-/// One direction, from here to a peer.
+/// One direction, to a peer.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     kept: VecDeque<Kept>,
-    /// Number of the oldest kept record.
+    /// The number of the oldest retained record.
     first: u64,
-    /// The kept record that is being written, or is to be written next.
+    /// The retained record that is being written, or is written next.
     current: usize,
     /// Bytes of it that are written, or that the peer has.
     at: usize,
     writing: Option<Writing>,
-    /// Up to where it was ever written: the peer may have so much, whatever it said before.
+    /// The end of everything that was ever written: the peer may have received it all.
     written: Point,
-    /// What the peer had when the connection began.
+    /// The point of the peer when the connection began.
     resumed: Point,
     copies: Copies,
-    /// Records of which the sender waits for a copy, or the peer's word.
+    /// Records whose senders wait for a copy or an acknowledgement.
     lent: usize,
     ask: bool,
     bye: bool,
-    /// Number behind the newest record for which an acknowledgement was asked.
+    /// The end of the records for which an acknowledgement was requested.
     asked: u64,
-    /// Number behind the newest record that the peer needs: all but hints.
+    /// The end of the records that the peer needs: all but hints.
     needed: u64,
     stage: Vec<u8>,
-    /// Tokens of messages that are gone.
+    /// Tokens of complete messages.
     pub(super) gone: Vec<u64>,
 }
 
-/// What is to be written next.
+/// The next bytes to write.
 #[derive(Debug)]
 pub struct Pieces<'a>([Bytes<'a>; 4]);
 
@@ -82,19 +81,20 @@ impl<'a> Pieces<'a> {
         &self.0
     }
 
-    /// All bytes.
+    /// The total length in bytes.
     pub fn len(&self) -> usize {
         self.0.iter().map(Bytes::len).sum()
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl Outgoing {
-    /// Whether another message would be taken: everything before it is written, and not too much is kept.
+    /// Whether another message would be taken: everything before it is written, and not too much is
+    /// retained.
     pub(super) fn has_room(&self, len: usize) -> bool {
         self.writing.is_none()
             && self.current == self.kept.len()
@@ -102,25 +102,25 @@ impl Outgoing {
             && self.copies.may_take(len)
     }
 
-    /// Takes a message and copies its body. Once it is written the token is among those gone.
+    /// Takes a message and copies its body. It is complete once it is written.
     pub(super) fn push(&mut self, frame: Frame, sequence: u8, me: u32, body: &Body<'_>, token: u64) {
         let data = self.copies.take(body);
         self.keep(frame, sequence, me, Data::Copied(data), Notice::Written(token));
     }
 
-    /// Whether a short message may be written before it is kept: there is nothing else to write, and so few records are kept,
-    /// `most`, that the kernel has room for another one.
+    /// Whether a short message may be written before it is retained: nothing else waits to be
+    /// written, and fewer than `most` records are retained, so that the kernel has room for another
+    /// one.
     pub(super) fn is_free(&self, most: usize) -> bool {
         self.kept.len() < most && self.is_written()
     }
 
-    /// The number of the next record.
     pub(super) fn next_number(&self) -> u64 {
         self.first + self.kept.len() as u64
     }
 
-    /// Keeps a short message of which `written` bytes, the first ones of its record, are with the kernel already. Nobody is
-    /// told when it is gone. Before it [`Outgoing::is_free`] was true.
+    /// Retains a short message of whose record the kernel has the first `written` bytes. Its
+    /// completion is not reported. [`Outgoing::is_free`] was true before.
     pub(super) fn keep_written(
         &mut self,
         header: &RecordHeader,
@@ -136,7 +136,7 @@ impl Outgoing {
         self.wrote(written);
     }
 
-    /// Takes a message whose body stays where it is until the peer has it; then the token is among those gone.
+    /// Takes a message whose body stays in its buffer until the peer has it; then it is complete.
     pub(super) fn lend(
         &mut self,
         frame: Frame,
@@ -147,7 +147,8 @@ impl Outgoing {
         self.keep(frame, 0, me, Data::Lent { buffer, offset, len }, Notice::Acknowledged(token));
     }
 
-    /// As [`Outgoing::lend`], for an eager message of `len` bytes: a copy will do as well ([`Outgoing::copy_oldest`]).
+    /// As [`Outgoing::lend`], for an eager message of `len` bytes, which a copy completes as well
+    /// ([`Outgoing::copy_oldest`]).
     pub(super) fn lend_whole(
         &mut self,
         frame: Frame,
@@ -160,7 +161,7 @@ impl Outgoing {
         self.keep(frame, sequence, me, Data::Lent { buffer, offset: 0, len }, Notice::Copied(token));
     }
 
-    /// How many messages that were lent whole are neither copied nor with the peer.
+    /// The number of messages of [`Outgoing::lend_whole`] that are incomplete.
     pub(super) fn lent(&self) -> usize {
         self.lent
     }
@@ -186,7 +187,7 @@ impl Outgoing {
         true
     }
 
-    /// Makes the data of a lent record our own. Nobody is told.
+    /// Replaces the data of a lent record by a copy, without a report.
     fn copy(&mut self, at: usize) {
         let kept = &mut self.kept[at];
         let Data::Lent { buffer, offset, len } = &kept.data else { return };
@@ -202,7 +203,7 @@ impl Outgoing {
         self.append(Kept { frame: bytes, frame_len, data, notice }, is_needed);
     }
 
-    /// Keeps a record; hints are not needed.
+    /// Retains a record; hints are not needed.
     fn append(&mut self, kept: Kept, is_needed: bool) {
         self.kept.push_back(kept);
         if is_needed {
@@ -215,27 +216,26 @@ impl Outgoing {
         self.writing.is_none() && self.current == self.kept.len() && !self.ask && !self.bye
     }
 
-    /// How many records the peer has said to have.
+    /// The number of records that the peer has acknowledged.
     pub(super) fn acknowledged(&self) -> u64 {
         self.first
     }
 
-    /// Whether the peer has everything.
     pub(super) fn is_acknowledged(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// Whether the peer has everything that it needs: what it lacks are hints at most.
+    /// Whether the peer has everything that it needs: it lacks hints at most.
     pub(super) fn has_delivered(&self) -> bool {
         self.first >= self.needed
     }
 
-    /// The newest message was written at once: nobody needs to be told of it.
+    /// The newest message was written at once: its completion is not reported.
     pub(super) fn take_notice_back(&mut self) {
         self.gone.pop();
     }
 
-    /// Asks for an acknowledgement of everything, if that was not done.
+    /// Requests an acknowledgement of everything, once.
     pub(super) fn ask(&mut self) {
         let end = self.next_number();
         if !self.kept.is_empty() && self.asked < end {
@@ -243,13 +243,12 @@ impl Outgoing {
         }
     }
 
-    /// Says goodbye, after everything else.
     pub(super) fn say_bye(&mut self) {
         self.bye = true;
     }
 
-    /// What to write next. `owed`: an acknowledgement is to be sent even if there is nothing else; `say` tells how
-    /// many records of the other direction have come, for a header that is made now.
+    /// The next bytes to write. `owed`: an acknowledgement is sent even if there is nothing else;
+    /// `say` returns the number of received records, for a header that is made now.
     pub(super) fn pending(&mut self, owed: bool, say: impl FnOnce() -> u64) -> Option<Pieces<'_>> {
         let Outgoing { writing, kept, current, at, stage, .. } = self;
         let record = kept.get(*current).map(|kept| (kept, kept.rest(*at, stage)));
@@ -287,7 +286,7 @@ impl Outgoing {
         Some(Pieces([head, frame, data, padding]))
     }
 
-    /// So many bytes of what [`Outgoing::pending`] said are written.
+    /// `bytes` bytes of [`Outgoing::pending`] are written.
     pub(super) fn wrote(&mut self, mut bytes: usize) {
         let Some(writing) = &mut self.writing else { return };
         let head = bytes.min(writing.len - writing.done);
@@ -318,10 +317,7 @@ impl Outgoing {
             self.written.max(Point { records: self.first + self.current as u64, bytes: self.at as u32 });
     }
 
-    /// The peer has so many records whole.
-    ///
-    /// # Errors
-    /// If they were not even written.
+    /// The peer has `records` complete records. Fails if fewer were written.
     pub(super) fn acknowledge(&mut self, records: u64) -> Result<(), RecordError> {
         let written = self.first + self.current as u64;
         if records > written {
@@ -331,7 +327,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The records before this one are not needed any more.
+    /// Drops the records before this one.
     fn drop_until(&mut self, records: u64) {
         while self.first < records {
             let Some(kept) = self.kept.pop_front() else { break };
@@ -341,13 +337,12 @@ impl Outgoing {
         }
     }
 
-    /// A new connection begins, whose other side has what `point` says: all behind it is to be written again. Whether that is more
-    /// than when the connection before began.
-    ///
-    /// # Errors
-    /// If it cannot have that.
+    /// A new connection begins, whose other side has received up to `point`: everything behind it
+    /// is written again. Returns whether that is more than at the beginning of the connection
+    /// before. Fails if the point is impossible.
     pub(super) fn resume(&mut self, point: Point) -> Result<bool, RecordError> {
-        // Whoever says less than was said before has given the connection up; more than was ever written nobody has.
+        // A peer with a lower point than before has given the connection up; it cannot have more
+        // than was ever written.
         let error = RecordError::Resume { point, first: self.first, written: self.written };
         if point > self.written || point.records < self.first {
             return Err(error);
@@ -362,8 +357,8 @@ impl Outgoing {
         Ok(point > std::mem::replace(&mut self.resumed, point))
     }
 
-    /// Nothing that is kept will be needed: the peer has left as it should and so takes nothing more, or it is lost
-    /// (`is_lost`). Then what is not gone yet never will be: whoever waits for it hears of the loss instead.
+    /// Drops everything: the peer has left as it should and so takes nothing more, or it is lost
+    /// (`is_lost`). Then incomplete messages stay incomplete: their senders learn of the loss.
     pub(super) fn clear(&mut self, is_lost: bool) {
         while let Some(mut kept) = self.kept.pop_front() {
             self.first += 1;
@@ -377,7 +372,7 @@ impl Outgoing {
         (self.ask, self.bye) = (false, false);
     }
 
-    /// The buffers of a message may not be used any more: copies what is still needed of them.
+    /// Stops using the buffers of a message: copies the data that are still needed.
     pub(super) fn release(&mut self, token: u64) {
         for at in 0..self.kept.len() {
             if matches!(self.kept[at].notice, Notice::Acknowledged(of) | Notice::Copied(of) if of == token) {
@@ -397,7 +392,8 @@ impl Outgoing {
     }
 }
 
-/// How many zeros there are before the rest of a record, so that its data lie to a line of the stream as in memory.
+/// The number of zeros before the rest of a record with which its data have the same offset to a
+/// cache line in the stream as in memory.
 fn lead(frame: &Bytes<'_>, data: &Bytes<'_>) -> u8 {
     if data.len() < ALIGN_FROM {
         return 0;

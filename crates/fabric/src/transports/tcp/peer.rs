@@ -1,4 +1,4 @@
-//! One peer: its link, and the connection that carries it now.
+//! One peer: its link, and the present connection.
 
 use super::greeting::{Initiator, PROOF, VERDICT, WELCOME};
 use super::greetings::{receive_up_to, send_whole};
@@ -6,44 +6,44 @@ use super::record::Point;
 use super::sealed::Sealed;
 use super::trouble::Trouble;
 use super::{ANYBODY, Address, GreetingError, Link, RecordError, Secret};
-use crate::neighbours::ForeignProcess;
+use crate::peer_segments::ForeignProcess;
 use oxmpi_sys::net::Socket;
 use oxmpi_wire::noise::NoiseError;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How a peer can be reached at the moment.
+/// The connection to a peer.
 #[derive(Debug, Default)]
 pub(super) enum Way {
-    /// There was no reason yet to connect.
+    /// None: there was no reason to connect.
     #[default]
     Apart,
-    /// It is being connected to.
+    /// An attempt to connect.
     Connecting { socket: Socket, limit: Duration },
-    /// The connection is there, and both sides find out about each other.
+    /// A connection without a complete greeting.
     Greeting {
         socket: Socket,
         greeting: Initiator,
-        /// What has come of the next message.
+        /// The received part of the next message.
         got: Vec<u8>,
-        /// The Welcome has come, the Verdict is next.
+        /// The Welcome has arrived, the Verdict is next.
         is_welcome: bool,
     },
-    /// Over a connection.
+    /// A usable connection.
     Up(Socket),
-    /// Over an encrypted one.
+    /// A usable encrypted connection.
     Sealed(Box<Sealed>),
-    /// Another attempt will be made.
+    /// Another attempt follows.
     Pause { until: Duration },
-    /// It has ended as it should: what is sent to it is dropped.
+    /// The peer has ended as it should: records to it are dropped.
     Left,
-    /// It cannot be reached.
+    /// The peer cannot be reached.
     Lost(String),
 }
 
 impl Way {
-    /// The connection, if there is one over which records go.
+    /// The socket of a usable connection.
     pub(super) fn connection(&self) -> Option<&Socket> {
         match self {
             Way::Up(socket) => Some(socket),
@@ -52,7 +52,7 @@ impl Way {
         }
     }
 
-    /// The connection, or what is to become one.
+    /// The socket of a connection, usable or not.
     pub(super) fn socket(&self) -> Option<&Socket> {
         match self {
             Way::Connecting { socket, .. } | Way::Greeting { socket, .. } => Some(socket),
@@ -60,7 +60,6 @@ impl Way {
         }
     }
 
-    /// The same, to be changed.
     pub(super) fn socket_mut(&mut self) -> Option<&mut Socket> {
         match self {
             Way::Connecting { socket, .. } | Way::Greeting { socket, .. } | Way::Up(socket) => Some(socket),
@@ -70,33 +69,33 @@ impl Way {
     }
 }
 
-/// Why a connection, or an attempt to make one, has failed.
+/// The reason why a connection, or an attempt to make one, has failed.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// For a person.
+    /// For the user.
     pub(super) why: String,
     pub(super) kind: FailureKind,
 }
 
-/// What a failure says of the peer.
+/// The meaning of a failure for the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailureKind {
-    /// Nothing: no answer came, as from a process that computes or is stopped; or it is this side that has failed.
+    /// None: there was no answer, as from a process that computes or is stopped; or this side has
+    /// failed.
     Silent,
-    /// The connection was closed at the other end. A process that runs does that now and then, as when it has no place for us; if it
-    /// happens each time, something else accepts connections there, or something between the two ends them.
+    /// The connection was closed at the other end. A running process does that now and then, as
+    /// when it has no place for a greeting; if it happens each time, another program accepts
+    /// connections there, or something between the two ends them.
     Closed,
-    /// There is no process of the job, or none that can be reached.
+    /// There is no process of the job, or it cannot be reached.
     Told,
 }
 
 impl Failure {
-    /// The other side has closed the connection.
     pub(super) fn closed() -> Failure {
         Failure { why: "the connection was closed at the other end".into(), kind: FailureKind::Closed }
     }
 
-    /// No answer has come.
     pub(super) fn silent() -> Failure {
         Failure { why: "it does not answer".into(), kind: FailureKind::Silent }
     }
@@ -141,15 +140,16 @@ impl From<RecordError> for Failure {
     }
 }
 
-/// How much a process has to do with a peer.
+/// The relation of a process with a peer.
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
 pub(super) enum Bond {
     /// They have a communicator, or it is their first contact.
     #[default]
     Close,
-    /// They are giving up the last one.
+    /// They are giving up the last communicator.
     Ending,
-    /// They have none: neither waits for the other, and a connection that breaks is made again when somebody needs it.
+    /// They have no communicator: neither waits for the other, and a broken connection is made
+    /// again at its next use.
     None,
 }
 
@@ -163,57 +163,54 @@ pub(super) struct TcpPeer {
     pub(super) attempts: u32,
     /// Connections that were made.
     pub(super) connections: u32,
-    /// When the connection was made.
     pub(super) up_since: Duration,
-    /// Where it was last tried.
+    /// The address of the last attempt.
     pub(super) tried: Option<Address>,
-    /// How many addresses it has.
+    /// The number of its addresses.
     pub(super) alternatives: usize,
-    /// Addresses of which the user was told that it is not reached there.
+    /// Addresses that were reported to the user as not reachable.
     pub(super) skipped: Vec<SocketAddr>,
     /// The kernel takes no more for the moment, or never.
     pub(super) is_blocked: bool,
     /// Writing has failed: the connection is only read any more, to its end.
     pub(super) is_broken: bool,
-    /// The kernel had no memory to send; it is asked again then.
+    /// The kernel had no memory to send; the next attempt is at this time.
     pub(super) starved_until: Option<Duration>,
-    /// The poller watches for room.
     pub(super) wants_room: bool,
-    /// The last message that came was long.
+    /// The last message from it was long.
     pub(super) sends_long: bool,
-    /// How much this process has to do with it.
     pub(super) bond: Bond,
-    /// The sink was told that it is lost.
+    /// Whether the loss was reported to the sink.
     pub(super) is_told: bool,
     /// Its job, if it is another launcher's.
     pub(super) other_job: Option<u64>,
-    /// If so, how to greet it, when this process has connected to it.
+    /// Its identity and secret for the greeting, if it belongs to another launcher and this process
+    /// connects to it.
     pub(super) stranger: Option<(ForeignProcess, Secret)>,
 }
 
 impl TcpPeer {
-    /// The number with which frames to it say who has sent them: in another launcher's job this process has another, and
-    /// the connection says it anyway.
+    /// The source in frames to it: a peer of another launcher numbers this process differently, and
+    /// knows the sender by the connection.
     pub(super) fn source(&self, own: u32) -> u32 {
         if self.other_job.is_some() { ANYBODY } else { own }
     }
 
-    /// Whether early records have come from it that were never acknowledged (`greeting.rs` rule 10).
+    /// Whether early records have arrived from it that were never acknowledged (`greeting.rs` rule
+    /// 10).
     pub(super) fn has_unsaid(&self) -> bool {
         self.connections == 0 && self.link.has_received() && !matches!(self.way, Way::Left | Way::Lost(_))
     }
 
-    /// Whether a message with a body of `len` bytes may go to it early (rule 7 there).
+    /// Whether a message with a body of `len` bytes may go to it early (`greeting.rs` rule 7).
     pub(super) fn takes_early(&self, len: usize) -> bool {
         let Way::Greeting { greeting, .. } = &self.way else { return false };
         let records = greeting.early_records(len);
         records.is_some_and(|records| self.link.has_written_only(records)) && self.link.has_room(len)
     }
 
-    /// Reads the next message of a greeting that we have begun. When it is over: what the peer has received.
-    ///
-    /// # Errors
-    /// Why it is of no use.
+    /// Reads the next message of a greeting that this process has begun. At the end of the
+    /// greeting: the point that the peer has received.
     pub(super) fn greeted(&mut self) -> Result<Option<Point>, Failure> {
         let Way::Greeting { socket, greeting, got, is_welcome } = &mut self.way else { return Ok(None) };
         let whole = if *is_welcome { VERDICT } else { WELCOME };

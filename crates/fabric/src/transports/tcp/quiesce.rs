@@ -1,4 +1,4 @@
-//! How all connections are given up and made again (rules 10 and 11 of the module).
+//! Closing of all connections and making them again (rules 10 and 11 of the module).
 
 use super::peer::Way;
 use super::{LISTENER, Tcp};
@@ -30,7 +30,7 @@ impl Connections for Tcp {
             if matches!(peer.way, Way::Apart | Way::Left | Way::Lost(_)) {
                 continue;
             }
-            // Who is not quiet belongs to another launcher, and is sought again.
+            // A peer that was not quiesced belongs to another launcher, and is connected again.
             let way = if peer.link.has_delivered() { Way::Apart } else { Way::Pause { until: now } };
             self.part(at, way);
             self.wake_at(now);
@@ -39,7 +39,7 @@ impl Connections for Tcp {
     }
 
     fn give_up_lost_connections(&mut self, sink: &mut dyn Sink) {
-        // What is in their place would stay open.
+        // The restored process has other descriptors in their place, which would stay open.
         self.listeners.iter_mut().for_each(Listener::adopt);
         self.peers.iter_mut().flatten().filter_map(|peer| peer.way.socket_mut()).for_each(Socket::adopt);
         self.greetings.adopt();

@@ -1,7 +1,8 @@
-//! Looking at sockets, and taking in what has come.
+//! Polling and reading of sockets.
 //!
-//! The data of a long message go from the kernel straight to where its receive wants them, as soon as its header is known. So of
-//! a peer that sends long messages only a little is read beside that, which is the next header.
+//! The kernel copies the data of a long message into the memory of its receive, as soon as its
+//! header is known. So only a little more is read of a peer that sends long messages: the next
+//! header.
 
 use super::peer::{Failure, TcpPeer, Way};
 use super::{BUFFER, GREETING, LISTENER, Link, PEER, Tcp};
@@ -10,27 +11,29 @@ use oxmpi_sys::net::{Refusal, Socket};
 use oxmpi_sys::poller::CLOCK;
 use std::io::ErrorKind;
 
-/// How often a peer is read before the others get their turn.
+/// The number of reads from a peer before other peers get their turn.
 const READS: usize = 4;
-/// Of a body of which so many bytes are missing they are stored where they belong.
+/// A body of which at least this number of bytes is missing is received into the memory of its
+/// receive.
 pub(super) const DIRECT: usize = 16 << 10;
-/// After a body of so many bytes the next one will be stored where it belongs as well, even if this one came at once.
+/// After a body of this length the next one is expected to be long as well, even if this one
+/// arrived at once.
 const LONG: usize = 32 << 10;
 /// Bytes that are read beside such a body, and before one if the last was long.
 const BESIDE: usize = 4 << 10;
 const _: () = assert!(BESIDE <= BUFFER);
 
 impl Tcp {
-    /// The peer that has sent last, if a look at its socket is enough now.
+    /// The peer that has sent last, if polling its socket alone is enough now.
     pub(super) fn last_alone(&self) -> Option<u32> {
         let at = self.watched.last?;
         let peer = self.peers.get(at as usize)?.as_ref()?;
-        // Room is told by the poller.
+        // The poller reports room.
         (self.watched.has_looked_lately() && !peer.is_blocked && peer.way.connection().is_some())
             .then_some(at)
     }
 
-    /// Looks at one peer. Returns whether anything had come.
+    /// Polls the socket of one peer. Returns whether anything had arrived.
     pub(super) fn look_at(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
         if !self.read(at, sink) {
             return false;
@@ -44,14 +47,15 @@ impl Tcp {
         true
     }
 
-    /// Takes in what has come from a peer that is dead, to the end. A poll of the peer that has sent last may have left it, and
-    /// it may have connected and sent early records.
+    /// Reads everything that a dead peer has sent. A poll of the peer that has sent last may have
+    /// left data, and the peer may have connected and sent early records.
     pub(crate) fn read_to_end(&mut self, at: u32, sink: &mut dyn Sink) {
         self.look_at_all(None, sink);
         while self.look_at(at, sink) {}
     }
 
-    /// Looks at all descriptors, but does not read what has come from the peer `except`. Returns whether one was ready.
+    /// Polls all descriptors, but does not read data of the peer `except`. Returns whether one was
+    /// ready.
     pub(super) fn look_at_all(&mut self, except: Option<u32>, sink: &mut dyn Sink) -> bool {
         self.watched.look();
         let mut ready = std::mem::take(&mut self.ready);
@@ -68,12 +72,12 @@ impl Tcp {
                 GREETING => self.on_greeting(index, sink),
                 PEER => self.on_peer(index as u32, *one, sink),
                 _ if one.name == CLOCK => {}
-                // Another transport's, which sleeps on the same poller and looks by itself.
+                // A descriptor of another transport, which sleeps on the same poller and polls it.
                 _ => continue,
             }
             any |= one.readable | one.writable;
         }
-        // Last: what has come in time counts, even if nobody looked for long.
+        // Last: data that have arrived in time count, even after a long time without a poll.
         if ready.iter().any(|one| one.name == CLOCK) {
             self.on_clock();
         }
@@ -82,7 +86,8 @@ impl Tcp {
         any
     }
 
-    /// Reads what has come from a peer, and hands it up. Returns whether anything had, if only the end.
+    /// Reads and hands up data of a peer. Returns whether there were any, or the connection has
+    /// ended.
     pub(super) fn read(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return false };
         let Way::Up(socket) = &peer.way else { return self.read_sealed(at, sink) };
@@ -105,7 +110,7 @@ impl Tcp {
                 }
                 Err(ReadError::BadAddress(text)) => {
                     (self.tell)(&format!("rank {} {text}", self.own.rank));
-                    // As if the program had written there itself.
+                    // As the kernel's SIGSEGV does if the program writes there itself.
                     std::process::abort();
                 }
             };
@@ -125,7 +130,7 @@ impl Tcp {
         any
     }
 
-    /// What was read from a peer is the last of its connection: it has said goodbye, or something has failed.
+    /// Ends a connection: the peer has said goodbye, or something has failed.
     fn read_last(&mut self, at: u32, end: Option<Failure>) {
         if self.known(at).is_some_and(|peer| peer.link.has_left()) {
             self.part(at, Way::Left);
@@ -166,22 +171,22 @@ impl Tcp {
     }
 }
 
-/// What one call of the kernel has brought.
+/// The result of one receive.
 struct Read {
     came: usize,
-    /// What would have fitted.
+    /// The bytes that there was room for.
     room: usize,
-    /// Some of it went where it belongs.
+    /// Whether some bytes went to the memory of a receive.
     placed: bool,
 }
 
 enum ReadError {
     Failed(Failure),
-    /// The memory of a receive is not there. The text is the end of a sentence.
+    /// The memory of a receive does not exist. The text is the end of a sentence.
     BadAddress(String),
 }
 
-/// Reads from a socket once; `None`: nothing has come.
+/// Reads from a socket once; `None`: nothing has arrived.
 fn read_once(
     at: u32,
     socket: &Socket,

@@ -1,13 +1,16 @@
-//! The straight way of short messages: from the call to the socket, and from the socket to the call, without a request.
+//! The fast path of short messages: from the call to the socket, and from the socket to the call,
+//! without a request.
 //!
-//! A message is written before it is kept (rule 1), from one piece of memory, if nothing older is to be written. A blocking
-//! receive reads what has come from its one source itself. What has come with its message, or is another one, is *ahead*: bytes
-//! that the kernel has given and nobody has taken in. They are handed up by the next poll, or taken by the next receive from
-//! the same peer; if the connection ends before that, they have not come, and are sent again.
+//! A message is written before it is retained (rule 1), from contiguous memory, if nothing older is
+//! to be written. A blocking receive reads from its one source itself. Further bytes, and bytes of
+//! another message, are *ahead*: received from the kernel and not taken in. The next poll hands
+//! them up, or the next receive from the same peer takes them; if the connection ends before that,
+//! they count as not received, and are sent again.
 //!
-//! An encrypted connection has no straight way: its records are sealed and opened by `sealed.rs`.
+//! An encrypted connection has no fast path: its records are sealed and opened by `sealed.rs`.
 //!
-//! Bytes ahead are seen by no thread that sleeps on the descriptors, so a process of several threads has no such receives.
+//! A thread that sleeps on the descriptors does not see bytes ahead, so a process of several
+//! threads has no such receives.
 
 use super::Tcp;
 use super::peer::Way;
@@ -18,16 +21,18 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Context, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Tags};
 use std::io::ErrorKind;
 
-/// The longest message that is written this way, bytes.
+/// The longest message that is written by the fast path, in bytes.
 const SHORT: usize = 2 << 10;
-/// Memory of the kernel's that a connection needs for such a message until it has come, bytes, at most.
+/// The most bytes of kernel memory that a connection needs for such a message until it has arrived.
 const KERNEL_MEMORY: usize = 4 << 10;
-/// Bytes before the body of an eager message whose context is named by the receiver's index, at most.
+/// The most bytes before the body of an eager message whose context is named by the receiver's
+/// index.
 const LONGEST_HEAD: usize = RECORD_HEADER + MAX_LEAD + HEADER_LEN;
-/// Bytes of the longest record that is read at once: its body is shorter than those stored where they belong.
+/// Bytes of the longest record that is read at once: its body is shorter than those received into
+/// the memory of a receive.
 const AT_ONCE: usize = (LONGEST_HEAD + DIRECT).next_multiple_of(ALIGNMENT);
 
-/// Bytes that have come from one peer and were not taken in.
+/// Bytes received from one peer and not taken in.
 #[derive(Debug)]
 pub(super) struct Ahead {
     of: u32,
@@ -41,12 +46,12 @@ impl Ahead {
         Ahead { of: 0, bytes: vec![0; AT_ONCE].into_boxed_slice(), from: 0, to: 0 }
     }
 
-    /// From whom there are any.
+    /// The peer, if there are any bytes.
     pub(super) fn of(&self) -> Option<u32> {
         (self.from < self.to).then_some(self.of)
     }
 
-    /// Those from a peer, which are taken in now.
+    /// Takes the bytes of a peer.
     pub(super) fn take(&mut self, of: u32) -> &[u8] {
         if self.of != of {
             return &[];
@@ -61,13 +66,14 @@ impl Ahead {
 }
 
 impl Tcp {
-    /// How many records may be kept for a peer while short ones are written before they are kept: so many find room in the
-    /// kernel's buffers for sure, so that a message is not written in part.
+    /// The number of records that may be retained for a peer while short ones are written before
+    /// they are retained: the kernel's buffers surely have room for them, so that a message is not
+    /// written in part.
     pub(super) fn records_with_room(buffers: Option<usize>) -> usize {
         buffers.map_or(1, |bytes| bytes / KERNEL_MEMORY)
     }
 
-    /// Writes an eager message that may go at once. `false`: it may not, and nothing happened.
+    /// Writes an eager message that may leave at once. `false`: it may not, and nothing happened.
     pub(super) fn send_straight(
         &mut self,
         to: u32,
@@ -89,19 +95,20 @@ impl Tcp {
         self.record.extend_from_slice(&frame[..frame_len]);
         body.append_to(&mut self.record);
         self.record.resize(self.record.len() + header.padding(), 0);
-        // What is wrong, if anything, is found by the usual way.
+        // [`Tcp::send`] finds the error again.
         let Ok(written) = socket.send_bytes(&self.record) else { return false };
         peer.link.keep_written(&header, &frame[..frame_len], body, written);
         self.sent.add(body.len() as u64);
         if written < self.record.len() {
-            // The kernel has less room than it should have. The rest is written as soon as it has more.
+            // The kernel has less room than it should have. The rest is written as soon as it has
+            // more.
             peer.is_blocked = true;
             self.write(to);
         }
         true
     }
 
-    /// Takes the next message from a peer into the buffer of a receive, if it is one for that.
+    /// Takes the next message from a peer into the buffer of a receive, if it fits the receive.
     pub(super) fn receive_straight(
         &mut self,
         from: u32,
@@ -119,11 +126,11 @@ impl Tcp {
             return Taken::Other;
         }
         if ahead.of().is_none() {
-            // The next long message will lie as the last one did, in most programs.
+            // In most programs the next long message has the same form as the last one.
             let head = peer.link.head().clamp(RECORD_HEADER + HEADER_LEN, LONGEST_HEAD);
             let room = if peer.sends_long { head } else { ahead.bytes.len() };
             match socket.receive(&mut ahead.bytes[..room]) {
-                // The end comes again when the usual way asks.
+                // The next poll finds the end again.
                 Ok(0) => return Taken::Other,
                 Ok(came) => (ahead.of, ahead.from, ahead.to) = (from, 0, came),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Taken::Nothing,
@@ -147,7 +154,7 @@ impl Tcp {
         let mut stored = body.len().min(total);
         Bytes::from(&body[..stored]).copy_to(into.slice(0, stored));
         ahead.from += head + stored;
-        // What fills the record up comes with the end of the body.
+        // The padding of the record comes with the end of the body.
         let (mut padding, mut padded) = ([0; ALIGNMENT], 0);
         while stored < total {
             let mut rest = into.slice(stored, total - stored);
@@ -161,7 +168,7 @@ impl Tcp {
                     let now = came.min(total - stored);
                     (stored, padded) = (stored + now, came - now);
                 }
-                // Whatever it is, it is found again by the usual way.
+                // The next poll finds any error again.
                 _ => break,
             }
         }

@@ -1,5 +1,5 @@
-//! What happens at its time: attempts, limits of attempts, and what waits for the kernel's memory. One clock in the poller
-//! wakes the process for all of them.
+//! Events at their times: attempts, limits of attempts, and sends that wait for the kernel's
+//! memory. One clock in the poller wakes the process for all of them.
 
 use super::peer::{Failure, Way};
 use super::{LISTENER, Tcp};
@@ -14,14 +14,14 @@ impl Tcp {
         }
     }
 
-    /// The time of the clock has come: sees who has waited for it, and sets it anew.
+    /// The time of the clock has come: handles the events that are due, and sets the clock anew.
     pub(super) fn on_clock(&mut self) {
         self.alarm = None;
         let now = self.now();
         if self.deaf_until.is_some_and(|until| until <= now) {
             self.deaf_until = None;
             for listener in &self.listeners {
-                // It fails only if the descriptor is there already.
+                // It fails only if the descriptor was added already.
                 let _ = self.poller.add(listener, LISTENER, false);
             }
         }
@@ -31,7 +31,7 @@ impl Tcp {
             {
                 peer.is_blocked = peer.is_broken;
                 self.write(at);
-                // Some messages may be gone now, and the peer need not say anything.
+                // Some messages may be complete now without a frame of the peer.
                 self.news.push(at);
             }
             match self.known(at).map(|peer| &peer.way) {
@@ -57,7 +57,7 @@ impl Tcp {
 mod tests {
     use super::*;
     use crate::tcp::PEER;
-    use crate::{Body, Message, Transport as _};
+    use crate::{Body, OutgoingMessage, Transport as _};
     use oxmpi_sys::bytes::Bytes;
     use oxmpi_sys::net::Socket;
     use oxmpi_sys::poller::Poller;
@@ -69,7 +69,7 @@ mod tests {
     fn a_message_that_is_written_when_the_kernel_has_memory_again_is_told_of() {
         let peer = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let socket = Socket::connect(peer.local_addr().unwrap(), None).unwrap();
-        // The peer says nothing, now or later.
+        // The peer sends nothing, now or later.
         let (_stream, _) = peer.accept().unwrap();
         let poller = Arc::new(Poller::new().unwrap());
         poller.add(&socket, PEER | 1, false).unwrap();
@@ -78,7 +78,7 @@ mod tests {
         (peer.way, peer.is_blocked, peer.starved_until) = (Way::Up(socket), true, Some(Duration::ZERO));
         let frame = Frame::Eager { envelope: Envelope { context: Context::Local(7), tag: 0 } };
         let body = Body::Bytes(Bytes::from(&b"a message"[..]));
-        peer.link.push(0, &Message { sequence: 0, frame, body, lent: None, token: 5 });
+        peer.link.push(0, &OutgoingMessage { sequence: 0, frame, body, lent: None, token: 5 });
         assert!(!peer.link.is_settled() && tcp.before_sleep(), "it waits for the clock");
         tcp.on_clock();
         assert!(tcp.peer(1).link.is_settled(), "it is written");

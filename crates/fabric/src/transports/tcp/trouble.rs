@@ -1,16 +1,17 @@
-//! When to try again to reach a peer, and when to give up.
+//! The pauses between attempts to reach a peer, and when to give up.
 
 use std::time::Duration;
 
-/// How long to wait after the first failure; twice as long after each other one.
+/// The pause after the first failure; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// Attempts that are made at least, however long they take: the process may have been away meanwhile.
+/// The least number of attempts, however long they take: the process may have been stopped
+/// meanwhile.
 const LEAST_TRIES: u32 = 10;
 
-/// The attempts to reach a peer that have failed since something new last came of one. Those count that say something of the
-/// peer: it refused, or closed the connection, nobody found a way to it, or the launcher says that it has ended.
+/// The failed attempts to reach a peer since one of them brought something new. Only failures that
+/// concern the peer count: it refused, or closed the connection, it has no route, or the launcher
+/// says that it has ended.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
     tries: u32,
@@ -19,14 +20,13 @@ pub(super) struct Trouble {
     pauses: u32,
 }
 
-/// What to do after a failure.
+/// The decision after a failure.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Retry {
     /// Try again after this time.
     Again(Duration),
-    /// Give up: so often and so long it was tried.
+    /// Give up.
     GiveUp {
-        /// Attempts.
         tries: u32,
         /// From the first failure to the last.
         time: Duration,
@@ -34,8 +34,8 @@ pub(super) enum Retry {
 }
 
 impl Trouble {
-    /// An attempt has failed, or a connection was lost before anything new came of it. `now` is the time on any clock,
-    /// `patience` how long to try.
+    /// Counts a failed attempt, or a connection that was lost before it brought anything new. `now`
+    /// is the time on any clock, `patience` the longest time for attempts.
     pub(super) fn failed(&mut self, now: Duration, patience: Duration) -> Retry {
         if self.tries == 0 {
             self.since = now;
@@ -48,14 +48,14 @@ impl Trouble {
         Retry::Again(self.unclear())
     }
 
-    /// An attempt has failed in a way that says nothing of the peer: the pause until the next one.
+    /// The pause after an attempt that has failed for a reason that does not concern the peer.
     pub(super) fn unclear(&mut self) -> Duration {
         let doublings = self.pauses.min(16);
         self.pauses = self.pauses.saturating_add(1);
         (FIRST_PAUSE * (1 << doublings)).min(LONGEST_PAUSE)
     }
 
-    /// Something new came of it.
+    /// An attempt has brought something new.
     pub(super) fn over(&mut self) {
         (self.tries, self.pauses) = (0, 0);
     }

@@ -1,11 +1,11 @@
-//! Connections that a tool wants to hear of.
+//! Connections recorded for a tool.
 
 use crate::Connected;
 
-/// The most connections that are noted at a time.
+/// The most connections that are recorded at a time.
 const MOST: usize = 1024;
 
-/// Connections that were made since somebody asked. Nothing is noted that nobody wants.
+/// Connections that were made since recording began.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     is_wanted: bool,
@@ -14,12 +14,11 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Notes connections from now on, or does not.
+    /// Starts or stops recording.
     pub(super) fn new(is_wanted: bool) -> Watch {
         Watch { is_wanted, ..Watch::default() }
     }
 
-    /// A connection was made.
     pub(super) fn note(&mut self, connected: Connected) {
         if self.is_wanted && self.noted.len() < MOST {
             self.noted.push(connected);
@@ -28,7 +27,7 @@ impl Watch {
         }
     }
 
-    /// Takes what was noted, and how many more there were.
+    /// Takes the recorded connections, and the number of those that were not recorded.
     pub(super) fn take(&mut self) -> (Vec<Connected>, u64) {
         (std::mem::take(&mut self.noted), std::mem::take(&mut self.dropped))
     }

@@ -1,34 +1,35 @@
-//! Which sockets the poller watches: all, but perhaps that of one peer.
+//! The sockets in the poller's set: all, but perhaps that of one peer.
 //!
-//! What is written to a socket in a set (epoll(7)) is told to the set, which costs the writer time, the more the farther the
-//! processors are apart. So the socket of a peer from which many messages have come in a row is taken out of the set. Each look
-//! reads it; before the process sleeps, and as soon as something comes from another peer, it is put back. Not with several
-//! threads: one may sleep while another one looks.
+//! A write to a socket in an epoll(7) set also updates the set, which costs the writer time, the
+//! more the farther the processors are apart. So the socket of a peer from which many messages have
+//! come in a row is taken out of the set. Each poll reads it; before the process sleeps, and as
+//! soon as something arrives from another peer, it is put back. Not with several threads: one may
+//! sleep while another one polls.
 
 use super::{PEER, Tcp};
 use oxmpi_sys::clock;
 
-/// So many reads in a row bring something of one peer before its socket is taken out.
+/// The number of successful reads in a row from one peer after which its socket is taken out.
 const IN_A_ROW: u32 = 64;
-/// For how long after a look at all descriptors one at the peer that has sent last is enough: a message that comes while this
-/// process asks for another descriptor waits.
+/// The time after a poll of all descriptors during which polling the peer that has sent last is
+/// enough: a message that arrives while this process polls another descriptor waits.
 const LAST_ALONE_NS: u64 = 10_000;
-/// For how long if its socket is out of the set and it has sent something within [`RECENT_NS`].
+/// The same time for a peer whose socket is out of the set, and that has sent something within
+/// [`RECENT_NS`].
 const LONG_ALONE_NS: u64 = 100_000;
 const RECENT_NS: u64 = 20_000;
 
-/// The peer that has sent last, and when descriptors were looked at. Times are in ticks.
+/// The peer that has sent last, and the time of the last poll of all descriptors. Times are in
+/// ticks.
 #[derive(Debug)]
 pub(super) struct RecentPeer {
-    /// From whom something came last.
     pub(super) last: Option<u32>,
-    /// Reads in a row that brought something of it.
+    /// Successful reads from it in a row.
     in_a_row: u32,
-    /// Its socket is not in the set.
+    /// Whether its socket is out of the set.
     is_out: bool,
-    /// When something came.
     came: u64,
-    /// When all descriptors were looked at.
+    /// When all descriptors were polled.
     looked: u64,
     alone: u64,
     long_alone: u64,
@@ -54,12 +55,11 @@ impl RecentPeer {
         self.last.filter(|_| self.is_out)
     }
 
-    /// All descriptors are looked at now.
     pub(super) fn look(&mut self) {
         self.looked = clock::ticks();
     }
 
-    /// Whether all descriptors were looked at a short while ago.
+    /// Whether all descriptors were polled a short while ago.
     pub(super) fn has_looked_lately(&self) -> bool {
         let now = clock::ticks();
         let since = now.wrapping_sub(self.looked);
@@ -69,7 +69,7 @@ impl RecentPeer {
 }
 
 impl Tcp {
-    /// Something came from a peer.
+    /// Counts a successful read from a peer.
     pub(super) fn note_came(&mut self, at: u32) {
         if self.watched.last != Some(at) {
             self.watch_all();
@@ -89,7 +89,7 @@ impl Tcp {
         }
     }
 
-    /// Has all sockets in the set.
+    /// Puts all sockets into the set.
     pub(super) fn watch_all(&mut self) {
         self.watched.in_a_row = 0;
         let out = self.watched.out();
@@ -99,7 +99,7 @@ impl Tcp {
             && let Some(socket) = peer.way.connection()
             && let Err(error) = self.poller.add(socket, PEER | u64::from(at), peer.wants_room)
         {
-            // Nobody would see what comes.
+            // Its data would not be noticed.
             self.cut(at, &error.into());
         }
     }
@@ -109,7 +109,7 @@ impl Tcp {
         if self.watched.last == Some(at) {
             (self.watched.is_out, self.watched.in_a_row) = (false, 0);
         }
-        // What was not taken in has not come.
+        // Bytes that were not taken in count as not received.
         self.ahead.take(at);
     }
 }

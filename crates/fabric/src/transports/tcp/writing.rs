@@ -1,4 +1,4 @@
-//! Writing to sockets: as much as there is room for, and what follows if there is none.
+//! Writing to sockets, as much as there is room for, and waiting for room.
 
 use super::peer::{Failure, FailureKind, TcpPeer, Way};
 use super::{PEER, Pieces, Tcp};
@@ -6,11 +6,11 @@ use crate::Unreachable;
 use oxmpi_sys::net::{Refusal, Socket};
 use std::time::Duration;
 
-/// How long to wait when the kernel has no memory to send.
+/// The pause when the kernel has no memory to send.
 const STARVED: Duration = Duration::from_millis(10);
 
 impl Tcp {
-    /// Whether a message of `len` bytes may go to a peer now; if not, sees that it will some time.
+    /// Whether a message of `len` bytes may go to a peer now; if not, makes sure that it may later.
     pub(super) fn may_send(&mut self, to: u32, len: usize) -> Result<bool, Unreachable> {
         match &mut self.peer(to).way {
             Way::Apart => {
@@ -26,7 +26,8 @@ impl Tcp {
                     return Ok(!peer.is_blocked);
                 }
                 if peer.link.is_written() {
-                    // Too much is kept: the peer may not know that somebody waits for its word.
+                    // Too much is retained: the peer may not know that an acknowledgement is
+                    // needed.
                     peer.link.ask();
                     self.write(to);
                 }
@@ -35,12 +36,13 @@ impl Tcp {
         }
     }
 
-    /// As [`Tcp::may_send`], for a message that is copied: it may go before the greeting is over as well.
+    /// As [`Tcp::may_send`], for a message that is copied: it may also go before the greeting is
+    /// complete.
     pub(super) fn may_send_copy(&mut self, to: u32, len: usize) -> Result<bool, Unreachable> {
         Ok(self.may_send(to, len)? || self.peer(to).takes_early(len))
     }
 
-    /// Writes the newest message to a peer: to the connection, or early to one that is greeted.
+    /// Writes the newest message to a peer: to the connection, or early during a greeting.
     pub(super) fn write_newest(&mut self, to: u32) {
         let Tcp { peers, record, .. } = self;
         let Some(Some(peer)) = peers.get_mut(to as usize) else { return };
@@ -52,18 +54,19 @@ impl Tcp {
         greeting.early(pieces.as_slice(), record);
         match socket.send_bytes(record) {
             Ok(sent) if sent == record.len() => link.wrote(all),
-            // A part of it would have to be followed by the rest, whatever comes of the greeting.
+            // After a part the rest would have to follow, whatever the result of the greeting.
             Ok(_) => {
                 let why = "the kernel takes a short message in part".into();
                 self.cut(to, &Failure { why, kind: FailureKind::Silent });
             }
-            // No room: the message is written when the connection is used. An end is found by the next poll.
+            // No room: the message is written when the connection is used. The next poll finds an
+            // end.
             Err(_) => {}
         }
     }
 
-    /// Writes what is to be written to a peer, as far as there is room. A connection that cannot be written is read to
-    /// its end, so that what came before is not lost.
+    /// Writes waiting data to a peer, as far as there is room. A connection that cannot be written
+    /// is read to its end, so that earlier data are not lost.
     pub(super) fn write(&mut self, at: u32) {
         let (own, start) = (self.own.rank, self.start);
         let mut starved_until = None;
@@ -82,14 +85,15 @@ impl Tcp {
                     peer.is_blocked = true;
                     match Socket::refusal(&error) {
                         Refusal::Full => {}
-                        // The next look reads the end of it; without an event for writing, which would come at once.
+                        // The next poll reads its end, without an event for writing, which would
+                        // come at once.
                         Refusal::Ended => peer.is_broken = true,
-                        // Nor is an event awaited here.
+                        // The poller has no event for this either.
                         Refusal::NoMemory => starved_until = Some(start.elapsed() + STARVED),
                         Refusal::BadAddress => {
                             let text = bad_address(own, at, &pieces);
                             (self.tell)(&text);
-                            // As if the program had read there itself.
+                            // As the kernel's SIGSEGV does if the program reads there itself.
                             std::process::abort();
                         }
                         Refusal::Other => return self.cut(at, &error.into()),
@@ -119,7 +123,8 @@ impl Tcp {
                 }
             }
             match sealed.send() {
-                // Not before: what the kernel has not got whole the engine must know of (rule 2).
+                // Not before: the engine must know of data that the kernel does not have completely
+                // (rule 2).
                 Ok(written) => {
                     link.wrote(written);
                     *is_blocked = !sealed.is_sent();
@@ -138,7 +143,8 @@ impl Tcp {
         self.await_room(at, starved_until);
     }
 
-    /// Has the poller tell of room if the kernel takes no more of what is for a peer; if it has no memory, asks again then.
+    /// Makes the poller report room if the kernel takes no more data for a peer; if the kernel has
+    /// no memory, tries again at that time.
     fn await_room(&mut self, at: u32, starved_until: Option<Duration>) {
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return };
         peer.starved_until = starved_until;
@@ -148,7 +154,7 @@ impl Tcp {
             if self.watched.out() == Some(at) {
                 self.watch_all();
             } else if let Some(socket) = peer.way.connection() {
-                // It fails only if the descriptor is not there, and it is.
+                // It fails only for a descriptor that was not added, and this one was.
                 let _ = self.poller.change(socket, PEER | u64::from(at), wants);
             }
         }
@@ -158,7 +164,7 @@ impl Tcp {
     }
 }
 
-/// What is told when bytes that are to be sent cannot be read.
+/// The text for the user when bytes to be sent cannot be read.
 fn bad_address(own: u32, at: u32, pieces: &Pieces<'_>) -> String {
     // Only this piece is the user's.
     let [_, _, data, _] = pieces.as_slice() else { return String::new() };

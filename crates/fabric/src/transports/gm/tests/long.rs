@@ -7,7 +7,7 @@ use crate::sim::Random;
 use crate::transports::gm::fake::{FakeGmPort, GmSockets};
 use crate::transports::gm::lending::REGISTER_FROM;
 use crate::transports::gm::{Gm, GmSettings};
-use crate::{Body, Connections as _, Membership, Message, Sent, Statistics, Transport};
+use crate::{Body, Connections as _, Membership, OutgoingMessage, Sent, Statistics, Transport};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::Bytes;
@@ -46,7 +46,7 @@ fn sides(world: &SharedGmWorld, gets: bool, pins: bool) -> [LongSide; 2] {
 fn send(sides: &mut [LongSide; 2], buffer: &UserBuf, receiver: u64, token: u64) -> Option<Sent> {
     let frame = Frame::Data { receiver, offset: 0 };
     let body = Body::of(buffer, 0, buffer.packed_len());
-    let message = Message { sequence: 0, frame, body, lent: Some(buffer), token };
+    let message = OutgoingMessage { sequence: 0, frame, body, lent: Some(buffer), token };
     let sent = sides[0].gm.send(1, &message).unwrap();
     (sent != Sent::Full).then_some(sent)
 }
@@ -232,9 +232,9 @@ fn nothing_is_left_of_what_a_lost_peer_had() {
         for _ in 0..seed % 8 {
             both.iter_mut().for_each(LongSide::poll);
         }
-        both[1].gm.bury(0);
+        both[1].gm.remove_failed(0);
         let before = both[1].sink.bytes(1);
-        both[0].gm.bury(1);
+        both[0].gm.remove_failed(1);
         assert_eq!(world.with(|world| world.regions()), 0, "seed {seed}");
         for _ in 0..100 {
             both.iter_mut().for_each(LongSide::poll);
@@ -265,7 +265,7 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
                 let buffer = Owned::new(vec![1; 10]).buf();
                 let body = Body::of(&buffer, 0, 10);
                 let frame = Frame::Data { receiver: 99, offset: 0 };
-                let message = Message { sequence: 0, frame, body, lent: None, token: 0 };
+                let message = OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 };
                 both[1].gm.send(0, &message).unwrap();
             }
             // Each takes its step when it can, and goes on to take what comes until all have.
@@ -290,7 +290,7 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
             let buffer = Owned::new(vec![1; 10]).buf();
             let frame = Frame::Data { receiver: 99, offset: 0 };
             let message =
-                Message { sequence: 0, frame, body: Body::of(&buffer, 0, 10), lent: None, token: 0 };
+                OutgoingMessage { sequence: 0, frame, body: Body::of(&buffer, 0, 10), lent: None, token: 0 };
             let sent = both[first].gm.send(1 - first as u32, &message).unwrap();
             assert_eq!(sent, Sent::Full, "it is not met yet");
             (0..random.below(9)).for_each(|_| both.iter_mut().for_each(LongSide::poll));

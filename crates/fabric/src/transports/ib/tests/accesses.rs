@@ -222,7 +222,7 @@ fn accesses_to_a_peer_that_dies_end_with_an_error_and_touch_nothing_afterwards()
         for _ in 0..seed % 7 {
             pair.turn();
         }
-        pair.ranks[0].ib.bury(1);
+        pair.ranks[0].ib.remove_failed(1);
         pair.ended.extend(pair.ranks[0].ib.ended(OWNER));
         assert_eq!(pair.ended.len(), 2, "seed {seed}");
         for (_, how) in &pair.ended {

@@ -6,7 +6,7 @@ use crate::sim::Random;
 use crate::transports::ib::fake::FakePort;
 use crate::transports::ib::lending::REGISTER_FROM;
 use crate::transports::ib::{Ib, IbSettings};
-use crate::{Body, LastingMemory, Membership, Message, Sent, Statistics, Transport};
+use crate::{Body, LastingMemory, Membership, OutgoingMessage, Sent, Statistics, Transport};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::Bytes;
@@ -40,7 +40,7 @@ fn send(
     let len = (buffer.packed_len() - offset).min(sides[0].ib.piece_limit(1));
     let frame = Frame::Data { receiver, offset: offset as u64 };
     let body = Body::of(buffer, offset, len);
-    let message = Message { sequence: 0, frame, body, lent: Some(buffer), token };
+    let message = OutgoingMessage { sequence: 0, frame, body, lent: Some(buffer), token };
     let sent = sides[0].ib.send(1, &message).unwrap();
     (sent != Sent::Full).then_some(sent)
 }
@@ -191,9 +191,9 @@ fn nothing_is_written_into_a_receive_whose_sender_is_lost() {
             sides.iter_mut().for_each(Side::poll);
         }
         // The launcher says that each is dead.
-        sides[1].ib.bury(0);
+        sides[1].ib.remove_failed(0);
         let before = sides[1].sink.bytes(1);
-        sides[0].ib.bury(1);
+        sides[0].ib.remove_failed(1);
         assert_eq!(world.with(|world| world.regions()), 0, "seed {seed}");
         for _ in 0..100 {
             sides.iter_mut().for_each(Side::poll);

@@ -3,7 +3,7 @@
 use super::{MESSAGES, Mailbox, Rank, TURNS, planned, settings, world};
 use crate::transports::ib::fake::FakeSockets;
 use crate::transports::ib::without_port::WithoutPort;
-use crate::{Body, Membership, Message, Sent, Transport};
+use crate::{Body, Membership, OutgoingMessage, Sent, Transport};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Context, Envelope, Frame};
 
@@ -13,7 +13,7 @@ fn send(from: &mut WithoutPort, number: u32) -> bool {
     let body = Body::Bytes(Bytes::from(&body[..]));
     let envelope = Envelope { context: Context::Local(1), tag: number as i32 };
     let frame = Frame::Eager { envelope };
-    let message = Message { sequence: number as u8, frame, body, lent: None, token: 0 };
+    let message = OutgoingMessage { sequence: number as u8, frame, body, lent: None, token: 0 };
     from.send(0, &message).unwrap() == Sent::Done
 }
 

@@ -1,74 +1,70 @@
-//! What transports can say of themselves in numbers, for tools.
+//! The statistics of transports, for tools.
 
 use oxmpi_wire::Frame;
 use std::iter::Sum;
 use std::ops::AddAssign;
 
-/// Everything since the process has started, and what there is now. What no transport of it has is 0.
+/// Totals since the process has started, and current values. A counter that no transport of the
+/// process has is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Which ways the messages go.
-    pub ways: InUse,
-    /// What went over sockets, if not all did.
+    pub paths: InUse,
+    /// Messages sent over sockets, if other messages go through memory.
     pub far_sent: Traffic,
-    /// Reads of a matching network's queue of completions that have brought some.
+    /// Reads of a matching network's completion queue that have returned completions.
     pub completion_reads: u64,
-    /// Pairs of transmit and receive contexts of it that are open.
+    /// Open pairs of transmit and receive contexts of a matching network.
     pub context_pairs: u64,
-    /// Frames that were sent over such a network.
+    /// Frames sent over a matching network.
     pub network_frames_sent: u64,
-    /// Those that came over it.
+    /// Frames received over a matching network.
     pub network_frames_received: u64,
-    /// Bytes of long messages and of MPI_Get that this process's adapter has read from the memory of peers.
+    /// Bytes of long messages and of MPI_Get that the adapter of this process has read from peers.
     pub rdma_bytes: u64,
-    /// Bytes of MPI_Put and of long messages that it has written there.
+    /// Bytes of MPI_Put and of long messages that the adapter of this process has written to peers.
     pub rdma_bytes_written: u64,
-    /// Atomic operations that adapters have carried out on windows for it.
+    /// Atomic operations on windows that adapters have carried out for this process.
     pub rdma_atomics: u64,
-    /// Bytes of long messages that this process has copied into buffers of its adapter to send them, where that could have read them in the
-    /// program's memory.
+    /// Bytes of long messages that this process has copied into buffers of its adapter to send
+    /// them, although the adapter could have read the program's memory.
     pub auxiliary_bytes: u64,
-    /// What came over sockets, if not all did.
+    /// Messages received over sockets, if other messages go through memory.
     pub far_received: Traffic,
-    /// Peers that have a ring of their own in this process's segment now.
+    /// Peers that now have a ring in the segment of this process.
     pub rings: u64,
-    /// Frames that have come through this process's inbox.
+    /// Frames that have arrived in the inbox of this process.
     pub inbox_frames: u64,
-    /// Bytes of this process's pool.
     pub pool_bytes: u64,
-    /// Bytes of it that are taken now.
+    /// Bytes of the pool that are now in use.
     pub pool_used: u64,
-    /// Bytes of long messages that this process has sent in pieces through it.
+    /// Bytes of long messages that this process has sent in pieces through its pool.
     pub piece_bytes: u64,
-    /// Bytes copied from the heaps of peers (what MPI_Alloc_mem gave there).
+    /// Bytes copied from the heaps of peers (memory of MPI_Alloc_mem).
     pub heap_bytes: u64,
     /// Bytes of the segment with postboxes that the processes of the job on this node share.
     pub postbox_bytes: u64,
-    /// Bytes of the pool in it.
     pub postbox_pool_bytes: u64,
-    /// Bytes of that pool that are taken now, by whomever.
+    /// Bytes of the postbox pool that are now in use, by any process of the node.
     pub postbox_pool_used: u64,
-    /// Pieces of long messages that this process has sent through that pool.
+    /// Pieces of long messages that this process has sent through the postbox pool.
     pub pooled_pieces: u64,
-    /// Pieces of long messages that it has sent through postboxes.
+    /// Pieces of long messages that this process has sent through postboxes.
     pub boxed_pieces: u64,
-    /// Pauses that it has made because a postbox was full, or the lock of the pool not to be had.
+    /// Pauses of this process because a postbox was full or the lock of the pool was taken.
     pub pauses: u64,
-    /// Connections over which messages can go now.
+    /// Connections that can carry messages now.
     pub connections: u64,
     /// Connections that were made.
     pub connections_made: u64,
-    /// Those of them that were made again, to a peer to which there had been one.
+    /// Connections that were made to a peer that had one before.
     pub connections_remade: u64,
 }
 
-/// Which ways are used.
+/// The paths that messages of the process take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InUse {
-    /// Shared memory.
     #[default]
     Memory,
-    /// Sockets.
     Sockets,
     /// Shared memory to the peers of this node, sockets to the others.
     Both,
@@ -77,14 +73,13 @@ pub enum InUse {
 /// Messages with an envelope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// How many.
     pub messages: u64,
-    /// The bytes of their data.
+    /// Bytes of their data.
     pub bytes: u64,
 }
 
 impl Traffic {
-    /// Counts a message whose data are so many bytes.
+    /// Counts a message with `bytes` bytes of data.
     #[inline]
     pub(crate) fn add(&mut self, bytes: u64) {
         self.messages += 1;
@@ -120,8 +115,7 @@ impl Sum for Traffic {
 /// A connection that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connected {
-    /// To this process.
     pub peer: u32,
-    /// How many there were to it before.
+    /// The number of earlier connections to the peer.
     pub before: u32,
 }

@@ -6,8 +6,8 @@
 //! the longest message (8).
 
 use super::{Portals, PortalsPeer};
-use crate::meetings::LONGEST_INTRODUCTION;
-use crate::{Body, Message, Sent, Sink, Unreachable};
+use crate::introductions::LONGEST_INTRODUCTION;
+use crate::{Body, OutgoingMessage, Sent, Sink, Unreachable};
 use oxmpi_portals::{ProcessAddress, RemoteEntry};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
@@ -120,8 +120,13 @@ impl Portals {
 
     fn send_word(&mut self, to: u32, asks: bool, body: &[u8]) -> Result<Sent, Unreachable> {
         let body = Body::Bytes(Bytes::from(body));
-        let message =
-            Message { sequence: 0, frame: Frame::Meet { wants_answer: asks }, body, lent: None, token: 0 };
+        let message = OutgoingMessage {
+            sequence: 0,
+            frame: Frame::Meet { wants_answer: asks },
+            body,
+            lent: None,
+            token: 0,
+        };
         self.sockets.send(to, &message)
     }
 
@@ -136,9 +141,9 @@ impl Portals {
 
     /// Polls the sockets, and does what follows.
     pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
-        let came = self.sockets.poll(None, &mut self.meetings.watch(sink));
-        self.end_meetings(sink);
-        for peer in self.meetings.take_lost() {
+        let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
+        self.end_introductions(sink);
+        for peer in self.introductions.take_lost() {
             // What it had sent comes first.
             self.drain(sink);
             self.lose(peer, sink);
@@ -148,8 +153,8 @@ impl Portals {
     }
 
     /// Heeds what peers have said.
-    pub(super) fn end_meetings(&mut self, sink: &mut dyn Sink) {
-        for (from, asks, body) in self.meetings.take() {
+    pub(super) fn end_introductions(&mut self, sink: &mut dyn Sink) {
+        for (from, asks, body) in self.introductions.take() {
             match Word::decode(&body) {
                 Some(Word::Here(one)) => {
                     self.meet(from, one);

@@ -5,8 +5,8 @@
 
 use super::Ofi;
 use super::OfiPeer;
-use crate::meetings::LONGEST_INTRODUCTION;
-use crate::{Body, Message, Sent, Sink, Unreachable};
+use crate::introductions::LONGEST_INTRODUCTION;
+use crate::{Body, OutgoingMessage, Sent, Sink, Unreachable};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 
@@ -59,16 +59,21 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     pub(super) fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
         let body = self.introduction.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message =
-            Message { sequence: 0, frame: Frame::Meet { wants_answer: asks }, body, lent: None, token: 0 };
+        let message = OutgoingMessage {
+            sequence: 0,
+            frame: Frame::Meet { wants_answer: asks },
+            body,
+            lent: None,
+            token: 0,
+        };
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 
     /// Polls the sockets, and does what follows.
     pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
-        let came = self.sockets.poll(None, &mut self.meetings.watch(sink));
-        self.end_meetings(sink);
-        for peer in self.meetings.take_lost() {
+        let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
+        self.end_introductions(sink);
+        for peer in self.introductions.take_lost() {
             // What it had sent comes first.
             self.drain(sink);
             self.lose(peer, sink);
@@ -80,8 +85,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     }
 
     /// Takes in the peers that have introduced themselves, and answers them.
-    pub(super) fn end_meetings(&mut self, sink: &mut dyn Sink) {
-        for (from, asks, body) in self.meetings.take() {
+    pub(super) fn end_introductions(&mut self, sink: &mut dyn Sink) {
+        for (from, asks, body) in self.introductions.take() {
             if let Err(why) = self.meet(from, &body) {
                 (self.tell.0)(&format!("rank {}: process {from} cannot be met: {why}", self.own));
                 self.lost.push(from);

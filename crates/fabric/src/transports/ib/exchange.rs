@@ -4,7 +4,7 @@ use super::introduction::{IbIntroduction, WITHOUT_PORT};
 use super::peer::IbPeer;
 use super::reconnecting::NO_MORE;
 use super::{Ib, IbPort};
-use crate::{Body, Message, Sent, Unreachable};
+use crate::{Body, OutgoingMessage, Sent, Unreachable};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::fill_random;
 use oxmpi_verbs::VerbsError;
@@ -134,8 +134,13 @@ impl<P: IbPort> Ib<P> {
         let Some(peer) = self.peer(to) else { return Ok(true) };
         let body = peer.introduction(envelope).encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message =
-            Message { sequence: 0, frame: Frame::Meet { wants_answer: asks }, body, lent: None, token: 0 };
+        let message = OutgoingMessage {
+            sequence: 0,
+            frame: Frame::Meet { wants_answer: asks },
+            body,
+            lent: None,
+            token: 0,
+        };
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 
@@ -189,8 +194,8 @@ impl<P: IbPort> Ib<P> {
     }
 
     /// Takes in the peers that have introduced themselves, answers them, and confirms their answers.
-    pub(super) fn end_meetings(&mut self) {
-        for (from, asks, body) in self.meetings.take() {
+    pub(super) fn end_introductions(&mut self) {
+        for (from, asks, body) in self.introductions.take() {
             if let Err(why) = self.meet(from, asks, &body) {
                 if self.peer(from).is_some_and(|peer| !peer.is_gone) {
                     self.try_again(from, format!("a connection cannot be made: {why}"));

@@ -3,7 +3,7 @@
 use super::introduction::GmIntroduction;
 use super::peer::{GmPeer, Met, UNCOUNTED};
 use super::{CREDITS, Gm, GmPort};
-use crate::{Body, Message, Sent, Unreachable};
+use crate::{Body, OutgoingMessage, Sent, Unreachable};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::fill_random;
 use oxmpi_wire::Frame;
@@ -97,8 +97,13 @@ impl<P: GmPort> Gm<P> {
         let word = self.port.word_address(word);
         let body = GmIntroduction { address, key, granted, message, word }.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message =
-            Message { sequence: 0, frame: Frame::Meet { wants_answer: asks }, body, lent: None, token: 0 };
+        let message = OutgoingMessage {
+            sequence: 0,
+            frame: Frame::Meet { wants_answer: asks },
+            body,
+            lent: None,
+            token: 0,
+        };
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 
@@ -125,12 +130,12 @@ impl<P: GmPort> Gm<P> {
     }
 
     /// Takes in the peers that have introduced themselves, and answers them.
-    pub(super) fn end_meetings(&mut self) {
+    pub(super) fn end_introductions(&mut self) {
         if self.is_closed {
             // They wait until this process has another port.
             return;
         }
-        for (from, asks, body) in self.meetings.take() {
+        for (from, asks, body) in self.introductions.take() {
             if let Err(why) = self.meet(from, asks, &body) {
                 self.say(&format!("process {from} cannot be met: {why}"));
                 self.lost.push(from);
