@@ -10,16 +10,18 @@ use oxmpi_verbs::{AdapterOperation as Operation, Completion, Refusal, RegionId, 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// How often an access that the peer's adapter has refused is repeated: over another connection it would be refused as well.
+/// The repetitions of an access that the peer's adapter has refused: another connection would
+/// probably change nothing.
 const REPETITIONS: u32 = 1;
 
-/// What an atomic operation changes, bytes.
+/// Bytes that an atomic operation changes.
 const WORD: usize = size_of::<u64>();
 
-/// Accesses to a peer that wait for room before one more first takes note of what has ended: a program that makes many keeps the adapter busy.
+/// The number of waiting accesses to a peer from which a new one first handles completions: a
+/// program that makes many keeps the adapter busy.
 const QUEUED: usize = 16;
 
-/// What an access does.
+/// The operation of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Data(Direction),
@@ -27,7 +29,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// What it is called in messages for a person.
+    /// The name in messages for the user.
     fn name(self) -> &'static str {
         match self {
             Kind::Data(Direction::Put) => "a one-sided write (MPI_Put)",
@@ -37,7 +39,6 @@ impl Kind {
     }
 }
 
-/// An access that has not ended.
 #[derive(Debug)]
 struct Access {
     owner: u32,
@@ -46,24 +47,24 @@ struct Access {
     buffer: UserBuf,
     len: usize,
     at: (u64, u32),
-    /// The buffer, registered. `None`: the data fit a slot, and go through one.
+    /// The registered buffer. `None`: the data fit into a slot.
     region: Option<RegionId>,
-    /// Bytes whose operation was posted, and operations that are under way.
+    /// Bytes whose operation was posted, and operations under way.
     posted: usize,
     under_way: u32,
-    /// One of them has failed, so all are repeated over the next connection.
+    /// An operation has failed, so all are repeated over the next connection.
     has_failed: bool,
-    /// Why nobody knows whether an atomic operation was carried out, if so.
+    /// The error, if it is unknown whether an atomic operation was carried out.
     unknown: Option<String>,
-    /// The value from before it.
+    /// The value from before an atomic operation.
     before: u64,
-    /// How often the peer's adapter has refused it, and in which words.
+    /// The number of refusals by the peer's adapter, and the text of the last one.
     refusals: u32,
     refused: String,
     is_given_up: bool,
 }
 
-/// What names an operation when it ends.
+/// The name of an operation in its completion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum By {
     Region(RegionId),
@@ -74,21 +75,20 @@ enum By {
 #[derive(Debug, Default)]
 pub(super) struct Accesses {
     all: HashMap<u64, Access>,
-    /// Those of which not all is posted, for each peer in the order in which they came.
+    /// Accesses that are not completely posted, for each peer in their order.
     waiting: BTreeMap<u32, VecDeque<u64>>,
     under_way: HashMap<By, u64>,
-    /// What has ended, for each owner.
+    /// Finished accesses by owner.
     ended: HashMap<u32, Vec<AccessEnd>>,
-    /// Of the last one.
+    /// The number of the last access.
     number: u64,
-    /// Bytes that were read from the memory of peers, and written there, and atomic operations that were carried out.
+    /// Bytes read from peers, bytes written to peers, and atomic operations carried out.
     pub(super) read: u64,
     pub(super) written: u64,
     pub(super) atomics: u64,
 }
 
 impl Accesses {
-    /// Whether some wait for room.
     pub(super) fn wait_for_room(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -108,7 +108,8 @@ impl Accesses {
 }
 
 impl<P: IbPort> Ib<P> {
-    /// Posts what waits, as far as there is room. Whether any access has ended by that: its peer cannot be reached.
+    /// Posts waiting operations, as far as there is room. Returns whether an access has ended,
+    /// because its peer cannot be reached.
     pub(super) fn post_accesses(&mut self) -> bool {
         if self.accesses.waiting.is_empty() {
             return false;
@@ -198,7 +199,7 @@ impl<P: IbPort> Ib<P> {
         true
     }
 
-    /// An operation of an access is over. Nothing is handed up yet, as for reads of messages.
+    /// Handles the end of an operation. Nothing is handed up yet, as for reads of messages.
     pub(super) fn access_ended(&mut self, completion: &Completion) {
         let Completion { queue_pair, operation, error, refusal, .. } = completion;
         let by = match *operation {
@@ -267,8 +268,9 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Nobody knows any more what the memory of a peer has, so it has failed: what was lost cannot be sent again. This process itself goes on,
-    /// and knows that an operation of its own has failed.
+    /// The state of a peer's memory is unknown, so the peer counts as failed: a lost operation
+    /// cannot be sent again. This process continues, and knows that one of its operations has
+    /// failed.
     fn lose_track(&mut self, peer: u32, why: &str) {
         let is_known = self.peer(peer).is_some_and(|peer| !peer.is_gone) && !self.sockets.has_left(peer);
         if peer == self.own || !is_known || self.lost.contains(&peer) {
@@ -279,7 +281,6 @@ impl<P: IbPort> Ib<P> {
         self.lost.push(peer);
     }
 
-    /// An access has ended, of which nothing is under way.
     fn finish_access(&mut self, number: u64, how: Result<u64, String>) {
         let Some(access) = self.accesses.end(number, how) else { return };
         if let Some(queue) = self.accesses.waiting.get_mut(&access.peer) {
@@ -291,7 +292,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// All accesses to a peer that have not ended go over another connection, from the beginning.
+    /// Repeats all unfinished accesses to a peer over another connection, from the beginning.
     pub(super) fn restart_accesses(&mut self, peer: u32) {
         let mut numbers = Vec::new();
         for (number, access) in self.accesses.all.iter_mut().filter(|(_, access)| access.peer == peer) {
@@ -304,7 +305,8 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// The accesses to a peer end with an error, none of which is under way. Whether there were any.
+    /// Ends the accesses to a peer with an error; none is under way. Returns whether there were
+    /// any.
     fn end_accesses(&mut self, peer: u32, why: &str) -> bool {
         let to_it =
             self.accesses.all.iter().filter(|(_, access)| access.peer == peer && access.under_way == 0);
@@ -317,7 +319,7 @@ impl<P: IbPort> Ib<P> {
         !numbers.is_empty()
     }
 
-    /// Nothing is accessed any more at a peer whose connection is closed.
+    /// Ends all accesses to a peer whose connection is closed.
     pub(super) fn forget_accesses(&mut self, peer: u32) {
         if !self.accesses.owes(peer) {
             return;
@@ -330,7 +332,6 @@ impl<P: IbPort> Ib<P> {
         self.end_accesses(peer, "the process is lost");
     }
 
-    /// Begins an access. Its number.
     fn begin_access(
         &mut self,
         owner: u32,
@@ -369,7 +370,8 @@ impl<P: IbPort> Ib<P> {
         number
     }
 
-    /// Waits until no operation of such accesses is under way. What else ends meanwhile is kept for the next poll.
+    /// Waits until no operation of these accesses is under way. Other completions are kept for the
+    /// next poll.
     fn await_accesses(&mut self, most: Duration, which: impl Fn(&Access) -> bool) {
         let start = Instant::now();
         let is_used =
@@ -382,7 +384,7 @@ impl<P: IbPort> Ib<P> {
     }
 }
 
-/// Rule 10.
+/// See rule 10.
 impl<P: IbPort> RemoteAccess for Ib<P> {
     fn reaches_memory(&mut self, peer: u32) -> bool {
         self.settings.rma && self.goes_by_port(peer)

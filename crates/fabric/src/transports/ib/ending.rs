@@ -5,13 +5,13 @@ use super::{Ib, IbPort};
 use crate::Sink;
 
 impl<P: IbPort> Ib<P> {
-    /// Polls the sockets, and does what follows.
+    /// Polls the sockets, and handles introductions, losses and broken connections.
     pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
         let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.end_introductions();
         self.regain();
         for peer in self.introductions.take_lost() {
-            // What it had sent comes first.
+            // Frames that it had sent come first.
             self.drain(sink);
             self.lose(peer, sink);
         }
@@ -20,7 +20,8 @@ impl<P: IbPort> Ib<P> {
         came
     }
 
-    /// Nothing is kept of a peer any more, and its connection touches no memory of messages. The tokens of what it has not got.
+    /// Drops the state of a peer; its connection touches no memory of messages any more. Returns
+    /// the tokens of its unfinished messages.
     pub(super) fn forget(&mut self, peer: u32) -> Vec<u64> {
         self.unanswered.retain(|to| *to != peer);
         self.unconfirmed.retain(|to| *to != peer);
@@ -28,7 +29,7 @@ impl<P: IbPort> Ib<P> {
             return Vec::new();
         };
         if !std::mem::replace(&mut known.is_gone, true) {
-            // Sends that have failed already do not end again.
+            // Failed sends have no further completion.
             let ended = known.unacknowledged.len().saturating_sub(known.in_flight as usize);
             self.send_slots.extend(known.unacknowledged.drain(..ended).map(|(_, slot, _)| slot));
             if self.numbers.contains_key(&known.end.queue_pair) {
@@ -42,7 +43,8 @@ impl<P: IbPort> Ib<P> {
         self.forget_lent(peer)
     }
 
-    /// Envelopes of peers whose queue pairs are gone are for others (rule 5). All completions that were read have been handled.
+    /// Grants the envelopes of closed queue pairs to other peers (rule 5). All completions that
+    /// were read have been handled.
     pub(super) fn regain(&mut self) {
         for queue_pair in self.port.take_closed() {
             let number = self.numbers.remove(&queue_pair);
@@ -63,13 +65,14 @@ impl<P: IbPort> Ib<P> {
 
     pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
         self.forget(peer);
-        // What it can do no more is to reach its own memory by the adapter.
+        // The loss of the own process ends only the access to its own memory by the adapter.
         if peer != self.own {
             sink.lost(peer);
         }
     }
 
-    /// Whether all that was sent has arrived (rule 6), and no peer that has not left waits for this process.
+    /// Whether everything that was sent has arrived (rule 6), and no peer that has not left waits
+    /// for this process.
     pub(super) fn has_all_arrived(&mut self) -> bool {
         let Ib { peers, sockets, lending, readings, accesses, .. } = self;
         let mut is_over = |(at, peer): (usize, &Option<Box<IbPeer>>)| {

@@ -1,4 +1,4 @@
-//! How two processes come to a connection (rules 1 and 5 of the module).
+//! How two processes make a connection (rules 1 and 5 of the module).
 
 use super::introduction::{IbIntroduction, WITHOUT_PORT};
 use super::peer::IbPeer;
@@ -11,27 +11,28 @@ use oxmpi_verbs::VerbsError;
 use oxmpi_wire::Frame;
 
 impl<P: IbPort> Ib<P> {
-    /// Whether messages to a peer with which there is no contact yet go over the port: not to processes of other launchers, nor to those
-    /// that have said that they have none.
+    /// Whether messages to a peer without a connection go over the port: not to processes of other
+    /// launchers, nor to those that have reported that they have no port.
     pub(super) fn goes_by_port(&mut self, peer: u32) -> bool {
         !self.portless.contains(&peer) && self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
 
-    /// A peer has no port: all goes to it over the sockets, and the end that was made for it is for nothing.
+    /// A peer has no port: all messages to it go over the sockets, and its queue pair is given up.
     fn go_by_sockets(&mut self, peer: u32) {
         self.portless.insert(peer);
         self.unanswered.retain(|to| *to != peer);
         let known = self.peers.get_mut(peer as usize).and_then(Option::take);
         if let Some(known) = known {
             self.port.close(known.end.queue_pair);
-            // Nothing was ever sent over it, so all its envelopes are in the shared queue.
+            // Nothing was ever received by it, so all its envelopes are in the shared queue.
             if self.settings.shared.is_some() {
                 self.spare += known.granted;
             }
         }
     }
 
-    /// How many envelopes a new peer is granted (rule 5), 0 if each envelope of the queue is granted.
+    /// The number of envelopes to grant to a new peer (rule 5); 0 if all envelopes of the queue are
+    /// granted.
     pub(super) fn grant(&self) -> u32 {
         let most = self.settings.envelopes;
         let Some(limit) = self.settings.shared else { return most };
@@ -45,7 +46,7 @@ impl<P: IbPort> Ib<P> {
         if self.peer(to).is_some() {
             return Ok(());
         }
-        // What a process does to its own memory takes no envelope.
+        // Accesses to the own memory use no envelopes.
         let granted = if to == self.own { 0 } else { self.grant() };
         if granted == 0 && to != self.own {
             let limit = self.settings.shared.unwrap_or(0);
@@ -70,7 +71,8 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Posts the envelopes of a peer. On an error none is granted: those that are in the shared queue are there for others.
+    /// Posts the envelopes of a peer. On an error none is granted: those that are in the shared
+    /// queue are for other peers.
     pub(super) fn post_envelopes(&mut self, queue_pair: u32, count: u32) -> Result<(), VerbsError> {
         if self.settings.shared.is_none() {
             return (0..count).try_for_each(|_| self.post_new(queue_pair));
@@ -83,7 +85,7 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Posts a slot that is not in use.
+    /// Posts an unused slot.
     pub(super) fn post_new(&mut self, queue_pair: u32) -> Result<(), VerbsError> {
         if self.receive_slots.is_empty() {
             self.receive_slots = self.port.more_slots()?;
@@ -94,7 +96,7 @@ impl<P: IbPort> Ib<P> {
         self.port.receive(queue_pair, slot).inspect_err(|_| self.receive_slots.push(slot))
     }
 
-    /// Introduces this process to a peer, and requests its introduction, once.
+    /// Sends the introduction of this process to a peer, and requests the peer's, once.
     pub(super) fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
         if to == self.own {
             return self.join_itself();
@@ -109,7 +111,8 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Connects an end with itself, by which the adapter changes words of this process's own memory (rule 11).
+    /// Connects a queue pair with itself, by which the adapter changes words of this process's own
+    /// memory (rule 11).
     pub(super) fn join_itself(&mut self) -> Result<(), Unreachable> {
         let own = self.own;
         let unreachable = |why| Unreachable { peer: own, why };
@@ -128,7 +131,7 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Sends a peer the introduction of this process. Whether there was room for it.
+    /// Sends the introduction of this process to a peer. Returns whether there was room for it.
     pub(super) fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
         let envelope = self.settings.envelope_len() as u32;
         let Some(peer) = self.peer(to) else { return Ok(true) };
@@ -144,11 +147,11 @@ impl<P: IbPort> Ib<P> {
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 
-    /// A peer has introduced itself.
+    /// Handles the introduction of a peer.
     pub(super) fn meet(&mut self, from: u32, asks: bool, body: &[u8]) -> Result<(), String> {
         let its = IbIntroduction::decode(body).ok_or("what it says of itself makes no sense")?;
         if its.connection == WITHOUT_PORT {
-            // Who has sent anything over a connection had a port.
+            // A peer that has sent anything over a connection had a port.
             if self.peer(from).is_none_or(|peer| !peer.is_connected) {
                 self.go_by_sockets(from);
             }
@@ -173,7 +176,7 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Connects the own end with that of a peer, if that is to be done.
+    /// Connects the own queue pair with a peer's, if they belong to the same connection.
     pub(super) fn meet_again(&mut self, from: u32, its: &IbIntroduction, asks: bool) -> Result<(), String> {
         let Some(peer) = self.peers.get_mut(from as usize).and_then(|peer| peer.as_deref_mut()) else {
             return Ok(());
@@ -193,7 +196,7 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Takes in the peers that have introduced themselves, answers them, and confirms their answers.
+    /// Handles arrived introductions: answers them, and confirms answers.
     pub(super) fn end_introductions(&mut self) {
         for (from, asks, body) in self.introductions.take() {
             if let Err(why) = self.meet(from, asks, &body) {
@@ -217,7 +220,8 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Whether a peer still waits for an answer or an empty envelope (rule 1): one that has got an envelope does not, nor one that ends.
+    /// Whether a peer still waits for an answer or an empty envelope (rule 1): not if it has got an
+    /// envelope, nor if it ends.
     pub(super) fn awaits(&mut self, to: u32) -> bool {
         self.peer(to).is_some_and(|peer| !peer.is_gone && !peer.was_sent_to && peer.is_connected)
             && !self.sockets.has_left(to)

@@ -1,5 +1,6 @@
-//! A network in memory for the tests of this transport: two ports, whose operations end late and in an order that a seed chooses, and
-//! sockets on which processes meet. It fails a test that sends without a receive being posted, or has more sends under way than it said.
+//! A network in memory for the tests of this transport: two ports, whose operations end late and in
+//! an order that a seed chooses, and sockets for introductions. It fails a test that sends without
+//! a posted receive, or has more sends under way than announced.
 
 #![allow(clippy::panic_in_result_fn, clippy::expect_used)] // what a test must not do fails it
 
@@ -21,16 +22,16 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The numbers of the queue pairs of port 1 begin here.
+/// The first number of the queue pairs of port 1.
 const SECOND: u32 = 1000;
 
 enum Sending {
     Slot(SlotId, Vec<u8>),
     Word(u64),
-    /// Of so many bytes into a region, from a place of a peer's.
+    /// The region, its length and key, and the peer's memory.
     Read(RegionId, (usize, u32), (u64, u32)),
     Check(RegionId, u32),
-    /// A part of a region, its bytes, and where they go.
+    /// A part of a region, its bytes, and the target.
     Write(RegionId, Vec<u8>, (u64, u32)),
     WriteSlot(SlotId, Vec<u8>, (u64, u32)),
     ReadSlot(SlotId, usize, (u64, u32)),
@@ -56,10 +57,10 @@ struct FakeRegion {
     buffer: UserBuf,
     check: u64,
     is_exposed: bool,
-    /// Peers may write it.
+    /// Whether peers may write it.
     is_open: bool,
     uses: u32,
-    /// Where the memory begins that it is of, if that lasts.
+    /// The start of the lasting memory that it is part of.
     of: Option<usize>,
 }
 
@@ -68,13 +69,13 @@ struct FakeEnd {
     remote: Option<u32>,
     receives: VecDeque<SlotId>,
     word: u64,
-    /// What was posted and has not arrived, in order.
+    /// Posted operations that have not arrived, in order.
     wire: VecDeque<Sending>,
     in_flight: u32,
     reads: u32,
     accesses: u32,
     is_writing: bool,
-    /// An operation has failed, so all others do.
+    /// Whether an operation has failed, so that all others fail.
     is_in_error: bool,
 }
 
@@ -86,19 +87,19 @@ pub(super) struct World {
     shared: [VecDeque<SlotId>; 2],
     done: [VecDeque<(Completion, Vec<u8>)>; 2],
     meets: [VecDeque<(bool, Vec<u8>)>; 2],
-    /// Eager messages over the sockets, which carry them only if one of the two has no port.
+    /// Whether each process has a port; the sockets carry eager messages only if one has none.
     pub(super) has_port: [bool; 2],
     messages: [VecDeque<(Envelope, Vec<u8>)>; 2],
     made: u32,
-    /// Whether a port has made an end.
+    /// Whether each port has made a queue pair.
     has_made: [bool; 2],
-    /// Closed queue pairs that have not been taken note of, of each port.
+    /// Closed queue pairs of each port that were not taken.
     closed: [Vec<u32>; 2],
-    /// Nothing arrives any more, and all that is under way fails.
+    /// Nothing arrives any more, and everything under way fails.
     pub(super) is_broken: bool,
-    /// The other process has taken leave, as the sockets of each see it.
+    /// Whether the other process has left, as the sockets of each report it.
     pub(super) has_left: [bool; 2],
-    /// The sockets take nothing.
+    /// Whether the sockets take nothing.
     pub(super) are_full: bool,
     /// Calls of `receive` after which the next one fails, once.
     pub(super) receives_left: Option<u32>,
@@ -106,35 +107,31 @@ pub(super) struct World {
     pub(super) is_exhausted: bool,
     regions: HashMap<u32, FakeRegion>,
     made_regions: u32,
-    /// Memory of each port that lasts: where it begins, and its length.
+    /// Lasting memory of each port: start and length.
     lasting: [HashMap<usize, usize>; 2],
-    /// Whether the ports register nothing.
+    /// Whether each port refuses to register memory.
     pub(super) cannot_register: [bool; 2],
-    /// Whether every read of memory is refused.
     pub(super) denies_reads: bool,
-    /// Whether every access to a window is refused.
     pub(super) denies_accesses: bool,
-    /// To what atomic operations are atomic.
     pub(super) atomics: AtomicScope,
-    /// Bytes that were read.
     pub(super) read: u64,
-    /// Bytes that were written into windows.
+    /// Bytes written into windows.
     pub(super) written: u64,
-    /// Atomic operations that were carried out.
     pub(super) changes: u64,
-    /// One of so many operations fails, if it is not 0; it has arrived or not.
+    /// If not 0, one of this number of operations fails; it may have arrived.
     pub(super) failures: u64,
-    /// No connection can be made.
+    /// Whether all connections are refused.
     pub(super) refuses: bool,
-    /// One of so many steps of making a connection is refused, if it is not 0: a new end, the connection of two ends.
+    /// If not 0, one of this number of steps of making a connection is refused: a new queue pair,
+    /// or its connection.
     pub(super) refusals: u64,
-    /// How many were.
+    /// Refused steps.
     pub(super) refused: u32,
-    /// Connections that have failed so.
+    /// Failed connections.
     pub(super) failed: u32,
 }
 
-/// A world that several hold.
+/// The world, shared by both ports.
 #[derive(Clone)]
 pub(super) struct SharedWorld(Arc<Mutex<World>>);
 
@@ -191,22 +188,19 @@ impl SharedWorld {
 }
 
 impl World {
-    /// Ends of connections that were made.
     pub(super) fn ends_made(&self) -> u32 {
         self.made - 1
     }
 
-    /// Regions that are registered.
     pub(super) fn regions(&self) -> usize {
         self.regions.len()
     }
 
-    /// Slots in the shared queue of a port.
     pub(super) fn shared_len(&self, me: usize) -> usize {
         self.shared[me].len()
     }
 
-    /// A queue pair takes a slot of the shared queue, and its receive ends with an error.
+    /// Ends a receive of the shared queue of a port with an error.
     pub(super) fn flush(&mut self, me: usize, queue_pair: u32) {
         let slot = self.shared[me].pop_front().expect("the shared queue has a slot");
         let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
@@ -215,14 +209,13 @@ impl World {
         self.done[me].push_back((ended, Vec::new()));
     }
 
-    /// Whether a step of making a connection is refused.
     fn refuses_step(&mut self) -> bool {
         let is_refused = self.refusals > 0 && self.random.below(self.refusals) == 0;
         self.refused += u32::from(is_refused);
         is_refused
     }
 
-    /// Lets an operation of some queue pair arrive.
+    /// Lets an operation of a random queue pair arrive.
     fn step(&mut self) {
         let mut busy: Vec<u32> =
             self.ends.iter().filter(|(_, end)| !end.wire.is_empty()).map(|(at, _)| *at).collect();
@@ -256,7 +249,7 @@ impl World {
         if let (Some(_), Some(end)) = (&error, self.ends.get_mut(&from)) {
             end.is_in_error = true;
         }
-        // That a peer is gone is found out sooner than the adapter gives up.
+        // The test notices the end of a peer sooner than the adapter gives up.
         let has_timed_out = has_timed_out && self.is_broken;
         let is_refused = error.as_ref().is_some_and(|error| error.contains("remote access error"));
         let refusal = is_refused.then_some(Refusal::Untouched);
@@ -270,7 +263,7 @@ impl World {
         Some(region.buffer.as_contiguous_mut()?.into_slice(address as usize, len))
     }
 
-    /// An operation arrives. What is wrong with it, and the bytes that come back.
+    /// Carries out an operation. Returns its error, and the bytes that return.
     fn arrive(&mut self, to: u32, sending: Sending) -> (Option<String>, Vec<u8>) {
         let denied = || (Some("remote access error (vendor error 0x88)".to_string()), Vec::new());
         let shared = &mut self.shared[port_of(to)];
@@ -338,7 +331,6 @@ impl World {
     }
 }
 
-/// A port of the world.
 #[derive(Debug)]
 pub(super) struct FakePort {
     pub(super) world: SharedWorld,
@@ -412,7 +404,7 @@ impl IbPort for FakePort {
     }
     fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError> {
         let queue_pair = self.world.with(|world| {
-            // That the first end cannot be made is final.
+            // Only the failure of the first queue pair is final.
             if world.is_exhausted || world.has_made[self.me] && world.refuses_step() {
                 return Err(self.exhausted("queue pairs"));
             }
@@ -659,7 +651,7 @@ impl IbPort for FakePort {
     fn take_events(&mut self) {}
 }
 
-/// The sockets of a process of the world, to the other one.
+/// The sockets of a process to the other one.
 #[derive(Debug)]
 pub(super) struct FakeSockets {
     pub(super) world: SharedWorld,
@@ -708,7 +700,7 @@ impl Transport for FakeSockets {
             sink.eager(other, 0, envelope, body.len(), Bytes::from(&body[..]));
         }
         let Some((asks, body)) = came else { return false };
-        // It comes in two parts.
+        // The introduction arrives in two parts.
         let (first, second) = body.split_at(body.len() / 2);
         sink.meet(other, asks, body.len(), Bytes::from(first));
         sink.more(other, first.len(), Bytes::from(second));

@@ -1,4 +1,4 @@
-//! What `ib` says of itself: InfiniBand and RoCE through libibverbs.
+//! The module `ib`: InfiniBand and RoCE through libibverbs.
 
 use super::ports::{self, DEVICES, PortRequest};
 use super::without_port::WithoutPort;
@@ -25,9 +25,9 @@ static IB: Module = Module {
     ],
     priority: Some(&PRIORITY),
     btl: Btl { names: &["openib"], left: BtlRule::ListedOrRequested },
-    // A connection is the adapter's affair, and an image has none.
+    // A connection is state of the adapter, which an image does not contain.
     images: false,
-    // Its processes meet over sockets.
+    // Its processes exchange introductions over sockets.
     needs: Supplies::Listeners,
     is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
@@ -139,14 +139,15 @@ static PRIORITY: Param = Param::priority(
      if this host has an active port; 0: never.",
 );
 
-/// Envelopes of a shared receive queue at most, in a job of few processes.
+/// The most envelopes of a shared receive queue, in a job of few processes.
 const SHARED_MOST: u32 = 4096;
-/// How long a connection that fails again and again is left alone each time.
+/// The pause before a failed connection is made again.
 const PAUSE: Duration = Duration::from_millis(200);
-/// A packet is sent so often before a connection has failed.
+/// The number of times that a packet is sent before a connection fails.
 const ATTEMPTS: u128 = RETRIES as u128 + 1;
 
-/// The power of two of 4.096 microseconds after which a packet is repeated, so that all attempts take about so many seconds.
+/// The exponent of the interval (4.096 microseconds times a power of two) after which a packet is
+/// repeated, so that all attempts take about this number of seconds.
 fn ack_timeout(seconds: u32) -> u8 {
     let units = u128::from(seconds) * 1_000_000_000 / ATTEMPTS / 4096;
     // The field has five bits, and 0 is for ever.
@@ -162,13 +163,14 @@ fn request(params: &Params) -> PortRequest {
     }
 }
 
-/// How long the shared receive queue of a job of so many processes may become. Half of it is for peers of one envelope each, so all of the
-/// job have one; the other half has room for all envelopes of one peer at least.
+/// The longest shared receive queue of a job of `processes` processes. Half of it is for peers of
+/// one envelope each, so it suffices for all of the job; the other half has room for all envelopes
+/// of one peer at least.
 fn shared_len(envelopes: u32, processes: u32) -> u32 {
     SHARED_MOST.max(processes.max(envelopes).saturating_mul(2))
 }
 
-/// How a process of a job of so many uses its port, as far as the device supports it.
+/// The settings of a port in a job of `processes` processes, as far as the device supports them.
 fn settings(params: &Params, processes: u32) -> IbSettings {
     let envelopes = params.count(&ENVELOPES) as u32;
     let shared = params.is_on(&SRQ).then(|| shared_len(envelopes, processes));
@@ -182,7 +184,7 @@ fn falls_back(params: &Params) -> bool {
     params.number(&FALLBACK) == 1
 }
 
-/// Why this machine has nothing for it, if so. No library is opened where no port is active.
+/// The reason why this machine has no port. No library is opened if no port is active.
 fn not_found(params: &Params) -> Option<String> {
     let is_needed = !falls_back(params) && !ports::has_active_port(Path::new(DEVICES));
     is_needed.then(|| {
@@ -201,7 +203,7 @@ fn found(params: &Params) -> Result<(Arc<VerbsLibrary>, Vec<Device>), String> {
     Ok((library, devices))
 }
 
-/// What cannot work at all is refused before any process starts.
+/// Refuses a job that cannot work before any process starts.
 fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
     if is_one_host && !falls_back(params) {
         let (_, devices) = found(params)?;
@@ -216,7 +218,7 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
     Ok(decided)
 }
 
-/// A job on several hosts goes over the port of this host, if there is one to which connections of this kind can be made.
+/// A job on several hosts uses the port of this host, if its connections can be made there.
 fn suits_hosts(params: &Params) -> Option<String> {
     let is_wanted = params.number(&PRIORITY) > 0 && params.mpi_encrypt() != Encrypt::On;
     if !is_wanted || !ports::has_active_port(Path::new(DEVICES)) {
@@ -244,7 +246,7 @@ fn row(device: &Device, port: &oxmpi_verbs::DevicePort) -> Vec<String> {
     ]
 }
 
-/// How much memory the envelopes take (the product of the components guide), and what else the parameters say.
+/// The memory of the envelopes (the product of the components guide), and the other parameters.
 fn use_of(params: &Params, settings: &IbSettings) -> String {
     let (envelopes, len) = (settings.envelopes as usize, settings.envelope_len());
     let queue = match settings.shared {
@@ -269,7 +271,8 @@ fn use_of(params: &Params, settings: &IbSettings) -> String {
     )
 }
 
-/// What there is, what a job on this host would use, and how much memory that takes, also where the library is not there.
+/// The devices, the port that a job on this host would use, and its memory, also without the
+/// library.
 fn survey(params: &Params) -> Result<Survey, String> {
     let uses = use_of(params, &settings(params, 1));
     let (library, devices) = match found(params) {
@@ -295,7 +298,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let (library, device, port) = match chosen {
         Ok(chosen) => chosen,
         Err(why) if falls_back(of.params) => {
-            // One of each host says so.
+            // One process of each host reports it.
             if of.members(&**services)?.first() == Some(&of.rank) {
                 let host = oxmpi_sys::host::name();
                 services.say(&format!("ib: host {host} has no port, so its ranks use sockets: {why}"));

@@ -1,32 +1,31 @@
-//! What is known of one peer: its end of the connection, and the credits in both directions (rules 2 and 3 of the module).
+//! The state of one peer: its end of the connection, and the credits in both directions (rules 2
+//! and 3 of the module).
 
 use super::introduction::IbIntroduction;
 use super::reconnecting::BrokenConnection;
 use oxmpi_verbs::{LocalEnd, SlotId};
 use std::collections::VecDeque;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct IbPeer {
-    /// The own end.
     pub(super) end: LocalEnd,
     /// The introduction of this process was sent, with the request for the peer's.
     pub(super) has_asked: bool,
-    /// The own end is connected with the peer's.
+    /// The own queue pair is connected with the peer's.
     pub(super) is_connected: bool,
-    /// So is the peer's with this one: it may be sent to.
+    /// The peer's queue pair is connected with this one: messages may be sent.
     pub(super) is_ready: bool,
     /// The number of the connection, from 1.
     pub(super) connection: u32,
-    /// The connection has failed, and nothing has gone over another one yet.
+    /// The connection has failed, and nothing has arrived over another one yet.
     pub(super) broken: Option<BrokenConnection>,
-    /// Envelopes whose sends have not ended well, the oldest first: the number of each, its slot, its length.
+    /// Envelopes whose sends have not succeeded yet, the oldest first: number, slot, length.
     pub(super) unacknowledged: VecDeque<(u64, SlotId, usize)>,
-    /// An envelope was sent over this connection.
+    /// Whether an envelope was sent over this connection.
     pub(super) was_sent_to: bool,
-    /// Envelopes of its that have come.
+    /// Envelopes received from it.
     pub(super) taken: u64,
-    /// It is lost: nothing goes to it.
+    /// Whether it is lost.
     pub(super) is_gone: bool,
     /// The two have no communicator any more, and neither waits for the other.
     pub(super) is_detached: bool,
@@ -34,20 +33,20 @@ pub(super) struct IbPeer {
     pub(super) granted: u32,
     /// Envelopes that it has posted for this process.
     allowed: u32,
-    /// Envelopes that were sent to it.
+    /// Envelopes sent to it.
     sent: u64,
-    /// How many of these it has emptied and posted again, as it has said.
+    /// The number of these that it has returned.
     returned: u64,
-    /// Envelopes of its that were emptied and posted again here, and how many of these it has been sent.
+    /// Its envelopes that were posted again here, and the number of these that was sent to it.
     freed: u64,
     reported: u64,
-    /// The word with that number is being written.
+    /// Whether its word is being written.
     pub(super) is_reporting: bool,
-    /// Sends that are under way.
+    /// Sends under way.
     pub(super) in_flight: u32,
-    /// Reads of its memory that are under way.
+    /// Reads of its memory under way.
     pub(super) reads: u32,
-    /// One-sided accesses to its memory that are under way.
+    /// One-sided accesses to its memory under way.
     pub(super) accesses: u32,
 }
 
@@ -78,7 +77,8 @@ impl IbPeer {
         }
     }
 
-    /// The own end is connected with that of this introduction. The slots of envelopes that had arrived before.
+    /// Connects the own queue pair with that of this introduction. Returns the slots of envelopes
+    /// that had arrived before.
     pub(super) fn connected(&mut self, with: &IbIntroduction) -> Vec<SlotId> {
         (self.is_connected, self.allowed) = (true, with.granted);
         self.returns(with.freed);
@@ -86,24 +86,24 @@ impl IbPeer {
         self.unacknowledged.drain(..arrived).map(|(_, slot, _)| slot).collect()
     }
 
-    /// The connection is being closed, or closed and not made again.
+    /// Whether the connection is being closed, or is closed and not made again.
     pub(super) fn is_closing(&self) -> bool {
         self.broken.as_ref().is_some_and(|broken| !broken.is_made)
     }
 
-    /// What this process says of itself.
+    /// The introduction of this process.
     pub(super) fn introduction(&self, envelope: u32) -> IbIntroduction {
         let IbPeer { end, granted, connection, taken, freed, .. } = *self;
         IbIntroduction { end, granted, envelope, connection, taken, freed }
     }
 
-    /// An envelope was posted in this slot, with a head that [`IbPeer::sends`] has made.
+    /// An envelope was posted in this slot, with a head of [`IbPeer::sends`].
     pub(super) fn posted(&mut self, slot: SlotId, len: usize) {
         self.unacknowledged.push_back((self.sent, slot, len));
         self.was_sent_to = true;
     }
 
-    /// The send of an envelope has ended well.
+    /// The send of an envelope has succeeded.
     pub(super) fn acknowledged(&mut self, slot: SlotId) {
         self.unacknowledged.retain(|(_, known, _)| *known != slot);
     }
@@ -113,13 +113,12 @@ impl IbPeer {
         (u64::from(self.allowed) + self.returned).saturating_sub(self.sent)
     }
 
-    /// The peer has returned so many envelopes in all.
     pub(super) fn returns(&mut self, number: u64) {
-        // More than were sent cannot be: credits never exceed what is posted.
+        // Credits never exceed the posted envelopes.
         self.returned = self.returned.max(number.min(self.sent));
     }
 
-    /// As [`IbPeer::returns`] of the lower half of the number, as an envelope has it.
+    /// As [`IbPeer::returns`] with the lower half of the number, as in the head of an envelope.
     pub(super) fn returns_lower(&mut self, lower: u32) {
         let more = lower.wrapping_sub(self.returned as u32);
         if more <= u32::MAX / 2 {
@@ -127,7 +126,7 @@ impl IbPeer {
         }
     }
 
-    /// An envelope is sent. What its head reports.
+    /// Counts an envelope to be sent. Returns the number for its head.
     pub(super) fn sends(&mut self) -> u32 {
         self.sent += 1;
         self.in_flight += 1;
@@ -135,12 +134,13 @@ impl IbPeer {
         self.freed as u32
     }
 
-    /// An envelope of its was posted again.
+    /// Counts an envelope that was posted again.
     pub(super) fn frees(&mut self) {
         self.freed += 1;
     }
 
-    /// The number that is to be written at the peer, if it is due: half of its credits are used up as far as it knows.
+    /// The number to be written into its word, if that is due: as far as the peer knows, half of
+    /// its credits are used up.
     pub(super) fn report(&mut self) -> Option<u64> {
         let due = u64::from(self.granted / 2).max(1);
         let is_due =
@@ -152,7 +152,7 @@ impl IbPeer {
         Some(self.freed)
     }
 
-    /// Nothing is under way to it any more, and it knows what it has to.
+    /// Whether nothing is under way to it, and it has every number that it needs.
     pub(super) fn is_quiet(&self) -> bool {
         self.is_gone || self.in_flight == 0 && self.unacknowledged.is_empty() && !self.is_reporting
     }

@@ -1,4 +1,5 @@
-//! What the transport needs of a port: a port of a device, or in tests one that a seed makes late, full or faulty.
+//! The interface of the transport to a port: a port of a device, or in tests one that a seed makes
+//! late, full or faulty.
 
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_verbs::{
@@ -8,41 +9,37 @@ use oxmpi_verbs::{
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
 
-/// See [`Adapter`], whose functions these are.
+/// The functions of [`Adapter`].
 pub trait IbPort: Debug + Send {
-    /// Names the device and the port, for a person.
+    /// Names the device and the port for the user.
     fn describe(&self) -> String;
-    /// Makes more slots.
     fn more_slots(&mut self) -> Result<Vec<SlotId>, VerbsError>;
-    /// What a slot has; nothing while it is posted.
+    /// The content of a slot; empty while it is posted.
     fn slot(&self, slot: SlotId) -> &[u8];
-    /// As [`IbPort::slot`], to be filled.
+    /// As [`IbPort::slot`], for writing.
     fn slot_mut(&mut self, slot: SlotId) -> &mut [u8];
-    /// Makes one end of a connection.
+    /// Makes a queue pair.
     fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError>;
-    /// Connects it with the other one.
     fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError>;
-    /// Ends a connection.
     fn close(&mut self, queue_pair: u32);
-    /// Destroys the closed queue pairs from which no slot comes back any more, and gives their numbers, which may be given to others.
+    /// Destroys the closed queue pairs that hold no slot any more. Returns their numbers, which may
+    /// be used again.
     fn take_closed(&mut self) -> Vec<u32>;
-    /// The word that the peer writes.
     fn peer_word(&self, queue_pair: u32) -> u64;
     /// Writes the word at the peer.
     fn write_word(&mut self, queue_pair: u32, value: u64) -> Result<(), VerbsError>;
-    /// Sends the beginning of a slot.
     fn send(&mut self, queue_pair: u32, slot: SlotId, len: usize) -> Result<(), VerbsError>;
-    /// Posts a slot for what comes.
+    /// Posts a slot for receiving.
     fn receive(&mut self, queue_pair: u32, slot: SlotId) -> Result<(), VerbsError>;
-    /// Registers a buffer in one piece, which peers may read.
+    /// Registers a contiguous buffer, which peers may read.
     fn expose(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
-    /// Registers a buffer in one piece, into which this process reads.
+    /// Registers a contiguous buffer, into which this process reads.
     fn register(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
-    /// Registers a buffer in one piece, which peers may read and write.
+    /// Registers a contiguous buffer, which peers may read and write.
     fn open_to_peers(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
-    /// Registers a buffer in one piece, out of which this process writes.
+    /// Registers a contiguous buffer, out of which this process writes.
     fn source(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
-    /// Writes a part of a region into a peer's memory: `place` is the offset there, and how many bytes.
+    /// Writes a part of a region, `place` (offset, length), into a peer's memory.
     fn write(
         &mut self,
         queue_pair: u32,
@@ -50,7 +47,7 @@ pub trait IbPort: Debug + Send {
         place: (usize, u32),
         to: (u64, u32),
     ) -> Result<(), VerbsError>;
-    /// Writes the beginning of a slot into a peer's memory.
+    /// Writes the beginning of a slot into a peer's memory. On an error the slot is free.
     fn write_slot(
         &mut self,
         queue_pair: u32,
@@ -58,7 +55,7 @@ pub trait IbPort: Debug + Send {
         len: usize,
         to: (u64, u32),
     ) -> Result<(), VerbsError>;
-    /// Reads a peer's memory into the beginning of a slot.
+    /// Reads a peer's memory into the beginning of a slot. On an error the slot is free.
     fn read_into_slot(
         &mut self,
         queue_pair: u32,
@@ -66,9 +63,10 @@ pub trait IbPort: Debug + Send {
         len: usize,
         from: (u64, u32),
     ) -> Result<(), VerbsError>;
-    /// To what atomic operations are atomic.
+    /// The scope in which atomic operations are atomic.
     fn atomics(&self) -> AtomicScope;
-    /// Changes eight bytes of a peer's memory; their value from before comes into the slot.
+    /// Changes eight bytes of a peer's memory; their value from before comes into the slot. On an
+    /// error the slot is free.
     fn atomic(
         &mut self,
         queue_pair: u32,
@@ -76,21 +74,21 @@ pub trait IbPort: Debug + Send {
         operation: AtomicOperation,
         at: (u64, u32),
     ) -> Result<(), VerbsError>;
-    /// Ends a region. `false`: a read into it or a write out of it is under way, and nothing happened.
+    /// Ends a region. `false`: a read into it or a write out of it is under way, and nothing
+    /// happened.
     fn deregister(&mut self, region: RegionId) -> bool;
-    /// This memory stays where it is until [`IbPort::forget`]: it need not be registered anew for each region.
+    /// This memory stays until [`IbPort::forget`]: it need not be registered anew for each region.
     fn keep(&mut self, memory: &UserBuf);
-    /// The memory that begins there goes. `false`: a read into it is under way, and nothing happened.
+    /// The memory that begins there is freed. `false`: a read into it is under way, and nothing
+    /// happened.
     fn forget(&mut self, start: usize) -> bool;
-    /// Whether a region is of the memory that begins there.
+    /// Whether a region is part of the memory that begins there.
     fn is_of(&self, region: RegionId, start: usize) -> bool;
-    /// Where a peer finds what is exposed.
+    /// The address of an exposed region for peers.
     fn exposed(&self, region: RegionId) -> Option<RemoteMemory>;
-    /// Writes the check of a region.
     fn set_check(&mut self, region: RegionId, value: u64);
-    /// The check of a region.
     fn check_of(&self, region: RegionId) -> u64;
-    /// Reads a peer's memory into a region: `place` is the offset there, and how many bytes.
+    /// Reads a peer's memory into a part of a region, `place` (offset, length).
     fn read(
         &mut self,
         queue_pair: u32,
@@ -98,15 +96,16 @@ pub trait IbPort: Debug + Send {
         place: (usize, u32),
         from: (u64, u32),
     ) -> Result<(), VerbsError>;
-    /// Reads the check at a peer into that of a region, after all that is read on the connection by now.
+    /// Reads the check at a peer into that of a region, after everything that is being read on the
+    /// connection.
     fn read_check(&mut self, queue_pair: u32, region: RegionId, from: (u64, u32)) -> Result<(), VerbsError>;
-    /// Reads what has ended.
+    /// Reads completions. After an error the queue is unusable.
     fn poll(&mut self, into: &mut Vec<Completion>) -> Result<(), VerbsError>;
     /// The descriptor to sleep on, if there is one.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
-    /// The next completion makes it readable.
+    /// Makes the next completion raise an event.
     fn arm(&mut self) -> Result<(), VerbsError>;
-    /// It is not readable any more.
+    /// Takes the events of the descriptor.
     fn take_events(&mut self);
 }
 

@@ -1,24 +1,25 @@
-//! Which port of which device a process uses.
+//! The choice of the port that a process uses.
 
 use oxmpi_verbs::{Device, DevicePort};
 use std::fs;
 use std::path::Path;
 
-/// Where the kernel lists devices for InfiniBand.
+/// The kernel's directory of InfiniBand devices.
 pub(super) const DEVICES: &str = "/sys/class/infiniband";
 
-/// What the parameters request.
+/// The port that the parameters request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PortRequest {
-    /// The device; `None`: the first with such a port.
+    /// `None`: the first device with such a port.
     pub(super) device: Option<String>,
-    /// The number of the port; `None`: the first active one.
+    /// `None`: the first active port.
     pub(super) port: Option<u8>,
-    /// The MTU, bytes.
+    /// In bytes.
     pub(super) mtu: usize,
 }
 
-/// Whether a device of this machine has an active port, as the kernel's files say: a machine without one opens no library.
+/// Whether a device of this machine has an active port, according to the kernel's files: a machine
+/// without one opens no library.
 pub(super) fn has_active_port(devices: &Path) -> bool {
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_active =
@@ -26,13 +27,13 @@ pub(super) fn has_active_port(devices: &Path) -> bool {
     entries(devices).any(|device| entries(&device.join("ports")).any(|port| is_active(&port)))
 }
 
-/// Whether the driver of a device, by which it is called, has fast reliable connections. Those of these networks have none, or only emulate
-/// them, and libfabric has providers of their own.
+/// Whether a device, which is called by its driver, has fast reliable connections. The devices of
+/// these networks have none, or only emulate them, and libfabric has providers of their own.
 pub(super) fn has_reliable_connections(device: &str) -> bool {
     !["efa", "usnic", "hfi1"].iter().any(|driver| device.starts_with(driver))
 }
 
-/// The devices with the states of their ports, for a person.
+/// The devices with the states of their ports, for the user.
 pub(super) fn listing(devices: &[Device]) -> String {
     if devices.is_empty() {
         return "there is no device".into();
@@ -49,7 +50,7 @@ pub(super) fn listing(devices: &[Device]) -> String {
     format!("this host has {}", all.join("; "))
 }
 
-/// The port that a process uses.
+/// The port that a process uses. The error is for the user.
 pub(super) fn choose<'a>(
     devices: &'a [Device],
     asked: &PortRequest,

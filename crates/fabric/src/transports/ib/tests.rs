@@ -14,11 +14,11 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a connection is left alone that has failed.
+/// The pause before a failed connection is made again.
 const PAUSE: Duration = Duration::from_millis(20);
-/// So many messages go each way.
+/// The messages in each direction.
 const MESSAGES: u32 = 120;
-/// Turns after which something hangs.
+/// The number of turns after which a test counts as hung.
 const TURNS: u32 = 200_000;
 
 #[derive(Default)]
@@ -75,14 +75,14 @@ fn world(seed: u64, settings: IbSettings) -> (SharedWorld, [Rank; 2]) {
     (world, ranks)
 }
 
-/// What message number `number` of a process is.
+/// The content of message `number` of a process.
 fn planned(from: u32, number: u32) -> Vec<u8> {
     let len = (number * 29 + from * 7) % 65;
     (0..len).map(|at| (at * 31 + number * 7 + from) as u8).collect()
 }
 
 impl Rank {
-    /// Sends the next message if there is room. Whether it is gone.
+    /// Sends the next message if there is room. Returns whether it was sent.
     fn send_next(&mut self) -> bool {
         let own = self.ib.own;
         let body = planned(own, self.sent);
@@ -182,7 +182,7 @@ fn thousands_of_peers_have_an_envelope_each_and_the_first_ones_all() {
     assert!(grants[..32].iter().all(|grant| *grant == 64) && grants[32..].iter().all(|grant| *grant == 1));
     let why = rank.ib.make_end(4000).unwrap_err();
     assert!(why.contains("4096") && why.contains("rpi_ib_srq"), "{why}");
-    // What is granted to no peer is granted again.
+    // A free credit is granted again.
     rank.ib.spare = 1;
     assert!(rank.ib.make_end(4000).is_ok() && rank.ib.make_end(4001).is_err());
     assert_eq!((rank.ib.posted, rank.ib.spare), (4096, 0));
@@ -213,11 +213,11 @@ fn a_connection_that_cannot_be_made_takes_no_envelope() {
     world.with(|world| (world.is_exhausted, world.receives_left) = (false, Some(5)));
     let why = rank.ib.make_end(1).unwrap_err();
     assert!(why.contains("receives") && why.contains("ulimit -l"), "{why}");
-    // Those that were posted are in the queue, for the next peer.
+    // The posted envelopes are in the queue, for the next peer.
     assert_eq!((rank.ib.posted, rank.ib.spare), (5, 5));
     rank.ib.make_end(2).unwrap();
     assert_eq!((rank.ib.posted, rank.ib.spare), (8, 0));
-    // A failure after some were granted again leaves those to others as well.
+    // A failure after some were granted again leaves those to other peers as well.
     rank.ib.spare = 3;
     world.with(|world| world.receives_left = Some(2));
     rank.ib.make_end(3).unwrap_err();
@@ -225,7 +225,7 @@ fn a_connection_that_cannot_be_made_takes_no_envelope() {
     assert_eq!(world.with(|world| world.shared_len(0)), 10);
 }
 
-/// Polls rank 1 until nothing comes any more.
+/// Polls rank 1 until nothing arrives any more.
 fn drain(rank: &mut Rank) {
     for _ in 0..200 {
         rank.poll();
@@ -239,7 +239,7 @@ fn a_shared_queue_gets_back_each_envelope_however_its_receive_has_ended() {
     ranks.iter_mut().for_each(drain);
     let queue_pair = ranks[1].ib.peers[0].as_ref().unwrap().end.queue_pair;
     assert_eq!((world.with(|world| world.shared_len(1)), ranks[1].ib.posted), (4, 4));
-    // Of a queue pair that is not known, and of the peer's, with an error.
+    // With an error, from an unknown queue pair and from the peer's.
     for from in [77_777, queue_pair] {
         world.with(|world| world.flush(1, from));
         assert_eq!(world.with(|world| world.shared_len(1)), 3);
@@ -263,7 +263,7 @@ fn an_envelope_that_cannot_be_posted_again_is_taken_off_the_peer_and_the_queue()
     let granted = |rank: &Rank| rank.ib.peers[0].as_ref().unwrap().granted;
     assert_eq!((granted(&ranks[1]), ranks[1].ib.posted, ranks[1].ib.spare), (3, 3, 0));
     assert_eq!(world.with(|world| world.shared_len(1)), 3);
-    // When the peer is gone, others have what it had.
+    // When the peer is lost, others have its envelopes.
     ranks[1].ib.remove_failed(0);
     drain(&mut ranks[1]);
     assert_eq!((granted(&ranks[1]), ranks[1].ib.posted, ranks[1].ib.spare), (0, 3, 3));

@@ -1,5 +1,5 @@
-//! A process of a job over `ib` on a host that has no port: all its messages go over the sockets, on which the others meet it and hear
-//! that it has none.
+//! A process of a job over `ib` on a host without a port: all its messages go over the sockets, and
+//! peers that request its introduction learn that it has no port.
 
 use super::introduction::IbIntroduction;
 use crate::introductions::Introductions;
@@ -10,12 +10,11 @@ use crate::{
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct WithoutPort {
     sockets: Box<dyn Transport>,
     introductions: Introductions,
-    /// Those who have introduced themselves and wait for an answer.
+    /// Peers that have introduced themselves and wait for an answer.
     unanswered: Vec<u32>,
 }
 
@@ -24,7 +23,7 @@ impl WithoutPort {
         WithoutPort { sockets, introductions: Introductions::default(), unanswered: Vec::new() }
     }
 
-    /// Answers all who wait for that, as far as there is room.
+    /// Answers all waiting peers, as far as there is room.
     fn answer(&mut self, sink: &mut dyn Sink) {
         let met = self.introductions.take().into_iter().filter(|(_, asks, _)| *asks);
         self.unanswered.extend(met.map(|(from, ..)| from));
@@ -41,7 +40,7 @@ impl WithoutPort {
         self.introductions.take_lost().into_iter().for_each(|peer| sink.lost(peer));
     }
 
-    /// Whether nobody who has not left waits for an answer.
+    /// Whether no peer waits for an answer, except those that have left.
     fn has_answered(&mut self) -> bool {
         let WithoutPort { sockets, unanswered, .. } = self;
         unanswered.iter().all(|to| sockets.has_left(*to))

@@ -1,7 +1,8 @@
-//! How two processes meet: each says over sockets, where both have proved that they are of the job, where the provider finds it
-//! ([`Frame::Meet`](oxmpi_wire::Frame::Meet)).
+//! Introductions: each process sends its address in the provider over sockets, where both have
+//! proved that they are of the job ([`Frame::Meet`](oxmpi_wire::Frame::Meet)).
 //!
-//! The body of that frame is the cookie that all messages to its sender begin with (`frames.rs`), 8 bytes, and the address.
+//! The body of that frame is the cookie with which all frames to its sender begin (`frames.rs`), 8
+//! bytes, and the address.
 
 use super::Ofi;
 use super::OfiPeer;
@@ -12,28 +13,27 @@ use oxmpi_wire::Frame;
 
 /// Bytes of the cookie.
 const COOKIE: usize = 8;
-/// The longest body that is one, bytes.
+/// The longest body, in bytes.
 const LONGEST: usize = LONGEST_INTRODUCTION;
 const _: () = assert!(LONGEST >= COOKIE + 256);
 
-/// What a process says of itself when it meets another one.
+/// The introduction of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Introduction {
-    /// What messages to it begin with.
+    /// The beginning of all frames to the process.
     pub(super) cookie: u64,
-    /// Where the provider finds it.
+    /// The address in the provider.
     pub(super) address: Vec<u8>,
 }
 
 impl Introduction {
-    /// The body of the frame.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = self.cookie.to_le_bytes().to_vec();
         out.extend_from_slice(&self.address);
         out
     }
 
-    /// Reads such a body. `None`: it is none.
+    /// `None`: the body is no introduction.
     pub(super) fn decode(body: &[u8]) -> Option<Introduction> {
         let (cookie, address) = body.split_first_chunk::<COOKIE>()?;
         let is_one = !address.is_empty() && body.len() <= LONGEST;
@@ -47,7 +47,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
 
-    /// Introduces this process to a peer and requests its introduction, once.
+    /// Sends the introduction of this process to a peer and requests the peer's, once.
     pub(super) fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
         if !self.introduced.contains(&to) && self.introduce(to, true)? {
             self.introduced.insert(to);
@@ -55,7 +55,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Ok(())
     }
 
-    /// Sends a peer the introduction of this process. Whether there was room for it.
+    /// Sends the introduction of this process to a peer. Returns whether there was room for it.
     pub(super) fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
         let body = self.introduction.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
@@ -69,12 +69,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 
-    /// Polls the sockets, and does what follows.
+    /// Polls the sockets, and handles introductions and losses.
     pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
         let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.end_introductions(sink);
         for peer in self.introductions.take_lost() {
-            // What it had sent comes first.
+            // Frames that it had sent come first.
             self.drain(sink);
             self.lose(peer, sink);
         }
@@ -84,7 +84,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         came
     }
 
-    /// Takes in the peers that have introduced themselves, and answers them.
+    /// Handles arrived introductions, and answers them.
     pub(super) fn end_introductions(&mut self, sink: &mut dyn Sink) {
         for (from, asks, body) in self.introductions.take() {
             if let Err(why) = self.meet(from, &body) {
@@ -108,7 +108,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A peer has introduced itself.
+    /// Handles the introduction of a peer.
     pub(super) fn meet(&mut self, from: u32, body: &[u8]) -> Result<(), String> {
         self.introduced.remove(&from);
         if self.address_of(from).is_some() {

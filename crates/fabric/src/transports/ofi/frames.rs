@@ -1,12 +1,13 @@
-//! How frames lie in the messages of the provider (rule 6 of the module).
+//! The form of frames in the provider's messages (rule 6 of the module).
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
-//! | 0..8 | cookie | a number that the receiver has given its sender when they met: strangers do not know it |
-//! | 8..12 | sender | its process number |
-//! | 12..16 | left | bytes of the body that come in the next messages of this sender |
+//! | 0..8 | cookie | a number from the receiver's introduction: unauthenticated processes do not know it |
+//! | 8..12 | sender | its rank |
+//! | 12..16 | left | bytes of the body that follow in the next messages of this sender |
 //!
-//! Then follow the frame and its body, or, where the message before has left something, no more than the next part of that.
+//! Then follow the frame and its body, or, where the message before has left a rest, only its next
+//! part.
 
 use super::{Kind, Name, Ofi, OfiPeer, parts};
 use crate::{Body, OutgoingMessage, Sent, Sink, Traffic, Unreachable, dispatch};
@@ -14,20 +15,21 @@ use oxmpi_libfabric::{Admission, FrameBody, FrameRoom};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 
-/// Messages that may come before the first of them is read, without the provider keeping any.
+/// The number of messages that may arrive before the first of them is read, without being stored by
+/// the provider.
 pub(super) const ROOMS: usize = 8;
-/// Bytes of a body in one message, at most.
+/// The most bytes of a body in one message.
 pub(super) const BODY: usize = 64 << 10;
 /// Bytes before the frame.
 const HEAD: usize = 16;
-/// The longest message, bytes.
+/// The longest message, in bytes.
 pub(super) const ROOM: usize = HEAD + MAX_FRAME_LEN + BODY;
-/// So many receives for frames may fail one after the other.
+/// The number of receives for frames that may fail in a row.
 const FAILED_ROOMS: u32 = 1000;
-/// The longest body that a frame says it has, bytes.
+/// The longest allowed body of a frame, in bytes.
 const LONGEST: usize = 1 << 30;
 
-/// What stands before each frame, and before each part of a body.
+/// The head of each message with a frame or a part of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FrameHead {
     cookie: u64,
@@ -44,7 +46,7 @@ impl FrameHead {
         out
     }
 
-    /// The head of a message, and what follows it.
+    /// The head of a message, and the bytes behind it.
     fn split(bytes: &[u8]) -> Option<(FrameHead, &[u8])> {
         let (cookie, rest) = bytes.split_first_chunk::<8>()?;
         let (sender, rest) = rest.split_first_chunk::<4>()?;
@@ -58,14 +60,14 @@ impl FrameHead {
     }
 }
 
-/// FrameHead and frame of a message.
+/// The head and the frame of a message.
 pub(super) struct FrameOpening {
     bytes: [u8; HEAD + MAX_FRAME_LEN],
     len: usize,
 }
 
 impl FrameOpening {
-    /// Of a frame to a peer that wants to see `cookie`, of whose body `left` bytes come later.
+    /// For a frame to a peer with this cookie; `left` bytes of its body follow later.
     pub(super) fn new(
         cookie: u64,
         sender: u32,
@@ -89,14 +91,14 @@ impl FrameOpening {
 pub(super) struct BodyRest {
     bytes: Vec<u8>,
     at: usize,
-    /// What the engine calls the message.
+    /// The engine's token of the message.
     token: u64,
-    /// A message of it is under way, behind which the next one goes when that has ended.
+    /// Whether a part is under way; the next one is sent when it has ended.
     is_under_way: bool,
 }
 
 impl BodyRest {
-    /// That of a body behind its first message, if there is one.
+    /// The rest of a body behind its first message, if there is one.
     pub(super) fn of(body: &Body<'_>, token: u64) -> Option<BodyRest> {
         let len = body.len().checked_sub(BODY).filter(|len| *len > 0)?;
         let mut bytes = vec![0; len];
@@ -104,21 +106,21 @@ impl BodyRest {
         Some(BodyRest { bytes, at: 0, token, is_under_way: true })
     }
 
-    /// The next part, with what stands before it, and whether it is the last one. `None`: all are gone.
+    /// The next part with its head, and whether it is the last one. `None`: all were sent.
     pub(super) fn next(&self, cookie: u64, sender: u32) -> Option<([u8; HEAD], Bytes<'_>, bool)> {
         let part = self.bytes[self.at..].chunks(BODY).next()?;
         let left = self.bytes.len() - self.at - part.len();
         Some((FrameHead { cookie, sender, left: left as u32 }.encode(), Bytes::from(part), left == 0))
     }
 
-    /// That one is under way. Whether it was the last one.
+    /// The next part was sent. Returns whether it was the last one.
     pub(super) fn advance(&mut self) -> bool {
         self.at = self.bytes.len().min(self.at + BODY);
         self.is_under_way = true;
         self.at == self.bytes.len()
     }
 
-    /// Its end is not reported, if this is the engine's name for it.
+    /// Drops the report of its end, if this is its token.
     pub(super) fn release(&mut self, token: u64) {
         if self.token == token {
             self.token = 0;
@@ -126,13 +128,13 @@ impl BodyRest {
     }
 }
 
-/// Whether the sender of a frame has to know that it has arrived. A hint need not arrive, and an answer arrives before its receiver has
-/// all.
+/// Whether the sender of a frame must know that it has arrived. A hint need not arrive, and a
+/// request for a report must not delay its own answer.
 pub(super) fn is_needed(frame: &Frame) -> bool {
     !matches!(frame, Frame::Learn { .. } | Frame::AskArrived { .. } | Frame::Arrived { .. })
 }
 
-/// What of a body goes with the frame.
+/// The part of a body that goes with the frame.
 pub(super) fn first_part<'a>(message: &OutgoingMessage<'a>) -> FrameBody<'a> {
     let len = message.body.len().min(BODY);
     match (message.lent, &message.body) {
@@ -145,29 +147,30 @@ pub(super) fn first_part<'a>(message: &OutgoingMessage<'a>) -> FrameBody<'a> {
     }
 }
 
-/// A body that has come in part.
+/// A body that has arrived in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArrivingBody {
     offset: usize,
     left: usize,
 }
 
-/// What a message was.
+/// The result of handling a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivery {
     /// It was handed up.
     Up,
-    /// A frame of the transport's own, of this process.
+    /// A frame of the transport itself, from this process.
     Own(u32, Frame),
-    /// Its sender is a process that this one has not met.
+    /// The sender has not introduced itself to this process.
     Unmet(u32),
-    /// Its sender is lost.
+    /// The sender is lost.
     Late,
-    /// Nothing of this job.
+    /// No message of this job.
     Stranger,
 }
 
-/// Hands a message up. `cookie` is this process's own, `len` the message's length, of which `bytes` has as much as fits.
+/// Hands a message up. `cookie` is this process's own; `len` is the message's length, of which
+/// `bytes` has as much as fits.
 pub(super) fn take(
     (bytes, len): (&[u8], usize),
     cookie: u64,
@@ -209,7 +212,7 @@ pub(super) fn take(
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// Sends a frame to a peer that this process has met.
+    /// Sends a frame to an introduced peer.
     pub(super) fn send_frame(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let own = self.own;
         let Some(peer) = self.peer(to).filter(|peer| !peer.is_gone) else {
@@ -244,7 +247,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Ok(if is_done { Sent::Done } else { Sent::Later })
     }
 
-    /// Sends what waits of frames, and posts their rooms, as far as there is room.
+    /// Sends waiting frames, and posts their receives, as far as there is room.
     pub(super) fn send_waiting_frames(&mut self) {
         for room in std::mem::take(&mut self.unposted_rooms) {
             self.post_room(room);
@@ -263,7 +266,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A frame to a peer, or a part of one, has ended: the next part may go.
+    /// A frame to a peer, or a part of one, has ended: sends the next part.
     pub(super) fn end_part_of_frame(&mut self, to: u32) {
         if let Some(peer) = self.peer(to)
             && let Some(rest) = &mut peer.rest
@@ -272,7 +275,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Sends the next part of a long frame. Whether all of it is gone.
+    /// Sends the next part of a long frame. Returns whether everything was sent.
     pub(super) fn send_rest(&mut self, to: u32) -> bool {
         let own = self.own;
         let Ofi { endpoint, peers, sockets, .. } = self;
@@ -307,14 +310,14 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Sends a frame of the transport's own. Whether there was room.
+    /// Sends a frame of the transport itself. Returns whether there was room.
     pub(super) fn send_own(&mut self, to: u32, frame: Frame) -> bool {
         let message = OutgoingMessage { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
         // A peer that cannot be reached waits for nothing.
         self.address_to(to).is_none() || !matches!(self.send_frame(to, &message), Ok(Sent::Full))
     }
 
-    /// Hands up what has come into a room.
+    /// Hands up an arrived frame.
     pub(super) fn take_frame(&mut self, room: FrameRoom, length: usize, sink: &mut dyn Sink) {
         self.failed_rooms = 0;
         let Ofi { endpoint, peers, received, introduction, .. } = self;
@@ -335,7 +338,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 self.asked_for_parts(from, number, length, sink);
             }
             Delivery::Own(..) | Delivery::Late => {}
-            // Its introduction is under way.
+            // The sender's introduction is under way.
             Delivery::Unmet(from) if self.introduced.contains(&from) => {
                 self.held_rooms.push((from, room, length));
                 return;
@@ -355,7 +358,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A receive for a frame has failed: its sender may have died, which the sockets report. A provider that receives none any more is of no use.
+    /// A receive for a frame has failed: its sender may have died, which the sockets report. A
+    /// provider whose receives all fail is unusable.
     pub(super) fn post_failed_room(&mut self, room: FrameRoom, why: &str) {
         self.failed_rooms += 1;
         if self.failed_rooms > FAILED_ROOMS {

@@ -1,32 +1,41 @@
 //! Messages over libfabric, matched by its provider: Open MPI's MTL `ofi` (fi_tagged(3)).
 //!
-//! `module.rs` is what it says of itself, `providers.rs` which provider a job uses. What the providers differ in is in the guide
-//! `docs/ofi.md`. Its ranks can be threads of a test, too (`core/tests/ofi.rs`).
+//! `module.rs` is its description, `providers.rs` chooses the provider. The guide `docs/ofi.md` has
+//! the differences between providers. Its ranks can also be threads of a test
+//! (`core/tests/ofi.rs`).
 //!
-//! A process has one endpoint of a provider, and the sockets of `tcp`. Messages of communicators go by tag (`tags.rs` says
-//! what the bits mean), and the provider matches them. What the engine says of itself goes in frames, as messages of the provider
-//! without a tag. Over the sockets two processes only meet (`meeting.rs`), and hear of each other's end: a process that has not proved
-//! there to be of the job is never known to the provider. Processes of other launchers have no provider in common with this one for sure, so all
-//! that goes to them goes over sockets.
+//! A process has one endpoint of a provider, and the sockets of `tcp`. Messages of communicators go
+//! by tag (`tags.rs` has the meaning of the bits), and the provider matches them. The engine's own
+//! traffic goes in frames, as messages of the provider without a tag. Over the sockets two
+//! processes only exchange introductions (`exchange.rs`), and learn of each other's end: the
+//! provider never gets the address of a process that has not proved there to be of the job.
+//! Processes of other launchers may have no provider in common with this one, so all messages to
+//! them go over sockets.
 //!
 //! Rules
 //!
-//! 1. One function drains the queue of completions, a number of events at a time, until it is empty. An event finds its operation by the
-//!    context that libfabric gives back.
-//! 2. A synchronous message has a bit that says so. Its receiver acknowledges the match by a frame ([`Frame::Matched`]), by the tag that the message
-//!    had. Of several messages with one tag the oldest is meant: which of them it was is the same to their sender.
-//! 3. In the full mode a receive from one process names it by its address, and its number travels beside the message; in the
-//!    others both are in the tag.
-//! 4. A process sleeps on the provider's descriptor together with those of the sockets. A provider without one is polled.
-//! 5. What fails in the provider names the peer: nothing can be said to it any more, and it is lost. A receive from MPI_ANY_SOURCE that fails ends
-//!    the job, as the source of its message is not known. What fails to a peer that has left was not needed.
-//! 6. All frames between two processes that have met go over the provider, and before that none but the meeting's goes at all. Each begins
-//!    with a cookie of the receiver's (`frames.rs`). The provider may end long ones later than short ones that were sent behind them; of a body in
-//!    several messages each goes when the one before it has ended.
-//! 7. A process that ends, or rests, says to each peer how many of its messages have come ([`Frame::Arrived`]). Those that have not said so
-//!    of its own it asks ([`Frame::AskArrived`]), when all its sends to them have ended, and waits: the end of a send says less. The
-//!    question comes behind all messages; on endpoints with several contexts it may overtake some, so it is answered when as many have
-//!    come. Then the process takes leave over the sockets.
+//! 1. One function drains the completion queue, a number of events at a time, until it is empty.
+//!    libfabric returns the context of each operation, which names it.
+//! 2. A synchronous message has a bit in its tag. Its receiver acknowledges the match by a frame
+//!    ([`Frame::Matched`]) with the tag of the message. Of several messages with one tag the
+//!    acknowledgement counts for the oldest: the sender cannot see the difference.
+//! 3. In the full mode a receive from one process names it by its address, and its rank travels
+//!    beside the message; in the other modes both are in the tag.
+//! 4. A process sleeps on the provider's descriptor together with those of the sockets. A provider
+//!    without a descriptor is polled.
+//! 5. A failed operation names the peer, which is lost: nothing can be sent to it any more. A
+//!    failed receive from MPI_ANY_SOURCE ends the job, as the source of its message is unknown. A
+//!    failed operation to a peer that has left was not needed.
+//! 6. All frames between two introduced processes go over the provider, and before that only their
+//!    introductions are sent at all. Each begins with the receiver's cookie (`frames.rs`). The
+//!    provider may end long messages later than short ones that were sent after them; so each part
+//!    of a body is sent when the one before has ended.
+//! 7. A process that ends, or rests, sends each peer the number of messages that it has received
+//!    from it ([`Frame::Arrived`]). It requests that number ([`Frame::AskArrived`]) from each peer
+//!    that has not sent it, when all its sends to that peer have ended, and waits: the end of a
+//!    send does not mean that the message has arrived. The request comes behind all messages; on
+//!    endpoints with several contexts it may overtake some, so it is answered when the number in it
+//!    has arrived. Then the process takes leave over the sockets.
 //! 8. A message that is too long for the provider goes in parts (`parts.rs`).
 
 mod ending;
@@ -62,25 +71,23 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Completions that are read at a time, if nothing else is asked for (`mtl_ofi_progress_event_cnt`).
+/// The default number of completions that are read at a time (`mtl_ofi_progress_event_cnt`).
 pub const EVENTS: usize = 100;
-/// Polls of the provider for one of the sockets, which costs a system call, as long as nothing comes over these.
+/// Polls of the provider for one poll of the sockets, which costs a system call, while nothing
+/// arrives over the sockets.
 const POLLS: u32 = 8;
 /// The provider's descriptor, in the poller on which the process sleeps.
 const DESCRIPTOR: u64 = 3 << 33;
-/// How long to wait for an operation that is withdrawn by force.
+/// The longest time to wait for an operation that is being cancelled.
 const FORCE: Duration = Duration::from_secs(10);
-/// For how long a peer to which something failed may turn out to have left.
+/// The time within which a peer with a failed operation may turn out to have left.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What an operation of the endpoint is.
+/// The kind of an operation of the endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// A message of the engine's.
     Send,
-    /// A receive of the engine's.
     Receive,
-    /// A probe.
     Peek,
     /// A frame, or a part of its body.
     Frame,
@@ -88,7 +95,7 @@ enum Kind {
     Room,
     /// A part of a message that is too long.
     Part,
-    /// A receive for one of its later parts.
+    /// A receive for a later part.
     LaterPart,
 }
 
@@ -96,26 +103,27 @@ enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Name {
     kind: Kind,
-    /// The engine's name for it.
+    /// The engine's token.
     token: u64,
-    /// The peer; [`u32::MAX`]: anybody.
+    /// [`u32::MAX`]: any.
     peer: u32,
 }
 
-/// How a process uses libfabric.
+/// The settings of libfabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfiSettings {
     /// Completions that are read at a time.
     pub events: usize,
     /// The bits of tags.
     pub layout: TagLayout,
-    /// Whether contexts have transmit and receive contexts of their own, if the provider has scalable endpoints.
+    /// Whether contexts have transmit and receive contexts of their own, if the provider has
+    /// scalable endpoints.
     pub grouped: bool,
     /// Whether the engine matches the messages, and all go in frames.
     pub matches_itself: bool,
 }
 
-/// Why there is no endpoint.
+/// The reason why there is no endpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum OfiError {
     /// libfabric refuses it.
@@ -124,7 +132,6 @@ pub enum OfiError {
     /// It posts no receive for frames.
     #[error(transparent)]
     Rooms(#[from] EndpointError),
-    /// There are no random numbers.
     #[error("the system has no random numbers: {0}")]
     Random(io::Error),
     /// The tags cannot name this process.
@@ -132,42 +139,42 @@ pub enum OfiError {
         "{mode} has room for process numbers up to {last}, and this is process {own}: mtl_ofi_tag_mode ofi_tag_full has no such limit"
     )]
     Processes {
-        /// The mode.
         mode: TagMode,
-        /// The last process that it can name.
+        /// The highest rank that the mode can name.
         last: u32,
-        /// This one.
+        /// The rank of this process.
         own: u32,
     },
-    /// Its descriptor cannot be slept on.
+    /// Its descriptor cannot be added to the poller.
     #[error("the descriptor of the provider cannot be watched: {0}")]
     Descriptor(#[from] io::Error),
 }
 
-/// A process with which this one has met.
+/// A process that has introduced itself.
 #[derive(Debug)]
 struct OfiPeer {
     address: PeerAddress,
     /// It is lost: nothing goes to it. What it had sent can still be received.
     is_gone: bool,
-    /// The two have no communicator any more, and neither waits for the other ([`Membership::detach`]).
+    /// The two have no communicator any more, and neither waits for the other
+    /// ([`Membership::detach`]).
     is_detached: bool,
-    /// What messages to it begin with, other than those by tag.
+    /// The beginning of frames to it.
     cookie: u64,
-    /// Messages that were sent to it, of which it has to have each (rule 7).
+    /// Messages sent to it that must arrive (rule 7).
     sent: u64,
-    /// How many of these it has, as it has reported.
+    /// The number of these that have arrived, as it has reported.
     delivered: u64,
-    /// The number in the last question to it.
+    /// The number in the last request to it.
     asked_for: u64,
-    /// Messages that have come from it, and how many of these were reported to it.
+    /// Messages received from it, and how many of these were reported to it.
     received: u64,
     reported: u64,
-    /// The number in its question, while that cannot be answered yet.
+    /// The number in its request, while that cannot be answered yet.
     question: Option<u64>,
-    /// What of a long frame has not gone.
+    /// The unsent rest of a long frame.
     rest: Option<BodyRest>,
-    /// What of one has come.
+    /// A body that has arrived in part.
     arriving: Option<frames::ArrivingBody>,
 }
 
@@ -191,7 +198,7 @@ impl OfiPeer {
     }
 }
 
-/// Something to a peer that has failed.
+/// A failed operation.
 #[derive(Debug)]
 struct FailedOperation {
     name: Name,
@@ -199,68 +206,68 @@ struct FailedOperation {
     since: Instant,
 }
 
-/// The transport of one process over libfabric. What is the same for all messages is a constant parameter, so that no message tests
-/// it: `FULL`, the source travels beside a message ([`TagMode::Full`]); `GROUPED`, each context has a pair of transmit and
-/// receive contexts of a scalable endpoint (`mtl_ofi_thread_grouping`).
+/// The transport of one process over libfabric. Properties that are the same for all messages are
+/// constant parameters, so that no message tests them: `FULL`, the source travels beside a message
+/// ([`TagMode::Full`]); `GROUPED`, each context has a pair of transmit and receive contexts of a
+/// scalable endpoint (`mtl_ofi_thread_grouping`).
 #[derive(Debug)]
 pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     own: u32,
-    /// What the tag of each of its messages says of it.
+    /// The source in the tag of each of its messages.
     own_bits: u64,
     last_tag: i32,
     endpoint: Endpoint<Name, GROUPED>,
     sockets: Box<dyn Transport>,
     settings: OfiSettings,
     tell: OfTell,
-    /// By process number; those with whom this process has met.
+    /// By rank; introduced peers.
     peers: Vec<Option<Box<OfiPeer>>>,
-    /// What this process says of itself.
     introduction: Introduction,
     introductions: Introductions,
-    /// Those to whom it has said it, and who have not answered.
+    /// Peers to which it has introduced itself, and that have not answered.
     introduced: HashSet<u32>,
-    /// Those to whom it owes an answer.
+    /// Peers to which it owes an answer.
     unanswered: Vec<u32>,
-    /// Frames of its own that wait for room.
+    /// Frames of the transport itself that wait for room.
     own_frames: VecDeque<(u32, Frame)>,
     /// Peers to which the rest of a long frame waits for room.
     unfinished_frames: Vec<u32>,
-    /// Rooms that wait to be posted.
+    /// Receives for frames that wait to be posted.
     unposted_rooms: Vec<FrameRoom>,
-    /// Rooms with frames of processes that have not answered yet: from whom, and the length.
+    /// Received frames of processes that have not answered yet: sender, receive, length.
     held_rooms: Vec<(u32, FrameRoom, usize)>,
-    /// What has failed, of which it is not known yet whether the peer has left.
+    /// Failed operations of peers that may have left.
     failed: Vec<FailedOperation>,
     in_parts: parts::MessagesInParts,
-    /// The user was warned that a stranger sends to this process.
+    /// Whether the user was warned that an unauthenticated process sends to this one.
     is_stranger_told: bool,
     frames_sent: u64,
     frames_received: u64,
     events: Vec<Ended<Name>>,
-    /// Events that were read while something else was waited for.
+    /// Events that were read while another operation was waited for.
     early: VecDeque<Ended<Name>>,
-    /// Synchronous messages that are to be matched, the oldest first: to whom, by which label, and the engine's names.
+    /// Synchronous messages without a match, the oldest first: receiver, label, the engine's token.
     unmatched: VecDeque<(u32, u64, u64)>,
-    /// Those of which one half is done, by the engine's names.
+    /// Tokens of synchronous messages of which the send or the match has ended.
     halves: HashSet<u64>,
-    /// Messages that probes have taken out, by the names that they got.
+    /// Messages that probes have taken out, by their names.
     claimed: HashMap<u64, (Claimed, (u32, u64), u32)>,
     next_claim: u64,
-    /// Peers that cannot be reached any more, of which the engine is to hear.
+    /// Lost peers that the engine does not know of yet.
     lost: Vec<u32>,
-    /// Those of which it has heard before this process has met them.
+    /// Peers that were reported as lost before their introduction.
     never_met: HashSet<u32>,
-    /// Receives for frames that have failed one after the other.
+    /// Receives for frames that have failed in a row.
     failed_rooms: u32,
     polls: u32,
     reads: u64,
     sent: Traffic,
     received: Traffic,
-    /// Which processes belong to this launcher; all that goes to those of others goes over sockets. `None`: all do.
+    /// The processes of this launcher; messages to others go over sockets. `None`: all.
     nodes: Option<Nodes>,
 }
 
-/// Tells the user something.
+/// Prints a text for the user.
 struct OfTell(Tell);
 
 impl std::fmt::Debug for OfTell {
@@ -269,8 +276,8 @@ impl std::fmt::Debug for OfTell {
     }
 }
 
-/// The transport of process `own` over `provider` and `sockets`. The process sleeps on `poller`. `nodes`: those of a launcher that
-/// has to do with others.
+/// The transport of process `own` over `provider` and `sockets`. The process sleeps on `poller`.
+/// `nodes`: those of a launcher whose processes communicate with those of others.
 pub fn open(
     own: u32,
     provider: &Provider,
@@ -289,7 +296,7 @@ pub fn open(
     })
 }
 
-/// What a transport is made of.
+/// The parts of a transport.
 type Ingredients<'a> = (Box<dyn Transport>, OfiSettings, &'a Poller, Tell, Option<Nodes>);
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
@@ -352,7 +359,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         })
     }
 
-    /// How a message with these parts is named to the provider.
+    /// The label of a message for the provider.
     #[inline(always)]
     fn label(&self, parts: Parts) -> Label {
         Label { context: parts.context, tag: self.settings.layout.encode(parts), data: self.data() }
@@ -364,7 +371,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         if FULL { Some(u64::from(self.own)) } else { None }
     }
 
-    /// Messages of a context from this source, or from anybody, with these tags.
+    /// Messages of a context from this source, or from any, with these tags.
     #[inline(always)]
     fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> TagFilter {
         let (tag, ignore) = self.settings.layout.wanted(context, from, tags);
@@ -379,20 +386,20 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Some(self.peers.get(peer as usize)?.as_deref()?.address)
     }
 
-    /// The address of a peer to which something can be sent.
+    /// The address of a peer that is not lost.
     #[inline]
     fn address_to(&self, peer: u32) -> Option<PeerAddress> {
         let peer = self.peers.get(peer as usize)?.as_deref()?;
         if peer.is_gone { None } else { Some(peer.address) }
     }
 
-    /// The address by which a receive names its source; none where the tag does.
+    /// The address of the source of a receive; `None` if the tag names it.
     #[inline(always)]
     fn directed(&self, from: Option<u32>) -> Option<PeerAddress> {
         if FULL { from.and_then(|from| self.address_of(from)) } else { None }
     }
 
-    /// Nothing sensible can be done.
+    /// Ends the process: the provider is unusable.
     fn give_up(&self, what: &str) -> ! {
         (self.tell.0)(&format!(
             "rank {}: libfabric, provider {}: {what}",
@@ -402,7 +409,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         std::process::abort();
     }
 
-    /// The provider refuses to send something to a peer: it has left, which is no harm, or is lost.
+    /// The provider refuses to send to a peer, which has left or is lost.
     fn not_sent(&mut self, peer: u32, error: &EndpointError) -> Result<Sent, Unreachable> {
         if self.sockets.has_left(peer) {
             return Ok(Sent::Done);
@@ -411,12 +418,13 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Err(Unreachable { peer, why: error.to_string() })
     }
 
-    /// The provider has no room for something to a peer. It never has any for one that has closed its endpoint, which needs nothing any more.
+    /// The provider has no room for a message to a peer. It never has room for a peer that has
+    /// closed its endpoint, which needs no message any more.
     fn no_room(&mut self, peer: u32) -> Sent {
         if self.sockets.has_left(peer) { Sent::Done } else { Sent::Full }
     }
 
-    /// Reads what the queue has, up to the number of events that are read at a time. Whether there was anything.
+    /// Reads events of the queue, at most the configured number. Returns whether there were any.
     fn read(&mut self) -> bool {
         let any = match self.endpoint.read(&mut self.events) {
             Ok(any) => any,
@@ -426,7 +434,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         any
     }
 
-    /// Drains the queue (rule 1). Whether there was anything.
+    /// Drains the queue (rule 1). Returns whether there were any events.
     fn drain(&mut self, sink: &mut dyn Sink) -> bool {
         let mut any = false;
         while let Some(event) = self.early.pop_front() {
@@ -446,7 +454,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         any
     }
 
-    /// An operation is over.
     fn end(&mut self, Ended { token: name, outcome }: Ended<Name>, sink: &mut dyn Sink) {
         let Name { kind, token, peer } = name;
         match (kind, outcome) {
@@ -500,7 +507,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A message to a peer has begun.
     #[inline(always)]
     fn count_sent(&mut self, to: u32) {
         if let Some(peer) = self.peer(to) {
@@ -508,7 +514,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A message of a peer's has come.
     #[inline(always)]
     fn count_came(&mut self, from: u32) {
         if let Some(peer) = self.peer(from) {
@@ -519,7 +524,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A send is over, or one half of a synchronous one, in either order.
+    /// A send has ended, or one half of a synchronous one, in either order.
     #[inline(always)]
     fn end_half(&mut self, token: u64, sink: &mut dyn Sink) {
         if self.halves.is_empty() || !self.halves.remove(&token) {
@@ -535,12 +540,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Who has sent a message (rule 3).
+    /// The sender of a message (rule 3).
     fn source(&self, parts: Parts, data: u64) -> u32 {
         if FULL { data as u32 } else { parts.source }
     }
 
-    /// Waits for the end of one operation; what else ends meanwhile is handed up later.
+    /// Waits for the end of one operation; other events are handled later.
     fn wait_for(&mut self, name: Name) -> Ending {
         loop {
             self.read();
@@ -577,7 +582,7 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         self.sockets.piece_limit(to).min(BODY)
     }
 
-    /// Rule 6.
+    /// See rule 6.
     fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         if self.address_of(to).is_some() {
             return self.send_frame(to, message);
@@ -590,8 +595,9 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
     }
 
-    /// What was posted is cancelled, and a receive is waited for: nothing is written into its memory any more. Some providers never end
-    /// a send to who is gone, and may read its memory again, which is no harm.
+    /// Cancels posted operations, and waits for receives: nothing is written into their memory any
+    /// more. Some providers never end a send to a dead process, and may read its memory again,
+    /// which is harmless.
     fn release(&mut self, token: u64) {
         self.sockets.release(token);
         let is_it = |name: &Name| name.token == token && !matches!(name.kind, Kind::Peek | Kind::Room);
@@ -646,7 +652,7 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         self.sockets.before_sleep() && may
     }
 
-    /// Rule 4.
+    /// See rule 4.
     fn sleeps_lightly(&self) -> bool {
         let waits_for_room = !(self.own_frames.is_empty()
             && self.unfinished_frames.is_empty()
@@ -657,8 +663,8 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
     }
 
     fn announce_waiting(&mut self, peer: u32) -> bool {
-        // The answer of a peer that is to be met comes over sockets. Room in the provider comes with a completion, if anything is
-        // under way; else there is no event.
+        // The peer's introduction comes over sockets. Room in the provider comes with a completion,
+        // if anything is under way; else there is no event.
         let leaves = |name: &Name| matches!(name.kind, Kind::Send | Kind::Frame | Kind::Part);
         self.sockets.announce_waiting(peer)
             && (self.address_of(peer).is_none() || self.endpoint.is_live(leaves))
@@ -776,7 +782,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
 
     fn tprobe(&mut self, from: Option<u32>, context: u32, tags: Tags, takes: bool) -> Option<Probed> {
         let wanted = self.wanted(context, from, tags);
-        // What may have more parts is taken out only if all is known of it.
+        // A message that may have more parts is taken out only if its length is known.
         let mut known = None;
         if takes && self.may_be_in_parts() {
             known = Some(self.peek(wanted, false)?.0.length?);
@@ -810,7 +816,7 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
     fn has_left(&mut self, peer: u32) -> bool {
         let has_left = self.sockets.has_left(peer);
         if has_left {
-            // What it had sent comes with the next poll.
+            // Messages that it had sent come with the next poll.
             self.polls = POLLS;
         }
         has_left
@@ -841,7 +847,7 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
             return false;
         }
         if let Some(file) = self.own_file() {
-            // Peers that have mapped it keep it; it may be gone.
+            // Peers that have mapped it keep it; it may be removed already.
             let _ = std::fs::remove_file(file);
         }
         self.sockets.leave()
@@ -863,24 +869,25 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
     }
 }
 
-/// What a probe has found.
+/// The result of a probe.
 struct ProbeResult {
     key: parts::MessageKey,
     bits: u64,
     parts: Parts,
-    /// The place of the probe among the receives.
+    /// The place of the probe in the order of receives.
     order: u64,
-    /// Of the whole message, if that is known.
+    /// The length of the whole message, if it is known.
     length: Option<u64>,
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// Whether there are messages that the provider does not take as one.
+    /// Whether there are messages that the provider does not take whole.
     fn may_be_in_parts(&self) -> bool {
         self.endpoint.max_message() < 1 << 48
     }
 
-    /// Probes for a message. Which it is, the name of the probe, and how the message is received if it was claimed.
+    /// Probes for a message. Returns the message, the name of the probe, and its handle for
+    /// receiving if it was claimed.
     fn peek(&mut self, wanted: TagFilter, claims: bool) -> Option<(ProbeResult, u64, Claimed)> {
         let name = Name { kind: Kind::Peek, token: self.next_claim, peer: u32::MAX };
         self.next_claim += 1;
@@ -900,7 +907,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Some((ProbeResult { key, bits, parts, order, length }, name.token, claimed))
     }
 
-    /// Whether a send that has just begun has ended, by one read of the queue.
+    /// Whether a send that has just begun has ended, after one read of the queue.
     #[inline]
     fn has_ended(&mut self, name: Name) -> bool {
         self.read();
@@ -929,8 +936,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// The file in which peers of the provider `shm` find this process: it is left behind when a process ends. Its name is the end of
-    /// the address (`fi_shm://PID:0:0`).
+    /// The file in which peers of the provider `shm` find this process: it remains when a process
+    /// ends. Its name is the end of the address (`fi_shm://PID:0:0`).
     fn own_file(&self) -> Option<PathBuf> {
         let address = std::str::from_utf8(self.endpoint.address()).ok()?;
         let name = address.trim_end_matches('\0').strip_prefix("fi_shm://")?;

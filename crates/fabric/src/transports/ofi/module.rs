@@ -1,4 +1,4 @@
-//! What `ofi` says of itself: libfabric, whose provider matches messages by itself.
+//! The module `ofi`: libfabric, whose provider matches messages.
 
 use super::providers::{self, Candidate, Wanted};
 use super::{EVENTS, OfiSettings, TagMode};
@@ -24,9 +24,9 @@ static OFI: Module = Module {
     far_priority: Some(&PRIORITY),
     mtl: &["ofi"],
     btl: Btl { names: &["ofi"], left: BtlRule::ListedOrRequested },
-    // Connections of a provider are its own affair, and an image has none.
+    // Connections of a provider are its own state, which an image does not contain.
     images: false,
-    // Its processes meet over sockets.
+    // Its processes exchange introductions over sockets.
     needs: Supplies::Listeners,
     is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
@@ -57,7 +57,7 @@ static EXCLUDE: Param = Param {
     ..Param::NEW
 };
 
-/// The words of [`TAG_MODE`], in the order of [`mode_of`].
+/// The values of [`TAG_MODE`], in the order of [`mode_of`].
 const MODES: &[&str] = &["auto", "ofi_tag_1", "ofi_tag_2", "ofi_tag_full"];
 
 static TAG_MODE: Param = Param {
@@ -105,7 +105,8 @@ static SHM: Param = Param::switch(
     "Whether messages within a node go through shared memory (1), or through libfabric's provider as well (0).",
 );
 
-// That of Open MPI, where it is that of the whole `pml cm`, against 20 of the one with sockets.
+// The priority in Open MPI, where it is that of the whole `pml cm`, against 20 of the one with
+// sockets.
 static PRIORITY: Param = Param::priority(
     "mtl_ofi_priority",
     25,
@@ -114,7 +115,7 @@ static PRIORITY: Param = Param::priority(
      where it is named.",
 );
 
-/// The mode that a parameter asks for; `None`: any.
+/// The mode in the parameters; `None`: any.
 fn mode_of(params: &Params) -> Option<TagMode> {
     match params.number(&TAG_MODE) {
         1 => Some(TagMode::One),
@@ -124,7 +125,7 @@ fn mode_of(params: &Params) -> Option<TagMode> {
     }
 }
 
-/// Whether messages over this provider are matched by OxMPI.
+/// Whether OxMPI matches the messages over this provider.
 fn matches_itself(params: &Params, provider: &Provider) -> bool {
     match params.number(&MATCH) {
         1 => false,
@@ -133,7 +134,7 @@ fn matches_itself(params: &Params, provider: &Provider) -> bool {
     }
 }
 
-/// The parameters about providers, for a job that is on one host or on several.
+/// The parameters about providers, for a job on one host or on several.
 fn wanted(params: &Params, is_one_host: bool) -> Wanted {
     let names = |list: &Param| {
         let names = params.text(list).split(',').map(|name| name.trim().to_string());
@@ -142,7 +143,7 @@ fn wanted(params: &Params, is_one_host: bool) -> Wanted {
     Wanted { include: names(&INCLUDE), exclude: names(&EXCLUDE), mode: mode_of(params), is_one_host }
 }
 
-/// libfabric, and what it has for such a job.
+/// libfabric, and its providers for such a job.
 fn found(params: &Params, is_one_host: bool) -> Result<(Arc<Library>, Vec<Candidate>), String> {
     let library = Library::open(params.text(&LIBRARY)).map_err(|error| error.to_string())?;
     let candidates = providers::candidates(&library, &wanted(params, is_one_host))?;
@@ -171,11 +172,11 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
     Ok(Decided { params: values, variables, remarks })
 }
 
-/// Where the kernel has a directory for each kind of device.
+/// The kernel's directory of kinds of devices.
 const DEVICES: &str = "/sys/class";
 
-/// Whether this host has a device for a fabric, by the names of kinds of devices. libfabric is not opened to find out that there is none, which
-/// takes it some tenths of a second.
+/// Whether this host has a device for a fabric, by the names of kinds of devices. Opening libfabric
+/// to find none would take some tenths of a second.
 fn has_fabric(kinds: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(kinds) else { return false };
     let is_one = |name: &str| ["infiniband", "cxi", "hfi"].iter().any(|kind| name.starts_with(kind));
@@ -184,7 +185,7 @@ fn has_fabric(kinds: &Path) -> bool {
     entries.flatten().any(|entry| entry.file_name().to_str().is_some_and(is_one) && has_devices(&entry))
 }
 
-/// A job on several hosts goes over the provider for the fabric of this host, if that is the best one.
+/// A job on several hosts uses the provider for the fabric of this host, if that is the best one.
 fn suits_hosts(params: &Params) -> Option<String> {
     let is_wanted = params.number(&PRIORITY) > 0 && params.mpi_encrypt() != Encrypt::On;
     if !is_wanted || !has_fabric(Path::new(DEVICES)) {
@@ -196,7 +197,7 @@ fn suits_hosts(params: &Params) -> Option<String> {
     providers::is_for_fabric(name).then(|| format!("provider {name} of {library}, which is for a fabric"))
 }
 
-/// What libfabric has here, and what a job on this host would use.
+/// The providers on this host, and the one that a job on it would use.
 fn survey(params: &Params) -> Result<Survey, String> {
     let (library, candidates) = found(params, true)?;
     let rows = candidates.iter().map(providers::row).collect();

@@ -1,13 +1,15 @@
 //! Messages that are too long for the provider (rule 8 of the module).
 //!
-//! The first part is a message by tag like any other, of the greatest length that the provider has, with a bit that says that there is more.
-//! A frame tells the whole length and a number ([`Frame::InParts`]). Who has received the first part posts receives for the others,
-//! which have that number for a tag in the transport's own context, and then requests them ([`Frame::AskParts`]). So they find their
-//! memory, and a probe finds the length.
+//! The first part is an ordinary message by tag, of the greatest length that the provider has, with
+//! a bit that announces more. A frame has the whole length and a number ([`Frame::InParts`]). The
+//! receiver of the first part posts receives for the others, whose tags have that number in the
+//! transport's own context, and then requests them ([`Frame::AskParts`]). So their memory is ready,
+//! and a probe finds the length.
 //!
-//! Messages with one label (context, tag, perhaps the source) are matched in the order in which they were sent, and announced in that order;
-//! but receives may end in another one. A receive waits for its announcement until each one that was posted before it, and that would have
-//! taken its message, has ended.
+//! Messages with one label (context, tag, perhaps the source) are matched in the order in which
+//! they were sent, and announced in that order; but receives may end in another order. A receive
+//! waits for its announcement until each receive that was posted before it, and that would have
+//! matched its message, has ended.
 
 use super::{Kind, Name, Ofi, Parts, TagProtocol};
 use crate::{Sent, Sink, TaggedSend, Unreachable};
@@ -17,11 +19,11 @@ use oxmpi_mem::memory::Owned;
 use oxmpi_wire::Frame;
 use std::collections::{HashMap, VecDeque};
 
-/// What all messages have in common whose order counts.
+/// The key of messages whose order counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct MessageKey {
     pub(super) from: u32,
-    /// Its tag of libfabric's, without the protocol.
+    /// The tag of libfabric, without the protocol.
     pub(super) label: u64,
 }
 
@@ -30,7 +32,7 @@ pub(super) struct MessageKey {
 pub(super) struct InParts {
     number: u64,
     length: u64,
-    /// Of each part but the last.
+    /// The length of each part but the last.
     part: usize,
 }
 
@@ -40,14 +42,14 @@ struct PartedSend {
     to: u32,
     token: u64,
     number: u64,
-    /// In one piece: the user's, or a copy.
+    /// Contiguous: the user's, or a copy.
     buffer: UserBuf,
-    /// Up to where it is with the provider, and up to where it is wanted.
+    /// The ends of the bytes that the provider has, and of the requested bytes.
     at: usize,
     wanted: usize,
-    /// Parts that are with the provider.
+    /// Parts that the provider has.
     under_way: usize,
-    /// Its receiver has requested the other parts.
+    /// Whether its receiver has requested the other parts.
     is_asked: bool,
 }
 
@@ -63,30 +65,30 @@ struct BegunReceive {
     key: MessageKey,
     token: u64,
     tag: i32,
-    /// Its place among the receives, and the ones that it waits for.
+    /// Its place in the order of receives, and the receives that it waits for.
     order: u64,
     before: Vec<u64>,
     buffer: UserBuf,
-    /// If that is known already.
+    /// The announcement, if it has arrived.
     what: Option<InParts>,
-    /// The receive was released: this only takes its announcement, so that no other receive does.
+    /// The receive was released: it only takes its announcement, so that no other receive does.
     is_given_up: bool,
 }
 
-/// A receive that gets the other parts.
+/// A receive of the other parts.
 #[derive(Debug)]
 struct PartedReceive {
     from: u32,
     token: u64,
     tag: i32,
     what: InParts,
-    /// Where they go, in one piece.
+    /// Contiguous memory for the other parts.
     rest: UserBuf,
-    /// The user's, if that is not in one piece: it gets them when all are there.
+    /// The user's buffer, if it is not contiguous: it gets them when all have arrived.
     scattered: Option<UserBuf>,
-    /// How much of it has receives.
+    /// Bytes for which receives were posted.
     posted: usize,
-    /// How many of them go on.
+    /// Receives under way.
     under_way: usize,
 }
 
@@ -98,24 +100,23 @@ pub(super) struct MessagesInParts {
     announced: VecDeque<(MessageKey, InParts)>,
     begun: Vec<BegunReceive>,
     receiving: Vec<PartedReceive>,
-    /// What probes have taken out, by the places of the receives that get it.
+    /// Messages taken out by probes, by the places of the receives that get them.
     of_probes: HashMap<u64, InParts>,
 }
 
 impl MessagesInParts {
-    /// Whether anything is to be done that needs room.
+    /// Whether parts or their receives wait for room.
     pub(super) fn waits_for_room(&self) -> bool {
         self.sending.iter().any(|one| one.is_asked && one.at < one.wanted)
             || self.receiving.iter().any(|one| one.posted < one.rest.packed_len())
     }
 
-    /// A peer announces one.
     pub(super) fn announce(&mut self, key: MessageKey, number: u64, length: u64, part: u64) {
         let part = usize::try_from(part).unwrap_or(usize::MAX).max(1);
         self.announced.push_back((key, InParts { number, length, part }));
     }
 
-    /// What was announced for the message of a key that comes after so many of the same.
+    /// The announcement of the message that comes after `after` messages with this key.
     fn announcement(&self, key: MessageKey, after: usize) -> Option<InParts> {
         self.announced.iter().filter(|(of, _)| *of == key).nth(after).map(|(_, what)| *what)
     }
@@ -125,7 +126,8 @@ impl MessagesInParts {
         self.announced.remove(at).map(|(_, what)| what)
     }
 
-    /// Releases a token. The peers whose later parts were not requested, and the numbers of their messages.
+    /// Releases a token. Returns the peers whose later parts were not requested, and the numbers of
+    /// their messages.
     fn release(&mut self, token: u64) -> Vec<(u32, u64)> {
         self.forget_sending(token);
         for one in self.begun.iter_mut().filter(|one| one.token == token) {
@@ -138,12 +140,12 @@ impl MessagesInParts {
         unasked.map(|one| (one.from, one.what.number)).collect()
     }
 
-    /// A message is sent no more.
+    /// Drops a message that is being sent.
     pub(super) fn forget_sending(&mut self, token: u64) {
         self.sending.retain(|one| one.token != token || token == 0);
     }
 
-    /// A peer is lost.
+    /// Drops the messages of a lost peer.
     pub(super) fn forget(&mut self, peer: u32) {
         self.announced.retain(|(key, _)| key.from != peer);
         self.begun.retain(|one| one.key.from != peer);
@@ -151,7 +153,8 @@ impl MessagesInParts {
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// Sends a message that the provider does not take as one. It is gone when all parts are, so it is synchronous in any case.
+    /// Sends a message that the provider does not take whole. It is complete when all parts are, so
+    /// it is always synchronous.
     pub(super) fn send_in_parts(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
         let TaggedSend { context, tag, buffer, token, .. } = *message;
         let (first, length) = (self.endpoint.max_message(), buffer.packed_len());
@@ -171,7 +174,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             Ok(Admission::NoRoom) => return Ok(Sent::Full),
             Err(error) => return self.not_sent(to, &error),
         }
-        // The number has to find room in a tag.
+        // The number has to fit into a tag.
         let number = self.in_parts.next_number % (self.last_tag as u64 + 1);
         self.in_parts.next_number += 1;
         self.count_sent(to);
@@ -193,10 +196,10 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Ok(Sent::Later)
     }
 
-    /// A peer wants the other parts of a message, so many bytes of them.
+    /// A peer requests `length` bytes of the other parts of a message.
     pub(super) fn asked_for_parts(&mut self, from: u32, number: u64, length: u64, sink: &mut dyn Sink) {
         let found = |one: &&mut PartedSend| (one.to, one.number, one.is_asked) == (from, number, false);
-        // Its sender may have given it up.
+        // The sender may have given it up.
         let Some(one) = self.in_parts.sending.iter_mut().find(found) else { return };
         one.is_asked = true;
         let rest = one.buffer.packed_len() - one.at;
@@ -206,7 +209,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.end_sending(token, sink);
     }
 
-    /// A part of a message is gone.
+    /// A part of a message has left.
     pub(super) fn sent_part(&mut self, token: u64, sink: &mut dyn Sink) {
         if let Some(one) = self.in_parts.sending.iter_mut().find(|one| one.token == token) {
             one.under_way = one.under_way.saturating_sub(1);
@@ -252,7 +255,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// What the later parts of a message have for a tag.
+    /// The tag of the later parts of a message.
     fn later_part(&self, source: u32, number: u64) -> Parts {
         let context = self.settings.layout.own_context();
         Parts { context, source, protocol: TagProtocol::Plain, tag: number as i32 }
@@ -283,7 +286,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.in_parts.begun.push(one);
     }
 
-    /// Drops the early events of operations that are released.
+    /// Drops the early events of released operations.
     pub(super) fn give_up_early(&mut self, is_it: impl Fn(&Name) -> bool) {
         for event in std::mem::take(&mut self.early) {
             match event.outcome {
@@ -303,14 +306,15 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Nothing more is to be done for an operation of the engine's.
+    /// Drops everything of an operation of the engine.
     pub(super) fn release_parts(&mut self, token: u64) {
         for (from, number) in self.in_parts.release(token) {
             self.own_frames.push_back((from, Frame::AskParts { number, length: 0 }));
         }
     }
 
-    /// Goes on with the receives that have their first part, as far as their announcements are known.
+    /// Continues the receives that have their first part, as far as their announcements have
+    /// arrived.
     pub(super) fn go_on_with_parts(&mut self, sink: &mut dyn Sink) {
         self.send_parts();
         loop {
@@ -377,7 +381,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Posts receives for parts, as far as there is room, and requests the parts of messages that have all of theirs.
+    /// Posts receives for parts, as far as there is room, and requests the parts of messages whose
+    /// receives are all posted.
     fn post_parts(&mut self) {
         for at in 0..self.in_parts.receiving.len() {
             loop {
@@ -419,7 +424,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// The whole length of a message of which a probe has found the first part. `None`: that is not known yet.
+    /// The whole length of a message of which a probe has found the first part. `None`: it is
+    /// unknown yet.
     pub(super) fn length_in_parts(&mut self, key: MessageKey, context: u32) -> Option<u64> {
         // Receives with early events may have earlier messages.
         if self.early.iter().any(|event| event.token.kind == Kind::Receive) {
@@ -433,7 +439,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Some(self.in_parts.announcement(key, self.begun_of(key))?.length)
     }
 
-    /// How many receives have the first part of earlier messages of a key whose announcements are not taken.
+    /// The number of receives with the first part of earlier messages of a key whose announcements
+    /// are not taken.
     fn begun_of(&self, key: MessageKey) -> usize {
         self.in_parts.begun.iter().filter(|one| one.key == key && one.what.is_none()).count()
     }

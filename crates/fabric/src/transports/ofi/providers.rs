@@ -1,8 +1,9 @@
-//! Which provider of libfabric a job uses.
+//! The choice of the provider of libfabric for a job.
 //!
-//! libfabric lists what it has, the best first, a provider once for each network that it can use. `mpirun` takes the first that the
-//! parameters and the job leave ([`verdict`]), and tells the ranks its name and the mode of its tags; each takes that provider on the
-//! interface that its sockets use, if the provider has it.
+//! libfabric lists its providers, the best first, each once for each network that it can use.
+//! `mpirun` takes the first one that the parameters and the job allow ([`verdict`]), and sends its
+//! name and the mode of its tags to the ranks; each takes that provider on the interface that its
+//! sockets use, if the provider has it.
 
 use super::frames::ROOM;
 use super::{TagLayout, TagMode};
@@ -10,10 +11,10 @@ use oxmpi_libfabric::{Library, LibraryError, Provider, ProviderQuery};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Providers that stay on a host.
+/// Providers within a host.
 const ON_A_HOST: [&str; 2] = ["shm", "sm2"];
 
-/// Providers that are for ordinary networks, or for a host; `psm3` goes over any Ethernet.
+/// Providers for ordinary networks, or within a host; `psm3` goes over any Ethernet.
 const ORDINARY: [&str; 7] = ["tcp", "udp", "sockets", "net", "shm", "sm2", "psm3"];
 
 /// Whether a provider is for a fabric, in all layers of its name.
@@ -21,17 +22,19 @@ pub(super) fn is_for_fabric(name: &str) -> bool {
     !name.split(';').any(|layer| ORDINARY.contains(&layer))
 }
 
-/// What is wrong with how a provider matches messages. Where it is used all the same, OxMPI matches them (`mtl_ofi_match`).
+/// A defect of a provider in matching messages. If it is used, OxMPI matches them
+/// (`mtl_ofi_match`).
 struct Defect {
-    /// The last layer of its name: that which matches messages.
+    /// The last layer of its name, which matches messages.
     layer: &'static str,
     /// The end of a sentence that begins with the provider.
     what: &'static str,
-    /// It is used only if its name is given.
+    /// Whether it is used only if the user names it.
     is_refused: bool,
 }
 
-/// Seen in libfabric 1.17 and 2.5, where they have the provider (`net` is in 1.15 to 1.17 alone).
+/// Observed in libfabric 1.17 and 2.5, where they have the provider (`net` is in 1.15 to 1.17
+/// alone).
 const DEFECTS: [Defect; 4] = [
     Defect { layer: "shm", what: MIXED_UP, is_refused: false },
     Defect { layer: "sm2", what: MIXED_UP, is_refused: false },
@@ -47,16 +50,15 @@ const DEFECTS: [Defect; 4] = [
     },
 ];
 
-/// A message that comes before its receive, or while others are cancelled.
+/// Messages that arrive before their receives, or while others are cancelled.
 const MIXED_UP: &str = "it loses messages that it matches, or mixes them up";
 
-/// What is wrong with a provider, if something is.
+/// The defect of a provider, if it has one.
 fn defect(name: &str) -> Option<&'static Defect> {
     let layer = name.split(';').next_back();
     DEFECTS.iter().find(|defect| Some(defect.layer) == layer)
 }
 
-/// Whether a provider shall not match messages.
 pub(super) fn matches_badly(name: &str) -> bool {
     defect(name).is_some()
 }
@@ -66,24 +68,22 @@ pub(super) fn matches_badly(name: &str) -> bool {
 pub(super) struct Wanted {
     /// Names, if only these may be used.
     pub(super) include: Vec<String>,
-    /// Names of those that may not.
+    /// Names that may not be used.
     pub(super) exclude: Vec<String>,
     /// The mode of tags; `None`: the best one that the provider can have.
     pub(super) mode: Option<TagMode>,
-    /// Whether all processes of the job are on one host.
     pub(super) is_one_host: bool,
 }
 
 /// A provider on one network.
 #[derive(Debug)]
 pub(super) struct Candidate {
-    /// The provider.
     pub(super) provider: Provider,
-    /// How its tags are used, or why it is not used; for a person.
+    /// The layout of its tags, or the reason why it is not used; for the user.
     pub(super) layout: Result<TagLayout, String>,
 }
 
-/// What of a provider decides whether it is used.
+/// The facts of a provider that decide whether it is used.
 #[derive(Clone, Copy, Debug)]
 struct Facts<'a> {
     name: &'a str,
@@ -94,7 +94,7 @@ struct Facts<'a> {
     max_message: usize,
 }
 
-/// How the tags of a provider are used, or why it is not.
+/// The layout of a provider's tags, or the reason why it is not used.
 fn verdict(facts: Facts<'_>, wanted: &Wanted) -> Result<TagLayout, String> {
     let Facts { name, domain, tag_bits, data_bytes, is_directed, max_message } = facts;
     let is_in = |list: &[String]| list.iter().any(|one| one == name);
@@ -121,9 +121,10 @@ fn verdict(facts: Facts<'_>, wanted: &Wanted) -> Result<TagLayout, String> {
     TagLayout::choose(wanted.mode, tag_bits, data_bytes, is_directed).map_err(|error| error.to_string())
 }
 
-/// The settings of libfabric with which a provider does as MPI wants when a message is longer than its receive, in its own words
-/// (fi_rxm(7)). `ofi_rxm` crashes or mixes messages up where it cuts one to pieces (1.17, 2.5), and ends the connection
-/// where it asks for a buffer only when a message has come (1.17; not 2.5).
+/// The settings of libfabric with which a provider fulfils MPI when a message is longer than its
+/// receive, by its own names (fi_rxm(7)). `ofi_rxm` crashes or mixes messages up where it fragments
+/// one (1.17, 2.5), and ends the connection where it requests a buffer only when a message has
+/// arrived (1.17; not 2.5).
 pub(super) fn variables(name: &str, version: (u32, u32)) -> Vec<(&'static str, &'static str)> {
     let mut all = Vec::new();
     if name.split(';').any(|layer| layer == "ofi_rxm") {
@@ -135,7 +136,8 @@ pub(super) fn variables(name: &str, version: (u32, u32)) -> Vec<(&'static str, &
     all
 }
 
-/// What libfabric has, in its order, which is from the best to the worst.
+/// The providers of libfabric, in its order, from the best to the worst. Fails if libfabric cannot
+/// list them, or the parameters contradict each other or name a provider that does not exist.
 pub(super) fn candidates(library: &Arc<Library>, wanted: &Wanted) -> Result<Vec<Candidate>, String> {
     let Wanted { include, exclude, .. } = wanted;
     if !include.is_empty() && !exclude.is_empty() {
@@ -165,7 +167,8 @@ pub(super) fn candidates(library: &Arc<Library>, wanted: &Wanted) -> Result<Vec<
     Ok(all.into_iter().map(judged).collect())
 }
 
-/// All providers. A capability is reported only if it is requested, so they are listed with each request.
+/// All providers. libfabric reports a capability only if it is requested, so they are listed with
+/// each request.
 fn providers(library: &Arc<Library>) -> Result<Vec<Provider>, LibraryError> {
     let plain = library.providers(&ProviderQuery::default())?;
     let mut directed = library.providers(&ProviderQuery { directed: true, ..ProviderQuery::default() })?;
@@ -209,7 +212,8 @@ fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
-/// The candidate that is used: the first that can be, of the same provider the one on this interface if there is one.
+/// The candidate to use: the first possible one, of the same provider the one on this interface if
+/// there is one. The error is for the user.
 pub(super) fn choose(
     library: &Library,
     candidates: Vec<Candidate>,
@@ -226,11 +230,10 @@ pub(super) fn choose(
     Ok((provider, layout?))
 }
 
-/// The facts of a provider that are shown.
+/// The facts of a provider that are printed.
 pub(super) const COLUMNS: [&str; 8] =
     ["provider", "domain", "tag bits", "data bytes", "directed receive", "longest message", "order", "use"];
 
-/// Those of a candidate.
 pub(super) fn row(candidate: &Candidate) -> Vec<String> {
     let Candidate { provider, layout } = candidate;
     let yes = |is: bool| if is { "yes" } else { "no" }.to_string();
@@ -247,7 +250,7 @@ pub(super) fn row(candidate: &Candidate) -> Vec<String> {
     ]
 }
 
-/// Why no provider can be used, with a reason for each.
+/// The text that no provider can be used, with a reason for each.
 fn none_of(library: &Library, candidates: &[Candidate]) -> String {
     if candidates.is_empty() {
         return format!(

@@ -1,4 +1,4 @@
-//! What the 64 bits of a tag of libfabric's say: the modes of Open MPI's guide to its MTL `ofi`.
+//! The 64 bits of a tag of libfabric: the modes of Open MPI's guide to its MTL `ofi`.
 //!
 //! | mode | context | source | protocol | MPI tag |
 //! |---|---|---|---|---|
@@ -6,22 +6,23 @@
 //! | [`TagMode::Two`] (`ofi_tag_2`) | 24 bits | 18 bits | 2 bits | 20 bits |
 //! | [`TagMode::Full`] (`ofi_tag_full`) | 28 bits | beside the message | 2 bits | 32 bits |
 //!
-//! The context stands highest. A provider that keeps bits for itself keeps the highest ones, and the context has fewer; in the full mode
-//! two bits are spare, which go first. The sign of the MPI tag is its highest bit: the library's own tags are negative, and
-//! MPI_ANY_TAG does not take those. Tags of the library that are longer than the field wrap within it.
+//! The context is in the highest bits. A provider that reserves bits reserves the highest ones, and
+//! the context has fewer; the full mode has two free bits, which go first. The sign of the MPI tag
+//! is its highest bit: the library's own tags are negative, and MPI_ANY_TAG does not match them.
+//! Tags of the library that are longer than the field wrap within it.
 
 use oxmpi_wire::Tags;
 use std::fmt;
 
-/// How the bits are distributed.
+/// The distribution of the bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TagMode {
     /// `ofi_tag_1`: few communicators, all tags.
     One,
     /// `ofi_tag_2`: more communicators, fewer tags.
     Two,
-    /// `ofi_tag_full`: the source is sent beside the message (FI_REMOTE_CQ_DATA), and receives name it by its address
-    /// (FI_DIRECTED_RECV).
+    /// `ofi_tag_full`: the source is sent beside the message (FI_REMOTE_CQ_DATA), and receives name
+    /// it by its address (FI_DIRECTED_RECV).
     Full,
 }
 
@@ -35,41 +36,39 @@ impl fmt::Display for TagMode {
     }
 }
 
-/// What a message is for, in its two bits of protocol.
+/// The protocol of a message, in its two bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TagProtocol {
-    /// It is a message.
     Plain,
-    /// It is one whose sender waits for the match.
+    /// The sender waits for the match.
     Synchronous,
-    /// It is the first part of one that is too long for the provider.
+    /// The first part of a message that is too long for the provider.
     FirstPart,
 }
 
-/// Bits of protocol.
+/// Bits of the protocol.
 const PROTOCOL_BITS: u32 = 2;
-/// Fewer communicators than these bits name are of no use.
+/// The least useful number of bits for contexts.
 const FEWEST_CONTEXT_BITS: u32 = 8;
 
-/// Where each part lies.
+/// The bits of a mode with a provider.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TagLayout {
     mode: TagMode,
     tag_bits: u32,
     source_bits: u32,
     context_bits: u32,
-    /// Where the context begins.
+    /// The lowest bit of the context.
     context_at: u32,
 }
 
-/// What a tag of libfabric's says.
+/// The fields of a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parts {
     /// The receiver's index of the context.
     pub context: u32,
-    /// The sender's process, where the tag says it.
+    /// The sender's rank, if the tag has it.
     pub source: u32,
-    /// What it is for.
     pub protocol: TagProtocol,
     /// The MPI tag.
     pub tag: i32,
@@ -78,20 +77,19 @@ pub struct Parts {
 /// A mode that a provider cannot have.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ModeError {
-    /// It keeps too many bits.
+    /// It reserves too many bits.
     #[error(
         "{mode} leaves {context_bits} bits for communicators of the {provider_bits} that the provider has for tags: {FEWEST_CONTEXT_BITS} \
          are needed"
     )]
     Bits {
-        /// The mode.
         mode: TagMode,
-        /// What is left for the context.
+        /// Bits left for the context.
         context_bits: u32,
-        /// What the provider has.
+        /// Bits of the provider.
         provider_bits: u32,
     },
-    /// It lacks something.
+    /// It lacks a capability.
     #[error("ofi_tag_full needs {0}, which the provider has not")]
     Lacks(&'static str),
 }
@@ -101,7 +99,8 @@ const fn ones(bits: u32) -> u64 {
 }
 
 impl TagLayout {
-    /// The layout of a mode with a provider that has so many bits for tags.
+    /// The layout of a mode with a provider that has this number of bits for tags. Fails if too few
+    /// are left for the context.
     pub fn new(mode: TagMode, provider_bits: u32) -> Result<TagLayout, ModeError> {
         let (tag_bits, source_bits, context_bits) = match mode {
             TagMode::One => (32, 18, 12),
@@ -117,11 +116,10 @@ impl TagLayout {
         Ok(TagLayout { mode, tag_bits, source_bits, context_bits, context_at })
     }
 
-    /// The layout that a provider gets: of the requested mode, or else the first that it can have of the full one and the other two.
-    ///
-    /// # Errors
-    /// If the mode that is asked for, or the first, cannot be had. `data_bytes` travel beside a message; `is_directed`: the provider
-    /// receives from one source by its address.
+    /// The layout for a provider: of the requested mode, or else the first possible one of the full
+    /// mode and the other two. `data_bytes` travel beside a message; `is_directed`: the provider
+    /// receives from one source by its address. Fails if the requested mode, or all, are
+    /// impossible.
     pub fn choose(
         asked: Option<TagMode>,
         provider_bits: u32,
@@ -142,37 +140,38 @@ impl TagLayout {
         }
     }
 
-    /// The mode.
+    /// The mode of the layout.
     pub fn mode(&self) -> TagMode {
         self.mode
     }
 
-    /// How many contexts have names in tags.
+    /// The number of contexts that tags can name.
     pub fn contexts(&self) -> u32 {
         ones(self.context_bits) as u32
     }
 
-    /// The highest index that a context may have. The one behind it is that of the transport itself ([`TagLayout::own_context`]).
+    /// The highest index of a context. The next one is that of the transport itself
+    /// ([`TagLayout::own_context`]).
     pub fn last_context(&self) -> u32 {
         self.contexts() - 1
     }
 
-    /// The context of messages that no receive of a program takes.
+    /// The context of messages that no receive of a program matches.
     pub fn own_context(&self) -> u32 {
         self.contexts()
     }
 
-    /// The bits that a tag has if it is of a message in parts.
+    /// The protocol bits of the first part of a message in parts.
     pub fn first_part_bits(&self) -> u64 {
         (TagProtocol::FirstPart as u64) << self.tag_bits
     }
 
-    /// A tag of libfabric's without its protocol.
+    /// A tag of libfabric without its protocol.
     pub fn label(&self, bits: u64) -> u64 {
         bits & !(ones(PROTOCOL_BITS) << self.tag_bits)
     }
 
-    /// The highest process number, where the tag says it.
+    /// The highest rank, if the tag has it.
     pub fn last_source(&self) -> u32 {
         if self.mode == TagMode::Full { u32::MAX } else { ones(self.source_bits) as u32 }
     }
@@ -203,13 +202,14 @@ impl TagLayout {
         (u64::from(source) & ones(self.source_bits)) << (self.tag_bits + PROTOCOL_BITS)
     }
 
-    /// As [`TagLayout::encode`] of a plain message, of a source with these bits and a context and a tag that fit.
+    /// As [`TagLayout::encode`] of a plain message, of a source with these bits and a context and a
+    /// tag that fit.
     #[inline(always)]
     pub fn encode_plain(&self, bits_of_source: u64, context: u32, tag: i32) -> u64 {
         bits_of_source | u64::from(context) << self.context_at | u64::from(tag.cast_unsigned())
     }
 
-    /// What the bits of a message say.
+    /// The fields of a tag.
     pub fn decode(&self, bits: u64) -> Parts {
         let field = bits & ones(self.tag_bits);
         let is_negative = field >> (self.tag_bits - 1) == 1;
@@ -227,11 +227,12 @@ impl TagLayout {
         Parts { context: (bits >> at & ones(self.context_bits)) as u32, source, protocol, tag }
     }
 
-    /// The tag of a receive, and which bits of it do not matter: from this process or (`None`) from anybody.
+    /// The tag of a receive, and the bits of it that are ignored: from this process or (`None`)
+    /// from any.
     pub fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> (u64, u64) {
         let source = from.unwrap_or(0);
         let bits = self.encode(Parts { context, source, protocol: TagProtocol::Plain, tag: tags.tag });
-        // A synchronous message is received like any other, and so is one in parts.
+        // Receives ignore the protocol.
         let mut ignored = ones(PROTOCOL_BITS) << self.tag_bits;
         if tags.mask != -1 {
             // Any tag, but none of the library's.
@@ -269,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_provider_takes_its_bits_from_the_communicators() {
-        // The full mode has two to spare.
+        // The full mode has two free bits.
         let bits = |mode, bits| TagLayout::new(mode, bits).map(|layout| layout.contexts());
         assert_eq!(bits(TagMode::Full, 62), Ok(268_435_455));
         assert_eq!(bits(TagMode::Full, 61), Ok(134_217_727));

@@ -1,39 +1,40 @@
-//! What match bits and header data say.
+//! Match bits and header data.
 //!
 //! | bits of a message | meaning |
 //! |---|---|
-//! | 0..32 | the MPI tag; those of the library are negative, and MPI_ANY_TAG does not take them |
-//! | 32..34 | what the message is ([`PortalsProtocol`]) |
-//! | 34..52 | the sender's process number |
+//! | 0..32 | the MPI tag; those of the library are negative, and MPI_ANY_TAG does not match them |
+//! | 32..34 | the protocol ([`PortalsProtocol`]) |
+//! | 34..52 | the sender's rank |
 //! | 52..64 | the receiver's index of the context |
 //!
-//! Header data are 0, or those of an announcement: 20 bits of a number, under which the sender exposes the message, and 44 bits of its
-//! length. The match bits of a get are that number and, lowest, a bit that says that it is the last one.
+//! Header data are 0, or those of an announcement: 20 bits of a number, under which the sender
+//! exposes the message, and 44 bits of its length. The match bits of a get are that number and,
+//! lowest, a bit that marks the last get.
 
 use oxmpi_portals::MatchCriteria;
 use oxmpi_wire::Tags;
 
-/// The highest process number.
+/// The highest rank.
 pub(super) const LAST_PROCESS: u32 = (1 << 18) - 1;
 /// The highest index of a context.
 pub(super) const LAST_CONTEXT: u32 = (1 << 12) - 1;
-/// How many messages can be announced at a time.
+/// The most messages that can be announced at a time.
 pub(super) const NUMBERS: u32 = 1 << 20;
-/// The longest message, bytes.
+/// The longest message, in bytes.
 pub(super) const LONGEST: u64 = (1 << 44) - 1;
 
-/// What a message is.
+/// The protocol of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PortalsProtocol {
-    /// All of it.
+    /// The whole message.
     Plain,
-    /// All of it, and its sender waits for a get of nothing, which says that it was matched.
+    /// The whole message; its sender waits for an empty get, which means that it was matched.
     Synchronous,
-    /// Its announcement: its receiver gets it.
+    /// The announcement of a message that its receiver gets.
     Announced,
 }
 
-/// What the bits of a message say.
+/// The fields of a message's bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct MessageLabel {
     pub(super) context: u32,
@@ -70,7 +71,8 @@ impl MessageLabel {
     }
 }
 
-/// What a receive of a context takes: messages from this process or (`None`) from anybody, with these tags.
+/// The criteria of a receive: messages of a context from this process or (`None`) from any, with
+/// these tags.
 pub(super) fn wanted(context: u32, from: Option<u32>, tags: Tags) -> MatchCriteria {
     let source = from.unwrap_or(0);
     let label = MessageLabel { context, source, protocol: PortalsProtocol::Plain, tag: tags.tag };

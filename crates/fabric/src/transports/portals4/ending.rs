@@ -1,11 +1,11 @@
-//! How a process ends, and what becomes of peers that are lost or have left (rule 6 of the module).
+//! The end of a process, and peers that are lost or have left (rule 6 of the module).
 
 use super::{GRACE, POLLS, Portals, PortalsFailure};
 use crate::Sink;
 use std::time::Instant;
 
 impl Portals {
-    /// Nothing is kept of a peer any more.
+    /// Drops the state of a peer.
     pub(super) fn forget(&mut self, peer: u32) {
         self.introduced.remove(&peer);
         self.never_met.insert(peer);
@@ -18,13 +18,11 @@ impl Portals {
         }
     }
 
-    /// A peer is lost.
     pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
         self.forget(peer);
         sink.lost(peer);
     }
 
-    /// Something to a peer, or from one, has failed.
     pub(super) fn fail(&mut self, peer: u32, why: String) {
         if self.failed.iter().all(|known| known.peer != peer) {
             self.failed.push(PortalsFailure { peer, why, since: Instant::now() });
@@ -32,12 +30,12 @@ impl Portals {
         self.polls = POLLS;
     }
 
-    /// Whether what has failed does not matter, as the peer has left; else the peer is lost.
+    /// Handles failures: ignores one if the peer has left; else the peer is lost.
     pub(super) fn settle_failures(&mut self, sink: &mut dyn Sink) {
         for failed in std::mem::take(&mut self.failed) {
             let PortalsFailure { peer, why, since } = &failed;
             if self.peer(*peer).is_none_or(|peer| peer.is_gone) {
-                // It is lost by now.
+                // It is already lost.
             } else if self.sockets.has_left(*peer) {
                 self.end_sends_to(*peer, sink);
             } else if since.elapsed() < GRACE {
@@ -52,7 +50,7 @@ impl Portals {
         }
     }
 
-    /// A peer that has left needs no message.
+    /// Completes the sends to a peer that has left.
     fn end_sends_to(&mut self, peer: u32, sink: &mut dyn Sink) {
         let is_to = |(number, (to, token)): (&u32, &(u32, u64))| (*to == peer).then_some((*number, *token));
         for (number, token) in self.announced.iter().filter_map(is_to).collect::<Vec<_>>() {
@@ -65,7 +63,7 @@ impl Portals {
         }
     }
 
-    /// Whether all that was sent has arrived, and all that was announced is here.
+    /// Whether everything that was sent has arrived, and everything announced was received.
     pub(super) fn has_all_arrived(&mut self) -> bool {
         (0..self.peers.len() as u32)
             .all(|at| self.peer(at).is_none_or(|peer| peer.is_detached) || self.has_arrived_at(at))
@@ -82,7 +80,7 @@ impl Portals {
         is_done || self.sockets.has_left(at)
     }
 
-    /// Whether this process and a peer wait for each other at their ends.
+    /// Sets whether this process and a peer wait for each other at their ends.
     pub(super) fn set_detached(&mut self, peer: u32, is_detached: bool) {
         if let Some(peer) = self.peer(peer) {
             peer.is_detached = is_detached;

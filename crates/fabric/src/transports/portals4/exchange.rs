@@ -1,9 +1,10 @@
-//! How two processes meet: each says over sockets, where both have proved that they are of the job, where Portals finds it. What is said
-//! about an entry that is closed (`flow.rs`) goes there as well, in the order in which it was said.
+//! Introductions: each process sends its address in Portals over sockets, where both have proved
+//! that they are of the job. Words about closed entries (`flow.rs`) go there as well, in their
+//! order.
 //!
-//! The body of [`Frame::Meet`](oxmpi_wire::Frame::Meet) begins with a byte that is what is said ([`Word`]). That of an introduction
-//! goes on with six numbers: node and number of the process (4 bytes each), its entries for messages and for exposed memory (4 each), and
-//! the longest message (8).
+//! The body of [`Frame::Meet`](oxmpi_wire::Frame::Meet) begins with a byte for the kind of the
+//! [`Word`]. In an introduction six numbers follow: node and number of the process (4 bytes each),
+//! its entries for messages and for exposed memory (4 each), and the longest message (8).
 
 use super::{Portals, PortalsPeer};
 use crate::introductions::LONGEST_INTRODUCTION;
@@ -13,12 +14,12 @@ use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 use std::collections::{BTreeMap, HashSet};
 
-/// What a body says.
+/// The content of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Word {
-    /// Where its sender is found.
+    /// The introduction of the sender.
     Here(PortalsIntroduction),
-    /// Its sender's entry is closed: put nothing, and say when nothing is under way.
+    /// The sender's entry is closed: put nothing, and answer when nothing is under way.
     Stop,
     /// Nothing is under way.
     Stopped,
@@ -26,7 +27,7 @@ pub(super) enum Word {
     Go,
 }
 
-/// What a process says of itself when it meets another one.
+/// The introduction of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PortalsIntroduction {
     process: ProcessAddress,
@@ -56,7 +57,7 @@ impl Word {
         }
     }
 
-    /// Reads a body. `None`: it is none.
+    /// `None`: the body is invalid.
     pub(super) fn decode(body: &[u8]) -> Option<Word> {
         let (kind, rest) = body.split_first()?;
         Some(match (kind, rest) {
@@ -92,12 +93,12 @@ impl Portals {
         Word::Here(PortalsIntroduction { process, messages, exposed, max_message })
     }
 
-    /// Says something to a peer, behind what was said to it before.
+    /// Sends a word to a peer, behind earlier ones.
     pub(super) fn say(&mut self, to: u32, wants_answer: bool, word: Word) {
         self.outbox.push_back((to, wants_answer, word.encode()));
     }
 
-    /// Sends what is to be said, as far as there is room.
+    /// Sends waiting words, as far as there is room.
     pub(super) fn flush_outbox(&mut self) {
         let mut full = HashSet::new();
         for (to, asks, body) in std::mem::take(&mut self.outbox) {
@@ -130,7 +131,8 @@ impl Portals {
         self.sockets.send(to, &message)
     }
 
-    /// Introduces this process to a peer and requests its introduction, once. While the entry is closed nobody new hears of it.
+    /// Sends the introduction of this process to a peer and requests the peer's, once; not while
+    /// the entry is closed.
     pub(super) fn begin_meeting(&mut self, to: u32) {
         if self.closed.is_none() && !self.never_met.contains(&to) && self.introduced.insert(to) {
             let word = self.introduction();
@@ -139,12 +141,12 @@ impl Portals {
         }
     }
 
-    /// Polls the sockets, and does what follows.
+    /// Polls the sockets, and handles words and losses.
     pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
         let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.end_introductions(sink);
         for peer in self.introductions.take_lost() {
-            // What it had sent comes first.
+            // Messages that it had sent come first.
             self.drain(sink);
             self.lose(peer, sink);
         }
@@ -152,7 +154,7 @@ impl Portals {
         came
     }
 
-    /// Heeds what peers have said.
+    /// Handles arrived words.
     pub(super) fn end_introductions(&mut self, sink: &mut dyn Sink) {
         for (from, asks, body) in self.introductions.take() {
             match Word::decode(&body) {
@@ -184,7 +186,7 @@ impl Portals {
         }
     }
 
-    /// A peer has introduced itself.
+    /// Handles the introduction of a peer.
     fn meet(&mut self, from: u32, one: PortalsIntroduction) {
         self.introduced.remove(&from);
         if self.is_met(from) {

@@ -1,4 +1,4 @@
-//! What `portals4` says of itself: Portals 4, whose network matches messages by itself.
+//! The module `portals4`: Portals 4, whose network matches messages.
 
 use super::{Portals, PortalsSettings};
 use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
@@ -19,9 +19,9 @@ static PORTALS4: Module = Module {
     params: &[&LIBRARY, &EAGER, &BLOCKS, &BLOCK_LEN, &RECEIVE_EVENTS, &SEND_EVENTS, &SHM],
     mtl: &["portals4"],
     btl: Btl { names: &["portals4"], left: BtlRule::ListedOrRequested },
-    // What is in the network, or in an interface, is in no image.
+    // No image contains the state of the network, or of an interface.
     images: false,
-    // Its processes meet over sockets.
+    // Its processes exchange introductions over sockets.
     needs: Supplies::Listeners,
     is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
@@ -111,16 +111,16 @@ fn library(params: &Params) -> Result<Arc<PortalsLibrary>, String> {
     PortalsLibrary::open(params.text(&LIBRARY)).map_err(|error| error.to_string())
 }
 
-/// What cannot work at all is refused before any process starts.
+/// Refuses a job that cannot work before any process starts.
 fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
-    // Other hosts may have what this one lacks.
+    // Other hosts may have the library that this one lacks.
     if is_one_host {
         library(params)?;
     }
     Ok(Decided::default())
 }
 
-/// What the interface of this machine can do, and how a job on this host would use it.
+/// The limits of the interface of this machine, and its use by a job on this host.
 fn survey(params: &Params) -> Result<Survey, String> {
     let library = library(params)?;
     let PortalsSettings { eager, blocks, block_len, .. } = settings(params);

@@ -12,7 +12,7 @@ use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::Bytes;
 use std::time::{Duration, Instant};
 
-/// Whose the accesses are.
+/// The owner of the accesses.
 const OWNER: u32 = 77;
 
 fn pattern(number: u64, len: usize) -> Vec<u8> {
@@ -57,7 +57,7 @@ impl Pair {
         self.ended.extend(self.ranks[0].ib.ended(OWNER));
     }
 
-    /// Waits for the ends of so many accesses, also if connections are left alone for some time, and takes them.
+    /// Waits for the ends of `count` accesses, also through pauses of connections, and takes them.
     fn ends(&mut self, count: usize) -> Vec<AccessEnd> {
         let (start, mut turns) = (Instant::now(), 0);
         while self.ended.len() < count {
@@ -76,7 +76,7 @@ impl Pair {
         self.window.buf().as_contiguous().unwrap().to_vec()
     }
 
-    /// Nothing is under way or registered any more when the window is closed.
+    /// Checks that nothing is under way or registered any more when the window is closed.
     fn finish(mut self) {
         self.ranks[1].ib.close(self.key);
         assert_eq!(self.world.with(|world| world.regions()), 0);
@@ -154,7 +154,7 @@ fn nothing_is_lost_or_comes_late_over_connections_that_fail() {
                 let is_there = pair.window()[at * APART..][..*len] == pattern(round, *len);
                 assert!(is_there, "seed {seed}, round {round}: {len} bytes");
             }
-            // The end of an epoch: what is put now goes over what was put before, whatever became of connections.
+            // The end of an epoch: later puts overwrite earlier ones, even if connections failed.
             let small = Owned::new(vec![round as u8; 40]);
             for at in 0..5 {
                 pair.start(Direction::Put, &small, at * APART);
@@ -174,7 +174,7 @@ fn nothing_is_lost_or_comes_late_over_connections_that_fail() {
         failed += pair.world.with(|world| world.failed);
         let lost = pair.ranks.iter().map(|rank| rank.mailbox.lost.len()).sum::<usize>();
         assert_eq!(lost, 0);
-        // The connection may be made anew just now.
+        // The connection may be made anew at this moment.
         let last = Owned::new(vec![1]);
         pair.start(Direction::Put, &last, 0);
         pair.ends(1);
@@ -200,7 +200,7 @@ fn what_the_peers_adapter_refuses_fails_in_its_words_and_no_peer_is_lost() {
         assert!(ended[0].0 == number && why.contains(word), "{why}");
         assert!(why.contains("process 1") && why.contains("vendor error 0x88"), "{why}");
         assert!(memory.into_vec().is_ok(), "the transport holds it no more");
-        // The next one is none the worse for it.
+        // The next access succeeds.
         pair.world.with(|world| world.denies_accesses = false);
         let memory = Owned::new(vec![7; 8]);
         pair.start(Direction::Put, &memory, 16);
@@ -279,7 +279,7 @@ fn what_cannot_be_registered_is_left_to_messages() {
         let said = rank.said.lock().unwrap().join("\n");
         assert!(said.matches("ulimit -l").count() == 1, "{said}");
     }
-    // What fits a slot needs no registration.
+    // Data that fit into a slot need no registration.
     let short = Owned::new(vec![3; 50]);
     pair.start(Direction::Put, &short, 0);
     assert!(pair.ends(1)[0].1.is_ok() && pair.window()[..50] == [3; 50]);
@@ -294,7 +294,7 @@ fn without_the_parameter_no_window_is_opened() {
     assert!(IbSettings { rma: false, ..settings(4, None) }.send_depth() < depth);
 }
 
-/// A window in memory that lasts is registered with it.
+/// A window in lasting memory is registered with it.
 #[test]
 fn a_window_is_closed_before_its_memory_goes() {
     let (world, [_, mut rank]) = world(3, settings(4, None));
@@ -342,7 +342,7 @@ fn atomic_operations_tell_the_values_from_before_in_their_order() {
     }
 }
 
-/// A process changes its own words by the adapter as well, over a connection with itself.
+/// A process also changes its own words by the adapter, over a connection with itself.
 #[test]
 fn a_process_and_its_peer_change_the_same_word() {
     for seed in 0..12 {
@@ -382,7 +382,7 @@ fn an_atomic_operation_is_never_repeated_and_its_peer_is_lost_with_it() {
         for _ in 0..40 {
             let at = RemotePlace { address: 16, key: pair.key };
             let operation = AtomicOperation::FetchAdd(1);
-            // A peer that is lost is not accessed any more.
+            // A lost peer is not accessed any more.
             let Some(_) = pair.ranks[0].ib.start_atomic(OWNER, 1, operation, at) else { break };
             begun += 1;
             pair.turn();
@@ -416,7 +416,7 @@ fn an_atomic_operation_is_never_repeated_and_its_peer_is_lost_with_it() {
 #[test]
 fn an_atomic_operation_that_is_refused_fails_and_no_peer_is_lost() {
     let mut pair = Pair::new(3, settings(4, None), vec![0; 64]);
-    // What is behind the first one was carried out by nobody either, as that was refused.
+    // The operations behind the refused one had no effect either.
     pair.world.with(|world| world.denies_accesses = true);
     let numbers: Vec<u64> = (0..5).map(|_| pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0)).collect();
     let mut ended = pair.ends(5);
@@ -435,7 +435,7 @@ fn an_atomic_operation_that_is_refused_fails_and_no_peer_is_lost() {
     pair.finish();
 }
 
-/// What is behind a put that was refused goes over the next connection, once.
+/// An operation behind a refused put is carried out once, over the next connection.
 #[test]
 fn what_follows_a_refusal_is_carried_out_over_the_next_connection() {
     for seed in 0..20 {
@@ -493,7 +493,7 @@ fn what_is_abandoned_under_way_loses_no_peer() {
     assert!(changed > 5, "{changed}");
 }
 
-/// What fails on the way to itself fails, and the process goes on.
+/// A failed access to the own memory fails alone, and the process continues.
 #[test]
 fn a_process_that_cannot_reach_itself_is_not_lost() {
     let mut pair = Pair::new(9, settings(4, None), vec![0; 64]);
@@ -517,7 +517,7 @@ fn a_process_that_cannot_reach_itself_is_not_lost() {
         pair.world.with(|world| world.failures = 0);
     }
     assert!(pair.ranks[1].mailbox.lost.is_empty());
-    // When that connection is given up, messages do it in windows that are made from then on.
+    // When that connection is given up, windows made from then on use messages.
     pair.world.with(|world| world.refuses = true);
     pair.ranks[1].ib.fail(1, "the port is down".into());
     while pair.ranks[1].ib.atomics() != AtomicScope::None || !pair.ranks[1].ib.broken.is_empty() {
@@ -528,7 +528,7 @@ fn a_process_that_cannot_reach_itself_is_not_lost() {
     pair.world.with(|world| world.refuses = false);
     assert_eq!(pair.ranks[1].ib.atomics(), AtomicScope::None);
     assert!(pair.ranks[1].mailbox.lost.is_empty());
-    // Others reach it as before.
+    // Other processes reach it as before.
     pair.start_atomic(0, AtomicOperation::FetchAdd(1), 1);
     assert_eq!((pair.ends(1)[0].1.clone(), pair.word(1)), (Ok(0), 1));
 }

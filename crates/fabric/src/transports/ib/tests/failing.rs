@@ -5,7 +5,7 @@ use crate::Membership;
 use crate::transports::ib::IbSettings;
 use std::time::{Duration, Instant};
 
-/// Lets the ranks poll until a condition comes true.
+/// Lets the ranks poll until a condition is true.
 fn until(ranks: &mut [Rank; 2], mut is_so: impl FnMut(&mut [Rank; 2]) -> bool) {
     let start = Instant::now();
     while !is_so(ranks) {

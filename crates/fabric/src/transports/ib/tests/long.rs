@@ -30,7 +30,7 @@ fn sides(seed: u64, settings: IbSettings) -> (SharedWorld, [Side; 2]) {
     (world, ranks.map(side))
 }
 
-/// Sends a piece from side 0 if there is room. Whether it was taken.
+/// Sends a piece from side 0 if there is room. Returns whether it was taken.
 fn send(
     sides: &mut [Side; 2],
     buffer: &UserBuf,
@@ -45,7 +45,7 @@ fn send(
     (sent != Sent::Full).then_some(sent)
 }
 
-/// Lets a condition come true.
+/// Polls both sides until a condition is true.
 fn until(seed: u64, sides: &mut [Side; 2], mut is_so: impl FnMut(&mut [Side; 2]) -> bool) {
     for _ in 0..TURNS {
         if is_so(sides) {
@@ -190,7 +190,7 @@ fn nothing_is_written_into_a_receive_whose_sender_is_lost() {
         for _ in 0..seed % 4 {
             sides.iter_mut().for_each(Side::poll);
         }
-        // The launcher says that each is dead.
+        // The launcher reports each as dead.
         sides[1].ib.remove_failed(0);
         let before = sides[1].sink.bytes(1);
         sides[0].ib.remove_failed(1);
@@ -216,7 +216,7 @@ fn a_read_that_fails_again_and_again_is_sent_in_envelopes() {
     assert_eq!((world.with(|world| world.read), &sides[1].sink.lost[..]), (0, &[][..]));
 }
 
-/// Lets a condition come true, also if connections are left alone for some time.
+/// As `until`, also through pauses of connections.
 fn patiently(sides: &mut [Side; 2], mut is_so: impl FnMut(&mut [Side; 2]) -> bool) {
     let start = std::time::Instant::now();
     while !is_so(sides) {
@@ -252,7 +252,7 @@ fn long_messages_arrive_once_over_connections_that_fail() {
         assert_eq!(world.with(|world| world.regions()), 0);
         failed += world.with(|world| world.failed);
     }
-    // How many operations there are depends on how fast they are repeated.
+    // The number of operations depends on the speed of repetitions.
     assert!(failed > 5, "{failed}");
 }
 
@@ -270,7 +270,8 @@ fn a_peer_that_has_left_leaves_nothing_lent() {
     assert!(sides[0].ib.leave());
 }
 
-/// Sends messages out of memory that lasts into such memory, both of which go between messages and come again at the same address.
+/// Sends messages between buffers in lasting memory, which is freed and allocated again at the same
+/// address between messages.
 #[test]
 fn memory_that_goes_and_comes_again_has_the_new_data() {
     let len = 100_000;
@@ -296,8 +297,8 @@ fn memory_that_goes_and_comes_again_has_the_new_data() {
     }
 }
 
-/// The sender takes its buffer back and gives up the memory while the receiver reads: a read that finds nothing registered fails the
-/// connection, and the message is no message. What is sent after it arrives.
+/// The sender takes its buffer back and frees the memory while the receiver reads: a read of
+/// deregistered memory fails the connection, and the data are no message. Later messages arrive.
 #[test]
 fn memory_that_a_peer_still_reads_can_go() {
     let (mut denied, len) = (0, (3 << 20) + 5);
@@ -332,7 +333,7 @@ fn memory_that_a_peer_still_reads_can_go() {
     assert!(denied > 2, "{denied}");
 }
 
-/// A receive whose memory goes is over for the adapter.
+/// The adapter has ended a receive before its memory is freed.
 #[test]
 fn nothing_is_written_into_memory_that_has_gone() {
     let mut begun = 0;
