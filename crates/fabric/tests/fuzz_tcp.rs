@@ -1,5 +1,6 @@
-//! The protocol of sockets without sockets: links over bytes in memory that are cut at random, and bytes that nobody
-//! of the job has sent. OXMPI_FUZZ_SECONDS says how long each test runs, OXMPI_FUZZ_SEED replays one case.
+//! The protocol of sockets without sockets: links over bytes in memory that are cut at random, and
+//! bytes from outside the job. OXMPI_FUZZ_SECONDS is the time of each test, OXMPI_FUZZ_SEED replays
+//! one case.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
 mod support;
@@ -13,16 +14,16 @@ use oxmpi_sys::bytes::Bytes;
 use std::collections::VecDeque;
 use support::{Anything, Manner, Recorder, fuzz, planned, with_message};
 
-/// One side, and the bytes that it has sent and that have not come.
+/// One side, and its sent bytes that have not arrived.
 struct Side {
     me: u32,
     link: Link,
     recorder: Recorder,
     pushed: u32,
     wire: VecDeque<u8>,
-    /// Messages whose buffers were taken away.
+    /// Messages whose buffers were released.
     released: Vec<u64>,
-    /// What this side has said of itself at the last cut.
+    /// The point that this side has stated at the last cut.
     said: Point,
 }
 
@@ -56,14 +57,14 @@ impl Side {
         self.pushed += 1;
     }
 
-    /// The buffers of some message are taken away.
+    /// Releases the buffers of some message.
     fn release(&mut self, random: &mut Random) {
         let token = random.below(u64::from(self.pushed) + 1);
         self.link.release(token);
         self.released.push(token);
     }
 
-    /// Writes a part of what is to be written.
+    /// Writes a part of the waiting bytes.
     fn write(&mut self, random: &mut Random) {
         let Some(pieces) = self.link.pending() else { return };
         let bytes: Vec<u8> = pieces.as_slice().iter().flat_map(|piece| piece.to_vec()).collect();
@@ -75,7 +76,8 @@ impl Side {
         self.link.wrote(part);
     }
 
-    /// Takes one more message and writes it before there is a connection: its record, if it may be written so.
+    /// Takes one more message and writes it before there is a connection. Returns its record, if it
+    /// may be written so.
     fn write_early(&mut self) -> Option<Vec<u8>> {
         let (manner, len) = planned(self.me, self.pushed);
         if matches!(manner, Manner::Piece { .. }) || len > EARLY_BYTES {
@@ -89,7 +91,7 @@ impl Side {
         Some(bytes)
     }
 
-    /// Takes what `bytes` of the other side's have come.
+    /// Takes received bytes of the other side.
     fn take(&mut self, bytes: &[u8]) {
         self.link.take(1 - self.me, bytes, &mut self.recorder).unwrap();
         self.link.tell_gone(&mut self.recorder);
@@ -102,7 +104,7 @@ fn deliver(from: &mut Side, to: &mut Side, most: usize) {
     to.take(&bytes);
 }
 
-/// A connection is taken that the other side has given up, and at which it said what is not true any more.
+/// Accepts a connection that the other side has given up, with a point that is out of date.
 fn stray(one: &mut Side, other: &Side, random: &mut Random) {
     if one.link.resume(other.said).is_ok() {
         one.write(random);
@@ -110,7 +112,7 @@ fn stray(one: &mut Side, other: &Side, random: &mut Random) {
     one.link.tell_gone(&mut one.recorder);
 }
 
-/// The connection is made again.
+/// Makes the connection again.
 fn cut(a: &mut Side, b: &mut Side) {
     a.wire.clear();
     b.wire.clear();
@@ -122,8 +124,8 @@ fn cut(a: &mut Side, b: &mut Side) {
     b.link.tell_gone(&mut b.recorder);
 }
 
-/// Both send early records, until the first connection is used. Each says anew what it has received whenever it likes, and at the
-/// end the last word counts; some records are dropped, with all behind them.
+/// Both send early records, until the first connection is used. Each states its received point anew
+/// at any time, and the last statement counts; some records are dropped, with all later ones.
 fn begin_early(a: &mut Side, b: &mut Side, random: &mut Random) {
     let mut queues = [VecDeque::new(), VecDeque::new()];
     let mut sides = [a, b];
@@ -138,7 +140,7 @@ fn begin_early(a: &mut Side, b: &mut Side, random: &mut Random) {
                     queues[1 - at].clear();
                 } else {
                     link.take_early(1 - *me, &record, recorder).unwrap();
-                    // Once more is once too often.
+                    // A repetition is refused.
                     assert_eq!(link.take_early(1 - *me, &record, recorder), Ok(false));
                 }
             }
@@ -181,7 +183,7 @@ fn nothing_is_lost_doubled_or_reordered_however_often_the_connection_is_cut() {
                 _ => {}
             }
         }
-        // To the end, as a process does that leaves.
+        // To the end, like a process that leaves.
         for _ in 0..100_000 {
             if a.link.is_acknowledged() && b.link.is_acknowledged() {
                 break;
@@ -196,7 +198,7 @@ fn nothing_is_lost_doubled_or_reordered_however_often_the_connection_is_cut() {
         for (side, other) in [(&a, &b), (&b, &a)] {
             assert!(side.link.is_acknowledged());
             assert_eq!(other.recorder.next, side.pushed, "all have come");
-            // A notice comes once; of those whose buffers were taken away perhaps none.
+            // Each message is reported once, a released one at most once.
             let mut sent = side.recorder.sent.clone();
             sent.sort_unstable();
             assert!(sent.windows(2).all(|two| two[0] != two[1]), "twice: {:?}", side.recorder.sent);
@@ -234,7 +236,7 @@ fn any_bytes_are_records_or_an_error() {
     fuzz(|random| {
         let mut link = Link::default();
         let mut bytes = Vec::new();
-        // Mostly headers that are nearly right, with a frame or not.
+        // Mostly headers that are nearly right, with or without a frame.
         for number in 0..1 + random.below(4) {
             let kind = [RecordKind::Frame, RecordKind::Ack, RecordKind::Ask, RecordKind::Bye]
                 [random.below(4) as usize];
@@ -292,13 +294,13 @@ fn nonce(random: &mut Random) -> [u8; 32] {
     std::array::from_fn(|_| random.draw() as u8)
 }
 
-/// Somebody who connects, and wants encryption or not.
+/// An initiator that wants encryption or not.
 fn initiate(secret: &Secret, random: &mut Random) -> (Initiator, [u8; HELLO]) {
     let encrypt = random.below(2) == 0;
     Initiator::new(identity(2), 3, secret, &nonce(random), encrypt).unwrap()
 }
 
-/// Somebody who is connected to, likewise.
+/// An acceptor that wants encryption or not.
 fn accept(
     own: Identity,
     secret: &Secret,
@@ -309,7 +311,7 @@ fn accept(
     Acceptor::new(own, secret, hello, &nonce(random), encrypt)
 }
 
-/// Both messages of each side, and what the sides learn, if nobody interferes.
+/// A whole greeting without interference, and its results.
 fn greeting(random: &mut Random, secret: &Secret) -> ([u8; HELLO], [u8; PROOF]) {
     let (points, accepts) = ([0, 1].map(|_| point(random)), random.below(2) == 0);
     let wants = [0, 1].map(|_| random.below(2) == 0);
@@ -346,7 +348,7 @@ fn greeting(random: &mut Random, secret: &Secret) -> ([u8; HELLO], [u8; PROOF]) 
     (hello, proof)
 }
 
-/// Some early records of any contents, which come as they are, or changed: then nothing comes.
+/// Some early records of any contents, unchanged, or changed: then nothing arrives.
 fn early(initiator: &mut Initiator, acceptor: &mut Acceptor, random: &mut Random) {
     for number in 0..random.below(5) {
         let mut record = vec![0; 64 * (1 + random.below(40) as usize)];
@@ -409,7 +411,7 @@ fn members_believe_each_other_and_nobody_else() {
         let (mut acceptor, welcome) = accept(identity(3), &secret, &hello, random).unwrap();
         assert_eq!(acceptor.proved(&proof), Err(GreetingError::Stranger));
 
-        // A welcome to somebody else, and a changed one.
+        // A welcome for another process, and a changed one.
         let (mut initiator, _) = initiate(&secret, random);
         assert_eq!(initiator.welcomed(&welcome, Point::default()), Err(GreetingError::Stranger));
         let (mut initiator, hello) = initiate(&secret, random);

@@ -1,4 +1,5 @@
-//! The example of a transport, through files: planned messages arrive once, in order and whole, and a full directory says so.
+//! The example of a transport, through files: planned messages arrive once, in order and complete,
+//! and a full directory is reported.
 
 use crate::files_transport::{Directory, Files, PIECE, ROOM};
 use crate::support::{Recorder, buffer_of, content, exchange, with_message};
@@ -87,7 +88,7 @@ fn only_ranks_of_the_job_are_reached() {
     assert_eq!(error.to_string(), "process 7 cannot be reached: it is no rank of this job");
 }
 
-/// What has come of a message in pieces, and in how many.
+/// The received bytes of a message in pieces, and the number of pieces.
 #[derive(Default)]
 struct Pieces(Vec<u8>, usize);
 
@@ -98,7 +99,7 @@ impl Sink for Pieces {
         self.1 += 1;
     }
 
-    // Nobody sends anything else.
+    // No other frame is sent.
     fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, _: Bytes<'_>) {}
     fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
     fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}

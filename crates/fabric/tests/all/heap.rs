@@ -1,4 +1,4 @@
-//! Which announced messages a receiver copies from the sender's heap by itself.
+//! Announced messages that a receiver copies from the sender's heap.
 use oxmpi_fabric::Fetching;
 use oxmpi_fabric::peer_segments::{Opened, PeerSegments};
 use oxmpi_fabric::shm::{Shm, ShmSettings, SingleCopyMode};
@@ -21,7 +21,8 @@ fn created(rank: u32, oversubscribed: bool) -> OwnedFd {
     .unwrap()
 }
 
-/// A receiver that may not read the memory of process 1, and how often it has opened its segment.
+/// A receiver that may not read the memory of process 1, and a count of its openings of that
+/// segment.
 fn receiver(of: &OwnedFd, oversubscribed: bool) -> (Shm, Arc<AtomicU32>) {
     let own = Segment::map(created(0, oversubscribed)).unwrap();
     let settings = ShmSettings { single_copy: SingleCopyMode::Off, ..ShmSettings::default() };

@@ -1,6 +1,6 @@
-//! Processes whose messages go through relays on threads of this program: order, receivers that do not look, connections between
-//! relays that are killed at random, and bytes that nobody of the job has sent. OXMPI_FUZZ_SECONDS says how long the tests with
-//! random bytes run, OXMPI_FUZZ_SEED replays one case.
+//! Processes whose messages go through relays on threads of this program: order, receivers that do
+//! not poll, connections between relays that are killed at random, and bytes from outside the job.
+//! OXMPI_FUZZ_SECONDS is the time of the tests with random bytes, OXMPI_FUZZ_SEED replays one case.
 
 use crate::chaos::Chaos;
 use crate::support::{Anything, Recorder, fuzz, planned, with_message};
@@ -21,14 +21,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What no test takes.
+/// The time limit of each test.
 const LIMIT: Duration = Duration::from_secs(100);
-/// Files that a relay keeps open, if a test does not say another number.
+/// The default number of files that a relay keeps open.
 const FILES: usize = 100;
-/// How long relays try to reach each other in most tests.
+/// The default time for attempts to reach another relay.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// The relays of some nodes, of which each has two processes in a row.
+/// The relays of some nodes, each of which has two consecutive processes.
 struct World {
     controls: Vec<OwnedFd>,
     relays: Vec<JoinHandle<Result<(), RelayError>>>,
@@ -44,8 +44,8 @@ impl World {
         World::with((nodes, files), Encryption::BetweenHosts, PATIENCE, |_, address| address)
     }
 
-    /// `patience`: how long a relay tries to reach another one. `detour` says where the others
-    /// connect instead of an address.
+    /// `patience`: the longest time for attempts to reach another relay. `detour` maps each address
+    /// to the one where the others connect.
     fn with(
         (nodes, files): (u32, usize),
         encrypt: Encryption,
@@ -58,7 +58,7 @@ impl World {
             let relay = Relay::new(theirs, files).unwrap().with_patience(patience);
             world.relays.push(std::thread::spawn(move || {
                 let ended = relay.run();
-                // Nobody joins it where a test waits for what it will not bring.
+                // A test that waits for something else does not join the thread.
                 ended.inspect_err(|error| eprintln!("the relay of node {node} ends: {error}"))
             }));
             let listener = Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap();
@@ -83,7 +83,6 @@ impl World {
         &self.controls[process as usize / 2]
     }
 
-    /// The socket of a process.
     fn socket(&self, process: u32) -> OwnedFd {
         let (theirs, ours) = parcel::pair().unwrap();
         say(self.control(process), &Order::Process { number: process }, Some(&theirs));
@@ -98,7 +97,7 @@ impl World {
         End { lamd, poller, recorder: Recorder::of(from), pushed: 0 }
     }
 
-    /// What the relay of a process's node says next.
+    /// The next notice of the relay of a process's node.
     fn notice(&self, process: u32) -> Notice {
         let mut bytes = [0; MAX_ORDER];
         let start = Instant::now();
@@ -126,7 +125,7 @@ struct End {
 }
 
 impl End {
-    /// Sends its next message as the process `planner` of the plan would.
+    /// Sends its next message as process `planner` of the plan.
     fn send(&mut self, planner: u32, to: u32) {
         let start = Instant::now();
         loop {
@@ -139,7 +138,7 @@ impl End {
         self.pushed += 1;
     }
 
-    /// Receives until so many have come.
+    /// Receives until `messages` messages have arrived.
     fn receive(&mut self, messages: u32) {
         let start = Instant::now();
         while self.recorder.next < messages {
@@ -151,7 +150,7 @@ impl End {
     }
 }
 
-/// Both send all before either looks, and then receive all.
+/// Both send everything before either polls, and then receive everything.
 fn exchange(world: &World, a: u32, b: u32, messages: u32) {
     let (mut one, mut other) = (world.process(a, b), world.process(b, a));
     for _ in 0..messages {
@@ -195,7 +194,7 @@ fn connections_between_relays_may_break_at_any_time() {
         (Encryption::Always, Chaos::new()),
         (Encryption::Always, Chaos::spoiling()),
     ] {
-        // Many connections in a row may end before anything new has come over one.
+        // Many connections in a row may end before one has brought anything new.
         let detour = |node, address| chaos.to(address, u64::from(node) + 5);
         let world = World::with((2, FILES), encrypt, LIMIT, detour);
         exchange(&world, 1, 2, 600);
@@ -207,14 +206,14 @@ fn connections_between_relays_may_break_at_any_time() {
 #[test]
 fn who_does_not_look_keeps_nobody_waiting() {
     let world = World::new(1, FILES);
-    // Process 1 never looks while both that send to it go on.
+    // Process 1 never polls while both that send to it continue.
     let mut deaf = world.process(1, 0);
     let mut sender = world.process(0, 0);
     for _ in 0..2000 {
         sender.send(0, 1);
     }
     sender.pushed = 0;
-    // To oneself through the relay: behind all that.
+    // To itself through the relay: behind all other messages.
     for _ in 0..100 {
         sender.send(0, 0);
     }
@@ -231,7 +230,7 @@ fn messages_wait_for_those_who_come_late_and_for_those_whose_place_is_not_known(
         sender.send(0, 3);
     }
     world.process(3, 0).receive(50);
-    // Of process 4 neither relay has heard.
+    // Neither relay knows process 4.
     sender.pushed = 0;
     for _ in 0..50 {
         sender.send(0, 4);
@@ -247,7 +246,7 @@ fn messages_wait_for_those_who_come_late_and_for_those_whose_place_is_not_known(
     world.end();
 }
 
-/// A packet with a frame of process `source`, as it makes it.
+/// A packet with a frame of process `source`.
 fn packet(source: u32, to: u32, tag: i32, body: &[u8]) -> Vec<u8> {
     let envelope = Envelope { context: Context::Local(7), tag };
     let mut frame = [0; MAX_FRAME_LEN];
@@ -278,7 +277,7 @@ fn the_end_of_a_process_is_told_behind_all_that_it_has_sent() {
         for tag in 0..100 {
             parcel::send(&dying, &[Bytes::from(&packet(0, asker, tag, b"last words")[..])], None).unwrap();
         }
-        // The launcher says so while somebody else has the socket still.
+        // The launcher reports the end while another process still has the socket.
         say(world.control(0), &Order::Ended { number: 0 }, None);
         let mut bytes = vec![0; MAX_PACKET];
         for tag in 0..100 {
@@ -305,7 +304,7 @@ fn processes_of_a_lost_node_have_ended_and_the_others_go_on() {
         let question = PacketHeader { kind: PacketKind::Question, frame: 0, peer: about, length: 0 }.encode();
         parcel::send(&asking, &[Bytes::from(&question)], None).unwrap();
     };
-    // One question is on its way, and one comes when the node is gone; so do messages.
+    // One request is on its way, and one comes when the node is lost; so do messages.
     ask(4);
     drop(controls.remove(2));
     relays.remove(2).join().unwrap().unwrap();
@@ -338,9 +337,9 @@ fn nonsense_of_one_process_is_reported_and_nothing_of_others_is_lost() {
         }
         let mut bytes = packet(0, 2, 5, b"body");
         match random.below(4) {
-            // Anything.
+            // Any bytes.
             0 => bytes = (0..1 + random.below(300)).map(|_| random.draw() as u8).collect(),
-            // A frame of somebody else.
+            // A frame of another process.
             1 => bytes = packet(1, 2, 5, b"body"),
             // Too short or too long.
             2 => bytes.truncate(1 + random.below(bytes.len() as u64 - 1) as usize),
@@ -374,8 +373,8 @@ fn strangers_at_the_sockets_between_relays_disturb_nobody() {
     });
 }
 
-/// A relay alone, to which somebody who knows the secret connects as the relay of node 1, and sends this. Why the relay has
-/// ended, if it has by itself.
+/// A relay alone, to which a program with the secret connects as the relay of node 1, and sends
+/// this. Returns the reason why the relay has ended, if it has by itself.
 fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
     let (ours, theirs) = parcel::pair().unwrap();
     let relay = std::thread::spawn(move || Relay::new(theirs, FILES).unwrap().run());
@@ -448,21 +447,21 @@ fn nothing_that_another_sends_breaks_a_relay() {
                 (Frame::Data { receiver: random.below(3), offset: random.below(2) * random.below(9) }, body)
             })
             .collect();
-        // Whether there is a reason to end depends on the bytes.
+        // It depends on the bytes whether there is a reason to end.
         let _ = said_by_another(&messages);
     });
 }
 
 #[test]
 fn a_relay_that_cannot_reach_another_says_so_and_ends() {
-    // Nobody listens there.
+    // There is no listener.
     let nowhere = Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap().address().unwrap();
     let world = World::with((2, FILES), Encryption::default(), PATIENCE, |_, _| nowhere);
     let mut sender = world.process(0, 0);
     sender.send(0, 2);
     let Notice::Lost { text } = world.notice(0) else { panic!("another notice") };
     assert!(text.contains("the daemon of node 0 cannot reach the daemon of node 1"), "{text}");
-    // Who has lost its relay waits for the launcher.
+    // A process that has lost its relay waits for the launcher.
     while sender.lamd.poll(None, &mut sender.recorder) || sender.lamd.counts().connections > 0 {}
     let envelope = Envelope { context: Context::Local(7), tag: 0 };
     let message = OutgoingMessage {

@@ -1,4 +1,5 @@
-//! Threads of one program through queues in its memory: planned messages arrive once, in order and whole, and a full queue says so.
+//! Threads of one program through queues in its memory: planned messages arrive once, in order and
+//! complete, and a full queue is reported.
 
 use crate::support::{Recorder, exchange, planned, with_message};
 use oxmpi_fabric::transports::loopback::{Loopback, PacketQueues, ROOM};

@@ -1,9 +1,9 @@
-//! What the transports of this crate say of themselves, and what is selected of them.
+//! The modules of this crate, and their selection.
 use oxmpi_fabric::Constructor;
 use oxmpi_param::module::{BetweenNodes, Supplies};
 use oxmpi_param::{Job, Module, NodeCount, Param, Params, Source, ThreadLevel};
 
-/// The value of a parameter that is a number.
+/// The value of a numeric parameter.
 fn number(params: &Params, name: &str) -> i64 {
     params.number(Param::find(name).unwrap())
 }
@@ -11,7 +11,7 @@ fn number(params: &Params, name: &str) -> i64 {
 #[test]
 fn the_folders_are_the_modules_in_their_order() {
     let names: Vec<_> = Module::all().iter().map(|module| module.name).collect();
-    // More may follow: nothing else lists them, and this does not either.
+    // More may follow: there is no other list of them, and this is none.
     assert_eq!(names[..6], ["shm", "tcp", "usysv", "sysv", "crtcp", "lamd"]);
     assert!(names.contains(&"loopback"));
     assert_eq!(Param::find("rpi").unwrap().words(), names);

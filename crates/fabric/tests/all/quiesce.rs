@@ -1,4 +1,4 @@
-//! A process whose messages stand still at the word of its launcher, which is the test.
+//! A process whose messages are quiesced by its launcher, which is the test.
 
 use crate::ends::{End, JOB, LIMIT, Plan};
 use oxmpi_fabric::peer_segments::PeerSegments;
@@ -13,10 +13,10 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// Asks for each step as soon as the one before is taken.
+/// Requests each step as soon as the one before is taken.
 struct Launcher {
     segment: Arc<Segment>,
-    /// Where the peer finds the process.
+    /// The addresses at which the peer finds the process.
     known: Arc<Mutex<Result<PeerLocation, String>>>,
     is_known_abroad: bool,
 }
@@ -49,7 +49,8 @@ impl Coordinator for Launcher {
     }
 }
 
-/// A process that receives and sends nothing, so that only the peer connects, at the one of its listeners that it was told of.
+/// A process that receives and sends nothing, so that only the peer connects, at the listener that
+/// it knows.
 fn is_found_again(is_known_abroad: bool, plans: [Plan; 2]) {
     const MESSAGES: u32 = 5;
     const TIMES: u32 = 3;
@@ -90,7 +91,8 @@ fn is_found_again(is_known_abroad: bool, plans: [Plan; 2]) {
     assert_eq!((&*peer.recorder.lost, &*end.recorder.lost), (&[][..], &[][..]));
 }
 
-/// A process that was restored from an image: messages are under way, nobody has come to rest, and all goes on over new connections.
+/// A process that was restored from an image: messages are under way, nothing was quiesced, and
+/// everything continues over new connections.
 fn goes_on_restored(plans: [Plan; 2]) {
     const MESSAGES: u32 = 40;
     const TIMES: u32 = 3;

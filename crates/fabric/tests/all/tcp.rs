@@ -1,4 +1,5 @@
-//! Processes over real sockets on the loopback: connections that are killed at random, strangers, peers that die.
+//! Processes over real sockets on the loopback: connections that are killed at random,
+//! unauthenticated processes, peers that die.
 
 use crate::chaos::Chaos;
 use crate::ends::{End, LIMIT, Plan, pair, until};
@@ -10,7 +11,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Who may have connected and not said who it is: strangers, and one for each process.
+/// The most incomplete greetings: those of unauthenticated processes, and one for each process.
 const PLACES: usize = 32 + 2;
 /// Both send `messages`, and then take leave.
 fn exchange(ends: &mut [End; 2], messages: u32) {
@@ -36,7 +37,7 @@ fn both_may_connect_at_once() {
     }
 }
 
-/// Rule 8: whoever wants it.
+/// Rule 8: one side is enough.
 #[test]
 fn both_may_connect_at_once_if_one_wants_encryption() {
     for _ in 0..10 {
@@ -56,7 +57,8 @@ fn encrypted_connections_may_die_at_any_time() {
     fuzz(|random| exchange_in(&Chaos::new(), [Plan::encrypted(), Plan::encrypted()], random));
 }
 
-/// Of what somebody in between changes, repeats, adds or leaves out nothing is believed, and nothing is lost.
+/// Changes, repetitions, additions and omissions between the two are never accepted, and nothing is
+/// lost.
 #[test]
 fn whoever_changes_what_is_encrypted_has_only_killed_a_connection() {
     fuzz(|random| exchange_in(&Chaos::spoiling(), [Plan::encrypted(), Plan::encrypted()], random));
@@ -73,7 +75,7 @@ fn exchange_in(chaos: &Chaos, mut plans: [Plan; 2], random: &mut Random) {
     assert!(chaos.kills() > 0);
 }
 
-/// As [`exchange`]; who comes too late to hear a goodbye hears of it from the launcher.
+/// As [`exchange`]; a process that misses a goodbye learns of it from the launcher.
 fn exchange_through(ends: &mut [End; 2], messages: u32, plans: &[Plan; 2]) {
     until(ends, |ends| {
         for end in ends.iter_mut() {
@@ -121,7 +123,7 @@ fn strangers_change_nothing_and_are_sent_away() {
     until(&mut ends, |ends| ends[1].recorder.next == 3);
     let connect = || TcpStream::connect(ends[1].address).unwrap();
 
-    // A recording of a real Hello: somebody in between has seen it.
+    // A recording of a real Hello.
     let tap = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let victim_plan = Plan::new();
     victim_plan.at(tap.local_addr().unwrap());
@@ -153,7 +155,8 @@ fn strangers_change_nothing_and_are_sent_away() {
     add("a changed Hello", &[&hello[..40], &[0xff; HELLO - 40]].concat());
     let mut more: Vec<TcpStream> = (0..200).map(|_| connect()).collect();
 
-    // All but those for whom there is a place are closed, while messages go on between those who know each other.
+    // All connections without a place are closed, while messages continue between the processes of
+    // the job.
     let start = Instant::now();
     let mut closed = 0;
     until(&mut ends, |ends| {
@@ -205,7 +208,7 @@ fn who_closes_connections_for_a_while_is_not_lost() {
     exchange(&mut ends, 10);
 }
 
-/// Such as the end of a tunnel behind which nobody listens.
+/// For example the end of a tunnel without a listener behind it.
 #[test]
 fn who_closes_each_connection_is_lost_and_the_text_says_where_that_was() {
     let plan = Plan::new();
@@ -229,7 +232,7 @@ fn who_closes_each_connection_is_lost_and_the_text_says_where_that_was() {
     for word in ["rank 0 cannot reach rank 1", "times in ", &place] {
         assert!(told.contains(word), "'{word}' in: {told}");
     }
-    // The one or the other, whether the greeting was there when the connection was closed.
+    // Depends on whether the greeting had arrived when the connection was closed.
     assert!(told.contains("closed at the other end") || told.contains("reset by peer"), "{told}");
 }
 
@@ -249,8 +252,8 @@ fn who_does_not_know_the_secret_is_no_peer() {
     assert!(told.contains("rank 0 cannot reach rank 1 over sockets: the connection was closed"), "{told}");
 }
 
-/// An address that leads to another one, where a bit of the first record behind the greeting is changed, in either direction of the
-/// first `times` connections: that bit of the record's head.
+/// An address that leads to another one, where bit `bit` of the head of the first record behind the
+/// greeting is changed, in either direction of the first `times` connections.
 fn flipping(address: SocketAddr, times: usize, bit: usize) -> SocketAddr {
     let tap = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let here = tap.local_addr().unwrap();
@@ -279,7 +282,8 @@ fn flipping(address: SocketAddr, times: usize, bit: usize) -> SocketAddr {
     here
 }
 
-/// Rule 8: the length of a record is clear, so that a receiver which believed a changed one would wait for bytes that nobody sends.
+/// Rule 8: the length of a record is not encrypted, so that a receiver which accepted a changed one
+/// would wait for bytes that never come.
 #[test]
 fn a_changed_length_of_an_encrypted_record_ends_its_connection_and_if_it_always_is_the_peer_is_lost() {
     let is_short = |from, number| matches!(planned(from, number), (Manner::Eager, 1..1000));
@@ -362,7 +366,7 @@ fn who_has_left_is_not_lost() {
     assert!(stays.tcp.leave());
     assert_eq!(stays.recorder.lost, [0u32; 0]);
 
-    // A first message to somebody who has left already.
+    // A first message to a process that has left already.
     let plan = Plan::new();
     *plan.peer.lock().unwrap() = Ok(PeerLocation::Left);
     let mut late = End::new(0, &plan);
@@ -372,8 +376,8 @@ fn who_has_left_is_not_lost() {
     assert!(late.tcp.leave());
 }
 
-/// Rule 6: what was said after the last communicator was given up is not waited for, if the peer ends without a goodbye, or with
-/// one that the kernel has thrown away.
+/// Rule 6: records sent after the last communicator was given up are not waited for, if the peer
+/// ends without a goodbye, or with one that the kernel has dropped.
 #[test]
 fn who_rests_waits_for_nobody_with_whom_it_has_nothing_to_do() {
     let plans = [Plan::new(), Plan::new()];
@@ -393,7 +397,7 @@ fn who_rests_waits_for_nobody_with_whom_it_has_nothing_to_do() {
     }
     assert!(oxmpi_fabric::Membership::rest(&mut stays.tcp));
     assert_eq!(stays.recorder.lost, [0u32; 0]);
-    // If the two have to do with each other again, it is looked for.
+    // If the two get a communicator again, they are.
     stays.tcp.attach(1);
     while !oxmpi_fabric::Membership::rest(&mut stays.tcp) {
         stays.rest();
@@ -439,7 +443,8 @@ fn many_messages_that_nobody_acknowledges_wait() {
 fn wait_for_each_other(plans: [Plan; 2]) {
     let mut ends = pair(&plans);
     until(&mut ends, |ends| ends[0].send() != Sent::Full);
-    // The other side does not look: the first one fills what the kernel takes and then keeps nothing more.
+    // The other side does not poll: the first one fills the kernel's buffers and then retains
+    // nothing more.
     let start = Instant::now();
     let mut full = 0;
     while full < 100 {
@@ -453,7 +458,8 @@ fn wait_for_each_other(plans: [Plan; 2]) {
     exchange(&mut ends, pushed + 10);
 }
 
-/// What two processes that find each other say, each way of all connections by itself.
+/// The bytes between two processes that find each other, each direction of all connections by
+/// itself.
 fn recorded(plans: &[Plan; 2]) -> Vec<Vec<u8>> {
     let mut ends = [End::new(0, &plans[0]), End::new(1, &plans[1])];
     let taps = [0, 1].map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
@@ -468,13 +474,13 @@ fn recorded(plans: &[Plan; 2]) -> Vec<Vec<u8>> {
         });
         exchange(&mut ends, 20);
         drop(ends);
-        // A process that has not connected is waited for no longer.
+        // Ends the wait for a process that has not connected.
         places.iter().for_each(|place| drop(TcpStream::connect(place)));
         seen.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     })
 }
 
-/// Carries a connection to an address, and returns what went over it, each way.
+/// Carries a connection to an address, and returns the bytes of each direction.
 fn record(tap: &TcpListener, to: SocketAddr) -> Vec<Vec<u8>> {
     let (from, _) = tap.accept().unwrap();
     let Ok(to) = TcpStream::connect(to) else { return Vec::new() };

@@ -1,5 +1,6 @@
-//! Records that are sent before a greeting is over (`tcp/greeting.rs` rules 7 to 10): they come while their sender does nothing, once,
-//! in order, and only from who may send them.
+//! Records that are sent before the end of a greeting (`tcp/greeting.rs` rules 7 to 10): they
+//! arrive while their sender does nothing, once, in order, and only from processes that may send
+//! them.
 
 use crate::ends::{self, End, JOB, LIMIT, Plan};
 use crate::raw::{CONTEXT, Came, answer, look, record};
@@ -25,7 +26,8 @@ fn send(end: &mut End, tag: i32, body: &[u8]) -> Sent {
     end.tcp.send(1 - end.me, &message).unwrap()
 }
 
-/// Sends messages with tags from 0 on, of a length in bytes, as long as they leave at once. How many there were.
+/// Sends messages with tags from 0 on, of a length in bytes, as long as they leave at once. Returns
+/// their number.
 fn send_all(end: &mut End, bytes: usize) -> i32 {
     (0..).find(|tag| send(end, *tag, &content(*tag as u32, bytes)) != Sent::Done).unwrap()
 }
@@ -35,12 +37,12 @@ fn expected(from: u32, messages: i32, bytes: usize) -> Vec<(u32, i32, Vec<u8>)> 
     (0..messages).map(|tag| (from, tag, content(tag as u32, bytes))).collect()
 }
 
-/// Two processes, and where a test puts what comes.
+/// Two processes, and their received messages.
 fn pair(plans: &[Plan; 2]) -> ([End; 2], [Came; 2]) {
     (ends::pair(plans), [Came::default(), Came::default()])
 }
 
-/// Lets both processes go on until `done`.
+/// Polls both processes until `done`.
 fn until(ends: &mut [End; 2], came: &mut [Came; 2], mut done: impl FnMut(&mut [End; 2], &[Came; 2]) -> bool) {
     let start = Instant::now();
     while !done(ends, came) {
@@ -51,7 +53,7 @@ fn until(ends: &mut [End; 2], came: &mut [Came; 2], mut done: impl FnMut(&mut [E
     }
 }
 
-/// Has both take leave.
+/// Lets both take leave.
 fn leave(ends: &mut [End; 2], came: &mut [Came; 2]) {
     until(ends, came, |[a, b], _| a.tcp.leave() & b.tcp.leave());
 }
@@ -64,7 +66,7 @@ fn what_is_sent_first_comes_while_its_sender_does_nothing() {
     look(&mut ends[1], &mut came[1], |came| came.whole() == 2);
     assert_eq!(came[1].messages, [(0, 0, b"first".to_vec()), (0, 1, Vec::new())]);
     assert_eq!((ends[0].tcp.counts().connections, ends[1].tcp.counts().connections), (0, 0));
-    // Then the connection goes on behind them.
+    // Then the connection continues behind them.
     until(&mut ends, &mut came, |ends, _| ends[0].tcp.counts().connections == 1);
     assert_eq!(send(&mut ends[0], 2, b"second"), Sent::Done);
     look(&mut ends[1], &mut came[1], |came| came.whole() == 3);
@@ -81,7 +83,7 @@ fn what_is_sent_first_comes_when_its_sender_is_dead() {
     assert_eq!(came.messages, expected(0, messages, 100));
 }
 
-/// The kernel takes all of them whole, with the smallest buffers as well.
+/// The kernel takes all of them whole, even with the smallest buffers.
 #[test]
 fn no_more_is_sent_early_than_the_kernel_keeps() {
     for buffers in [Some(32 << 10), Some(65535), None] {
@@ -109,7 +111,7 @@ fn no_more_is_sent_early_than_the_kernel_keeps() {
     }
 }
 
-/// Whoever is lower, and in whatever order they poll.
+/// For either order of ranks and any order of polls.
 #[test]
 fn what_both_send_first_comes_once_and_in_order() {
     for polls in 0..64 {
@@ -136,11 +138,11 @@ fn what_both_send_first_comes_once_and_in_order() {
     }
 }
 
-/// A peer of which a test says each byte, when it has said Hello.
+/// A peer whose bytes the test writes, after its Hello.
 struct Raw {
     stream: TcpStream,
     initiator: Initiator,
-    /// All that it has said.
+    /// Everything that it has sent.
     said: Vec<u8>,
 }
 
@@ -171,7 +173,7 @@ impl Raw {
         self.say(&message);
     }
 
-    /// Goes through the rest of the greeting. What the process says it has received.
+    /// Completes the greeting. Returns the received point of the process.
     fn greet(&mut self, end: &mut End, came: &mut Came) -> Point {
         let welcome: [u8; WELCOME] = answer(end, &mut self.stream, &mut |end| _ = end.tcp.poll(None, came));
         let (_, proof) = self.initiator.welcomed(&welcome, Point::default()).unwrap();
@@ -215,12 +217,12 @@ fn what_has_come_early_does_not_come_again_when_the_connection_ends() {
     for number in 0..2 {
         raw.say_early(&early(number));
     }
-    // Half of the third one comes.
+    // Half of the third one arrives.
     let third = raw.message(&early(2));
     raw.say(&third[..third.len() / 2]);
     look(&mut end, &mut came, |came| came.whole() == 2);
     drop(raw);
-    // The next attempt says all of it once more: that is no place for it.
+    // The next attempt repeats all of it, in the wrong place.
     let mut raw = Raw::connect(&end, 0, 1);
     for number in 0..3 {
         raw.say_early(&early(number));
@@ -233,7 +235,8 @@ fn what_has_come_early_does_not_come_again_when_the_connection_ends() {
     assert_eq!(came.messages, expected(0, 4, 50));
 }
 
-/// The process has said in its own Proof that it has nothing, and then gets an early record: it comes once more where it has said so.
+/// The process has stated in its own Proof that it has nothing, and then gets an early record: the
+/// record comes again on the connection of the Proof.
 #[test]
 fn what_has_come_early_after_a_proof_is_skipped_when_it_comes_again() {
     let (plan, mut end, mut came) = process();
@@ -266,7 +269,7 @@ fn what_has_come_early_after_a_proof_is_skipped_when_it_comes_again() {
         end.tcp.poll(None, &mut came);
         assert!(start.elapsed() < LIMIT);
     }
-    // In pieces; what it says meanwhile does not count what has not come again.
+    // In pieces; acknowledgements meanwhile do not count records that have not come again.
     let seen = came.whole() as u64;
     let again: Vec<u8> = (0..5).flat_map(early).collect();
     own.write_all(&again[..70]).unwrap();
@@ -288,7 +291,7 @@ fn what_has_come_early_after_a_proof_is_skipped_when_it_comes_again() {
     assert_eq!(RecordHeader::decode(&said).unwrap().acknowledged, 5);
 }
 
-/// A change of the early messages, and which of the two come all the same.
+/// A change of the early messages, and the number of those that are still taken.
 type Change = (&'static str, usize, fn(&mut Raw) -> Vec<u8>);
 
 #[test]
@@ -336,13 +339,13 @@ fn who_breaks_the_rules_of_early_records_is_closed() {
         raw.say(&message);
         raw.is_closed(&mut end, &mut came);
         assert_eq!(came.whole(), whole, "{name}");
-        // It costs nobody anything.
+        // It has no effect on the next connection.
         let point = Raw::connect(&end, 0, 1).greet(&mut end, &mut came);
         assert_eq!(point, Point { records: whole as u64, bytes: 0 }, "{name}");
     }
 }
 
-/// Everything that a connection has brought is said again, by somebody who has recorded it.
+/// A recording of everything on a connection is sent again.
 #[test]
 fn a_replay_delivers_nothing_to_who_has_heard_of_that_rank() {
     let (_plan, mut end, mut came) = process();
@@ -375,10 +378,10 @@ fn a_replay_from_an_earlier_generation_delivers_nothing() {
         raw.say_early(&early(0));
         let point = raw.greet(&mut end, &mut came);
         assert_eq!((came.whole(), point.records), (usize::from(is_taken), u64::from(is_taken)));
-        // What was dropped comes again.
+        // Dropped records come again.
         raw.say(&early(point.records));
         look(&mut end, &mut came, |came| came.whole() == 1 + usize::from(is_taken));
-        // Of another incarnation nothing comes.
+        // Nothing of another incarnation is taken.
         let mut other = Raw::connect(&end, 0, incarnation + 1);
         other.say_early(&early(0));
         let _: [u8; WELCOME] =
@@ -412,7 +415,7 @@ fn nothing_goes_early_if_either_side_wants_encryption() {
     }
 }
 
-/// Who ends, rests, or parts with a peer, has acknowledged everything that has come.
+/// A process that ends, rests, or parts with a peer has acknowledged everything received.
 #[test]
 fn who_has_taken_early_records_waits_until_their_sender_knows() {
     let (mut ends, mut came) = pair(&[Plan::new(), Plan::new()]);

@@ -1,4 +1,5 @@
-//! Longer eager messages over real sockets, which are lent until the peer has them or they are copied.
+//! Longer eager messages over real sockets, which are lent until the peer has them or they are
+//! copied.
 
 use crate::ends::{Plan, pair, until};
 use crate::support::{buffer_of, content};
@@ -16,7 +17,7 @@ fn copies_before_it_sleeps(plans: [Plan; 2]) {
     let mut ends = pair(&plans);
     until(&mut ends, |ends| ends[0].pushed > 0 || ends[0].send() != Sent::Full);
     until(&mut ends, |ends| ends[1].recorder.next == 1);
-    // From now on the peer does not look, so nothing is acknowledged.
+    // From now on the peer does not poll, so nothing is acknowledged.
     let end = &mut ends[0];
     let tokens = [41, 42, 43];
     for token in tokens {

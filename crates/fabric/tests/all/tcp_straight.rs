@@ -1,5 +1,5 @@
-//! Receives that read the socket of their source themselves, and sockets that the poller does not watch meanwhile. The peer
-//! is the test, which says each byte.
+//! The fast path of receives, which read the socket of their source, and sockets that the poller
+//! does not watch meanwhile. The peer is the test, which writes each byte.
 
 use crate::ends::{End, LIMIT, Plan};
 use crate::raw::{CONTEXT, Came, connect, look, record};
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 /// The number of the peer in most tests.
 const PEER: u32 = 1;
-/// So many messages of one peer in a row, and a few more, take its socket out of what the poller watches.
+/// A few more messages of one peer in a row than take its socket out of the poller's set.
 const MANY: u64 = 80;
 
 /// A process of one thread, and a peer that has connected to it.
@@ -30,7 +30,7 @@ fn several_threads(plan: &Plan) -> End {
     End::new(0, plan)
 }
 
-/// Receives straight as soon as there is anything.
+/// Receives by the fast path as soon as something has arrived.
 fn receive(end: &mut End, tags: Tags, into: &mut [u8]) -> Taken {
     let start = Instant::now();
     loop {
@@ -42,14 +42,14 @@ fn receive(end: &mut End, tags: Tags, into: &mut [u8]) -> Taken {
     }
 }
 
-/// Whether something that can be read is shown by the poller.
+/// Whether the poller reports a readable socket.
 fn is_shown(end: &End) -> bool {
     let mut ready = Vec::new();
     end.poller.look(&mut ready);
     ready.iter().any(|one| one.readable)
 }
 
-/// Has `MANY` messages of the peer come, the first of which has this number.
+/// Sends `MANY` messages of the peer, the first of which has this number.
 fn send_many(end: &mut End, stream: &mut TcpStream, from: u32, first: u64) {
     let mut came = Came::default();
     for number in 0..MANY {
@@ -93,7 +93,8 @@ fn an_older_message_is_handed_up_first() {
     assert!(end.tcp.before_sleep());
 }
 
-/// A message of which the first `cut` bytes come before a straight receive and the others after it is received once and right.
+/// A message whose first `cut` bytes arrive before a receive of the fast path and the others after
+/// it is received once and unchanged.
 fn in_two_parts(end: &mut End, stream: &mut TcpStream, number: u64, body: &[u8], (lead, cut): (u8, usize)) {
     let bytes = record(PEER, number, 3, body, (0, lead));
     stream.write_all(&bytes[..cut]).unwrap();
@@ -202,12 +203,13 @@ fn what_was_stored_before_the_connection_broke_is_not_sent_again() {
     };
     assert!(stored > 0);
     drop(stream);
-    // What came before the end of the connection and was not stored by the receive is handed up.
+    // Bytes that arrived before the end of the connection and were not stored by the receive are
+    // handed up.
     let mut came = Came::default();
     let (mut stream, point) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(None, &mut came));
     let have = stored + came.parts.iter().map(|(_, part)| part.len()).sum::<usize>();
     assert_eq!(point, Point { records: 0, bytes: (HEADER_LEN + have) as u32 });
-    // In between nobody receives straight.
+    // In between the fast path receives nothing.
     let mut other = [0; 8];
     let rest = record(PEER, 0, 3, &body, (point.bytes as usize, 5));
     stream.write_all(&rest).unwrap();
@@ -227,10 +229,11 @@ fn what_was_read_and_not_taken_when_another_connection_comes_has_not_come() {
     let (mut end, mut stream) = one_thread(&Plan::new());
     stream.write_all(&record(PEER, 0, 1, b"first", (0, 0))).unwrap();
     stream.write_all(&record(PEER, 1, 2, b"second", (0, 0))).unwrap();
-    // Both are read at once, or the second one stays with the kernel, and is lost with the connection.
+    // Both are read at once, or the second one stays with the kernel, and is lost with the
+    // connection.
     let mut into = [0; 10];
     assert_eq!(receive(&mut end, Tags::ANY, &mut into), Taken::Message { tag: 1, len: 5 });
-    // The peer is left out by these looks: what is ahead of it is not handed up.
+    // These polls leave the peer out: its bytes ahead are not handed up.
     let mut came = Came::default();
     let (mut stream, point) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(Some(PEER), &mut came));
     assert_eq!((point, came.messages.len()), (Point { records: 1, bytes: 0 }, 0));
@@ -256,7 +259,7 @@ fn the_socket_of_a_busy_peer_is_watched_again_before_the_process_sleeps() {
         }
         stream.write_all(&record(PEER, next + 1, 0, b"shown", (0, 0))).unwrap();
         next += 2;
-        // Whatever has come by now, or comes later, ends the sleep.
+        // Anything that has arrived, or arrives later, ends the sleep.
         end.tcp.before_sleep();
         end.poller.wait(Some(LIMIT));
         assert!(is_shown(&end));
@@ -285,7 +288,8 @@ fn a_message_of_another_peer_has_the_busy_one_watched_again() {
 
 #[test]
 fn with_several_threads_every_socket_is_watched_and_nobody_receives_straight() {
-    // It gets more threads when the socket of a peer is out of the set, or before there is any, or has had them from the start.
+    // It gets more threads when the socket of a peer is out of the set, or before there is any, or
+    // has had them from the start.
     for already in [true, false] {
         let plan = Plan::new();
         let (mut end, mut stream) = one_thread(&plan);

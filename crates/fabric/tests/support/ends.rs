@@ -11,15 +11,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 pub(crate) const JOB: u64 = 0x5eed;
-/// What no test takes.
+/// The time limit of each test.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// What a process of a test is made with.
+/// The settings of a process of a test.
 pub(crate) struct Plan {
     pub(crate) incarnation: u64,
     pub(crate) secret: [u8; 32],
     pub(crate) settings: TcpSettings,
-    /// Where the peer is found.
+    /// The answer about the peer's addresses.
     pub(crate) peer: Arc<Mutex<Result<PeerLocation, String>>>,
     pub(crate) told: Arc<Mutex<Vec<String>>>,
 }
@@ -35,7 +35,7 @@ impl Plan {
         }
     }
 
-    /// One whose process wants encryption.
+    /// A process that wants encryption.
     pub(crate) fn encrypted() -> Plan {
         let plan = Plan::new();
         Plan { settings: TcpSettings { encrypt: Encryption::Always, ..plan.settings.clone() }, ..plan }
@@ -81,7 +81,7 @@ impl End {
         End { tcp, poller, address, recorder: Recorder::of(1 - me), me, pushed: 0 }
     }
 
-    /// Offers the next message.
+    /// Sends the next message.
     pub(crate) fn send(&mut self) -> Sent {
         let (_, len) = planned(self.me, self.pushed);
         let (to, tcp) = (1 - self.me, &mut self.tcp);
@@ -98,7 +98,7 @@ impl End {
         self.tcp.poll(None, &mut self.recorder)
     }
 
-    /// Looks, and sleeps a little if there was nothing.
+    /// Polls, and sleeps a little if there was nothing.
     pub(crate) fn rest(&mut self) {
         if !self.poll() {
             self.poller.wait(Some(Duration::from_millis(5)));
@@ -114,7 +114,7 @@ pub(crate) fn pair(plans: &[Plan; 2]) -> [End; 2] {
     ends
 }
 
-/// Lets both go on until `done`.
+/// Polls both until `done`.
 pub(crate) fn until(ends: &mut [End; 2], mut done: impl FnMut(&mut [End; 2]) -> bool) {
     let start = Instant::now();
     while !done(ends) {

@@ -1,4 +1,5 @@
-//! What the tests of transports share: messages with numbers, whose receiver knows what they must be, and fuzzing.
+//! Helpers of the tests of transports: messages with numbers, whose receiver knows their content,
+//! and fuzzing.
 #![allow(clippy::unwrap_used, dead_code)] // a failure is the test's; not every test uses all
 
 #[path = "../../../wire/tests/support/seeds.rs"]
@@ -18,7 +19,7 @@ pub(crate) fn fuzz(case: impl Fn(&mut Random)) {
     seeds::each_seed(|seed| case(&mut Random::new(seed)));
 }
 
-/// What kind of message it is.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Manner {
     Eager,
@@ -32,7 +33,7 @@ pub(crate) enum Manner {
     Answer,
 }
 
-/// The message number `number` of `from`: sender and receiver know it alike.
+/// The kind and length of message `number` of `from`: sender and receiver compute the same.
 pub(crate) fn planned(from: u32, number: u32) -> (Manner, usize) {
     let mut random = Random::new(u64::from(from) << 32 | u64::from(number));
     let len = match random.below(8) {
@@ -101,12 +102,13 @@ pub(crate) fn with_message<R>(from: u32, number: u32, send: impl FnOnce(&Outgoin
     }
 }
 
-/// A receiver of planned messages from one process: they must come in order, each once and right.
+/// A receiver of planned messages from one process: they must come in order, each once and
+/// unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) from: u32,
     pub(crate) next: u32,
-    /// Number, length, and how much of it is here.
+    /// Number, length, and received bytes.
     body: Option<(u32, usize, usize)>,
     pub(crate) sent: Vec<u64>,
     pub(crate) lost: Vec<u32>,
@@ -202,7 +204,8 @@ impl Sink for Recorder {
     }
 }
 
-/// Sends the planned messages of process `me` to a peer, and receives as many planned ones of the peer.
+/// Sends the planned messages of process `me` to a peer, and receives as many planned ones of the
+/// peer.
 pub(crate) fn exchange(own: &mut dyn Transport, me: u32, peer: u32, messages: u32) {
     let (mut recorder, mut pushed) = (Recorder::of(peer), 0);
     while pushed < messages || recorder.next < messages {
@@ -218,7 +221,7 @@ pub(crate) fn exchange(own: &mut dyn Transport, me: u32, peer: u32, messages: u3
     assert!(recorder.lost.is_empty() && recorder.sent.is_empty());
 }
 
-/// Takes anything, for bytes that nobody has planned.
+/// Accepts anything, for random bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Anything;
 

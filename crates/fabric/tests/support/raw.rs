@@ -1,4 +1,4 @@
-//! A peer of which a test says each byte that it sends.
+//! A peer whose bytes the test writes.
 #![allow(dead_code)] // not every test uses all
 
 use crate::ends::{End, JOB, LIMIT};
@@ -15,17 +15,18 @@ use std::time::Instant;
 /// The context of all messages here.
 pub(crate) const CONTEXT: u32 = 7;
 
-/// What was handed up: eager messages with their tags, in order, and parts of the body of one that was not.
+/// Handed-up data: eager messages with their tags, in order, and parts of the body of an incomplete
+/// one.
 #[derive(Debug, Default)]
 pub(crate) struct Came {
     pub(crate) messages: Vec<(u32, i32, Vec<u8>)>,
     pub(crate) parts: Vec<(usize, Vec<u8>)>,
-    /// How much of the last message is to come.
+    /// The missing bytes of the last message.
     left: usize,
 }
 
 impl Came {
-    /// How many messages came whole.
+    /// The number of complete messages.
     pub(crate) fn whole(&self) -> usize {
         self.messages.len() - usize::from(self.left > 0)
     }
@@ -58,8 +59,8 @@ impl Sink for Came {
     }
 }
 
-/// The bytes of message number `number` from process `from`, without the first `start` bytes of frame and body, and with `lead`
-/// zeros before the rest.
+/// The bytes of message `number` from process `from`, without the first `start` bytes of frame and
+/// body, and with `lead` zeros before the rest.
 pub(crate) fn record(from: u32, number: u64, tag: i32, body: &[u8], (start, lead): (usize, u8)) -> Vec<u8> {
     let mut frame = [0; MAX_FRAME_LEN];
     let envelope = Envelope { context: Context::Local(CONTEXT), tag };
@@ -81,7 +82,7 @@ pub(crate) fn record(from: u32, number: u64, tag: i32, body: &[u8], (start, lead
     bytes
 }
 
-/// Lets a process look until `done`.
+/// Lets a process poll until `done`.
 pub(crate) fn look(end: &mut End, came: &mut Came, mut done: impl FnMut(&Came) -> bool) {
     let start = Instant::now();
     while !done(came) {
@@ -90,8 +91,8 @@ pub(crate) fn look(end: &mut End, came: &mut Came, mut done: impl FnMut(&Came) -
     }
 }
 
-/// Connects to a process as process `from` of `size`, looking with `poll` there. Returns the connection, and what the process
-/// says that it has received.
+/// Connects to a process as process `from` of `size`; the process polls with `poll` meanwhile.
+/// Returns the connection, and the received point of the process.
 pub(crate) fn connect(
     end: &mut End,
     from: u32,
@@ -110,7 +111,7 @@ pub(crate) fn connect(
     (stream, initiator.judged(&verdict).unwrap())
 }
 
-/// Reads the next `N` bytes that a process says.
+/// Reads the next `N` bytes of a process.
 pub(crate) fn answer<const N: usize>(
     end: &mut End,
     stream: &mut TcpStream,

@@ -1,11 +1,12 @@
-//! Peers that leave, fail, are lost or belong to another job, and what a process that ends still waits for (rules 5 and 7 of the module).
+//! Peers that leave, fail, are lost or belong to another job, and the waits of a process that ends
+//! (rules 5 and 7 of the module).
 
 use super::peer::{self, GmPeer};
 use super::{GRACE, Gm, GmPort, POLLS};
 use crate::{Membership, Sink};
 use std::time::Instant;
 
-/// Something to a peer that has failed.
+/// A failed send.
 #[derive(Debug)]
 pub(super) struct FailedSend {
     pub(super) peer: u32,
@@ -14,7 +15,7 @@ pub(super) struct FailedSend {
 }
 
 impl<P: GmPort> Gm<P> {
-    /// Nothing is kept of a peer any more.
+    /// Drops the state of a peer.
     pub(super) fn forget(&mut self, peer: u32) {
         self.unanswered.retain(|to| *to != peer);
         let Some(known) = self.peers.get_mut(peer as usize).and_then(|peer| peer.as_deref_mut()) else {
@@ -36,7 +37,7 @@ impl<P: GmPort> Gm<P> {
         sink.lost(peer);
     }
 
-    /// Something to a peer has failed, which is no lack of buffers.
+    /// A send to a peer has failed for another reason than a lack of buffers.
     pub(super) fn fail(&mut self, to: u32, why: String) {
         if self.is_resting {
             return;
@@ -49,15 +50,15 @@ impl<P: GmPort> Gm<P> {
         self.polls = POLLS;
     }
 
-    /// Rule 5.
+    /// See rule 5.
     pub(super) fn settle_failed(&mut self, failed: FailedSend, sink: &mut dyn Sink) {
         let FailedSend { peer, why, since } = &failed;
         if self.sockets.has_left(*peer) {
-            // What it had sent comes first.
+            // Messages that it had sent come first.
             self.drain(sink);
             self.forget(*peer);
         } else if self.peer(*peer).is_none_or(|peer| peer.is_gone) {
-            // It is lost by now.
+            // It is already lost.
         } else if since.elapsed() < GRACE {
             self.failed.push(failed);
         } else {
@@ -66,7 +67,8 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Whether all that was sent has arrived (rule 7), and no peer that has not left waits for this process.
+    /// Whether everything that was sent has arrived (rule 7), and no peer that has not left waits
+    /// for this process.
     pub(super) fn has_all_arrived(&mut self) -> bool {
         let Gm { peers, sockets, lending, landings, owed, .. } = self;
         let mut is_over = |(at, peer): (usize, &Option<Box<GmPeer>>)| {
@@ -89,7 +91,7 @@ impl<P: GmPort> Membership for Gm<P> {
     fn has_left(&mut self, peer: u32) -> bool {
         let has_left = self.sockets.has_left(peer);
         if has_left {
-            // What it had sent comes with the next poll.
+            // Messages that it had sent come with the next poll.
             self.polls = POLLS;
         }
         has_left

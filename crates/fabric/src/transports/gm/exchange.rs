@@ -1,4 +1,5 @@
-//! How two processes meet (rule 1 of the module), and which buffers a peer is granted (rule 4).
+//! The exchange of introductions (rule 1 of the module), and the buffers that a peer is granted
+//! (rule 4).
 
 use super::introduction::GmIntroduction;
 use super::peer::{GmPeer, Met, UNCOUNTED};
@@ -10,7 +11,7 @@ use oxmpi_wire::Frame;
 
 /// Slots that are made at a time.
 const SLOTS: usize = 16;
-/// Buffers that a process provides for all others if nobody counts, at most.
+/// The most buffers that a process provides for all peers together if they are not counted.
 const POOL: u32 = 128;
 
 impl<P: GmPort> Gm<P> {
@@ -18,7 +19,7 @@ impl<P: GmPort> Gm<P> {
         self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
 
-    /// How many buffers a new peer is granted, 0 if each receive token is granted.
+    /// The number of buffers to grant to a new peer; 0 if all receive tokens are granted.
     pub(super) fn grant(&self) -> u32 {
         let limit = self.provided + self.port.receive_tokens();
         let granted = self.provided.saturating_sub(self.spare);
@@ -26,7 +27,7 @@ impl<P: GmPort> Gm<P> {
         CREDITS.min(first_half.max(1)).min(limit.saturating_sub(granted))
     }
 
-    /// Provides buffers until so many are granted to no peer.
+    /// Provides buffers until `wanted` are granted to no peer.
     fn provide_spare(&mut self, wanted: u32) -> Result<(), String> {
         while self.spare < wanted {
             if self.receive_slots.is_empty() {
@@ -42,7 +43,7 @@ impl<P: GmPort> Gm<P> {
         Ok(())
     }
 
-    /// Provides buffers for a peer, and chooses what its messages have in their heads.
+    /// Provides buffers for a peer, and chooses the key of its messages.
     pub(super) fn make_end(&mut self, to: u32) -> Result<(), String> {
         if self.peer(to).is_some() {
             return Ok(());
@@ -78,7 +79,7 @@ impl<P: GmPort> Gm<P> {
         Ok(())
     }
 
-    /// Introduces this process to a peer, and requests its introduction, once.
+    /// Sends the introduction of this process to a peer, and requests the peer's, once.
     pub(super) fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
         self.make_end(to).map_err(|why| Unreachable { peer: to, why })?;
         let is_due = self.peer(to).is_some_and(|peer| !peer.has_asked && peer.met.is_none());
@@ -89,7 +90,7 @@ impl<P: GmPort> Gm<P> {
         Ok(())
     }
 
-    /// Sends a peer the introduction of this process. Whether there was room for it.
+    /// Sends the introduction of this process to a peer. Returns whether there was room for it.
     fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
         let (address, message) = (self.port.address(), self.port.slot_len() as u32);
         let Some(GmPeer { key, word, granted, .. }) = self.peer(to) else { return Ok(true) };
@@ -107,7 +108,7 @@ impl<P: GmPort> Gm<P> {
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 
-    /// A peer has introduced itself.
+    /// Handles the introduction of a peer.
     fn meet(&mut self, from: u32, asks: bool, body: &[u8]) -> Result<(), String> {
         let its = GmIntroduction::decode(body).ok_or("what it says of itself makes no sense")?;
         let own = self.port.slot_len();
@@ -129,7 +130,7 @@ impl<P: GmPort> Gm<P> {
         Ok(())
     }
 
-    /// Takes in the peers that have introduced themselves, and answers them.
+    /// Handles arrived introductions, and answers them.
     pub(super) fn end_introductions(&mut self) {
         if self.is_closed {
             // They wait until this process has another port.
@@ -153,7 +154,7 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Whether a peer still waits for an answer: not one that ends.
+    /// Whether a peer still waits for an answer: not if it ends.
     pub(super) fn awaits(&mut self, to: u32) -> bool {
         self.peer(to).is_some_and(|peer| !peer.is_gone) && !self.sockets.has_left(to)
     }

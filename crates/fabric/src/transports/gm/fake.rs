@@ -1,5 +1,6 @@
-//! A network in memory for the tests of this transport: two ports, whose operations end late and in an order that a seed chooses, and
-//! sockets on which processes meet. It fails a test that sends without a token, or changes what GM has.
+//! A network in memory for the tests of this transport: two ports, whose operations end late and in
+//! an order that a seed chooses, and sockets for introductions. It fails a test that sends without
+//! a token, or changes memory that GM has.
 
 #![allow(clippy::panic_in_result_fn, clippy::expect_used)] // what a test must not do fails it
 
@@ -13,7 +14,7 @@ use oxmpi_wire::Frame;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The length of a slot.
+/// In bytes.
 pub(super) const SLOT: usize = 248;
 
 enum Sending {
@@ -39,12 +40,11 @@ impl Sending {
     }
 }
 
-/// One of the two ports.
 struct FakeEnd {
     send_tokens: u32,
     receive_tokens: u32,
     provided: VecDeque<GmSlot>,
-    /// What GM has to send to the other one, in order.
+    /// Sends of GM to the other port, in order.
     queue: VecDeque<Sending>,
     is_disabled: bool,
     is_closed: bool,
@@ -71,18 +71,17 @@ impl FakeEnd {
     }
 }
 
-/// Both ports and the sockets between the two processes.
 pub(super) struct GmWorld {
     random: Random,
     ends: [FakeEnd; 2],
-    /// The receiver is no more.
+    /// Whether the receiver has ended.
     pub(super) is_broken: bool,
-    /// Of so many messages the next one finds no buffer in time.
+    /// If set, one of this number of messages finds no buffer in time.
     pub(super) times_out: Option<u64>,
     /// Messages that have timed out.
     pub(super) timed_out: u32,
     pub(super) has_left: [bool; 2],
-    /// Who can register no memory.
+    /// Whether each port refuses to register memory.
     pub(super) cannot_register: [bool; 2],
     made_regions: u32,
     tokens: (u32, u32),
@@ -90,7 +89,7 @@ pub(super) struct GmWorld {
     pub(super) moved: u64,
 }
 
-/// A world that several hold.
+/// The world, shared by both ports.
 #[derive(Clone)]
 pub(super) struct SharedGmWorld(Arc<Mutex<GmWorld>>);
 
@@ -123,12 +122,11 @@ impl SharedGmWorld {
 }
 
 impl GmWorld {
-    /// Whether all that has arrived was polled.
     pub(super) fn has_delivered(&self) -> bool {
         self.ends.iter().all(|end| end.done.is_empty())
     }
 
-    /// How much is registered.
+    /// The number of registered regions.
     pub(super) fn regions(&self) -> usize {
         self.ends.iter().map(|end| end.regions.len()).sum()
     }
@@ -139,7 +137,7 @@ impl GmWorld {
             .push_back((GmEvent::Ended { label: 1 - me as u32, operation, status }, Vec::new()));
     }
 
-    /// Lets what is first in one direction arrive, or fail.
+    /// Lets the first operation in one direction arrive, or fail.
     fn step(&mut self) {
         let me = self.random.below(2) as usize;
         let random = self.random.below(1 << 20);
@@ -186,7 +184,7 @@ impl GmWorld {
             Sending::Slot(slot, bytes) => {
                 let is_late = self.times_out.is_some_and(|one_of| random.is_multiple_of(one_of));
                 if is_late || to.provided.is_empty() {
-                    // Without the first the receiver may just be slow: GM tries again.
+                    // Without a buffer the receiver may just be slow: GM tries again.
                     if !is_late && !random.is_multiple_of(4) {
                         return from.queue.push_front(Sending::Slot(slot, bytes));
                     }
@@ -203,7 +201,6 @@ impl GmWorld {
     }
 }
 
-/// A port of the world.
 #[derive(Debug)]
 pub(super) struct FakeGmPort {
     pub(super) world: SharedGmWorld,
@@ -350,7 +347,7 @@ impl GmPort for FakeGmPort {
             let end = &mut world.ends[self.me];
             assert!(std::mem::take(&mut end.is_disabled), "sends are dropped after a failure");
             let queue = std::mem::take(&mut end.queue);
-            // The callback of this comes before or after those of what is dropped.
+            // The callback of the drop comes before or after those of the dropped sends.
             let is_first = world.random.below(2) == 0;
             if is_first {
                 world.ended(self.me, GmOperation::Drop, GmStatus::Done);
@@ -392,7 +389,7 @@ impl GmPort for FakeGmPort {
     }
 }
 
-/// The sockets of a process of the world, to the other one.
+/// The sockets of a process to the other one.
 #[derive(Debug)]
 pub(super) struct GmSockets {
     pub(super) world: SharedGmWorld,

@@ -7,23 +7,24 @@ use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 use std::time::{Duration, Instant};
 
-/// How long a get into memory that is taken back may go on before nothing waits for it.
+/// The longest wait for a get into memory that is taken back.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// GM registers whole pages of so many bytes.
+/// GM registers whole pages of this length.
 const PAGE: usize = 4096;
 
-/// How far a piece is.
+/// The progress of a piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum LandingStep {
-    /// Its sender puts it here.
+    /// The sender puts it here.
     AwaitsPut,
-    /// It is to be got when there is a token, and is got.
+    /// It is to be got when there is a token; it is being got.
     WantsData,
     GetsData,
-    /// So is the word that says whether it was the message, into a word of this process.
+    /// The same for the check, which says whether the data were the message, into a word of this
+    /// process.
     WantsCheck(WordId),
     GetsCheck(WordId),
-    /// It is here. `false`: it is no message, and there will be none.
+    /// It has arrived. `false`: the data are no message, and none will come.
     Here(bool),
     /// It comes through slots.
     Refused,
@@ -35,7 +36,7 @@ impl LandingStep {
     }
 }
 
-/// A piece that comes straight into the memory of a receive.
+/// A piece that is received directly into the memory of a receive.
 #[derive(Debug)]
 struct Landing {
     from: u32,
@@ -43,13 +44,13 @@ struct Landing {
     receiver: u64,
     offset: u64,
     length: usize,
-    /// Where it and its check lie at the sender.
+    /// The addresses of the piece and its check at the sender.
     place: [u64; 2],
     region: GmRegion,
-    /// Where it is to lie, from whole page to whole page.
+    /// The pages of its memory here: start and end.
     pages: (usize, usize),
     step: LandingStep,
-    /// The receive was released, or its sender is gone.
+    /// The receive was released, or its sender is lost.
     is_given_up: bool,
 }
 
@@ -60,11 +61,12 @@ impl Landing {
     }
 }
 
-/// All pieces that a process receives so.
+/// All pieces that a process receives directly.
 #[derive(Debug, Default)]
 pub(super) struct Landings {
     landings: Vec<Landing>,
-    /// Given up, while something may come for them still: as long as none of their pages is registered, that finds no memory.
+    /// Pieces that were given up, while data for them may still arrive: as long as none of their
+    /// pages is registered, such data find no memory.
     abandoned: Vec<Landing>,
     free_words: Vec<WordId>,
     /// Bytes that were got.
@@ -72,52 +74,53 @@ pub(super) struct Landings {
 }
 
 impl Landings {
-    /// Whether what was given up may still come to this memory if it is registered.
+    /// Whether data of a piece that was given up may still arrive in this memory if it is
+    /// registered.
     pub(super) fn is_abandoned(&self, start: usize, len: usize) -> bool {
         let (first, end) = pages(start, len);
         self.abandoned.iter().any(|one| first < one.pages.1 && one.pages.0 < end)
     }
 
-    /// Whether something comes from a peer.
+    /// Whether a piece of a peer is being received.
     pub(super) fn owes(&self, peer: u32) -> bool {
         self.landings.iter().any(|one| one.from == peer)
     }
 
-    /// Whether anything is over and not handed up.
+    /// Whether a finished piece was not handed up.
     pub(super) fn has_news(&self) -> bool {
         self.landings.iter().any(Landing::is_over)
     }
 
-    /// The words of a port that was closed are gone, as is what might have come there.
+    /// The words of a closed port do not exist any more, and nothing can arrive there.
     pub(super) fn forget_words(&mut self) {
         self.free_words.clear();
         self.abandoned.clear();
     }
 
-    /// Gets that are under way.
+    /// Gets under way.
     pub(super) fn under_way(&self) -> usize {
         self.landings.iter().filter(|one| one.step.is_under_way()).count()
     }
 }
 
-/// The pages of this memory: where the first begins, and the last ends.
+/// The pages of this memory: start and end.
 fn pages(start: usize, len: usize) -> (usize, usize) {
     (start - start % PAGE, start.saturating_add(len).next_multiple_of(PAGE))
 }
 
-/// Addresses, as the bodies of the frames of this transport.
+/// The body of a frame of this transport: addresses.
 pub(super) fn words<const N: usize>(all: &[u64; N]) -> Vec<u8> {
     all.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Reads such a body. `None`: it is none.
+/// `None`: the body has another length.
 pub(super) fn read_words<const N: usize>(body: &[u8]) -> Option<[u64; N]> {
     let (chunks, rest) = body.as_chunks::<8>();
     let all: [[u8; 8]; N] = chunks.try_into().ok().filter(|_| rest.is_empty())?;
     Some(all.map(u64::from_le_bytes))
 }
 
-/// A frame of the transport itself that has come, and the addresses behind it.
+/// A received frame of the transport itself, and the addresses behind it.
 pub(super) struct OwnFrame {
     pub(super) frame: Frame,
     pub(super) place: Option<[u64; 2]>,
@@ -125,7 +128,6 @@ pub(super) struct OwnFrame {
 }
 
 impl<P: GmPort> Gm<P> {
-    /// A frame of the transport itself has come.
     pub(super) fn take_own(&mut self, from: u32, own: &OwnFrame, sink: &mut dyn Sink) {
         match (own.frame, own.place) {
             (Frame::DataAt { receiver, offset, length, number }, Some(place)) => {
@@ -168,7 +170,8 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Where the body goes that a peer has begun, registered. `None`: it does not go to one piece of memory, or that cannot be registered.
+    /// The registered memory for the body that a peer has begun. `None`: the memory is not
+    /// contiguous, or cannot be registered.
     fn place_for(
         &mut self,
         from: u32,
@@ -180,8 +183,8 @@ impl<P: GmPort> Gm<P> {
         Some((region.ok()?, pages(buffer.as_contiguous()?.as_ptr().addr(), length)))
     }
 
-    /// Where a put or get to a peer goes, if it may be begun now: the last token is for the return of buffers and for dropping, and half of
-    /// them for messages.
+    /// The target of a put or get with a peer, if one may begin now: the last token is for the
+    /// return of buffers and for drops, and half of the tokens are for messages.
     pub(super) fn target_of_move(&self, peer: u32) -> Option<GmTarget> {
         let most = (self.tokens as usize / 2).max(1);
         if self.port.send_tokens() < 2 || self.lending.under_way() + self.landings.under_way() >= most {
@@ -191,7 +194,7 @@ impl<P: GmPort> Gm<P> {
         peer.met.filter(|_| !peer.is_stopped() && !peer.is_gone).map(|met| met.target)
     }
 
-    /// Begins the gets for which there are tokens.
+    /// Begins gets, as far as there are tokens.
     pub(super) fn begin_gets(&mut self) {
         for at in 0..self.landings.landings.len() {
             let Landing { from, region, place: [data, check], step, is_given_up, .. } =
@@ -214,7 +217,7 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// A get of a piece is over.
+    /// A get of a piece has ended.
     pub(super) fn get_ended(&mut self, region: GmRegion, status: &GmStatus) {
         let Gm { landings, port, .. } = self;
         landings.abandoned.retain(|one| one.region != region);
@@ -232,7 +235,7 @@ impl<P: GmPort> Gm<P> {
         };
     }
 
-    /// A get of the word that says whether a piece was the message is over.
+    /// A get of a check has ended.
     pub(super) fn check_ended(&mut self, word: WordId, status: &GmStatus) {
         let Gm { landings, port, .. } = self;
         let is_it = |one: &&mut Landing| one.step == LandingStep::GetsCheck(word);
@@ -249,7 +252,7 @@ impl<P: GmPort> Gm<P> {
         };
     }
 
-    /// Hands up what is here, and answers. Whether there was anything.
+    /// Hands up finished pieces, and answers their senders. Returns whether there were any.
     pub(super) fn finish_landings(&mut self, sink: &mut dyn Sink) -> bool {
         if self.landings.landings.is_empty() {
             return false;
@@ -266,7 +269,7 @@ impl<P: GmPort> Gm<P> {
         !over.is_empty()
     }
 
-    /// Says to the sender of a piece what became of it, if that has it still.
+    /// Notifies the sender of a piece of its result, if the sender still exposes it.
     fn answer(&mut self, one: &Landing) {
         if let LandingStep::WantsCheck(word) = one.step {
             self.landings.free_words.push(word);
@@ -281,7 +284,7 @@ impl<P: GmPort> Gm<P> {
         self.owed.push_back((one.from, Frame::DataRead { number: one.number, whole }, None));
     }
 
-    /// Sends what was to be said and found no room. Whether any went.
+    /// Sends waiting frames, as far as there is room. Returns whether any was sent.
     pub(super) fn send_owed(&mut self) -> bool {
         let mut any = false;
         for (to, frame, address) in std::mem::take(&mut self.owed) {
@@ -296,19 +299,20 @@ impl<P: GmPort> Gm<P> {
         any
     }
 
-    /// Nothing is written any more into the memory of a receive, which is the program's again.
+    /// Ends the writes into the memory of a receive, which is the program's again.
     pub(super) fn stop_receive(&mut self, receiver: u64) {
         self.give_up_landings(|one| one.receiver == receiver);
     }
 
-    /// Nothing is written any more for a peer that is gone.
+    /// Ends the writes for a lost peer.
     pub(super) fn forget_landings(&mut self, peer: u32) {
         self.give_up_landings(|one| one.from == peer);
         self.landings.abandoned.retain(|one| one.from != peer || one.step != LandingStep::AwaitsPut);
         self.owed.retain(|(to, ..)| *to != peer);
     }
 
-    /// Gives pieces up. Gets end soon, as no process takes part in them; those of a peer that is not there find no registered memory.
+    /// Gives pieces up. Gets end soon, as no process takes part in them; those from an ended
+    /// process find no registered memory.
     fn give_up_landings(&mut self, which: impl Fn(&Landing) -> bool) {
         let mut any = false;
         for one in self.landings.landings.iter_mut().filter(|one| which(one)) {

@@ -1,4 +1,4 @@
-//! What `gm` says of itself: Myrinet through GM 2.
+//! The module `gm`: Myrinet through GM 2.
 
 use super::{Gm, GmSettings, ReopenedPort};
 use crate::constructor::{Constructor, Offer, Services, Situation, Survey};
@@ -23,7 +23,7 @@ static GM: Module = Module {
     checkpoint_switch: Some(&CR),
     rests_for_images: true,
     images: false,
-    // Its processes meet over sockets.
+    // Its processes exchange introductions over sockets.
     needs: Supplies::Listeners,
     is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
@@ -98,15 +98,16 @@ static LIBRARY: Param = Param {
     ..Param::NEW
 };
 
-/// The files by which a program speaks to the driver of GM.
+/// The device files of GM's driver.
 const DEVICES: [&str; 2] = ["/dev/gm0", "/dev/gmp0"];
 
 /// The interface that is used, GM's `unit`.
 const UNIT: u32 = 0;
-/// One for messages, and one for what keeps them going.
+/// One for messages, and one for returned buffers and drops.
 const FEWEST_TOKENS: u32 = 2;
 
-/// Why this machine has no GM, if so. Where nobody has named a library and there is no device, none is opened.
+/// The reason why this machine has no GM. No library is opened if the user has named none and there
+/// is no device.
 fn not_found(params: &Params) -> Option<String> {
     if let Some(cr) = params.cr().filter(|_| !params.is_on(&CR)) {
         return Some(format!(
@@ -210,7 +211,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
     let nodes = Nodes::new(of.node.unwrap_or(0), nodes);
     let gm = Gm::new(of.rank, port, sockets, settings(of.params), tell, Some(nodes));
-    // What processes share is in no image of one of them.
+    // No image of a process contains shared memory.
     let memory = if of.params.is_on(&CR) { Reach::Nobody } else { Reach::Node };
     Ok(Some(Offer::new(gm, Reach::Everybody, memory)))
 }

@@ -1,19 +1,20 @@
-//! What is known of one peer: where it is, the credits in both directions, and what is on its way to it (rules 2 to 5 of the module).
+//! The state of one peer: its address, the credits in both directions, and the messages under way
+//! to it (rules 2 to 5 of the module).
 
 use oxmpi_gm::{GmSlot, GmTarget, WordId};
 use std::collections::VecDeque;
 
-/// As many as the peer likes: its messages are not counted.
+/// The number of buffers of a peer whose messages are not counted.
 pub(super) const UNCOUNTED: u32 = u32::MAX;
 
-/// A message that GM has, or that is to be given to it again.
+/// A message that GM has, or that is to be given to GM again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Flight {
     pub(super) slot: GmSlot,
     pub(super) len: usize,
 }
 
-/// Where a peer has its port, and what messages to it need.
+/// The port of an introduced peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Met {
     pub(super) target: GmTarget,
@@ -24,40 +25,40 @@ pub(super) struct Met {
     pub(super) allowed: u32,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct GmPeer {
-    /// What its messages have in their heads.
+    /// The key of its messages.
     pub(super) key: u32,
     pub(super) word: WordId,
     /// The introduction of this process was sent, with the request for the peer's.
     pub(super) has_asked: bool,
-    /// The answer to that has come.
+    /// The answer to that has arrived.
     pub(super) was_answered: bool,
-    /// It has introduced itself, so it may be sent to.
+    /// `Some` after its introduction: messages may be sent.
     pub(super) met: Option<Met>,
-    /// It is lost: nothing goes to it.
+    /// Whether it is lost.
     pub(super) is_gone: bool,
     /// The two have no communicator any more, and neither waits for the other.
     pub(super) is_detached: bool,
     /// Buffers that are provided here for it.
     pub(super) granted: u32,
-    /// Messages that were sent to it.
+    /// Messages sent to it.
     sent: u64,
-    /// How many buffers it has provided again, as it has said.
+    /// The number of buffers that it has returned.
     returned: u64,
-    /// Buffers that were provided again here after messages of its, and how many of these it was sent, and surely knows of.
+    /// Buffers that were provided again here after its messages, and the number of these that it
+    /// certainly knows.
     freed: u64,
     reported: u64,
     confirmed: u64,
-    /// The word with the number that was reported last is being written.
+    /// Whether its word with the last reported number is being written.
     pub(super) is_reporting: bool,
     /// Messages that GM has, in order.
     pub(super) in_flight: VecDeque<Flight>,
-    /// Messages that are to be given to GM again, in order, and before them those that GM gives back now.
+    /// Messages to be given to GM again, in order; before them go those that GM gives back now.
     pub(super) again: VecDeque<Flight>,
     given_back: Vec<Flight>,
-    /// Something has failed, and what is queued with GM is to be dropped, or being dropped.
+    /// A send has failed, and the queued sends are to be dropped, or are being dropped.
     pub(super) needs_drop: bool,
     pub(super) is_dropping: bool,
     /// It is not reached any more, and has perhaps left.
@@ -99,13 +100,13 @@ impl GmPeer {
         }
     }
 
-    /// The peer has returned so many buffers in all.
+    /// The peer has returned `number` buffers in all.
     pub(super) fn returns(&mut self, number: u64) {
-        // More than were sent cannot be: credits never exceed what is provided.
+        // Credits never exceed the provided buffers.
         self.returned = self.returned.max(number.min(self.sent));
     }
 
-    /// As [`GmPeer::returns`] of the lower half of the number, as a message has it.
+    /// As [`GmPeer::returns`] with the lower half of the number, as in the head of a message.
     pub(super) fn returns_lower(&mut self, lower: u32) {
         let more = lower.wrapping_sub(self.returned as u32);
         if more <= u32::MAX / 2 {
@@ -113,7 +114,7 @@ impl GmPeer {
         }
     }
 
-    /// A message is sent. What its head reports.
+    /// Counts a message to be sent. Returns the number for its head.
     pub(super) fn sends(&mut self, flight: Flight) -> u32 {
         self.sent += 1;
         self.in_flight.push_back(flight);
@@ -121,18 +122,19 @@ impl GmPeer {
         self.freed as u32
     }
 
-    /// The message that was noted last is not sent.
+    /// The last counted message is not sent.
     pub(super) fn unsends(&mut self) {
         self.sent -= 1;
         self.in_flight.pop_back();
     }
 
-    /// A buffer was provided again after a message of its.
+    /// Counts a buffer that was provided again after a message of the peer.
     pub(super) fn frees(&mut self) {
         self.freed += 1;
     }
 
-    /// The number that is to be written at the peer, if it is due: half of its credits are used up as far as it knows.
+    /// The number to be written into its word, if that is due: as far as the peer knows, half of
+    /// its credits are used up.
     pub(super) fn report_due(&self) -> Option<u64> {
         let due = u64::from(self.granted / 2).max(1);
         let is_counted = self.granted != UNCOUNTED && self.granted > 0;
@@ -140,12 +142,11 @@ impl GmPeer {
         (is_counted && can && self.freed - self.reported >= due).then_some(self.freed)
     }
 
-    /// That number is being written.
     pub(super) fn reports(&mut self) {
         (self.is_reporting, self.reported) = (true, self.freed);
     }
 
-    /// The word was written, or not.
+    /// The write of the word has ended.
     pub(super) fn reported(&mut self, is_written: bool) {
         self.is_reporting = false;
         if is_written {
@@ -155,7 +156,8 @@ impl GmPeer {
         }
     }
 
-    /// A message is over that GM had, as GM ends them in order: where it lies, and whether it is the caller's, and not to be sent again.
+    /// A message that GM had has ended, in GM's order. Returns whether its slot is the caller's,
+    /// and the message is not to be sent again.
     pub(super) fn lands(&mut self, slot: GmSlot, is_over: bool) -> bool {
         let Some(at) = self.in_flight.iter().position(|flight| flight.slot == slot) else { return true };
         let flight = self.in_flight.remove(at);
@@ -166,7 +168,8 @@ impl GmPeer {
         is_over
     }
 
-    /// Puts what GM has given back before what is to be sent again, if it gives back no more. Whether that can be sent.
+    /// Puts the messages that GM has given back before those to be sent again, if GM gives back no
+    /// more. Returns whether they can be sent.
     pub(super) fn gather(&mut self) -> bool {
         if self.needs_drop || self.is_dropping {
             return false;
@@ -182,7 +185,8 @@ impl GmPeer {
         !self.again.is_empty()
     }
 
-    /// Nothing new may be sent, as something older is to be sent first, or nothing at all.
+    /// Whether nothing new may be sent, because older messages go first, or none may be sent at
+    /// all.
     pub(super) fn is_stopped(&self) -> bool {
         self.needs_drop
             || self.is_dropping
@@ -191,12 +195,12 @@ impl GmPeer {
             || !self.given_back.is_empty()
     }
 
-    /// It is gone, or is not reached any more: the slots of what would be sent again.
+    /// The peer is lost or not reached any more: returns the slots of messages to be sent again.
     pub(super) fn gives_up(&mut self) -> impl Iterator<Item = GmSlot> {
         self.given_back.drain(..).chain(self.again.drain(..)).map(|flight| flight.slot)
     }
 
-    /// Nothing is under way to it any more.
+    /// Whether nothing is under way to it.
     pub(super) fn is_quiet(&self) -> bool {
         let has_all = self.in_flight.is_empty() && self.again.is_empty() && self.given_back.is_empty();
         self.is_gone || has_all && !self.is_reporting

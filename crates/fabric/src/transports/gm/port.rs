@@ -1,43 +1,40 @@
-//! What the transport needs of a port: an open one of GM's, or in tests one that a seed makes late or short of tokens.
+//! The interface of the transport to a port: an open one of GM, or in tests one that a seed makes
+//! late or short of tokens.
 
 use oxmpi_gm::{GmError, GmEvent, GmRegion, GmSlot, GmTarget, OpenPort, WordId};
 use oxmpi_mem::buffer::UserBuf;
 use std::fmt;
 use std::fmt::Debug;
 
-/// See [`OpenPort`], whose functions most of these are.
+/// The functions of [`OpenPort`], with closing and opening again.
 pub trait GmPort: Debug + Send {
-    /// Names the port, for a person.
+    /// Names the port for the user.
     fn describe(&self) -> String;
-    /// Closes it: nothing of it is left in this process.
+    /// Closes the port: nothing of it remains in this process.
     fn close(&mut self);
-    /// Opens one again, another one perhaps.
+    /// Opens a port again, perhaps another one. The error is for the user.
     fn reopen(&mut self) -> Result<(), String>;
-    /// Where others find it: the node, by its identifier in the whole network, and the number of the port.
+    /// The address of the port for peers: the node, by its identifier in the whole network, and the
+    /// number of the port.
     fn address(&self) -> (u32, u32);
-    /// How this interface names a port of a node of the network.
+    /// This interface's name for a port of a node of the network.
     fn target(&self, address: (u32, u32)) -> Result<GmTarget, GmError>;
-    /// Send tokens that are free.
     fn send_tokens(&self) -> u32;
-    /// Receive tokens that are free.
     fn receive_tokens(&self) -> u32;
-    /// The longest message, bytes.
+    /// The longest message, in bytes.
     fn slot_len(&self) -> usize;
-    /// Makes more slots.
     fn more_slots(&mut self, count: usize) -> Result<Vec<GmSlot>, GmError>;
-    /// What a slot has; nothing while GM has it.
+    /// The content of a slot; empty while GM has it.
     fn slot(&self, slot: GmSlot) -> &[u8];
-    /// As [`GmPort::slot`], to be filled.
     fn slot_mut(&mut self, slot: GmSlot) -> &mut [u8];
-    /// Provides a slot for what comes.
+    /// Provides a slot for receiving.
     fn provide(&mut self, slot: GmSlot) -> Result<(), GmError>;
-    /// Sends the beginning of a slot.
     fn send(&mut self, label: u32, to: GmTarget, slot: GmSlot, len: usize) -> Result<(), GmError>;
     /// Makes a word that a peer writes.
     fn new_word(&mut self) -> Result<WordId, GmError>;
-    /// What the peer has written.
+    /// The value that the peer has written.
     fn word(&self, word: WordId) -> u64;
-    /// Where it writes that.
+    /// The address of a word for peers.
     fn word_address(&self, word: WordId) -> u64;
     /// Writes the word at a peer.
     fn put_word(
@@ -47,30 +44,27 @@ pub trait GmPort: Debug + Send {
         word: WordId,
         at_peer: (u64, u64),
     ) -> Result<(), GmError>;
-    /// Changes a word that no peer writes.
     fn set_word(&mut self, word: WordId, value: u64);
-    /// Reads a word of a peer's into one of this process's.
+    /// Reads a word of a peer into one of this process.
     fn get_word(&mut self, label: u32, to: GmTarget, word: WordId, address: u64) -> Result<(), GmError>;
-    /// Registers a buffer in one piece.
     fn register(&mut self, buffer: &UserBuf) -> Result<GmRegion, GmError>;
-    /// Ends that.
     fn deregister(&mut self, region: GmRegion);
-    /// Where it lies, for peers.
+    /// The address of a region for peers.
     fn region_address(&self, region: GmRegion) -> u64;
-    /// Writes all of a region into registered memory of a peer.
+    /// Writes a whole region into registered memory of a peer.
     fn put(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError>;
-    /// Fills a region from there.
+    /// Reads registered memory of a peer into a whole region.
     fn get(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError>;
-    /// Drops what is queued for a target to which something has failed.
+    /// Drops the queued sends to a target after a failure.
     fn drop_sends(&mut self, label: u32, to: GmTarget) -> Result<(), GmError>;
-    /// Reads what has happened.
+    /// Reads events.
     fn poll(&mut self, into: &mut Vec<GmEvent>);
 }
 
-/// Opens a port; the error is for a person.
+/// Opens a port; the error is for the user.
 pub(super) type OpenAgain = Box<dyn Fn() -> Result<OpenPort, String> + Send>;
 
-/// A port of GM's that may be closed for some time.
+/// A port of GM that may be closed for some time.
 pub(super) struct ReopenedPort {
     port: Option<OpenPort>,
     open: OpenAgain,
@@ -83,7 +77,7 @@ impl fmt::Debug for ReopenedPort {
 }
 
 impl ReopenedPort {
-    /// An open one.
+    /// Opens the port for the first time.
     pub(super) fn open(open: OpenAgain) -> Result<ReopenedPort, String> {
         Ok(ReopenedPort { port: Some(open()?), open })
     }

@@ -1,4 +1,5 @@
-//! What goes to peers: messages, what is sent again, and the words by which buffers are returned (rules 3 to 5 of the module).
+//! Sends to peers: messages, messages that are sent again, and the words by which buffers are
+//! returned (rules 3 to 5 of the module).
 
 use super::peer::{Flight, Met};
 use super::{Gm, GmPort, HEAD};
@@ -10,17 +11,19 @@ use oxmpi_wire::MAX_FRAME_LEN;
 const SLOTS: usize = 8;
 
 impl<P: GmPort> Gm<P> {
-    /// Send tokens that messages may take: the last one is kept for words and for dropping (rule 4).
+    /// Whether a message may take a send token: the last one is for words and drops (rule 4).
     fn has_token(&self) -> bool {
         self.port.send_tokens() > 1
     }
 
-    /// How many messages to one peer GM may have: a peer that answers no more does not take all tokens from others.
+    /// The most messages to one peer that GM may have: a peer that answers no more leaves tokens
+    /// for others.
     fn most_in_flight(&self) -> usize {
         (self.tokens as usize * 3 / 4).max(1)
     }
 
-    /// A slot for a message, if there is one. Those of messages that GM has, and of those that it gives back, are twice as many as tokens.
+    /// A slot for a message, if there is one. There are at most twice as many slots as tokens: for
+    /// messages that GM has, and for those that it gives back.
     fn send_slot(&mut self) -> Result<Option<GmSlot>, String> {
         if self.send_slots.is_empty() && self.made_send_slots < 2 * self.tokens {
             match self.port.more_slots(SLOTS) {
@@ -36,7 +39,7 @@ impl<P: GmPort> Gm<P> {
         Ok(self.send_slots.pop())
     }
 
-    /// Whether a peer that was met has room for a message now.
+    /// Whether an introduced peer has room for a message now.
     pub(super) fn has_room(&mut self, to: u32) -> bool {
         let (has_token, most) = (self.has_token(), self.most_in_flight());
         let Gm { peers, port, .. } = self;
@@ -48,7 +51,7 @@ impl<P: GmPort> Gm<P> {
         has_token && peer.credits() > 0 && !peer.is_stopped() && peer.in_flight.len() < most
     }
 
-    /// Sends a frame to a peer that was met.
+    /// Sends a frame to an introduced peer.
     pub(super) fn send_message(
         &mut self,
         to: u32,
@@ -69,7 +72,8 @@ impl<P: GmPort> Gm<P> {
         Ok(self.dispatch_slot(to, met, Flight { slot, len }))
     }
 
-    /// Writes frame and body behind the head of a slot. The length of all, bytes; `None`: it does not fit.
+    /// Writes frame and body behind the head of a slot. Returns the whole length in bytes; `None`:
+    /// it does not fit.
     fn fill(&mut self, slot: GmSlot, message: &OutgoingMessage<'_>) -> Option<usize> {
         let bytes = self.port.slot_mut(slot);
         let mut encoded = [0; MAX_FRAME_LEN];
@@ -101,7 +105,7 @@ impl<P: GmPort> Gm<P> {
         Sent::Done
     }
 
-    /// Returns buffers to a peer by its word, if that is due.
+    /// Returns buffers to a peer by writing its word, if that is due.
     pub(super) fn report(&mut self, to: u32) {
         let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
         let (Some(number), Some(met)) = (peer.report_due(), peer.met) else { return };
@@ -112,7 +116,7 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Does what waited for a token, or for GM to give back what it had.
+    /// Continues operations that waited for a token, or for messages that GM gives back.
     pub(super) fn go_on(&mut self) {
         self.begin_gets();
         self.begin_puts();
@@ -131,7 +135,7 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Rule 5.
+    /// See rule 5.
     fn start_again(&mut self, to: u32) {
         let Gm { peers, port, .. } = self;
         let Some(peer) = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };

@@ -12,9 +12,9 @@ use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// So many messages go each way.
+/// The messages in each direction.
 const MESSAGES: u32 = 120;
-/// Turns after which something hangs.
+/// The number of turns after which a test counts as hung.
 const TURNS: u32 = 200_000;
 
 #[derive(Default)]
@@ -51,7 +51,7 @@ struct GmRank {
     said: Arc<Mutex<Vec<String>>>,
 }
 
-/// Two processes, one that counts buffers and one that does not, or two of a kind.
+/// Two processes; each counts buffers or does not.
 fn ranks(world: &SharedGmWorld, is_fast: [bool; 2]) -> [GmRank; 2] {
     let rank = |me: usize| {
         let said = Arc::new(Mutex::new(Vec::new()));
@@ -65,14 +65,14 @@ fn ranks(world: &SharedGmWorld, is_fast: [bool; 2]) -> [GmRank; 2] {
     [rank(0), rank(1)]
 }
 
-/// What message number `number` of a process is.
+/// The content of message `number` of a process.
 fn planned(from: u32, number: u32) -> Vec<u8> {
     let len = (number * 29 + from * 7) % 65;
     (0..len).map(|at| (at * 31 + number * 7 + from) as u8).collect()
 }
 
 impl GmRank {
-    /// Sends the next message if there is room. Whether it is gone.
+    /// Sends the next message if there is room. Returns whether it was sent.
     fn send_next(&mut self) -> bool {
         let own = self.gm.own;
         let body = planned(own, self.sent);
@@ -154,7 +154,7 @@ fn what_is_not_counted_is_sent_again_in_order_when_it_times_out() {
     assert!(timed_out > 1000, "{timed_out}");
 }
 
-/// The time limit of GM may strike at any message, also at those that return buffers.
+/// GM's time limit may end any message, also those that return buffers.
 #[test]
 fn nothing_is_lost_or_overtaken_whichever_messages_time_out() {
     for seed in 0..60 {
@@ -238,7 +238,7 @@ fn the_first_peers_are_granted_all_credits_and_the_others_one_until_there_is_non
     assert!(why.contains("all 256 receive tokens") && why.contains("rpi_gm_fast"), "{why}");
     rank.gm.remove_failed(0);
     assert!(rank.gm.make_end(500).is_ok(), "what one had is there for the next one");
-    // Who does not count needs no grant.
+    // A process that does not count needs no grant.
     (0..1000).for_each(|peer| fast.gm.make_end(peer).unwrap());
     assert_eq!((fast.gm.peers[999].as_ref().unwrap().granted, fast.gm.provided), (UNCOUNTED, 128));
 }

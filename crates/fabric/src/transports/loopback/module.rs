@@ -1,4 +1,4 @@
-//! What `loopback` says of itself, and how it is made.
+//! The module `loopback` and its constructor.
 
 use super::{Loopback, PacketQueues};
 use crate::constructor::{Constructor, Offer, Services, Situation};

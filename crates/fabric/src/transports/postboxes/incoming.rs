@@ -1,26 +1,27 @@
-//! What comes from one peer by its postbox.
+//! Packets from one peer, through its postbox.
 
 use crate::{Sink, dispatch};
 use oxmpi_shm::postbox::{Packet, PostboxArea, PostboxReceiver};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 
-/// Packets taken from one postbox before the others get their turn: its sender may be posting all the time.
+/// Packets taken from one postbox before the next one is polled: its sender may be posting all the
+/// time.
 const BURST: usize = 4;
 
 /// The receiving side of a postbox.
 #[derive(Debug)]
 pub(super) struct In {
     receiver: PostboxReceiver,
-    /// How much of the data of the last frame has come.
+    /// The bytes of the last frame's body that have arrived.
     at: usize,
 }
 
-/// What one look has shown.
+/// The result of one poll.
 #[derive(Default)]
 pub(super) struct PostboxLook {
     pub(super) any: bool,
-    /// The sender wants to be rung.
+    /// Whether the sender waits for a ring.
     pub(super) sender_waits: bool,
 }
 
@@ -29,7 +30,7 @@ impl In {
         In { receiver, at: 0 }
     }
 
-    /// Hands up what lies in the postbox of process `from`.
+    /// Hands up the packets in the postbox of process `from`.
     #[inline]
     pub(super) fn poll(&mut self, from: u32, area: &PostboxArea, sink: &mut dyn Sink) -> PostboxLook {
         let mut seen = PostboxLook::default();
@@ -64,7 +65,7 @@ impl In {
 
 fn hand_up(from: u32, frame: &[u8], total: usize, first: Bytes<'_>, sink: &mut dyn Sink) {
     if let Ok(got) = Frame::decode(frame) {
-        // Frames of other paths mean nothing here.
+        // Frames of other transports have no meaning here.
         let _ = dispatch(from, &got, total, first, sink);
     }
 }

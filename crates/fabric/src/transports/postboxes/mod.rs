@@ -1,19 +1,24 @@
-//! Postboxes: the modules usysv and sysv of the components guide, between the processes of one job on one node.
+//! Postboxes: the modules usysv and sysv of the components guide, between the processes of one job
+//! on one node.
 //!
-//! They share one segment (`oxmpi_shm::postbox`), in which each pair has a postbox in each direction. What S is, the most bytes
-//! of data in a postbox, the parameter of the module for short messages says.
+//! They share one segment (`oxmpi_shm::postbox`), in which each pair has a postbox in each
+//! direction. S, the most bytes of data in a postbox, is the module's parameter for short messages.
 //!
 //! Rules (beside those of the postboxes)
 //!
-//! 1. All frames of a pair go through its postbox, in order. An eager message has at most 2S bytes of data and goes in one
-//!    packet or two. Data that find no room are copied, and leave when the receiver has emptied the postbox ([`Sent::Later`]).
-//! 2. A longer message is announced with its first S bytes. When the receiver has asked for it the rest goes in pieces of at most
-//!    `max_alloc` bytes through the pool, from which the receiver copies.
-//! 3. If the pool has no room, or nobody gets its lock, a piece of at most S bytes goes through the postbox.
-//! 4. Who posts rings the receiver's bell. Who empties a postbox rings its sender's if that waits.
-//! 5. A sender that finds the postbox full looks at it `write_polls` times, then pauses once, and does not pause again before
-//!    it has posted something: then it waits as it waits for anything, and has itself rung. The lock of the pool it waits for
-//!    likewise.
+//! 1. All frames of a pair go through its postbox, in order. An eager message has at most 2S bytes
+//!    of data and goes in one packet or two. Data without room are copied, and leave when the
+//!    receiver has emptied the postbox ([`Sent::Later`]).
+//! 2. A longer message is announced with its first S bytes. When the receiver has requested it the
+//!    rest goes in pieces of at most `max_alloc` bytes through the pool, from which the receiver
+//!    copies.
+//! 3. If the pool has no room, or its lock cannot be had, a piece of at most S bytes goes through
+//!    the postbox.
+//! 4. A sender rings the receiver's bell after each post. A receiver that empties a postbox rings
+//!    its sender if that waits.
+//! 5. A sender that finds the postbox full polls it `write_polls` times, then pauses once, and does
+//!    not pause again before it has posted something: from then on it waits like any process, for a
+//!    ring. It waits likewise for the lock of the pool.
 
 mod incoming;
 mod module;
@@ -29,38 +34,38 @@ use oxmpi_sys::pause::Pause;
 use oxmpi_sys::semaphore::Semaphore;
 use oxmpi_wire::Frame;
 
-/// How a process uses the postboxes.
+/// The settings of the postboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PostboxSettings {
     /// The most bytes that one piece of a long message takes of the pool.
     pub max_alloc: usize,
-    /// How often a sender looks at what it waits for before it pauses.
+    /// The number of polls by a sender before it pauses.
     pub write_polls: u32,
-    /// How it pauses.
+    /// The kind of pause.
     pub pause: Pause,
-    /// Who waits for the lock of the pool sleeps (sysv), instead of looking again (usysv).
+    /// Whether a process that waits for the lock of the pool sleeps (sysv), instead of polling
+    /// (usysv).
     pub sleeps: bool,
     /// The lock of the pool, if it is a semaphore.
     pub lock: Option<Semaphore>,
-    /// Failures are survived: a peer may end, and empty its postbox no more, with a notice on the way to it.
+    /// Whether the job survives failures: a peer may end, and empty its postbox no more, with a
+    /// notice on the way to it.
     pub survives: bool,
 }
 
 /// The transport of one process to the others of its job on its node.
 #[derive(Debug)]
 pub struct Postboxes {
-    /// The numbers of these processes, in the order of their places.
+    /// The ranks of these processes, in the order of their places.
     members: Vec<u32>,
-    /// The own place.
     place: u32,
     area: PostboxArea,
     peer_segments: PeerSegments,
     settings: PostboxSettings,
-    /// By place; none is at the own.
+    /// By place; there is none at the own place.
     peers: Vec<Option<PostboxPeer>>,
-    /// Places of those to whom data that were copied have not left yet.
+    /// Places of peers to which copied data have not left yet.
     unfinished: Vec<usize>,
-    /// Tokens of messages that have left since the last look.
     gone: Vec<u64>,
     tally: Tally,
 }
@@ -71,12 +76,11 @@ struct PostboxPeer {
     out: PostboxOut,
     incoming: In,
     segment_of_peer: Option<PeerSegment>,
-    /// It is to be rung as soon as contact is made.
+    /// It gets a ring as soon as its segment is mapped.
     is_to_be_rung: bool,
     is_dead: bool,
 }
 
-/// What is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     pooled_pieces: u64,
@@ -85,8 +89,8 @@ struct Tally {
 }
 
 impl Postboxes {
-    /// The transport of process `me` through `area` to `members`, the processes of its job on its node, itself among them. Their
-    /// numbers rise.
+    /// The transport of process `me` through `area` to `members`, the processes of its job on its
+    /// node with itself, in rising order. The error, if `area` is not for these, is for the user.
     pub fn new(
         me: u32,
         members: Vec<u32>,
@@ -120,7 +124,7 @@ impl Postboxes {
     fn place_of(&self, peer: u32) -> Option<usize> {
         let first = *self.members.first()?;
         let at = peer.wrapping_sub(first) as usize;
-        // Mostly their numbers follow each other.
+        // Mostly the ranks are consecutive.
         if self.members.get(at) == Some(&peer) { Some(at) } else { self.members.binary_search(&peer).ok() }
     }
 
@@ -130,7 +134,7 @@ impl Postboxes {
         self.peers.get_mut(at)?.as_mut()
     }
 
-    /// Makes contact with this process, if that is still to be done.
+    /// Maps the segment of this process, if that was not done.
     #[inline]
     fn meet(&mut self, number: u32) -> Result<(), Unreachable> {
         match self.peer_mut(number) {
@@ -151,7 +155,7 @@ impl Postboxes {
         Ok(())
     }
 
-    /// Rings those that wait to be rung and with which contact is still to be made.
+    /// Rings peers that wait for it and whose segments are mapped only now.
     fn ring_unmet(&mut self) {
         for at in 0..self.peers.len() {
             let Some(PostboxPeer { number, is_to_be_rung: true, .. }) = self.peers[at] else { continue };
@@ -163,7 +167,7 @@ impl Postboxes {
         }
     }
 
-    /// Sends what was copied, as far as there is room.
+    /// Sends copied data, as far as there is room.
     fn finish(&mut self) {
         let Postboxes { unfinished, peers, gone, .. } = self;
         unfinished.retain(|at| {
@@ -181,7 +185,7 @@ impl Postboxes {
         });
     }
 
-    /// Whether all that was taken to be sent lies in postboxes.
+    /// Whether everything that was taken lies in postboxes.
     fn is_finished(&self) -> bool {
         self.unfinished.is_empty()
     }
@@ -195,7 +199,7 @@ impl PostboxPeer {
         }
     }
 
-    /// To a program that is over goes nothing but late notices, which nobody takes out of a full postbox.
+    /// A finalized program gets only late notices, which it does not take out of a full postbox.
     fn is_over(&self) -> bool {
         let is_over =
             |segment_of_peer: &PeerSegment| segment_of_peer.segment.status().state() == RankState::Finalized;
@@ -231,7 +235,7 @@ impl Transport for Postboxes {
         let (short, most) = (self.area.shape().short as usize, self.settings.max_alloc);
         let shuns_pool = self.peer_mut(to).is_none_or(|peer| peer.out.shuns_pool);
         match if shuns_pool { 0 } else { self.area.room(most) } {
-            // What the postbox takes as well is no reason to go through a pool that is nearly full.
+            // A nearly full pool is not used for a piece that fits into the postbox.
             room if room < most.min(short) => short,
             0 => short,
             room => room,
@@ -319,7 +323,8 @@ impl Membership for Postboxes {
         self.is_finished()
     }
 
-    /// The lock of the pool, if the peer held that, and what it has not taken.
+    /// Takes over the lock of the pool, if the peer held it, and frees the data that it has not
+    /// taken.
     fn remove_failed(&mut self, number: u32) {
         let Some(at) = self.place_of(number) else { return };
         self.area.break_lock(at as u32);

@@ -1,4 +1,4 @@
-//! What `usysv` and `sysv` say of themselves: postboxes where a waiting rank polls, and where it sleeps.
+//! The modules `usysv` and `sysv`: postboxes where a waiting rank polls, and where it sleeps.
 
 use super::{PostboxSettings, Postboxes};
 use crate::constructor::{Constructor, Offer, Services, Situation};
@@ -11,7 +11,7 @@ use oxmpi_sys::pause::Pause;
 use oxmpi_sys::semaphore::OwnSemaphores;
 use std::sync::Arc;
 
-/// Both are made of shared memory, which Open MPI's lists have several names for.
+/// Both use shared memory, which has several names in Open MPI's lists.
 const BTL: Btl = Btl { names: &["sm", "vader", "shm"], left: BtlRule::AllBut };
 
 #[distributed_slice(MODULES)]
@@ -195,7 +195,7 @@ static SYSV_CONSTRUCTOR: Constructor = Constructor {
     },
 };
 
-/// In what the two differ.
+/// The differences between the two.
 struct Own {
     sizes: PostboxParams,
     write_polls: u32,
@@ -203,7 +203,8 @@ struct Own {
     sleeps: bool,
 }
 
-/// The postboxes to the peers of this job on this node, and the semaphores to sleep on, if there are some.
+/// The postboxes to the peers of this job on this node, and the semaphores to sleep on, if there
+/// are some.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>, has: Own) -> Result<Option<Offer>, String> {
     if of.local_size <= 1 {
         return Ok(None);
@@ -226,22 +227,24 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>, has: Own) -> Result<Op
     Ok(Some(Offer { semaphores, ..Offer::new(transport, Reach::Launcher, Reach::Everybody) }))
 }
 
-/// How a process gives its processor to others.
+/// The kind of pause.
 fn pause(params: &Params, yields: &Param) -> Pause {
     if params.is_on(yields) { Pause::Yield } else { Pause::Select }
 }
 
-/// How often a rank over usysv polls before it yields: each poll is of the postboxes of all peers. With more
-/// ranks than processors who spins keeps the rank that it waits for from running, so it does not unless the user wants that.
+/// The number of polls of a rank over usysv before it yields: each poll is of the postboxes of all
+/// peers. With more ranks than processors a spinning rank keeps the rank that it waits for from
+/// running, so it does not spin unless the user wants that.
 fn spinning(params: &Params, oversubscribed: bool, local_size: u32) -> u32 {
     if oversubscribed && params.is_default(&USYSV_READ_POLLS) {
         return OVERSUBSCRIBED_POLLS;
     }
-    // The limits of the row let it fit.
+    // The limits of the parameter let it fit.
     (params.count(&USYSV_READ_POLLS) as u32).div_ceil(local_size.saturating_sub(1).max(1))
 }
 
-/// Polls of a rank over usysv before it yields, if there are more ranks than processors and nobody has said otherwise.
+/// Polls of a rank over usysv before it yields, if there are more ranks than processors and the
+/// parameter has its default.
 const OVERSUBSCRIBED_POLLS: u32 = 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What goes to one peer by its postbox.
+//! Packets to one peer, through its postbox.
 
 use super::{PostboxSettings, Tally};
 use crate::{OutgoingMessage, Sent};
@@ -7,9 +7,9 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::MAX_FRAME_LEN;
 use std::time::Duration;
 
-/// How often a sender that looks for the lock of the pool pauses before it does without.
+/// The number of pauses for the lock of the pool before a sender continues without it.
 const PAUSES_FOR_LOCK: u32 = 100;
-/// How long one sleeps for it before it does without.
+/// The longest sleep for the lock before a sender continues without it.
 const SLEEP_FOR_LOCK: Duration = Duration::from_millis(20);
 
 /// The sending side of a postbox.
@@ -18,9 +18,10 @@ pub(super) struct PostboxOut {
     sender: PostboxSender,
     /// Data of an eager message that have not left yet.
     rest: Option<Rest>,
-    /// It has paused since something was posted (rule 5 of the module).
+    /// Whether it has paused since the last post (rule 5 of the module).
     has_paused: bool,
-    /// The next piece goes without the pool: there was no room, or its lock was not to be had.
+    /// Whether the next piece goes without the pool, which had no room or whose lock could not be
+    /// had.
     pub(super) shuns_pool: bool,
 }
 
@@ -32,12 +33,12 @@ struct Rest {
     token: u64,
 }
 
-/// What became of the data that waited.
+/// The result of posting waiting data.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     pub(super) has_posted: bool,
     pub(super) is_unfinished: bool,
-    /// All of them have left; this is their message's.
+    /// The token of the message, if all its data have left.
     pub(super) token: Option<u64>,
 }
 
@@ -46,7 +47,7 @@ impl PostboxOut {
         PostboxOut { sender, rest: None, has_paused: false, shuns_pool: false }
     }
 
-    /// Whether the postbox is empty, perhaps after some looks and a pause.
+    /// Whether the postbox is empty, perhaps after some polls and a pause.
     #[inline]
     pub(super) fn wait(&mut self, settings: &PostboxSettings, tally: &mut Tally) -> bool {
         if self.sender.is_empty() {
@@ -67,7 +68,7 @@ impl PostboxOut {
         self.sender.is_empty()
     }
 
-    /// Posts what waits, as far as there is room; if not all of it can leave the receiver will ring.
+    /// Posts waiting data, as far as there is room; if some remain the receiver will ring.
     #[inline]
     pub(super) fn flush(&mut self) -> Unsent {
         let mut left = Unsent::default();
@@ -91,7 +92,7 @@ impl PostboxOut {
         }
     }
 
-    /// Posts a frame and its data in an empty postbox; data that find no room are copied.
+    /// Posts a frame and its data in an empty postbox; data without room are copied.
     pub(super) fn send(&mut self, me: u32, message: &OutgoingMessage<'_>) -> Sent {
         let mut frame = [0; MAX_FRAME_LEN];
         let len = message.frame.encode(message.sequence, me, &mut frame);
@@ -104,12 +105,14 @@ impl PostboxOut {
         let mut data = vec![0; total - posted];
         message.body.fill(posted, BytesMut::from(&mut data[..]));
         self.rest = Some(Rest { data, at: 0, token: message.token });
-        // It will ring when it has the first packet, or has it already: then the next look posts more.
+        // The receiver will ring when it has the first packet, or has it already: then the next
+        // poll posts more.
         self.sender.want_room();
         Sent::Later
     }
 
-    /// Posts a piece of an announced message in an empty postbox: through the pool, or else if it is short enough.
+    /// Posts a piece of an announced message in an empty postbox: through the pool, or else
+    /// directly if it is short enough.
     pub(super) fn send_piece(
         &mut self,
         me: u32,
@@ -142,24 +145,25 @@ impl PostboxOut {
         Sent::Done
     }
 
-    /// Has the receiver ring when it has emptied the postbox. `false`: it is empty.
+    /// Requests a ring when the receiver has emptied the postbox. `false`: it is empty.
     pub(super) fn want_room(&self) -> bool {
         self.sender.want_room()
     }
 
-    /// The receiver is dead: takes back what it has left. Returns the message that has not left.
+    /// The receiver is dead: takes back the data that it has not taken. Returns the token of the
+    /// unsent message.
     pub(super) fn give_up(&mut self) -> Option<u64> {
         self.sender.take_back();
         self.drop_rest()
     }
 
-    /// Nobody takes the data that wait. Returns the message whose they are.
+    /// Drops the waiting data. Returns the token of their message.
     pub(super) fn drop_rest(&mut self) -> Option<u64> {
         self.rest.take().map(|rest| rest.token)
     }
 }
 
-/// The lock of the pool, unless others have it for too long.
+/// The lock of the pool, unless others hold it too long.
 fn lock<'a>(
     area: &'a PostboxArea,
     place: u32,

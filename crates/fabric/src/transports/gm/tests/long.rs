@@ -42,7 +42,7 @@ fn sides(world: &SharedGmWorld, gets: bool, pins: bool) -> [LongSide; 2] {
     })
 }
 
-/// Sends all of a buffer from side 0 to a receive if there is room. What became of it.
+/// Sends a whole buffer from side 0 to a receive if there is room. Returns the result.
 fn send(sides: &mut [LongSide; 2], buffer: &UserBuf, receiver: u64, token: u64) -> Option<Sent> {
     let frame = Frame::Data { receiver, offset: 0 };
     let body = Body::of(buffer, 0, buffer.packed_len());
@@ -51,7 +51,7 @@ fn send(sides: &mut [LongSide; 2], buffer: &UserBuf, receiver: u64, token: u64) 
     (sent != Sent::Full).then_some(sent)
 }
 
-/// Lets a condition come true.
+/// Polls both sides until a condition is true.
 fn until(seed: u64, sides: &mut [LongSide; 2], mut is_so: impl FnMut(&mut [LongSide; 2]) -> bool) {
     for _ in 0..TURNS {
         if is_so(sides) {
@@ -62,7 +62,8 @@ fn until(seed: u64, sides: &mut [LongSide; 2], mut is_so: impl FnMut(&mut [LongS
     panic!("seed {seed}: nothing moves");
 }
 
-/// Messages of lengths around the limits, in one piece or not on both sides. What was got, put, and copied.
+/// Messages of lengths around the limits, contiguous or not on both sides. Returns the bytes that
+/// were got, put, and copied.
 fn exchange(seed: u64, world: &SharedGmWorld, sides: &mut [LongSide; 2]) -> [u64; 3] {
     let lens = [100, 1000, REGISTER_FROM - 2, REGISTER_FROM, 100_000, (1 << 20) + 6];
     let mut random = Random::new(seed);
@@ -144,7 +145,7 @@ fn what_cannot_be_registered_is_copied_and_that_is_said_once() {
     }
 }
 
-/// What GM gives back after a failure is begun anew.
+/// Operations that GM gives back after a failure are begun again.
 #[test]
 fn moves_that_time_out_are_repeated() {
     let mut timed_out = 0;
@@ -188,7 +189,7 @@ fn a_sender_that_takes_its_buffer_back_spoils_no_receive() {
     }
 }
 
-/// Nor into one that follows in the same memory.
+/// Not even into a later one in the same memory.
 #[test]
 fn nothing_is_written_into_a_receive_that_was_released() {
     for gets in [false, true] {
@@ -244,7 +245,7 @@ fn nothing_is_left_of_what_a_lost_peer_had() {
     }
 }
 
-/// Long and short messages between two times at which all stand still, begun at any moment.
+/// Long and short messages between two quiesces, begun at any moment.
 #[test]
 fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
     for seed in 0..60 {
@@ -268,7 +269,7 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
                 let message = OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 };
                 both[1].gm.send(0, &message).unwrap();
             }
-            // Each takes its step when it can, and goes on to take what comes until all have.
+            // Each takes its step when it can, and continues to receive until all have.
             let mut is_quiet = [false; 2];
             until(seed, &mut both, |sides| {
                 for (side, is_quiet) in sides.iter_mut().zip(&mut is_quiet) {
@@ -276,7 +277,8 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
                 }
                 is_quiet == [true; 2]
             });
-            // The launcher is asked in between, for longer than anything takes from an interface to its host.
+            // The request to the launcher takes longer than any transfer from an interface to its
+            // host.
             until(seed, &mut both, |_| world.with(|world| world.has_delivered()));
             for side in &mut both {
                 side.gm.give_up_connections(&mut side.sink);
@@ -284,7 +286,7 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
             for (number, len) in numbers {
                 assert!(both[1].sink.bytes(number) == pattern(number, len), "seed {seed}: {number}");
             }
-            // They open their ports one after the other, and meet in between.
+            // They open their ports one after the other, and exchange introductions in between.
             let first = random.below(2) as usize;
             both[first].gm.resume().unwrap();
             let buffer = Owned::new(vec![1; 10]).buf();
