@@ -215,7 +215,7 @@ fn assemble(
     routes = routes.with_memory(memory);
     routes = match situation.node {
         Some(node) if has_sockets => routes.on_nodes(nodes(node, &client)),
-        None if knows_own => routes.knowing(nodes(0, &client)),
+        None if knows_own => routes.with_nodes(nodes(0, &client)),
         _ => routes,
     };
     if module.shares_sections(params) && memory == Reach::Nobody {

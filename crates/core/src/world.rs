@@ -22,7 +22,7 @@ mod daemons;
 use self::daemons::Daemons;
 use crate::Process;
 use oxmpi_fabric::Transport;
-use oxmpi_fabric::peer_segments::{Open, PeerSegments};
+use oxmpi_fabric::peer_segments::{OpenSegment, PeerSegments};
 use oxmpi_fabric::postboxes::{self, Postboxes};
 use oxmpi_fabric::routes::{Nodes, Reach, Routes};
 use oxmpi_fabric::shm::{Shm, ShmSettings};
@@ -323,7 +323,7 @@ fn process(
     let shares_memory = far.is_none();
     let peer_segments = || {
         let (directory, alarms) = (directory.clone(), alarms.clone());
-        let open: Open = Box::new(move |peer| crate::start::opened(&*directory, peer));
+        let open: OpenSegment = Box::new(move |peer| crate::start::opened(&*directory, peer));
         let peer_segments = PeerSegments::new(own.clone(), kind, open);
         match alarms {
             Some(plugs) => peer_segments

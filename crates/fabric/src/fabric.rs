@@ -151,7 +151,6 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
         false
     }
 
-    /// Wakes a peer that may sleep.
     fn wake(&mut self, _peer: u32) {}
 
     /// Whether the launcher counts a process among the dead, which accesses no memory any more.
@@ -219,7 +218,6 @@ pub trait Announcements {
         true
     }
 
-    /// Whether this process waits in the library.
     fn waits_here(&self) -> bool {
         false
     }
@@ -236,9 +234,9 @@ pub trait Announcements {
 /// Access to the memory of peers without their help.
 pub trait OneSided {
     /// How to get the `len` bytes of an announced message at `address` in process `from`; address
-    /// 0: they cannot be read there. `both_ways`: this process has announced a message to that
+    /// 0: they cannot be read there. `is_two_way`: this process has announced a message to that
     /// peer, too.
-    fn fetching(&mut self, _from: u32, _address: u64, _len: usize, _both_ways: bool) -> Fetching {
+    fn fetching(&mut self, _from: u32, _address: u64, _len: usize, _is_two_way: bool) -> Fetching {
         Fetching::Ask
     }
 

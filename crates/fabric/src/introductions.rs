@@ -27,7 +27,7 @@ pub(crate) const LONGEST_INTRODUCTION: usize = 264;
 /// An introduction whose body has not arrived completely.
 #[derive(Debug)]
 struct PartialIntroduction {
-    asks: bool,
+    wants_answer: bool,
     total: usize,
     came: usize,
     /// Empty if the introduction is too long.
@@ -56,7 +56,6 @@ impl Introductions {
         std::mem::take(&mut self.whole)
     }
 
-    /// Takes the lost peers.
     pub(crate) fn take_lost(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.lost)
     }
@@ -69,7 +68,7 @@ impl Introductions {
         if begun.came < begun.total {
             self.begun.insert(from, begun);
         } else {
-            self.whole.push((from, begun.asks, begun.body));
+            self.whole.push((from, begun.wants_answer, begun.body));
         }
     }
 }
@@ -148,8 +147,12 @@ impl Sink for IntroductionSink<'_> {
         self.sink.ask_index(from, id);
     }
 
-    fn meet(&mut self, from: u32, asks: bool, total: usize, first: Bytes<'_>) {
-        self.introductions.part(from, PartialIntroduction { asks, total, came: 0, body: Vec::new() }, first);
+    fn meet(&mut self, from: u32, wants_answer: bool, total: usize, first: Bytes<'_>) {
+        self.introductions.part(
+            from,
+            PartialIntroduction { wants_answer, total, came: 0, body: Vec::new() },
+            first,
+        );
     }
 
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>) {

@@ -9,14 +9,14 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
 /// Opens the segment of a process; the error is for the user.
-pub type Open = Box<dyn FnMut(u32) -> Result<Opened, String> + Send>;
+pub type OpenSegment = Box<dyn FnMut(u32) -> Result<OpenedSegment, String> + Send>;
 
 /// Opens the alarm of a process that may sleep on descriptors, if it has one.
 pub type OpenAlarm = Arc<dyn Fn(u32) -> Option<OwnedFd> + Send + Sync>;
 
 /// The segment of a peer, as the launcher has handed it over.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedSegment {
     pub fd: OwnedFd,
     /// The identity of its owner, if that belongs to another launcher.
     pub other: Option<ForeignProcess>,
@@ -47,7 +47,7 @@ pub struct PeerSegment {
 pub struct PeerSegments {
     own: Arc<Segment>,
     kind: BarrierKind,
-    open: Open,
+    open: OpenSegment,
     open_alarm: Option<OpenAlarm>,
 }
 
@@ -60,7 +60,7 @@ impl std::fmt::Debug for PeerSegments {
 impl PeerSegments {
     /// For the process that owns `own`, with barriers of this kind. `open` opens the segments of
     /// peers.
-    pub fn new(own: Arc<Segment>, kind: BarrierKind, open: Open) -> PeerSegments {
+    pub fn new(own: Arc<Segment>, kind: BarrierKind, open: OpenSegment) -> PeerSegments {
         PeerSegments { own, kind, open, open_alarm: None }
     }
 
@@ -109,7 +109,7 @@ impl PeerSegments {
     /// Maps the segment of a peer.
     pub fn connect(&mut self, peer: u32) -> Result<PeerSegment, Unreachable> {
         let unreachable = |why: String| Unreachable { peer, why };
-        let Opened { fd, other } = (self.open)(peer).map_err(unreachable)?;
+        let OpenedSegment { fd, other } = (self.open)(peer).map_err(unreachable)?;
         let segment = Segment::map(&fd).map_err(|e| unreachable(e.to_string()))?;
         let (own, its) = (self.own.boot(), segment.boot());
         let is_ours = ForeignProcess { job: own.job_id, number: peer, known_as: own.rank };

@@ -1,7 +1,7 @@
 //! Pieces of long messages, out of buffers that are lent until the whole piece has left.
 //!
 //! They are for transports whose adapters move a whole piece out of registered memory: where the
-//! adapter cannot do that, the piece goes in frames, as far as there is room, and the rest waits.
+//! adapter cannot do that, the piece goes in frames, while there is room, and the rest waits.
 
 use crate::{Body, OutgoingMessage, Sent, Sink, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
@@ -20,7 +20,6 @@ pub(crate) struct LentPiece {
 }
 
 impl LentPiece {
-    /// Makes a piece for a body that is part of `buffer`.
     pub(crate) fn new(
         to: u32,
         message: &OutgoingMessage<'_>,
@@ -36,17 +35,14 @@ impl LentPiece {
         Ok(LentPiece { to, token: message.token, receiver, buffer: buffer.clone(), at, end })
     }
 
-    /// Bytes that have not left yet.
     pub(crate) fn len(&self) -> usize {
         self.end - self.at
     }
 
-    /// The memory of the rest, if it is contiguous.
     pub(crate) fn contiguous(&self) -> Option<UserBuf> {
         self.buffer.packed_range(self.at, self.len()).filter(|part| part.as_contiguous().is_some())
     }
 
-    /// Receiver, offset and length, as in [`Frame::DataAt`].
     pub(crate) fn place(&self) -> (u64, u64, u64) {
         (self.receiver, self.at as u64, self.len() as u64)
     }
@@ -88,7 +84,6 @@ impl LentPieces {
         !self.gone.is_empty()
     }
 
-    /// The peers of waiting pieces.
     pub(crate) fn peers(&self) -> impl Iterator<Item = u32> {
         self.waiting.iter().map(|one| one.to)
     }
@@ -108,12 +103,11 @@ impl LentPieces {
         }
     }
 
-    /// Finishes the pieces with these tokens: their buffers are free again.
+    /// The buffers of these tokens are free again.
     pub(crate) fn end(&mut self, tokens: impl IntoIterator<Item = u64>) {
         self.gone.extend(tokens);
     }
 
-    /// Reports finished pieces. Returns whether there were any.
     pub(crate) fn report(&mut self, sink: &mut dyn Sink) -> bool {
         let gone = std::mem::take(&mut self.gone);
         gone.iter().for_each(|token| sink.sent(*token));

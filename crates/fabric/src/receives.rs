@@ -86,7 +86,6 @@ impl Sink for Receives {
     }
 }
 
-/// The data of message `number`.
 pub(crate) fn pattern(number: u64, len: usize) -> Vec<u8> {
     (0..len).map(|at| ((at as u64 * 7 + number * 13 + (at as u64 >> 8)) % 211) as u8).collect()
 }

@@ -20,8 +20,8 @@
 mod far;
 mod parcels;
 
-use self::far::Far;
-use self::parcels::{Load, Parcel, Queue};
+use self::far::FarRelays;
+use self::parcels::{Parcel, ParcelBody, ParcelQueue};
 use crate::tcp::{Address, TcpSettings};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::Listener;
@@ -56,7 +56,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 #[derive(Debug, Default)]
 struct Member {
     socket: Option<OwnedFd>,
-    queue: Queue,
+    queue: ParcelQueue,
     /// Whether the poller reports room in the socket.
     wants_room: bool,
     /// Whether writes to it have failed.
@@ -83,9 +83,9 @@ pub struct Relay {
     places: Vec<u32>,
     /// Messages for processes whose node is unknown.
     unplaced: HashMap<u32, Vec<Parcel>>,
-    far: Option<Far>,
+    far: Option<FarRelays>,
     /// Requests about the end of a process on another node that have no answer: requester, process.
-    asked: Vec<(u32, u32)>,
+    end_queries: Vec<(u32, u32)>,
     /// Nodes that are lost (rule 5).
     lost: HashSet<u32>,
     /// Open files of waiting messages.
@@ -117,7 +117,7 @@ impl Relay {
             places: Vec::new(),
             unplaced: HashMap::new(),
             far: None,
-            asked: Vec::new(),
+            end_queries: Vec::new(),
             lost: HashSet::new(),
             files: 0,
             most_files,
@@ -174,7 +174,6 @@ impl Relay {
         }
     }
 
-    /// Carries out the launcher's orders.
     fn obey(&mut self) -> Result<Launcher, RelayError> {
         let mut bytes = [0; MAX_ORDER];
         loop {
@@ -202,7 +201,8 @@ impl Relay {
                         encrypt,
                         ..TcpSettings::default()
                     };
-                    let far = Far::new((job, node, nodes), secret, listener, settings).map_err(kernel)?;
+                    let far =
+                        FarRelays::new((job, node, nodes), secret, listener, settings).map_err(kernel)?;
                     self.poller.add(far.poller(), RELAYS, false).map_err(kernel)?;
                     self.far = Some(far);
                 }
@@ -291,10 +291,10 @@ impl Relay {
         };
         let (to, kind, length) = (packet.peer, packet.kind, packet.length);
         let load = match (kind, file) {
-            (PacketKind::Answer, _) => return Ok(Err("an answer that nobody has asked for".into())),
-            (PacketKind::File, Some(file)) if parcel::has_length(&file, length) => Load::File(file),
+            (PacketKind::Answer, _) => return Ok(Err("an answer without a request".into())),
+            (PacketKind::File, Some(file)) if parcel::has_length(&file, length) => ParcelBody::File(file),
             (PacketKind::File, _) => return Ok(Err(format!("a message of {length} bytes without its file"))),
-            _ => Load::None,
+            _ => ParcelBody::None,
         };
         readdress(&mut self.packet[..bytes], from);
         if self.is_here(to)
@@ -330,7 +330,7 @@ impl Relay {
             }
             Some(far) => {
                 if parcel.is_question() {
-                    self.asked.push((parcel.peer(), to));
+                    self.end_queries.push((parcel.peer(), to));
                 }
                 let parcel = parcel.into_kept(&mut self.files, self.most_files).map_err(unreadable)?;
                 far.send(place, to, parcel, &mut self.files)?;
@@ -342,7 +342,6 @@ impl Relay {
         Ok(())
     }
 
-    /// Takes a parcel whose receiver is on this node.
     fn arrive(&mut self, to: u32, parcel: Parcel) -> Result<(), RelayError> {
         if parcel.is_question() {
             let asker = parcel.peer();
@@ -354,7 +353,7 @@ impl Relay {
             return self.tell_end(asker, to);
         }
         if parcel.is_answer() {
-            self.asked.retain(|asked| *asked != (to, parcel.peer()));
+            self.end_queries.retain(|query| *query != (to, parcel.peer()));
         }
         let member = self.members.entry(to).or_default();
         if member.is_deaf || member.has_ended {
@@ -366,7 +365,6 @@ impl Relay {
         Ok(())
     }
 
-    /// Writes the queue of a process, as far as there is room.
     fn flush(&mut self, number: u32) {
         let Some(member) = self.members.get_mut(&number) else { return };
         let Some(socket) = &member.socket else { return };
@@ -409,12 +407,11 @@ impl Relay {
         }
     }
 
-    /// Takes parcels of other relays.
     fn hear_relays(&mut self) -> Result<(), RelayError> {
         let Some(far) = &mut self.far else { return Ok(()) };
         let came = far.hear(&mut self.files)?;
         // Over the control socket like all notices, so that it arrives before the end of the job.
-        for text in far.take_told() {
+        for text in far.take_texts() {
             let _ = parcel::send(&self.control, &[Bytes::from(&Notice::Said { text }.encode()[..])], None);
         }
         for (to, parcel) in came {
@@ -423,7 +420,6 @@ impl Relay {
         Ok(())
     }
 
-    /// A node is lost (rule 5).
     fn lose(&mut self, node: u32) -> Result<(), RelayError> {
         self.lost.insert(node);
         // What has arrived from there by now counts.
@@ -433,13 +429,12 @@ impl Relay {
         }
         let places = &self.places;
         let is_there = |about: u32| places.get(about as usize) == Some(&node);
-        let (answered, open) = self.asked.drain(..).partition(|(_, about)| is_there(*about));
-        self.asked = open;
+        let (answered, open) = self.end_queries.drain(..).partition(|(_, about)| is_there(*about));
+        self.end_queries = open;
         let answered: Vec<(u32, u32)> = answered;
         answered.into_iter().try_for_each(|(asker, about)| self.tell_end(asker, about))
     }
 
-    /// A process has ended, and everything that it has sent was passed on.
     fn part(&mut self, number: u32) -> Result<(), RelayError> {
         let member = self.members.entry(number).or_default();
         if let Some(socket) = member.socket.take() {
@@ -455,10 +450,9 @@ impl Relay {
         Ok(())
     }
 
-    /// Answers a request about the end of a process.
     fn tell_end(&mut self, asker: u32, number: u32) -> Result<(), RelayError> {
         let header = PacketHeader { kind: PacketKind::Answer, frame: 0, peer: number, length: 0 };
-        let parcel = Parcel { packet: header.encode().to_vec(), length: 0, load: Load::None };
+        let parcel = Parcel { packet: header.encode().to_vec(), length: 0, load: ParcelBody::None };
         self.route(asker, parcel)
     }
 

@@ -83,7 +83,7 @@ pub struct Routes {
     polls: u32,
     /// Whether a quick check of the rings and the inbox shows that nothing has arrived: there are
     /// no other transports, and no deaths to report.
-    looks_are_short: bool,
+    can_check_quickly: bool,
     /// Whether several threads may call.
     is_shared: bool,
 }
@@ -118,7 +118,7 @@ impl Routes {
             quiescing: None,
             ask_addition: None,
             polls: 0,
-            looks_are_short: true,
+            can_check_quickly: true,
             is_shared: false,
         }
     }
@@ -140,20 +140,20 @@ impl Routes {
     /// on this node, also those of other launchers: a process with a transport that does not reach
     /// these needs the nodes.
     #[must_use]
-    pub fn knowing(self, nodes: Nodes) -> Routes {
+    pub fn with_nodes(self, nodes: Nodes) -> Routes {
         Routes { nodes: Some(nodes), ..self }
     }
 
-    /// As [`Routes::knowing`], for a job on several nodes.
+    /// As [`Routes::with_nodes`], for a job on several nodes.
     #[must_use]
     pub fn on_nodes(self, nodes: Nodes) -> Routes {
-        Routes { is_on_nodes: true, ..self.knowing(nodes) }
+        Routes { is_on_nodes: true, ..self.with_nodes(nodes) }
     }
 
     /// Lets the ranks `job` use the control sections of their node, although another transport
     /// carries their messages. Their bells raise alarms
-    /// ([`PeerSegments::with_alarms`](crate::peer_segments::PeerSegments::with_alarms)). Only ranks of the
-    /// own job count, as it is unknown of others whether their descriptors can be rung.
+    /// ([`PeerSegments::with_alarms`](crate::peer_segments::PeerSegments::with_alarms)). Only ranks
+    /// of the own job count, as it is unknown of others whether their descriptors can be rung.
     #[must_use]
     pub fn with_sections_of(self, job: Range<u32>) -> Routes {
         Routes { sections_of: Some(job), ..self }
@@ -162,7 +162,7 @@ impl Routes {
     /// Reports the deaths that the launcher counts in this process's `segment`.
     #[must_use]
     pub fn with_deaths(self, segment: Arc<Segment>, who: AskDeath) -> Routes {
-        Routes { deaths: Some(Deaths::new(segment, who)), looks_are_short: false, ..self }
+        Routes { deaths: Some(Deaths::new(segment, who)), can_check_quickly: false, ..self }
     }
 
     /// Lets the launcher quiesce messages by this process's `segment`; this covers only transports
@@ -183,7 +183,7 @@ impl Routes {
         }
         self.matching =
             (0..).zip(&mut self.others).find_map(|(at, other)| other.transport.matching().map(|_| at));
-        self.looks_are_short = false;
+        self.can_check_quickly = false;
     }
 
     #[inline]
@@ -193,12 +193,12 @@ impl Routes {
         }
         match self.table.get(peer as usize) {
             Some(Some(route)) => *route,
-            _ => self.meet(peer),
+            _ => self.choose_route(peer),
         }
     }
 
     #[cold]
-    fn meet(&mut self, peer: u32) -> Route {
+    fn choose_route(&mut self, peer: u32) -> Route {
         let place = self.nodes.as_mut().map_or(PeerNode::Here, |nodes| nodes.place(peer));
         let offers = self.others.iter().enumerate().filter(|(_, other)| other.transport.reaches(peer));
         let mut offers: Vec<_> = offers.map(|(at, other)| (Route::Other(at as u8), other.reach)).collect();
@@ -258,14 +258,12 @@ impl Routes {
         self.nodes.as_mut().is_none_or(|nodes| nodes.place(peer) == PeerNode::Here)
     }
 
-    /// Whether a peer uses control sections with this process, though its messages take another
-    /// route.
+    /// Whether a peer uses control sections, though its messages take another route.
     fn has_sections(&mut self, peer: u32) -> bool {
         let is_in_job = self.sections_of.as_ref().is_some_and(|job| job.contains(&peer));
         is_in_job && self.is_here(peer)
     }
 
-    /// Calls `action` for each of the others. Returns whether all calls returned true.
     fn for_all(&mut self, mut action: impl FnMut(&mut dyn Transport) -> bool) -> bool {
         let mut yes = true;
         for other in &mut self.others {
@@ -293,7 +291,7 @@ impl Routes {
         if dear.is_empty() || !(are_alone || is_poll_due(&mut self.polls, came)) {
             return came;
         }
-        if self.quiescing.as_ref().is_some_and(Quiescing::is_asked) {
+        if self.quiescing.as_ref().is_some_and(Quiescing::is_requested) {
             self.stand_still(sink);
             return true;
         }
@@ -303,7 +301,6 @@ impl Routes {
         came
     }
 
-    /// Polls all transports, also those that are not due.
     fn poll_all<S: Sink>(&mut self, sink: &mut S) -> bool {
         let mut came = self.memory != Reach::Nobody && self.shm.poll(None, sink);
         for other in &mut self.others {
@@ -312,7 +309,7 @@ impl Routes {
         came
     }
 
-    /// Reports deaths, after everything that the dead processes had sent.
+    /// Reports deaths after everything that the dead processes had sent.
     #[cold]
     fn report_deaths<S: Sink>(&mut self, sink: &mut S) {
         let Some(deaths) = &mut self.deaths else { return };
@@ -492,7 +489,7 @@ impl Fabric for Routes {
 
     #[inline(always)]
     fn is_calm(&self) -> bool {
-        self.looks_are_short && self.shm.is_calm()
+        self.can_check_quickly && self.shm.is_calm()
     }
 
     #[inline(always)]
@@ -606,9 +603,9 @@ impl Announcements for Routes {
 }
 
 impl OneSided for Routes {
-    fn fetching(&mut self, from: u32, address: u64, len: usize, both_ways: bool) -> Fetching {
+    fn fetching(&mut self, from: u32, address: u64, len: usize, is_two_way: bool) -> Fetching {
         match self.route(from) {
-            Route::Memory => self.shm.fetching(from, address, len, both_ways),
+            Route::Memory => self.shm.fetching(from, address, len, is_two_way),
             Route::Other(_) => Fetching::Ask,
         }
     }
@@ -783,7 +780,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_wakes_polls_the_sockets_first() {
+    fn sockets_are_polled_first_after_a_sleep() {
         let mut polls = 0;
         for _ in 0..3 {
             assert!(!is_poll_due(&mut polls, true), "other things come, and polls of sockets are rare");

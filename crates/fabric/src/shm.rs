@@ -154,14 +154,12 @@ fn link_of(links: &mut Vec<Option<Box<Link>>>, peer: u32) -> &mut Link {
     links[at].get_or_insert_default()
 }
 
-/// The sending side of a peer, if contact was made.
 #[inline(always)]
 fn out_of(links: &mut [Option<Box<Link>>], peer: u32) -> Option<&mut Out> {
     links.get_mut(peer as usize)?.as_mut()?.out.as_mut()
 }
 
 impl Shm {
-    /// Whether new credits give room in the ring to a peer.
     #[cold]
     fn finds_credits(&mut self, to: u32) -> bool {
         match out_of(&mut self.links, to) {
@@ -170,7 +168,6 @@ impl Shm {
         }
     }
 
-    /// Wakes the receiver of a short send if it sleeps.
     #[inline]
     fn wake_after(&mut self, sent: SentNow, to: u32) {
         if sent == SentNow::Wake {
@@ -243,7 +240,6 @@ impl Shm {
         out_of(&mut self.links, peer)
     }
 
-    /// Maps the peer's segment.
     #[cold]
     fn connect(&mut self, peer: u32) -> Result<&mut Out, Unreachable> {
         let PeerSegment { segment, bell, known_as } = self.peer_segments.connect(peer)?;
@@ -314,7 +310,6 @@ impl Shm {
         !link.is_heap_refused
     }
 
-    /// Sends a frame of this transport itself.
     fn send_own(&mut self, to: u32, frame: Frame) -> Result<Sent, Unreachable> {
         self.send(to, &OutgoingMessage { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 })
     }
@@ -337,7 +332,6 @@ impl Shm {
         self.grants.push_back((peer, index));
     }
 
-    /// A peer grants us a ring of its segment (rule 3).
     fn use_ring(&mut self, peer: u32, ring: u32) {
         let Some(kind) = self.out(peer).map(|out| self.peer_segments.kind_with(&out.segment)) else { return };
         let Some(out) = self.out_mut(peer) else { return };
@@ -466,7 +460,6 @@ impl Shm {
         }
     }
 
-    /// Whether control sections have room for `ranks` ranks.
     pub(crate) fn has_section_for(&self, ranks: u32) -> bool {
         let config = &self.own.boot().config;
         config.control_sections > 0 && ranks <= config.control_section_ranks

@@ -88,7 +88,6 @@ enum Event {
 }
 
 impl Event {
-    /// The process that has sent it, or that it reports.
     fn source(&self) -> Option<u32> {
         match self {
             Event::Arrive { from, .. } | Event::Rest { from, .. } => Some(*from),
@@ -106,31 +105,31 @@ impl Event {
 
 /// An event and its time; of two at the same time the older comes first.
 #[derive(Debug)]
-struct Due {
+struct DueEvent {
     time_ns: u64,
     number: u64,
     event: Event,
 }
 
-impl Ord for Due {
+impl Ord for DueEvent {
     fn cmp(&self, other: &Self) -> Ordering {
         (other.time_ns, other.number).cmp(&(self.time_ns, self.number))
     }
 }
-impl PartialOrd for Due {
+impl PartialOrd for DueEvent {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl PartialEq for Due {
+impl PartialEq for DueEvent {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
-impl Eq for Due {}
+impl Eq for DueEvent {}
 
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
-enum Life {
+enum ProcessState {
     #[default]
     Alive,
     Left,
@@ -140,7 +139,7 @@ enum Life {
 #[derive(Debug, Default)]
 struct Port {
     came: VecDeque<Event>,
-    life: Life,
+    life: ProcessState,
     /// The arrival time of the last frame that it has sent.
     quiet_ns: u64,
     queues: Queues,
@@ -179,10 +178,10 @@ pub struct Network {
     faults: LinkFaults,
     random: Random,
     now_ns: u64,
-    events: BinaryHeap<Due>,
+    events: BinaryHeap<DueEvent>,
     next_event: u64,
     ports: Vec<Port>,
-    ways: HashMap<(u32, u32), SimLink>,
+    links: HashMap<(u32, u32), SimLink>,
     frames: u64,
     undecodable: u64,
     trace: u64,
@@ -198,7 +197,7 @@ impl Network {
             events: BinaryHeap::new(),
             next_event: 0,
             ports: (0..processes).map(|_| Port::default()).collect(),
-            ways: HashMap::new(),
+            links: HashMap::new(),
             frames: 0,
             undecodable: 0,
             trace: seed,
@@ -251,21 +250,20 @@ impl Network {
     pub fn leave(&mut self, process: u32) {
         let port = &mut self.ports[process as usize];
         let came = std::mem::take(&mut port.came);
-        if port.life == Life::Alive {
-            port.life = Life::Left;
+        if port.life == ProcessState::Alive {
+            port.life = ProcessState::Left;
             came.iter().for_each(|event| self.turn_away(process, event));
         }
     }
 
-    /// Tells the sender of a frame for a process that has left, after everything that the process
-    /// had sent.
+    /// Notifies the sender of a frame that its receiver has left.
     fn turn_away(&mut self, process: u32, event: &Event) {
         if let Event::Arrive { from, .. } = event {
             self.tell_left(*from, process);
         }
     }
 
-    /// Tells a process that another one has left, after everything that this had sent.
+    /// Notifies a process that another one has left, after all frames of that.
     fn tell_left(&mut self, at: u32, process: u32) {
         let when = self.ports[process as usize].quiet_ns.max(self.now_ns) + 1;
         self.at(when, Event::Left { at, process });
@@ -273,7 +271,7 @@ impl Network {
 
     /// Whether a process was killed.
     pub fn is_dead(&self, process: u32) -> bool {
-        self.ports.get(process as usize).is_some_and(|p| p.life == Life::Dead)
+        self.ports.get(process as usize).is_some_and(|p| p.life == ProcessState::Dead)
     }
 
     /// Makes [`Network::advance`] return a process `after_ns` from now.
@@ -289,7 +287,7 @@ impl Network {
     /// Advances the virtual time to the next event. Returns the process of the event, if it has
     /// one, or `None` outside if there are no more events.
     pub fn advance(&mut self) -> Option<Option<u32>> {
-        let Due { time_ns, event, .. } = self.events.pop()?;
+        let DueEvent { time_ns, event, .. } = self.events.pop()?;
         self.now_ns = time_ns;
         self.note(time_ns);
         let event = match event {
@@ -307,9 +305,9 @@ impl Network {
         let at = match &event {
             Event::Arrive { to, from, bytes, number } => {
                 if let Some(number) = *number
-                    && let Some(way) = self.ways.get_mut(&(*from, *to))
+                    && let Some(link) = self.links.get_mut(&(*from, *to))
                 {
-                    way.arrive(number);
+                    link.arrive(number);
                 }
                 let sum = bytes
                     .iter()
@@ -327,7 +325,7 @@ impl Network {
             Event::Death { process } => {
                 let process = *process;
                 self.note(u64::from(process));
-                if self.ports[process as usize].life == Life::Left {
+                if self.ports[process as usize].life == ProcessState::Left {
                     return Some(None);
                 }
                 self.die(process);
@@ -338,12 +336,12 @@ impl Network {
         self.note(u64::from(at));
         let port = &mut self.ports[at as usize];
         match port.life {
-            Life::Alive => port.came.push_back(event),
-            Life::Left => {
+            ProcessState::Alive => port.came.push_back(event),
+            ProcessState::Left => {
                 self.turn_away(at, &event);
                 return Some(None);
             }
-            Life::Dead => return Some(None),
+            ProcessState::Dead => return Some(None),
         }
         Some(Some(at))
     }
@@ -354,7 +352,7 @@ impl Network {
 
     fn die(&mut self, process: u32) {
         let port = &mut self.ports[process as usize];
-        if std::mem::replace(&mut port.life, Life::Dead) == Life::Dead {
+        if std::mem::replace(&mut port.life, ProcessState::Dead) == ProcessState::Dead {
             return;
         }
         port.came.clear();
@@ -371,13 +369,13 @@ impl Network {
     fn at(&mut self, time_ns: u64, event: Event) {
         let number = self.next_event;
         self.next_event += 1;
-        self.events.push(Due { time_ns, number, event });
+        self.events.push(DueEvent { time_ns, number, event });
     }
 
-    /// Whether one more message finds room.
     fn has_room(&mut self, from: u32, to: u32, matches: bool) -> bool {
-        let way = self.ways.entry((from, to)).or_default();
-        let full = (matches && way.arrived.len() >= UNDER_WAY) || self.random.of_256(self.faults.full_of_256);
+        let link = self.links.entry((from, to)).or_default();
+        let full =
+            (matches && link.arrived.len() >= UNDER_WAY) || self.random.of_256(self.faults.full_of_256);
         if full {
             // The sender will try again; something has to happen until then.
             let soon = 1 + self.random.below(self.faults.max_delay_ns);
@@ -397,11 +395,11 @@ impl Network {
         body: impl FnOnce(BytesMut<'_>),
     ) -> u64 {
         self.frames += 1;
-        let way = self.ways.entry((from, to)).or_default();
+        let link = self.links.entry((from, to)).or_default();
         let mut number = None;
         if frame.matches() {
-            number = Some(way.oldest + way.arrived.len() as u64);
-            way.arrived.push_back(false);
+            number = Some(link.oldest + link.arrived.len() as u64);
+            link.arrived.push_back(false);
         }
         let sequence = sequence.unwrap_or(number.unwrap_or(0) as u8);
         // An address has no meaning here, and differs from run to run.
@@ -421,10 +419,10 @@ impl Network {
         let path = self.random.below(u64::from(paths)) as usize;
         let spread = self.faults.max_delay_ns.saturating_sub(self.faults.min_delay_ns);
         let mut when = self.now_ns + self.faults.min_delay_ns + self.random.below(spread + 1);
-        if way.last_on_path.len() <= path {
-            way.last_on_path.resize(path + 1, 0);
+        if link.last_on_path.len() <= path {
+            link.last_on_path.resize(path + 1, 0);
         }
-        let last = &mut way.last_on_path[path];
+        let last = &mut link.last_on_path[path];
         when = when.max(*last + 1);
         *last = when;
         let port = &mut self.ports[from as usize];

@@ -53,7 +53,7 @@ pub trait Sink {
     /// [`Frame::AskIndex`].
     fn ask_index(&mut self, _from: u32, _id: ContextId) {}
     /// [`Frame::Meet`], for a transport that exchanges addresses over another one.
-    fn meet(&mut self, _from: u32, _asks: bool, _total: usize, _first: Bytes<'_>) {}
+    fn meet(&mut self, _from: u32, _wants_answer: bool, _total: usize, _first: Bytes<'_>) {}
     /// The next part of the body whose first part `from` has sent last; it begins at `offset`.
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>);
     /// The memory for the next bytes of that body, which begin at `offset`: `len` bytes, of which a
@@ -115,7 +115,7 @@ pub fn dispatch<S: Sink + ?Sized>(
         Frame::Data { receiver, offset } => sink.data(from, receiver, offset, total, first),
         Frame::Learn { id, index } => sink.learn(from, id, index),
         Frame::AskIndex { id } => sink.ask_index(from, id),
-        Frame::Meet { wants_answer: asks } => sink.meet(from, asks, total, first),
+        Frame::Meet { wants_answer } => sink.meet(from, wants_answer, total, first),
         own @ (Frame::RingGrant { .. }
         | Frame::RingOpen { .. }
         | Frame::Pooled { .. }

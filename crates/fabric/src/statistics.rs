@@ -79,7 +79,6 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Counts a message with `bytes` bytes of data.
     #[inline]
     pub(crate) fn add(&mut self, bytes: u64) {
         self.messages += 1;

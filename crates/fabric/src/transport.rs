@@ -43,7 +43,6 @@ pub trait Transport: Membership + Statistics + Debug + Send {
         true
     }
 
-    /// The longest messages to a peer.
     fn limits(&self, to: u32) -> Limits;
 
     /// The longest body of the next [`Frame::Data`](oxmpi_wire::Frame::Data) to a peer, in bytes:

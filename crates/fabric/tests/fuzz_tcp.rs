@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use support::{Anything, Manner, Recorder, fuzz, planned, with_message};
 
 /// One side, and its sent bytes that have not arrived.
-struct Side {
+struct LinkSide {
     me: u32,
     link: Link,
     recorder: Recorder,
@@ -27,10 +27,10 @@ struct Side {
     said: Point,
 }
 
-impl Side {
-    fn new(me: u32) -> Side {
+impl LinkSide {
+    fn new(me: u32) -> LinkSide {
         let recorder = Recorder::of(1 - me);
-        Side {
+        LinkSide {
             me,
             link: Link::default(),
             recorder,
@@ -98,14 +98,14 @@ impl Side {
     }
 }
 
-fn deliver(from: &mut Side, to: &mut Side, most: usize) {
+fn deliver(from: &mut LinkSide, to: &mut LinkSide, most: usize) {
     let n = from.wire.len().min(most);
     let bytes: Vec<u8> = from.wire.drain(..n).collect();
     to.take(&bytes);
 }
 
 /// Accepts a connection that the other side has given up, with a point that is out of date.
-fn stray(one: &mut Side, other: &Side, random: &mut Random) {
+fn stray(one: &mut LinkSide, other: &LinkSide, random: &mut Random) {
     if one.link.resume(other.said).is_ok() {
         one.write(random);
     }
@@ -113,7 +113,7 @@ fn stray(one: &mut Side, other: &Side, random: &mut Random) {
 }
 
 /// Makes the connection again.
-fn cut(a: &mut Side, b: &mut Side) {
+fn cut(a: &mut LinkSide, b: &mut LinkSide) {
     a.wire.clear();
     b.wire.clear();
     let points = [a.link.point(), b.link.point()];
@@ -126,7 +126,7 @@ fn cut(a: &mut Side, b: &mut Side) {
 
 /// Both send early records, until the first connection is used. Each states its received point anew
 /// at any time, and the last statement counts; some records are dropped, with all later ones.
-fn begin_early(a: &mut Side, b: &mut Side, random: &mut Random) {
+fn begin_early(a: &mut LinkSide, b: &mut LinkSide, random: &mut Random) {
     let mut queues = [VecDeque::new(), VecDeque::new()];
     let mut sides = [a, b];
     for _ in 0..random.below(30) {
@@ -135,7 +135,7 @@ fn begin_early(a: &mut Side, b: &mut Side, random: &mut Random) {
             0..2 => queues[at].extend(sides[at].write_early()),
             2 => {
                 let Some(record) = queues[1 - at].pop_front() else { continue };
-                let Side { me, link, recorder, .. } = &mut *sides[at];
+                let LinkSide { me, link, recorder, .. } = &mut *sides[at];
                 if random.below(10) == 0 {
                     queues[1 - at].clear();
                 } else {
@@ -153,7 +153,7 @@ fn begin_early(a: &mut Side, b: &mut Side, random: &mut Random) {
     });
     for at in 0..2 {
         sides[at].link.resume(points[1 - at]).unwrap();
-        let Side { link, recorder, .. } = &mut *sides[at];
+        let LinkSide { link, recorder, .. } = &mut *sides[at];
         link.tell_gone(recorder);
     }
 }
@@ -161,7 +161,7 @@ fn begin_early(a: &mut Side, b: &mut Side, random: &mut Random) {
 #[test]
 fn nothing_is_lost_doubled_or_reordered_however_often_the_connection_is_cut() {
     fuzz(|random| {
-        let (mut a, mut b) = (Side::new(0), Side::new(1));
+        let (mut a, mut b) = (LinkSide::new(0), LinkSide::new(1));
         let cuts = random.below(40);
         begin_early(&mut a, &mut b, random);
         for _ in 0..300 {
@@ -212,7 +212,7 @@ fn nothing_is_lost_doubled_or_reordered_however_often_the_connection_is_cut() {
 #[test]
 fn a_goodbye_is_the_last_that_comes() {
     fuzz(|random| {
-        let (mut a, mut b) = (Side::new(0), Side::new(1));
+        let (mut a, mut b) = (LinkSide::new(0), LinkSide::new(1));
         for _ in 0..random.below(5) {
             a.push();
             while !a.link.is_written() {
@@ -332,7 +332,7 @@ fn greeting(random: &mut Random, secret: &Secret) -> ([u8; HELLO], [u8; PROOF]) 
     assert_eq!(judged, if accepts { Ok(points[1]) } else { Err(GreetingError::Refused) });
     match (initiator.into_cipher(), cipher) {
         (Some(mut own), Some(mut theirs)) => {
-            assert!(wants != [false; 2], "nobody has asked for it");
+            assert!(wants != [false; 2], "no side wants it");
             for _ in 0..2 {
                 let (one, other) = (&mut own, &mut theirs);
                 let (mut sealed, mut plain) = (Vec::new(), Vec::new());
@@ -374,7 +374,7 @@ fn point(random: &mut Random) -> Point {
 }
 
 #[test]
-fn members_believe_each_other_and_nobody_else() {
+fn only_members_authenticate_each_other() {
     fuzz(|random| {
         let secret = Secret(nonce(random));
         let (hello, proof) = greeting(random, &secret);
@@ -384,8 +384,8 @@ fn members_believe_each_other_and_nobody_else() {
         wrong[random.below(HELLO as u64) as usize] ^= 1 << random.below(8);
         assert!(accept(identity(3), &secret, &wrong, random).is_err());
         let other = Secret(nonce(random));
-        let stranger = accept(identity(3), &other, &hello, random);
-        assert_eq!(stranger.err(), Some(GreetingError::Stranger));
+        let unknown = accept(identity(3), &other, &hello, random);
+        assert_eq!(unknown.err(), Some(GreetingError::WrongMac));
         // Not for this process, or of another job.
         for elsewhere in [identity(1), Identity { job: 7, ..identity(3) }, identity(2)] {
             let result = accept(elsewhere, &secret, &hello, random);
@@ -409,11 +409,11 @@ fn members_believe_each_other_and_nobody_else() {
 
         // A recording of both messages: the acceptor's nonce is new.
         let (mut acceptor, welcome) = accept(identity(3), &secret, &hello, random).unwrap();
-        assert_eq!(acceptor.proved(&proof), Err(GreetingError::Stranger));
+        assert_eq!(acceptor.proved(&proof), Err(GreetingError::WrongMac));
 
         // A welcome for another process, and a changed one.
         let (mut initiator, _) = initiate(&secret, random);
-        assert_eq!(initiator.welcomed(&welcome, Point::default()), Err(GreetingError::Stranger));
+        assert_eq!(initiator.welcomed(&welcome, Point::default()), Err(GreetingError::WrongMac));
         let (mut initiator, hello) = initiate(&secret, random);
         let (_, mut welcome) = accept(identity(3), &secret, &hello, random).unwrap();
         welcome[random.below(WELCOME as u64) as usize] ^= 1 << random.below(8);
@@ -444,6 +444,6 @@ fn noise_is_no_greeting() {
         assert_eq!(accept(identity(3), &secret, &hello, random).err(), Some(GreetingError::NotGreeting));
         hello[..16].copy_from_slice(b"OxMPItcp\x06\x01\0\0\0\0\0\0");
         let result = accept(identity(3), &secret, &hello, random);
-        assert_eq!(result.err(), Some(GreetingError::Stranger));
+        assert_eq!(result.err(), Some(GreetingError::WrongMac));
     });
 }

@@ -2,7 +2,7 @@
 
 use crate::dynamic::Bonds;
 use oxmpi_abi::constants as abi;
-use oxmpi_fabric::peer_segments::{ForeignProcess, Open, Opened, PeerSegments};
+use oxmpi_fabric::peer_segments::{ForeignProcess, OpenSegment, OpenedSegment, PeerSegments};
 use oxmpi_fabric::routes::{Addition, AskAddition, Coordinator, Nodes};
 use oxmpi_fabric::{Address, Constructor, Listening, Offer, PeerLocation, Services, Situation};
 use oxmpi_objects::error::{MpiError, Result};
@@ -102,7 +102,7 @@ impl Services for LauncherServices {
     /// other launchers may get descriptors then.
     fn peer_segments(&self) -> PeerSegments {
         let (directory, alarms) = (self.client.clone(), self.client.clone());
-        let open: Open = Box::new(move |peer| opened(&*directory, peer));
+        let open: OpenSegment = Box::new(move |peer| opened(&*directory, peer));
         let peer_segments = PeerSegments::new(self.client.segment().clone(), self.kind, open);
         peer_segments.with_alarms(Arc::new(move |peer| alarms.alarm(peer).ok()))
     }
@@ -225,9 +225,9 @@ fn unreachable(error: UniverseError) -> MpiError {
 }
 
 /// The segment of a process.
-pub(crate) fn opened(directory: &dyn Directory, peer: u32) -> std::result::Result<Opened, String> {
+pub(crate) fn opened(directory: &dyn Directory, peer: u32) -> std::result::Result<OpenedSegment, String> {
     let (fd, contact) = directory.open_peer(peer).map_err(|e| e.to_string())?;
-    Ok(Opened { fd, other: contact.map(foreign) })
+    Ok(OpenedSegment { fd, other: contact.map(foreign) })
 }
 
 fn foreign(Contact { universe, number, known_as }: Contact) -> ForeignProcess {

@@ -5,7 +5,7 @@
 //! The record of a packet is a [`Frame::Data`] at offset 0 whose receiver is the process that the
 //! packet is for; that of a part begins at the offset of the part in the file, plus 1.
 
-use super::parcels::{Load, Parcel};
+use super::parcels::{Parcel, ParcelBody};
 use super::{PART, RelayError};
 use crate::tcp::{Address, Identity, PeerLocation, Secret, Tcp, TcpSettings};
 use crate::{Body, Membership as _, OutgoingMessage, Sent, Sink, Transport as _};
@@ -34,29 +34,29 @@ struct RelayQueue {
 
 /// All connections to other relays.
 #[derive(Debug)]
-pub(super) struct Far {
+pub(super) struct FarRelays {
     tcp: Tcp,
     poller: Arc<Poller>,
     out: HashMap<u32, RelayQueue>,
     arrivals: Arrivals,
     addresses: Addresses,
     /// Texts of the sockets for the user.
-    told: Arc<Mutex<Vec<String>>>,
+    texts: Arc<Mutex<Vec<String>>>,
     part: Vec<u8>,
 }
 
-impl Far {
+impl FarRelays {
     /// For the relay of node `node` of `nodes`, to which others connect at `listener`.
     pub(super) fn new(
         (job, node, nodes): (u64, u32, u32),
         secret: [u8; 32],
         listener: Listener,
         settings: TcpSettings,
-    ) -> io::Result<Far> {
+    ) -> io::Result<FarRelays> {
         let poller = Arc::new(Poller::new()?);
         let own = Identity { job, rank: node, size: nodes, incarnation: 1 };
-        let (addresses, told) = (Addresses::default(), Arc::<Mutex<Vec<String>>>::default());
-        let (known, tell) = (addresses.clone(), told.clone());
+        let (addresses, texts) = (Addresses::default(), Arc::<Mutex<Vec<String>>>::default());
+        let (known, tell) = (addresses.clone(), texts.clone());
         let find = move |node: u32| {
             let found = known.lock().unwrap_or_else(PoisonError::into_inner).get(&node).cloned();
             found
@@ -77,7 +77,7 @@ impl Far {
             Box::new(tell),
         )?;
         let (out, arrivals, part) = (HashMap::new(), Arrivals::default(), Vec::new());
-        Ok(Far { tcp, poller, out, arrivals, addresses, told, part })
+        Ok(FarRelays { tcp, poller, out, arrivals, addresses, texts, part })
     }
 
     /// Ready when something has arrived, or there is room again.
@@ -97,7 +97,6 @@ impl Far {
         self.arrivals.of.remove(&node);
     }
 
-    /// Sends a parcel to process `to` on a node, now or when there is room.
     pub(super) fn send(
         &mut self,
         node: u32,
@@ -109,7 +108,6 @@ impl Far {
         self.flush_to(node, files)
     }
 
-    /// Sends waiting parcels, as far as there is room.
     pub(super) fn flush(&mut self, files: &mut usize) -> Result<(), RelayError> {
         let waiting: Vec<u32> =
             self.out.iter().filter(|(_, out)| !out.queue.is_empty()).map(|(node, _)| *node).collect();
@@ -117,22 +115,22 @@ impl Far {
     }
 
     fn flush_to(&mut self, node: u32, files: &mut usize) -> Result<(), RelayError> {
-        let Far { tcp, out, part, told, addresses, .. } = self;
+        let FarRelays { tcp, out, part, texts, addresses, .. } = self;
         let Some(out) = out.get_mut(&node) else { return Ok(()) };
         while let Some((to, parcel)) = out.queue.front() {
             let body = match (out.at, &parcel.load) {
                 (0, _) => &parcel.packet[..],
-                (at, Load::Content(content)) => {
+                (at, ParcelBody::Content(content)) => {
                     let from = (at - 1) as usize;
                     &content[from..content.len().min(from + PART)]
                 }
-                (at, Load::File(file)) => {
+                (at, ParcelBody::File(file)) => {
                     part.resize(PART, 0);
                     let part = &mut part[..(parcel.length - (at - 1)).min(PART as u64) as usize];
                     parcel::read_all(file, part, at - 1).map_err(super::unreadable)?;
                     part
                 }
-                (_, Load::None) => &[],
+                (_, ParcelBody::None) => &[],
             };
             let frame = Frame::Data { receiver: (*to).into(), offset: out.at };
             let message = OutgoingMessage {
@@ -146,10 +144,10 @@ impl Far {
                 // The part was copied.
                 Ok(Sent::Done | Sent::Later) => {}
                 Ok(Sent::Full) => return Ok(()),
-                Err(error) => return Err(lost(told, addresses, node, &error.why)),
+                Err(error) => return Err(lost(texts, addresses, node, &error.why)),
             }
             out.at = if out.at == 0 { 1 } else { out.at + body.len() as u64 };
-            if matches!(parcel.load, Load::None) || out.at > parcel.length {
+            if matches!(parcel.load, ParcelBody::None) || out.at > parcel.length {
                 parcel.release(files);
                 out.queue.pop_front();
                 out.at = 0;
@@ -158,25 +156,23 @@ impl Far {
         Ok(())
     }
 
-    /// Takes the texts of the sockets for the user.
-    pub(super) fn take_told(&self) -> Vec<String> {
-        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn take_texts(&self) -> Vec<String> {
+        std::mem::take(&mut *self.texts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Takes arrived parcels with their receivers, and sends waiting ones.
     pub(super) fn hear(&mut self, files: &mut usize) -> Result<Vec<(u32, Parcel)>, RelayError> {
         self.tcp.poll(None, &mut self.arrivals);
         if let Some((node, why)) = self.arrivals.trouble.take() {
-            return Err(lost(&self.told, &self.addresses, node, &why));
+            return Err(lost(&self.texts, &self.addresses, node, &why));
         }
         self.flush(files)?;
         Ok(std::mem::take(&mut self.arrivals.whole))
     }
 }
 
-/// The error for the relay of a node that cannot be reached any more.
-fn lost(told: &Mutex<Vec<String>>, names: &Addresses, node: u32, why: &str) -> RelayError {
-    match told.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+fn lost(texts: &Mutex<Vec<String>>, names: &Addresses, node: u32, why: &str) -> RelayError {
+    match texts.lock().unwrap_or_else(PoisonError::into_inner).pop() {
         Some(text) => RelayError(text),
         None => RelayError(with_names(&format!("rank {node}: {why}"), names)),
     }
@@ -201,7 +197,7 @@ fn with_names(text: &str, names: &Addresses) -> String {
 
 /// A parcel that is arriving from one relay.
 #[derive(Debug, Default)]
-struct Coming {
+struct ArrivingParcel {
     /// The record that is arriving: its receiver, its offset, its length, and the bytes that have
     /// arrived.
     to: u32,
@@ -217,14 +213,14 @@ struct Coming {
 /// Joins parcels that arrive in parts.
 #[derive(Debug, Default)]
 struct Arrivals {
-    of: HashMap<u32, Coming>,
+    of: HashMap<u32, ArrivingParcel>,
     /// Receivers and parcels.
     whole: Vec<(u32, Parcel)>,
     /// The node whose relay sends invalid data or cannot be reached, and the reason.
     trouble: Option<(u32, String)>,
 }
 
-impl Coming {
+impl ArrivingParcel {
     /// Takes the next part of a record. Returns the parcel if it is complete.
     fn take(&mut self, part: Bytes<'_>) -> Result<Option<Parcel>, String> {
         let start = self.have;
@@ -244,7 +240,7 @@ impl Coming {
         *have += part.len() as u64;
         let is_whole = *have == *length;
         Ok(if is_whole {
-            self.file.take().map(|(file, length, _)| self.parcel(length, Load::File(file)))
+            self.file.take().map(|(file, length, _)| self.parcel(length, ParcelBody::File(file)))
         } else {
             None
         })
@@ -255,7 +251,7 @@ impl Coming {
         let packet = Packet::read(&self.packet, None).map_err(|error| error.to_string())?;
         if packet.kind != PacketKind::File {
             let length = packet.length;
-            return Ok(Some(self.parcel(length, Load::None)));
+            return Ok(Some(self.parcel(length, ParcelBody::None)));
         }
         let length = packet.length;
         let file = parcel::new_file().map_err(|error| format!("a message cannot be kept: {error}"))?;
@@ -263,7 +259,7 @@ impl Coming {
         Ok(None)
     }
 
-    fn parcel(&mut self, length: u64, load: Load) -> Parcel {
+    fn parcel(&mut self, length: u64, load: ParcelBody) -> Parcel {
         Parcel { packet: std::mem::take(&mut self.packet), length, load }
     }
 }

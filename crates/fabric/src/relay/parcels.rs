@@ -8,7 +8,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 /// The body of a message outside the packet.
 #[derive(Debug)]
-pub(super) enum Load {
+pub(super) enum ParcelBody {
     /// The body lies in the packet, or there is none.
     None,
     File(OwnedFd),
@@ -16,11 +16,11 @@ pub(super) enum Load {
     Content(Vec<u8>),
 }
 
-impl Load {
+impl ParcelBody {
     pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Load::File(file) => Some(file.as_fd()),
-            Load::None | Load::Content(_) => None,
+            ParcelBody::File(file) => Some(file.as_fd()),
+            ParcelBody::None | ParcelBody::Content(_) => None,
         }
     }
 }
@@ -31,7 +31,7 @@ pub(super) struct Parcel {
     pub(super) packet: Vec<u8>,
     /// Bytes of the body, in the packet or outside.
     pub(super) length: u64,
-    pub(super) load: Load,
+    pub(super) load: ParcelBody,
 }
 
 impl Parcel {
@@ -41,12 +41,10 @@ impl Parcel {
         self.packet.get(1) == Some(&3)
     }
 
-    /// Whether it is the answer to such a request.
     pub(super) fn is_answer(&self) -> bool {
         self.packet.get(1) == Some(&4)
     }
 
-    /// The sender.
     pub(super) fn peer(&self) -> u32 {
         let bytes = self.packet.get(4..8).and_then(|bytes| bytes.first_chunk::<4>());
         bytes.map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes))
@@ -55,21 +53,20 @@ impl Parcel {
     /// The parcel for a queue: it keeps its file open if fewer than `most` are open, else it keeps
     /// the content.
     pub(super) fn into_kept(mut self, files: &mut usize, most: usize) -> io::Result<Parcel> {
-        if let Load::File(file) = &self.load {
+        if let ParcelBody::File(file) = &self.load {
             if *files < most {
                 *files += 1;
             } else {
                 let mut content = vec![0; usize::try_from(self.length).unwrap_or(usize::MAX)];
                 parcel::read_all(file, &mut content, 0)?;
-                self.load = Load::Content(content);
+                self.load = ParcelBody::Content(content);
             }
         }
         Ok(self)
     }
 
-    /// The parcel leaves the queue.
     pub(super) fn release(&self, files: &mut usize) {
-        if matches!(self.load, Load::File(_)) {
+        if matches!(self.load, ParcelBody::File(_)) {
             *files = files.saturating_sub(1);
         }
     }
@@ -77,7 +74,7 @@ impl Parcel {
     pub(super) fn send(&self, socket: &OwnedFd) -> io::Result<()> {
         let packet = [Bytes::from(&self.packet[..])];
         match &self.load {
-            Load::Content(content) => {
+            ParcelBody::Content(content) => {
                 let file = parcel::new_file()?;
                 parcel::write_all(&file, Bytes::from(&content[..]), 0)?;
                 parcel::send(socket, &packet, Some(file.as_fd()))
@@ -89,9 +86,9 @@ impl Parcel {
 
 /// The waiting parcels for one receiver.
 #[derive(Debug, Default)]
-pub(super) struct Queue(VecDeque<Parcel>);
+pub(super) struct ParcelQueue(VecDeque<Parcel>);
 
-impl Queue {
+impl ParcelQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

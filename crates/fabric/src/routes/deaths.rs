@@ -26,19 +26,16 @@ impl Deaths {
         Deaths { segment, who, heard: 0, dead: Vec::new(), ahead: VecDeque::new() }
     }
 
-    /// Whether there are deaths to report.
     #[inline(always)]
     pub(super) fn are_new(&self) -> bool {
         self.segment.status().deaths() != self.heard
     }
 
-    /// Ranks whose deaths have been reported.
     #[inline]
     pub(super) fn dead(&self) -> &[u32] {
         &self.dead
     }
 
-    /// Takes the deaths that have not been reported.
     pub(super) fn take_new(&mut self) -> Vec<u32> {
         let mut dead = Vec::new();
         while self.are_new() {

@@ -34,7 +34,6 @@ impl Nodes {
         Nodes { own, of: Vec::new(), ask }
     }
 
-    /// The node of a process of this launcher.
     pub(crate) fn node(&mut self, peer: u32) -> Option<u32> {
         let at = peer as usize;
         if at >= self.of.len() {
@@ -68,9 +67,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_a_number_and_no_node_belongs_to_another_launcher() {
-        let mut told = vec![vec![1, 0, 1], vec![0, u32::MAX]].into_iter();
-        let mut nodes = Nodes::new(1, Box::new(move |_| told.next().unwrap_or_default()));
+    fn a_number_without_a_node_belongs_to_another_launcher() {
+        let mut answers = vec![vec![1, 0, 1], vec![0, u32::MAX]].into_iter();
+        let mut nodes = Nodes::new(1, Box::new(move |_| answers.next().unwrap_or_default()));
         assert_eq!(
             [0, 1, 2].map(|peer| nodes.place(peer)),
             [PeerNode::Here, PeerNode::Node(0), PeerNode::Here]

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The interval at which a quiesced process checks for the next step.
-const LOOK: Duration = Duration::from_micros(500);
+const CHECK_INTERVAL: Duration = Duration::from_micros(500);
 
 /// A step that the launcher requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +48,6 @@ impl QuiesceStep {
 
 /// The launcher, for a process whose messages can be quiesced.
 pub trait Coordinator: Send {
-    /// Reports that this process has taken a step.
     fn reached(&mut self, step: u32);
 
     /// The listeners to which others connect after [`QuiesceStep::Close`]: one for processes of the
@@ -82,7 +81,6 @@ impl Quiescing {
         Quiescing { segment, coordinator, taken, restored }
     }
 
-    /// Gets the new listeners from the launcher. Returns whether there were any.
     fn take_listeners(
         coordinator: &mut dyn Coordinator,
         connections: &mut dyn Connections,
@@ -95,13 +93,13 @@ impl Quiescing {
     }
 
     #[inline]
-    pub(super) fn is_asked(&self) -> bool {
+    pub(super) fn is_requested(&self) -> bool {
         self.segment.status().quiesce_step() != self.taken
     }
 }
 
 impl Routes {
-    /// Takes the steps until messages may move again. Frames that arrive meanwhile are handed up.
+    /// Takes the steps until messages may move again, and receives meanwhile.
     #[cold]
     pub(super) fn stand_still(&mut self, sink: &mut dyn Sink) {
         loop {
@@ -115,20 +113,20 @@ impl Routes {
             let connections = self.others.iter_mut().find_map(|other| other.transport.connections());
             let (Some(connections), Some(quiescing)) = (connections, &mut self.quiescing) else { return };
             let Quiescing { segment, coordinator, taken, .. } = quiescing;
-            let asked = segment.status().quiesce_step();
-            if asked == *taken {
-                if QuiesceStep::of(asked) == QuiesceStep::Resume {
+            let requested = segment.status().quiesce_step();
+            if requested == *taken {
+                if QuiesceStep::of(requested) == QuiesceStep::Resume {
                     if let Err(why) = connections.resume() {
                         coordinator.fail(&why);
                     }
                     return;
                 }
-                std::thread::sleep(LOOK);
+                std::thread::sleep(CHECK_INTERVAL);
                 continue;
             }
-            match QuiesceStep::of(asked) {
+            match QuiesceStep::of(requested) {
                 QuiesceStep::Quiesce if !connections.quiesce() => {
-                    std::thread::sleep(LOOK);
+                    std::thread::sleep(CHECK_INTERVAL);
                     continue;
                 }
                 QuiesceStep::Quiesce | QuiesceStep::Resume => {}
@@ -140,14 +138,13 @@ impl Routes {
                     }
                 }
             }
-            *taken = asked;
-            if QuiesceStep::of(asked) != QuiesceStep::Resume {
-                coordinator.reached(asked);
+            *taken = requested;
+            if QuiesceStep::of(requested) != QuiesceStep::Resume {
+                coordinator.reached(requested);
             }
         }
     }
 
-    /// Whether the process was restored from an image since the last check.
     fn is_restored(&self) -> bool {
         self.quiescing.as_ref().is_some_and(|it| it.segment.status().restored() != it.restored)
     }

@@ -116,7 +116,7 @@ impl Shm {
             (Frame::Data { .. }, Some(pool)) => {
                 // A message that both may read is pulled only while no message goes the other way.
                 let is_pulled = *can_read == Some(true) && matches!(message.body, Body::Bytes(_));
-                let traffic = if is_pulled { Traffic::OneWay } else { Traffic::BothWays };
+                let traffic = if is_pulled { Traffic::OneWay } else { Traffic::TwoWay };
                 let sent = out.send_piece((to, message), traffic, pool, streaming.share_bytes);
                 self.piece_bytes += sent.map_or(0, |by_pool| by_pool as u64);
                 sent.is_some()
@@ -220,7 +220,7 @@ impl Shm {
     }
 
     /// As [`OneSided::fetching`].
-    pub fn fetching(&mut self, from: u32, address: u64, len: usize, both_ways: bool) -> Fetching {
+    pub fn fetching(&mut self, from: u32, address: u64, len: usize, is_two_way: bool) -> Fetching {
         if address == 0 {
             return Fetching::Ask;
         }
@@ -234,7 +234,7 @@ impl Shm {
         // A sender that computes does not, and one that shares this process's processor would need
         // the processor for it.
         let Some(out) = self.out(from) else { return Fetching::Read };
-        let traffic = if both_ways { Traffic::BothWays } else { Traffic::OneWay };
+        let traffic = if is_two_way { Traffic::TwoWay } else { Traffic::OneWay };
         let is_pooled = matches!(out.plan.of_pulled(len, traffic).protocol, Protocol::Pool(_));
         if is_pooled && !self.own.boot().oversubscribed { Fetching::AskOrRead } else { Fetching::Read }
     }

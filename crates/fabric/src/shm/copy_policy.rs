@@ -13,11 +13,11 @@
 //! have different facts: each takes what the other sends, and a file of measured facts that only
 //! one of them finds costs only time.
 //!
-//! Costs are those of messages both ways at once, as programs send them: each process makes all
-//! copies of the protocol for one message, so that copying by the other side at the same time gains
-//! nothing. For a pulled message the receiver knows whether it has announced one to the same peer.
-//! If not, both processes copy one message at the same time, piece by piece, and the slower one
-//! determines the time ([`Traffic::OneWay`]).
+//! Costs are those of messages in both directions at once, as programs send them: each process
+//! makes all copies of the protocol for one message, so that copying by the other side at the same
+//! time gains nothing. For a pulled message the receiver knows whether it has announced one to the
+//! same peer. If not, both processes copy one message at the same time, piece by piece, and the
+//! slower one determines the time ([`Traffic::OneWay`]).
 //!
 //! Where it is unknown whether the two processors share a cache, because a hypervisor moves them or
 //! the processes are not bound, the protocol is taken whose time is the smallest multiple of the
@@ -40,7 +40,8 @@ pub struct CopyFacts {
     /// memory.
     pub past_caches_ns: f64,
     /// Nanoseconds per KiB of a message one way past the caches, which one process copies in while
-    /// the other one copies out. (Unlike messages both ways, the data do not return from memory.)
+    /// the other one copies out. (Unlike messages in both directions, the data do not return from
+    /// memory.)
     pub past_caches_one_way_ns: f64,
     /// The additional cost of a pulled message, because both processes take part, in nanoseconds.
     pub pull_ns: f64,
@@ -175,7 +176,7 @@ pub enum Traffic {
     /// One message, while both wait in the library.
     OneWay,
     /// One message in each direction.
-    BothWays,
+    TwoWay,
 }
 
 /// The path of the data of a message.
@@ -240,7 +241,7 @@ impl CopyPlan {
         };
         CopyPlan {
             ring_below: capabilities.ring_below,
-            by_magnitude: decide(Traffic::BothWays),
+            by_magnitude: decide(Traffic::TwoWay),
             one_way: decide(Traffic::OneWay),
             mapped: (0..usize::BITS)
                 .filter(|magnitude| is_worth_mapping(facts, proximity, capabilities, 1 << magnitude))
@@ -260,7 +261,7 @@ impl CopyPlan {
     pub fn of_pulled(&self, len: usize, traffic: Traffic) -> CopyDecision {
         match traffic {
             Traffic::OneWay => self.one_way[len.max(1).ilog2() as usize],
-            Traffic::BothWays => self.of(len),
+            Traffic::TwoWay => self.of(len),
         }
     }
 
@@ -273,7 +274,6 @@ impl CopyPlan {
     }
 }
 
-/// The decision for messages of `len` bytes and more.
 fn decide(
     facts: &CopyFacts,
     proximity: Proximity,
@@ -307,8 +307,7 @@ fn decide(
 /// become a private copy, which no receiver maps.
 fn is_worth_mapping(facts: &CopyFacts, proximity: Proximity, capabilities: Capabilities, len: usize) -> bool {
     let protocols = [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::Mapped];
-    let worst =
-        |protocol: &Protocol| regret(facts, (proximity, Traffic::BothWays), *protocol, len, &protocols);
+    let worst = |protocol: &Protocol| regret(facts, (proximity, Traffic::TwoWay), *protocol, len, &protocols);
     let best = protocols.iter().min_by(|a, b| worst(a).total_cmp(&worst(b)));
     capabilities.single_copy != SingleCopyMode::Off && best == Some(&Protocol::Mapped)
 }
@@ -354,10 +353,10 @@ pub fn predict(
     let single = facts.single_copy;
     let (plain, past_caches, kernel) = match traffic {
         Traffic::OneWay => (in_ns.max(out_ns), facts.past_caches_one_way_ns, single.alone_ns),
-        Traffic::BothWays => (in_ns + out_ns, in_past_caches_ns + out_past_caches_ns, single.both_ns),
+        Traffic::TwoWay => (in_ns + out_ns, in_past_caches_ns + out_past_caches_ns, single.both_ns),
     };
     let kib = len as f64 / 1024.0;
-    let by_pool = if traffic == Traffic::BothWays { line_ns } else { line_ns + facts.pull_ns };
+    let by_pool = if traffic == Traffic::TwoWay { line_ns } else { line_ns + facts.pull_ns };
     match protocol {
         Protocol::Ring | Protocol::Pool(CopyKind::Plain) => by_pool + kib * plain,
         Protocol::Pool(CopyKind::Streaming) => by_pool + facts.past_caches_ns + kib * past_caches,
@@ -415,7 +414,7 @@ mod tests {
     use super::*;
 
     const LENGTHS: std::ops::Range<u32> = 10..31;
-    const BOTH: (Proximity, Traffic) = (Proximity::Unknown, Traffic::BothWays);
+    const BOTH: (Proximity, Traffic) = (Proximity::Unknown, Traffic::TwoWay);
     const ALL: Capabilities =
         Capabilities { ring_below: 1 << 10, pool: true, single_copy: SingleCopyMode::Auto };
 
@@ -449,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mapped_is_copied_once_unless_it_is_short() {
+    fn mapped_messages_are_copied_once_unless_they_are_short() {
         for facts in CopyFacts::all_built_in() {
             let plan = CopyPlan::new(&facts, Proximity::Unknown, ALL);
             let is_mapped = |len| plan.is_mapped(len);
@@ -478,7 +477,7 @@ mod tests {
         }
         assert_eq!(protocol("AMD family 25", 1 << 20), Protocol::SingleCopy);
         let plan = CopyPlan::new(&sheet("AMD family 25"), Proximity::Unknown, ALL);
-        assert_eq!(plan.of_pulled(4 << 20, Traffic::BothWays), plan.of(4 << 20));
+        assert_eq!(plan.of_pulled(4 << 20, Traffic::TwoWay), plan.of(4 << 20));
     }
 
     #[test]
@@ -526,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_decided_without_a_place_is_not_much_slower_than_the_best_way_there() {
+    fn decisions_for_an_unknown_proximity_are_not_much_slower_than_the_best() {
         let protocols =
             [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::SingleCopy];
         for facts in CopyFacts::all_built_in() {

@@ -20,15 +20,15 @@ impl RingIn {
         RingIn { receiver, framed: None }
     }
 
-    /// Polls the ring for a moment. Returns whether something has arrived.
+    /// Polls the ring for a moment.
     #[inline(never)]
     pub(super) fn comes_soon(&self) -> bool {
-        let gap = ticks_of_ns(LOOK_GAP_NS);
-        for looks in 1..=LOOKS {
+        let gap = ticks_of_ns(POLL_GAP_NS);
+        for polls in 1..=POLLS {
             if !self.receiver.is_empty() {
                 return true;
             }
-            if looks <= CLOSE_LOOKS {
+            if polls <= CLOSE_POLLS {
                 pass_moment();
             } else {
                 pass_ticks(gap);
@@ -39,10 +39,10 @@ impl RingIn {
 }
 
 impl Link {
-    /// Hands up at most `most` slots of the ring of this peer, `from`.
+    /// Hands up at most `most` slots of the ring.
     #[inline]
-    pub(super) fn poll<S: Sink>(&mut self, from: u32, most: usize, sink: &mut S) -> RingLook {
-        let mut seen = RingLook::default();
+    pub(super) fn poll<S: Sink>(&mut self, from: u32, most: usize, sink: &mut S) -> RingPoll {
+        let mut seen = RingPoll::default();
         let Link { ring_in: Some(RingIn { receiver, framed, .. }), matched_in, cells_in, .. } = self else {
             return seen;
         };
@@ -102,7 +102,6 @@ impl Link {
         seen
     }
 
-    /// Wakes a sender that waits for credits, now that it has some.
     #[inline(never)]
     pub(super) fn ring_bell(&self) {
         if let Some(out) = &self.out {
@@ -110,7 +109,7 @@ impl Link {
         }
     }
 
-    /// Copies the message that lies in one slot to `into`, if it has this context and tag and fits.
+    /// Copies the message in one slot to `into`, if context and tag match and it fits.
     #[inline(always)]
     pub(super) fn take_short(&mut self, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         let Some(RingIn { receiver, .. }) = &mut self.ring_in else { return Taken::Other };
@@ -131,8 +130,7 @@ impl Link {
         Taken::Message { tag, len }
     }
 
-    /// Copies the message that lies in the ring, or of which the beginning lies there, to `into`,
-    /// if it has this context and tag and fits.
+    /// As [`Link::take_short`], of a message of any length.
     pub(super) fn take(&mut self, context: u32, tags: Tags, mut into: BytesMut<'_>) -> (Taken, bool) {
         let Some(RingIn { receiver, framed: None, .. }) = &mut self.ring_in else {
             return (Taken::Other, false);
@@ -207,13 +205,12 @@ const BY_VECTORS_FROM: usize = 2 << 10;
 /// The number of polls of the ring alone by a process that waits for a message of one peer. The
 /// first polls follow each other closely, to see an answer at once; the others are [`POLL_GAP_NS`]
 /// apart, so that the line stays with its writer.
-const LOOKS: u32 = 48;
-const CLOSE_LOOKS: u32 = 8;
-const LOOK_GAP_NS: u64 = 40;
+const POLLS: u32 = 48;
+const CLOSE_POLLS: u32 = 8;
+const POLL_GAP_NS: u64 = 40;
 /// The number of polls for the next chunk of a message before other messages get their turn.
 const PATIENCE: u32 = 200;
 
-/// Counts a message that matches; returns its number modulo 256.
 #[inline(always)]
 fn count(matched_in: &mut u8) -> u8 {
     let sequence = *matched_in;
@@ -221,14 +218,13 @@ fn count(matched_in: &mut u8) -> u8 {
     sequence
 }
 
-/// Adds the number to a frame that matches: in a ring it is not sent.
 fn numbered(matched_in: &mut u8, got: Received) -> Received {
     if got.frame.matches() { Received { sequence: count(matched_in), ..got } } else { got }
 }
 
 /// The result of one poll of a ring.
 #[derive(Default)]
-pub(super) struct RingLook {
+pub(super) struct RingPoll {
     pub(super) any: bool,
     /// Whether to call [`Link::ring_bell`].
     pub(super) wakes: bool,

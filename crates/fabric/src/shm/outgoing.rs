@@ -41,7 +41,6 @@ pub(super) enum Path {
 }
 
 impl Out {
-    /// The path to the owner of `segment`, through its inbox at first.
     pub(super) fn new(segment: Arc<Segment>, bell: Bell, known_as: u32, plan: Arc<CopyPlan>) -> Out {
         let path = Path::Inbox(InboxSender::new(segment.inbox()));
         let pieces = VecDeque::new();
@@ -151,8 +150,7 @@ impl Out {
         self.pieces.is_empty() || self.laid_bytes + len <= share
     }
 
-    /// Sends an eager message that is longer than a slot; through the pool if it is given and has
-    /// room.
+    /// Sends an eager message that is longer than a slot, through the pool if it has room.
     pub(super) fn send_now(
         &mut self,
         to: u32,
@@ -177,8 +175,7 @@ fn pooling(pool: &mut Pool, to: u32, decision: CopyDecision) -> Pooling<'_> {
     Pooling { pool, to, kind: decision.kind, piece_bytes: decision.piece_bytes }
 }
 
-/// Puts a frame into a cell of an inbox, with its body, or with the place of the body in the pool
-/// (rule 1).
+/// Puts a frame and its body, or the place of its body in the pool (rule 1), into a cell.
 fn send_cell(
     inbox: &mut InboxSender,
     me: u32,
@@ -213,7 +210,6 @@ fn send_cell(
     gone
 }
 
-/// Puts an eager message into a ring (rules 4 and 5).
 fn send_eager(
     ring: &mut RingSender,
     tag: i32,
@@ -242,7 +238,6 @@ fn send_eager(
     len <= ring.max_data() && ring.try_send_data(tag, context, len, |at, chunk| body.fill(at, chunk))
 }
 
-/// Puts a frame and its body into a ring (rules 4 and 5).
 fn send_framed(
     ring: &mut RingSender,
     me: u32,

@@ -21,27 +21,23 @@ pub(super) struct Parted {
 }
 
 impl Shm {
-    /// There is a communicator with this peer now.
     pub(super) fn meet(&mut self, peer: u32) {
         self.parted.peers.retain(|other| *other != peer);
         self.drop_finished();
     }
 
-    /// There is no communicator with this peer any more.
     pub(super) fn part(&mut self, peer: u32) {
         if !self.parted.peers.contains(&peer) {
             self.parted.peers.push(peer);
         }
     }
 
-    /// The number of a ring without owner.
     pub(super) fn free_ring(&self) -> Option<u32> {
         let new = self.granted.len() as u32;
         let ring = self.parted.free_rings.last().copied();
         ring.or((new < self.own.boot().config.max_rings).then_some(new))
     }
 
-    /// Records that a peer has this ring.
     pub(super) fn note_ring(&mut self, ring: u32, peer: u32) {
         self.parted.free_rings.retain(|free| *free != ring);
         match self.granted.get_mut(ring as usize) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Taken;
-use crate::peer_segments::Opened;
+use crate::peer_segments::OpenedSegment;
 use crate::sink::testing::CountingSink;
 use oxmpi_shm::heap::Heap;
 use oxmpi_shm::segment::{Boot, SegmentConfig};
@@ -28,7 +28,7 @@ fn two_of(created: &[OwnedFd; 2]) -> [Shm; 2] {
     [0, 1].map(|me: usize| {
         let other = created[1 - me].try_clone().unwrap();
         let open = Box::new(move |_| {
-            other.try_clone().map(|fd| Opened { fd, other: None }).map_err(|error| error.to_string())
+            other.try_clone().map(|fd| OpenedSegment { fd, other: None }).map_err(|error| error.to_string())
         });
         let own = Segment::map(&created[me]).unwrap();
         Shm::new(PeerSegments::new(own, BarrierKind::Symmetric, open), ShmSettings::default())
@@ -53,7 +53,6 @@ fn receive(shm: &mut Shm, value: u8, bytes: usize) {
     assert_eq!(sink.bytes, bytes);
 }
 
-/// Sends messages both ways until each has granted the other a ring.
 fn make_hot(a: &mut Shm, b: &mut Shm) {
     for _ in 0..4 {
         send(a, 1, &[1]);
@@ -107,7 +106,7 @@ fn a_peer_can_be_polled_alone() {
 }
 
 #[test]
-fn what_lies_in_the_heap_is_announced() {
+fn messages_in_the_heap_are_announced() {
     const LEN: usize = 64 << 10;
     let created = created(1 << 20);
     let [mut a, mut b] = two_of(&created);

@@ -4,7 +4,7 @@
 //! Messages of one process to another keep their order. A cancelled receive is taken out some time
 //! later, so that a message may match it before.
 
-use super::{Event, Life, Network, Sim};
+use super::{Event, Network, ProcessState, Sim};
 use crate::{MatchingTransport, Probed, Sent, TaggedReceive, TaggedSend, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -23,7 +23,7 @@ pub(super) struct Tagged {
 }
 
 #[derive(Debug)]
-struct Posted {
+struct SimReceive {
     from: Option<u32>,
     context: u32,
     tags: Tags,
@@ -31,7 +31,7 @@ struct Posted {
     token: u64,
 }
 
-impl Posted {
+impl SimReceive {
     fn wants(&self, message: &Tagged) -> bool {
         wants((self.from, self.context, self.tags), message)
     }
@@ -44,7 +44,7 @@ fn wants((from, context, tags): (Option<u32>, u32, Tags), message: &Tagged) -> b
 /// The queues of one process.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
-    posted: Vec<Posted>,
+    posted: Vec<SimReceive>,
     unexpected: VecDeque<Tagged>,
     /// Messages that were taken out, by name.
     taken: HashMap<u64, Tagged>,
@@ -52,7 +52,6 @@ pub(super) struct Queues {
 }
 
 impl Network {
-    /// Matches an arrived message or queues it.
     pub(super) fn arrive_tagged(&mut self, to: u32, message: Tagged) {
         let queues = &mut self.ports[to as usize].queues;
         match queues.posted.iter().position(|posted| posted.wants(&message)) {
@@ -64,7 +63,6 @@ impl Network {
         }
     }
 
-    /// Completes a receive, and the send if that waits.
     fn match_tagged(&mut self, to: u32, buffer: &UserBuf, token: u64, message: Tagged) {
         let Tagged { from, tag, data, waits, .. } = message;
         let fits = data.len().min(buffer.packed_len());
@@ -72,7 +70,7 @@ impl Network {
         // A death is reported after everything that the dead process had sent.
         let sender = &mut self.ports[from as usize];
         let mut heard = self.now_ns;
-        if sender.life == Life::Alive {
+        if sender.life == ProcessState::Alive {
             heard += self.random.below(self.faults.max_delay_ns + 1);
             sender.quiet_ns = sender.quiet_ns.max(heard);
         }
@@ -107,9 +105,9 @@ impl Network {
         buffer.pack(0, BytesMut::from(&mut data[..]));
         let spread = self.faults.max_delay_ns.saturating_sub(self.faults.min_delay_ns);
         let mut when = self.now_ns + self.faults.min_delay_ns + self.random.below(spread + 1);
-        let way = self.ways.entry((from, to)).or_default();
-        when = when.max(way.last_tagged + 1);
-        way.last_tagged = when;
+        let link = self.links.entry((from, to)).or_default();
+        when = when.max(link.last_tagged + 1);
+        link.last_tagged = when;
         let port = &mut self.ports[from as usize];
         port.quiet_ns = port.quiet_ns.max(when);
         let waits = is_synchronous.then_some(token);
@@ -127,7 +125,6 @@ impl Network {
 }
 
 impl Sim {
-    /// Whether the network matches the messages between this process and a peer.
     pub(super) fn is_beyond(&self, peer: u32) -> bool {
         let beyond = self.network.borrow().faults.matched_beyond;
         beyond.is_some_and(|of_a_node| self.me / of_a_node != peer / of_a_node)
@@ -158,7 +155,7 @@ impl MatchingTransport for Sim {
         match found.and_then(|found| unexpected.remove(found)) {
             Some(message) => network.match_tagged(self.me, buffer, token, message),
             None => {
-                let posted = Posted { from, context, tags, buffer: buffer.clone(), token };
+                let posted = SimReceive { from, context, tags, buffer: buffer.clone(), token };
                 network.ports[self.me as usize].queues.posted.push(posted);
             }
         }
@@ -213,7 +210,6 @@ impl Network {
         is_full
     }
 
-    /// Drops the receives and messages of a process.
     pub(super) fn drop_tagged(&mut self, process: u32) {
         self.ports[process as usize].queues = Queues::default();
     }
@@ -221,10 +217,10 @@ impl Network {
     /// A tagged message arrives at a process. Returns whether the process takes part.
     pub(super) fn take_in_tagged(&mut self, to: u32, message: Tagged) -> bool {
         match self.ports[to as usize].life {
-            Life::Alive => self.arrive_tagged(to, message),
-            Life::Left => self.tell_left(message.from, to),
-            Life::Dead => {}
+            ProcessState::Alive => self.arrive_tagged(to, message),
+            ProcessState::Left => self.tell_left(message.from, to),
+            ProcessState::Dead => {}
         }
-        self.ports[to as usize].life == Life::Alive
+        self.ports[to as usize].life == ProcessState::Alive
     }
 }

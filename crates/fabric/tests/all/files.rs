@@ -27,7 +27,7 @@ fn messages_between_two_ends_arrive_in_order() {
 }
 
 #[test]
-fn a_full_directory_takes_nothing_until_its_process_looks() {
+fn a_full_directory_takes_nothing_until_its_process_polls() {
     let directory = Directory::new("full");
     let (mut one, mut other) = (end(FIRST, &directory.0), end(FIRST + 1, &directory.0));
     let mut send = |number| with_message(FIRST, number, |message| one.send(FIRST + 1, message)).unwrap();
@@ -67,7 +67,7 @@ fn a_long_message_comes_in_pieces() {
 }
 
 #[test]
-fn who_sends_no_frames_is_reported_once() {
+fn a_sender_of_invalid_frames_is_reported_once() {
     let directory = Directory::new("foreign");
     let mut own = end(FIRST, &directory.0);
     let of_peer = |number| directory.0.join(format!("{FIRST}/{}-{number}", FIRST + 1));

@@ -29,7 +29,7 @@ const FILES: usize = 100;
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// The relays of some nodes, each of which has two consecutive processes.
-struct World {
+struct Relays {
     controls: Vec<OwnedFd>,
     relays: Vec<JoinHandle<Result<(), RelayError>>>,
     listening: Vec<SocketAddr>,
@@ -39,9 +39,9 @@ fn say(to: &OwnedFd, order: &Order, fd: Option<&OwnedFd>) {
     parcel::send(to, &[Bytes::from(&order.encode()[..])], fd.map(AsFd::as_fd)).unwrap();
 }
 
-impl World {
-    fn new(nodes: u32, files: usize) -> World {
-        World::with((nodes, files), Encryption::BetweenHosts, PATIENCE, |_, address| address)
+impl Relays {
+    fn new(nodes: u32, files: usize) -> Relays {
+        Relays::with((nodes, files), Encryption::BetweenHosts, PATIENCE, |_, address| address)
     }
 
     /// `patience`: the longest time for attempts to reach another relay. `detour` maps each address
@@ -51,8 +51,8 @@ impl World {
         encrypt: Encryption,
         patience: Duration,
         detour: impl Fn(u32, SocketAddr) -> SocketAddr,
-    ) -> World {
-        let mut world = World { controls: Vec::new(), relays: Vec::new(), listening: Vec::new() };
+    ) -> Relays {
+        let mut world = Relays { controls: Vec::new(), relays: Vec::new(), listening: Vec::new() };
         for node in 0..nodes {
             let (ours, theirs) = parcel::pair().unwrap();
             let relay = Relay::new(theirs, files).unwrap().with_patience(patience);
@@ -90,11 +90,11 @@ impl World {
     }
 
     /// A process that receives from `from`.
-    fn process(&self, number: u32, from: u32) -> End {
+    fn process(&self, number: u32, from: u32) -> LamdProcess {
         let poller = Arc::new(Poller::new().unwrap());
         let tell = Box::new(|text: &str| panic!("{text}"));
         let lamd = Lamd::new(number, self.socket(number), poller.clone(), tell).unwrap();
-        End { lamd, poller, recorder: Recorder::of(from), pushed: 0 }
+        LamdProcess { lamd, poller, recorder: Recorder::of(from), pushed: 0 }
     }
 
     /// The next notice of the relay of a process's node.
@@ -117,14 +117,14 @@ impl World {
     }
 }
 
-struct End {
+struct LamdProcess {
     lamd: Lamd,
     poller: Arc<Poller>,
     recorder: Recorder,
     pushed: u32,
 }
 
-impl End {
+impl LamdProcess {
     /// Sends its next message as process `planner` of the plan.
     fn send(&mut self, planner: u32, to: u32) {
         let start = Instant::now();
@@ -151,7 +151,7 @@ impl End {
 }
 
 /// Both send everything before either polls, and then receive everything.
-fn exchange(world: &World, a: u32, b: u32, messages: u32) {
+fn exchange(world: &Relays, a: u32, b: u32, messages: u32) {
     let (mut one, mut other) = (world.process(a, b), world.process(b, a));
     for _ in 0..messages {
         one.send(a, b);
@@ -163,8 +163,8 @@ fn exchange(world: &World, a: u32, b: u32, messages: u32) {
 }
 
 #[test]
-fn messages_of_all_kinds_come_in_order_although_nobody_looks_meanwhile() {
-    let world = World::new(1, FILES);
+fn messages_of_all_kinds_come_in_order_without_polls_meanwhile() {
+    let world = Relays::new(1, FILES);
     exchange(&world, 0, 1, 400);
     assert!(world.end().iter().all(Result::is_ok));
 }
@@ -172,7 +172,7 @@ fn messages_of_all_kinds_come_in_order_although_nobody_looks_meanwhile() {
 #[test]
 fn so_they_do_between_nodes() {
     for encrypt in [Encryption::Never, Encryption::Always] {
-        let world = World::with((2, FILES), encrypt, PATIENCE, |_, address| address);
+        let world = Relays::with((2, FILES), encrypt, PATIENCE, |_, address| address);
         exchange(&world, 0, 3, 400);
         assert!(world.end().iter().all(Result::is_ok));
     }
@@ -181,7 +181,7 @@ fn so_they_do_between_nodes() {
 #[test]
 fn more_long_messages_can_wait_than_files_may_be_open() {
     for nodes in [1, 2] {
-        let world = World::new(nodes, 3);
+        let world = Relays::new(nodes, 3);
         exchange(&world, 0, 2 * nodes - 1, 200);
         assert!(world.end().iter().all(Result::is_ok));
     }
@@ -196,7 +196,7 @@ fn connections_between_relays_may_break_at_any_time() {
     ] {
         // Many connections in a row may end before one has brought anything new.
         let detour = |node, address| chaos.to(address, u64::from(node) + 5);
-        let world = World::with((2, FILES), encrypt, LIMIT, detour);
+        let world = Relays::with((2, FILES), encrypt, LIMIT, detour);
         exchange(&world, 1, 2, 600);
         assert!(chaos.kills() > 0);
         assert!(world.end().iter().all(Result::is_ok));
@@ -204,8 +204,8 @@ fn connections_between_relays_may_break_at_any_time() {
 }
 
 #[test]
-fn who_does_not_look_keeps_nobody_waiting() {
-    let world = World::new(1, FILES);
+fn a_receiver_that_does_not_poll_delays_no_other() {
+    let world = Relays::new(1, FILES);
     // Process 1 never polls while both that send to it continue.
     let mut deaf = world.process(1, 0);
     let mut sender = world.process(0, 0);
@@ -223,8 +223,8 @@ fn who_does_not_look_keeps_nobody_waiting() {
 }
 
 #[test]
-fn messages_wait_for_those_who_come_late_and_for_those_whose_place_is_not_known() {
-    let world = World::new(2, FILES);
+fn messages_wait_for_late_and_unknown_processes() {
+    let world = Relays::new(2, FILES);
     let mut sender = world.process(0, 0);
     for _ in 0..50 {
         sender.send(0, 3);
@@ -242,7 +242,7 @@ fn messages_wait_for_those_who_come_late_and_for_those_whose_place_is_not_known(
     say(&world.controls[1], &Order::Process { number: 4 }, Some(&theirs));
     let poller = Arc::new(Poller::new().unwrap());
     let lamd = Lamd::new(4, ours, poller.clone(), Box::new(|text| panic!("{text}"))).unwrap();
-    End { lamd, poller, recorder: Recorder::of(0), pushed: 0 }.receive(50);
+    LamdProcess { lamd, poller, recorder: Recorder::of(0), pushed: 0 }.receive(50);
     world.end();
 }
 
@@ -268,9 +268,9 @@ fn next(socket: &OwnedFd, bytes: &mut [u8]) -> usize {
 }
 
 #[test]
-fn the_end_of_a_process_is_told_behind_all_that_it_has_sent() {
+fn the_end_of_a_process_is_reported_behind_everything_that_it_has_sent() {
     for (nodes, asker) in [(1, 1), (2, 3)] {
-        let world = World::new(nodes, FILES);
+        let world = Relays::new(nodes, FILES);
         let (dying, asking) = (world.socket(0), world.socket(asker));
         let question = PacketHeader { kind: PacketKind::Question, frame: 0, peer: 0, length: 0 }.encode();
         parcel::send(&asking, &[Bytes::from(&question)], None).unwrap();
@@ -294,7 +294,7 @@ fn the_end_of_a_process_is_told_behind_all_that_it_has_sent() {
 
 #[test]
 fn processes_of_a_lost_node_have_ended_and_the_others_go_on() {
-    let World { mut controls, mut relays, .. } = World::new(3, FILES);
+    let Relays { mut controls, mut relays, .. } = Relays::new(3, FILES);
     let asking = {
         let (theirs, ours) = parcel::pair().unwrap();
         say(&controls[0], &Order::Process { number: 1 }, Some(&theirs));
@@ -329,7 +329,7 @@ fn processes_of_a_lost_node_have_ended_and_the_others_go_on() {
 #[test]
 fn nonsense_of_one_process_is_reported_and_nothing_of_others_is_lost() {
     fuzz(|random| {
-        let world = World::new(2, FILES);
+        let world = Relays::new(2, FILES);
         let wrong = world.socket(0);
         let (mut sender, mut receiver) = (world.process(2, 1), world.process(1, 2));
         for _ in 0..10 {
@@ -357,16 +357,16 @@ fn nonsense_of_one_process_is_reported_and_nothing_of_others_is_lost() {
 }
 
 #[test]
-fn strangers_at_the_sockets_between_relays_disturb_nobody() {
+fn unauthenticated_connections_between_relays_have_no_effect() {
     fuzz(|random| {
-        let world = World::new(2, FILES);
-        let mut strangers: Vec<TcpStream> = Vec::new();
+        let world = Relays::new(2, FILES);
+        let mut unauthenticated: Vec<TcpStream> = Vec::new();
         for at in 0..20 {
-            let mut stranger = TcpStream::connect(world.listening[at % 2]).unwrap();
+            let mut connection = TcpStream::connect(world.listening[at % 2]).unwrap();
             let bytes: Vec<u8> = (0..random.below(400)).map(|_| random.draw() as u8).collect();
             // It may be closed by then.
-            let _ = stranger.write_all(&bytes);
-            strangers.push(stranger);
+            let _ = connection.write_all(&bytes);
+            unauthenticated.push(connection);
         }
         exchange(&world, 0, 2, 30);
         assert!(world.end().iter().all(Result::is_ok));
@@ -419,7 +419,7 @@ fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
 }
 
 #[test]
-fn a_relay_ends_with_a_reason_when_another_sends_what_none_sends() {
+fn a_relay_ends_with_a_reason_after_invalid_records_of_another() {
     let data = |offset, body: &[u8]| (Frame::Data { receiver: 1, offset }, body.to_vec());
     let whole = packet(5, 5, 1, b"body");
     assert_eq!(said_by_another(&[data(0, &whole), data(0, &whole)]), None);
@@ -456,7 +456,7 @@ fn nothing_that_another_sends_breaks_a_relay() {
 fn a_relay_that_cannot_reach_another_says_so_and_ends() {
     // There is no listener.
     let nowhere = Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap().address().unwrap();
-    let world = World::with((2, FILES), Encryption::default(), PATIENCE, |_, _| nowhere);
+    let world = Relays::with((2, FILES), Encryption::default(), PATIENCE, |_, _| nowhere);
     let mut sender = world.process(0, 0);
     sender.send(0, 2);
     let Notice::Lost { text } = world.notice(0) else { panic!("another notice") };

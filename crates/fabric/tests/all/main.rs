@@ -20,5 +20,5 @@ mod raw;
 mod support;
 mod tcp;
 mod tcp_early;
+mod tcp_fast_path;
 mod tcp_lending;
-mod tcp_straight;

@@ -1,6 +1,6 @@
 //! A process whose messages are quiesced by its launcher, which is the test.
 
-use crate::ends::{End, JOB, LIMIT, Plan};
+use crate::ends::{JOB, LIMIT, ProcessConfig, TestProcess};
 use oxmpi_fabric::peer_segments::PeerSegments;
 use oxmpi_fabric::routes::{Coordinator, Reach, Routes};
 use oxmpi_fabric::shm::{Shm, ShmSettings};
@@ -51,10 +51,10 @@ impl Coordinator for Launcher {
 
 /// A process that receives and sends nothing, so that only the peer connects, at the listener that
 /// it knows.
-fn is_found_again(is_known_abroad: bool, plans: [Plan; 2]) {
+fn is_found_again(is_known_abroad: bool, plans: [ProcessConfig; 2]) {
     const MESSAGES: u32 = 5;
     const TIMES: u32 = 3;
-    let (mut peer, mut end) = (End::new(0, &plans[0]), End::new(1, &plans[1]));
+    let (mut peer, mut end) = (TestProcess::new(0, &plans[0]), TestProcess::new(1, &plans[1]));
     plans[0].at(end.address);
     plans[1].at(peer.address);
     if is_known_abroad {
@@ -74,7 +74,7 @@ fn is_found_again(is_known_abroad: bool, plans: [Plan; 2]) {
     for time in 0..=TIMES {
         while end.recorder.next < (time + 1) * MESSAGES {
             if peer.pushed < (time + 1) * MESSAGES {
-                assert!(peer.recorder.lost.is_empty(), "{:?}", plans[0].told.lock().unwrap());
+                assert!(peer.recorder.lost.is_empty(), "{:?}", plans[0].texts.lock().unwrap());
                 let _: Sent = peer.send();
             }
             peer.poll();
@@ -93,10 +93,10 @@ fn is_found_again(is_known_abroad: bool, plans: [Plan; 2]) {
 
 /// A process that was restored from an image: messages are under way, nothing was quiesced, and
 /// everything continues over new connections.
-fn goes_on_restored(plans: [Plan; 2]) {
+fn goes_on_restored(plans: [ProcessConfig; 2]) {
     const MESSAGES: u32 = 40;
     const TIMES: u32 = 3;
-    let (mut peer, mut end) = (End::new(0, &plans[0]), End::new(1, &plans[1]));
+    let (mut peer, mut end) = (TestProcess::new(0, &plans[0]), TestProcess::new(1, &plans[1]));
     plans[0].at(end.address);
     plans[1].at(peer.address);
     let boot = Boot { oversubscribed: true, sockets: true, ..Boot::on_one_node(JOB, 1, 2) };
@@ -111,7 +111,7 @@ fn goes_on_restored(plans: [Plan; 2]) {
     let (start, mut restored) = (Instant::now(), 0);
     while end.recorder.next < MESSAGES {
         if peer.pushed < MESSAGES {
-            assert!(peer.recorder.lost.is_empty(), "{:?}", plans[0].told.lock().unwrap());
+            assert!(peer.recorder.lost.is_empty(), "{:?}", plans[0].texts.lock().unwrap());
             let _: Sent = peer.send();
         }
         peer.poll();
@@ -123,25 +123,25 @@ fn goes_on_restored(plans: [Plan; 2]) {
         }
         assert!(start.elapsed() < LIMIT, "it does not come: {peer:?}");
     }
-    assert_eq!((restored, segment.status().quiesce_step()), (TIMES, 3 * TIMES), "no step is asked for");
+    assert_eq!((restored, segment.status().quiesce_step()), (TIMES, 3 * TIMES), "no step is requested");
     assert!(routes.counts().connections_remade >= 1, "{:?}", routes.counts());
     assert_eq!((&*peer.recorder.lost, &*end.recorder.lost), (&[][..], &[][..]));
 }
 
 #[test]
-fn who_was_restored_goes_on_with_what_was_under_way() {
-    goes_on_restored([Plan::new(), Plan::new()]);
-    goes_on_restored([Plan::encrypted(), Plan::encrypted()]);
+fn a_restored_process_continues_with_messages_under_way() {
+    goes_on_restored([ProcessConfig::new(), ProcessConfig::new()]);
+    goes_on_restored([ProcessConfig::encrypted(), ProcessConfig::encrypted()]);
 }
 
 #[test]
-fn who_has_stood_still_is_found_again() {
-    is_found_again(false, [Plan::new(), Plan::new()]);
-    is_found_again(false, [Plan::encrypted(), Plan::encrypted()]);
+fn a_quiesced_process_is_found_again() {
+    is_found_again(false, [ProcessConfig::new(), ProcessConfig::new()]);
+    is_found_again(false, [ProcessConfig::encrypted(), ProcessConfig::encrypted()]);
 }
 
 #[test]
-fn who_is_sought_by_other_launchers_is_found_again_by_them() {
-    is_found_again(true, [Plan::new(), Plan::new()]);
-    is_found_again(true, [Plan::encrypted(), Plan::encrypted()]);
+fn a_quiesced_process_is_found_again_by_other_launchers() {
+    is_found_again(true, [ProcessConfig::new(), ProcessConfig::new()]);
+    is_found_again(true, [ProcessConfig::encrypted(), ProcessConfig::encrypted()]);
 }

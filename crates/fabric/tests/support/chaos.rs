@@ -81,9 +81,9 @@ fn carry(from: TcpStream, to: SocketAddr, (bytes, spoils): (u64, bool), seed: u6
     from.set_nonblocking(false).unwrap();
     let Ok(to) = TcpStream::connect(to) else { return };
     let left = Arc::new(Mutex::new(bytes));
-    let ways = [(from.try_clone(), to.try_clone()), (to.try_clone(), from.try_clone())];
+    let directions = [(from.try_clone(), to.try_clone()), (to.try_clone(), from.try_clone())];
     std::thread::scope(|scope| {
-        for (at, (source, sink)) in ways.into_iter().enumerate() {
+        for (at, (source, sink)) in directions.into_iter().enumerate() {
             let (Ok(mut source), Ok(mut sink)) = (source, sink) else { return };
             let (left, kills, mut random) = (left.clone(), kills.clone(), Random::new(seed + at as u64));
             scope.spawn(move || {

@@ -15,30 +15,33 @@ pub(crate) const JOB: u64 = 0x5eed;
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 /// The settings of a process of a test.
-pub(crate) struct Plan {
+pub(crate) struct ProcessConfig {
     pub(crate) incarnation: u64,
     pub(crate) secret: [u8; 32],
     pub(crate) settings: TcpSettings,
     /// The answer about the peer's addresses.
     pub(crate) peer: Arc<Mutex<Result<PeerLocation, String>>>,
-    pub(crate) told: Arc<Mutex<Vec<String>>>,
+    pub(crate) texts: Arc<Mutex<Vec<String>>>,
 }
 
-impl Plan {
-    pub(crate) fn new() -> Plan {
-        Plan {
+impl ProcessConfig {
+    pub(crate) fn new() -> ProcessConfig {
+        ProcessConfig {
             incarnation: 1,
             secret: [7; 32],
             settings: TcpSettings { patience: Duration::from_millis(300), ..TcpSettings::default() },
             peer: Arc::new(Mutex::new(Err("nobody is there".into()))),
-            told: Arc::default(),
+            texts: Arc::default(),
         }
     }
 
     /// A process that wants encryption.
-    pub(crate) fn encrypted() -> Plan {
-        let plan = Plan::new();
-        Plan { settings: TcpSettings { encrypt: Encryption::Always, ..plan.settings.clone() }, ..plan }
+    pub(crate) fn encrypted() -> ProcessConfig {
+        let plan = ProcessConfig::new();
+        ProcessConfig {
+            settings: TcpSettings { encrypt: Encryption::Always, ..plan.settings.clone() },
+            ..plan
+        }
     }
 
     pub(crate) fn at(&self, address: SocketAddr) {
@@ -49,7 +52,7 @@ impl Plan {
 
 /// One process of two.
 #[derive(Debug)]
-pub(crate) struct End {
+pub(crate) struct TestProcess {
     pub(crate) tcp: Tcp,
     pub(crate) poller: Arc<Poller>,
     pub(crate) address: SocketAddr,
@@ -58,27 +61,27 @@ pub(crate) struct End {
     pub(crate) pushed: u32,
 }
 
-impl End {
-    pub(crate) fn new(me: u32, plan: &Plan) -> End {
+impl TestProcess {
+    pub(crate) fn new(me: u32, plan: &ProcessConfig) -> TestProcess {
         let listener = Listener::bind(Ipv4Addr::LOCALHOST.into(), plan.settings.buffers).unwrap();
-        End::on(listener, me, plan)
+        TestProcess::on(listener, me, plan)
     }
 
-    pub(crate) fn on(listener: Listener, me: u32, plan: &Plan) -> End {
+    pub(crate) fn on(listener: Listener, me: u32, plan: &ProcessConfig) -> TestProcess {
         let address = listener.address().unwrap();
         let poller = Arc::new(Poller::new().unwrap());
         let own = Identity { job: JOB, rank: me, size: 2, incarnation: plan.incarnation };
-        let (peer, told) = (plan.peer.clone(), plan.told.clone());
+        let (peer, texts) = (plan.peer.clone(), plan.texts.clone());
         let tcp = Tcp::new(
             own,
             Secret(plan.secret),
             plan.settings.clone(),
             (listener, poller.clone()),
             Box::new(move |_| peer.lock().unwrap().clone()),
-            Box::new(move |text| told.lock().unwrap().push(text.into())),
+            Box::new(move |text| texts.lock().unwrap().push(text.into())),
         )
         .unwrap();
-        End { tcp, poller, address, recorder: Recorder::of(1 - me), me, pushed: 0 }
+        TestProcess { tcp, poller, address, recorder: Recorder::of(1 - me), me, pushed: 0 }
     }
 
     /// Sends the next message.
@@ -107,15 +110,15 @@ impl End {
 }
 
 /// Two processes that can find each other.
-pub(crate) fn pair(plans: &[Plan; 2]) -> [End; 2] {
-    let ends = [End::new(0, &plans[0]), End::new(1, &plans[1])];
+pub(crate) fn pair(plans: &[ProcessConfig; 2]) -> [TestProcess; 2] {
+    let ends = [TestProcess::new(0, &plans[0]), TestProcess::new(1, &plans[1])];
     plans[0].at(ends[1].address);
     plans[1].at(ends[0].address);
     ends
 }
 
 /// Polls both until `done`.
-pub(crate) fn until(ends: &mut [End; 2], mut done: impl FnMut(&mut [End; 2]) -> bool) {
+pub(crate) fn until(ends: &mut [TestProcess; 2], mut done: impl FnMut(&mut [TestProcess; 2]) -> bool) {
     let start = Instant::now();
     while !done(ends) {
         let came = ends[0].poll() | ends[1].poll();

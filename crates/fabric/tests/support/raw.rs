@@ -1,7 +1,7 @@
 //! A peer whose bytes the test writes.
 #![allow(dead_code)] // not every test uses all
 
-use crate::ends::{End, JOB, LIMIT};
+use crate::ends::{JOB, LIMIT, TestProcess};
 use oxmpi_fabric::tcp::{
     ALIGNMENT, Identity, Initiator, Point, RECORD_HEADER, RecordHeader, RecordKind, Secret,
 };
@@ -18,21 +18,21 @@ pub(crate) const CONTEXT: u32 = 7;
 /// Handed-up data: eager messages with their tags, in order, and parts of the body of an incomplete
 /// one.
 #[derive(Debug, Default)]
-pub(crate) struct Came {
+pub(crate) struct HandedUp {
     pub(crate) messages: Vec<(u32, i32, Vec<u8>)>,
     pub(crate) parts: Vec<(usize, Vec<u8>)>,
     /// The missing bytes of the last message.
     left: usize,
 }
 
-impl Came {
+impl HandedUp {
     /// The number of complete messages.
     pub(crate) fn whole(&self) -> usize {
         self.messages.len() - usize::from(self.left > 0)
     }
 }
 
-impl Sink for Came {
+impl Sink for HandedUp {
     fn eager(&mut self, from: u32, _: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
         self.left = total - first.len();
         self.messages.push((from, envelope.tag, first.to_vec()));
@@ -83,7 +83,7 @@ pub(crate) fn record(from: u32, number: u64, tag: i32, body: &[u8], (start, lead
 }
 
 /// Lets a process poll until `done`.
-pub(crate) fn look(end: &mut End, came: &mut Came, mut done: impl FnMut(&Came) -> bool) {
+pub(crate) fn look(end: &mut TestProcess, came: &mut HandedUp, mut done: impl FnMut(&HandedUp) -> bool) {
     let start = Instant::now();
     while !done(came) {
         end.tcp.poll(None, came);
@@ -94,10 +94,10 @@ pub(crate) fn look(end: &mut End, came: &mut Came, mut done: impl FnMut(&Came) -
 /// Connects to a process as process `from` of `size`; the process polls with `poll` meanwhile.
 /// Returns the connection, and the received point of the process.
 pub(crate) fn connect(
-    end: &mut End,
+    end: &mut TestProcess,
     from: u32,
     size: u32,
-    mut poll: impl FnMut(&mut End),
+    mut poll: impl FnMut(&mut TestProcess),
 ) -> (TcpStream, Point) {
     let own = Identity { job: JOB, rank: from, size, incarnation: 1 };
     let mut stream = TcpStream::connect(end.address).unwrap();
@@ -113,9 +113,9 @@ pub(crate) fn connect(
 
 /// Reads the next `N` bytes of a process.
 pub(crate) fn answer<const N: usize>(
-    end: &mut End,
+    end: &mut TestProcess,
     stream: &mut TcpStream,
-    poll: &mut impl FnMut(&mut End),
+    poll: &mut impl FnMut(&mut TestProcess),
 ) -> [u8; N] {
     stream.set_nonblocking(true).unwrap();
     let (mut bytes, mut have, start) = ([0; N], 0, Instant::now());

@@ -11,13 +11,11 @@ use std::collections::BTreeMap;
 pub(super) struct Allocated(BTreeMap<usize, usize>);
 
 impl Allocated {
-    /// Treats all memory as allocated.
     #[cfg(test)]
     pub(super) fn everything() -> Allocated {
         Allocated(BTreeMap::from([(0, usize::MAX)]))
     }
 
-    /// Whether `len` bytes at an address lie in one allocation.
     pub(super) fn has(&self, start: usize, len: usize) -> bool {
         let before = self.0.range(..=start).next_back();
         before.is_some_and(|(at, all)| len <= all.saturating_sub(start - at))
@@ -42,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_lies_in_one_allocation_is_allocated() {
+    fn memory_is_allocated_only_within_one_allocation() {
         let all = Allocated(BTreeMap::from([(100, 50), (150, 10)]));
         assert!(all.has(100, 50) && all.has(149, 1) && all.has(155, 5));
         assert!(!all.has(99, 2) && !all.has(100, 51) && !all.has(160, 1) && !all.has(149, usize::MAX));

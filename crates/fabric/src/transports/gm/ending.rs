@@ -15,7 +15,6 @@ pub(super) struct FailedSend {
 }
 
 impl<P: GmPort> Gm<P> {
-    /// Drops the state of a peer.
     pub(super) fn forget(&mut self, peer: u32) {
         self.unanswered.retain(|to| *to != peer);
         let Some(known) = self.peers.get_mut(peer as usize).and_then(|peer| peer.as_deref_mut()) else {
@@ -50,7 +49,6 @@ impl<P: GmPort> Gm<P> {
         self.polls = POLLS;
     }
 
-    /// See rule 5.
     pub(super) fn settle_failed(&mut self, failed: FailedSend, sink: &mut dyn Sink) {
         let FailedSend { peer, why, since } = &failed;
         if self.sockets.has_left(*peer) {

@@ -46,7 +46,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Handles all events of the port. Returns whether there were any.
     pub(super) fn drain(&mut self, sink: &mut dyn Sink) -> bool {
         if self.is_closed {
             return false;
@@ -113,7 +112,6 @@ impl<P: GmPort> Gm<P> {
         self.report(to);
     }
 
-    /// Handles a received message.
     pub(super) fn receive(&mut self, slot: GmSlot, len: usize, sink: &mut dyn Sink) {
         let Gm { peers, port, received, frames_received, .. } = self;
         let bytes = port.slot(slot);

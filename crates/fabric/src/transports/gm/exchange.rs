@@ -2,7 +2,7 @@
 //! (rule 4).
 
 use super::introduction::GmIntroduction;
-use super::peer::{GmPeer, Met, UNCOUNTED};
+use super::peer::{GmPeer, PeerPort, UNCOUNTED};
 use super::{CREDITS, Gm, GmPort};
 use crate::{Body, OutgoingMessage, Sent, Unreachable};
 use oxmpi_sys::bytes::Bytes;
@@ -19,7 +19,6 @@ impl<P: GmPort> Gm<P> {
         self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
 
-    /// The number of buffers to grant to a new peer; 0 if all receive tokens are granted.
     pub(super) fn grant(&self) -> u32 {
         let limit = self.provided + self.port.receive_tokens();
         let granted = self.provided.saturating_sub(self.spare);
@@ -27,7 +26,6 @@ impl<P: GmPort> Gm<P> {
         CREDITS.min(first_half.max(1)).min(limit.saturating_sub(granted))
     }
 
-    /// Provides buffers until `wanted` are granted to no peer.
     fn provide_spare(&mut self, wanted: u32) -> Result<(), String> {
         while self.spare < wanted {
             if self.receive_slots.is_empty() {
@@ -43,7 +41,6 @@ impl<P: GmPort> Gm<P> {
         Ok(())
     }
 
-    /// Provides buffers for a peer, and chooses the key of its messages.
     pub(super) fn make_end(&mut self, to: u32) -> Result<(), String> {
         if self.peer(to).is_some() {
             return Ok(());
@@ -79,37 +76,31 @@ impl<P: GmPort> Gm<P> {
         Ok(())
     }
 
-    /// Sends the introduction of this process to a peer, and requests the peer's, once.
-    pub(super) fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
+    /// Introduces this process to a peer, and requests the peer's introduction, once.
+    pub(super) fn request_introduction(&mut self, to: u32) -> Result<(), Unreachable> {
         self.make_end(to).map_err(|why| Unreachable { peer: to, why })?;
-        let is_due = self.peer(to).is_some_and(|peer| !peer.has_asked && peer.met.is_none());
-        let has_asked = is_due && self.introduce(to, true)?;
+        let is_due = self.peer(to).is_some_and(|peer| !peer.has_requested && peer.met.is_none());
+        let has_requested = is_due && self.introduce(to, true)?;
         if let Some(peer) = self.peer(to) {
-            peer.has_asked |= has_asked;
+            peer.has_requested |= has_requested;
         }
         Ok(())
     }
 
-    /// Sends the introduction of this process to a peer. Returns whether there was room for it.
-    fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
+    /// Returns whether there was room.
+    fn introduce(&mut self, to: u32, wants_answer: bool) -> Result<bool, Unreachable> {
         let (address, message) = (self.port.address(), self.port.slot_len() as u32);
         let Some(GmPeer { key, word, granted, .. }) = self.peer(to) else { return Ok(true) };
         let (key, word, granted) = (*key, *word, *granted);
         let word = self.port.word_address(word);
         let body = GmIntroduction { address, key, granted, message, word }.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message = OutgoingMessage {
-            sequence: 0,
-            frame: Frame::Meet { wants_answer: asks },
-            body,
-            lent: None,
-            token: 0,
-        };
+        let message =
+            OutgoingMessage { sequence: 0, frame: Frame::Meet { wants_answer }, body, lent: None, token: 0 };
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 
-    /// Handles the introduction of a peer.
-    fn meet(&mut self, from: u32, asks: bool, body: &[u8]) -> Result<(), String> {
+    fn take_introduction(&mut self, from: u32, wants_answer: bool, body: &[u8]) -> Result<(), String> {
         let its = GmIntroduction::decode(body).ok_or("what it says of itself makes no sense")?;
         let own = self.port.slot_len();
         if its.message as usize != own {
@@ -121,23 +112,22 @@ impl<P: GmPort> Gm<P> {
         self.make_end(from)?;
         let target = self.port.target(its.address).map_err(|error| error.to_string())?;
         let Some(peer) = self.peer(from).filter(|peer| !peer.is_gone) else { return Ok(()) };
-        peer.was_answered |= !asks;
-        peer.met.get_or_insert(Met { target, key: its.key, word: its.word, allowed: its.granted });
-        if asks {
+        peer.was_answered |= !wants_answer;
+        peer.met.get_or_insert(PeerPort { target, key: its.key, word: its.word, allowed: its.granted });
+        if wants_answer {
             self.unanswered.push(from);
         }
         self.report(from);
         Ok(())
     }
 
-    /// Handles arrived introductions, and answers them.
     pub(super) fn end_introductions(&mut self) {
         if self.is_closed {
             // They wait until this process has another port.
             return;
         }
-        for (from, asks, body) in self.introductions.take() {
-            if let Err(why) = self.meet(from, asks, &body) {
+        for (from, wants_answer, body) in self.introductions.take() {
+            if let Err(why) = self.take_introduction(from, wants_answer, &body) {
                 self.say(&format!("process {from} cannot be met: {why}"));
                 self.lost.push(from);
             }

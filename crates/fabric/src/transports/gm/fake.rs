@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// In bytes.
 pub(super) const SLOT: usize = 248;
 
-enum Sending {
+enum FakeGmOperation {
     Slot(GmSlot, Vec<u8>),
     Word(u64, u64),
     Put(GmRegion, u64),
@@ -25,17 +25,17 @@ enum Sending {
     GetWord(WordId, u64),
 }
 
-impl Sending {
+impl FakeGmOperation {
     fn is_word(&self) -> bool {
-        matches!(self, Sending::Word(..))
+        matches!(self, FakeGmOperation::Word(..))
     }
     fn operation(&self) -> GmOperation {
         match self {
-            Sending::Slot(slot, _) => GmOperation::Send(*slot),
-            Sending::Word(..) => GmOperation::PutWord,
-            Sending::Put(region, _) => GmOperation::Put(*region),
-            Sending::Get(region, _) => GmOperation::Get(*region),
-            Sending::GetWord(word, _) => GmOperation::GetWord(*word),
+            FakeGmOperation::Slot(slot, _) => GmOperation::Send(*slot),
+            FakeGmOperation::Word(..) => GmOperation::PutWord,
+            FakeGmOperation::Put(region, _) => GmOperation::Put(*region),
+            FakeGmOperation::Get(region, _) => GmOperation::Get(*region),
+            FakeGmOperation::GetWord(word, _) => GmOperation::GetWord(*word),
         }
     }
 }
@@ -45,7 +45,7 @@ struct FakeEnd {
     receive_tokens: u32,
     provided: VecDeque<GmSlot>,
     /// Sends of GM to the other port, in order.
-    queue: VecDeque<Sending>,
+    queue: VecDeque<FakeGmOperation>,
     is_disabled: bool,
     is_closed: bool,
     done: VecDeque<(GmEvent, Vec<u8>)>,
@@ -126,7 +126,6 @@ impl GmWorld {
         self.ends.iter().all(|end| end.done.is_empty())
     }
 
-    /// The number of registered regions.
     pub(super) fn regions(&self) -> usize {
         self.ends.iter().map(|end| end.regions.len()).sum()
     }
@@ -137,7 +136,6 @@ impl GmWorld {
             .push_back((GmEvent::Ended { label: 1 - me as u32, operation, status }, Vec::new()));
     }
 
-    /// Lets the first operation in one direction arrive, or fail.
     fn step(&mut self) {
         let me = self.random.below(2) as usize;
         let random = self.random.below(1 << 20);
@@ -159,16 +157,18 @@ impl GmWorld {
             let why = "send says: target node was unreachable (status 18)".to_string();
             return self.ended(me, operation, GmStatus::Failed(why));
         }
-        let is_move = !matches!(sending, Sending::Slot(..) | Sending::Word(..));
+        let is_move = !matches!(sending, FakeGmOperation::Slot(..) | FakeGmOperation::Word(..));
         if is_move && self.times_out.is_some_and(|one_of| random.is_multiple_of(one_of)) {
             from.is_disabled = true;
             self.timed_out += 1;
             return self.ended(me, operation, GmStatus::TimedOut);
         }
         match sending {
-            Sending::Word(address, value) => to.words[address as usize] = value,
-            Sending::GetWord(word, address) => from.words[word.0 as usize] = to.words[address as usize],
-            Sending::Put(region, address) | Sending::Get(region, address) => {
+            FakeGmOperation::Word(address, value) => to.words[address as usize] = value,
+            FakeGmOperation::GetWord(word, address) => {
+                from.words[word.0 as usize] = to.words[address as usize]
+            }
+            FakeGmOperation::Put(region, address) | FakeGmOperation::Get(region, address) => {
                 let Some(other) = to.regions.get(&(address as u32)) else {
                     from.is_disabled = true;
                     let why = "send says: send was rejected (status 16)".to_string();
@@ -181,12 +181,12 @@ impl GmWorld {
                     self.moved += own.packed_len() as u64;
                 }
             }
-            Sending::Slot(slot, bytes) => {
+            FakeGmOperation::Slot(slot, bytes) => {
                 let is_late = self.times_out.is_some_and(|one_of| random.is_multiple_of(one_of));
                 if is_late || to.provided.is_empty() {
                     // Without a buffer the receiver may just be slow: GM tries again.
                     if !is_late && !random.is_multiple_of(4) {
-                        return from.queue.push_front(Sending::Slot(slot, bytes));
+                        return from.queue.push_front(FakeGmOperation::Slot(slot, bytes));
                     }
                     from.is_disabled = true;
                     self.timed_out += 1;
@@ -218,7 +218,7 @@ impl FakeGmPort {
         self.world.with(|world| of(&mut world.ends[self.me]))
     }
 
-    fn queue(&self, sending: Sending) -> Result<(), GmError> {
+    fn queue(&self, sending: FakeGmOperation) -> Result<(), GmError> {
         self.take_token()?;
         self.end(|end| end.queue.push_back(sending));
         Ok(())
@@ -241,7 +241,7 @@ impl GmPort for FakeGmPort {
             let (sends, receives) = world.tokens;
             let end = &mut world.ends[self.me];
             assert!(
-                end.queue.iter().all(Sending::is_word) && end.regions.is_empty(),
+                end.queue.iter().all(FakeGmOperation::is_word) && end.regions.is_empty(),
                 "something is under way"
             );
             let meets = std::mem::take(&mut end.meets);
@@ -294,7 +294,7 @@ impl GmPort for FakeGmPort {
         self.take_token()?;
         assert!(self.lent.insert(slot), "a slot is sent once");
         let bytes = self.slots[slot.0 as usize][..len].to_vec();
-        self.end(|end| end.queue.push_back(Sending::Slot(slot, bytes)));
+        self.end(|end| end.queue.push_back(FakeGmOperation::Slot(slot, bytes)));
         Ok(())
     }
     fn new_word(&mut self) -> Result<WordId, GmError> {
@@ -309,14 +309,14 @@ impl GmPort for FakeGmPort {
     }
     fn put_word(&mut self, _: u32, _: GmTarget, _: WordId, at_peer: (u64, u64)) -> Result<(), GmError> {
         self.take_token()?;
-        self.end(|end| end.queue.push_back(Sending::Word(at_peer.0, at_peer.1)));
+        self.end(|end| end.queue.push_back(FakeGmOperation::Word(at_peer.0, at_peer.1)));
         Ok(())
     }
     fn set_word(&mut self, word: WordId, value: u64) {
         self.end(|end| end.words[word.0 as usize] = value);
     }
     fn get_word(&mut self, _: u32, _: GmTarget, word: WordId, address: u64) -> Result<(), GmError> {
-        self.queue(Sending::GetWord(word, address))
+        self.queue(FakeGmOperation::GetWord(word, address))
     }
     fn register(&mut self, buffer: &UserBuf) -> Result<GmRegion, GmError> {
         assert!(buffer.as_contiguous().is_some_and(|bytes| !bytes.is_empty()));
@@ -336,10 +336,10 @@ impl GmPort for FakeGmPort {
         region.0.into()
     }
     fn put(&mut self, _: u32, _: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
-        self.queue(Sending::Put(region, address))
+        self.queue(FakeGmOperation::Put(region, address))
     }
     fn get(&mut self, _: u32, _: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
-        self.queue(Sending::Get(region, address))
+        self.queue(FakeGmOperation::Get(region, address))
     }
     fn drop_sends(&mut self, _: u32, _: GmTarget) -> Result<(), GmError> {
         self.take_token()?;
@@ -407,7 +407,7 @@ impl Transport for GmSockets {
         1 << 16
     }
     fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
-        let Frame::Meet { wants_answer: asks } = message.frame else {
+        let Frame::Meet { wants_answer } = message.frame else {
             panic!("{:?} goes over the network", message.frame)
         };
         let Body::Bytes(body) = message.body else { panic!("an introduction lies in one piece") };
@@ -415,7 +415,7 @@ impl Transport for GmSockets {
             if world.random.below(3) == 0 {
                 return Sent::Full;
             }
-            world.ends[to as usize].meets.push_back((asks, body.to_vec()));
+            world.ends[to as usize].meets.push_back((wants_answer, body.to_vec()));
             Sent::Done
         }))
     }
@@ -423,8 +423,8 @@ impl Transport for GmSockets {
         let came = self.world.with(|world| {
             if world.random.below(3) == 0 { None } else { world.ends[self.me].meets.pop_front() }
         });
-        let Some((asks, body)) = came else { return false };
-        sink.meet(1 - self.me as u32, asks, body.len(), Bytes::from(&body[..]));
+        let Some((wants_answer, body)) = came else { return false };
+        sink.meet(1 - self.me as u32, wants_answer, body.len(), Bytes::from(&body[..]));
         true
     }
 }

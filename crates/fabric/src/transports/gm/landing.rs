@@ -81,34 +81,28 @@ impl Landings {
         self.abandoned.iter().any(|one| first < one.pages.1 && one.pages.0 < end)
     }
 
-    /// Whether a piece of a peer is being received.
     pub(super) fn owes(&self, peer: u32) -> bool {
         self.landings.iter().any(|one| one.from == peer)
     }
 
-    /// Whether a finished piece was not handed up.
     pub(super) fn has_news(&self) -> bool {
         self.landings.iter().any(Landing::is_over)
     }
 
-    /// The words of a closed port do not exist any more, and nothing can arrive there.
     pub(super) fn forget_words(&mut self) {
         self.free_words.clear();
         self.abandoned.clear();
     }
 
-    /// Gets under way.
     pub(super) fn under_way(&self) -> usize {
         self.landings.iter().filter(|one| one.step.is_under_way()).count()
     }
 }
 
-/// The pages of this memory: start and end.
 fn pages(start: usize, len: usize) -> (usize, usize) {
     (start - start % PAGE, start.saturating_add(len).next_multiple_of(PAGE))
 }
 
-/// The body of a frame of this transport: addresses.
 pub(super) fn words<const N: usize>(all: &[u64; N]) -> Vec<u8> {
     all.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -170,8 +164,7 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// The registered memory for the body that a peer has begun. `None`: the memory is not
-    /// contiguous, or cannot be registered.
+    /// `None`: the memory is not contiguous, or cannot be registered.
     fn place_for(
         &mut self,
         from: u32,
@@ -194,7 +187,6 @@ impl<P: GmPort> Gm<P> {
         peer.met.filter(|_| !peer.is_stopped() && !peer.is_gone).map(|met| met.target)
     }
 
-    /// Begins gets, as far as there are tokens.
     pub(super) fn begin_gets(&mut self) {
         for at in 0..self.landings.landings.len() {
             let Landing { from, region, place: [data, check], step, is_given_up, .. } =
@@ -217,7 +209,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// A get of a piece has ended.
     pub(super) fn get_ended(&mut self, region: GmRegion, status: &GmStatus) {
         let Gm { landings, port, .. } = self;
         landings.abandoned.retain(|one| one.region != region);
@@ -235,7 +226,6 @@ impl<P: GmPort> Gm<P> {
         };
     }
 
-    /// A get of a check has ended.
     pub(super) fn check_ended(&mut self, word: WordId, status: &GmStatus) {
         let Gm { landings, port, .. } = self;
         let is_it = |one: &&mut Landing| one.step == LandingStep::GetsCheck(word);
@@ -252,7 +242,6 @@ impl<P: GmPort> Gm<P> {
         };
     }
 
-    /// Hands up finished pieces, and answers their senders. Returns whether there were any.
     pub(super) fn finish_landings(&mut self, sink: &mut dyn Sink) -> bool {
         if self.landings.landings.is_empty() {
             return false;
@@ -284,7 +273,6 @@ impl<P: GmPort> Gm<P> {
         self.owed.push_back((one.from, Frame::DataRead { number: one.number, whole }, None));
     }
 
-    /// Sends waiting frames, as far as there is room. Returns whether any was sent.
     pub(super) fn send_owed(&mut self) -> bool {
         let mut any = false;
         for (to, frame, address) in std::mem::take(&mut self.owed) {
@@ -299,12 +287,10 @@ impl<P: GmPort> Gm<P> {
         any
     }
 
-    /// Ends the writes into the memory of a receive, which is the program's again.
     pub(super) fn stop_receive(&mut self, receiver: u64) {
         self.give_up_landings(|one| one.receiver == receiver);
     }
 
-    /// Ends the writes for a lost peer.
     pub(super) fn forget_landings(&mut self, peer: u32) {
         self.give_up_landings(|one| one.from == peer);
         self.landings.abandoned.retain(|one| one.from != peer || one.step != LandingStep::AwaitsPut);

@@ -28,7 +28,7 @@ enum PutStep {
 
 /// A piece that is registered until its receiver has it.
 #[derive(Debug)]
-struct Exposure {
+struct GmExposure {
     to: u32,
     number: u64,
     region: GmRegion,
@@ -42,10 +42,10 @@ struct Exposure {
     piece: Option<LentPiece>,
 }
 
-impl Exposure {
+impl GmExposure {
     /// The frame that the piece has arrived (`length`), or does not come directly (0).
     fn ended(&self, length: u64) -> Frame {
-        let Exposure { receiver, offset, number, .. } = *self;
+        let GmExposure { receiver, offset, number, .. } = *self;
         Frame::DataAt { receiver, offset, length, number }
     }
 }
@@ -53,7 +53,7 @@ impl Exposure {
 /// All long pieces that a process sends.
 #[derive(Debug, Default)]
 pub(super) struct Lending {
-    exposures: Vec<Exposure>,
+    exposures: Vec<GmExposure>,
     /// Pieces that go through slots, and finished ones.
     pub(super) pieces: LentPieces,
     /// The number of the last exposed piece: numbers are unique, and not 0.
@@ -65,12 +65,10 @@ pub(super) struct Lending {
 }
 
 impl Lending {
-    /// Whether a peer lacks pieces.
     pub(super) fn owes(&self, peer: u32) -> bool {
         self.exposures.iter().any(|one| one.to == peer) || self.pieces.peers().any(|to| to == peer)
     }
 
-    /// The peers that lack pieces.
     pub(super) fn peers(&self) -> Vec<u32> {
         let exposed = self.exposures.iter().map(|one| one.to);
         let mut peers: Vec<u32> = exposed.chain(self.pieces.peers()).collect();
@@ -79,12 +77,10 @@ impl Lending {
         peers
     }
 
-    /// The words of a closed port do not exist any more.
     pub(super) fn forget_words(&mut self) {
         self.free_checks.clear();
     }
 
-    /// Puts under way.
     pub(super) fn under_way(&self) -> usize {
         self.exposures.iter().filter(|one| matches!(one.step, PutStep::UnderWay(_))).count()
     }
@@ -105,7 +101,6 @@ impl<P: GmPort> Gm<P> {
         (self.settings.pins || self.allocated.has(start, len)) && !self.landings.is_abandoned(start, len)
     }
 
-    /// Sends a piece that is longer than a slot, out of a lent buffer.
     pub(super) fn lend(
         &mut self,
         to: u32,
@@ -128,7 +123,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Sends the address of a registered piece.
     fn offer(&mut self, to: u32, region: GmRegion, piece: LentPiece) -> Result<Sent, Unreachable> {
         let check = match self.lending.free_checks.pop().map_or_else(|| self.port.new_word(), Ok) {
             Ok(check) => check,
@@ -146,7 +140,7 @@ impl<P: GmPort> Gm<P> {
         let body = Body::Bytes(Bytes::from(&place[..]));
         let frame = Frame::DataAt { receiver, offset, length, number };
         let sent = self.send_message(to, &OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 });
-        let one = Exposure {
+        let one = GmExposure {
             to,
             number,
             region,
@@ -166,21 +160,19 @@ impl<P: GmPort> Gm<P> {
     }
 
     /// Ends the exposure of a piece. Returns the piece that is to be sent instead.
-    fn cover(&mut self, one: Exposure) -> Option<LentPiece> {
+    fn cover(&mut self, one: GmExposure) -> Option<LentPiece> {
         self.port.set_word(one.check, 0);
         self.lending.free_checks.push(one.check);
         self.port.deregister(one.region);
         one.piece
     }
 
-    /// Sends a piece through slots, as far as there is room now.
     fn stream(&mut self, piece: LentPiece) -> Sent {
         self.lending.pieces.keep(piece);
         self.send_streams();
         Sent::Later
     }
 
-    /// Sends more of the waiting pieces. Returns whether any was sent.
     pub(super) fn send_streams(&mut self) -> bool {
         let mut any = false;
         let longest = self.slot_piece();
@@ -200,7 +192,7 @@ impl<P: GmPort> Gm<P> {
     /// Handles a receiver's answer: it has got a piece, requests a put to an address, or requests
     /// the piece through slots.
     pub(super) fn was_answered(&mut self, from: u32, number: u64, whole: bool, address: Option<u64>) {
-        let is_it = |one: &Exposure| (one.to, one.number) == (from, number);
+        let is_it = |one: &GmExposure| (one.to, one.number) == (from, number);
         let Some(at) = self.lending.exposures.iter().position(is_it) else { return };
         let one = &mut self.lending.exposures[at];
         if let (Some(address), true) = (address, whole) {
@@ -231,10 +223,9 @@ impl<P: GmPort> Gm<P> {
         self.cover(one)
     }
 
-    /// Begins puts, as far as there are tokens.
     pub(super) fn begin_puts(&mut self) {
         for at in 0..self.lending.exposures.len() {
-            let Exposure { to, region, step, .. } = self.lending.exposures[at];
+            let GmExposure { to, region, step, .. } = self.lending.exposures[at];
             let PutStep::Wanted(address) = step else { continue };
             let Some(target) = self.target_of_move(to) else { continue };
             if self.port.put(to, target, region, address).is_ok() {
@@ -273,16 +264,15 @@ impl<P: GmPort> Gm<P> {
                 port.set_word(one.check, 0);
             }
         }
-        let is_it = |one: &Exposure| one.piece.is_none() && matches!(one.step, PutStep::Wanted(_));
+        let is_it = |one: &GmExposure| one.piece.is_none() && matches!(one.step, PutStep::Wanted(_));
         while let Some(at) = self.lending.exposures.iter().position(is_it) {
             self.end_put(at, 0);
         }
         self.lending.pieces.take_back(token);
     }
 
-    /// Ends the pieces to a lost peer. Returns their tokens.
     pub(super) fn forget_lent(&mut self, peer: u32) -> Vec<u64> {
-        let to_it = |one: &mut Exposure| one.to == peer;
+        let to_it = |one: &mut GmExposure| one.to == peer;
         let exposed: Vec<_> = self.lending.exposures.extract_if(.., to_it).collect();
         let mut tokens: Vec<u64> =
             exposed.into_iter().filter_map(|one| Some(self.cover(one)?.token)).collect();
@@ -290,7 +280,6 @@ impl<P: GmPort> Gm<P> {
         tokens
     }
 
-    /// Ends the pieces to peers that have left.
     pub(super) fn end_sends_to_left(&mut self) {
         for peer in self.lending.peers() {
             if self.sockets.has_left(peer) {
@@ -300,7 +289,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Warns once that long messages are copied, because memory cannot be registered.
     pub(super) fn warn_of_registration(&mut self, error: &GmError) {
         if !std::mem::replace(&mut self.has_warned, true) {
             self.say(&format!(

@@ -231,7 +231,6 @@ impl<P: GmPort> Gm<P> {
         (self.speaker.0)(&format!("rank {}: gm, {}: {what}", self.own, self.port.describe()));
     }
 
-    /// Polls the sockets, and handles introductions, losses and failures.
     fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
         let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.end_introductions();
@@ -295,7 +294,7 @@ impl<P: GmPort> Transport for Gm<P> {
         if self.is_closed {
             return Ok(Sent::Full);
         }
-        self.begin_meeting(to)?;
+        self.request_introduction(to)?;
         // A process that has left takes nothing.
         Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
     }

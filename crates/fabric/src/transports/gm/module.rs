@@ -36,7 +36,7 @@ static CR: Param = Param::switch(
     "rpi_gm_cr",
     false,
     "Whether jobs over 'gm' support checkpoints (1): an image of each rank, with 'cr blcr'. Then receivers get long messages (gm_get) whose \
-     senders put them otherwise (gm_put), and ranks of one host share no memory. With 0 'gm' is refused if 'cr' asks for checkpoints.",
+     senders put them otherwise (gm_put), and ranks of one host share no memory. With 0 'gm' is refused if 'cr' selects checkpoints.",
 );
 
 static FAST: Param = Param::switch(
@@ -111,7 +111,7 @@ const FEWEST_TOKENS: u32 = 2;
 fn not_found(params: &Params) -> Option<String> {
     if let Some(cr) = params.cr().filter(|_| !params.is_on(&CR)) {
         return Some(format!(
-            "cr {cr} is asked for, and rpi_gm_cr is 0: set it to 1 ('--mca rpi_gm_cr 1'), or use '--mca rpi crtcp'"
+            "cr {cr} is selected, and rpi_gm_cr is 0: set it to 1 ('--mca rpi_gm_cr 1'), or use '--mca rpi crtcp'"
         ));
     }
     let name = params.text(&LIBRARY);
@@ -134,7 +134,6 @@ fn settings(params: &Params) -> GmSettings {
     }
 }
 
-/// The ports that may be used: one alone, or a range.
 fn candidates(params: &Params) -> std::ops::RangeInclusive<u32> {
     match u32::try_from(params.number(&PORT)) {
         Ok(port) => port..=port,
@@ -142,7 +141,6 @@ fn candidates(params: &Params) -> std::ops::RangeInclusive<u32> {
     }
 }
 
-/// Opens a port of this host.
 fn open_port(params: &Params) -> Result<OpenPort, String> {
     let library = GmLibrary::open(params.text(&LIBRARY)).map_err(|error| error.to_string())?;
     let tried = candidates(params);
@@ -171,7 +169,6 @@ fn open_port(params: &Params) -> Result<OpenPort, String> {
     Ok(port)
 }
 
-/// The library, and the port that a process would get now.
 fn survey(params: &Params) -> Result<Survey, String> {
     let name = params.text(&LIBRARY);
     let GmSettings { tiny, is_fast, .. } = settings(params);
@@ -198,7 +195,6 @@ fn survey(params: &Params) -> Result<Survey, String> {
 
 const COLUMNS: [&str; 5] = ["port", "node", "send tokens", "receive tokens", "message length"];
 
-/// A port of this host, and the sockets of the process.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     if services.poller().is_none() {
         return Ok(None);

@@ -9,14 +9,14 @@ pub(super) const UNCOUNTED: u32 = u32::MAX;
 
 /// A message that GM has, or that is to be given to GM again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Flight {
+pub(super) struct QueuedMessage {
     pub(super) slot: GmSlot,
     pub(super) len: usize,
 }
 
 /// The port of an introduced peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Met {
+pub(super) struct PeerPort {
     pub(super) target: GmTarget,
     pub(super) key: u32,
     /// The address of its word.
@@ -31,11 +31,11 @@ pub(super) struct GmPeer {
     pub(super) key: u32,
     pub(super) word: WordId,
     /// The introduction of this process was sent, with the request for the peer's.
-    pub(super) has_asked: bool,
+    pub(super) has_requested: bool,
     /// The answer to that has arrived.
     pub(super) was_answered: bool,
     /// `Some` after its introduction: messages may be sent.
-    pub(super) met: Option<Met>,
+    pub(super) met: Option<PeerPort>,
     /// Whether it is lost.
     pub(super) is_gone: bool,
     /// The two have no communicator any more, and neither waits for the other.
@@ -54,10 +54,10 @@ pub(super) struct GmPeer {
     /// Whether its word with the last reported number is being written.
     pub(super) is_reporting: bool,
     /// Messages that GM has, in order.
-    pub(super) in_flight: VecDeque<Flight>,
+    pub(super) in_flight: VecDeque<QueuedMessage>,
     /// Messages to be given to GM again, in order; before them go those that GM gives back now.
-    pub(super) again: VecDeque<Flight>,
-    given_back: Vec<Flight>,
+    pub(super) again: VecDeque<QueuedMessage>,
+    given_back: Vec<QueuedMessage>,
     /// A send has failed, and the queued sends are to be dropped, or are being dropped.
     pub(super) needs_drop: bool,
     pub(super) is_dropping: bool,
@@ -70,7 +70,7 @@ impl GmPeer {
         GmPeer {
             key,
             word,
-            has_asked: false,
+            has_requested: false,
             was_answered: false,
             met: None,
             is_gone: false,
@@ -91,22 +91,19 @@ impl GmPeer {
         }
     }
 
-    /// Messages that may be sent to it now.
     pub(super) fn credits(&self) -> u64 {
         match self.met {
             None => 0,
-            Some(Met { allowed: UNCOUNTED, .. }) => u64::MAX,
-            Some(Met { allowed, .. }) => (u64::from(allowed) + self.returned).saturating_sub(self.sent),
+            Some(PeerPort { allowed: UNCOUNTED, .. }) => u64::MAX,
+            Some(PeerPort { allowed, .. }) => (u64::from(allowed) + self.returned).saturating_sub(self.sent),
         }
     }
 
-    /// The peer has returned `number` buffers in all.
     pub(super) fn returns(&mut self, number: u64) {
         // Credits never exceed the provided buffers.
         self.returned = self.returned.max(number.min(self.sent));
     }
 
-    /// As [`GmPeer::returns`] with the lower half of the number, as in the head of a message.
     pub(super) fn returns_lower(&mut self, lower: u32) {
         let more = lower.wrapping_sub(self.returned as u32);
         if more <= u32::MAX / 2 {
@@ -114,27 +111,24 @@ impl GmPeer {
         }
     }
 
-    /// Counts a message to be sent. Returns the number for its head.
-    pub(super) fn sends(&mut self, flight: Flight) -> u32 {
+    pub(super) fn sends(&mut self, flight: QueuedMessage) -> u32 {
         self.sent += 1;
         self.in_flight.push_back(flight);
         self.reported = self.freed;
         self.freed as u32
     }
 
-    /// The last counted message is not sent.
     pub(super) fn unsends(&mut self) {
         self.sent -= 1;
         self.in_flight.pop_back();
     }
 
-    /// Counts a buffer that was provided again after a message of the peer.
     pub(super) fn frees(&mut self) {
         self.freed += 1;
     }
 
-    /// The number to be written into its word, if that is due: as far as the peer knows, half of
-    /// its credits are used up.
+    /// The number for its word, if that is due: as far as the peer knows, half of its credits are
+    /// used up.
     pub(super) fn report_due(&self) -> Option<u64> {
         let due = u64::from(self.granted / 2).max(1);
         let is_counted = self.granted != UNCOUNTED && self.granted > 0;
@@ -146,7 +140,6 @@ impl GmPeer {
         (self.is_reporting, self.reported) = (true, self.freed);
     }
 
-    /// The write of the word has ended.
     pub(super) fn reported(&mut self, is_written: bool) {
         self.is_reporting = false;
         if is_written {
@@ -185,8 +178,7 @@ impl GmPeer {
         !self.again.is_empty()
     }
 
-    /// Whether nothing new may be sent, because older messages go first, or none may be sent at
-    /// all.
+    /// Whether older messages go first, or none may be sent at all.
     pub(super) fn is_stopped(&self) -> bool {
         self.needs_drop
             || self.is_dropping
@@ -200,7 +192,6 @@ impl GmPeer {
         self.given_back.drain(..).chain(self.again.drain(..)).map(|flight| flight.slot)
     }
 
-    /// Whether nothing is under way to it.
     pub(super) fn is_quiet(&self) -> bool {
         let has_all = self.in_flight.is_empty() && self.again.is_empty() && self.given_back.is_empty();
         self.is_gone || has_all && !self.is_reporting

@@ -10,7 +10,6 @@ use std::fmt::Debug;
 pub trait GmPort: Debug + Send {
     /// Names the port for the user.
     fn describe(&self) -> String;
-    /// Closes the port: nothing of it remains in this process.
     fn close(&mut self);
     /// Opens a port again, perhaps another one. The error is for the user.
     fn reopen(&mut self) -> Result<(), String>;
@@ -21,16 +20,13 @@ pub trait GmPort: Debug + Send {
     fn target(&self, address: (u32, u32)) -> Result<GmTarget, GmError>;
     fn send_tokens(&self) -> u32;
     fn receive_tokens(&self) -> u32;
-    /// The longest message, in bytes.
     fn slot_len(&self) -> usize;
     fn more_slots(&mut self, count: usize) -> Result<Vec<GmSlot>, GmError>;
     /// The content of a slot; empty while GM has it.
     fn slot(&self, slot: GmSlot) -> &[u8];
     fn slot_mut(&mut self, slot: GmSlot) -> &mut [u8];
-    /// Provides a slot for receiving.
     fn provide(&mut self, slot: GmSlot) -> Result<(), GmError>;
     fn send(&mut self, label: u32, to: GmTarget, slot: GmSlot, len: usize) -> Result<(), GmError>;
-    /// Makes a word that a peer writes.
     fn new_word(&mut self) -> Result<WordId, GmError>;
     /// The value that the peer has written.
     fn word(&self, word: WordId) -> u64;
@@ -45,7 +41,6 @@ pub trait GmPort: Debug + Send {
         at_peer: (u64, u64),
     ) -> Result<(), GmError>;
     fn set_word(&mut self, word: WordId, value: u64);
-    /// Reads a word of a peer into one of this process.
     fn get_word(&mut self, label: u32, to: GmTarget, word: WordId, address: u64) -> Result<(), GmError>;
     fn register(&mut self, buffer: &UserBuf) -> Result<GmRegion, GmError>;
     fn deregister(&mut self, region: GmRegion);
@@ -55,9 +50,7 @@ pub trait GmPort: Debug + Send {
     fn put(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError>;
     /// Reads registered memory of a peer into a whole region.
     fn get(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError>;
-    /// Drops the queued sends to a target after a failure.
     fn drop_sends(&mut self, label: u32, to: GmTarget) -> Result<(), GmError>;
-    /// Reads events.
     fn poll(&mut self, into: &mut Vec<GmEvent>);
 }
 

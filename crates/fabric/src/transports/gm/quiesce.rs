@@ -11,13 +11,12 @@ impl<P: GmPort> Gm<P> {
     fn has_met_all(&mut self) -> bool {
         let Gm { peers, sockets, .. } = self;
         let mut waits = |(at, peer): (usize, &Option<Box<super::GmPeer>>)| {
-            peer.as_ref().is_some_and(|peer| peer.has_asked && !peer.was_answered && !peer.is_gone)
+            peer.as_ref().is_some_and(|peer| peer.has_requested && !peer.was_answered && !peer.is_gone)
                 && !sockets.has_left(at as u32)
         };
         !peers.iter().enumerate().any(&mut waits)
     }
 
-    /// Closes the port, and drops all introductions. All messages have arrived.
     fn close_port(&mut self, sink: &mut dyn Sink) {
         if self.is_closed {
             return;

@@ -1,7 +1,7 @@
 //! Sends to peers: messages, messages that are sent again, and the words by which buffers are
 //! returned (rules 3 to 5 of the module).
 
-use super::peer::{Flight, Met};
+use super::peer::{PeerPort, QueuedMessage};
 use super::{Gm, GmPort, HEAD};
 use crate::{OutgoingMessage, Sent, Unreachable};
 use oxmpi_gm::GmSlot;
@@ -22,8 +22,8 @@ impl<P: GmPort> Gm<P> {
         (self.tokens as usize * 3 / 4).max(1)
     }
 
-    /// A slot for a message, if there is one. There are at most twice as many slots as tokens: for
-    /// messages that GM has, and for those that it gives back.
+    /// There are at most twice as many slots as tokens: for messages that GM has, and for those
+    /// that GM gives back.
     fn send_slot(&mut self) -> Result<Option<GmSlot>, String> {
         if self.send_slots.is_empty() && self.made_send_slots < 2 * self.tokens {
             match self.port.more_slots(SLOTS) {
@@ -39,7 +39,6 @@ impl<P: GmPort> Gm<P> {
         Ok(self.send_slots.pop())
     }
 
-    /// Whether an introduced peer has room for a message now.
     pub(super) fn has_room(&mut self, to: u32) -> bool {
         let (has_token, most) = (self.has_token(), self.most_in_flight());
         let Gm { peers, port, .. } = self;
@@ -51,7 +50,6 @@ impl<P: GmPort> Gm<P> {
         has_token && peer.credits() > 0 && !peer.is_stopped() && peer.in_flight.len() < most
     }
 
-    /// Sends a frame to an introduced peer.
     pub(super) fn send_message(
         &mut self,
         to: u32,
@@ -69,11 +67,10 @@ impl<P: GmPort> Gm<P> {
             let why = format!("a body of {} bytes is longer than a message", message.body.len());
             return Err(Unreachable { peer: to, why });
         };
-        Ok(self.dispatch_slot(to, met, Flight { slot, len }))
+        Ok(self.dispatch_slot(to, met, QueuedMessage { slot, len }))
     }
 
-    /// Writes frame and body behind the head of a slot. Returns the whole length in bytes; `None`:
-    /// it does not fit.
+    /// Returns the whole length in bytes; `None`: it does not fit.
     fn fill(&mut self, slot: GmSlot, message: &OutgoingMessage<'_>) -> Option<usize> {
         let bytes = self.port.slot_mut(slot);
         let mut encoded = [0; MAX_FRAME_LEN];
@@ -85,8 +82,7 @@ impl<P: GmPort> Gm<P> {
         Some(end)
     }
 
-    /// Writes the head of a new message, and gives it to GM.
-    fn dispatch_slot(&mut self, to: u32, met: Met, flight: Flight) -> Sent {
+    fn dispatch_slot(&mut self, to: u32, met: PeerPort, flight: QueuedMessage) -> Sent {
         let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else {
             self.send_slots.push(flight.slot);
             return Sent::Full;
@@ -105,7 +101,6 @@ impl<P: GmPort> Gm<P> {
         Sent::Done
     }
 
-    /// Returns buffers to a peer by writing its word, if that is due.
     pub(super) fn report(&mut self, to: u32) {
         let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
         let (Some(number), Some(met)) = (peer.report_due(), peer.met) else { return };
@@ -116,7 +111,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Continues operations that waited for a token, or for messages that GM gives back.
     pub(super) fn go_on(&mut self) {
         self.begin_gets();
         self.begin_puts();
@@ -135,7 +129,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// See rule 5.
     fn start_again(&mut self, to: u32) {
         let Gm { peers, port, .. } = self;
         let Some(peer) = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };

@@ -51,7 +51,6 @@ struct GmRank {
     said: Arc<Mutex<Vec<String>>>,
 }
 
-/// Two processes; each counts buffers or does not.
 fn ranks(world: &SharedGmWorld, is_fast: [bool; 2]) -> [GmRank; 2] {
     let rank = |me: usize| {
         let said = Arc::new(Mutex::new(Vec::new()));
@@ -65,14 +64,12 @@ fn ranks(world: &SharedGmWorld, is_fast: [bool; 2]) -> [GmRank; 2] {
     [rank(0), rank(1)]
 }
 
-/// The content of message `number` of a process.
 fn planned(from: u32, number: u32) -> Vec<u8> {
     let len = (number * 29 + from * 7) % 65;
     (0..len).map(|at| (at * 31 + number * 7 + from) as u8).collect()
 }
 
 impl GmRank {
-    /// Sends the next message if there is room. Returns whether it was sent.
     fn send_next(&mut self) -> bool {
         let own = self.gm.own;
         let body = planned(own, self.sent);
@@ -140,7 +137,7 @@ fn messages_in_one_direction_need_no_answer() {
 }
 
 #[test]
-fn what_is_not_counted_is_sent_again_in_order_when_it_times_out() {
+fn uncounted_messages_that_time_out_are_sent_again_in_order() {
     let mut timed_out = 0;
     for seed in 0..60 {
         for (sends, receives) in [(2, 1), (4, 2), (16, 3), (64, 16)] {
@@ -167,7 +164,6 @@ fn nothing_is_lost_or_overtaken_whichever_messages_time_out() {
     }
 }
 
-/// Lets the ranks send and poll until rank 1 has got a message.
 fn meet(ranks: &mut [GmRank; 2]) {
     for _ in 0..TURNS {
         if !ranks[1].arrivals.came.is_empty() {
@@ -207,7 +203,7 @@ fn a_peer_that_is_not_reached_is_named_and_lost_and_keeps_no_token() {
 }
 
 #[test]
-fn what_fails_to_a_peer_that_has_left_is_no_loss() {
+fn failed_sends_to_a_peer_that_has_left_are_no_loss() {
     let world = SharedGmWorld::new(5, 8, 8);
     let mut ranks = ranks(&world, [false; 2]);
     meet(&mut ranks);

@@ -23,18 +23,17 @@ const QUEUED: usize = 16;
 
 /// The operation of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum AccessKind {
     Data(Direction),
     Atomic(AtomicOperation),
 }
 
-impl Kind {
-    /// The name in messages for the user.
+impl AccessKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Data(Direction::Put) => "a one-sided write (MPI_Put)",
-            Kind::Data(Direction::Get) => "a one-sided read (MPI_Get)",
-            Kind::Atomic(_) => "an atomic operation (MPI_Accumulate and its like)",
+            AccessKind::Data(Direction::Put) => "a one-sided write (MPI_Put)",
+            AccessKind::Data(Direction::Get) => "a one-sided read (MPI_Get)",
+            AccessKind::Atomic(_) => "an atomic operation (MPI_Accumulate and its like)",
         }
     }
 }
@@ -43,7 +42,7 @@ impl Kind {
 struct Access {
     owner: u32,
     peer: u32,
-    kind: Kind,
+    kind: AccessKind,
     buffer: UserBuf,
     len: usize,
     at: (u64, u32),
@@ -66,7 +65,7 @@ struct Access {
 
 /// The name of an operation in its completion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum By {
+enum OperationName {
     Region(RegionId),
     Slot(SlotId),
 }
@@ -77,7 +76,7 @@ pub(super) struct Accesses {
     all: HashMap<u64, Access>,
     /// Accesses that are not completely posted, for each peer in their order.
     waiting: BTreeMap<u32, VecDeque<u64>>,
-    under_way: HashMap<By, u64>,
+    under_way: HashMap<OperationName, u64>,
     /// Finished accesses by owner.
     ended: HashMap<u32, Vec<AccessEnd>>,
     /// The number of the last access.
@@ -93,7 +92,6 @@ impl Accesses {
         !self.waiting.is_empty()
     }
 
-    /// Whether an access to a peer has not ended.
     pub(super) fn owes(&self, peer: u32) -> bool {
         !self.all.is_empty() && self.all.values().any(|one| one.peer == peer)
     }
@@ -108,8 +106,7 @@ impl Accesses {
 }
 
 impl<P: IbPort> Ib<P> {
-    /// Posts waiting operations, as far as there is room. Returns whether an access has ended,
-    /// because its peer cannot be reached.
+    /// Returns whether an access has ended, because its peer cannot be reached.
     pub(super) fn post_accesses(&mut self) -> bool {
         if self.accesses.waiting.is_empty() {
             return false;
@@ -128,14 +125,14 @@ impl<P: IbPort> Ib<P> {
             return self.end_accesses(number, &format!("process {number} is gone"));
         }
         let is_new = self.peer(number).is_none_or(|peer| !peer.is_ready && peer.broken.is_none());
-        if is_new && let Err(unreachable) = self.begin_meeting(number) {
+        if is_new && let Err(unreachable) = self.request_introduction(number) {
             return self.end_accesses(number, &unreachable.to_string());
         }
         while self.post_next(number) {} // at most ACCESSES times
         false
     }
 
-    /// Posts the next operation to a peer. `false`: there is none, or no room.
+    /// `false`: there is no operation, or no room.
     fn post_next(&mut self, number: u32) -> bool {
         let Some(at) = self.accesses.waiting.get(&number).and_then(|queue| queue.front().copied()) else {
             self.accesses.waiting.remove(&number);
@@ -158,27 +155,29 @@ impl<P: IbPort> Ib<P> {
                 let len = READ_LEN.min(access.len - access.posted);
                 let place = (access.posted, len as u32);
                 let posted = match access.kind {
-                    Kind::Data(Direction::Put) => port.write(queue_pair, region, place, there),
-                    Kind::Data(Direction::Get) => port.read(queue_pair, region, place, there),
-                    Kind::Atomic(_) => return false, // these go through slots
+                    AccessKind::Data(Direction::Put) => port.write(queue_pair, region, place, there),
+                    AccessKind::Data(Direction::Get) => port.read(queue_pair, region, place, there),
+                    AccessKind::Atomic(_) => return false, // these go through slots
                 };
-                (By::Region(region), len, posted)
+                (OperationName::Region(region), len, posted)
             }
             (None, Some(slot)) => {
                 let posted = match access.kind {
-                    Kind::Data(Direction::Put) => {
+                    AccessKind::Data(Direction::Put) => {
                         let room = port.slot_mut(slot);
                         let room = &mut room[..access.len];
                         access.buffer.pack(0, BytesMut::from(room));
                         port.write_slot(queue_pair, slot, access.len, there)
                     }
-                    Kind::Data(Direction::Get) => port.read_into_slot(queue_pair, slot, access.len, there),
-                    Kind::Atomic(operation) => port.atomic(queue_pair, slot, operation, there),
+                    AccessKind::Data(Direction::Get) => {
+                        port.read_into_slot(queue_pair, slot, access.len, there)
+                    }
+                    AccessKind::Atomic(operation) => port.atomic(queue_pair, slot, operation, there),
                 };
                 if posted.is_err() {
                     send_slots.push(slot);
                 }
-                (By::Slot(slot), access.len, posted)
+                (OperationName::Slot(slot), access.len, posted)
             }
             (None, None) => return false,
         };
@@ -203,9 +202,9 @@ impl<P: IbPort> Ib<P> {
     pub(super) fn access_ended(&mut self, completion: &Completion) {
         let Completion { queue_pair, operation, error, refusal, .. } = completion;
         let by = match *operation {
-            Operation::Read(region) | Operation::Write(region) => By::Region(region),
+            Operation::Read(region) | Operation::Write(region) => OperationName::Region(region),
             Operation::ReadSlot(slot) | Operation::WriteSlot(slot) | Operation::AtomicSlot(slot) => {
-                By::Slot(slot)
+                OperationName::Slot(slot)
             }
             Operation::Send(_) | Operation::Receive(..) | Operation::WriteWord => return,
         };
@@ -216,23 +215,23 @@ impl<P: IbPort> Ib<P> {
         if let Some(peer) = peers.get_mut(access.peer as usize).and_then(|peer| peer.as_deref_mut()) {
             peer.accesses = peer.accesses.saturating_sub(1);
         }
-        if let By::Slot(slot) = by {
+        if let OperationName::Slot(slot) = by {
             accesses.under_way.remove(&by);
             let bytes = &port.slot(slot);
             match access.kind {
-                Kind::Data(Direction::Get) if error.is_none() && !access.is_given_up => {
+                AccessKind::Data(Direction::Get) if error.is_none() && !access.is_given_up => {
                     access.buffer.unpack(0, Bytes::from(&bytes[..access.len]));
                 }
-                Kind::Atomic(_) if error.is_none() => {
+                AccessKind::Atomic(_) if error.is_none() => {
                     access.before = bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
                 }
-                Kind::Data(_) | Kind::Atomic(_) => {}
+                AccessKind::Data(_) | AccessKind::Atomic(_) => {}
             }
             send_slots.push(slot);
         }
         if let Some(error) = error {
             access.has_failed = true;
-            let is_atomic = matches!(access.kind, Kind::Atomic(_));
+            let is_atomic = matches!(access.kind, AccessKind::Atomic(_));
             match refusal {
                 Some(refusal) if !is_atomic || *refusal == Refusal::Untouched => {
                     access.refusals += 1;
@@ -256,13 +255,13 @@ impl<P: IbPort> Ib<P> {
             let what = access.kind.name();
             let why = format!("{what} at process {peer} was perhaps carried out, and perhaps not: {error}");
             self.finish_access(at, Err(why.clone()));
-            self.lose_track(peer, &why);
+            self.lose_unknown(peer, &why);
         } else if !access.has_failed && access.posted == access.len {
             let before = access.before;
             match access.kind {
-                Kind::Data(Direction::Put) => accesses.written += access.len as u64,
-                Kind::Data(Direction::Get) => accesses.read += access.len as u64,
-                Kind::Atomic(_) => accesses.atomics += 1,
+                AccessKind::Data(Direction::Put) => accesses.written += access.len as u64,
+                AccessKind::Data(Direction::Get) => accesses.read += access.len as u64,
+                AccessKind::Atomic(_) => accesses.atomics += 1,
             }
             self.finish_access(at, Ok(before));
         }
@@ -271,7 +270,7 @@ impl<P: IbPort> Ib<P> {
     /// The state of a peer's memory is unknown, so the peer counts as failed: a lost operation
     /// cannot be sent again. This process continues, and knows that one of its operations has
     /// failed.
-    fn lose_track(&mut self, peer: u32, why: &str) {
+    fn lose_unknown(&mut self, peer: u32, why: &str) {
         let is_known = self.peer(peer).is_some_and(|peer| !peer.is_gone) && !self.sockets.has_left(peer);
         if peer == self.own || !is_known || self.lost.contains(&peer) {
             return;
@@ -287,7 +286,7 @@ impl<P: IbPort> Ib<P> {
             queue.retain(|waiting| *waiting != number);
         }
         if let Some(region) = access.region {
-            self.accesses.under_way.remove(&By::Region(region));
+            self.accesses.under_way.remove(&OperationName::Region(region));
             self.port.deregister(region);
         }
     }
@@ -305,8 +304,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Ends the accesses to a peer with an error; none is under way. Returns whether there were
-    /// any.
+    /// None is under way.
     fn end_accesses(&mut self, peer: u32, why: &str) -> bool {
         let to_it =
             self.accesses.all.iter().filter(|(_, access)| access.peer == peer && access.under_way == 0);
@@ -319,7 +317,6 @@ impl<P: IbPort> Ib<P> {
         !numbers.is_empty()
     }
 
-    /// Ends all accesses to a peer whose connection is closed.
     pub(super) fn forget_accesses(&mut self, peer: u32) {
         if !self.accesses.owes(peer) {
             return;
@@ -336,12 +333,12 @@ impl<P: IbPort> Ib<P> {
         &mut self,
         owner: u32,
         peer: u32,
-        (kind, buffer, region): (Kind, UserBuf, Option<RegionId>),
+        (kind, buffer, region): (AccessKind, UserBuf, Option<RegionId>),
         at: RemotePlace,
     ) -> u64 {
         self.accesses.number += 1;
         let number = self.accesses.number;
-        let len = if matches!(kind, Kind::Atomic(_)) { WORD } else { buffer.packed_len() };
+        let len = if matches!(kind, AccessKind::Atomic(_)) { WORD } else { buffer.packed_len() };
         let access = Access {
             owner,
             peer,
@@ -370,8 +367,7 @@ impl<P: IbPort> Ib<P> {
         number
     }
 
-    /// Waits until no operation of these accesses is under way. Other completions are kept for the
-    /// next poll.
+    /// Other completions are kept for the next poll.
     fn await_accesses(&mut self, most: Duration, which: impl Fn(&Access) -> bool) {
         let start = Instant::now();
         let is_used =
@@ -424,7 +420,7 @@ impl<P: IbPort> RemoteAccess for Ib<P> {
             };
             Some(registered.inspect_err(|error| self.warn_of_registration(error)).ok()?)
         };
-        Some(self.begin_access(owner, peer, (Kind::Data(direction), buffer.clone(), region), at))
+        Some(self.begin_access(owner, peer, (AccessKind::Data(direction), buffer.clone(), region), at))
     }
 
     fn atomics(&mut self) -> AtomicScope {
@@ -444,7 +440,7 @@ impl<P: IbPort> RemoteAccess for Ib<P> {
         if is_lost || !at.address.is_multiple_of(WORD as u64) || !self.reaches_memory(peer) {
             return None;
         }
-        Some(self.begin_access(owner, peer, (Kind::Atomic(operation), UserBuf::empty(), None), at))
+        Some(self.begin_access(owner, peer, (AccessKind::Atomic(operation), UserBuf::empty(), None), at))
     }
 
     fn ended(&mut self, owner: u32) -> Vec<AccessEnd> {

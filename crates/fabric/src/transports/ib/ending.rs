@@ -5,7 +5,6 @@ use super::{Ib, IbPort};
 use crate::Sink;
 
 impl<P: IbPort> Ib<P> {
-    /// Polls the sockets, and handles introductions, losses and broken connections.
     pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
         let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.end_introductions();
@@ -20,8 +19,8 @@ impl<P: IbPort> Ib<P> {
         came
     }
 
-    /// Drops the state of a peer; its connection touches no memory of messages any more. Returns
-    /// the tokens of its unfinished messages.
+    /// The connection touches no memory of messages any more. Returns the tokens of unfinished
+    /// messages.
     pub(super) fn forget(&mut self, peer: u32) -> Vec<u64> {
         self.unanswered.retain(|to| *to != peer);
         self.unconfirmed.retain(|to| *to != peer);

@@ -36,7 +36,6 @@ impl<P: IbPort> Ib<P> {
         self.reads += u64::from(!self.events.is_empty());
     }
 
-    /// Handles all completions. Returns whether there were any.
     pub(super) fn drain(&mut self, sink: &mut dyn Sink) -> bool {
         let mut any = false;
         for event in std::mem::take(&mut self.early) {
@@ -66,7 +65,6 @@ impl<P: IbPort> Ib<P> {
         any | self.lending.pieces.report(sink)
     }
 
-    /// Handles the end of an operation.
     pub(super) fn end(
         &mut self,
         Completion { queue_pair, operation, error, has_timed_out, .. }: Completion,
@@ -125,7 +123,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Returns envelopes to a peer by writing its word, if that is due (rule 3).
     pub(super) fn report(&mut self, to: u32) {
         let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
         if let Some(number) = peer.report()
@@ -135,7 +132,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Takes an arrived envelope.
     pub(super) fn take(
         &mut self,
         from: Option<u32>,
@@ -207,7 +203,6 @@ impl<P: IbPort> Ib<P> {
         false
     }
 
-    /// Whether a peer has room for an envelope.
     pub(super) fn has_room(&mut self, to: u32) -> bool {
         let depth = self.settings.envelopes;
         let Ib { peers, port, .. } = self;
@@ -219,7 +214,7 @@ impl<P: IbPort> Ib<P> {
         peer.credits() > 0 && peer.in_flight < depth
     }
 
-    /// Makes slots for sending envelopes, if none is free and the limit allows it.
+    /// If none is free and the limit allows it.
     fn make_send_slots(&mut self) -> Result<(), VerbsError> {
         if self.send_slots.is_empty() && self.made_send_slots < SEND_SLOTS {
             let slots = self.port.more_slots()?;
@@ -229,14 +224,13 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// A slot for something other than an envelope. `None`: none is free now.
+    /// A slot for something other than an envelope.
     pub(super) fn take_send_slot(&mut self) -> Option<SlotId> {
         // Without more slots the next completion frees one.
         let _ = self.make_send_slots();
         self.send_slots.pop()
     }
 
-    /// Sends an envelope with a frame, or an empty one.
     pub(super) fn send_envelope(
         &mut self,
         to: u32,

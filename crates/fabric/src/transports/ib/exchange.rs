@@ -17,7 +17,6 @@ impl<P: IbPort> Ib<P> {
         !self.portless.contains(&peer) && self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
 
-    /// A peer has no port: all messages to it go over the sockets, and its queue pair is given up.
     fn go_by_sockets(&mut self, peer: u32) {
         self.portless.insert(peer);
         self.unanswered.retain(|to| *to != peer);
@@ -31,8 +30,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// The number of envelopes to grant to a new peer (rule 5); 0 if all envelopes of the queue are
-    /// granted.
     pub(super) fn grant(&self) -> u32 {
         let most = self.settings.envelopes;
         let Some(limit) = self.settings.shared else { return most };
@@ -41,7 +38,6 @@ impl<P: IbPort> Ib<P> {
         most.min(first_half.max(1)).min(limit.saturating_sub(granted))
     }
 
-    /// Makes the own end of a connection, and posts the envelopes of the peer.
     pub(super) fn make_end(&mut self, to: u32) -> Result<(), String> {
         if self.peer(to).is_some() {
             return Ok(());
@@ -71,8 +67,7 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Posts the envelopes of a peer. On an error none is granted: those that are in the shared
-    /// queue are for other peers.
+    /// On an error none is granted: those that are in the shared queue are for other peers.
     pub(super) fn post_envelopes(&mut self, queue_pair: u32, count: u32) -> Result<(), VerbsError> {
         if self.settings.shared.is_none() {
             return (0..count).try_for_each(|_| self.post_new(queue_pair));
@@ -85,7 +80,6 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Posts an unused slot.
     pub(super) fn post_new(&mut self, queue_pair: u32) -> Result<(), VerbsError> {
         if self.receive_slots.is_empty() {
             self.receive_slots = self.port.more_slots()?;
@@ -96,17 +90,17 @@ impl<P: IbPort> Ib<P> {
         self.port.receive(queue_pair, slot).inspect_err(|_| self.receive_slots.push(slot))
     }
 
-    /// Sends the introduction of this process to a peer, and requests the peer's, once.
-    pub(super) fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
+    /// Introduces this process to a peer, and requests the peer's introduction, once.
+    pub(super) fn request_introduction(&mut self, to: u32) -> Result<(), Unreachable> {
         if to == self.own {
             return self.join_itself();
         }
         self.make_end(to).map_err(|why| Unreachable { peer: to, why })?;
         let is_due =
-            self.peer(to).is_some_and(|peer| !peer.has_asked && !peer.is_connected && !peer.is_closing());
-        let has_asked = is_due && self.introduce(to, true)?;
+            self.peer(to).is_some_and(|peer| !peer.has_requested && !peer.is_connected && !peer.is_closing());
+        let has_requested = is_due && self.introduce(to, true)?;
         if let Some(peer) = self.peer(to) {
-            peer.has_asked |= has_asked;
+            peer.has_requested |= has_requested;
         }
         Ok(())
     }
@@ -131,24 +125,23 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Sends the introduction of this process to a peer. Returns whether there was room for it.
-    pub(super) fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
+    /// Returns whether there was room.
+    pub(super) fn introduce(&mut self, to: u32, wants_answer: bool) -> Result<bool, Unreachable> {
         let envelope = self.settings.envelope_len() as u32;
         let Some(peer) = self.peer(to) else { return Ok(true) };
         let body = peer.introduction(envelope).encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message = OutgoingMessage {
-            sequence: 0,
-            frame: Frame::Meet { wants_answer: asks },
-            body,
-            lent: None,
-            token: 0,
-        };
+        let message =
+            OutgoingMessage { sequence: 0, frame: Frame::Meet { wants_answer }, body, lent: None, token: 0 };
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 
-    /// Handles the introduction of a peer.
-    pub(super) fn meet(&mut self, from: u32, asks: bool, body: &[u8]) -> Result<(), String> {
+    pub(super) fn take_introduction(
+        &mut self,
+        from: u32,
+        wants_answer: bool,
+        body: &[u8],
+    ) -> Result<(), String> {
         let its = IbIntroduction::decode(body).ok_or("what it says of itself makes no sense")?;
         if its.connection == WITHOUT_PORT {
             // A peer that has sent anything over a connection had a port.
@@ -170,24 +163,28 @@ impl<P: IbPort> Ib<P> {
             return Ok(());
         }
         self.make_end(from)?;
-        if self.peer(from).is_some_and(|peer| !peer.is_gone) && self.is_current(from, &its, asks) {
-            return self.meet_again(from, &its, asks);
+        if self.peer(from).is_some_and(|peer| !peer.is_gone) && self.is_current(from, &its, wants_answer) {
+            return self.connect_end(from, &its, wants_answer);
         }
         Ok(())
     }
 
-    /// Connects the own queue pair with a peer's, if they belong to the same connection.
-    pub(super) fn meet_again(&mut self, from: u32, its: &IbIntroduction, asks: bool) -> Result<(), String> {
+    pub(super) fn connect_end(
+        &mut self,
+        from: u32,
+        its: &IbIntroduction,
+        wants_answer: bool,
+    ) -> Result<(), String> {
         let Some(peer) = self.peers.get_mut(from as usize).and_then(|peer| peer.as_deref_mut()) else {
             return Ok(());
         };
         if !peer.is_connected {
             if let Err(error) = self.port.connect(&peer.end, &its.end) {
-                return self.refused(from, (*its, asks), error.to_string());
+                return self.refused(from, (*its, wants_answer), error.to_string());
             }
             self.send_slots.extend(peer.connected(its));
         }
-        if asks {
+        if wants_answer {
             self.unanswered.push(from);
         } else {
             self.becomes_ready(from);
@@ -196,10 +193,9 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Handles arrived introductions: answers them, and confirms answers.
     pub(super) fn end_introductions(&mut self) {
-        for (from, asks, body) in self.introductions.take() {
-            if let Err(why) = self.meet(from, asks, &body) {
+        for (from, wants_answer, body) in self.introductions.take() {
+            if let Err(why) = self.take_introduction(from, wants_answer, &body) {
                 if self.peer(from).is_some_and(|peer| !peer.is_gone) {
                     self.try_again(from, format!("a connection cannot be made: {why}"));
                     continue;

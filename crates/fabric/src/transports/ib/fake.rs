@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The first number of the queue pairs of port 1.
 const SECOND: u32 = 1000;
 
-enum Sending {
+enum FakeIbOperation {
     Slot(SlotId, Vec<u8>),
     Word(u64),
     /// The region, its length and key, and the peer's memory.
@@ -38,16 +38,16 @@ enum Sending {
     Atomic(SlotId, AtomicOperation, (u64, u32)),
 }
 
-impl Sending {
+impl FakeIbOperation {
     fn operation(&self) -> Operation {
         match self {
-            Sending::Slot(slot, _) => Operation::Send(*slot),
-            Sending::Word(_) => Operation::WriteWord,
-            Sending::Read(region, ..) | Sending::Check(region, _) => Operation::Read(*region),
-            Sending::Write(region, ..) => Operation::Write(*region),
-            Sending::WriteSlot(slot, ..) => Operation::WriteSlot(*slot),
-            Sending::ReadSlot(slot, ..) => Operation::ReadSlot(*slot),
-            Sending::Atomic(slot, ..) => Operation::AtomicSlot(*slot),
+            FakeIbOperation::Slot(slot, _) => Operation::Send(*slot),
+            FakeIbOperation::Word(_) => Operation::WriteWord,
+            FakeIbOperation::Read(region, ..) | FakeIbOperation::Check(region, _) => Operation::Read(*region),
+            FakeIbOperation::Write(region, ..) => Operation::Write(*region),
+            FakeIbOperation::WriteSlot(slot, ..) => Operation::WriteSlot(*slot),
+            FakeIbOperation::ReadSlot(slot, ..) => Operation::ReadSlot(*slot),
+            FakeIbOperation::Atomic(slot, ..) => Operation::AtomicSlot(*slot),
         }
     }
 }
@@ -70,7 +70,7 @@ struct FakeEnd {
     receives: VecDeque<SlotId>,
     word: u64,
     /// Posted operations that have not arrived, in order.
-    wire: VecDeque<Sending>,
+    wire: VecDeque<FakeIbOperation>,
     in_flight: u32,
     reads: u32,
     accesses: u32,
@@ -80,7 +80,7 @@ struct FakeEnd {
 }
 
 /// Both ports and the sockets between the two processes.
-pub(super) struct World {
+pub(super) struct IbWorld {
     random: Random,
     settings: IbSettings,
     ends: HashMap<u32, FakeEnd>,
@@ -133,11 +133,11 @@ pub(super) struct World {
 
 /// The world, shared by both ports.
 #[derive(Clone)]
-pub(super) struct SharedWorld(Arc<Mutex<World>>);
+pub(super) struct SharedIbWorld(Arc<Mutex<IbWorld>>);
 
-impl std::fmt::Debug for SharedWorld {
+impl std::fmt::Debug for SharedIbWorld {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SharedWorld")
+        f.write_str("SharedIbWorld")
     }
 }
 
@@ -145,9 +145,9 @@ fn port_of(queue_pair: u32) -> usize {
     usize::from(queue_pair >= SECOND)
 }
 
-impl SharedWorld {
-    pub(super) fn new(seed: u64, settings: IbSettings) -> SharedWorld {
-        SharedWorld(Arc::new(Mutex::new(World {
+impl SharedIbWorld {
+    pub(super) fn new(seed: u64, settings: IbSettings) -> SharedIbWorld {
+        SharedIbWorld(Arc::new(Mutex::new(IbWorld {
             random: Random::new(seed),
             settings,
             ends: HashMap::new(),
@@ -182,12 +182,12 @@ impl SharedWorld {
         })))
     }
 
-    pub(super) fn with<T>(&self, of: impl FnOnce(&mut World) -> T) -> T {
+    pub(super) fn with<T>(&self, of: impl FnOnce(&mut IbWorld) -> T) -> T {
         of(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl World {
+impl IbWorld {
     pub(super) fn ends_made(&self) -> u32 {
         self.made - 1
     }
@@ -200,7 +200,6 @@ impl World {
         self.shared[me].len()
     }
 
-    /// Ends a receive of the shared queue of a port with an error.
     pub(super) fn flush(&mut self, me: usize, queue_pair: u32) {
         let slot = self.shared[me].pop_front().expect("the shared queue has a slot");
         let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
@@ -215,7 +214,6 @@ impl World {
         is_refused
     }
 
-    /// Lets an operation of a random queue pair arrive.
     fn step(&mut self) {
         let mut busy: Vec<u32> =
             self.ends.iter().filter(|(_, end)| !end.wire.is_empty()).map(|(at, _)| *at).collect();
@@ -257,14 +255,13 @@ impl World {
         self.done[port_of(from)].push_back((ended, bytes));
     }
 
-    /// The memory of a window, if it is open to peers.
     fn opened(&self, (address, key): (u64, u32), len: usize) -> Option<BytesMut<'_>> {
         let region = self.regions.get(&key).filter(|region| region.is_open && !self.denies_accesses)?;
         Some(region.buffer.as_contiguous_mut()?.into_slice(address as usize, len))
     }
 
     /// Carries out an operation. Returns its error, and the bytes that return.
-    fn arrive(&mut self, to: u32, sending: Sending) -> (Option<String>, Vec<u8>) {
+    fn arrive(&mut self, to: u32, sending: FakeIbOperation) -> (Option<String>, Vec<u8>) {
         let denied = || (Some("remote access error (vendor error 0x88)".to_string()), Vec::new());
         let shared = &mut self.shared[port_of(to)];
         let end = self.ends.get_mut(&to).expect("the other end is there");
@@ -273,16 +270,16 @@ impl World {
             return (Some("transport retry counter exceeded (vendor error 0x81)".to_string()), Vec::new());
         }
         match sending {
-            Sending::Write(_, bytes, there) | Sending::WriteSlot(_, bytes, there) => {
+            FakeIbOperation::Write(_, bytes, there) | FakeIbOperation::WriteSlot(_, bytes, there) => {
                 let Some(memory) = self.opened(there, bytes.len()) else { return denied() };
                 Bytes::from(&bytes[..]).copy_to(memory);
                 self.written += bytes.len() as u64;
             }
-            Sending::ReadSlot(_, len, there) => {
+            FakeIbOperation::ReadSlot(_, len, there) => {
                 let Some(memory) = self.opened(there, len) else { return denied() };
                 return (None, memory.as_bytes().to_vec());
             }
-            Sending::Atomic(_, operation, there) => {
+            FakeIbOperation::Atomic(_, operation, there) => {
                 let Some(memory) = self.opened(there, size_of::<u64>()) else { return denied() };
                 let before = memory.as_bytes().to_vec();
                 let value = u64::from_ne_bytes(before[..].try_into().expect("it has eight bytes"));
@@ -295,8 +292,8 @@ impl World {
                 self.changes += 1;
                 return (None, before);
             }
-            Sending::Word(value) => end.word = value,
-            Sending::Slot(_, bytes) => {
+            FakeIbOperation::Word(value) => end.word = value,
+            FakeIbOperation::Slot(_, bytes) => {
                 let queue = if self.settings.shared.is_some() { shared } else { &mut end.receives };
                 let slot = queue.pop_front().expect("a receiver is always ready (rule 2)");
                 let operation = Operation::Receive(slot, bytes.len());
@@ -309,7 +306,7 @@ impl World {
                 };
                 self.done[port_of(to)].push_back((ended, bytes));
             }
-            Sending::Read(region, (offset, len), (address, key)) => {
+            FakeIbOperation::Read(region, (offset, len), (address, key)) => {
                 let may_read = |source: &&FakeRegion| {
                     source.is_exposed && !self.denies_reads || source.is_open && !self.denies_accesses
                 };
@@ -322,7 +319,7 @@ impl World {
                 bytes.copy_to(target.into_slice(offset, len as usize));
                 self.read += u64::from(len);
             }
-            Sending::Check(region, key) => {
+            FakeIbOperation::Check(region, key) => {
                 let Some(check) = self.regions.get(&key).map(|source| source.check) else { return denied() };
                 self.regions.get_mut(&region.0).expect("what is read into is registered").check = check;
             }
@@ -333,7 +330,7 @@ impl World {
 
 #[derive(Debug)]
 pub(super) struct FakePort {
-    pub(super) world: SharedWorld,
+    pub(super) world: SharedIbWorld,
     pub(super) me: usize,
     pub(super) slots: Vec<Vec<u8>>,
     pub(super) posted: HashSet<SlotId>,
@@ -364,7 +361,7 @@ impl FakePort {
         })
     }
 
-    fn post_read(&mut self, queue_pair: u32, region: RegionId, sending: Sending) {
+    fn post_read(&mut self, queue_pair: u32, region: RegionId, sending: FakeIbOperation) {
         self.world.with(|world| {
             let end = world.ends.get_mut(&queue_pair).expect("it is open");
             end.reads += 1;
@@ -374,7 +371,7 @@ impl FakePort {
         });
     }
 
-    fn post_access(&mut self, queue_pair: u32, sending: Sending) {
+    fn post_access(&mut self, queue_pair: u32, sending: FakeIbOperation) {
         self.world.with(|world| {
             let end = world.ends.get_mut(&queue_pair).expect("it is open");
             end.accesses += 1;
@@ -430,7 +427,7 @@ impl IbPort for FakePort {
         self.world.with(|world| {
             let Some(end) = world.ends.remove(&queue_pair) else { return };
             let receives = end.receives.iter().map(|slot| Operation::Receive(*slot, 0));
-            for operation in end.wire.iter().map(Sending::operation).chain(receives) {
+            for operation in end.wire.iter().map(FakeIbOperation::operation).chain(receives) {
                 let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
                 let ended = Completion { queue_pair, operation, error, has_timed_out: false, refusal: None };
                 world.done[self.me].push_back((ended, Vec::new()));
@@ -454,7 +451,7 @@ impl IbPort for FakePort {
         self.world.with(|world| {
             let end = world.ends.get_mut(&queue_pair).expect("it is open");
             assert!(!std::mem::replace(&mut end.is_writing, true), "one word at a time");
-            end.wire.push_back(Sending::Word(value));
+            end.wire.push_back(FakeIbOperation::Word(value));
         });
         Ok(())
     }
@@ -466,7 +463,7 @@ impl IbPort for FakePort {
             let end = world.ends.get_mut(&queue_pair).expect("it is open");
             end.in_flight += 1;
             assert!(end.in_flight <= most, "the send queue has room for {most}");
-            end.wire.push_back(Sending::Slot(slot, bytes));
+            end.wire.push_back(FakeIbOperation::Slot(slot, bytes));
         });
         Ok(())
     }
@@ -511,7 +508,7 @@ impl IbPort for FakePort {
             let bytes = region.buffer.as_contiguous().expect("it lies in one piece");
             bytes.slice(offset, len as usize).to_vec()
         });
-        self.post_access(queue_pair, Sending::Write(region, bytes, to));
+        self.post_access(queue_pair, FakeIbOperation::Write(region, bytes, to));
         Ok(())
     }
     fn write_slot(
@@ -523,7 +520,7 @@ impl IbPort for FakePort {
     ) -> Result<(), VerbsError> {
         self.lend(slot);
         let bytes = self.slots[slot.0 as usize][..len].to_vec();
-        self.post_access(queue_pair, Sending::WriteSlot(slot, bytes, to));
+        self.post_access(queue_pair, FakeIbOperation::WriteSlot(slot, bytes, to));
         Ok(())
     }
     fn read_into_slot(
@@ -534,7 +531,7 @@ impl IbPort for FakePort {
         from: (u64, u32),
     ) -> Result<(), VerbsError> {
         self.lend(slot);
-        self.post_access(queue_pair, Sending::ReadSlot(slot, len, from));
+        self.post_access(queue_pair, FakeIbOperation::ReadSlot(slot, len, from));
         Ok(())
     }
     fn atomics(&self) -> AtomicScope {
@@ -548,7 +545,7 @@ impl IbPort for FakePort {
         at: (u64, u32),
     ) -> Result<(), VerbsError> {
         self.lend(slot);
-        self.post_access(queue_pair, Sending::Atomic(slot, operation, at));
+        self.post_access(queue_pair, FakeIbOperation::Atomic(slot, operation, at));
         Ok(())
     }
     fn deregister(&mut self, region: RegionId) -> bool {
@@ -596,11 +593,11 @@ impl IbPort for FakePort {
         place: (usize, u32),
         from: (u64, u32),
     ) -> Result<(), VerbsError> {
-        self.post_read(queue_pair, region, Sending::Read(region, place, from));
+        self.post_read(queue_pair, region, FakeIbOperation::Read(region, place, from));
         Ok(())
     }
     fn read_check(&mut self, queue_pair: u32, region: RegionId, from: (u64, u32)) -> Result<(), VerbsError> {
-        self.post_read(queue_pair, region, Sending::Check(region, from.1));
+        self.post_read(queue_pair, region, FakeIbOperation::Check(region, from.1));
         Ok(())
     }
     fn poll(&mut self, into: &mut Vec<Completion>) -> Result<(), VerbsError> {
@@ -654,7 +651,7 @@ impl IbPort for FakePort {
 /// The sockets of a process to the other one.
 #[derive(Debug)]
 pub(super) struct FakeSockets {
-    pub(super) world: SharedWorld,
+    pub(super) world: SharedIbWorld,
     pub(super) me: usize,
 }
 
@@ -680,14 +677,14 @@ impl Transport for FakeSockets {
                 Sent::Done
             }));
         }
-        let Frame::Meet { wants_answer: asks } = message.frame else {
+        let Frame::Meet { wants_answer } = message.frame else {
             panic!("{:?} goes over the network", message.frame)
         };
         Ok(self.world.with(|world| {
             if world.are_full || world.random.below(3) == 0 {
                 return Sent::Full;
             }
-            world.meets[to as usize].push_back((asks, body.to_vec()));
+            world.meets[to as usize].push_back((wants_answer, body.to_vec()));
             Sent::Done
         }))
     }
@@ -699,10 +696,10 @@ impl Transport for FakeSockets {
         if let Some((envelope, body)) = self.world.with(|world| world.messages[self.me].pop_front()) {
             sink.eager(other, 0, envelope, body.len(), Bytes::from(&body[..]));
         }
-        let Some((asks, body)) = came else { return false };
+        let Some((wants_answer, body)) = came else { return false };
         // The introduction arrives in two parts.
         let (first, second) = body.split_at(body.len() / 2);
-        sink.meet(other, asks, body.len(), Bytes::from(first));
+        sink.meet(other, wants_answer, body.len(), Bytes::from(first));
         sink.more(other, first.len(), Bytes::from(second));
         true
     }

@@ -18,7 +18,7 @@ const PLACE_LEN: usize = 24;
 
 /// A piece that is registered until its receiver has read it.
 #[derive(Debug)]
-struct Exposure {
+struct IbExposure {
     to: u32,
     number: u64,
     region: RegionId,
@@ -29,7 +29,7 @@ struct Exposure {
 /// All pieces that a process sends.
 #[derive(Debug, Default)]
 pub(super) struct Lending {
-    exposures: Vec<Exposure>,
+    exposures: Vec<IbExposure>,
     /// Pieces that go in envelopes, and finished ones.
     pub(super) pieces: LentPieces,
     /// The number of the last exposed piece: numbers are unique, and not 0.
@@ -37,12 +37,10 @@ pub(super) struct Lending {
 }
 
 impl Lending {
-    /// Whether a peer lacks pieces.
     pub(super) fn owes(&self, peer: u32) -> bool {
         self.exposures.iter().any(|one| one.to == peer) || self.pieces.peers().any(|to| to == peer)
     }
 
-    /// The peers that lack pieces.
     pub(super) fn peers(&self) -> Vec<u32> {
         let exposed = self.exposures.iter().map(|one| one.to);
         let mut peers: Vec<u32> = exposed.chain(self.pieces.peers()).collect();
@@ -52,7 +50,6 @@ impl Lending {
     }
 }
 
-/// The body of [`Frame::DataAt`]: the address of a piece.
 fn encode(at: &RemoteMemory) -> [u8; PLACE_LEN] {
     let mut out = [0; PLACE_LEN];
     let RemoteMemory { memory, check } = at;
@@ -63,7 +60,7 @@ fn encode(at: &RemoteMemory) -> [u8; PLACE_LEN] {
     out
 }
 
-/// Reads that body. `None`: it is invalid.
+/// `None`: the body is invalid.
 pub(super) fn decode(body: &[u8]) -> Option<RemoteMemory> {
     let (memory, rest) = body.split_first_chunk::<8>()?;
     let (check, rest) = rest.split_first_chunk::<8>()?;
@@ -76,7 +73,6 @@ pub(super) fn decode(body: &[u8]) -> Option<RemoteMemory> {
 }
 
 impl<P: IbPort> Ib<P> {
-    /// Sends a piece that is longer than an envelope, out of a lent buffer.
     pub(super) fn lend(
         &mut self,
         to: u32,
@@ -100,7 +96,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Sends the address of a registered piece.
     fn offer(&mut self, to: u32, region: RegionId, piece: LentPiece) -> Result<Sent, Unreachable> {
         let Some(place) = self.port.exposed(region) else { return Ok(self.stream(piece)) };
         self.lending.number += 1;
@@ -113,21 +108,19 @@ impl<P: IbPort> Ib<P> {
         let sent =
             self.send_envelope(to, Some(&OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 }));
         if matches!(sent, Ok(Sent::Done)) {
-            self.lending.exposures.push(Exposure { to, number, region, piece: Some(piece) });
+            self.lending.exposures.push(IbExposure { to, number, region, piece: Some(piece) });
             return Ok(Sent::Later);
         }
         self.port.deregister(region);
         sent
     }
 
-    /// Sends a piece in envelopes, as far as there is room now.
     fn stream(&mut self, piece: LentPiece) -> Sent {
         self.lending.pieces.keep(piece);
         self.send_streams();
         Sent::Later
     }
 
-    /// Sends more envelopes of waiting pieces. Returns whether any was sent.
     pub(super) fn send_streams(&mut self) -> bool {
         let mut any = false;
         let longest = self.settings.piece_len();
@@ -142,11 +135,10 @@ impl<P: IbPort> Ib<P> {
         any
     }
 
-    /// A receiver has read a piece, or requests that it is sent.
     pub(super) fn was_read(&mut self, from: u32, number: u64, whole: bool) {
-        let is_it = |one: &Exposure| (one.to, one.number) == (from, number);
+        let is_it = |one: &IbExposure| (one.to, one.number) == (from, number);
         let Some(at) = self.lending.exposures.iter().position(is_it) else { return };
-        let Exposure { region, piece, .. } = self.lending.exposures.swap_remove(at);
+        let IbExposure { region, piece, .. } = self.lending.exposures.swap_remove(at);
         self.port.deregister(region);
         match piece {
             Some(piece) if whole => self.lending.pieces.end([piece.token]),
@@ -166,9 +158,8 @@ impl<P: IbPort> Ib<P> {
         self.lending.pieces.take_back(token);
     }
 
-    /// Ends the pieces to a peer, whose connection is closed. Returns their tokens.
     pub(super) fn forget_lent(&mut self, peer: u32) -> Vec<u64> {
-        let to_it = |one: &mut Exposure| one.to == peer;
+        let to_it = |one: &mut IbExposure| one.to == peer;
         let exposed: Vec<_> = self.lending.exposures.extract_if(.., to_it).collect();
         for one in &exposed {
             self.port.deregister(one.region);
@@ -178,7 +169,6 @@ impl<P: IbPort> Ib<P> {
         tokens
     }
 
-    /// Ends the pieces to peers that have left.
     pub(super) fn end_sends_to_left(&mut self) {
         for peer in self.lending.peers() {
             if self.sockets.has_left(peer) {

@@ -272,7 +272,7 @@ impl<P: IbPort> Transport for Ib<P> {
         if !self.goes_by_port(to) {
             return self.sockets.send(to, message);
         }
-        self.begin_meeting(to)?;
+        self.request_introduction(to)?;
         // A process that has left takes nothing.
         Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
     }

@@ -170,7 +170,6 @@ fn shared_len(envelopes: u32, processes: u32) -> u32 {
     SHARED_MOST.max(processes.max(envelopes).saturating_mul(2))
 }
 
-/// The settings of a port in a job of `processes` processes, as far as the device supports them.
 fn settings(params: &Params, processes: u32) -> IbSettings {
     let envelopes = params.count(&ENVELOPES) as u32;
     let shared = params.is_on(&SRQ).then(|| shared_len(envelopes, processes));
@@ -179,7 +178,6 @@ fn settings(params: &Params, processes: u32) -> IbSettings {
     IbSettings { tiny, envelopes, shared, mtu, timeout, pause: PAUSE, rma }
 }
 
-/// Whether a process without a port goes over sockets.
 fn falls_back(params: &Params) -> bool {
     params.number(&FALLBACK) == 1
 }
@@ -196,14 +194,12 @@ fn not_found(params: &Params) -> Option<String> {
     })
 }
 
-/// The library, and the devices of this machine.
 fn found(params: &Params) -> Result<(Arc<VerbsLibrary>, Vec<Device>), String> {
     let library = VerbsLibrary::open(params.text(&LIBRARY)).map_err(|error| error.to_string())?;
     let devices = library.devices().map_err(|error| error.to_string())?;
     Ok((library, devices))
 }
 
-/// Refuses a job that cannot work before any process starts.
 fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
     if is_one_host && !falls_back(params) {
         let (_, devices) = found(params)?;
@@ -232,7 +228,6 @@ fn suits_hosts(params: &Params) -> Option<String> {
 
 const COLUMNS: [&str; 7] = ["device", "port", "state", "MTU", "link", "atomic with", "address"];
 
-/// The row of a port.
 fn row(device: &Device, port: &oxmpi_verbs::DevicePort) -> Vec<String> {
     let gid = port.gid.map_or(String::new(), |(_, gid)| std::net::Ipv6Addr::from(gid).to_string());
     vec![
@@ -271,8 +266,6 @@ fn use_of(params: &Params, settings: &IbSettings) -> String {
     )
 }
 
-/// The devices, the port that a job on this host would use, and its memory, also without the
-/// library.
 fn survey(params: &Params) -> Result<Survey, String> {
     let uses = use_of(params, &settings(params, 1));
     let (library, devices) = match found(params) {
@@ -285,7 +278,6 @@ fn survey(params: &Params) -> Result<Survey, String> {
     Ok(Survey { title: format!("{library}; {uses}"), choice, columns: &COLUMNS, rows })
 }
 
-/// A port of this host, and the sockets of the process.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     let Some(poller) = services.poller() else { return Ok(None) };
     let request = request(of.params);
@@ -353,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_survey_without_the_library_says_why_and_what_envelopes_take() {
+    fn a_survey_without_the_library_has_the_reason_and_the_memory_of_envelopes() {
         let file = "/nonexistent/libibverbs.so.1";
         let params = Params::default().with("rpi_ib_library", file).unwrap();
         let Survey { title, choice, rows, .. } = survey(&params).unwrap();

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 pub(super) struct IbPeer {
     pub(super) end: LocalEnd,
     /// The introduction of this process was sent, with the request for the peer's.
-    pub(super) has_asked: bool,
+    pub(super) has_requested: bool,
     /// The own queue pair is connected with the peer's.
     pub(super) is_connected: bool,
     /// The peer's queue pair is connected with this one: messages may be sent.
@@ -54,7 +54,7 @@ impl IbPeer {
     pub(super) fn new(end: LocalEnd, granted: u32) -> IbPeer {
         IbPeer {
             end,
-            has_asked: false,
+            has_requested: false,
             is_connected: false,
             is_ready: false,
             connection: 1,
@@ -77,8 +77,7 @@ impl IbPeer {
         }
     }
 
-    /// Connects the own queue pair with that of this introduction. Returns the slots of envelopes
-    /// that had arrived before.
+    /// Returns the slots of envelopes that had arrived before.
     pub(super) fn connected(&mut self, with: &IbIntroduction) -> Vec<SlotId> {
         (self.is_connected, self.allowed) = (true, with.granted);
         self.returns(with.freed);
@@ -86,29 +85,25 @@ impl IbPeer {
         self.unacknowledged.drain(..arrived).map(|(_, slot, _)| slot).collect()
     }
 
-    /// Whether the connection is being closed, or is closed and not made again.
     pub(super) fn is_closing(&self) -> bool {
         self.broken.as_ref().is_some_and(|broken| !broken.is_made)
     }
 
-    /// The introduction of this process.
     pub(super) fn introduction(&self, envelope: u32) -> IbIntroduction {
         let IbPeer { end, granted, connection, taken, freed, .. } = *self;
         IbIntroduction { end, granted, envelope, connection, taken, freed }
     }
 
-    /// An envelope was posted in this slot, with a head of [`IbPeer::sends`].
+    /// Its head is of [`IbPeer::sends`].
     pub(super) fn posted(&mut self, slot: SlotId, len: usize) {
         self.unacknowledged.push_back((self.sent, slot, len));
         self.was_sent_to = true;
     }
 
-    /// The send of an envelope has succeeded.
     pub(super) fn acknowledged(&mut self, slot: SlotId) {
         self.unacknowledged.retain(|(_, known, _)| *known != slot);
     }
 
-    /// Envelopes that may be sent to it now.
     pub(super) fn credits(&self) -> u64 {
         (u64::from(self.allowed) + self.returned).saturating_sub(self.sent)
     }
@@ -118,7 +113,6 @@ impl IbPeer {
         self.returned = self.returned.max(number.min(self.sent));
     }
 
-    /// As [`IbPeer::returns`] with the lower half of the number, as in the head of an envelope.
     pub(super) fn returns_lower(&mut self, lower: u32) {
         let more = lower.wrapping_sub(self.returned as u32);
         if more <= u32::MAX / 2 {
@@ -126,7 +120,6 @@ impl IbPeer {
         }
     }
 
-    /// Counts an envelope to be sent. Returns the number for its head.
     pub(super) fn sends(&mut self) -> u32 {
         self.sent += 1;
         self.in_flight += 1;
@@ -134,13 +127,12 @@ impl IbPeer {
         self.freed as u32
     }
 
-    /// Counts an envelope that was posted again.
     pub(super) fn frees(&mut self) {
         self.freed += 1;
     }
 
-    /// The number to be written into its word, if that is due: as far as the peer knows, half of
-    /// its credits are used up.
+    /// The number for its word, if that is due: as far as the peer knows, half of its credits are
+    /// used up.
     pub(super) fn report(&mut self) -> Option<u64> {
         let due = u64::from(self.granted / 2).max(1);
         let is_due =

@@ -18,7 +18,6 @@ pub trait IbPort: Debug + Send {
     fn slot(&self, slot: SlotId) -> &[u8];
     /// As [`IbPort::slot`], for writing.
     fn slot_mut(&mut self, slot: SlotId) -> &mut [u8];
-    /// Makes a queue pair.
     fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError>;
     fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError>;
     fn close(&mut self, queue_pair: u32);
@@ -26,10 +25,8 @@ pub trait IbPort: Debug + Send {
     /// be used again.
     fn take_closed(&mut self) -> Vec<u32>;
     fn peer_word(&self, queue_pair: u32) -> u64;
-    /// Writes the word at the peer.
     fn write_word(&mut self, queue_pair: u32, value: u64) -> Result<(), VerbsError>;
     fn send(&mut self, queue_pair: u32, slot: SlotId, len: usize) -> Result<(), VerbsError>;
-    /// Posts a slot for receiving.
     fn receive(&mut self, queue_pair: u32, slot: SlotId) -> Result<(), VerbsError>;
     /// Registers a contiguous buffer, which peers may read.
     fn expose(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
@@ -101,7 +98,6 @@ pub trait IbPort: Debug + Send {
     fn read_check(&mut self, queue_pair: u32, region: RegionId, from: (u64, u32)) -> Result<(), VerbsError>;
     /// Reads completions. After an error the queue is unusable.
     fn poll(&mut self, into: &mut Vec<Completion>) -> Result<(), VerbsError>;
-    /// The descriptor to sleep on, if there is one.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
     /// Makes the next completion raise an event.
     fn arm(&mut self) -> Result<(), VerbsError>;

@@ -33,7 +33,6 @@ pub(super) fn has_reliable_connections(device: &str) -> bool {
     !["efa", "usnic", "hfi1"].iter().any(|driver| device.starts_with(driver))
 }
 
-/// The devices with the states of their ports, for the user.
 pub(super) fn listing(devices: &[Device]) -> String {
     if devices.is_empty() {
         return "there is no device".into();
@@ -53,29 +52,29 @@ pub(super) fn listing(devices: &[Device]) -> String {
 /// The port that a process uses. The error is for the user.
 pub(super) fn choose<'a>(
     devices: &'a [Device],
-    asked: &PortRequest,
+    request: &PortRequest,
 ) -> Result<(&'a str, &'a DevicePort), String> {
-    if !matches!(asked.mtu, 256 | 512 | 1024 | 2048 | 4096) {
-        return Err(format!("rpi_ib_mtu is {}, and not one of 256, 512, 1024, 2048, 4096", asked.mtu));
+    if !matches!(request.mtu, 256 | 512 | 1024 | 2048 | 4096) {
+        return Err(format!("rpi_ib_mtu is {}, and not one of 256, 512, 1024, 2048, 4096", request.mtu));
     }
-    let wanted = |device: &&Device| asked.device.as_ref().is_none_or(|name| *name == device.name);
+    let wanted = |device: &&Device| request.device.as_ref().is_none_or(|name| *name == device.name);
     let candidates: Vec<_> = devices.iter().filter(wanted).collect();
-    if let (Some(name), true) = (&asked.device, candidates.is_empty()) {
-        return Err(format!("rpi_ib_hca_id asks for device '{name}': {}", listing(devices)));
+    if let (Some(name), true) = (&request.device, candidates.is_empty()) {
+        return Err(format!("rpi_ib_hca_id names device '{name}': {}", listing(devices)));
     }
     let suits =
-        |port: &&DevicePort| port.is_active() && asked.port.is_none_or(|number| number == port.number);
+        |port: &&DevicePort| port.is_active() && request.port.is_none_or(|number| number == port.number);
     let found = candidates.iter().find_map(|one| Some((one.name.as_str(), one.ports.iter().find(suits)?)));
-    let (device, port) = found.ok_or_else(|| match asked.port {
+    let (device, port) = found.ok_or_else(|| match request.port {
         Some(number) => {
-            format!("rpi_ib_port asks for port {number}, which is not active: {}", listing(devices))
+            format!("rpi_ib_port names port {number}, which is not active: {}", listing(devices))
         }
         None => format!("no port is active: {}", listing(devices)),
     })?;
-    if asked.mtu > port.mtu {
+    if request.mtu > port.mtu {
         return Err(format!(
             "rpi_ib_mtu is {}, and port {} of device {device} has {}",
-            asked.mtu, port.number, port.mtu
+            request.mtu, port.number, port.mtu
         ));
     }
     Ok((device, port))
@@ -101,8 +100,8 @@ mod tests {
     }
 
     fn chosen(device: Option<&str>, port: Option<u8>, mtu: usize) -> Result<(String, u8), String> {
-        let asked = PortRequest { device: device.map(String::from), port, mtu };
-        choose(&devices(), &asked).map(|(device, port)| (device.to_string(), port.number))
+        let request = PortRequest { device: device.map(String::from), port, mtu };
+        choose(&devices(), &request).map(|(device, port)| (device.to_string(), port.number))
     }
 
     #[test]
@@ -112,11 +111,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_answered_with_what_is() {
+    fn a_missing_device_is_reported_with_the_existing_ones() {
         let why = chosen(Some("c0"), None, 1024).unwrap_err();
         assert_eq!(
             why,
-            "rpi_ib_hca_id asks for device 'c0': this host has a0: port 1 down; b0: port 1 down, port 2 active"
+            "rpi_ib_hca_id names device 'c0': this host has a0: port 1 down; b0: port 1 down, port 2 active"
         );
         let why = chosen(None, Some(1), 1024).unwrap_err();
         assert!(why.contains("port 1") && why.contains("b0: port 1 down, port 2 active"), "{why}");

@@ -56,12 +56,10 @@ pub(super) struct Readings {
 }
 
 impl Readings {
-    /// Whether answers wait for room in envelopes.
     pub(super) fn waits_for_room(&self) -> bool {
         !self.owed.is_empty()
     }
 
-    /// Whether nothing is read and no answer waits.
     fn is_idle(&self) -> bool {
         self.readings.is_empty() && self.owed.is_empty()
     }
@@ -70,13 +68,11 @@ impl Readings {
         self.readings.iter().any(|one| one.from == peer) || self.owed.iter().any(|(to, _)| *to == peer)
     }
 
-    /// Whether a finished read was not handed up.
     pub(super) fn has_news(&self) -> bool {
         self.readings.iter().any(Reading::is_over)
     }
 }
 
-/// Takes the readings out of a queue for which `is_it` is true.
 fn extract(queue: &mut VecDeque<Reading>, is_it: impl FnMut(&mut Reading) -> bool) -> Vec<Reading> {
     let mut all: Vec<Reading> = std::mem::take(queue).into();
     let taken = all.extract_if(.., is_it).collect();
@@ -85,7 +81,6 @@ fn extract(queue: &mut VecDeque<Reading>, is_it: impl FnMut(&mut Reading) -> boo
 }
 
 impl<P: IbPort> Ib<P> {
-    /// Handles a frame of the transport itself, with a body.
     pub(super) fn take_own(
         &mut self,
         from: u32,
@@ -123,14 +118,12 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// The registered memory for the body that a peer has begun. `None`: the memory is not
-    /// contiguous, or cannot be registered.
+    /// `None`: the memory is not contiguous, or cannot be registered.
     fn place_for(&mut self, from: u32, length: usize, sink: &mut dyn Sink) -> Option<RegionId> {
         let buffer = sink.place_lent(from, 0, length)?;
         self.port.register(&buffer).inspect_err(|error| self.warn_of_registration(error)).ok()
     }
 
-    /// Posts reads, as far as there is room.
     fn post_reads(&mut self) {
         for at in 0..self.readings.readings.len() {
             loop {
@@ -174,8 +167,8 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Handles the end of a read. Nothing is handed up yet, so that this can be called outside of a
-    /// poll. `false`: it was no read of a message.
+    /// Hands up nothing, so that this can be called outside of a poll. `false`: it was no read of a
+    /// message.
     pub(super) fn read_ended(&mut self, region: RegionId, has_failed: bool) -> bool {
         let Some(one) = self.readings.readings.iter_mut().find(|one| one.region == region) else {
             return false;
@@ -189,7 +182,6 @@ impl<P: IbPort> Ib<P> {
         true
     }
 
-    /// Hands up finished reads, and continues the others. Returns whether there were any.
     pub(super) fn finish_readings(&mut self, sink: &mut dyn Sink) -> bool {
         if self.readings.is_idle() {
             return false;
@@ -212,7 +204,6 @@ impl<P: IbPort> Ib<P> {
         self.send_owed() || any
     }
 
-    /// Sends answers, as far as there is room. Returns whether any was sent.
     fn send_owed(&mut self) -> bool {
         let mut any = false;
         for (to, frame) in std::mem::take(&mut self.readings.owed) {
@@ -225,27 +216,24 @@ impl<P: IbPort> Ib<P> {
         any
     }
 
-    /// Ends the reads into the memory of a receive, which is the program's again.
+    /// Nothing is written any more into the memory of a receive, which is the program's again.
     pub(super) fn stop_receive(&mut self, receiver: u64) {
         if self.give_up_readings(|one| one.receiver == receiver) {
             self.stop_given_up();
         }
     }
 
-    /// Ends the reads into these regions.
     pub(super) fn stop_reads_into(&mut self, regions: &[RegionId]) {
         if self.give_up_readings(|one| regions.contains(&one.region)) {
             self.stop_given_up();
         }
     }
 
-    /// The regions into which something is read.
     pub(super) fn regions_read_into(&self) -> impl Iterator<Item = RegionId> + '_ {
         self.readings.readings.iter().map(|one| one.region)
     }
 
-    /// Waits for the end of the reads that were given up; a connection on which that takes long is
-    /// closed.
+    /// A connection on which that takes long is closed.
     fn stop_given_up(&mut self) {
         self.await_reads(PATIENCE);
         let stuck: Vec<u32> = self.stuck().collect();
@@ -255,7 +243,6 @@ impl<P: IbPort> Ib<P> {
         self.end_given_up();
     }
 
-    /// Ends the reads from a peer whose connection is closed.
     pub(super) fn forget_readings(&mut self, peer: u32) {
         self.readings.owed.retain(|(to, _)| *to != peer);
         if !self.give_up_readings(|one| one.from == peer) {
@@ -265,7 +252,7 @@ impl<P: IbPort> Ib<P> {
         self.readings.owed.retain(|(to, _)| *to != peer);
     }
 
-    /// Waits for the end of the reads that were given up; connections that do not work are closed.
+    /// Connections that do not work are closed.
     fn end_given_up(&mut self) {
         self.await_reads(FORCE);
         if self.stuck().next().is_some() {
@@ -290,7 +277,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Gives up readings. Returns whether there are any.
     fn give_up_readings(&mut self, which: impl Fn(&Reading) -> bool) -> bool {
         let mut any = false;
         for one in self.readings.readings.iter_mut().filter(|one| which(one)) {
@@ -300,7 +286,7 @@ impl<P: IbPort> Ib<P> {
         any
     }
 
-    /// Deregisters the memory of readings that were given up and have ended.
+    /// Deregisters the memory of the ended ones.
     fn drop_given_up(&mut self) {
         let is_it = |one: &mut Reading| one.is_given_up && one.under_way == 0;
         for one in extract(&mut self.readings.readings, is_it) {
@@ -309,13 +295,11 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// The senders of readings that were given up and have not ended.
     fn stuck(&self) -> impl Iterator<Item = u32> + '_ {
         self.readings.readings.iter().filter(|one| one.is_given_up && one.under_way > 0).map(|one| one.from)
     }
 
-    /// Waits for the end of the readings that were given up. Other completions are kept for the
-    /// next poll.
+    /// Other completions are kept for the next poll.
     fn await_reads(&mut self, most: Duration) {
         let start = Instant::now();
         loop {
@@ -328,7 +312,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Warns once that long messages go in envelopes, because memory cannot be registered.
     pub(super) fn warn_of_registration(&mut self, error: &VerbsError) {
         // Some memory cannot be registered at all: shared read-only mappings.
         if error.is_out_of_memory() && !std::mem::replace(&mut self.has_warned, true) {

@@ -38,12 +38,11 @@ pub(super) struct BrokenConnection {
 }
 
 impl<P: IbPort> Ib<P> {
-    /// Handles a failed operation to a peer.
     pub(super) fn fail(&mut self, peer: u32, why: String) {
         self.break_connection(peer, why, false);
     }
 
-    /// Closes the connection to a peer, so that everything under way ends.
+    /// Everything under way on the connection ends.
     pub(super) fn break_connection(&mut self, number: u32, why: String, has_timed_out: bool) {
         self.polls = POLLS;
         let now = Instant::now();
@@ -51,7 +50,8 @@ impl<P: IbPort> Ib<P> {
         let due = now + self.settings.pause;
         let Some(peer) = self.peer(number).filter(|peer| !peer.is_gone && !peer.is_closing()) else { return };
         peer.connection += 1;
-        (peer.is_connected, peer.is_ready, peer.has_asked, peer.was_sent_to) = (false, false, false, false);
+        (peer.is_connected, peer.is_ready, peer.has_requested, peer.was_sent_to) =
+            (false, false, false, false);
         let (why, since, noticed) = match peer.broken.take() {
             Some(before) => (before.why, before.since, before.noticed),
             None => (why, since.unwrap_or(now), now),
@@ -107,14 +107,13 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Tries again to connect a refused queue pair, if it is time.
     fn connect_refused(&mut self, number: u32) -> Result<(), String> {
         let Some(broken) = self.peer(number).and_then(|peer| peer.broken.as_mut()) else { return Ok(()) };
         if !broken.is_made || Instant::now() < broken.due {
             return Ok(());
         }
         match broken.introduction.take() {
-            Some((its, asks)) => self.meet_again(number, &its, asks),
+            Some((its, wants_answer)) => self.connect_end(number, &its, wants_answer),
             None => Ok(()),
         }
     }
@@ -129,7 +128,7 @@ impl<P: IbPort> Ib<P> {
 
     /// Whether an introduction of a peer belongs to the present connection. One for the next
     /// connection waits until its own end is made.
-    pub(super) fn is_current(&mut self, from: u32, its: &IbIntroduction, asks: bool) -> bool {
+    pub(super) fn is_current(&mut self, from: u32, its: &IbIntroduction, wants_answer: bool) -> bool {
         if self.peer(from).is_some_and(|peer| its.connection > peer.connection) {
             self.break_connection(from, "the process makes the connection anew".into(), false);
         }
@@ -142,7 +141,7 @@ impl<P: IbPort> Ib<P> {
         match &mut peer.broken {
             Some(broken) if !broken.is_made => {
                 if its.connection == peer.connection {
-                    broken.introduction = Some((*its, asks));
+                    broken.introduction = Some((*its, wants_answer));
                 }
                 false
             }
@@ -150,7 +149,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Makes the next queue pair of a connection after the last one was destroyed.
     fn remake_end(&mut self, number: u32) -> Result<(), String> {
         let mut bytes = [0; 4];
         fill_random(&mut bytes).map_err(|error| format!("the system has no random numbers: {error}"))?;
@@ -173,7 +171,7 @@ impl<P: IbPort> Ib<P> {
         self.restart_readings(number);
         self.restart_accesses(number);
         match introduction {
-            Some((its, asks)) => self.meet_again(number, &its, asks),
+            Some((its, wants_answer)) => self.connect_end(number, &its, wants_answer),
             None => Ok(()),
         }
     }
@@ -200,7 +198,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Something has arrived over a connection.
     pub(super) fn mended(&mut self, number: u32) {
         if let Some(peer) = self.peer(number)
             && peer.broken.as_ref().is_some_and(|broken| broken.is_made)
@@ -209,7 +206,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Continues failed connections, or gives up their peers.
     pub(super) fn settle_broken(&mut self, sink: &mut dyn Sink) {
         for number in std::mem::take(&mut self.broken) {
             let timeout = self.settings.timeout;
@@ -236,7 +232,7 @@ impl<P: IbPort> Ib<P> {
             };
             let met = made.and_then(|()| {
                 let is_made = self.peer(number).is_some_and(|peer| !peer.is_closing());
-                if is_made { self.begin_meeting(number).map_err(|error| error.why) } else { Ok(()) }
+                if is_made { self.request_introduction(number).map_err(|error| error.why) } else { Ok(()) }
             });
             // A port that is down refuses connections.
             if let Err(why) = met {
@@ -245,7 +241,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// A connection to a peer could not be made.
     pub(super) fn try_again(&mut self, number: u32, why: String) {
         self.break_connection(number, why, false);
         let due = Instant::now() + self.settings.pause;

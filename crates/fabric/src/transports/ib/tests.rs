@@ -5,7 +5,7 @@ mod failing;
 mod long;
 mod without_port;
 
-use super::fake::{FakePort, FakeSockets, SharedWorld};
+use super::fake::{FakePort, FakeSockets, SharedIbWorld};
 use super::{Ib, IbSettings};
 use crate::{Body, Membership, OutgoingMessage, Sent, Sink, Statistics, Transport};
 use oxmpi_sys::bytes::Bytes;
@@ -60,8 +60,8 @@ fn settings(envelopes: u32, shared: Option<u32>) -> IbSettings {
     IbSettings { tiny: 64, envelopes, shared, mtu: 1024, timeout, pause: PAUSE, rma: true }
 }
 
-fn world(seed: u64, settings: IbSettings) -> (SharedWorld, [Rank; 2]) {
-    let world = SharedWorld::new(seed, settings);
+fn world(seed: u64, settings: IbSettings) -> (SharedIbWorld, [Rank; 2]) {
+    let world = SharedIbWorld::new(seed, settings);
     let rank = |me: usize| {
         let port = FakePort { world: world.clone(), me, slots: Vec::new(), posted: HashSet::new() };
         let sockets = Box::new(FakeSockets { world: world.clone(), me });
@@ -75,14 +75,12 @@ fn world(seed: u64, settings: IbSettings) -> (SharedWorld, [Rank; 2]) {
     (world, ranks)
 }
 
-/// The content of message `number` of a process.
 fn planned(from: u32, number: u32) -> Vec<u8> {
     let len = (number * 29 + from * 7) % 65;
     (0..len).map(|at| (at * 31 + number * 7 + from) as u8).collect()
 }
 
 impl Rank {
-    /// Sends the next message if there is room. Returns whether it was sent.
     fn send_next(&mut self) -> bool {
         let own = self.ib.own;
         let body = planned(own, self.sent);
@@ -110,7 +108,6 @@ impl Rank {
     }
 }
 
-/// Sends `counts[i]` messages from rank i, and lets all arrive.
 fn run(seed: u64, settings: IbSettings, counts: [u32; 2]) -> [Rank; 2] {
     let (_, mut ranks) = world(seed, settings);
     let mut turns = 0;
@@ -156,7 +153,6 @@ fn messages_in_one_direction_need_no_answer() {
     }
 }
 
-/// Lets the ranks send and poll until rank 1 has got a message.
 fn meet(ranks: &mut [Rank; 2]) {
     for _ in 0..TURNS {
         if !ranks[1].mailbox.came.is_empty() {
@@ -189,7 +185,7 @@ fn thousands_of_peers_have_an_envelope_each_and_the_first_ones_all() {
 }
 
 #[test]
-fn what_is_left_of_the_first_half_is_granted_before_single_envelopes() {
+fn the_rest_of_the_first_half_is_granted_before_single_envelopes() {
     let grant = |posted, spare| {
         let (_, [mut rank, _]) = world(1, settings(64, Some(200)));
         (rank.ib.posted, rank.ib.spare) = (posted, spare);
@@ -225,7 +221,6 @@ fn a_connection_that_cannot_be_made_takes_no_envelope() {
     assert_eq!(world.with(|world| world.shared_len(0)), 10);
 }
 
-/// Polls rank 1 until nothing arrives any more.
 fn drain(rank: &mut Rank) {
     for _ in 0..200 {
         rank.poll();
@@ -285,11 +280,11 @@ fn envelopes_of_a_peer_that_is_gone_are_spare_when_all_came_back() {
 }
 
 /// Rank 1 owes rank 0 an answer, for which its sockets have no room.
-fn owing(seed: u64) -> (SharedWorld, Rank) {
+fn owing(seed: u64) -> (SharedIbWorld, Rank) {
     let (world, [mut asking, mut owing]) = world(seed, settings(4, None));
     for _ in 0..TURNS {
         asking.send_next();
-        if asking.ib.peers.iter().flatten().any(|peer| peer.has_asked) {
+        if asking.ib.peers.iter().flatten().any(|peer| peer.has_requested) {
             world.with(|world| world.are_full = true);
             owing.poll();
         }
@@ -301,7 +296,7 @@ fn owing(seed: u64) -> (SharedWorld, Rank) {
 }
 
 #[test]
-fn who_leaves_waits_for_answers_only_to_peers_that_need_them() {
+fn a_process_that_leaves_answers_only_peers_that_need_it() {
     let (world, mut rank) = owing(19);
     assert!(!rank.ib.leave(), "the peer waits for the answer");
     rank.ib.detach(0);
@@ -365,7 +360,7 @@ fn a_failed_connection_names_the_peer_and_the_vendors_words_and_loses_it() {
 }
 
 #[test]
-fn what_fails_to_a_peer_that_has_left_is_no_loss() {
+fn failed_sends_to_a_peer_that_has_left_are_no_loss() {
     let (world, mut ranks) = world(5, settings(4, None));
     meet(&mut ranks);
     let mut turns = 0;

@@ -23,9 +23,8 @@ impl WithoutPort {
         WithoutPort { sockets, introductions: Introductions::default(), unanswered: Vec::new() }
     }
 
-    /// Answers all waiting peers, as far as there is room.
     fn answer(&mut self, sink: &mut dyn Sink) {
-        let met = self.introductions.take().into_iter().filter(|(_, asks, _)| *asks);
+        let met = self.introductions.take().into_iter().filter(|(_, wants_answer, _)| *wants_answer);
         self.unanswered.extend(met.map(|(from, ..)| from));
         let body = IbIntroduction::WITHOUT_PORT.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
@@ -40,7 +39,6 @@ impl WithoutPort {
         self.introductions.take_lost().into_iter().for_each(|peer| sink.lost(peer));
     }
 
-    /// Whether no peer waits for an answer, except those that have left.
     fn has_answered(&mut self) -> bool {
         let WithoutPort { sockets, unanswered, .. } = self;
         unanswered.iter().all(|to| sockets.has_left(*to))

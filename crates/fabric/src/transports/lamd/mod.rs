@@ -72,7 +72,7 @@ pub struct Lamd {
     /// Processes that have ended, and of which everything has arrived.
     ended: HashSet<u32>,
     /// Processes whose end the relay will report.
-    asked: HashSet<u32>,
+    end_queries: HashSet<u32>,
     /// Processes to which nothing is sent any more.
     lost: HashSet<u32>,
     sent: Traffic,
@@ -102,14 +102,13 @@ impl Lamd {
             is_starved: false,
             is_cut: false,
             ended: HashSet::new(),
-            asked: HashSet::new(),
+            end_queries: HashSet::new(),
             lost: HashSet::new(),
             sent: Traffic::default(),
             received: Traffic::default(),
         })
     }
 
-    /// The relay has ended (rule 5).
     fn cut(&mut self) {
         if !std::mem::replace(&mut self.is_cut, true) {
             self.poller.remove(&self.socket);
@@ -139,7 +138,6 @@ impl Lamd {
         Sent::Full
     }
 
-    /// A send has failed, perhaps for another reason than a full socket.
     fn refused(&mut self, error: &io::Error) {
         if parcel::is_full(error) {
             self.is_starved = true;
@@ -158,7 +156,6 @@ impl Lamd {
         std::process::abort();
     }
 
-    /// Writes a long body into a file.
     fn pack(&mut self, body: &Body<'_>) -> io::Result<OwnedFd> {
         let file = parcel::new_file()?;
         if let Body::Bytes(bytes) = body {
@@ -176,7 +173,6 @@ impl Lamd {
         Ok(file)
     }
 
-    /// Hands up a packet.
     fn take(&mut self, bytes: usize, file: Option<OwnedFd>, sink: &mut dyn Sink) {
         let packet = match Packet::read(&self.packet[..bytes], None) {
             Ok(packet) => packet,
@@ -223,14 +219,14 @@ impl Lamd {
     }
 
     /// Requests a report from the relay when a process has ended and everything of it has arrived.
-    fn ask_for_end(&mut self, peer: u32) -> Sent {
-        if self.asked.contains(&peer) {
+    fn query_end(&mut self, peer: u32) -> Sent {
+        if self.end_queries.contains(&peer) {
             return Sent::Done;
         }
         let question = PacketHeader { kind: PacketKind::Question, frame: 0, peer, length: 0 }.encode();
         let sent = self.post(&[Bytes::from(&question)], None);
         if sent == Sent::Done {
-            self.asked.insert(peer);
+            self.end_queries.insert(peer);
         }
         sent
     }
@@ -241,8 +237,7 @@ impl Transport for Lamd {
         "lamd"
     }
 
-    /// See rule 1. A message of a process to itself may wait for its receive, and may be
-    /// announced.
+    /// See rule 1. A message of a process to itself may as well wait for its receive.
     fn limits(&self, to: u32) -> Limits {
         Limits { eager: if to == self.own { INLINE } else { usize::MAX }, announced: 0 }
     }
@@ -256,8 +251,8 @@ impl Transport for Lamd {
             return Err(Unreachable { peer: to, why: "its process has ended".into() });
         }
         // Frames that need an answer, which a process that has ended does not give.
-        let asks = matches!(message.frame, Frame::Withdraw { .. } | Frame::AskLast { .. });
-        if self.is_cut || asks && self.ask_for_end(to) != Sent::Done {
+        let needs_answer = matches!(message.frame, Frame::Withdraw { .. } | Frame::AskLast { .. });
+        if self.is_cut || needs_answer && self.query_end(to) != Sent::Done {
             return Ok(Sent::Full);
         }
         let mut frame = [0; MAX_FRAME_LEN];
@@ -335,7 +330,7 @@ impl Membership for Lamd {
         if self.ended.contains(&peer) {
             return;
         }
-        while !self.is_cut && self.ask_for_end(peer) != Sent::Done {
+        while !self.is_cut && self.query_end(peer) != Sent::Done {
             // The kernel may have no memory, and no event reports when it has some again.
             if !self.poll(None, sink) {
                 parcel::wait_for_packet(&self.socket, STARVED);

@@ -32,7 +32,6 @@ static PRIORITY: Param = Param::priority(
      highest priority that can run is used.",
 );
 
-/// The socket to the relay of this node.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     let Some(poller) = services.poller() else { return Ok(None) };
     let teller = services.clone();

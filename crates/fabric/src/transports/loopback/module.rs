@@ -20,7 +20,6 @@ static LOOPBACK: Module = Module {
 const SEVERAL: &str = "it is between ranks that are threads of one program, and the ranks of this job are programs of their own: \
                        leave 'rpi' out";
 
-/// The queues of a process alone.
 fn open(of: &Situation<'_>, _services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     if of.job.len() != 1 {
         return Err(SEVERAL.into());

@@ -1,12 +1,11 @@
 //! The end of a process, and peers that are lost or have left (rules 5 and 7 of the module).
 
-use super::{FailedOperation, GRACE, Kind, Name, Ofi, OfiPeer, POLLS};
+use super::{FailedOperation, GRACE, Name, Ofi, OfiPeer, OperationKind, POLLS};
 use crate::Sink;
 use oxmpi_wire::Frame;
 use std::time::Instant;
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// Drops the state of a peer.
     pub(super) fn forget(&mut self, peer: u32) {
         self.unmatched.retain(|(to, ..)| *to != peer);
         self.own_frames.retain(|(to, _)| *to != peer);
@@ -38,10 +37,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.polls = POLLS;
     }
 
-    /// Handles a failed operation: ignores it if the peer has left (rule 5); else the peer is lost.
+    /// Ignores the failure if the peer has left (rule 5); else the peer is lost.
     pub(super) fn settle_failed(&mut self, failed: FailedOperation, sink: &mut dyn Sink) {
         let FailedOperation { name: Name { kind, token, peer }, why, since } = &failed;
-        if self.sockets.has_left(*peer) && matches!(kind, Kind::Send | Kind::Frame | Kind::Part) {
+        if self.sockets.has_left(*peer)
+            && matches!(kind, OperationKind::Send | OperationKind::Frame | OperationKind::Part)
+        {
             self.in_parts.forget_sending(*token);
             if *token != 0 {
                 sink.sent(*token);
@@ -72,9 +73,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         all
     }
 
-    /// As [`Ofi::has_all_arrived`], of one peer.
     pub(super) fn has_arrived_at(&mut self, at: u32) -> bool {
-        let Some(&mut OfiPeer { is_gone, sent, delivered, asked_for, received, reported, .. }) =
+        let Some(&mut OfiPeer { is_gone, sent, delivered, last_request, received, reported, .. }) =
             self.peer(at)
         else {
             return true;
@@ -83,20 +83,22 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             return true;
         }
         let is_reported = reported == received || self.send_own(at, Frame::Arrived { number: received });
-        let leaves =
-            |name: &Name| name.peer == at && matches!(name.kind, Kind::Send | Kind::Frame | Kind::Part);
-        let mut is_asked = delivered >= sent || asked_for == sent;
-        if !is_asked && !self.endpoint.is_live(leaves) {
-            is_asked = self.send_own(at, Frame::AskArrived { number: sent });
+        let leaves = |name: &Name| {
+            name.peer == at
+                && matches!(name.kind, OperationKind::Send | OperationKind::Frame | OperationKind::Part)
+        };
+        let mut is_requested = delivered >= sent || last_request == sent;
+        if !is_requested && !self.endpoint.is_live(leaves) {
+            is_requested = self.send_own(at, Frame::AskArrived { number: sent });
         }
         if let Some(peer) = self.peer(at) {
             peer.reported = if is_reported { received } else { reported };
-            peer.asked_for = if is_asked { sent } else { asked_for };
+            peer.last_request = if is_requested { sent } else { last_request };
         }
         is_reported && delivered >= sent
     }
 
-    /// Whether the frames with these numbers have left, to peers that still exist.
+    /// Whether frames with these numbers have left, to peers that still exist.
     pub(super) fn has_said_all(&mut self) -> bool {
         let (peers, sockets) = (&self.peers, &mut self.sockets);
         let waits: Vec<bool> = (0..peers.len() as u32)
@@ -107,12 +109,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             })
             .collect();
         let is_needed = |name: &Name| {
-            name.kind == Kind::Frame && waits.get(name.peer as usize).is_some_and(|waits| *waits)
+            name.kind == OperationKind::Frame && waits.get(name.peer as usize).is_some_and(|waits| *waits)
         };
         !self.endpoint.is_live(is_needed)
     }
 
-    /// A peer requests a report when `number` of its messages have arrived.
     pub(super) fn wants_report(&mut self, from: u32, number: u64) {
         if let Some(peer) = self.peer(from) {
             peer.question = Some(number);
@@ -132,7 +133,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Sets whether this process and a peer wait for each other at their ends.
     pub(super) fn set_detached(&mut self, peer: u32, is_detached: bool) {
         if let Some(peer) = self.peer(peer) {
             peer.is_detached = is_detached;

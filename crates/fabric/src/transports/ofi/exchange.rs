@@ -42,34 +42,27 @@ impl Introduction {
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// Whether a process belongs to the same launcher.
     pub(super) fn is_of_launcher(&mut self, peer: u32) -> bool {
         self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
 
-    /// Sends the introduction of this process to a peer and requests the peer's, once.
-    pub(super) fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
+    /// Introduces this process to a peer, and requests the peer's introduction, once.
+    pub(super) fn request_introduction(&mut self, to: u32) -> Result<(), Unreachable> {
         if !self.introduced.contains(&to) && self.introduce(to, true)? {
             self.introduced.insert(to);
         }
         Ok(())
     }
 
-    /// Sends the introduction of this process to a peer. Returns whether there was room for it.
-    pub(super) fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
+    /// Returns whether there was room.
+    pub(super) fn introduce(&mut self, to: u32, wants_answer: bool) -> Result<bool, Unreachable> {
         let body = self.introduction.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message = OutgoingMessage {
-            sequence: 0,
-            frame: Frame::Meet { wants_answer: asks },
-            body,
-            lent: None,
-            token: 0,
-        };
+        let message =
+            OutgoingMessage { sequence: 0, frame: Frame::Meet { wants_answer }, body, lent: None, token: 0 };
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 
-    /// Polls the sockets, and handles introductions and losses.
     pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
         let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.end_introductions(sink);
@@ -84,15 +77,14 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         came
     }
 
-    /// Handles arrived introductions, and answers them.
     pub(super) fn end_introductions(&mut self, sink: &mut dyn Sink) {
-        for (from, asks, body) in self.introductions.take() {
-            if let Err(why) = self.meet(from, &body) {
+        for (from, wants_answer, body) in self.introductions.take() {
+            if let Err(why) = self.take_introduction(from, &body) {
                 (self.tell.0)(&format!("rank {}: process {from} cannot be met: {why}", self.own));
                 self.lost.push(from);
                 continue;
             }
-            if asks {
+            if wants_answer {
                 self.unanswered.push(from);
             }
             for (_, room, length) in std::mem::take(&mut self.held_rooms) {
@@ -108,8 +100,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Handles the introduction of a peer.
-    pub(super) fn meet(&mut self, from: u32, body: &[u8]) -> Result<(), String> {
+    pub(super) fn take_introduction(&mut self, from: u32, body: &[u8]) -> Result<(), String> {
         self.introduced.remove(&from);
         if self.address_of(from).is_some() {
             return Ok(());
@@ -140,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_introduction_is_refused() {
+    fn an_invalid_introduction_is_refused() {
         for body in [vec![], vec![1; 8], vec![1; LONGEST + 1]] {
             assert_eq!(Introduction::decode(&body), None);
         }

@@ -9,7 +9,7 @@
 //! Then follow the frame and its body, or, where the message before has left a rest, only its next
 //! part.
 
-use super::{Kind, Name, Ofi, OfiPeer, parts};
+use super::{Name, Ofi, OfiPeer, OperationKind, parts};
 use crate::{Body, OutgoingMessage, Sent, Sink, Traffic, Unreachable, dispatch};
 use oxmpi_libfabric::{Admission, FrameBody, FrameRoom};
 use oxmpi_sys::bytes::Bytes;
@@ -46,7 +46,6 @@ impl FrameHead {
         out
     }
 
-    /// The head of a message, and the bytes behind it.
     fn split(bytes: &[u8]) -> Option<(FrameHead, &[u8])> {
         let (cookie, rest) = bytes.split_first_chunk::<8>()?;
         let (sender, rest) = rest.split_first_chunk::<4>()?;
@@ -67,7 +66,7 @@ pub(super) struct FrameOpening {
 }
 
 impl FrameOpening {
-    /// For a frame to a peer with this cookie; `left` bytes of its body follow later.
+    /// `left` bytes of the body follow later.
     pub(super) fn new(
         cookie: u64,
         sender: u32,
@@ -98,7 +97,6 @@ pub(super) struct BodyRest {
 }
 
 impl BodyRest {
-    /// The rest of a body behind its first message, if there is one.
     pub(super) fn of(body: &Body<'_>, token: u64) -> Option<BodyRest> {
         let len = body.len().checked_sub(BODY).filter(|len| *len > 0)?;
         let mut bytes = vec![0; len];
@@ -113,14 +111,14 @@ impl BodyRest {
         Some((FrameHead { cookie, sender, left: left as u32 }.encode(), Bytes::from(part), left == 0))
     }
 
-    /// The next part was sent. Returns whether it was the last one.
+    /// Returns whether the part was the last one.
     pub(super) fn advance(&mut self) -> bool {
         self.at = self.bytes.len().min(self.at + BODY);
         self.is_under_way = true;
         self.at == self.bytes.len()
     }
 
-    /// Drops the report of its end, if this is its token.
+    /// Drops the report of its end.
     pub(super) fn release(&mut self, token: u64) {
         if self.token == token {
             self.token = 0;
@@ -134,7 +132,6 @@ pub(super) fn is_needed(frame: &Frame) -> bool {
     !matches!(frame, Frame::Learn { .. } | Frame::AskArrived { .. } | Frame::Arrived { .. })
 }
 
-/// The part of a body that goes with the frame.
 pub(super) fn first_part<'a>(message: &OutgoingMessage<'a>) -> FrameBody<'a> {
     let len = message.body.len().min(BODY);
     match (message.lent, &message.body) {
@@ -166,7 +163,7 @@ pub(super) enum Delivery {
     /// The sender is lost.
     Late,
     /// No message of this job.
-    Stranger,
+    Intruder,
 }
 
 /// Hands a message up. `cookie` is this process's own; `len` is the message's length, of which
@@ -178,9 +175,9 @@ pub(super) fn take(
     received: &mut Traffic,
     sink: &mut dyn Sink,
 ) -> Delivery {
-    let Some((head, rest)) = FrameHead::split(bytes) else { return Delivery::Stranger };
+    let Some((head, rest)) = FrameHead::split(bytes) else { return Delivery::Intruder };
     if head.cookie != cookie || len != bytes.len() {
-        return Delivery::Stranger;
+        return Delivery::Intruder;
     }
     let from = head.sender;
     let Some(Some(peer)) = peers.get_mut(from as usize) else { return Delivery::Unmet(from) };
@@ -189,18 +186,18 @@ pub(super) fn take(
     }
     if let Some(ArrivingBody { offset, left }) = peer.arriving.take() {
         if rest.is_empty() || rest.len() > left {
-            return Delivery::Stranger;
+            return Delivery::Intruder;
         }
         let left = left - rest.len();
         peer.arriving = (left > 0).then_some(ArrivingBody { offset: offset + rest.len(), left });
         sink.more(from, offset, Bytes::from(rest));
         return Delivery::Up;
     }
-    let Ok(got) = Frame::decode(rest) else { return Delivery::Stranger };
+    let Ok(got) = Frame::decode(rest) else { return Delivery::Intruder };
     let body = &rest[got.body_at..];
     let total = body.len() + head.left as usize;
     if got.source != from || total > LONGEST {
-        return Delivery::Stranger;
+        return Delivery::Intruder;
     }
     received.note(&got.frame, total);
     peer.received += u64::from(is_needed(&got.frame));
@@ -212,7 +209,6 @@ pub(super) fn take(
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// Sends a frame to an introduced peer.
     pub(super) fn send_frame(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let own = self.own;
         let Some(peer) = self.peer(to).filter(|peer| !peer.is_gone) else {
@@ -225,7 +221,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         let left = message.body.len().saturating_sub(BODY);
         let opening = FrameOpening::new(peer.cookie, own, (&message.frame, message.sequence), left);
         let (address, token) = (peer.address, if rest.is_some() { 0 } else { message.token });
-        let name = Name { kind: Kind::Frame, token, peer: to };
+        let name = Name { kind: OperationKind::Frame, token, peer: to };
         let body = first_part(message);
         match self.endpoint.send_frame(address, opening.as_bytes(), body, name) {
             Ok(Admission::Yes) => {}
@@ -247,7 +243,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Ok(if is_done { Sent::Done } else { Sent::Later })
     }
 
-    /// Sends waiting frames, and posts their receives, as far as there is room.
     pub(super) fn send_waiting_frames(&mut self) {
         for room in std::mem::take(&mut self.unposted_rooms) {
             self.post_room(room);
@@ -266,7 +261,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A frame to a peer, or a part of one, has ended: sends the next part.
     pub(super) fn end_part_of_frame(&mut self, to: u32) {
         if let Some(peer) = self.peer(to)
             && let Some(rest) = &mut peer.rest
@@ -275,7 +269,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Sends the next part of a long frame. Returns whether everything was sent.
+    /// Returns whether everything was sent.
     pub(super) fn send_rest(&mut self, to: u32) -> bool {
         let own = self.own;
         let Ofi { endpoint, peers, sockets, .. } = self;
@@ -288,7 +282,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             peer.rest = None;
             return true;
         };
-        let name = Name { kind: Kind::Frame, token: if is_last { rest.token } else { 0 }, peer: to };
+        let name = Name { kind: OperationKind::Frame, token: if is_last { rest.token } else { 0 }, peer: to };
         match endpoint.send_frame(peer.address, &head, FrameBody::Copied(part), name) {
             Ok(Admission::NoRoom) if sockets.has_left(to) => {
                 let token = rest.token;
@@ -310,14 +304,13 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Sends a frame of the transport itself. Returns whether there was room.
+    /// Returns whether there was room.
     pub(super) fn send_own(&mut self, to: u32, frame: Frame) -> bool {
         let message = OutgoingMessage { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
         // A peer that cannot be reached waits for nothing.
         self.address_to(to).is_none() || !matches!(self.send_frame(to, &message), Ok(Sent::Full))
     }
 
-    /// Hands up an arrived frame.
     pub(super) fn take_frame(&mut self, room: FrameRoom, length: usize, sink: &mut dyn Sink) {
         self.failed_rooms = 0;
         let Ofi { endpoint, peers, received, introduction, .. } = self;
@@ -335,7 +328,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 self.in_parts.announce(parts::MessageKey { from, label }, number, length, part);
             }
             Delivery::Own(from, Frame::AskParts { number, length }) => {
-                self.asked_for_parts(from, number, length, sink);
+                self.parts_requested(from, number, length, sink);
             }
             Delivery::Own(..) | Delivery::Late => {}
             // The sender's introduction is under way.
@@ -343,13 +336,13 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 self.held_rooms.push((from, room, length));
                 return;
             }
-            Delivery::Unmet(_) | Delivery::Stranger => self.tell_of_stranger(),
+            Delivery::Unmet(_) | Delivery::Intruder => self.report_intruder(),
         }
         self.post_room(room);
     }
 
-    pub(super) fn tell_of_stranger(&mut self) {
-        if !std::mem::replace(&mut self.is_stranger_told, true) {
+    pub(super) fn report_intruder(&mut self) {
+        if !std::mem::replace(&mut self.is_intruder_reported, true) {
             (self.tell.0)(&format!(
                 "rank {}: libfabric, provider {}: somebody who is not of the job sends to this process; that is dropped",
                 self.own,
@@ -434,18 +427,18 @@ mod tests {
                 }
                 let len = message.len();
                 let taken = take((&message, len), COOKIE, &mut peers, &mut received, &mut sink);
-                prop_assert!(knows && len >= HEAD || taken == Delivery::Stranger, "{taken:?}");
+                prop_assert!(knows && len >= HEAD || taken == Delivery::Intruder, "{taken:?}");
             }
         }
     }
 
     #[test]
-    fn who_does_not_know_the_cookie_is_not_heard() {
+    fn messages_without_the_cookie_are_dropped() {
         let message = FrameOpening::new(COOKIE ^ 1, 1, (&eager(), 0), 0);
         let (mut peers, mut received, mut sink) = (peers(), Traffic::default(), CountingSink::default());
         let bytes = message.as_bytes();
         let taken = take((bytes, bytes.len()), COOKIE, &mut peers, &mut received, &mut sink);
-        assert_eq!((taken, received), (Delivery::Stranger, Traffic::default()));
+        assert_eq!((taken, received), (Delivery::Intruder, Traffic::default()));
         let unmet = FrameOpening::new(COOKIE, 0, (&eager(), 0), 0);
         let bytes = unmet.as_bytes();
         let taken = take((bytes, bytes.len()), COOKIE, &mut peers, &mut received, &mut sink);

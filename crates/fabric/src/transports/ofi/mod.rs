@@ -46,7 +46,7 @@ mod parts;
 mod providers;
 mod tags;
 
-pub use self::tags::{ModeError, Parts, TagLayout, TagMode, TagProtocol};
+pub use self::tags::{ModeError, TagFields, TagLayout, TagMode, TagProtocol};
 
 use self::exchange::Introduction;
 use self::frames::{BODY, BodyRest, ROOM, ROOMS};
@@ -85,7 +85,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// The kind of an operation of the endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum OperationKind {
     Send,
     Receive,
     Peek,
@@ -102,7 +102,7 @@ enum Kind {
 /// The name of an operation of the endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Name {
-    kind: Kind,
+    kind: OperationKind,
     /// The engine's token.
     token: u64,
     /// [`u32::MAX`]: any.
@@ -166,7 +166,7 @@ struct OfiPeer {
     /// The number of these that have arrived, as it has reported.
     delivered: u64,
     /// The number in the last request to it.
-    asked_for: u64,
+    last_request: u64,
     /// Messages received from it, and how many of these were reported to it.
     received: u64,
     reported: u64,
@@ -180,7 +180,7 @@ struct OfiPeer {
 
 impl OfiPeer {
     fn new(address: PeerAddress, cookie: u64) -> OfiPeer {
-        let (sent, delivered, asked_for, received, reported) = (0, 0, 0, 0, 0);
+        let (sent, delivered, last_request, received, reported) = (0, 0, 0, 0, 0);
         OfiPeer {
             address,
             is_gone: false,
@@ -188,7 +188,7 @@ impl OfiPeer {
             cookie,
             sent,
             delivered,
-            asked_for,
+            last_request,
             received,
             reported,
             question: None,
@@ -240,7 +240,7 @@ pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     failed: Vec<FailedOperation>,
     in_parts: parts::MessagesInParts,
     /// Whether the user was warned that an unauthenticated process sends to this one.
-    is_stranger_told: bool,
+    is_intruder_reported: bool,
     frames_sent: u64,
     frames_received: u64,
     events: Vec<Ended<Name>>,
@@ -297,13 +297,13 @@ pub fn open(
 }
 
 /// The parts of a transport.
-type Ingredients<'a> = (Box<dyn Transport>, OfiSettings, &'a Poller, Tell, Option<Nodes>);
+type TransportParts<'a> = (Box<dyn Transport>, OfiSettings, &'a Poller, Tell, Option<Nodes>);
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     fn new(
         own: u32,
         provider: &Provider,
-        (sockets, settings, poller, tell, nodes): Ingredients<'_>,
+        (sockets, settings, poller, tell, nodes): TransportParts<'_>,
     ) -> Result<Self, OfiError> {
         let layout = &settings.layout;
         if own > layout.last_source() {
@@ -311,7 +311,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
         let mut endpoint = Endpoint::open(provider, settings.events)?;
         endpoint.keep_buffers(layout.first_part_bits());
-        endpoint.open_rooms(ROOMS, ROOM, Name { kind: Kind::Room, token: 0, peer: u32::MAX })?;
+        endpoint.open_rooms(ROOMS, ROOM, Name { kind: OperationKind::Room, token: 0, peer: u32::MAX })?;
         let mut cookie = [0; 8];
         fill_random(&mut cookie).map_err(OfiError::Random)?;
         if let Some(fd) = endpoint.wait_fd() {
@@ -339,7 +339,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             held_rooms: Vec::new(),
             failed: Vec::new(),
             in_parts: parts::MessagesInParts::default(),
-            is_stranger_told: false,
+            is_intruder_reported: false,
             frames_sent: 0,
             frames_received: 0,
             events: Vec::new(),
@@ -359,19 +359,16 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         })
     }
 
-    /// The label of a message for the provider.
     #[inline(always)]
-    fn label(&self, parts: Parts) -> Label {
+    fn label(&self, parts: TagFields) -> Label {
         Label { context: parts.context, tag: self.settings.layout.encode(parts), data: self.data() }
     }
 
-    /// The remote CQ data of a message (rule 3).
     #[inline(always)]
     fn data(&self) -> Option<u64> {
         if FULL { Some(u64::from(self.own)) } else { None }
     }
 
-    /// Messages of a context from this source, or from any, with these tags.
     #[inline(always)]
     fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> TagFilter {
         let (tag, ignore) = self.settings.layout.wanted(context, from, tags);
@@ -386,14 +383,14 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Some(self.peers.get(peer as usize)?.as_deref()?.address)
     }
 
-    /// The address of a peer that is not lost.
+    /// `None` if the peer is lost.
     #[inline]
     fn address_to(&self, peer: u32) -> Option<PeerAddress> {
         let peer = self.peers.get(peer as usize)?.as_deref()?;
         if peer.is_gone { None } else { Some(peer.address) }
     }
 
-    /// The address of the source of a receive; `None` if the tag names it.
+    /// `None` if the tag names the source.
     #[inline(always)]
     fn directed(&self, from: Option<u32>) -> Option<PeerAddress> {
         if FULL { from.and_then(|from| self.address_of(from)) } else { None }
@@ -409,7 +406,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         std::process::abort();
     }
 
-    /// The provider refuses to send to a peer, which has left or is lost.
     fn not_sent(&mut self, peer: u32, error: &EndpointError) -> Result<Sent, Unreachable> {
         if self.sockets.has_left(peer) {
             return Ok(Sent::Done);
@@ -418,13 +414,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Err(Unreachable { peer, why: error.to_string() })
     }
 
-    /// The provider has no room for a message to a peer. It never has room for a peer that has
-    /// closed its endpoint, which needs no message any more.
+    /// There is never room for a peer that has closed its endpoint, which needs no message any
+    /// more.
     fn no_room(&mut self, peer: u32) -> Sent {
         if self.sockets.has_left(peer) { Sent::Done } else { Sent::Full }
     }
 
-    /// Reads events of the queue, at most the configured number. Returns whether there were any.
     fn read(&mut self) -> bool {
         let any = match self.endpoint.read(&mut self.events) {
             Ok(any) => any,
@@ -434,7 +429,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         any
     }
 
-    /// Drains the queue (rule 1). Returns whether there were any events.
     fn drain(&mut self, sink: &mut dyn Sink) -> bool {
         let mut any = false;
         while let Some(event) = self.early.pop_front() {
@@ -457,8 +451,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     fn end(&mut self, Ended { token: name, outcome }: Ended<Name>, sink: &mut dyn Sink) {
         let Name { kind, token, peer } = name;
         match (kind, outcome) {
-            (Kind::Send, Ending::Sent) => self.end_half(token, sink),
-            (Kind::Receive, Ending::Came { tag, data, length, order }) => {
+            (OperationKind::Send, Ending::Sent) => self.end_half(token, sink),
+            (OperationKind::Receive, Ending::Came { tag, data, length, order }) => {
                 let parts = self.settings.layout.decode(tag);
                 let from = self.source(parts, data);
                 self.count_came(from);
@@ -475,31 +469,35 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 }
                 sink.received(token, from, parts.tag, length);
             }
-            (Kind::Frame, Ending::Sent) => {
+            (OperationKind::Frame, Ending::Sent) => {
                 self.end_part_of_frame(peer);
                 if token != 0 {
                     sink.sent(token);
                 }
             }
-            (Kind::Receive, Ending::Unwanted { tag, data, order }) => {
+            (OperationKind::Receive, Ending::Unwanted { tag, data, order }) => {
                 let parts = self.settings.layout.decode(tag);
                 let from = self.source(parts, data);
                 self.count_came(from);
                 self.gave_up_first_part((from, parts), tag, order);
             }
-            (Kind::Room, Ending::NoFrame { room, why }) => self.post_failed_room(room, &why),
-            (Kind::Part, Ending::Sent) => self.sent_part(token, sink),
-            (Kind::LaterPart, Ending::Came { .. }) => {
+            (OperationKind::Room, Ending::NoFrame { room, why }) => self.post_failed_room(room, &why),
+            (OperationKind::Part, Ending::Sent) => self.sent_part(token, sink),
+            (OperationKind::LaterPart, Ending::Came { .. }) => {
                 self.count_came(peer);
                 self.received_part(token);
             }
-            (Kind::Room, Ending::Frame { room, length }) => self.take_frame(room, length, sink),
-            (Kind::Receive, Ending::Cancelled) => sink.not_received(token),
+            (OperationKind::Room, Ending::Frame { room, length }) => self.take_frame(room, length, sink),
+            (OperationKind::Receive, Ending::Cancelled) => sink.not_received(token),
             (
-                Kind::Send | Kind::Receive | Kind::Frame | Kind::Part | Kind::LaterPart,
+                OperationKind::Send
+                | OperationKind::Receive
+                | OperationKind::Frame
+                | OperationKind::Part
+                | OperationKind::LaterPart,
                 Ending::Failed(why),
             ) if peer != u32::MAX => self.fail(name, why),
-            (Kind::Receive, Ending::Failed(why)) => {
+            (OperationKind::Receive, Ending::Failed(why)) => {
                 self.give_up(&format!("a receive has failed: {why}"));
             }
             // A probe that is not waited for any more.
@@ -532,7 +530,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A peer has received a synchronous message (rule 2).
     fn matched(&mut self, from: u32, label: u64, sink: &mut dyn Sink) {
         let found = self.unmatched.iter().position(|(to, of, _)| (*to, *of) == (from, label));
         if let Some((.., token)) = found.and_then(|found| self.unmatched.remove(found)) {
@@ -540,12 +537,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// The sender of a message (rule 3).
-    fn source(&self, parts: Parts, data: u64) -> u32 {
+    fn source(&self, parts: TagFields, data: u64) -> u32 {
         if FULL { data as u32 } else { parts.source }
     }
 
-    /// Waits for the end of one operation; other events are handled later.
+    /// Other events are handled later.
     fn wait_for(&mut self, name: Name) -> Ending {
         loop {
             self.read();
@@ -590,7 +586,7 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         if !self.is_of_launcher(to) {
             return self.sockets.send(to, message);
         }
-        self.begin_meeting(to)?;
+        self.request_introduction(to)?;
         // A process that has left takes nothing.
         Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
     }
@@ -600,7 +596,9 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
     /// which is harmless.
     fn release(&mut self, token: u64) {
         self.sockets.release(token);
-        let is_it = |name: &Name| name.token == token && !matches!(name.kind, Kind::Peek | Kind::Room);
+        let is_it = |name: &Name| {
+            name.token == token && !matches!(name.kind, OperationKind::Peek | OperationKind::Room)
+        };
         self.halves.remove(&token);
         self.unmatched.retain(|(.., of)| *of != token);
         self.give_up_early(is_it);
@@ -613,10 +611,10 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         }
         self.endpoint.cancel(is_it);
         let start = Instant::now();
-        while self
-            .endpoint
-            .is_live(|name| is_it(name) && !matches!(name.kind, Kind::Send | Kind::Frame | Kind::Part))
-        {
+        while self.endpoint.is_live(|name| {
+            is_it(name)
+                && !matches!(name.kind, OperationKind::Send | OperationKind::Frame | OperationKind::Part)
+        }) {
             self.read();
             self.early.extend(self.events.drain(..));
             if start.elapsed() > FORCE {
@@ -665,7 +663,9 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
     fn announce_waiting(&mut self, peer: u32) -> bool {
         // The peer's introduction comes over sockets. Room in the provider comes with a completion,
         // if anything is under way; else there is no event.
-        let leaves = |name: &Name| matches!(name.kind, Kind::Send | Kind::Frame | Kind::Part);
+        let leaves = |name: &Name| {
+            matches!(name.kind, OperationKind::Send | OperationKind::Frame | OperationKind::Part)
+        };
         self.sockets.announce_waiting(peer)
             && (self.address_of(peer).is_none() || self.endpoint.is_live(leaves))
     }
@@ -704,7 +704,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         if self.address_of(peer).is_some() {
             return true;
         }
-        if self.begin_meeting(peer).is_err() && self.never_met.insert(peer) {
+        if self.request_introduction(peer).is_err() && self.never_met.insert(peer) {
             self.lost.push(peer);
         }
         false
@@ -719,8 +719,8 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
             return self.send_in_parts(to, message);
         }
         let protocol = if is_synchronous { TagProtocol::Synchronous } else { TagProtocol::Plain };
-        let label = self.label(Parts { context, source: self.own, protocol, tag });
-        let name = Name { kind: Kind::Send, token, peer: to };
+        let label = self.label(TagFields { context, source: self.own, protocol, tag });
+        let name = Name { kind: OperationKind::Send, token, peer: to };
         match self.endpoint.send(address, label, buffer, name) {
             Ok(Admission::Yes) => {}
             Ok(Admission::NoRoom) => return Ok(self.no_room(to)),
@@ -744,7 +744,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         let Some(address) = self.address_to(to) else { return Sent::Full };
         let bits = self.settings.layout.encode_plain(self.own_bits, context, tag);
         let label = Label { context, tag: bits, data: self.data() };
-        let name = Name { kind: Kind::Send, token, peer: to };
+        let name = Name { kind: OperationKind::Send, token, peer: to };
         // `tsend` reports an error.
         let posted = self.endpoint.send_short(address, label, bytes, name);
         let Ok(Some(posted)) = posted else { return Sent::Full };
@@ -761,7 +761,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
 
     fn trecv(&mut self, receive: &TaggedReceive<'_>) -> bool {
         let TaggedReceive { from, context, tags, buffer, token } = *receive;
-        let name = Name { kind: Kind::Receive, token, peer: from.unwrap_or(u32::MAX) };
+        let name = Name { kind: OperationKind::Receive, token, peer: from.unwrap_or(u32::MAX) };
         match self.endpoint.receive(self.wanted(context, from, tags), buffer, name) {
             Ok(Admission::Yes) => true,
             Ok(Admission::NoRoom) => false,
@@ -777,7 +777,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
     }
 
     fn tcancel(&mut self, token: u64) {
-        self.endpoint.cancel(|name| name.kind == Kind::Receive && name.token == token);
+        self.endpoint.cancel(|name| name.kind == OperationKind::Receive && name.token == token);
     }
 
     fn tprobe(&mut self, from: Option<u32>, context: u32, tags: Tags, takes: bool) -> Option<Probed> {
@@ -800,7 +800,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
 
     fn receive_probed(&mut self, name: u64, buffer: &UserBuf, token: u64) -> bool {
         let Some(&(claimed, tag, from)) = self.claimed.get(&name) else { return true };
-        let operation = Name { kind: Kind::Receive, token, peer: from };
+        let operation = Name { kind: OperationKind::Receive, token, peer: from };
         match self.endpoint.receive_claimed(claimed, tag, buffer, operation) {
             Ok(Admission::Yes) => {
                 self.claimed.remove(&name);
@@ -873,7 +873,7 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
 struct ProbeResult {
     key: parts::MessageKey,
     bits: u64,
-    parts: Parts,
+    parts: TagFields,
     /// The place of the probe in the order of receives.
     order: u64,
     /// The length of the whole message, if it is known.
@@ -886,10 +886,9 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.endpoint.max_message() < 1 << 48
     }
 
-    /// Probes for a message. Returns the message, the name of the probe, and its handle for
-    /// receiving if it was claimed.
+    /// Returns the message, the name of the probe, and the handle for receiving if it was claimed.
     fn peek(&mut self, wanted: TagFilter, claims: bool) -> Option<(ProbeResult, u64, Claimed)> {
-        let name = Name { kind: Kind::Peek, token: self.next_claim, peer: u32::MAX };
+        let name = Name { kind: OperationKind::Peek, token: self.next_claim, peer: u32::MAX };
         self.next_claim += 1;
         let (posted, claimed) = match self.endpoint.peek(wanted, claims, name) {
             Ok(peeked) => peeked,

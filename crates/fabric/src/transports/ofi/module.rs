@@ -1,6 +1,6 @@
 //! The module `ofi`: libfabric, whose provider matches messages.
 
-use super::providers::{self, Candidate, Wanted};
+use super::providers::{self, Candidate, ProviderRequest};
 use super::{EVENTS, OfiSettings, TagMode};
 use crate::addresses::PeerLocation;
 use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
@@ -115,7 +115,6 @@ static PRIORITY: Param = Param::priority(
      where it is named.",
 );
 
-/// The mode in the parameters; `None`: any.
 fn mode_of(params: &Params) -> Option<TagMode> {
     match params.number(&TAG_MODE) {
         1 => Some(TagMode::One),
@@ -125,7 +124,6 @@ fn mode_of(params: &Params) -> Option<TagMode> {
     }
 }
 
-/// Whether OxMPI matches the messages over this provider.
 fn matches_itself(params: &Params, provider: &Provider) -> bool {
     match params.number(&MATCH) {
         1 => false,
@@ -134,16 +132,14 @@ fn matches_itself(params: &Params, provider: &Provider) -> bool {
     }
 }
 
-/// The parameters about providers, for a job on one host or on several.
-fn wanted(params: &Params, is_one_host: bool) -> Wanted {
+fn wanted(params: &Params, is_one_host: bool) -> ProviderRequest {
     let names = |list: &Param| {
         let names = params.text(list).split(',').map(|name| name.trim().to_string());
         names.filter(|name| !name.is_empty()).collect()
     };
-    Wanted { include: names(&INCLUDE), exclude: names(&EXCLUDE), mode: mode_of(params), is_one_host }
+    ProviderRequest { include: names(&INCLUDE), exclude: names(&EXCLUDE), mode: mode_of(params), is_one_host }
 }
 
-/// libfabric, and its providers for such a job.
 fn found(params: &Params, is_one_host: bool) -> Result<(Arc<Library>, Vec<Candidate>), String> {
     let library = Library::open(params.text(&LIBRARY)).map_err(|error| error.to_string())?;
     let candidates = providers::candidates(&library, &wanted(params, is_one_host))?;
@@ -197,7 +193,6 @@ fn suits_hosts(params: &Params) -> Option<String> {
     providers::is_for_fabric(name).then(|| format!("provider {name} of {library}, which is for a fabric"))
 }
 
-/// The providers on this host, and the one that a job on it would use.
 fn survey(params: &Params) -> Result<Survey, String> {
     let (library, candidates) = found(params, true)?;
     let rows = candidates.iter().map(providers::row).collect();
@@ -220,7 +215,6 @@ fn survey(params: &Params) -> Result<Survey, String> {
     Ok(Survey { title: library.to_string(), choice, columns: &providers::COLUMNS, rows })
 }
 
-/// An endpoint of the provider, and the sockets of the process.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     let Some(poller) = services.poller() else { return Ok(None) };
     let is_one_host = of.node.is_none() || of.params.mpi_virtual_nodes() > 1;

@@ -11,7 +11,7 @@
 //! waits for its announcement until each receive that was posted before it, and that would have
 //! matched its message, has ended.
 
-use super::{Kind, Name, Ofi, Parts, TagProtocol};
+use super::{Name, Ofi, OperationKind, TagFields, TagProtocol};
 use crate::{Sent, Sink, TaggedSend, Unreachable};
 use oxmpi_libfabric::{Admission, Ending, Label, TagFilter};
 use oxmpi_mem::buffer::UserBuf;
@@ -29,7 +29,7 @@ pub(super) struct MessageKey {
 
 /// A message that a peer has announced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct InParts {
+pub(super) struct PartsAnnouncement {
     number: u64,
     length: u64,
     /// The length of each part but the last.
@@ -50,12 +50,12 @@ struct PartedSend {
     /// Parts that the provider has.
     under_way: usize,
     /// Whether its receiver has requested the other parts.
-    is_asked: bool,
+    is_requested: bool,
 }
 
 impl PartedSend {
     fn is_done(&self) -> bool {
-        self.is_asked && self.at >= self.wanted && self.under_way == 0
+        self.is_requested && self.at >= self.wanted && self.under_way == 0
     }
 }
 
@@ -70,7 +70,7 @@ struct BegunReceive {
     before: Vec<u64>,
     buffer: UserBuf,
     /// The announcement, if it has arrived.
-    what: Option<InParts>,
+    what: Option<PartsAnnouncement>,
     /// The receive was released: it only takes its announcement, so that no other receive does.
     is_given_up: bool,
 }
@@ -81,7 +81,7 @@ struct PartedReceive {
     from: u32,
     token: u64,
     tag: i32,
-    what: InParts,
+    what: PartsAnnouncement,
     /// Contiguous memory for the other parts.
     rest: UserBuf,
     /// The user's buffer, if it is not contiguous: it gets them when all have arrived.
@@ -97,37 +97,35 @@ struct PartedReceive {
 pub(super) struct MessagesInParts {
     next_number: u64,
     sending: Vec<PartedSend>,
-    announced: VecDeque<(MessageKey, InParts)>,
+    announced: VecDeque<(MessageKey, PartsAnnouncement)>,
     begun: Vec<BegunReceive>,
     receiving: Vec<PartedReceive>,
     /// Messages taken out by probes, by the places of the receives that get them.
-    of_probes: HashMap<u64, InParts>,
+    of_probes: HashMap<u64, PartsAnnouncement>,
 }
 
 impl MessagesInParts {
-    /// Whether parts or their receives wait for room.
     pub(super) fn waits_for_room(&self) -> bool {
-        self.sending.iter().any(|one| one.is_asked && one.at < one.wanted)
+        self.sending.iter().any(|one| one.is_requested && one.at < one.wanted)
             || self.receiving.iter().any(|one| one.posted < one.rest.packed_len())
     }
 
     pub(super) fn announce(&mut self, key: MessageKey, number: u64, length: u64, part: u64) {
         let part = usize::try_from(part).unwrap_or(usize::MAX).max(1);
-        self.announced.push_back((key, InParts { number, length, part }));
+        self.announced.push_back((key, PartsAnnouncement { number, length, part }));
     }
 
     /// The announcement of the message that comes after `after` messages with this key.
-    fn announcement(&self, key: MessageKey, after: usize) -> Option<InParts> {
+    fn announcement(&self, key: MessageKey, after: usize) -> Option<PartsAnnouncement> {
         self.announced.iter().filter(|(of, _)| *of == key).nth(after).map(|(_, what)| *what)
     }
 
-    fn take_announcement(&mut self, key: MessageKey, after: usize) -> Option<InParts> {
+    fn take_announcement(&mut self, key: MessageKey, after: usize) -> Option<PartsAnnouncement> {
         let at = self.announced.iter().enumerate().filter(|(_, (of, _))| *of == key).nth(after)?.0;
         self.announced.remove(at).map(|(_, what)| what)
     }
 
-    /// Releases a token. Returns the peers whose later parts were not requested, and the numbers of
-    /// their messages.
+    /// Returns the peers whose later parts were not requested, and the numbers of their messages.
     fn release(&mut self, token: u64) -> Vec<(u32, u64)> {
         self.forget_sending(token);
         for one in self.begun.iter_mut().filter(|one| one.token == token) {
@@ -136,16 +134,14 @@ impl MessagesInParts {
         let (over, rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.receiving).into_iter().partition(|one| one.token == token);
         self.receiving = rest;
-        let unasked = over.iter().filter(|one| one.posted < one.rest.packed_len());
-        unasked.map(|one| (one.from, one.what.number)).collect()
+        let unrequested = over.iter().filter(|one| one.posted < one.rest.packed_len());
+        unrequested.map(|one| (one.from, one.what.number)).collect()
     }
 
-    /// Drops a message that is being sent.
     pub(super) fn forget_sending(&mut self, token: u64) {
         self.sending.retain(|one| one.token != token || token == 0);
     }
 
-    /// Drops the messages of a lost peer.
     pub(super) fn forget(&mut self, peer: u32) {
         self.announced.retain(|(key, _)| key.from != peer);
         self.begun.retain(|one| one.key.from != peer);
@@ -167,8 +163,9 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         };
         let Some(part) = buffer.packed_range(0, first) else { return Ok(Sent::Full) };
         let Some(address) = self.address_to(to) else { return Ok(Sent::Full) };
-        let label = self.label(Parts { context, source: self.own, protocol: TagProtocol::FirstPart, tag });
-        let name = Name { kind: Kind::Part, token, peer: to };
+        let label =
+            self.label(TagFields { context, source: self.own, protocol: TagProtocol::FirstPart, tag });
+        let name = Name { kind: OperationKind::Part, token, peer: to };
         match self.endpoint.send(address, label, &part, name) {
             Ok(Admission::Yes) => {}
             Ok(Admission::NoRoom) => return Ok(Sent::Full),
@@ -187,7 +184,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             at: first,
             wanted: first,
             under_way: 1,
-            is_asked: false,
+            is_requested: false,
         });
         let label = self.settings.layout.label(label.tag);
         let (length, part) = (length as u64, first as u64);
@@ -197,11 +194,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     }
 
     /// A peer requests `length` bytes of the other parts of a message.
-    pub(super) fn asked_for_parts(&mut self, from: u32, number: u64, length: u64, sink: &mut dyn Sink) {
-        let found = |one: &&mut PartedSend| (one.to, one.number, one.is_asked) == (from, number, false);
+    pub(super) fn parts_requested(&mut self, from: u32, number: u64, length: u64, sink: &mut dyn Sink) {
+        let found = |one: &&mut PartedSend| (one.to, one.number, one.is_requested) == (from, number, false);
         // The sender may have given it up.
         let Some(one) = self.in_parts.sending.iter_mut().find(found) else { return };
-        one.is_asked = true;
+        one.is_requested = true;
         let rest = one.buffer.packed_len() - one.at;
         one.wanted = one.at + usize::try_from(length).map_or(rest, |length| length.min(rest));
         let token = one.token;
@@ -209,7 +206,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.end_sending(token, sink);
     }
 
-    /// A part of a message has left.
     pub(super) fn sent_part(&mut self, token: u64, sink: &mut dyn Sink) {
         if let Some(one) = self.in_parts.sending.iter_mut().find(|one| one.token == token) {
             one.under_way = one.under_way.saturating_sub(1);
@@ -225,19 +221,18 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Sends the requested parts, as far as there is room.
     pub(super) fn send_parts(&mut self) {
         let most = self.endpoint.max_message();
         for at in 0..self.in_parts.sending.len() {
             loop {
                 let one = &self.in_parts.sending[at];
                 let (to, token, len) = (one.to, one.token, most.min(one.wanted.saturating_sub(one.at)));
-                if !one.is_asked || len == 0 {
+                if !one.is_requested || len == 0 {
                     break;
                 }
                 let Some(part) = one.buffer.packed_range(one.at, len) else { break };
                 let label: Label = self.label(self.later_part(self.own, one.number));
-                let name = Name { kind: Kind::Part, token, peer: to };
+                let name = Name { kind: OperationKind::Part, token, peer: to };
                 let Some(address) = self.address_to(to) else { break };
                 match self.endpoint.send(address, label, &part, name) {
                     Ok(Admission::Yes) => {}
@@ -256,15 +251,14 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     }
 
     /// The tag of the later parts of a message.
-    fn later_part(&self, source: u32, number: u64) -> Parts {
+    fn later_part(&self, source: u32, number: u64) -> TagFields {
         let context = self.settings.layout.own_context();
-        Parts { context, source, protocol: TagProtocol::Plain, tag: number as i32 }
+        TagFields { context, source, protocol: TagProtocol::Plain, tag: number as i32 }
     }
 
-    /// A receive has ended with the first part of a message.
     pub(super) fn received_first_part(
         &mut self,
-        (from, parts): (u32, Parts),
+        (from, parts): (u32, TagFields),
         (token, bits): (u64, u64),
         order: u64,
     ) {
@@ -277,7 +271,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     }
 
     /// As [`Ofi::received_first_part`], of a receive that was released.
-    pub(super) fn gave_up_first_part(&mut self, (from, parts): (u32, Parts), bits: u64, order: u64) {
+    pub(super) fn gave_up_first_part(&mut self, (from, parts): (u32, TagFields), bits: u64, order: u64) {
         let label = self.settings.layout.label(bits);
         let before = self.endpoint.receives_before(order, label, self.address_of(from), parts.context);
         let (key, what) = (MessageKey { from, label }, self.in_parts.of_probes.remove(&order));
@@ -286,13 +280,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.in_parts.begun.push(one);
     }
 
-    /// Drops the early events of released operations.
     pub(super) fn give_up_early(&mut self, is_it: impl Fn(&Name) -> bool) {
         for event in std::mem::take(&mut self.early) {
             match event.outcome {
                 _ if !is_it(&event.token) => self.early.push_back(event),
                 Ending::Unwanted { .. } => self.early.push_back(event),
-                Ending::Came { tag, data, order, .. } if event.token.kind == Kind::Receive => {
+                Ending::Came { tag, data, order, .. } if event.token.kind == OperationKind::Receive => {
                     let parts = self.settings.layout.decode(tag);
                     let from = self.source(parts, data);
                     self.count_came(from);
@@ -306,7 +299,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Drops everything of an operation of the engine.
     pub(super) fn release_parts(&mut self, token: u64) {
         for (from, number) in self.in_parts.release(token) {
             self.own_frames.push_back((from, Frame::AskParts { number, length: 0 }));
@@ -355,7 +347,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    fn begin_receiving(&mut self, BegunReceive { key, token, tag, buffer, .. }: BegunReceive, what: InParts) {
+    fn begin_receiving(
+        &mut self,
+        BegunReceive { key, token, tag, buffer, .. }: BegunReceive,
+        what: PartsAnnouncement,
+    ) {
         let from = key.from;
         let (first, room) = (what.part, buffer.packed_len());
         let length = usize::try_from(what.length).unwrap_or(usize::MAX).min(room).saturating_sub(first);
@@ -381,7 +377,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Posts receives for parts, as far as there is room, and requests the parts of messages whose
+    /// Posts receives for parts, while there is room, and requests the parts of messages whose
     /// receives are all posted.
     fn post_parts(&mut self) {
         for at in 0..self.in_parts.receiving.len() {
@@ -397,7 +393,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 let tag = self.settings.layout.encode(later);
                 let wanted =
                     TagFilter { context: later.context, from: self.directed(Some(from)), tag, ignore: 0 };
-                let name = Name { kind: Kind::LaterPart, token: one.token, peer: from };
+                let name = Name { kind: OperationKind::LaterPart, token: one.token, peer: from };
                 match self.endpoint.receive(wanted, &part, name) {
                     Ok(Admission::Yes) => {}
                     Ok(Admission::NoRoom) => break,
@@ -417,7 +413,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A receive of a part has ended.
     pub(super) fn received_part(&mut self, token: u64) {
         if let Some(one) = self.in_parts.receiving.iter_mut().find(|one| one.token == token) {
             one.under_way -= 1;
@@ -428,7 +423,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     /// unknown yet.
     pub(super) fn length_in_parts(&mut self, key: MessageKey, context: u32) -> Option<u64> {
         // Receives with early events may have earlier messages.
-        if self.early.iter().any(|event| event.token.kind == Kind::Receive) {
+        if self.early.iter().any(|event| event.token.kind == OperationKind::Receive) {
             self.polls = super::POLLS;
             return None;
         }
@@ -445,7 +440,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.in_parts.begun.iter().filter(|one| one.key == key && one.what.is_none()).count()
     }
 
-    /// A probe has taken such a message out, by the receive with this place.
+    /// The receive with place `order` gets the message.
     pub(super) fn take_in_parts(&mut self, key: MessageKey, order: u64) {
         if let Some(what) = self.in_parts.take_announcement(key, self.begun_of(key)) {
             self.in_parts.of_probes.insert(order, what);

@@ -53,7 +53,6 @@ const DEFECTS: [Defect; 4] = [
 /// Messages that arrive before their receives, or while others are cancelled.
 const MIXED_UP: &str = "it loses messages that it matches, or mixes them up";
 
-/// The defect of a provider, if it has one.
 fn defect(name: &str) -> Option<&'static Defect> {
     let layer = name.split(';').next_back();
     DEFECTS.iter().find(|defect| Some(defect.layer) == layer)
@@ -65,7 +64,7 @@ pub(super) fn matches_badly(name: &str) -> bool {
 
 /// The parameters about providers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct ProviderRequest {
     /// Names, if only these may be used.
     pub(super) include: Vec<String>,
     /// Names that may not be used.
@@ -94,8 +93,7 @@ struct Facts<'a> {
     max_message: usize,
 }
 
-/// The layout of a provider's tags, or the reason why it is not used.
-fn verdict(facts: Facts<'_>, wanted: &Wanted) -> Result<TagLayout, String> {
+fn verdict(facts: Facts<'_>, wanted: &ProviderRequest) -> Result<TagLayout, String> {
     let Facts { name, domain, tag_bits, data_bytes, is_directed, max_message } = facts;
     let is_in = |list: &[String]| list.iter().any(|one| one == name);
     if !wanted.include.is_empty() && !is_in(&wanted.include) {
@@ -138,8 +136,8 @@ pub(super) fn variables(name: &str, version: (u32, u32)) -> Vec<(&'static str, &
 
 /// The providers of libfabric, in its order, from the best to the worst. Fails if libfabric cannot
 /// list them, or the parameters contradict each other or name a provider that does not exist.
-pub(super) fn candidates(library: &Arc<Library>, wanted: &Wanted) -> Result<Vec<Candidate>, String> {
-    let Wanted { include, exclude, .. } = wanted;
+pub(super) fn candidates(library: &Arc<Library>, wanted: &ProviderRequest) -> Result<Vec<Candidate>, String> {
+    let ProviderRequest { include, exclude, .. } = wanted;
     if !include.is_empty() && !exclude.is_empty() {
         return Err(
             "mtl_ofi_provider_include and mtl_ofi_provider_exclude are both given: leave out one of the two"
@@ -186,7 +184,6 @@ fn providers(library: &Arc<Library>) -> Result<Vec<Provider>, LibraryError> {
     Ok(all)
 }
 
-/// The same provider with scalable endpoints, if it has those.
 pub(super) fn grouped(
     library: &Arc<Library>,
     provider: &Provider,
@@ -201,7 +198,6 @@ pub(super) fn grouped(
     Ok(all.into_iter().find(is_it))
 }
 
-/// Each name once.
 fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names = Vec::new();
     all.for_each(|name| {
@@ -250,7 +246,6 @@ pub(super) fn row(candidate: &Candidate) -> Vec<String> {
     ]
 }
 
-/// The text that no provider can be used, with a reason for each.
 fn none_of(library: &Library, candidates: &[Candidate]) -> String {
     if candidates.is_empty() {
         return format!(
@@ -279,11 +274,11 @@ mod tests {
         max_message: usize::MAX,
     };
 
-    fn wanted() -> Wanted {
-        Wanted { is_one_host: true, ..Wanted::default() }
+    fn wanted() -> ProviderRequest {
+        ProviderRequest { is_one_host: true, ..ProviderRequest::default() }
     }
 
-    fn why(facts: Facts<'_>, wanted: &Wanted) -> String {
+    fn why(facts: Facts<'_>, wanted: &ProviderRequest) -> String {
         verdict(facts, wanted).unwrap_err()
     }
 
@@ -292,7 +287,7 @@ mod tests {
         let listed = |include: &str, exclude: &str| {
             let list =
                 |text: &str| text.split(',').filter(|name| !name.is_empty()).map(String::from).collect();
-            Wanted { include: list(include), exclude: list(exclude), ..wanted() }
+            ProviderRequest { include: list(include), exclude: list(exclude), ..wanted() }
         };
         assert!(verdict(TCP, &listed("", "")).is_ok());
         assert!(verdict(TCP, &listed("shm,tcp;ofi_rxm", "")).is_ok());
@@ -302,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn fabrics_are_what_is_no_ordinary_network() {
+    fn providers_of_fabrics_are_distinguished_from_ordinary_ones() {
         let found = [
             "cxi",
             "efa",
@@ -320,8 +315,8 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_on_a_host_is_for_jobs_on_one() {
-        let several = Wanted { is_one_host: false, ..wanted() };
+    fn providers_within_a_host_are_for_jobs_on_one() {
+        let several = ProviderRequest { is_one_host: false, ..wanted() };
         for facts in
             [Facts { name: "shm", ..TCP }, Facts { name: "sm2;ofi_x", ..TCP }, Facts { domain: "lo", ..TCP }]
         {
@@ -341,8 +336,8 @@ mod tests {
     fn a_provider_that_matches_badly_matches_none_and_if_it_hangs_or_cuts_messages_it_is_used_by_its_name_alone()
      {
         let found = ["shm", "sm2", "net", "udp;ofi_rxd", "udp", "tcp", "net;ofi_rxm", "cxi"];
-        let named = |name: &str| Wanted { include: vec![name.into()], ..wanted() };
-        let is_used = |name, wanted: &Wanted| verdict(Facts { name, ..TCP }, wanted).is_ok();
+        let named = |name: &str| ProviderRequest { include: vec![name.into()], ..wanted() };
+        let is_used = |name, wanted: &ProviderRequest| verdict(Facts { name, ..TCP }, wanted).is_ok();
         assert_eq!(found.map(matches_badly), [true, true, true, true, false, false, false, false]);
         let by_itself = found.map(|name| is_used(name, &wanted()));
         assert_eq!(by_itself, [true, true, false, false, true, true, true, true]);
@@ -356,7 +351,8 @@ mod tests {
 
     #[test]
     fn the_best_mode_that_a_provider_can_have_is_taken_and_none_instead_of_another() {
-        let mode = |facts, mode| verdict(facts, &Wanted { mode, ..wanted() }).map(|layout| layout.mode());
+        let mode =
+            |facts, mode| verdict(facts, &ProviderRequest { mode, ..wanted() }).map(|layout| layout.mode());
         let (undirected, short) = (Facts { is_directed: false, ..TCP }, Facts { data_bytes: 3, ..TCP });
         assert_eq!(mode(TCP, None), Ok(TagMode::Full));
         assert_eq!([mode(undirected, None), mode(short, None)], [Ok(TagMode::One), Ok(TagMode::One)]);

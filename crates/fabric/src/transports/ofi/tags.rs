@@ -64,7 +64,7 @@ pub struct TagLayout {
 
 /// The fields of a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Parts {
+pub struct TagFields {
     /// The receiver's index of the context.
     pub context: u32,
     /// The sender's rank, if the tag has it.
@@ -121,7 +121,7 @@ impl TagLayout {
     /// receives from one source by its address. Fails if the requested mode, or all, are
     /// impossible.
     pub fn choose(
-        asked: Option<TagMode>,
+        requested: Option<TagMode>,
         provider_bits: u32,
         data_bytes: usize,
         is_directed: bool,
@@ -131,7 +131,7 @@ impl TagLayout {
             (_, false) => Err(ModeError::Lacks("FI_DIRECTED_RECV")),
             _ => TagLayout::new(TagMode::Full, provider_bits),
         };
-        match asked {
+        match requested {
             Some(TagMode::Full) => full(),
             Some(mode) => TagLayout::new(mode, provider_bits),
             None => full()
@@ -181,14 +181,13 @@ impl TagLayout {
         ones(self.tag_bits - 1) as i32
     }
 
-    /// A tag in its field.
     fn field(&self, tag: i32) -> u64 {
         let sign = u64::from(tag < 0) << (self.tag_bits - 1);
         sign | u64::from(tag.cast_unsigned()) & ones(self.tag_bits - 1)
     }
 
     /// The bits of a message.
-    pub fn encode(&self, Parts { context, source, protocol, tag }: Parts) -> u64 {
+    pub fn encode(&self, TagFields { context, source, protocol, tag }: TagFields) -> u64 {
         let protocol = protocol as u64;
         let mut bits = self.field(tag) | protocol << self.tag_bits;
         let mut at = self.tag_bits + PROTOCOL_BITS;
@@ -210,7 +209,7 @@ impl TagLayout {
     }
 
     /// The fields of a tag.
-    pub fn decode(&self, bits: u64) -> Parts {
+    pub fn decode(&self, bits: u64) -> TagFields {
         let field = bits & ones(self.tag_bits);
         let is_negative = field >> (self.tag_bits - 1) == 1;
         let low = field & ones(self.tag_bits - 1);
@@ -224,14 +223,14 @@ impl TagLayout {
         at += PROTOCOL_BITS;
         let source = (bits >> at & ones(self.source_bits)) as u32;
         at += self.source_bits;
-        Parts { context: (bits >> at & ones(self.context_bits)) as u32, source, protocol, tag }
+        TagFields { context: (bits >> at & ones(self.context_bits)) as u32, source, protocol, tag }
     }
 
     /// The tag of a receive, and the bits of it that are ignored: from this process or (`None`)
     /// from any.
     pub fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> (u64, u64) {
         let source = from.unwrap_or(0);
-        let bits = self.encode(Parts { context, source, protocol: TagProtocol::Plain, tag: tags.tag });
+        let bits = self.encode(TagFields { context, source, protocol: TagProtocol::Plain, tag: tags.tag });
         // Receives ignore the protocol.
         let mut ignored = ones(PROTOCOL_BITS) << self.tag_bits;
         if tags.mask != -1 {
@@ -251,7 +250,7 @@ mod tests {
 
     const MODES: [TagMode; 3] = [TagMode::One, TagMode::Two, TagMode::Full];
 
-    fn matches(layout: &TagLayout, (bits, ignored): (u64, u64), parts: Parts) -> bool {
+    fn matches(layout: &TagLayout, (bits, ignored): (u64, u64), parts: TagFields) -> bool {
         (bits ^ layout.encode(parts)) & !ignored == 0
     }
 
@@ -282,13 +281,13 @@ mod tests {
         for mode in MODES {
             let layout = TagLayout::new(mode, 60).unwrap();
             let all =
-                Parts { context: u32::MAX, source: u32::MAX, protocol: TagProtocol::FirstPart, tag: -1 };
+                TagFields { context: u32::MAX, source: u32::MAX, protocol: TagProtocol::FirstPart, tag: -1 };
             assert_eq!(layout.encode(all) >> 60, 0, "{mode}");
         }
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn encoded_fields_are_decoded() {
         for mode in MODES {
             let layout = TagLayout::new(mode, 64).unwrap();
             for protocol in [TagProtocol::Plain, TagProtocol::Synchronous, TagProtocol::FirstPart] {
@@ -297,9 +296,9 @@ mod tests {
                         let source = if mode == TagMode::Full { 0 } else { source };
                         if protocol == TagProtocol::Plain && tag >= 0 {
                             let bits = layout.encode_plain(layout.bits_of(source), context, tag);
-                            assert_eq!(bits, layout.encode(Parts { context, source, protocol, tag }));
+                            assert_eq!(bits, layout.encode(TagFields { context, source, protocol, tag }));
                         }
-                        let parts = Parts { context, source, protocol, tag };
+                        let parts = TagFields { context, source, protocol, tag };
                         assert_eq!(layout.decode(layout.encode(parts)), parts, "{mode}");
                     }
                 }
@@ -308,15 +307,16 @@ mod tests {
     }
 
     #[test]
-    fn a_receive_takes_what_it_wants_and_nothing_else() {
+    fn a_receive_matches_only_its_messages() {
         for mode in MODES {
             let layout = TagLayout::new(mode, 64).unwrap();
-            let message = |context, source, tag| Parts { context, source, protocol: TagProtocol::Plain, tag };
+            let message =
+                |context, source, tag| TagFields { context, source, protocol: TagProtocol::Plain, tag };
             let has_source = mode != TagMode::Full;
             let one = layout.wanted(5, Some(9), Tags::one(3));
             assert!(matches(&layout, one, message(5, 9, 3)));
             for protocol in [TagProtocol::Synchronous, TagProtocol::FirstPart] {
-                assert!(matches(&layout, one, Parts { protocol, ..message(5, 9, 3) }));
+                assert!(matches(&layout, one, TagFields { protocol, ..message(5, 9, 3) }));
             }
             assert!(!matches(&layout, one, message(layout.own_context(), 9, 3)));
             assert!(!matches(&layout, one, message(5, 9, 4)) && !matches(&layout, one, message(4, 9, 3)));
@@ -334,9 +334,9 @@ mod tests {
     }
 
     #[test]
-    fn only_a_mode_that_is_asked_for_is_refused() {
-        let mode = |asked, bits, data, directed| {
-            TagLayout::choose(asked, bits, data, directed).map(|layout| layout.mode())
+    fn only_a_requested_mode_is_refused() {
+        let mode = |requested, bits, data, directed| {
+            TagLayout::choose(requested, bits, data, directed).map(|layout| layout.mode())
         };
         assert_eq!(mode(None, 64, 8, true), Ok(TagMode::Full));
         assert_eq!(mode(None, 64, 0, true), Ok(TagMode::One));

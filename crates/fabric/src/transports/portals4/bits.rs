@@ -81,17 +81,14 @@ pub(super) fn wanted(context: u32, from: Option<u32>, tags: Tags) -> MatchCriter
     MatchCriteria { bits: label.encode(), ignored }
 }
 
-/// The header data of an announcement.
 pub(super) fn announcement(number: u32, length: u64) -> u64 {
     length << 20 | u64::from(number)
 }
 
-/// The number and the length of an announcement.
 pub(super) fn announced(header: u64) -> (u32, u64) {
     (header as u32 & (NUMBERS - 1), header >> 20)
 }
 
-/// The match bits of a get.
 pub(super) fn of_get(number: u32, is_last: bool) -> u64 {
     u64::from(number) << 1 | u64::from(is_last)
 }
@@ -106,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn encoded_fields_are_decoded() {
         for protocol in [Plain, Synchronous, Announced] {
             for (context, source, tag) in [(0, 0, 0), (LAST_CONTEXT, LAST_PROCESS, i32::MAX), (7, 9, -3)] {
                 let one = label(context, source, protocol, tag);
@@ -118,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receive_takes_what_it_wants_and_nothing_else() {
+    fn a_receive_matches_only_its_messages() {
         let takes =
             |MatchCriteria { bits, ignored }, one: MessageLabel| (bits ^ one.encode()) & !ignored == 0;
         let one = wanted(5, Some(9), Tags::one(3));

@@ -5,7 +5,6 @@ use crate::Sink;
 use std::time::Instant;
 
 impl Portals {
-    /// Drops the state of a peer.
     pub(super) fn forget(&mut self, peer: u32) {
         self.introduced.remove(&peer);
         self.never_met.insert(peer);
@@ -50,7 +49,6 @@ impl Portals {
         }
     }
 
-    /// Completes the sends to a peer that has left.
     fn end_sends_to(&mut self, peer: u32, sink: &mut dyn Sink) {
         let is_to = |(number, (to, token)): (&u32, &(u32, u64))| (*to == peer).then_some((*number, *token));
         for (number, token) in self.announced.iter().filter_map(is_to).collect::<Vec<_>>() {
@@ -69,7 +67,6 @@ impl Portals {
             .all(|at| self.peer(at).is_none_or(|peer| peer.is_detached) || self.has_arrived_at(at))
     }
 
-    /// As [`Portals::has_all_arrived`], of one peer.
     pub(super) fn has_arrived_at(&mut self, at: u32) -> bool {
         let Some(peer) = self.peer(at).filter(|peer| !peer.is_gone) else { return true };
         let is_through = peer.under_way == 0 && peer.refused.is_empty() && !peer.wants_stop;
@@ -80,7 +77,6 @@ impl Portals {
         is_done || self.sockets.has_left(at)
     }
 
-    /// Sets whether this process and a peer wait for each other at their ends.
     pub(super) fn set_detached(&mut self, peer: u32, is_detached: bool) {
         if let Some(peer) = self.peer(peer) {
             peer.is_detached = is_detached;

@@ -81,7 +81,6 @@ impl Word {
 }
 
 impl Portals {
-    /// Whether a process belongs to the same launcher.
     pub(super) fn is_of_launcher(&mut self, peer: u32) -> bool {
         self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
@@ -98,15 +97,15 @@ impl Portals {
         self.outbox.push_back((to, wants_answer, word.encode()));
     }
 
-    /// Sends waiting words, as far as there is room.
     pub(super) fn flush_outbox(&mut self) {
         let mut full = HashSet::new();
-        for (to, asks, body) in std::mem::take(&mut self.outbox) {
-            let sent = if full.contains(&to) { Ok(Sent::Full) } else { self.send_word(to, asks, &body) };
+        for (to, wants_answer, body) in std::mem::take(&mut self.outbox) {
+            let sent =
+                if full.contains(&to) { Ok(Sent::Full) } else { self.send_word(to, wants_answer, &body) };
             match sent {
                 Ok(Sent::Full) => {
                     full.insert(to);
-                    self.outbox.push_back((to, asks, body));
+                    self.outbox.push_back((to, wants_answer, body));
                 }
                 Ok(_) => {}
                 Err(_) if self.is_met(to) => self.lost.push(to),
@@ -119,21 +118,16 @@ impl Portals {
         }
     }
 
-    fn send_word(&mut self, to: u32, asks: bool, body: &[u8]) -> Result<Sent, Unreachable> {
+    fn send_word(&mut self, to: u32, wants_answer: bool, body: &[u8]) -> Result<Sent, Unreachable> {
         let body = Body::Bytes(Bytes::from(body));
-        let message = OutgoingMessage {
-            sequence: 0,
-            frame: Frame::Meet { wants_answer: asks },
-            body,
-            lent: None,
-            token: 0,
-        };
+        let message =
+            OutgoingMessage { sequence: 0, frame: Frame::Meet { wants_answer }, body, lent: None, token: 0 };
         self.sockets.send(to, &message)
     }
 
-    /// Sends the introduction of this process to a peer and requests the peer's, once; not while
-    /// the entry is closed.
-    pub(super) fn begin_meeting(&mut self, to: u32) {
+    /// Introduces this process and requests the peer's introduction, once; not while the entry is
+    /// closed.
+    pub(super) fn request_introduction(&mut self, to: u32) {
         if self.closed.is_none() && !self.never_met.contains(&to) && self.introduced.insert(to) {
             let word = self.introduction();
             self.say(to, true, word);
@@ -141,7 +135,6 @@ impl Portals {
         }
     }
 
-    /// Polls the sockets, and handles words and losses.
     pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
         let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.end_introductions(sink);
@@ -154,17 +147,16 @@ impl Portals {
         came
     }
 
-    /// Handles arrived words.
     pub(super) fn end_introductions(&mut self, sink: &mut dyn Sink) {
-        for (from, asks, body) in self.introductions.take() {
+        for (from, wants_answer, body) in self.introductions.take() {
             match Word::decode(&body) {
                 Some(Word::Here(one)) => {
-                    self.meet(from, one);
-                    if asks {
+                    self.take_introduction(from, one);
+                    if wants_answer {
                         self.unanswered.push(from);
                     }
                 }
-                Some(word) => self.heed(from, word),
+                Some(word) => self.take_word(from, word),
                 None => {
                     (self.tell.0)(&format!(
                         "rank {}: process {from} says something over sockets that Portals 4 has no use for",
@@ -186,8 +178,7 @@ impl Portals {
         }
     }
 
-    /// Handles the introduction of a peer.
-    fn meet(&mut self, from: u32, one: PortalsIntroduction) {
+    fn take_introduction(&mut self, from: u32, one: PortalsIntroduction) {
         self.introduced.remove(&from);
         if self.is_met(from) {
             return;

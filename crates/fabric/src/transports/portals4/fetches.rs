@@ -38,7 +38,6 @@ pub(super) struct FetchReceive<'a> {
 }
 
 impl Portals {
-    /// A number under which memory can be exposed.
     pub(super) fn free_number(&mut self) -> Option<u32> {
         let free = (0..NUMBERS)
             .map(|more| self.next_number.wrapping_add(more) % NUMBERS)
@@ -47,7 +46,7 @@ impl Portals {
         Some(free)
     }
 
-    /// Exposes a message to a peer. Returns whether there was room.
+    /// Returns whether there was room.
     pub(super) fn expose(
         &mut self,
         to: (ProcessAddress, usize),
@@ -99,7 +98,6 @@ impl Portals {
         });
     }
 
-    /// Gets the next part of each message, as far as there is room.
     pub(super) fn go_on_with_fetches(&mut self) {
         let Portals { fetches, interface, peers, .. } = self;
         let mut failed = Vec::new();
@@ -130,7 +128,6 @@ impl Portals {
         }
     }
 
-    /// A get has ended.
     pub(super) fn end_get(&mut self, id: u64, ending: PortalsEnding) {
         let Some(place) = self.fetches.iter().position(|one| one.id == id) else { return };
         match ending {

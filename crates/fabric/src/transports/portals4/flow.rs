@@ -25,27 +25,25 @@ pub(super) struct ClosedEntry {
     /// Peers that have not sent [`Word::Stopped`].
     waiting: HashSet<u32>,
     /// Peers that get [`Word::Go`].
-    told: Vec<u32>,
+    notified: Vec<u32>,
 }
 
 impl Portals {
-    /// The network has disabled the entry for messages.
     pub(super) fn close_entry(&mut self) {
         if self.closed.is_some() {
             return;
         }
         let known = self.peers.iter().enumerate();
         let known = known.filter(|(_, peer)| peer.as_ref().is_some_and(|peer| !peer.is_gone));
-        let mut told: Vec<u32> = known.map(|(at, _)| at as u32).collect();
-        told.extend(self.introduced.iter().copied());
-        for to in told.clone() {
+        let mut notified: Vec<u32> = known.map(|(at, _)| at as u32).collect();
+        notified.extend(self.introduced.iter().copied());
+        for to in notified.clone() {
             self.say(to, false, Word::Stop);
         }
-        self.closed = Some(ClosedEntry { waiting: told.iter().copied().collect(), told });
+        self.closed = Some(ClosedEntry { waiting: notified.iter().copied().collect(), notified });
     }
 
-    /// Handles a word of a peer about an entry.
-    pub(super) fn heed(&mut self, from: u32, word: Word) {
+    pub(super) fn take_word(&mut self, from: u32, word: Word) {
         self.is_flow_due = true;
         match word {
             Word::Stop => match self.peer(from) {
@@ -66,7 +64,6 @@ impl Portals {
         }
     }
 
-    /// Continues the protocol for closed entries, the own one and those of peers.
     pub(super) fn go_on_with_flow(&mut self) {
         if std::mem::take(&mut self.is_flow_due) {
             for at in 0..self.peers.len() as u32 {
@@ -86,7 +83,7 @@ impl Portals {
         if let Err(error) = self.interface.enable() {
             self.give_up(&error.to_string());
         }
-        for to in closed.told {
+        for to in closed.notified {
             self.say(to, false, Word::Go);
         }
     }
@@ -103,7 +100,6 @@ impl Portals {
         self.is_flow_due |= waits;
     }
 
-    /// Puts refused messages to a peer again, as far as there is room.
     fn put_refused(&mut self, to: u32) {
         while let Some(peer) = self.peer(to)
             && let Some((number, message)) = peer.refused.pop_first()
@@ -121,7 +117,7 @@ impl Portals {
         }
     }
 
-    /// Puts a message; returns it if there is no room now.
+    /// Returns the message if there is no room now.
     pub(super) fn put(
         &mut self,
         to: u32,
@@ -141,7 +137,6 @@ impl Portals {
         }
     }
 
-    /// A put has ended.
     pub(super) fn end_put(&mut self, to: u32, number: u64, ending: PortalsEnding) {
         let Some(peer) = self.peer(to) else { return };
         peer.under_way = peer.under_way.saturating_sub(1);

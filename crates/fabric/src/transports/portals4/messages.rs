@@ -40,7 +40,6 @@ fn packed(buffer: &UserBuf) -> Vec<u8> {
 }
 
 impl Portals {
-    /// A receive has matched a message.
     pub(super) fn came(&mut self, token: u64, wanted: MatchCriteria, arrival: Arrival, buffer: UserBuf) {
         let label = MessageLabel::decode(arrival.bits);
         let from = label.source;
@@ -48,12 +47,12 @@ impl Portals {
             if self.introduced.contains(&from) {
                 self.unmet.push(UnmetArrival { token, wanted, arrival, buffer });
             } else {
-                self.refuse_stranger(token, wanted, &buffer);
+                self.refuse_intruder(token, wanted, &buffer);
             }
             return;
         };
         if peer.messages.process != arrival.from {
-            return self.refuse_stranger(token, wanted, &buffer);
+            return self.refuse_intruder(token, wanted, &buffer);
         }
         let is_gone = peer.is_gone;
         if is_gone && label.protocol == PortalsProtocol::Announced {
@@ -63,7 +62,7 @@ impl Portals {
         self.deliver(token, label, &arrival, &buffer, is_gone);
     }
 
-    /// Gives a message to a receive, whose buffer has the part that has arrived.
+    /// The buffer has the part that has arrived.
     fn deliver(
         &mut self,
         token: u64,
@@ -88,7 +87,6 @@ impl Portals {
         }
     }
 
-    /// Handles the waiting messages of a process that has introduced itself.
     pub(super) fn take_unmet(&mut self, from: u32) {
         let is_of = |one: &mut UnmetArrival| MessageLabel::decode(one.arrival.bits).source == from;
         let taken: Vec<_> = self.unmet.extract_if(.., is_of).collect();
@@ -98,8 +96,8 @@ impl Portals {
     }
 
     /// A message is of no process of the job: posts the receive again that it has matched.
-    fn refuse_stranger(&mut self, token: u64, wanted: MatchCriteria, buffer: &UserBuf) {
-        if !std::mem::replace(&mut self.is_stranger_told, true) {
+    fn refuse_intruder(&mut self, token: u64, wanted: MatchCriteria, buffer: &UserBuf) {
+        if !std::mem::replace(&mut self.is_intruder_reported, true) {
             (self.tell.0)(&format!(
                 "rank {}: Portals 4: a process that is not of the job sends to this one; that is dropped",
                 self.own
@@ -144,7 +142,6 @@ impl Portals {
         }
     }
 
-    /// Puts an announced or synchronous message.
     fn announce(
         &mut self,
         to: u32,
@@ -209,7 +206,7 @@ impl MatchingTransport for Portals {
         if self.is_met(peer) {
             return true;
         }
-        self.begin_meeting(peer);
+        self.request_introduction(peer);
         false
     }
 

@@ -200,7 +200,7 @@ pub struct Portals {
     lost: Vec<u32>,
     /// Peers that were reported as lost before their introduction.
     never_met: HashSet<u32>,
-    is_stranger_told: bool,
+    is_intruder_reported: bool,
     polls: u32,
     reads: u64,
     sent: Traffic,
@@ -254,7 +254,7 @@ impl Portals {
             failed: Vec::new(),
             lost: Vec::new(),
             never_met: HashSet::new(),
-            is_stranger_told: false,
+            is_intruder_reported: false,
             polls: 0,
             reads: 0,
             sent: Traffic::default(),
@@ -277,7 +277,6 @@ impl Portals {
         std::process::abort();
     }
 
-    /// Reads events for [`Portals::drain`].
     fn read(&mut self) -> bool {
         let more = match self.interface.poll(&mut self.events) {
             Ok(more) => more,
@@ -288,7 +287,6 @@ impl Portals {
         more
     }
 
-    /// Handles all events. Returns whether there were any.
     fn drain(&mut self, sink: &mut dyn Sink) -> bool {
         let mut any = false;
         loop {
@@ -338,7 +336,7 @@ impl Portals {
         }
     }
 
-    /// Waits until no such operation is under way; other events are handled later.
+    /// Other events are handled later.
     fn wait_while(&mut self, is_it: impl Fn(&PortalsName) -> bool) {
         let start = Instant::now();
         loop {

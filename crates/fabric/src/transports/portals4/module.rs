@@ -111,7 +111,6 @@ fn library(params: &Params) -> Result<Arc<PortalsLibrary>, String> {
     PortalsLibrary::open(params.text(&LIBRARY)).map_err(|error| error.to_string())
 }
 
-/// Refuses a job that cannot work before any process starts.
 fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
     // Other hosts may have the library that this one lacks.
     if is_one_host {
@@ -140,7 +139,6 @@ fn survey(params: &Params) -> Result<Survey, String> {
     Ok(Survey { title: library.to_string(), choice, columns: &["limit", "value"], rows })
 }
 
-/// An interface of this host, and the sockets of the process.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     if services.poller().is_none() {
         return Ok(None);

@@ -11,7 +11,7 @@ const BURST: usize = 4;
 
 /// The receiving side of a postbox.
 #[derive(Debug)]
-pub(super) struct In {
+pub(super) struct PostboxIn {
     receiver: PostboxReceiver,
     /// The bytes of the last frame's body that have arrived.
     at: usize,
@@ -19,21 +19,20 @@ pub(super) struct In {
 
 /// The result of one poll.
 #[derive(Default)]
-pub(super) struct PostboxLook {
+pub(super) struct PostboxPoll {
     pub(super) any: bool,
     /// Whether the sender waits for a ring.
     pub(super) sender_waits: bool,
 }
 
-impl In {
-    pub(super) fn new(receiver: PostboxReceiver) -> In {
-        In { receiver, at: 0 }
+impl PostboxIn {
+    pub(super) fn new(receiver: PostboxReceiver) -> PostboxIn {
+        PostboxIn { receiver, at: 0 }
     }
 
-    /// Hands up the packets in the postbox of process `from`.
     #[inline]
-    pub(super) fn poll(&mut self, from: u32, area: &PostboxArea, sink: &mut dyn Sink) -> PostboxLook {
-        let mut seen = PostboxLook::default();
+    pub(super) fn poll(&mut self, from: u32, area: &PostboxArea, sink: &mut dyn Sink) -> PostboxPoll {
+        let mut seen = PostboxPoll::default();
         for _ in 0..BURST {
             let Some(packet) = self.receiver.peek() else { break };
             seen.any = true;

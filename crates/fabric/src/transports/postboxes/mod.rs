@@ -24,7 +24,7 @@ mod incoming;
 mod module;
 mod outgoing;
 
-use self::incoming::In;
+use self::incoming::PostboxIn;
 use self::outgoing::PostboxOut;
 use crate::peer_segments::{PeerSegment, PeerSegments};
 use crate::{Counts, Limits, Membership, OutgoingMessage, Sent, Sink, Statistics, Transport, Unreachable};
@@ -67,14 +67,14 @@ pub struct Postboxes {
     /// Places of peers to which copied data have not left yet.
     unfinished: Vec<usize>,
     gone: Vec<u64>,
-    tally: Tally,
+    counters: PostboxCounts,
 }
 
 #[derive(Debug)]
 struct PostboxPeer {
     number: u32,
     out: PostboxOut,
-    incoming: In,
+    incoming: PostboxIn,
     segment_of_peer: Option<PeerSegment>,
     /// It gets a ring as soon as its segment is mapped.
     is_to_be_rung: bool,
@@ -82,7 +82,7 @@ struct PostboxPeer {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tally {
+struct PostboxCounts {
     pooled_pieces: u64,
     boxed_pieces: u64,
     pauses: u64,
@@ -109,15 +109,25 @@ impl Postboxes {
             (at != own).then(|| PostboxPeer {
                 number: *number,
                 out: PostboxOut::new(area.sender(own, at)),
-                incoming: In::new(area.receiver(at, own)),
+                incoming: PostboxIn::new(area.receiver(at, own)),
                 segment_of_peer: None,
                 is_to_be_rung: false,
                 is_dead: false,
             })
         };
         let peers = (0..).zip(&members).map(peer).collect();
-        let (unfinished, gone, tally) = (Vec::new(), Vec::new(), Tally::default());
-        Ok(Postboxes { place: own, members, area, peer_segments, settings, peers, unfinished, gone, tally })
+        let (unfinished, gone, counters) = (Vec::new(), Vec::new(), PostboxCounts::default());
+        Ok(Postboxes {
+            place: own,
+            members,
+            area,
+            peer_segments,
+            settings,
+            peers,
+            unfinished,
+            gone,
+            counters,
+        })
     }
 
     #[inline]
@@ -134,7 +144,6 @@ impl Postboxes {
         self.peers.get_mut(at)?.as_mut()
     }
 
-    /// Maps the segment of this process, if that was not done.
     #[inline]
     fn meet(&mut self, number: u32) -> Result<(), Unreachable> {
         match self.peer_mut(number) {
@@ -167,7 +176,6 @@ impl Postboxes {
         }
     }
 
-    /// Sends copied data, as far as there is room.
     fn finish(&mut self) {
         let Postboxes { unfinished, peers, gone, .. } = self;
         unfinished.retain(|at| {
@@ -185,7 +193,6 @@ impl Postboxes {
         });
     }
 
-    /// Whether everything that was taken lies in postboxes.
     fn is_finished(&self) -> bool {
         self.unfinished.is_empty()
     }
@@ -246,16 +253,16 @@ impl Transport for Postboxes {
         self.meet(to)?;
         let Some(at) = self.place_of(to) else { return Err(unknown(to)) };
         let (me, place) = (self.members[self.place as usize], self.place);
-        let Postboxes { peers, area, settings, tally, gone, unfinished, .. } = self;
+        let Postboxes { peers, area, settings, counters, gone, unfinished, .. } = self;
         let Some(Some(peer)) = peers.get_mut(at) else { return Err(unknown(to)) };
         let left = peer.out.flush();
         gone.extend(left.token);
         let mut has_posted = left.has_posted;
-        let sent = if left.is_unfinished || !peer.out.wait(settings, tally) {
+        let sent = if left.is_unfinished || !peer.out.wait(settings, counters) {
             Sent::Full
         } else {
             let sent = match message.frame {
-                Frame::Data { .. } => peer.out.send_piece(me, message, (area, place), settings, tally),
+                Frame::Data { .. } => peer.out.send_piece(me, message, (area, place), settings, counters),
                 _ => peer.out.send(me, message),
             };
             has_posted |= sent != Sent::Full;
@@ -338,7 +345,7 @@ impl Membership for Postboxes {
 
 impl Statistics for Postboxes {
     fn count(&mut self, counts: &mut Counts) {
-        let Tally { pooled_pieces, boxed_pieces, pauses } = self.tally;
+        let PostboxCounts { pooled_pieces, boxed_pieces, pauses } = self.counters;
         counts.postbox_bytes += self.area.shape().bytes();
         counts.postbox_pool_bytes += self.area.shape().pool;
         counts.postbox_pool_used += self.area.taken();

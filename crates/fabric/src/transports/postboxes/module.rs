@@ -168,8 +168,12 @@ static USYSV_CONSTRUCTOR: Constructor = Constructor {
     suits_hosts: |_| None,
     open: |of, services| {
         let write_polls = of.params.count(&USYSV_WRITE_POLLS) as u32; // the limits of the row let it fit
-        let has =
-            Own { sizes: USYSV_SIZES, write_polls, pause: pause(of.params, &USYSV_YIELD), sleeps: false };
+        let has = PostboxVariant {
+            sizes: USYSV_SIZES,
+            write_polls,
+            pause: pause(of.params, &USYSV_YIELD),
+            sleeps: false,
+        };
         open(of, services, has)
     },
     wait: |params, policy, local_size| {
@@ -184,8 +188,12 @@ static SYSV_CONSTRUCTOR: Constructor = Constructor {
     survey: None,
     suits_hosts: |_| None,
     open: |of, services| {
-        let has =
-            Own { sizes: SYSV_SIZES, write_polls: 0, pause: pause(of.params, &SYSV_YIELD), sleeps: true };
+        let has = PostboxVariant {
+            sizes: SYSV_SIZES,
+            write_polls: 0,
+            pause: pause(of.params, &SYSV_YIELD),
+            sleeps: true,
+        };
         open(of, services, has)
     },
     wait: |params, policy, _| Policy {
@@ -196,16 +204,18 @@ static SYSV_CONSTRUCTOR: Constructor = Constructor {
 };
 
 /// The differences between the two.
-struct Own {
+struct PostboxVariant {
     sizes: PostboxParams,
     write_polls: u32,
     pause: Pause,
     sleeps: bool,
 }
 
-/// The postboxes to the peers of this job on this node, and the semaphores to sleep on, if there
-/// are some.
-fn open(of: &Situation<'_>, services: &Arc<dyn Services>, has: Own) -> Result<Option<Offer>, String> {
+fn open(
+    of: &Situation<'_>,
+    services: &Arc<dyn Services>,
+    has: PostboxVariant,
+) -> Result<Option<Offer>, String> {
     if of.local_size <= 1 {
         return Ok(None);
     }
@@ -227,7 +237,6 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>, has: Own) -> Result<Op
     Ok(Some(Offer { semaphores, ..Offer::new(transport, Reach::Launcher, Reach::Everybody) }))
 }
 
-/// The kind of pause.
 fn pause(params: &Params, yields: &Param) -> Pause {
     if params.is_on(yields) { Pause::Yield } else { Pause::Select }
 }
@@ -260,7 +269,7 @@ mod tests {
         let usysv = Params::default().with("rpi", "usysv").unwrap();
         assert_eq!(spinning(&usysv, false), Some(2500));
         assert_eq!(spinning(&usysv, true), Some(OVERSUBSCRIBED_POLLS));
-        let asked = usysv.with("rpi_usysv_readlockpoll", "10000").unwrap();
-        assert_eq!(spinning(&asked, true), Some(2500));
+        let set = usysv.with("rpi_usysv_readlockpoll", "10000").unwrap();
+        assert_eq!(spinning(&set, true), Some(2500));
     }
 }

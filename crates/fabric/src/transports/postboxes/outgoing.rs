@@ -1,6 +1,6 @@
 //! Packets to one peer, through its postbox.
 
-use super::{PostboxSettings, Tally};
+use super::{PostboxCounts, PostboxSettings};
 use crate::{OutgoingMessage, Sent};
 use oxmpi_shm::postbox::{PoolLock, PostboxArea, PostboxSender};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -47,9 +47,9 @@ impl PostboxOut {
         PostboxOut { sender, rest: None, has_paused: false, shuns_pool: false }
     }
 
-    /// Whether the postbox is empty, perhaps after some polls and a pause.
+    /// Perhaps after some polls and a pause.
     #[inline]
-    pub(super) fn wait(&mut self, settings: &PostboxSettings, tally: &mut Tally) -> bool {
+    pub(super) fn wait(&mut self, settings: &PostboxSettings, counters: &mut PostboxCounts) -> bool {
         if self.sender.is_empty() {
             return true;
         }
@@ -63,12 +63,12 @@ impl PostboxOut {
             std::hint::spin_loop();
         }
         self.has_paused = true;
-        tally.pauses += 1;
+        counters.pauses += 1;
         settings.pause.pass();
         self.sender.is_empty()
     }
 
-    /// Posts waiting data, as far as there is room; if some remain the receiver will ring.
+    /// The receiver will ring if some data remain.
     #[inline]
     pub(super) fn flush(&mut self) -> Unsent {
         let mut left = Unsent::default();
@@ -92,7 +92,7 @@ impl PostboxOut {
         }
     }
 
-    /// Posts a frame and its data in an empty postbox; data without room are copied.
+    /// The postbox must be empty; data without room are copied.
     pub(super) fn send(&mut self, me: u32, message: &OutgoingMessage<'_>) -> Sent {
         let mut frame = [0; MAX_FRAME_LEN];
         let len = message.frame.encode(message.sequence, me, &mut frame);
@@ -111,15 +111,15 @@ impl PostboxOut {
         Sent::Later
     }
 
-    /// Posts a piece of an announced message in an empty postbox: through the pool, or else
-    /// directly if it is short enough.
+    /// The postbox must be empty: the piece goes through the pool, or directly if it is short
+    /// enough.
     pub(super) fn send_piece(
         &mut self,
         me: u32,
         message: &OutgoingMessage<'_>,
         (area, place): (&PostboxArea, u32),
         settings: &PostboxSettings,
-        tally: &mut Tally,
+        counters: &mut PostboxCounts,
     ) -> Sent {
         let mut frame = [0; MAX_FRAME_LEN];
         let frame_len = message.frame.encode(0, me, &mut frame);
@@ -127,15 +127,15 @@ impl PostboxOut {
         let row = if self.shuns_pool || len > settings.max_alloc {
             None
         } else {
-            lock(area, place, settings, tally).and_then(|lock| lock.allocate(len))
+            lock(area, place, settings, counters).and_then(|lock| lock.allocate(len))
         };
         if let Some(mut row) = row {
             message.body.fill(0, area.row_mut(&mut row));
             self.sender.post_pooled(&frame[..frame_len], row);
-            tally.pooled_pieces += 1;
+            counters.pooled_pieces += 1;
         } else if len <= self.sender.short() {
             self.sender.post(&frame[..frame_len], len, |into| message.body.fill(0, into));
-            tally.boxed_pieces += 1;
+            counters.boxed_pieces += 1;
             self.shuns_pool = false;
         } else {
             self.shuns_pool = true;
@@ -145,30 +145,28 @@ impl PostboxOut {
         Sent::Done
     }
 
-    /// Requests a ring when the receiver has emptied the postbox. `false`: it is empty.
+    /// `false`: the postbox is empty.
     pub(super) fn want_room(&self) -> bool {
         self.sender.want_room()
     }
 
-    /// The receiver is dead: takes back the data that it has not taken. Returns the token of the
-    /// unsent message.
+    /// The receiver is dead. Returns the token of the unsent message.
     pub(super) fn give_up(&mut self) -> Option<u64> {
         self.sender.take_back();
         self.drop_rest()
     }
 
-    /// Drops the waiting data. Returns the token of their message.
+    /// Returns the token of the message.
     pub(super) fn drop_rest(&mut self) -> Option<u64> {
         self.rest.take().map(|rest| rest.token)
     }
 }
 
-/// The lock of the pool, unless others hold it too long.
 fn lock<'a>(
     area: &'a PostboxArea,
     place: u32,
     settings: &PostboxSettings,
-    tally: &mut Tally,
+    counters: &mut PostboxCounts,
 ) -> Option<PoolLock<'a>> {
     if let Some(semaphore) = settings.lock {
         return area.lock_by(semaphore, SLEEP_FOR_LOCK);
@@ -177,16 +175,16 @@ fn lock<'a>(
         return area.lock(place, SLEEP_FOR_LOCK);
     }
     for _ in 0..PAUSES_FOR_LOCK {
-        let mut looks = 1;
+        let mut spins = 1;
         for _ in 0..settings.write_polls.max(1) {
             if let Some(lock) = area.try_lock(place) {
                 return Some(lock);
             }
             // Back off: a little longer each time.
-            (0..looks).for_each(|_| std::hint::spin_loop());
-            looks = (looks * 2).min(64);
+            (0..spins).for_each(|_| std::hint::spin_loop());
+            spins = (spins * 2).min(64);
         }
-        tally.pauses += 1;
+        counters.pauses += 1;
         settings.pause.pass();
     }
     None

@@ -39,7 +39,6 @@ pub(super) struct Early {
 }
 
 impl Early {
-    /// Starts after the Hello with this transcript.
     pub(super) fn new(hello: &Transcript) -> Early {
         Early { hello: hello.clone(), next: 0, left: EARLY_BYTES }
     }
@@ -48,12 +47,11 @@ impl Early {
         self.next
     }
 
-    /// Whether a message with a body of `len` bytes may still be sent early.
     pub(super) fn has_room(&self, len: usize) -> bool {
         LONGEST_REST.saturating_add(len) <= self.left
     }
 
-    /// Replaces the content of `message` by the next early message, with these pieces of a record.
+    /// Replaces the content of `message` by the next early message with these pieces of a record.
     pub(super) fn seal(&mut self, record: &[Bytes<'_>], message: &mut Vec<u8>) {
         let len: usize = record.iter().map(Bytes::len).sum();
         message.clear();

@@ -89,7 +89,7 @@ pub enum GreetingError {
     NotGreeting,
     /// The MAC is wrong, so the peer does not have the secret.
     #[error("it does not know the secret of the job")]
-    Stranger,
+    WrongMac,
     /// The greeting is for another process.
     #[error("it is or means another process of the job")]
     Elsewhere,
@@ -97,7 +97,7 @@ pub enum GreetingError {
     #[error("it has refused the connection")]
     Refused,
     /// This side wants encryption, and the acceptor has answered without (rule 6).
-    #[error("it has answered without encryption, which parameter 'mpi_encrypt' asks for")]
+    #[error("it has answered without encryption, which parameter 'mpi_encrypt' requires")]
     Plain,
     /// An error of the handshake.
     #[error(transparent)]
@@ -106,7 +106,7 @@ pub enum GreetingError {
 
 impl From<WrongMac> for GreetingError {
     fn from(_: WrongMac) -> GreetingError {
-        GreetingError::Stranger
+        GreetingError::WrongMac
     }
 }
 
@@ -207,11 +207,11 @@ impl Initiator {
         encrypt: bool,
     ) -> Result<(Initiator, [u8; HELLO]), GreetingError> {
         let there = ForeignProcess { job: own.job, number: to, known_as: own.rank };
-        Initiator::to_stranger(own, there, secret, nonce, encrypt)
+        Initiator::to_foreign(own, there, secret, nonce, encrypt)
     }
 
     /// Begins a greeting with a process of another launcher.
-    pub fn to_stranger(
+    pub fn to_foreign(
         own: Identity,
         ForeignProcess { job, number, known_as }: ForeignProcess,
         secret: &Secret,
@@ -299,7 +299,6 @@ impl Initiator {
     }
 }
 
-/// Whether a Hello or a Welcome requests encryption, and its message of the handshake.
 fn encryption(message: &[u8], at: usize) -> Result<(bool, [u8; HANDSHAKE]), GreetingError> {
     let mut reader = Reader(&message[at..]);
     let encrypt = match reader.u64() {
@@ -460,7 +459,7 @@ mod tests {
 
     /// Only a process that violates rule 6 does that: no other process can make the MAC.
     #[test]
-    fn who_wants_encryption_takes_no_answer_without() {
+    fn a_side_that_wants_encryption_refuses_an_answer_without() {
         let secret = Secret([7; 32]);
         let own = |rank| Identity { job: 5, rank, size: 2, incarnation: 1 };
         for (wants, encrypt, error) in [

@@ -12,7 +12,7 @@ use std::io;
 /// Connections accepted in one poll.
 pub(super) const AT_ONCE: usize = 16;
 /// Places for unauthenticated processes, beside one for each process of the job.
-const STRANGERS: usize = 32;
+const EXTRA_PLACES: usize = 32;
 
 /// An incomplete greeting.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct Greeting {
 
 /// The next message of a greeting.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum GreetingEvent {
     /// Nothing has arrived.
     Nothing,
     /// A message without effect; call again.
@@ -52,7 +52,7 @@ pub(super) struct Greetings {
 
 impl Greetings {
     pub(super) fn new(processes: usize) -> Greetings {
-        Greetings { places: Vec::new(), most: processes + STRANGERS, next: 0 }
+        Greetings { places: Vec::new(), most: processes + EXTRA_PLACES, next: 0 }
     }
 
     /// Adds a connection. If there is no place, it takes that of the oldest connection without a
@@ -96,7 +96,6 @@ impl Greetings {
         self.places.iter_mut().flatten().for_each(|greeting| greeting.socket.adopt());
     }
 
-    /// Drops the early records of a connection from now on.
     pub(super) fn drop_early(&mut self, place: u64) {
         if let Some(Some(greeting)) = self.places.get_mut(place as usize) {
             greeting.takes_early = false;
@@ -111,29 +110,39 @@ impl Greetings {
         own: Identity,
         (secret, encrypt): (&Secret, Encryption),
         secret_of: &mut SecretOf,
-    ) -> Result<Said, GreetingError> {
-        let Some(Some(greeting)) = self.places.get_mut(place as usize) else { return Ok(Said::Nothing) };
+    ) -> Result<GreetingEvent, GreetingError> {
+        let Some(Some(greeting)) = self.places.get_mut(place as usize) else {
+            return Ok(GreetingEvent::Nothing);
+        };
         if !greeting.receive_message()? {
-            return if greeting.is_deaf { Err(GreetingError::NotGreeting) } else { Ok(Said::Nothing) };
+            return if greeting.is_deaf {
+                Err(GreetingError::NotGreeting)
+            } else {
+                Ok(GreetingEvent::Nothing)
+            };
         }
         let Greeting { socket, got, acceptor, is_deaf, takes_early, .. } = greeting;
         if let Some(known) = acceptor {
             if got.len() > PROOF {
                 let record = known.early(got)?.to_vec();
                 got.clear();
-                return Ok(if *takes_early { Said::Early(known.from(), record) } else { Said::More });
+                return Ok(if *takes_early {
+                    GreetingEvent::Early(known.from(), record)
+                } else {
+                    GreetingEvent::More
+                });
             }
             let (Some(mut acceptor), Some(proof)) = (acceptor.take(), got.first_chunk::<PROOF>()) else {
-                return Ok(Said::Nothing);
+                return Ok(GreetingEvent::Nothing);
             };
             let point = acceptor.proved(proof)?;
-            return Ok(Said::Proof(Box::new(acceptor), point));
+            return Ok(GreetingEvent::Proof(Box::new(acceptor), point));
         }
-        let Some(hello) = got.first_chunk::<HELLO>() else { return Ok(Said::Nothing) };
+        let Some(hello) = got.first_chunk::<HELLO>() else { return Ok(GreetingEvent::Nothing) };
         let mut nonce = [0; 32];
         oxmpi_sys::net::fill_random(&mut nonce).map_err(|_| GreetingError::NotGreeting)?;
         let job = job_of(hello);
-        let other = if job == own.job { None } else { Some(secret_of(job).ok_or(GreetingError::Stranger)?) };
+        let other = if job == own.job { None } else { Some(secret_of(job).ok_or(GreetingError::WrongMac)?) };
         let secret = other.as_ref().unwrap_or(secret);
         let (new, welcome) =
             Acceptor::of_job(own, job, secret, hello, &nonce, wants_encryption(encrypt, socket))?;
@@ -143,12 +152,12 @@ impl Greetings {
         *is_deaf = send_whole(socket, &welcome).is_err();
         got.clear();
         *acceptor = Some(new);
-        Ok(Said::More)
+        Ok(GreetingEvent::More)
     }
 }
 
 impl Greeting {
-    /// Receives the rest of the next message. Returns whether it is complete.
+    /// Returns whether the next message is complete.
     fn receive_message(&mut self) -> Result<bool, GreetingError> {
         let Greeting { socket, got, acceptor, .. } = self;
         let first = if acceptor.is_some() { PROOF } else { HELLO };

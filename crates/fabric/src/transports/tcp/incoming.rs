@@ -7,7 +7,7 @@ use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, HEADER_LEN, MAX_FRAME_LEN, Received};
 
 /// Receives the content of records.
-pub trait Upper {
+pub trait RecordSink {
     /// A record's frame, and the part of its body that has arrived; `total` is the length of the
     /// whole body. Fails if the frame is not allowed here.
     fn frame(&mut self, got: &Received, total: usize, first: Bytes<'_>) -> Result<(), RecordError>;
@@ -17,7 +17,6 @@ pub trait Upper {
     fn placed(&mut self, offset: usize, bytes: usize);
     /// The peer has received `records` of our records. Fails if there are fewer.
     fn acknowledged(&mut self, records: u64) -> Result<(), RecordError>;
-    /// The peer leaves.
     fn bye(&mut self);
 }
 
@@ -42,7 +41,7 @@ enum Stage {
 
 /// The state of one direction.
 #[derive(Debug)]
-pub struct Incoming {
+pub struct IncomingRecords {
     point: Point,
     begun: Option<Begun>,
     /// The length of the newest complete record.
@@ -75,9 +74,9 @@ const ACK_BYTES: usize = 256 << 10;
 /// The number of records after which an acknowledgement is due.
 const ACK_RECORDS: u32 = 256;
 
-impl Default for Incoming {
+impl Default for IncomingRecords {
     fn default() -> Self {
-        Incoming {
+        IncomingRecords {
             point: Point::default(),
             begun: None,
             newest: 0,
@@ -97,7 +96,7 @@ impl Default for Incoming {
     }
 }
 
-impl Incoming {
+impl IncomingRecords {
     /// The received point of the direction.
     pub fn point(&self) -> Point {
         self.point
@@ -133,7 +132,11 @@ impl Incoming {
 
     /// Takes the next record, complete, before a connection is used. On an error it counts as not
     /// received.
-    pub(super) fn take_early(&mut self, record: &[u8], upper: &mut impl Upper) -> Result<(), RecordError> {
+    pub(super) fn take_early(
+        &mut self,
+        record: &[u8],
+        upper: &mut impl RecordSink,
+    ) -> Result<(), RecordError> {
         let again = self.again;
         self.restart();
         let taken = self.take(record, upper);
@@ -151,8 +154,8 @@ impl Incoming {
     }
 
     /// The next `bytes` bytes of the connection were stored in the memory of the receive; at most
-    /// [`Incoming::missing`] of them.
-    pub fn placed(&mut self, bytes: usize, upper: &mut impl Upper) {
+    /// [`IncomingRecords::missing`] of them.
+    pub fn placed(&mut self, bytes: usize, upper: &mut impl RecordSink) {
         let Some((offset, left)) = self.missing() else { return };
         debug_assert!(bytes <= left, "{bytes} of {left}");
         upper.placed(offset, bytes);
@@ -191,8 +194,8 @@ impl Incoming {
         matches!(got.frame, Frame::Eager { .. }).then_some((header, got))
     }
 
-    /// Takes the header and frame of [`Incoming::peek`], and the first `stored` bytes of the body,
-    /// which are in the memory of the receive.
+    /// Takes the header and frame of [`IncomingRecords::peek`], and the first `stored` bytes of the
+    /// body, which are in the memory of the receive.
     pub fn take_peeked(&mut self, header: &RecordHeader, stored: usize) {
         self.wanted_when_whole = header.wanted;
         self.begun = Some(Begun { frame: HEADER_LEN as u32, length: header.length });
@@ -203,7 +206,7 @@ impl Incoming {
     }
 
     /// Takes the next bytes of the connection. After an error the connection is unusable.
-    pub fn take(&mut self, mut bytes: &[u8], upper: &mut impl Upper) -> Result<(), RecordError> {
+    pub fn take(&mut self, mut bytes: &[u8], upper: &mut impl RecordSink) -> Result<(), RecordError> {
         while !bytes.is_empty() {
             bytes = match self.stage {
                 _ if self.zeros > 0 => {
@@ -237,7 +240,7 @@ impl Incoming {
         &mut self,
         have: usize,
         bytes: &'b [u8],
-        upper: &mut impl Upper,
+        upper: &mut impl RecordSink,
     ) -> Result<&'b [u8], RecordError> {
         let (now, rest) = bytes.split_at(bytes.len().min(RECORD_HEADER - have));
         self.header[have..have + now.len()].copy_from_slice(now);
@@ -280,7 +283,6 @@ impl Incoming {
         Ok(())
     }
 
-    /// Begins a record that has arrived early before.
     fn begin_again(&mut self, header: &RecordHeader) -> Result<(), RecordError> {
         let (records, bytes) = (self.acknowledged(), 0);
         if header.number != records || header.start != 0 {
@@ -310,7 +312,7 @@ impl Incoming {
         have: usize,
         length: u32,
         bytes: &'b [u8],
-        upper: &mut impl Upper,
+        upper: &mut impl RecordSink,
     ) -> Result<&'b [u8], RecordError> {
         // First the fixed part, which has the length of the rest.
         let needed = if have < HEADER_LEN {
@@ -344,7 +346,7 @@ impl Incoming {
         Ok(rest)
     }
 
-    fn take_body<'b>(&mut self, bytes: &'b [u8], upper: &mut impl Upper) -> &'b [u8] {
+    fn take_body<'b>(&mut self, bytes: &'b [u8], upper: &mut impl RecordSink) -> &'b [u8] {
         let Some(begun) = self.begun else { return &[] };
         let left = (begun.length - self.point.bytes) as usize;
         let (part, rest) = bytes.split_at(bytes.len().min(left));
@@ -353,7 +355,6 @@ impl Incoming {
         rest
     }
 
-    /// Counts `bytes` bytes of the begun record's body.
     fn count(&mut self, bytes: usize) {
         self.unsaid_bytes += bytes;
         self.point.bytes += bytes as u32;
@@ -377,7 +378,7 @@ mod tests {
     #[derive(Default)]
     struct Seen(Vec<(&'static str, usize, usize)>);
 
-    impl Upper for Seen {
+    impl RecordSink for Seen {
         fn frame(&mut self, _: &Received, total: usize, first: Bytes<'_>) -> Result<(), RecordError> {
             self.0.push(("frame", total, first.len()));
             Ok(())
@@ -415,7 +416,7 @@ mod tests {
         let padding = header.padding();
         assert_eq!((RECORD_HEADER + 5 + len + 100 + padding) % ALIGNMENT, 0);
         let header = header.encode();
-        let (mut came, mut seen) = (Incoming::default(), Seen::default());
+        let (mut came, mut seen) = (IncomingRecords::default(), Seen::default());
         assert_eq!(came.missing(), None);
         came.take(&header, &mut seen).unwrap();
         came.take(&[0; 5], &mut seen).unwrap();
@@ -435,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fills_records_up_is_zeros() {
+    fn padding_must_be_zeros() {
         let header = RecordHeader {
             kind: RecordKind::Ack,
             wanted: false,
@@ -448,7 +449,7 @@ mod tests {
         let mut bytes = header.encode().to_vec();
         bytes.resize(RECORD_HEADER + header.padding(), 0);
         assert_eq!(bytes.len(), ALIGNMENT);
-        let (mut came, mut seen) = (Incoming::default(), Seen::default());
+        let (mut came, mut seen) = (IncomingRecords::default(), Seen::default());
         for _ in 0..3 {
             came.take(&bytes, &mut seen).unwrap();
         }

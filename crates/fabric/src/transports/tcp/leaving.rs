@@ -1,13 +1,13 @@
 //! Rest, partings and the end of a process (rules 5 and 6 of the module).
 
 use super::Tcp;
-use super::peer::{Bond, TcpPeer, Way};
+use super::peer::{Bond, ConnectionState, TcpPeer};
 use std::time::Duration;
 
 /// The longest time that a process that ends waits for its peers' kernels to take its goodbyes.
 const GOODBYE: Duration = Duration::from_secs(5);
 /// The interval between checks.
-const GOODBYE_LOOK: Duration = Duration::from_millis(1);
+const GOODBYE_CHECK: Duration = Duration::from_millis(1);
 
 impl Tcp {
     /// Requests the peers' acknowledgements and sends our own
@@ -29,8 +29,12 @@ impl Tcp {
             } else {
                 self.write(at);
             }
-            if let Some(TcpPeer { way: Way::Up(_) | Way::Sealed(_), link, is_broken: false, .. }) =
-                self.known(at)
+            if let Some(TcpPeer {
+                state: ConnectionState::Up(_) | ConnectionState::Sealed(_),
+                link,
+                is_broken: false,
+                ..
+            }) = self.known(at)
             {
                 all &= link.is_settled();
             }
@@ -42,13 +46,12 @@ impl Tcp {
     fn ask(&mut self, at: u32) {
         let Some(peer) = self.known(at) else { return };
         peer.link.ask();
-        match peer.way {
-            Way::Apart => self.connect(at),
+        match peer.state {
+            ConnectionState::Apart => self.connect(at),
             _ => self.write(at),
         }
     }
 
-    /// See [`Membership::settle`](crate::Membership::settle).
     pub(super) fn settle_with(&mut self, at: u32) -> bool {
         let Some(peer) = self.known(at) else { return true };
         peer.bond = Bond::Ending;
@@ -56,11 +59,11 @@ impl Tcp {
             self.ask(at);
         }
         self.known(at).is_none_or(|peer| {
-            peer.link.has_delivered() && !peer.has_unsaid() || matches!(peer.way, Way::Left | Way::Lost(_))
+            peer.link.has_delivered() && !peer.has_unsaid()
+                || matches!(peer.state, ConnectionState::Left | ConnectionState::Lost(_))
         })
     }
 
-    /// See [`Membership::detach`](crate::Membership::detach).
     pub(super) fn detach_from(&mut self, at: u32) {
         let Some(peer) = self.known(at) else { return };
         peer.bond = Bond::None;
@@ -91,7 +94,12 @@ impl Tcp {
                 self.leaving = Some(now);
                 self.stop_listening();
                 for at in 0..self.peers.len() as u32 {
-                    if let Some(TcpPeer { way: Way::Up(_) | Way::Sealed(_), link, .. }) = self.known(at) {
+                    if let Some(TcpPeer {
+                        state: ConnectionState::Up(_) | ConnectionState::Sealed(_),
+                        link,
+                        ..
+                    }) = self.known(at)
+                    {
                         link.say_bye();
                         self.write(at);
                     }
@@ -106,7 +114,7 @@ impl Tcp {
             all &= self.has_parted(at, is_late);
         }
         if !all {
-            self.wake_at(now + GOODBYE_LOOK);
+            self.wake_at(now + GOODBYE_CHECK);
         }
         all
     }
@@ -114,15 +122,15 @@ impl Tcp {
     /// Whether a peer's kernel has our goodbye, or needs none.
     fn has_parted(&mut self, at: u32, is_late: bool) -> bool {
         let Some(peer) = self.known(at) else { return true };
-        let Some(socket) = peer.way.connection() else {
+        let Some(socket) = peer.state.connection() else {
             // No peer waits there; a later attempt to connect fails.
-            self.part(at, Way::Left);
+            self.part(at, ConnectionState::Left);
             return true;
         };
         let has_it = peer.link.is_written() && socket.unsent().is_ok_and(|bytes| bytes == 0);
         if has_it || is_late || peer.is_broken {
             socket.finish();
-            self.part(at, Way::Left);
+            self.part(at, ConnectionState::Left);
             return true;
         }
         false

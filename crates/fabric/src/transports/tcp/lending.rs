@@ -8,7 +8,7 @@
 //! The process does not sleep while a message could be copied: the acknowledgement may come late,
 //! as the peer does not acknowledge a few messages by itself.
 
-use super::peer::Way;
+use super::peer::ConnectionState;
 use super::{Link, Tcp};
 use crate::{OutgoingMessage, Sent, Sink, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
@@ -18,10 +18,9 @@ pub(super) const LEND_FROM: usize = 8 << 10;
 /// Polls in vain before the first of several messages is copied.
 const PATIENCE: u32 = 8;
 /// Polls after which a message is copied in any case: another peer may send without a pause.
-const LOOKS: u32 = 64;
+const MAX_POLLS: u32 = 64;
 
 impl Tcp {
-    /// Sends a message whose body is the whole buffer.
     pub(super) fn lend_whole(
         &mut self,
         to: u32,
@@ -48,23 +47,23 @@ impl Tcp {
         }
         let own = self.own.rank;
         let peer = self.peer(to);
-        if matches!(peer.way, Way::Left) {
+        if matches!(peer.state, ConnectionState::Left) {
             return Ok(Sent::Done);
         }
         let source = peer.source(own);
         lend(&mut peer.link, source);
         self.write(to);
-        match &self.peer(to).way {
-            Way::Lost(why) => Err(Unreachable { peer: to, why: why.clone() }),
+        match &self.peer(to).state {
+            ConnectionState::Lost(why) => Err(Unreachable { peer: to, why: why.clone() }),
             _ => Ok(Sent::Later),
         }
     }
 
     /// After a poll: copies one lent message if it is time. Returns whether it did.
-    pub(super) fn look_at_lent(&mut self, came: bool, sink: &mut dyn Sink) -> bool {
+    pub(super) fn copy_lent_if_due(&mut self, came: bool, sink: &mut dyn Sink) -> bool {
         self.vain = if came { 0 } else { self.vain.saturating_add(1) };
         self.uncopied = self.uncopied.saturating_add(1);
-        let is_overdue = self.uncopied >= LOOKS;
+        let is_overdue = self.uncopied >= MAX_POLLS;
         if came && !is_overdue {
             return false;
         }
@@ -80,7 +79,7 @@ impl Tcp {
         copied
     }
 
-    /// Takes the list of peers to which a message is still lent; the caller puts it back.
+    /// The caller puts the list back.
     fn take_lenders(&mut self) -> Vec<u32> {
         let mut lenders = std::mem::take(&mut self.lenders);
         lenders.retain(|at| self.known(*at).is_some_and(|peer| peer.link.lent() > 0));

@@ -1,8 +1,8 @@
 //! A link: both directions between two processes, over any number of connections. A pure state
 //! machine: bytes in, bytes out (rules 1 to 3 of the module).
 
-use super::incoming::{Incoming, Upper};
-use super::outgoing::{Outgoing, Pieces};
+use super::incoming::{IncomingRecords, RecordSink};
+use super::outgoing::{OutgoingRecords, Pieces};
 use super::record::{Point, RecordHeader, RecordKind};
 use super::{RecordError, body_fits, is_ours};
 use crate::{OutgoingMessage, Sink, Traffic, dispatch};
@@ -13,23 +13,23 @@ use oxmpi_wire::{HEADER_LEN, Received};
 /// The state of one peer's traffic.
 #[derive(Debug, Default)]
 pub struct Link {
-    out: Outgoing,
-    came: Incoming,
+    out: OutgoingRecords,
+    came: IncomingRecords,
     /// Whether the peer has said goodbye.
     has_left: bool,
     received: Traffic,
 }
 
 /// Hands up received content, and passes acknowledgements to the other direction.
-struct Hands<'a> {
+struct LinkSink<'a> {
     from: u32,
-    out: &'a mut Outgoing,
+    out: &'a mut OutgoingRecords,
     has_left: &'a mut bool,
     received: &'a mut Traffic,
     sink: &'a mut dyn Sink,
 }
 
-impl Upper for Hands<'_> {
+impl RecordSink for LinkSink<'_> {
     fn frame(&mut self, got: &Received, total: usize, first: Bytes<'_>) -> Result<(), RecordError> {
         if !is_ours(self.from, got.source, &got.frame) {
             return Err(RecordError::Foreign);
@@ -99,7 +99,7 @@ impl Link {
     }
 
     /// The message at the beginning of `bytes`, the next ones of the connection, as in
-    /// [`Incoming::peek`], and the length of its body.
+    /// [`IncomingRecords::peek`], and the length of its body.
     pub(super) fn peek(&self, from: u32, bytes: &[u8]) -> Option<(RecordHeader, Received, usize)> {
         let (header, got) = self.came.peek(bytes)?;
         let total = (header.length as usize).checked_sub(HEADER_LEN)?;
@@ -107,7 +107,7 @@ impl Link {
     }
 
     /// Takes the acknowledgement in a header. On an error nothing has happened.
-    pub(super) fn heed(&mut self, header: &RecordHeader) -> Result<(), RecordError> {
+    pub(super) fn take_acknowledgement(&mut self, header: &RecordHeader) -> Result<(), RecordError> {
         self.out.acknowledge(header.acknowledged)
     }
 
@@ -136,7 +136,6 @@ impl Link {
         self.came.is_between()
     }
 
-    /// Whether messages are complete that were not reported.
     pub(super) fn has_gone(&self) -> bool {
         !self.out.gone.is_empty()
     }
@@ -237,7 +236,7 @@ impl Link {
     /// unusable.
     pub fn take(&mut self, from: u32, bytes: &[u8], sink: &mut dyn Sink) -> Result<(), RecordError> {
         let Link { out, came, has_left, received } = self;
-        let mut hands = Hands { from, out, has_left, received, sink };
+        let mut hands = LinkSink { from, out, has_left, received, sink };
         came.take(bytes, &mut hands)
     }
 
@@ -254,7 +253,7 @@ impl Link {
             return Ok(false);
         }
         let Link { out, came, has_left, received } = self;
-        let mut hands = Hands { from, out, has_left, received, sink };
+        let mut hands = LinkSink { from, out, has_left, received, sink };
         came.take_early(record, &mut hands).map(|()| true)
     }
 
@@ -264,12 +263,10 @@ impl Link {
         (self.came.point(), self.out.acknowledged())
     }
 
-    /// Whether any record has arrived completely.
     pub(super) fn has_received(&self) -> bool {
         self.came.point().records > 0
     }
 
-    /// Whether exactly `records` records were sent, and everything is written.
     pub(super) fn has_written_only(&self, records: u64) -> bool {
         self.out.next_number() == records && self.out.is_written()
     }
@@ -283,7 +280,7 @@ impl Link {
     /// [`Link::missing`] of them.
     pub fn placed(&mut self, from: u32, bytes: usize, sink: &mut dyn Sink) {
         let Link { out, came, has_left, received } = self;
-        let mut hands = Hands { from, out, has_left, received, sink };
+        let mut hands = LinkSink { from, out, has_left, received, sink };
         came.placed(bytes, &mut hands);
     }
 

@@ -12,10 +12,10 @@
 //! 2. A message is taken only if the kernel has everything before it; it is [`Sent::Done`] if the
 //!    kernel has it as well. So nothing waits here without the engine's knowledge. (Short messages
 //!    are written only while so few records are retained that the kernel has room; if the kernel
-//!    still takes only a part, the next poll writes the rest: `straight.rs`.)
+//!    still takes only a part, the next poll writes the rest: `fast_path.rs`.)
 //! 3. A broken connection is made again, by either side. Both state their received points; the rest
 //!    is sent again, from that byte on. Nothing is lost, doubled or reordered.
-//! 4. Attempts end if none of them has brought anything new for some time (`trouble.rs`); then the
+//! 4. Attempts end if none of them has brought anything new for some time (`attempts.rs`); then the
 //!    peer is lost. Only a peer that is silent, but runs, as the launcher says, is tried for ever:
 //!    it may compute, and poll its sockets seldom. If each connection is closed instead, another
 //!    program accepts connections at that address, or something between the two changes their data.
@@ -50,29 +50,29 @@
 //! Rules 1 to 3 are a state machine without sockets, the link (`link.rs`); this file moves bytes
 //! and measures times.
 
+mod attempts;
 mod connecting;
+mod connection_log;
 mod early;
 mod error;
+mod fast_path;
 mod greeting;
 mod greetings;
 mod incoming;
-mod kept;
 mod leaving;
 mod lending;
 mod link;
 mod module;
 mod outgoing;
 mod peer;
+mod poll_set;
 mod quiesce;
 mod reading;
 mod record;
+mod retained;
 mod sealed;
 mod settings;
-mod straight;
 mod timers;
-mod trouble;
-mod watch;
-mod watched;
 mod writing;
 
 pub use crate::addresses::{Address, PeerLocation};
@@ -82,19 +82,19 @@ pub use error::RecordError;
 pub use greeting::{
     Acceptor, GreetingError, HELLO, Identity, Initiator, Nonce, PROOF, Secret, VERDICT, WELCOME,
 };
-pub use incoming::{Incoming, Upper};
+pub use incoming::{IncomingRecords, RecordSink};
 pub use link::Link;
 pub use outgoing::Pieces;
 pub use oxmpi_wire::noise::Encryption;
 pub use record::{ALIGNMENT, Point, RECORD_HEADER, RecordHeader, RecordKind};
 pub use settings::{Find, SecretOf, TcpSettings};
 
+use self::connection_log::ConnectionLog;
+use self::fast_path::Ahead;
 use self::greetings::Greetings;
 use self::lending::LEND_FROM;
-use self::peer::{Bond, TcpPeer, Way};
-use self::straight::Ahead;
-use self::watch::Watch;
-use self::watched::RecentPeer;
+use self::peer::{Bond, ConnectionState, TcpPeer};
+use self::poll_set::RecentPeer;
 use crate::{
     Body, Connected, Connections, Counts, Limits, Membership, OutgoingMessage, Sent, Sink, Statistics, Taken,
     Traffic, Transport, Unreachable,
@@ -128,8 +128,8 @@ pub struct Tcp {
     /// other launchers.
     listeners: Vec<Listener>,
     /// No connection is accepted before.
-    deaf_until: Option<Duration>,
-    is_deafness_told: bool,
+    accepts_after: Option<Duration>,
+    is_pause_reported: bool,
     greetings: Greetings,
     /// By rank; made at first contact.
     peers: Vec<Option<Box<TcpPeer>>>,
@@ -155,22 +155,22 @@ pub struct Tcp {
     leaving: Option<Duration>,
     /// Whether everything that was sent has arrived, and nothing is sent for now.
     is_quiet: bool,
-    watch: Watch,
+    watch: ConnectionLog,
     /// Peers to which whole messages were lent that may be incomplete.
     lenders: Vec<u32>,
     /// Polls in vain since something arrived.
     vain: u32,
     /// Polls since a lent message could be copied.
     uncopied: u32,
-    watched: RecentPeer,
+    recent: RecentPeer,
     sent: Traffic,
 }
 
 impl fmt::Debug for Tcp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ways: Vec<_> =
-            self.peers.iter().enumerate().flat_map(|(at, p)| Some((at, &p.as_ref()?.way))).collect();
-        f.debug_struct("Tcp").field("own", &self.own).field("ways", &ways).finish_non_exhaustive()
+        let states: Vec<_> =
+            self.peers.iter().enumerate().flat_map(|(at, p)| Some((at, &p.as_ref()?.state))).collect();
+        f.debug_struct("Tcp").field("own", &self.own).field("states", &states).finish_non_exhaustive()
     }
 }
 
@@ -201,8 +201,8 @@ impl Tcp {
             tell,
             poller,
             listeners: vec![listener],
-            deaf_until: None,
-            is_deafness_told: false,
+            accepts_after: None,
+            is_pause_reported: false,
             greetings: Greetings::new(own.size as usize),
             peers: Vec::new(),
             buffer: vec![0; BUFFER],
@@ -218,11 +218,11 @@ impl Tcp {
             undelivered: None,
             leaving: None,
             is_quiet: false,
-            watch: Watch::default(),
+            watch: ConnectionLog::default(),
             lenders: Vec::new(),
             vain: 0,
             uncopied: 0,
-            watched: RecentPeer::new(),
+            recent: RecentPeer::new(),
             sent: Traffic::default(),
         })
     }
@@ -254,20 +254,19 @@ impl Tcp {
     }
 
     fn is_up(&self, at: u32) -> bool {
-        matches!(self.peers.get(at as usize), Some(Some(peer)) if peer.way.connection().is_some())
+        matches!(self.peers.get(at as usize), Some(Some(peer)) if peer.state.connection().is_some())
     }
 
     fn known(&mut self, at: u32) -> Option<&mut TcpPeer> {
         self.peers.get_mut(at as usize)?.as_deref_mut()
     }
 
-    /// A descriptor of a peer is ready.
     fn on_peer(&mut self, at: u32, ready: Ready, sink: &mut dyn Sink) {
         let Some(peer) = self.known(at) else { return };
-        match &peer.way {
-            Way::Connecting { .. } => self.on_connected(at),
-            Way::Greeting { .. } => self.on_greeted(at),
-            Way::Up(_) | Way::Sealed(_) => {
+        match &peer.state {
+            ConnectionState::Connecting { .. } => self.on_connected(at),
+            ConnectionState::Greeting { .. } => self.on_greeted(at),
+            ConnectionState::Up(_) | ConnectionState::Sealed(_) => {
                 if ready.writable {
                     peer.is_blocked = peer.is_broken;
                 }
@@ -279,21 +278,24 @@ impl Tcp {
                     peer.link.tell_gone(sink);
                 }
             }
-            Way::Apart | Way::Pause { .. } | Way::Left | Way::Lost(_) => {}
+            ConnectionState::Apart
+            | ConnectionState::Pause { .. }
+            | ConnectionState::Left
+            | ConnectionState::Lost(_) => {}
         }
     }
 
-    /// Reports events that have happened outside of a poll.
+    /// Reports events from outside of a poll.
     fn tell_news(&mut self, sink: &mut dyn Sink) {
         while let Some(at) = self.news.pop() {
             let Some(peer) = self.known(at) else { continue };
             peer.link.tell_gone(sink);
-            let is_lost = match peer.way {
-                Way::Lost(_) => true,
-                Way::Left => false,
+            let is_lost = match peer.state {
+                ConnectionState::Lost(_) => true,
+                ConnectionState::Left => false,
                 _ => continue,
             };
-            if !std::mem::replace(&mut peer.is_told, true) {
+            if !std::mem::replace(&mut peer.is_reported, true) {
                 if is_lost { sink.lost(at) } else { sink.left(at) }
             }
         }
@@ -301,26 +303,25 @@ impl Tcp {
 }
 
 impl Tcp {
-    /// Sends a message as a copy.
     fn send_copy(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         if !self.may_send_copy(to, message.body.len())? {
             return Ok(Sent::Full);
         }
         let own = self.own.rank;
         let peer = self.peer(to);
-        if matches!(peer.way, Way::Left) {
+        if matches!(peer.state, ConnectionState::Left) {
             return Ok(Sent::Done);
         }
         peer.link.push(peer.source(own), message);
         self.write_newest(to);
         let peer = self.peer(to);
-        if let Way::Lost(why) = &peer.way {
+        if let ConnectionState::Lost(why) = &peer.state {
             return Err(Unreachable { peer: to, why: why.clone() });
         }
         Ok(if peer.link.took_newest() { Sent::Done } else { Sent::Later })
     }
 
-    /// Sends a message without a copy: its body is part of `buffer`.
+    /// The body is part of `buffer`.
     fn send_lent(
         &mut self,
         to: u32,
@@ -345,14 +346,14 @@ impl Tcp {
         let mut any = !self.news.is_empty();
         self.tell_news(sink);
         if let Some(at) = self.ahead.of() {
-            any |= self.look_at(at, sink);
+            any |= self.poll_peer(at, sink);
         }
         any |= match self.last_alone() {
-            Some(at) => self.look_at(at, sink),
-            None => self.look_at_all(None, sink),
+            Some(at) => self.poll_peer(at, sink),
+            None => self.poll_descriptors(None, sink),
         };
         if !self.lenders.is_empty() {
-            any |= self.look_at_lent(any, sink);
+            any |= self.copy_lent_if_due(any, sink);
         }
         any
     }
@@ -361,9 +362,9 @@ impl Tcp {
         let mut any = !self.news.is_empty();
         self.tell_news(sink);
         if let Some(at) = self.ahead.of().filter(|at| *at != peer) {
-            any |= self.look_at(at, sink);
+            any |= self.poll_peer(at, sink);
         }
-        any | (!self.watched.has_looked_lately() && self.look_at_all(Some(peer), sink))
+        any | (!self.recent.was_polled_lately() && self.poll_descriptors(Some(peer), sink))
     }
 }
 
@@ -392,11 +393,11 @@ impl Transport for Tcp {
     }
 
     fn send_now(&mut self, to: u32, context: u32, tag: i32, sequence: u8, bytes: Bytes<'_>) -> bool {
-        self.send_straight(to, (context, tag, sequence), bytes)
+        self.send_fast(to, (context, tag, sequence), bytes)
     }
 
     fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
-        self.receive_straight(from, context, tags, into)
+        self.receive_fast(from, context, tags, into)
     }
 
     fn release(&mut self, token: u64) {
@@ -444,7 +445,7 @@ impl Membership for Tcp {
     }
 
     fn has_left(&mut self, peer: u32) -> bool {
-        self.known(peer).is_some_and(|peer| matches!(peer.way, Way::Left))
+        self.known(peer).is_some_and(|peer| matches!(peer.state, ConnectionState::Left))
     }
 
     fn attach(&mut self, peer: u32) {
@@ -474,16 +475,16 @@ impl Membership for Tcp {
     }
 
     fn remove_failed(&mut self, at: u32) {
-        self.part(at, Way::Lost("its process has ended".into()));
+        self.part(at, ConnectionState::Lost("its process has ended".into()));
         // The caller reports the loss.
-        self.peer(at).is_told = true;
+        self.peer(at).is_reported = true;
     }
 }
 
 impl Statistics for Tcp {
     fn count(&mut self, counts: &mut Counts) {
         for peer in self.peers.iter().flatten() {
-            counts.connections += u64::from(peer.way.connection().is_some());
+            counts.connections += u64::from(peer.state.connection().is_some());
             counts.connections_made += u64::from(peer.connections);
             counts.connections_remade += u64::from(peer.connections.saturating_sub(1));
         }
@@ -492,7 +493,7 @@ impl Statistics for Tcp {
     }
 
     fn watch_connections(&mut self, watch: bool) {
-        self.watch = Watch::new(watch);
+        self.watch = ConnectionLog::new(watch);
     }
 
     fn take_connections(&mut self) -> (Vec<Connected>, u64) {
@@ -500,21 +501,19 @@ impl Statistics for Tcp {
     }
 }
 
-/// Whether a frame may arrive over a socket from process `from`.
 fn is_ours(from: u32, source: u32, frame: &Frame) -> bool {
     (source == from || source == ANYBODY) && !frame.is_of_segments()
 }
 
 const _: () = assert!(PIECE + MAX_FRAME_LEN <= u32::MAX as usize);
 
-/// Whether a record has room for the body.
 fn body_fits(body: &Body<'_>) -> bool {
     body.len() <= u32::MAX as usize - MAX_FRAME_LEN
 }
 
 #[cfg(test)]
 impl Tcp {
-    /// The sockets of process 0 of a job of `size`, for a test. All others have left.
+    /// All others have left.
     pub(crate) fn of_a_test(size: u32, poller: Arc<Poller>) -> Tcp {
         let own = Identity { job: 1, rank: 0, size, incarnation: 1 };
         let listener = Listener::bind(std::net::Ipv4Addr::LOCALHOST.into(), None).unwrap();

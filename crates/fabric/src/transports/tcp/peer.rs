@@ -1,10 +1,10 @@
 //! One peer: its link, and the present connection.
 
+use super::attempts::FailedAttempts;
 use super::greeting::{Initiator, PROOF, VERDICT, WELCOME};
 use super::greetings::{receive_up_to, send_whole};
 use super::record::Point;
 use super::sealed::Sealed;
-use super::trouble::Trouble;
 use super::{ANYBODY, Address, GreetingError, Link, RecordError, Secret};
 use crate::peer_segments::ForeignProcess;
 use oxmpi_sys::net::Socket;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// The connection to a peer.
 #[derive(Debug, Default)]
-pub(super) enum Way {
+pub(super) enum ConnectionState {
     /// None: there was no reason to connect.
     #[default]
     Apart,
@@ -42,36 +42,41 @@ pub(super) enum Way {
     Lost(String),
 }
 
-impl Way {
-    /// The socket of a usable connection.
+impl ConnectionState {
     pub(super) fn connection(&self) -> Option<&Socket> {
         match self {
-            Way::Up(socket) => Some(socket),
-            Way::Sealed(sealed) => Some(sealed.socket()),
+            ConnectionState::Up(socket) => Some(socket),
+            ConnectionState::Sealed(sealed) => Some(sealed.socket()),
             _ => None,
         }
     }
 
-    /// The socket of a connection, usable or not.
     pub(super) fn socket(&self) -> Option<&Socket> {
         match self {
-            Way::Connecting { socket, .. } | Way::Greeting { socket, .. } => Some(socket),
+            ConnectionState::Connecting { socket, .. } | ConnectionState::Greeting { socket, .. } => {
+                Some(socket)
+            }
             _ => self.connection(),
         }
     }
 
     pub(super) fn socket_mut(&mut self) -> Option<&mut Socket> {
         match self {
-            Way::Connecting { socket, .. } | Way::Greeting { socket, .. } | Way::Up(socket) => Some(socket),
-            Way::Sealed(sealed) => Some(sealed.socket_mut()),
-            Way::Apart | Way::Pause { .. } | Way::Left | Way::Lost(_) => None,
+            ConnectionState::Connecting { socket, .. }
+            | ConnectionState::Greeting { socket, .. }
+            | ConnectionState::Up(socket) => Some(socket),
+            ConnectionState::Sealed(sealed) => Some(sealed.socket_mut()),
+            ConnectionState::Apart
+            | ConnectionState::Pause { .. }
+            | ConnectionState::Left
+            | ConnectionState::Lost(_) => None,
         }
     }
 }
 
 /// The reason why a connection, or an attempt to make one, has failed.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct ConnectionFailure {
     /// For the user.
     pub(super) why: String,
     pub(super) kind: FailureKind,
@@ -88,54 +93,57 @@ pub(super) enum FailureKind {
     /// connections there, or something between the two ends them.
     Closed,
     /// There is no process of the job, or it cannot be reached.
-    Told,
+    Unreachable,
 }
 
-impl Failure {
-    pub(super) fn closed() -> Failure {
-        Failure { why: "the connection was closed at the other end".into(), kind: FailureKind::Closed }
+impl ConnectionFailure {
+    pub(super) fn closed() -> ConnectionFailure {
+        ConnectionFailure {
+            why: "the connection was closed at the other end".into(),
+            kind: FailureKind::Closed,
+        }
     }
 
-    pub(super) fn silent() -> Failure {
-        Failure { why: "it does not answer".into(), kind: FailureKind::Silent }
-    }
-}
-
-impl From<String> for Failure {
-    fn from(why: String) -> Failure {
-        Failure { why, kind: FailureKind::Told }
+    pub(super) fn silent() -> ConnectionFailure {
+        ConnectionFailure { why: "it does not answer".into(), kind: FailureKind::Silent }
     }
 }
 
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
+impl From<String> for ConnectionFailure {
+    fn from(why: String) -> ConnectionFailure {
+        ConnectionFailure { why, kind: FailureKind::Unreachable }
+    }
+}
+
+impl From<io::Error> for ConnectionFailure {
+    fn from(error: io::Error) -> ConnectionFailure {
         use ErrorKind::{
             BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut, UnexpectedEof,
         };
         let kind = match error.kind() {
             TimedOut => FailureKind::Silent,
-            UnexpectedEof => return Failure::closed(),
+            UnexpectedEof => return ConnectionFailure::closed(),
             BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected => FailureKind::Closed,
-            _ => FailureKind::Told,
+            _ => FailureKind::Unreachable,
         };
-        Failure { why: error.to_string(), kind }
+        ConnectionFailure { why: error.to_string(), kind }
     }
 }
 
-impl From<GreetingError> for Failure {
-    fn from(error: GreetingError) -> Failure {
+impl From<GreetingError> for ConnectionFailure {
+    fn from(error: GreetingError) -> ConnectionFailure {
         error.to_string().into()
     }
 }
 
-impl From<NoiseError> for Failure {
-    fn from(error: NoiseError) -> Failure {
+impl From<NoiseError> for ConnectionFailure {
+    fn from(error: NoiseError) -> ConnectionFailure {
         error.to_string().into()
     }
 }
 
-impl From<RecordError> for Failure {
-    fn from(error: RecordError) -> Failure {
+impl From<RecordError> for ConnectionFailure {
+    fn from(error: RecordError) -> ConnectionFailure {
         error.to_string().into()
     }
 }
@@ -156,8 +164,8 @@ pub(super) enum Bond {
 #[derive(Debug, Default)]
 pub(super) struct TcpPeer {
     pub(super) link: Link,
-    pub(super) way: Way,
-    pub(super) trouble: Trouble,
+    pub(super) state: ConnectionState,
+    pub(super) failures: FailedAttempts,
     pub(super) incarnation: Option<u64>,
     /// Attempts to connect.
     pub(super) attempts: u32,
@@ -181,12 +189,12 @@ pub(super) struct TcpPeer {
     pub(super) sends_long: bool,
     pub(super) bond: Bond,
     /// Whether the loss was reported to the sink.
-    pub(super) is_told: bool,
+    pub(super) is_reported: bool,
     /// Its job, if it is another launcher's.
     pub(super) other_job: Option<u64>,
     /// Its identity and secret for the greeting, if it belongs to another launcher and this process
     /// connects to it.
-    pub(super) stranger: Option<(ForeignProcess, Secret)>,
+    pub(super) foreign: Option<(ForeignProcess, Secret)>,
 }
 
 impl TcpPeer {
@@ -199,26 +207,30 @@ impl TcpPeer {
     /// Whether early records have arrived from it that were never acknowledged (`greeting.rs` rule
     /// 10).
     pub(super) fn has_unsaid(&self) -> bool {
-        self.connections == 0 && self.link.has_received() && !matches!(self.way, Way::Left | Way::Lost(_))
+        self.connections == 0
+            && self.link.has_received()
+            && !matches!(self.state, ConnectionState::Left | ConnectionState::Lost(_))
     }
 
-    /// Whether a message with a body of `len` bytes may go to it early (`greeting.rs` rule 7).
+    /// See `greeting.rs` rule 7.
     pub(super) fn takes_early(&self, len: usize) -> bool {
-        let Way::Greeting { greeting, .. } = &self.way else { return false };
+        let ConnectionState::Greeting { greeting, .. } = &self.state else { return false };
         let records = greeting.early_records(len);
         records.is_some_and(|records| self.link.has_written_only(records)) && self.link.has_room(len)
     }
 
     /// Reads the next message of a greeting that this process has begun. At the end of the
     /// greeting: the point that the peer has received.
-    pub(super) fn greeted(&mut self) -> Result<Option<Point>, Failure> {
-        let Way::Greeting { socket, greeting, got, is_welcome } = &mut self.way else { return Ok(None) };
+    pub(super) fn greeted(&mut self) -> Result<Option<Point>, ConnectionFailure> {
+        let ConnectionState::Greeting { socket, greeting, got, is_welcome } = &mut self.state else {
+            return Ok(None);
+        };
         let whole = if *is_welcome { VERDICT } else { WELCOME };
         if !receive_up_to(socket, got, whole)? {
             return Ok(None);
         }
         if let (true, Some(verdict)) = (*is_welcome, got.first_chunk::<VERDICT>()) {
-            return greeting.judged(verdict).map(Some).map_err(Failure::from);
+            return greeting.judged(verdict).map(Some).map_err(ConnectionFailure::from);
         }
         let Some(welcome) = got.first_chunk::<WELCOME>() else { return Ok(None) };
         let (incarnation, proof): (u64, [u8; PROOF]) = greeting.welcomed(welcome, self.link.point())?;

@@ -1,6 +1,6 @@
 //! Closing of all connections and making them again (rules 10 and 11 of the module).
 
-use super::peer::Way;
+use super::peer::ConnectionState;
 use super::{LISTENER, Tcp};
 use crate::{Connections, Membership as _, Sink};
 use oxmpi_sys::net::{Listener, Socket};
@@ -27,12 +27,17 @@ impl Connections for Tcp {
         let now = self.now();
         for at in 0..self.peers.len() as u32 {
             let Some(peer) = self.known(at) else { continue };
-            if matches!(peer.way, Way::Apart | Way::Left | Way::Lost(_)) {
+            if matches!(peer.state, ConnectionState::Apart | ConnectionState::Left | ConnectionState::Lost(_))
+            {
                 continue;
             }
             // A peer that was not quiesced belongs to another launcher, and is connected again.
-            let way = if peer.link.has_delivered() { Way::Apart } else { Way::Pause { until: now } };
-            self.part(at, way);
+            let state = if peer.link.has_delivered() {
+                ConnectionState::Apart
+            } else {
+                ConnectionState::Pause { until: now }
+            };
+            self.part(at, state);
             self.wake_at(now);
         }
         self.tell_news(sink);
@@ -41,7 +46,7 @@ impl Connections for Tcp {
     fn give_up_lost_connections(&mut self, sink: &mut dyn Sink) {
         // The restored process has other descriptors in their place, which would stay open.
         self.listeners.iter_mut().for_each(Listener::adopt);
-        self.peers.iter_mut().flatten().filter_map(|peer| peer.way.socket_mut()).for_each(Socket::adopt);
+        self.peers.iter_mut().flatten().filter_map(|peer| peer.state.socket_mut()).for_each(Socket::adopt);
         self.greetings.adopt();
         self.give_up_connections(sink);
     }

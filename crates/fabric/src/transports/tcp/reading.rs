@@ -4,7 +4,7 @@
 //! header is known. So only a little more is read of a peer that sends long messages: the next
 //! header.
 
-use super::peer::{Failure, TcpPeer, Way};
+use super::peer::{ConnectionFailure, ConnectionState, TcpPeer};
 use super::{BUFFER, GREETING, LISTENER, Link, PEER, Tcp};
 use crate::Sink;
 use oxmpi_sys::net::{Refusal, Socket};
@@ -26,15 +26,14 @@ const _: () = assert!(BESIDE <= BUFFER);
 impl Tcp {
     /// The peer that has sent last, if polling its socket alone is enough now.
     pub(super) fn last_alone(&self) -> Option<u32> {
-        let at = self.watched.last?;
+        let at = self.recent.last?;
         let peer = self.peers.get(at as usize)?.as_ref()?;
         // The poller reports room.
-        (self.watched.has_looked_lately() && !peer.is_blocked && peer.way.connection().is_some())
+        (self.recent.was_polled_lately() && !peer.is_blocked && peer.state.connection().is_some())
             .then_some(at)
     }
 
-    /// Polls the socket of one peer. Returns whether anything had arrived.
-    pub(super) fn look_at(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
+    pub(super) fn poll_peer(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
         if !self.read(at, sink) {
             return false;
         }
@@ -50,18 +49,18 @@ impl Tcp {
     /// Reads everything that a dead peer has sent. A poll of the peer that has sent last may have
     /// left data, and the peer may have connected and sent early records.
     pub(crate) fn read_to_end(&mut self, at: u32, sink: &mut dyn Sink) {
-        self.look_at_all(None, sink);
-        while self.look_at(at, sink) {}
+        self.poll_descriptors(None, sink);
+        while self.poll_peer(at, sink) {}
     }
 
     /// Polls all descriptors, but does not read data of the peer `except`. Returns whether one was
     /// ready.
-    pub(super) fn look_at_all(&mut self, except: Option<u32>, sink: &mut dyn Sink) -> bool {
-        self.watched.look();
+    pub(super) fn poll_descriptors(&mut self, except: Option<u32>, sink: &mut dyn Sink) -> bool {
+        self.recent.note_poll();
         let mut ready = std::mem::take(&mut self.ready);
         self.poller.look(&mut ready);
-        let out = self.watched.out().filter(|at| Some(*at) != except);
-        let mut any = out.is_some_and(|at| self.look_at(at, sink));
+        let out = self.recent.out().filter(|at| Some(*at) != except);
+        let mut any = out.is_some_and(|at| self.poll_peer(at, sink));
         for one in &mut ready {
             if one.name & PEER == PEER && Some(one.name as u32) == except && self.is_up(one.name as u32) {
                 one.readable = false;
@@ -86,15 +85,14 @@ impl Tcp {
         any
     }
 
-    /// Reads and hands up data of a peer. Returns whether there were any, or the connection has
-    /// ended.
+    /// Returns whether there were any data, or the connection has ended.
     pub(super) fn read(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return false };
-        let Way::Up(socket) = &peer.way else { return self.read_sealed(at, sink) };
+        let ConnectionState::Up(socket) = &peer.state else { return self.read_sealed(at, sink) };
         let before = peer.link.progress();
         let ahead = self.ahead.take(at);
         let mut any = !ahead.is_empty();
-        let mut end = peer.link.take(at, ahead, sink).err().map(Failure::from);
+        let mut end = peer.link.take(at, ahead, sink).err().map(ConnectionFailure::from);
         for _ in 0..READS {
             if end.is_some() {
                 break;
@@ -122,7 +120,7 @@ impl Tcp {
             }
         }
         if peer.link.progress() != before {
-            peer.trouble.over();
+            peer.failures.over();
         }
         if peer.link.has_left() || end.is_some() {
             self.read_last(at, end);
@@ -130,10 +128,9 @@ impl Tcp {
         any
     }
 
-    /// Ends a connection: the peer has said goodbye, or something has failed.
-    fn read_last(&mut self, at: u32, end: Option<Failure>) {
+    fn read_last(&mut self, at: u32, end: Option<ConnectionFailure>) {
         if self.known(at).is_some_and(|peer| peer.link.has_left()) {
-            self.part(at, Way::Left);
+            self.part(at, ConnectionState::Left);
         } else if let Some(failure) = end {
             self.cut(at, &failure);
         }
@@ -143,7 +140,9 @@ impl Tcp {
     fn read_sealed(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
         let Tcp { peers, buffer, plain, .. } = self;
         let Some(Some(peer)) = peers.get_mut(at as usize) else { return false };
-        let TcpPeer { way: Way::Sealed(sealed), link, trouble, .. } = &mut **peer else { return false };
+        let TcpPeer { state: ConnectionState::Sealed(sealed), link, failures, .. } = &mut **peer else {
+            return false;
+        };
         let (mut any, mut end, before) = (false, None, link.progress());
         for _ in 0..READS {
             let read = sealed.receive(buffer, plain, |plain| link.take(at, plain, sink));
@@ -162,7 +161,7 @@ impl Tcp {
             }
         }
         if link.progress() != before {
-            trouble.over();
+            failures.over();
         }
         if link.has_left() || end.is_some() {
             self.read_last(at, end);
@@ -181,7 +180,7 @@ struct Read {
 }
 
 enum ReadError {
-    Failed(Failure),
+    Failed(ConnectionFailure),
     /// The memory of a receive does not exist. The text is the end of a sentence.
     BadAddress(String),
 }
@@ -213,7 +212,7 @@ fn read_once(
         }
     };
     let came = match result {
-        Ok(0) => return Err(ReadError::Failed(Failure::closed())),
+        Ok(0) => return Err(ReadError::Failed(ConnectionFailure::closed())),
         Ok(came) => came,
         Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
         Err(error) => return Err(ReadError::Failed(error.into())),

@@ -10,7 +10,7 @@
 //! Received bytes are opened record by record. An incomplete record is buffered until the poller
 //! reports the rest.
 
-use super::peer::Failure;
+use super::peer::ConnectionFailure;
 use super::{BUFFER, Pieces, RecordError};
 use oxmpi_sys::net::Socket;
 use oxmpi_wire::noise::{Cipher, MAX_RECORD, NoiseError, RECORD_HEAD, TAG};
@@ -55,7 +55,6 @@ impl Sealed {
         &mut self.socket
     }
 
-    /// Whether the kernel has everything that was sealed.
     pub(super) fn is_sent(&self) -> bool {
         self.sent == self.out.len()
     }
@@ -74,7 +73,7 @@ impl Sealed {
         plain.chunks(CARRIED).try_for_each(|record| self.cipher.seal(record, &mut self.out))
     }
 
-    /// Sends sealed bytes. Returns how many bytes more count as written.
+    /// Returns how many bytes more count as written.
     pub(super) fn send(&mut self) -> io::Result<usize> {
         self.sent += self.socket.send_bytes(&self.out[self.sent..])?;
         let written = if self.is_sent() { self.carried } else { self.sent / SENT * CARRIED };
@@ -89,10 +88,10 @@ impl Sealed {
         buffer: &mut [u8],
         plain: &mut Vec<u8>,
         mut take: impl FnMut(&[u8]) -> Result<(), RecordError>,
-    ) -> Result<Option<bool>, Failure> {
+    ) -> Result<Option<bool>, ConnectionFailure> {
         let have = self.came.len();
         let came = match self.socket.receive(&mut buffer[have..]) {
-            Ok(0) => return Err(Failure::closed()),
+            Ok(0) => return Err(ConnectionFailure::closed()),
             Ok(came) => came,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
             Err(error) => return Err(error.into()),

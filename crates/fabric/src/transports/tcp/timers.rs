@@ -1,12 +1,11 @@
 //! Events at their times: attempts, limits of attempts, and sends that wait for the kernel's
 //! memory. One clock in the poller wakes the process for all of them.
 
-use super::peer::{Failure, Way};
+use super::peer::{ConnectionFailure, ConnectionState};
 use super::{LISTENER, Tcp};
 use std::time::Duration;
 
 impl Tcp {
-    /// Wakes the process at `time`, or earlier.
     pub(super) fn wake_at(&mut self, time: Duration) {
         if self.alarm.is_none_or(|alarm| time < alarm) {
             self.alarm = Some(time);
@@ -18,8 +17,8 @@ impl Tcp {
     pub(super) fn on_clock(&mut self) {
         self.alarm = None;
         let now = self.now();
-        if self.deaf_until.is_some_and(|until| until <= now) {
-            self.deaf_until = None;
+        if self.accepts_after.is_some_and(|until| until <= now) {
+            self.accepts_after = None;
             for listener in &self.listeners {
                 // It fails only if the descriptor was added already.
                 let _ = self.poller.add(listener, LISTENER, false);
@@ -34,19 +33,21 @@ impl Tcp {
                 // Some messages may be complete now without a frame of the peer.
                 self.news.push(at);
             }
-            match self.known(at).map(|peer| &peer.way) {
-                Some(Way::Pause { until }) if *until <= now => self.connect(at),
-                Some(Way::Connecting { limit, .. }) if *limit <= now => {
-                    self.cut(at, &Failure::silent());
+            match self.known(at).map(|peer| &peer.state) {
+                Some(ConnectionState::Pause { until }) if *until <= now => self.connect(at),
+                Some(ConnectionState::Connecting { limit, .. }) if *limit <= now => {
+                    self.cut(at, &ConnectionFailure::silent());
                 }
                 _ => {}
             }
         }
-        let peers = self.peers.iter().flatten().filter_map(|peer| match peer.way {
-            Way::Pause { until: time } | Way::Connecting { limit: time, .. } => Some(time),
+        let peers = self.peers.iter().flatten().filter_map(|peer| match peer.state {
+            ConnectionState::Pause { until: time } | ConnectionState::Connecting { limit: time, .. } => {
+                Some(time)
+            }
             _ => peer.starved_until,
         });
-        let next = peers.chain(self.deaf_until).min();
+        let next = peers.chain(self.accepts_after).min();
         if let Some(time) = next {
             self.wake_at(time);
         }
@@ -66,7 +67,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_message_that_is_written_when_the_kernel_has_memory_again_is_told_of() {
+    fn a_message_that_is_written_when_the_kernel_has_memory_again_is_reported() {
         let peer = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let socket = Socket::connect(peer.local_addr().unwrap(), None).unwrap();
         // The peer sends nothing, now or later.
@@ -75,7 +76,8 @@ mod tests {
         poller.add(&socket, PEER | 1, false).unwrap();
         let mut tcp = Tcp::of_a_test(2, poller);
         let peer = tcp.peer(1);
-        (peer.way, peer.is_blocked, peer.starved_until) = (Way::Up(socket), true, Some(Duration::ZERO));
+        (peer.state, peer.is_blocked, peer.starved_until) =
+            (ConnectionState::Up(socket), true, Some(Duration::ZERO));
         let frame = Frame::Eager { envelope: Envelope { context: Context::Local(7), tag: 0 } };
         let body = Body::Bytes(Bytes::from(&b"a message"[..]));
         peer.link.push(0, &OutgoingMessage { sequence: 0, frame, body, lent: None, token: 5 });

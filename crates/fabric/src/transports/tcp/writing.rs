@@ -1,6 +1,6 @@
 //! Writing to sockets, as much as there is room for, and waiting for room.
 
-use super::peer::{Failure, FailureKind, TcpPeer, Way};
+use super::peer::{ConnectionFailure, ConnectionState, FailureKind, TcpPeer};
 use super::{PEER, Pieces, Tcp};
 use crate::Unreachable;
 use oxmpi_sys::net::{Refusal, Socket};
@@ -12,15 +12,17 @@ const STARVED: Duration = Duration::from_millis(10);
 impl Tcp {
     /// Whether a message of `len` bytes may go to a peer now; if not, makes sure that it may later.
     pub(super) fn may_send(&mut self, to: u32, len: usize) -> Result<bool, Unreachable> {
-        match &mut self.peer(to).way {
-            Way::Apart => {
+        match &mut self.peer(to).state {
+            ConnectionState::Apart => {
                 self.connect(to);
                 Ok(false)
             }
-            Way::Lost(why) => Err(Unreachable { peer: to, why: why.clone() }),
-            Way::Connecting { .. } | Way::Greeting { .. } | Way::Pause { .. } => Ok(false),
-            Way::Left => Ok(true),
-            Way::Up(_) | Way::Sealed(_) => {
+            ConnectionState::Lost(why) => Err(Unreachable { peer: to, why: why.clone() }),
+            ConnectionState::Connecting { .. }
+            | ConnectionState::Greeting { .. }
+            | ConnectionState::Pause { .. } => Ok(false),
+            ConnectionState::Left => Ok(true),
+            ConnectionState::Up(_) | ConnectionState::Sealed(_) => {
                 let peer = self.peer(to);
                 if peer.link.has_room(len) {
                     return Ok(!peer.is_blocked);
@@ -36,8 +38,7 @@ impl Tcp {
         }
     }
 
-    /// As [`Tcp::may_send`], for a message that is copied: it may also go before the greeting is
-    /// complete.
+    /// A message that is copied may also go before the greeting is complete.
     pub(super) fn may_send_copy(&mut self, to: u32, len: usize) -> Result<bool, Unreachable> {
         Ok(self.may_send(to, len)? || self.peer(to).takes_early(len))
     }
@@ -46,7 +47,8 @@ impl Tcp {
     pub(super) fn write_newest(&mut self, to: u32) {
         let Tcp { peers, record, .. } = self;
         let Some(Some(peer)) = peers.get_mut(to as usize) else { return };
-        let TcpPeer { way: Way::Greeting { socket, greeting, .. }, link, .. } = &mut **peer else {
+        let TcpPeer { state: ConnectionState::Greeting { socket, greeting, .. }, link, .. } = &mut **peer
+        else {
             return self.write(to);
         };
         let Some(pieces) = link.pending() else { return };
@@ -57,7 +59,7 @@ impl Tcp {
             // After a part the rest would have to follow, whatever the result of the greeting.
             Ok(_) => {
                 let why = "the kernel takes a short message in part".into();
-                self.cut(to, &Failure { why, kind: FailureKind::Silent });
+                self.cut(to, &ConnectionFailure { why, kind: FailureKind::Silent });
             }
             // No room: the message is written when the connection is used. The next poll finds an
             // end.
@@ -65,13 +67,13 @@ impl Tcp {
         }
     }
 
-    /// Writes waiting data to a peer, as far as there is room. A connection that cannot be written
+    /// Writes waiting data to a peer, while there is room. A connection that cannot be written
     /// is read to its end, so that earlier data are not lost.
     pub(super) fn write(&mut self, at: u32) {
         let (own, start) = (self.own.rank, self.start);
         let mut starved_until = None;
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return };
-        let Way::Up(socket) = &peer.way else { return self.write_sealed(at) };
+        let ConnectionState::Up(socket) = &peer.state else { return self.write_sealed(at) };
         while !peer.is_blocked
             && let Some(pieces) = peer.link.pending()
         {
@@ -112,7 +114,8 @@ impl Tcp {
         let mut starved_until = None;
         let Tcp { peers, plain, .. } = self;
         let Some(Some(peer)) = peers.get_mut(at as usize) else { return };
-        let TcpPeer { way: Way::Sealed(sealed), link, is_blocked, is_broken, .. } = &mut **peer else {
+        let TcpPeer { state: ConnectionState::Sealed(sealed), link, is_blocked, is_broken, .. } = &mut **peer
+        else {
             return;
         };
         while !*is_blocked {
@@ -143,17 +146,16 @@ impl Tcp {
         self.await_room(at, starved_until);
     }
 
-    /// Makes the poller report room if the kernel takes no more data for a peer; if the kernel has
-    /// no memory, tries again at that time.
+    /// If the kernel has no memory, tries again at that time.
     fn await_room(&mut self, at: u32, starved_until: Option<Duration>) {
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return };
         peer.starved_until = starved_until;
         let wants = peer.is_blocked && !peer.is_broken && starved_until.is_none();
         if wants != peer.wants_room {
             peer.wants_room = wants;
-            if self.watched.out() == Some(at) {
+            if self.recent.out() == Some(at) {
                 self.watch_all();
-            } else if let Some(socket) = peer.way.connection() {
+            } else if let Some(socket) = peer.state.connection() {
                 // It fails only for a descriptor that was not added, and this one was.
                 let _ = self.poller.change(socket, PEER | u64::from(at), wants);
             }
@@ -164,7 +166,6 @@ impl Tcp {
     }
 }
 
-/// The text for the user when bytes to be sent cannot be read.
 fn bad_address(own: u32, at: u32, pieces: &Pieces<'_>) -> String {
     // Only this piece is the user's.
     let [_, _, data, _] = pieces.as_slice() else { return String::new() };

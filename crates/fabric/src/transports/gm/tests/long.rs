@@ -42,7 +42,6 @@ fn sides(world: &SharedGmWorld, gets: bool, pins: bool) -> [LongSide; 2] {
     })
 }
 
-/// Sends a whole buffer from side 0 to a receive if there is room. Returns the result.
 fn send(sides: &mut [LongSide; 2], buffer: &UserBuf, receiver: u64, token: u64) -> Option<Sent> {
     let frame = Frame::Data { receiver, offset: 0 };
     let body = Body::of(buffer, 0, buffer.packed_len());
@@ -51,7 +50,6 @@ fn send(sides: &mut [LongSide; 2], buffer: &UserBuf, receiver: u64, token: u64) 
     (sent != Sent::Full).then_some(sent)
 }
 
-/// Polls both sides until a condition is true.
 fn until(seed: u64, sides: &mut [LongSide; 2], mut is_so: impl FnMut(&mut [LongSide; 2]) -> bool) {
     for _ in 0..TURNS {
         if is_so(sides) {
@@ -113,7 +111,7 @@ fn long_messages_are_moved_where_both_sides_have_them_in_one_piece() {
 }
 
 #[test]
-fn without_pinning_all_is_copied_but_what_was_allocated() {
+fn without_pinning_only_allocated_memory_is_registered() {
     for gets in [false, true] {
         let world = SharedGmWorld::new(1, 16, 16);
         let mut both = sides(&world, gets, false);
@@ -128,7 +126,7 @@ fn without_pinning_all_is_copied_but_what_was_allocated() {
 }
 
 #[test]
-fn what_cannot_be_registered_is_copied_and_that_is_said_once() {
+fn unregistrable_memory_is_copied_with_one_warning() {
     for seed in 0..5 {
         for cannot in [[true, false], [false, true], [true; 2]] {
             let world = SharedGmWorld::new(seed, 8, 8);
@@ -222,7 +220,7 @@ fn nothing_is_written_into_a_receive_that_was_released() {
 }
 
 #[test]
-fn nothing_is_left_of_what_a_lost_peer_had() {
+fn the_state_of_a_lost_peer_is_dropped() {
     for seed in 0..50 {
         let world = SharedGmWorld::new(seed, 8, 8);
         let mut both = sides(&world, seed % 2 == 0, true);

@@ -1,6 +1,6 @@
 //! One-sided accesses of rank 0 to a window of rank 1.
 
-use super::{Rank, SharedWorld, TURNS, settings, world};
+use super::{Rank, SharedIbWorld, TURNS, settings, world};
 use crate::sim::Random;
 use crate::transports::ib::IbSettings;
 use crate::transports::ib::lending::REGISTER_FROM;
@@ -20,29 +20,27 @@ fn pattern(number: u64, len: usize) -> Vec<u8> {
 }
 
 /// Two ranks, the second of which has opened a window.
-struct Pair {
-    world: SharedWorld,
+struct AccessPair {
+    world: SharedIbWorld,
     ranks: [Rank; 2],
     window: Owned<u8>,
     key: u64,
     ended: Vec<AccessEnd>,
 }
 
-impl Pair {
-    fn new(seed: u64, settings: IbSettings, window: Vec<u8>) -> Pair {
+impl AccessPair {
+    fn new(seed: u64, settings: IbSettings, window: Vec<u8>) -> AccessPair {
         let (world, mut ranks) = world(seed, settings);
         let window = Owned::new(window);
         let key = ranks[1].ib.open(&window.buf()).unwrap();
-        Pair { world, ranks, window, key, ended: Vec::new() }
+        AccessPair { world, ranks, window, key, ended: Vec::new() }
     }
 
-    /// Begins an access at an offset in the window.
     fn start(&mut self, direction: Direction, memory: &Owned<u8>, at: usize) -> u64 {
         let at = RemotePlace { address: at as u64, key: self.key };
         self.ranks[0].ib.start(OWNER, 1, direction, &memory.buf(), at).unwrap()
     }
 
-    /// Begins an atomic operation of a rank on a word of the window.
     fn start_atomic(&mut self, rank: usize, operation: AtomicOperation, word: usize) -> u64 {
         let at = RemotePlace { address: word as u64 * 8, key: self.key };
         self.ranks[rank].ib.start_atomic(OWNER, 1, operation, at).unwrap()
@@ -57,7 +55,7 @@ impl Pair {
         self.ended.extend(self.ranks[0].ib.ended(OWNER));
     }
 
-    /// Waits for the ends of `count` accesses, also through pauses of connections, and takes them.
+    /// Waits also through pauses of connections.
     fn ends(&mut self, count: usize) -> Vec<AccessEnd> {
         let (start, mut turns) = (Instant::now(), 0);
         while self.ended.len() < count {
@@ -76,7 +74,6 @@ impl Pair {
         self.window.buf().as_contiguous().unwrap().to_vec()
     }
 
-    /// Checks that nothing is under way or registered any more when the window is closed.
     fn finish(mut self) {
         self.ranks[1].ib.close(self.key);
         assert_eq!(self.world.with(|world| world.regions()), 0);
@@ -103,7 +100,7 @@ fn data_go_into_the_window_and_come_out_of_it_whole() {
         let settings = settings([1, 3, 64][seed as usize % 3], shared);
         let mut random = Random::new(seed);
         let lens: Vec<usize> = (0..60).map(|_| length(&mut random, &settings)).collect();
-        let mut pair = Pair::new(seed, settings, pattern(999, lens.iter().sum()));
+        let mut pair = AccessPair::new(seed, settings, pattern(999, lens.iter().sum()));
         let (mut at, mut all) = (0, Vec::new());
         for (number, len) in lens.iter().copied().enumerate() {
             let is_put = random.below(2) == 0;
@@ -140,7 +137,7 @@ fn nothing_is_lost_or_comes_late_over_connections_that_fail() {
     for seed in 0..4 {
         let settings = settings(3, (seed % 2 == 0).then_some(64));
         let mut random = Random::new(seed);
-        let mut pair = Pair::new(seed, settings, vec![0; 5 * APART]);
+        let mut pair = AccessPair::new(seed, settings, vec![0; 5 * APART]);
         for round in 0..6u64 {
             pair.world.with(|world| world.failures = 12);
             let lens: Vec<usize> = (0..5).map(|_| length(&mut random, &settings)).collect();
@@ -185,13 +182,13 @@ fn nothing_is_lost_or_comes_late_over_connections_that_fail() {
 }
 
 #[test]
-fn what_the_peers_adapter_refuses_fails_in_its_words_and_no_peer_is_lost() {
+fn a_refused_access_fails_with_the_adapters_text_and_no_peer_is_lost() {
     for (direction, len, word) in [
         (Direction::Put, 8, "MPI_Put"),
         (Direction::Put, 5000, "MPI_Put"),
         (Direction::Get, 70_000, "MPI_Get"),
     ] {
-        let mut pair = Pair::new(5, settings(4, None), vec![0; 100_000]);
+        let mut pair = AccessPair::new(5, settings(4, None), vec![0; 100_000]);
         pair.world.with(|world| world.denies_accesses = true);
         let memory = Owned::new(vec![1; len]);
         let number = pair.start(direction, &memory, 0);
@@ -214,7 +211,7 @@ fn what_the_peers_adapter_refuses_fails_in_its_words_and_no_peer_is_lost() {
 #[test]
 fn accesses_to_a_peer_that_dies_end_with_an_error_and_touch_nothing_afterwards() {
     for seed in 0..40 {
-        let mut pair = Pair::new(seed, settings(4, (seed % 2 == 0).then_some(64)), pattern(1, 4 << 20));
+        let mut pair = AccessPair::new(seed, settings(4, (seed % 2 == 0).then_some(64)), pattern(1, 4 << 20));
         let long = Owned::new(vec![0; 3 << 20]);
         let short = Owned::new(vec![0; 30]);
         pair.start(Direction::Get, &long, 0);
@@ -239,10 +236,10 @@ fn accesses_to_a_peer_that_dies_end_with_an_error_and_touch_nothing_afterwards()
 }
 
 #[test]
-fn what_is_abandoned_uses_no_buffer_any_more() {
+fn an_abandoned_access_uses_no_buffer() {
     let mut begun = 0;
     for seed in 0..60 {
-        let mut pair = Pair::new(seed, settings(4, None), pattern(1, 4 << 20));
+        let mut pair = AccessPair::new(seed, settings(4, None), pattern(1, 4 << 20));
         let (long, short) = (Owned::new(vec![0u8; 3 << 20]), Owned::new(vec![0u8; 30]));
         pair.start(Direction::Get, &long, 0);
         pair.start(Direction::Get, &short, 0);
@@ -265,8 +262,8 @@ fn what_is_abandoned_uses_no_buffer_any_more() {
 }
 
 #[test]
-fn what_cannot_be_registered_is_left_to_messages() {
-    let mut pair = Pair::new(3, settings(4, None), vec![0; 10_000]);
+fn unregistrable_windows_use_messages() {
+    let mut pair = AccessPair::new(3, settings(4, None), vec![0; 10_000]);
     pair.world.with(|world| world.cannot_register = [true; 2]);
     let other = Owned::new(vec![0u8; 64]);
     assert_eq!(pair.ranks[1].ib.open(&other.buf()), None);
@@ -313,7 +310,7 @@ fn a_window_is_closed_before_its_memory_goes() {
 fn atomic_operations_tell_the_values_from_before_in_their_order() {
     for seed in 0..12 {
         let settings = settings([1, 3, 64][seed as usize % 3], (seed % 2 == 0).then_some(4096));
-        let mut pair = Pair::new(seed, settings, vec![0; 64]);
+        let mut pair = AccessPair::new(seed, settings, vec![0; 64]);
         assert_eq!(pair.ranks[0].ib.atomics(), AtomicScope::Adapter);
         let mut random = Random::new(seed);
         let (mut words, mut numbers, mut values) = ([0u64; 8], Vec::new(), Vec::new());
@@ -347,7 +344,7 @@ fn atomic_operations_tell_the_values_from_before_in_their_order() {
 fn a_process_and_its_peer_change_the_same_word() {
     for seed in 0..12 {
         let settings = settings(3, (seed % 2 == 0).then_some(64));
-        let mut pair = Pair::new(seed, settings, vec![0; 64]);
+        let mut pair = AccessPair::new(seed, settings, vec![0; 64]);
         assert_eq!(pair.ranks[1].ib.atomics(), AtomicScope::Adapter);
         let mut own = Vec::new();
         for round in 0..50 {
@@ -376,7 +373,7 @@ fn a_process_and_its_peer_change_the_same_word() {
 fn an_atomic_operation_is_never_repeated_and_its_peer_is_lost_with_it() {
     let (mut lost, mut unharmed) = (0, 0);
     for seed in 0..60 {
-        let mut pair = Pair::new(seed, settings(3, (seed % 2 == 0).then_some(64)), vec![0; 64]);
+        let mut pair = AccessPair::new(seed, settings(3, (seed % 2 == 0).then_some(64)), vec![0; 64]);
         pair.world.with(|world| world.failures = 60);
         let (mut begun, mut well) = (0, 0);
         for _ in 0..40 {
@@ -415,7 +412,7 @@ fn an_atomic_operation_is_never_repeated_and_its_peer_is_lost_with_it() {
 
 #[test]
 fn an_atomic_operation_that_is_refused_fails_and_no_peer_is_lost() {
-    let mut pair = Pair::new(3, settings(4, None), vec![0; 64]);
+    let mut pair = AccessPair::new(3, settings(4, None), vec![0; 64]);
     // The operations behind the refused one had no effect either.
     pair.world.with(|world| world.denies_accesses = true);
     let numbers: Vec<u64> = (0..5).map(|_| pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0)).collect();
@@ -435,11 +432,10 @@ fn an_atomic_operation_that_is_refused_fails_and_no_peer_is_lost() {
     pair.finish();
 }
 
-/// An operation behind a refused put is carried out once, over the next connection.
 #[test]
-fn what_follows_a_refusal_is_carried_out_over_the_next_connection() {
+fn operations_behind_a_refused_one_go_over_the_next_connection() {
     for seed in 0..20 {
-        let mut pair = Pair::new(seed, settings(4, None), vec![0; 64]);
+        let mut pair = AccessPair::new(seed, settings(4, None), vec![0; 64]);
         let small = Owned::new(vec![1; 8]);
         let nowhere = RemotePlace { address: 0, key: pair.key + 99 };
         pair.ranks[0].ib.start(OWNER, 1, Direction::Put, &small.buf(), nowhere).unwrap();
@@ -454,10 +450,10 @@ fn what_follows_a_refusal_is_carried_out_over_the_next_connection() {
 }
 
 #[test]
-fn who_hears_that_an_operation_is_lost_knows_that_its_peer_is() {
+fn a_lost_operation_is_reported_with_the_loss_of_its_peer() {
     let mut lost = 0;
     for seed in 0..40 {
-        let mut pair = Pair::new(seed, settings(3, None), vec![0; 64]);
+        let mut pair = AccessPair::new(seed, settings(3, None), vec![0; 64]);
         pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0);
         pair.ends(1);
         pair.world.with(|world| world.failures = 2);
@@ -471,10 +467,10 @@ fn who_hears_that_an_operation_is_lost_knows_that_its_peer_is() {
 }
 
 #[test]
-fn what_is_abandoned_under_way_loses_no_peer() {
+fn an_access_abandoned_under_way_loses_no_peer() {
     let mut changed = 0;
     for seed in 0..40 {
-        let mut pair = Pair::new(seed, settings(4, None), vec![0; 64]);
+        let mut pair = AccessPair::new(seed, settings(4, None), vec![0; 64]);
         pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0);
         (0..seed).for_each(|_| pair.ranks.iter_mut().for_each(Rank::poll));
         pair.ranks[0].ib.abandon(OWNER, 1);
@@ -493,10 +489,9 @@ fn what_is_abandoned_under_way_loses_no_peer() {
     assert!(changed > 5, "{changed}");
 }
 
-/// A failed access to the own memory fails alone, and the process continues.
 #[test]
 fn a_process_that_cannot_reach_itself_is_not_lost() {
-    let mut pair = Pair::new(9, settings(4, None), vec![0; 64]);
+    let mut pair = AccessPair::new(9, settings(4, None), vec![0; 64]);
     pair.world.with(|world| world.refuses = true);
     assert_eq!(pair.ranks[1].ib.atomics(), AtomicScope::None, "then messages do it");
     pair.world.with(|world| world.refuses = false);

@@ -1,6 +1,6 @@
 //! Long pieces of messages: read by the receiver's adapter, or in envelopes.
 
-use super::{Arc, Mutex, SharedWorld, TURNS, settings, world};
+use super::{Arc, Mutex, SharedIbWorld, TURNS, settings, world};
 use crate::receives::{Receives, pattern, scattered};
 use crate::sim::Random;
 use crate::transports::ib::fake::FakePort;
@@ -12,27 +12,26 @@ use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 
-struct Side {
+struct IbLongSide {
     ib: Ib<FakePort>,
     sink: Receives,
     said: Arc<Mutex<Vec<String>>>,
 }
 
-impl Side {
+impl IbLongSide {
     fn poll(&mut self) {
         self.ib.poll(None, &mut self.sink);
     }
 }
 
-fn sides(seed: u64, settings: IbSettings) -> (SharedWorld, [Side; 2]) {
+fn sides(seed: u64, settings: IbSettings) -> (SharedIbWorld, [IbLongSide; 2]) {
     let (world, ranks) = world(seed, settings);
-    let side = |rank: super::Rank| Side { ib: rank.ib, sink: Receives::default(), said: rank.said };
+    let side = |rank: super::Rank| IbLongSide { ib: rank.ib, sink: Receives::default(), said: rank.said };
     (world, ranks.map(side))
 }
 
-/// Sends a piece from side 0 if there is room. Returns whether it was taken.
 fn send(
-    sides: &mut [Side; 2],
+    sides: &mut [IbLongSide; 2],
     buffer: &UserBuf,
     (receiver, offset): (u64, usize),
     token: u64,
@@ -45,19 +44,18 @@ fn send(
     (sent != Sent::Full).then_some(sent)
 }
 
-/// Polls both sides until a condition is true.
-fn until(seed: u64, sides: &mut [Side; 2], mut is_so: impl FnMut(&mut [Side; 2]) -> bool) {
+fn until(seed: u64, sides: &mut [IbLongSide; 2], mut is_so: impl FnMut(&mut [IbLongSide; 2]) -> bool) {
     for _ in 0..TURNS {
         if is_so(sides) {
             return;
         }
-        sides.iter_mut().for_each(Side::poll);
+        sides.iter_mut().for_each(IbLongSide::poll);
     }
     panic!("seed {seed}: nothing moves");
 }
 
 /// Messages of lengths around the limits, each kind of memory on both sides.
-fn exchange(seed: u64, settings: IbSettings, cannot: [bool; 2]) -> (SharedWorld, [Side; 2]) {
+fn exchange(seed: u64, settings: IbSettings, cannot: [bool; 2]) -> (SharedIbWorld, [IbLongSide; 2]) {
     let (world, mut sides) = sides(seed, settings);
     world.with(|world| world.cannot_register = cannot);
     let lens = [200, REGISTER_FROM - 2, REGISTER_FROM, 100_000, (2 << 20) + 6];
@@ -107,7 +105,7 @@ fn long_messages_are_read_where_both_sides_have_them_in_one_piece() {
 }
 
 #[test]
-fn what_cannot_be_registered_goes_in_envelopes_and_that_is_said_once() {
+fn unregistrable_memory_goes_in_envelopes_with_one_warning() {
     for seed in 0..5 {
         for cannot in [[true, false], [false, true], [true; 2]] {
             let (world, sides) = exchange(seed, settings(8, None), cannot);
@@ -129,13 +127,13 @@ fn a_sender_that_takes_its_buffer_back_spoils_no_receive() {
         sides[1].sink.post(1, len, false);
         until(seed, &mut sides, |sides| send(sides, &memory.buf(), (1, 0), 7).is_some());
         for _ in 0..seed % 4 {
-            sides.iter_mut().for_each(Side::poll);
+            sides.iter_mut().for_each(IbLongSide::poll);
         }
         sides[0].ib.release(7);
         // The program uses its memory again.
         memory.buf().unpack(0, Bytes::from(&vec![0xabu8; len][..]));
-        let is_over = |sides: &mut [Side; 2]| {
-            let owes = |side: &Side, peer| side.ib.lending.owes(peer) || side.ib.readings.owes(peer);
+        let is_over = |sides: &mut [IbLongSide; 2]| {
+            let owes = |side: &IbLongSide, peer| side.ib.lending.owes(peer) || side.ib.readings.owes(peer);
             !owes(&sides[0], 1) && !owes(&sides[1], 0)
         };
         until(seed, &mut sides, is_over);
@@ -164,7 +162,7 @@ fn nothing_is_written_into_a_receive_that_was_released() {
         let buffer = Owned::new(pattern(seed, len)).buf();
         until(seed, &mut sides, |sides| send(sides, &buffer, (1, 0), 7).is_some());
         for _ in 0..seed % 4 {
-            sides.iter_mut().for_each(Side::poll);
+            sides.iter_mut().for_each(IbLongSide::poll);
         }
         sides[1].ib.release(1);
         assert!(!sides[1].ib.readings.has_news());
@@ -188,7 +186,7 @@ fn nothing_is_written_into_a_receive_whose_sender_is_lost() {
         let buffer = Owned::new(pattern(seed, len)).buf();
         until(seed, &mut sides, |sides| send(sides, &buffer, (1, 0), 7).is_some());
         for _ in 0..seed % 4 {
-            sides.iter_mut().for_each(Side::poll);
+            sides.iter_mut().for_each(IbLongSide::poll);
         }
         // The launcher reports each as dead.
         sides[1].ib.remove_failed(0);
@@ -196,7 +194,7 @@ fn nothing_is_written_into_a_receive_whose_sender_is_lost() {
         sides[0].ib.remove_failed(1);
         assert_eq!(world.with(|world| world.regions()), 0, "seed {seed}");
         for _ in 0..100 {
-            sides.iter_mut().for_each(Side::poll);
+            sides.iter_mut().for_each(IbLongSide::poll);
         }
         assert!(sides[1].sink.bytes(1) == before, "seed {seed}");
         assert!(sides[0].ib.leave() && sides[1].ib.leave());
@@ -217,11 +215,11 @@ fn a_read_that_fails_again_and_again_is_sent_in_envelopes() {
 }
 
 /// As `until`, also through pauses of connections.
-fn patiently(sides: &mut [Side; 2], mut is_so: impl FnMut(&mut [Side; 2]) -> bool) {
+fn patiently(sides: &mut [IbLongSide; 2], mut is_so: impl FnMut(&mut [IbLongSide; 2]) -> bool) {
     let start = std::time::Instant::now();
     while !is_so(sides) {
         assert!(start.elapsed().as_secs() < 30, "nothing moves");
-        sides.iter_mut().for_each(Side::poll);
+        sides.iter_mut().for_each(IbLongSide::poll);
         if sides.iter().any(|side| !side.ib.broken.is_empty()) {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
@@ -309,7 +307,7 @@ fn memory_that_a_peer_still_reads_can_go() {
         sides[1].sink.post(1, len, false);
         until(seed, &mut sides, |sides| send(sides, &memory.buf(), (1, 0), 7).is_some());
         for _ in 0..seed % 4 {
-            sides.iter_mut().for_each(Side::poll);
+            sides.iter_mut().for_each(IbLongSide::poll);
         }
         sides[0].ib.release(7);
         sides[0].ib.forget_memory(memory.buf().as_ptr() as usize);
@@ -346,14 +344,14 @@ fn nothing_is_written_into_memory_that_has_gone() {
         let buffer = Owned::new(pattern(seed, len)).buf();
         until(seed, &mut sides, |sides| send(sides, &buffer, (1, 0), 7).is_some());
         for _ in 0..seed % 4 {
-            sides.iter_mut().for_each(Side::poll);
+            sides.iter_mut().for_each(IbLongSide::poll);
         }
         let is_read = sides[1].ib.regions_read_into().next().is_some();
         sides[1].ib.forget_memory(into.as_ptr() as usize);
         begun += u32::from(world.with(|world| world.read) > 0 && is_read);
         let before = into.as_contiguous().unwrap().to_vec();
         for _ in 0..50 {
-            sides.iter_mut().for_each(Side::poll);
+            sides.iter_mut().for_each(IbLongSide::poll);
         }
         assert!(!is_read || into.as_contiguous().unwrap().to_vec() == before, "seed {seed}");
     }

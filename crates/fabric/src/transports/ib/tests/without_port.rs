@@ -7,7 +7,6 @@ use crate::{Body, Membership, OutgoingMessage, Sent, Transport};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Context, Envelope, Frame};
 
-/// Sends message `number` to process 0. Returns whether it was sent.
 fn send(from: &mut WithoutPort, number: u32) -> bool {
     let body = planned(1, number);
     let body = Body::Bytes(Bytes::from(&body[..]));

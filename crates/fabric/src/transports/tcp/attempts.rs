@@ -13,7 +13,7 @@ const LEAST_TRIES: u32 = 10;
 /// concern the peer count: it refused, or closed the connection, it has no route, or the launcher
 /// says that it has ended.
 #[derive(Debug, Default)]
-pub(super) struct Trouble {
+pub(super) struct FailedAttempts {
     tries: u32,
     since: Duration,
     /// Pauses made, for attempts that count and others.
@@ -33,7 +33,7 @@ pub(super) enum Retry {
     },
 }
 
-impl Trouble {
+impl FailedAttempts {
     /// Counts a failed attempt, or a connection that was lost before it brought anything new. `now`
     /// is the time on any clock, `patience` the longest time for attempts.
     pub(super) fn failed(&mut self, now: Duration, patience: Duration) -> Retry {
@@ -55,7 +55,6 @@ impl Trouble {
         (FIRST_PAUSE * (1 << doublings)).min(LONGEST_PAUSE)
     }
 
-    /// An attempt has brought something new.
     pub(super) fn over(&mut self) {
         (self.tries, self.pauses) = (0, 0);
     }
@@ -67,11 +66,11 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_end() {
-        let (mut trouble, mut now, patience) =
-            (Trouble::default(), Duration::from_secs(3), Duration::from_secs(10));
+        let (mut failures, mut now, patience) =
+            (FailedAttempts::default(), Duration::from_secs(3), Duration::from_secs(10));
         let mut pauses = Vec::new();
         let (tries, time) = loop {
-            match trouble.failed(now, patience) {
+            match failures.failed(now, patience) {
                 Retry::Again(pause) => {
                     pauses.push(pause.as_millis());
                     now += pause;
@@ -82,17 +81,17 @@ mod tests {
         assert_eq!(pauses[..12], [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500, 500]);
         assert_eq!(tries as usize, pauses.len() + 1);
         assert!(time >= patience && time < patience + LONGEST_PAUSE);
-        trouble.over();
-        assert_eq!(trouble.failed(now, patience), Retry::Again(FIRST_PAUSE));
+        failures.over();
+        assert_eq!(failures.failed(now, patience), Retry::Again(FIRST_PAUSE));
     }
 
     #[test]
-    fn who_is_only_silent_is_tried_for_ever() {
-        let mut trouble = Trouble::default();
-        let pauses: Vec<_> = (0..1000).map(|_| trouble.unclear()).collect();
+    fn a_silent_peer_is_tried_for_ever() {
+        let mut failures = FailedAttempts::default();
+        let pauses: Vec<_> = (0..1000).map(|_| failures.unclear()).collect();
         assert_eq!((pauses[0], pauses[1], pauses[999]), (FIRST_PAUSE, 2 * FIRST_PAUSE, LONGEST_PAUSE));
         assert_eq!(
-            trouble.failed(Duration::MAX, Duration::ZERO),
+            failures.failed(Duration::MAX, Duration::ZERO),
             Retry::Again(LONGEST_PAUSE),
             "none of them counts"
         );
@@ -100,9 +99,9 @@ mod tests {
 
     #[test]
     fn a_process_that_was_away_tries_some_times_more() {
-        let mut trouble = Trouble::default();
+        let mut failures = FailedAttempts::default();
         let hour = Duration::from_secs(3600);
-        let gave_up = (0..20).find(|n| matches!(trouble.failed(hour * *n, hour / 60), Retry::GiveUp { .. }));
+        let gave_up = (0..20).find(|n| matches!(failures.failed(hour * *n, hour / 60), Retry::GiveUp { .. }));
         assert_eq!(gave_up, Some(LEAST_TRIES - 1));
     }
 }

@@ -7,16 +7,15 @@ const MOST: usize = 1024;
 
 /// Connections that were made since recording began.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct ConnectionLog {
     is_wanted: bool,
     noted: Vec<Connected>,
     dropped: u64,
 }
 
-impl Watch {
-    /// Starts or stops recording.
-    pub(super) fn new(is_wanted: bool) -> Watch {
-        Watch { is_wanted, ..Watch::default() }
+impl ConnectionLog {
+    pub(super) fn new(is_wanted: bool) -> ConnectionLog {
+        ConnectionLog { is_wanted, ..ConnectionLog::default() }
     }
 
     pub(super) fn note(&mut self, connected: Connected) {
@@ -27,7 +26,7 @@ impl Watch {
         }
     }
 
-    /// Takes the recorded connections, and the number of those that were not recorded.
+    /// Returns also the number of unrecorded connections.
     pub(super) fn take(&mut self) -> (Vec<Connected>, u64) {
         (std::mem::take(&mut self.noted), std::mem::take(&mut self.dropped))
     }

@@ -30,7 +30,7 @@ pub(super) struct RecentPeer {
     is_out: bool,
     came: u64,
     /// When all descriptors were polled.
-    looked: u64,
+    polled: u64,
     alone: u64,
     long_alone: u64,
     recent: u64,
@@ -43,60 +43,57 @@ impl RecentPeer {
             in_a_row: 0,
             is_out: false,
             came: 0,
-            looked: clock::ticks(),
+            polled: clock::ticks(),
             alone: clock::ticks_of_ns(LAST_ALONE_NS),
             long_alone: clock::ticks_of_ns(LONG_ALONE_NS),
             recent: clock::ticks_of_ns(RECENT_NS),
         }
     }
 
-    /// The peer whose socket is not in the set.
     pub(super) fn out(&self) -> Option<u32> {
         self.last.filter(|_| self.is_out)
     }
 
-    pub(super) fn look(&mut self) {
-        self.looked = clock::ticks();
+    pub(super) fn note_poll(&mut self) {
+        self.polled = clock::ticks();
     }
 
     /// Whether all descriptors were polled a short while ago.
-    pub(super) fn has_looked_lately(&self) -> bool {
+    pub(super) fn was_polled_lately(&self) -> bool {
         let now = clock::ticks();
-        let since = now.wrapping_sub(self.looked);
+        let since = now.wrapping_sub(self.polled);
         since < self.alone
             || self.is_out && since < self.long_alone && now.wrapping_sub(self.came) < self.recent
     }
 }
 
 impl Tcp {
-    /// Counts a successful read from a peer.
     pub(super) fn note_came(&mut self, at: u32) {
-        if self.watched.last != Some(at) {
+        if self.recent.last != Some(at) {
             self.watch_all();
-            self.watched.last = Some(at);
+            self.recent.last = Some(at);
         }
-        let watched = &mut self.watched;
-        watched.came = clock::ticks();
-        watched.in_a_row = watched.in_a_row.saturating_add(1);
-        if watched.in_a_row == IN_A_ROW
+        let recent = &mut self.recent;
+        recent.came = clock::ticks();
+        recent.in_a_row = recent.in_a_row.saturating_add(1);
+        if recent.in_a_row == IN_A_ROW
             && self.is_alone
             && let Some(Some(peer)) = self.peers.get(at as usize)
-            && let Some(socket) = peer.way.connection()
+            && let Some(socket) = peer.state.connection()
             && !peer.wants_room
         {
             self.poller.remove(socket);
-            self.watched.is_out = true;
+            self.recent.is_out = true;
         }
     }
 
-    /// Puts all sockets into the set.
     pub(super) fn watch_all(&mut self) {
-        self.watched.in_a_row = 0;
-        let out = self.watched.out();
-        self.watched.is_out = false;
+        self.recent.in_a_row = 0;
+        let out = self.recent.out();
+        self.recent.is_out = false;
         if let Some(at) = out
             && let Some(Some(peer)) = self.peers.get(at as usize)
-            && let Some(socket) = peer.way.connection()
+            && let Some(socket) = peer.state.connection()
             && let Err(error) = self.poller.add(socket, PEER | u64::from(at), peer.wants_room)
         {
             // Its data would not be noticed.
@@ -104,10 +101,9 @@ impl Tcp {
         }
     }
 
-    /// The connection with a peer is over: its socket is closed.
     pub(super) fn forget_watched(&mut self, at: u32) {
-        if self.watched.last == Some(at) {
-            (self.watched.is_out, self.watched.in_a_row) = (false, 0);
+        if self.recent.last == Some(at) {
+            (self.recent.is_out, self.recent.in_a_row) = (false, 0);
         }
         // Bytes that were not taken in count as not received.
         self.ahead.take(at);

@@ -10,12 +10,12 @@ const MAX_COPIED: usize = 4 << 20;
 /// The number of bytes of a layout with gaps that are packed at a time.
 const STAGE: usize = 64 << 10;
 /// The most cached vectors, and the most bytes of one.
-const SPARES: usize = 16;
-const SPARE_BYTES: usize = 128 << 10;
+const CACHED_COPIES: usize = 16;
+const CACHED_COPY_BYTES: usize = 128 << 10;
 
 /// The body of a record.
 #[derive(Debug)]
-pub(super) enum Data {
+pub(super) enum RecordBody {
     Copied(Vec<u8>),
     /// Packed bytes of a user's buffer.
     Lent {
@@ -27,7 +27,7 @@ pub(super) enum Data {
 
 /// When the sender is notified that its message is complete.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub(super) enum Notice {
+pub(super) enum CompletionPoint {
     Never,
     /// When the kernel has all of it.
     Written(u64),
@@ -39,23 +39,23 @@ pub(super) enum Notice {
 
 /// A retained record.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct RetainedRecord {
     pub(super) frame: [u8; MAX_FRAME_LEN],
     pub(super) frame_len: usize,
-    pub(super) data: Data,
-    pub(super) notice: Notice,
+    pub(super) data: RecordBody,
+    pub(super) completes: CompletionPoint,
 }
 
-impl Data {
+impl RecordBody {
     pub(super) fn len(&self) -> usize {
         match self {
-            Data::Copied(bytes) => bytes.len(),
-            Data::Lent { len, .. } => *len,
+            RecordBody::Copied(bytes) => bytes.len(),
+            RecordBody::Lent { len, .. } => *len,
         }
     }
 }
 
-impl Kept {
+impl RetainedRecord {
     pub(super) fn len(&self) -> usize {
         self.frame_len + self.data.len()
     }
@@ -66,8 +66,8 @@ impl Kept {
         let frame = Bytes::from(&self.frame[self.frame_len.min(at)..self.frame_len]);
         let from = at.saturating_sub(self.frame_len);
         let data = match &self.data {
-            Data::Copied(bytes) => Bytes::from(&bytes[from..]),
-            Data::Lent { buffer, offset, len } => match buffer.as_contiguous() {
+            RecordBody::Copied(bytes) => Bytes::from(&bytes[from..]),
+            RecordBody::Lent { buffer, offset, len } => match buffer.as_contiguous() {
                 Some(bytes) => bytes.slice(offset + from, len - from),
                 None => {
                     stage.resize(STAGE, 0);
@@ -85,12 +85,12 @@ impl Kept {
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     bytes: usize,
-    spares: Vec<Vec<u8>>,
+    cache: Vec<Vec<u8>>,
 }
 
 impl Copies {
     pub(super) fn take(&mut self, body: &Body<'_>) -> Vec<u8> {
-        let mut data = self.spares.pop().unwrap_or_default();
+        let mut data = self.cache.pop().unwrap_or_default();
         match body {
             Body::Bytes(bytes) => bytes.append_to(&mut data),
             Body::Packed { len, .. } => {
@@ -102,17 +102,15 @@ impl Copies {
         data
     }
 
-    /// Whether `len` more bytes may be retained as a copy.
     pub(super) fn may_take(&self, len: usize) -> bool {
         self.bytes == 0 || self.bytes + len <= MAX_COPIED
     }
 
-    /// Returns a copy for reuse.
     pub(super) fn give_back(&mut self, mut copy: Vec<u8>) {
         self.bytes -= copy.len();
-        if self.spares.len() < SPARES && copy.capacity() <= SPARE_BYTES {
+        if self.cache.len() < CACHED_COPIES && copy.capacity() <= CACHED_COPY_BYTES {
             copy.clear();
-            self.spares.push(copy);
+            self.cache.push(copy);
         }
     }
 

@@ -13,7 +13,7 @@
 //! threads has no such receives.
 
 use super::Tcp;
-use super::peer::Way;
+use super::peer::ConnectionState;
 use super::reading::DIRECT;
 use super::record::{ALIGNMENT, MAX_LEAD, RECORD_HEADER};
 use crate::Taken;
@@ -46,12 +46,10 @@ impl Ahead {
         Ahead { of: 0, bytes: vec![0; AT_ONCE].into_boxed_slice(), from: 0, to: 0 }
     }
 
-    /// The peer, if there are any bytes.
     pub(super) fn of(&self) -> Option<u32> {
         (self.from < self.to).then_some(self.of)
     }
 
-    /// Takes the bytes of a peer.
     pub(super) fn take(&mut self, of: u32) -> &[u8] {
         if self.of != of {
             return &[];
@@ -74,14 +72,14 @@ impl Tcp {
     }
 
     /// Writes an eager message that may leave at once. `false`: it may not, and nothing happened.
-    pub(super) fn send_straight(
+    pub(super) fn send_fast(
         &mut self,
         to: u32,
         (context, tag, sequence): (u32, i32, u8),
         body: Bytes<'_>,
     ) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(to as usize) else { return false };
-        let Way::Up(socket) = &peer.way else { return false };
+        let ConnectionState::Up(socket) = &peer.state else { return false };
         if body.len() > SHORT.min(self.settings.eager_limit) || peer.is_blocked {
             return false;
         }
@@ -109,7 +107,7 @@ impl Tcp {
     }
 
     /// Takes the next message from a peer into the buffer of a receive, if it fits the receive.
-    pub(super) fn receive_straight(
+    pub(super) fn receive_fast(
         &mut self,
         from: u32,
         context: u32,
@@ -121,7 +119,7 @@ impl Tcp {
         }
         let Tcp { peers, ahead, .. } = self;
         let Some(Some(peer)) = peers.get_mut(from as usize) else { return Taken::Other };
-        let Way::Up(socket) = &peer.way else { return Taken::Other };
+        let ConnectionState::Up(socket) = &peer.state else { return Taken::Other };
         if !peer.link.is_between() {
             return Taken::Other;
         }
@@ -140,13 +138,13 @@ impl Tcp {
         }
         let Tcp { peers, ahead, .. } = self;
         let Some(Some(peer)) = peers.get_mut(from as usize) else { return Taken::Other };
-        let Way::Up(socket) = &peer.way else { return Taken::Other };
+        let ConnectionState::Up(socket) = &peer.state else { return Taken::Other };
         let Some((header, got, total)) = peer.link.peek(from, ahead.rest()) else { return Taken::Other };
         let Frame::Eager { envelope: Envelope { context: Context::Local(index), tag } } = got.frame else {
             return Taken::Other;
         };
         let is_wanted = index == context && tags.fit(tag) && total <= into.len();
-        if !is_wanted || peer.link.heed(&header).is_err() {
+        if !is_wanted || peer.link.take_acknowledgement(&header).is_err() {
             return Taken::Other;
         }
         let head = header.len() + HEADER_LEN;
@@ -173,7 +171,7 @@ impl Tcp {
             }
         }
         peer.sends_long = total >= DIRECT;
-        peer.trouble.over();
+        peer.failures.over();
         peer.link.take_peeked(&header, stored);
         let (has_gone, owes) = (peer.link.has_gone(), peer.link.owes());
         let is_ahead = ahead.of().is_some();
@@ -199,7 +197,7 @@ mod tests {
     use crate::tcp::{RecordHeader, RecordKind};
 
     #[test]
-    fn what_is_not_stored_where_it_belongs_is_read_at_once_wherever_it_lies() {
+    fn bodies_below_the_direct_limit_fit_the_buffer_with_any_lead() {
         for (lead, body) in [(0, DIRECT - 1), (MAX_LEAD, DIRECT - 1), (MAX_LEAD, DIRECT - ALIGNMENT)] {
             let length = (HEADER_LEN + body) as u32;
             let header = RecordHeader {
