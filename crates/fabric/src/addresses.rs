@@ -10,9 +10,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     pub socket: SocketAddr,
-    /// The name of the interface on its host.
     pub interface: String,
-    /// The name of its host, if known.
     pub host: Option<String>,
 }
 
@@ -53,10 +51,7 @@ impl FromStr for Address {
 /// The launcher's answer about the addresses of a process.
 #[derive(Clone, Debug)]
 pub enum PeerLocation {
-    /// A process of this launcher.
     At(Vec<Address>),
-    /// A process of another launcher.
     Elsewhere(ForeignProcess, Secret, Vec<Address>),
-    /// The process has ended as it should.
     Left,
 }

@@ -49,11 +49,10 @@ pub type Decide = fn(&Params, is_one_host: bool) -> Result<Decided, String>;
 /// The decisions of a transport for all processes of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decided {
-    /// Parameters to set, with their values.
     pub params: Vec<(&'static str, String)>,
-    /// Environment variables to set where the user has not set them.
+    /// Set only where the user has not set them.
     pub variables: Vec<(&'static str, &'static str)>,
-    /// Sentences for the user about parameters that cannot take effect, although the job runs.
+    /// Parameters that cannot take effect although the job runs, in sentences for the user.
     pub remarks: Vec<String>,
 }
 
@@ -73,7 +72,6 @@ pub struct Survey {
 }
 
 impl Constructor {
-    /// Decides nothing for the job.
     pub const DECIDES_NOTHING: Decide = |_, _| Ok(Decided::default());
 
     /// A constructor with default decisions, no survey and the general wait policy.
@@ -98,12 +96,10 @@ impl Constructor {
 pub struct Situation<'a> {
     pub params: &'a Params,
     pub rank: u32,
-    /// The ranks of its job.
     pub job: Range<u32>,
     pub job_id: u64,
     /// The node of the process; `None`: the job is on one node.
     pub node: Option<u32>,
-    /// The number of processes of the job on this node.
     pub local_size: u32,
     /// Whether the transport only carries messages between nodes, because another one carries those
     /// within a node.
@@ -158,9 +154,7 @@ pub trait Services: Send + Sync {
 #[derive(Debug)]
 pub struct Listening {
     pub socket: OwnedFd,
-    /// How often the process has been started.
     pub incarnation: u64,
-    /// The secret of the job.
     pub secret: [u8; 32],
 }
 

@@ -24,7 +24,6 @@ pub(crate) fn carrier(
 /// The longest introduction, in bytes: a longer one is reported empty.
 pub(crate) const LONGEST_INTRODUCTION: usize = 264;
 
-/// An introduction whose body has not arrived completely.
 #[derive(Debug)]
 struct PartialIntroduction {
     wants_answer: bool,
@@ -34,7 +33,6 @@ struct PartialIntroduction {
     body: Vec<u8>,
 }
 
-/// Introductions that arrive over the other transport.
 #[derive(Debug, Default)]
 pub(crate) struct Introductions {
     begun: HashMap<u32, PartialIntroduction>,
@@ -73,7 +71,6 @@ impl Introductions {
     }
 }
 
-/// The sink of [`Introductions::watch`].
 pub(crate) struct IntroductionSink<'a> {
     introductions: &'a mut Introductions,
     sink: &'a mut dyn Sink,

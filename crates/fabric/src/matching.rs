@@ -28,7 +28,6 @@ use oxmpi_wire::Tags;
 /// A message that is sent by tag.
 #[derive(Clone, Copy, Debug)]
 pub struct TaggedSend<'a> {
-    /// The receiver's index of the context.
     pub context: u32,
     /// Negative for messages of the library.
     pub tag: i32,
@@ -45,7 +44,6 @@ pub struct TaggedSend<'a> {
 pub struct TaggedReceive<'a> {
     /// `None`: any source.
     pub from: Option<u32>,
-    /// This process's index of the context.
     pub context: u32,
     pub tags: Tags,
     /// It is written until the receive is complete.

@@ -17,7 +17,6 @@ pub enum Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// No data.
     pub const NONE: Body<'static> = Body::Bytes(Bytes::empty());
 
     /// The packed bytes `offset..offset + len` of `buffer`; [`Body::Bytes`] if they are contiguous.
@@ -91,7 +90,6 @@ pub enum SentNow {
 /// The result of [`Fabric::receive_now`](crate::Fabric::receive_now).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
-    /// The message is in the buffer.
     Message {
         tag: i32,
         /// In bytes.
@@ -106,7 +104,6 @@ pub enum Taken {
         /// Bytes in the buffer.
         stored: usize,
     },
-    /// Nothing has arrived.
     Nothing,
     /// Something has arrived that only [`Fabric::poll`](crate::Fabric::poll) can take.
     Other,

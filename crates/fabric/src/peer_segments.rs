@@ -25,9 +25,7 @@ pub struct OpenedSegment {
 /// A process of another launcher, where all processes have other numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForeignProcess {
-    /// The id of all jobs of its launcher.
     pub job: u64,
-    /// Its number at its launcher.
     pub number: u32,
     /// The number of this process at that launcher.
     pub known_as: u32,
@@ -37,9 +35,8 @@ pub struct ForeignProcess {
 #[derive(Debug)]
 pub struct PeerSegment {
     pub segment: Arc<Segment>,
-    /// Wakes the peer.
     pub bell: Bell,
-    /// The number of this process at the peer's launcher.
+    /// See [`ForeignProcess::known_as`].
     pub known_as: u32,
 }
 

@@ -7,7 +7,6 @@ use crate::{Body, OutgoingMessage, Sent, Sink, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_wire::Frame;
 
-/// A piece, and the part of it that has not left yet.
 #[derive(Debug)]
 pub(crate) struct LentPiece {
     pub(crate) to: u32,

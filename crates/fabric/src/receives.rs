@@ -14,7 +14,6 @@ use std::sync::Arc;
 /// Fills the memory of a receive before anything arrives.
 pub(crate) const BLANK: u8 = 0xee;
 
-/// A receive: its memory, and the number of stored bytes.
 pub(crate) struct Receive {
     pub(crate) memory: Owned<u8>,
     /// Takes bytes only from [`Sink::more`] and [`Sink::data`].
@@ -22,7 +21,6 @@ pub(crate) struct Receive {
     pub(crate) stored: usize,
 }
 
-/// Receives by their numbers, as the engine has them.
 #[derive(Default)]
 pub(crate) struct Receives {
     pub(crate) all: HashMap<u64, Receive>,

@@ -52,12 +52,10 @@ const STARVED: Duration = Duration::from_millis(10);
 /// the launcher reports its host as lost, which a job may survive.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A process of this node.
 #[derive(Debug, Default)]
 struct Member {
     socket: Option<OwnedFd>,
     queue: ParcelQueue,
-    /// Whether the poller reports room in the socket.
     wants_room: bool,
     /// Whether writes to it have failed.
     is_deaf: bool,
@@ -79,24 +77,19 @@ pub struct Relay {
     control: OwnedFd,
     poller: Poller,
     members: HashMap<u32, Member>,
-    /// The node of each process.
     places: Vec<u32>,
-    /// Messages for processes whose node is unknown.
     unplaced: HashMap<u32, Vec<Parcel>>,
     far: Option<FarRelays>,
     /// Requests about the end of a process on another node that have no answer: requester, process.
     end_queries: Vec<(u32, u32)>,
-    /// Nodes that are lost (rule 5).
     lost: HashSet<u32>,
-    /// Open files of waiting messages.
     files: usize,
     most_files: usize,
-    /// The longest time for attempts to reach another relay.
     patience: Duration,
     packet: Vec<u8>,
 }
 
-/// The state of the control socket after its orders were read.
+/// The state of the control socket.
 enum Launcher {
     Stays,
     Gone,
@@ -217,7 +210,6 @@ impl Relay {
                 self.flush(number);
             }
             Order::Ended { number } => {
-                // Everything that it has sent; its socket may still be open, in a child process.
                 while self.hear(number, READS)? {}
                 self.part(number)?;
             }
@@ -380,7 +372,6 @@ impl Relay {
                     self.poller.set_clock(Some(STARVED));
                     break;
                 }
-                // The process has ended or is ending; what it has sent is still read.
                 Err(_) => {
                     member.is_deaf = true;
                     member.queue.clear(&mut self.files);
@@ -459,7 +450,6 @@ impl Relay {
     /// Stops serving a process that has sent an invalid packet; the launcher ends its job.
     fn silence(&mut self, number: u32, why: String) {
         let notice = Notice::Wrong { number, text: why }.encode();
-        // A launcher that does not read the notice has ended.
         let _ = parcel::send(&self.control, &[Bytes::from(&notice[..])], None);
         if let Some(member) = self.members.get_mut(&number) {
             if let Some(socket) = member.socket.take() {

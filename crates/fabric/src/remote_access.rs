@@ -7,7 +7,6 @@ pub use oxmpi_verbs::{AtomicOperation, AtomicScope};
 /// opened that memory ([`RemoteAccess::open`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemotePlace {
-    /// In the address space of the peer.
     pub address: u64,
     pub key: u64,
 }

@@ -49,7 +49,6 @@ use std::sync::Arc;
 const POLLS_IN_VAIN: u32 = 4;
 const POLLS: u32 = 64;
 
-/// A transport beside shared memory.
 #[derive(Debug)]
 struct Other {
     transport: Box<dyn Transport>,
@@ -65,7 +64,6 @@ pub struct Routes {
     others: Vec<Other>,
     /// The number of transports in `others` whose polls cost no system call.
     cheap: usize,
-    /// The index of the transport whose network matches.
     matching: Option<u8>,
     /// By rank; empty while there are no others.
     table: Vec<Option<Route>>,
@@ -84,7 +82,6 @@ pub struct Routes {
     /// Whether a quick check of the rings and the inbox shows that nothing has arrived: there are
     /// no other transports, and no deaths to report.
     can_check_quickly: bool,
-    /// Whether several threads may call.
     is_shared: bool,
 }
 

@@ -68,14 +68,12 @@ const BURST: usize = 32;
 /// The settings of shared memory in this process.
 #[derive(Debug, Clone)]
 pub struct ShmSettings {
-    /// The longest eager message, in bytes.
     pub eager_limit: usize,
     /// Messages through the inbox before a peer is granted a ring.
     pub ring_after: u64,
     /// The shortest message that goes through the sender's pool, in bytes.
     pub pool_from: usize,
     pub single_copy: SingleCopyMode,
-    /// The costs of copies on this node.
     pub facts: Arc<CopyFacts>,
     pub proximity: Proximity,
 }
@@ -123,10 +121,8 @@ pub struct Shm {
     /// Peers and the rings that are granted to them as soon as there is room for the frame.
     grants: VecDeque<(u32, u32)>,
     sections: SectionTable,
-    /// Messages that this process has announced and may take back.
     announcements: AnnouncementSender,
     heap_bytes: u64,
-    /// Processes of other jobs without a common communicator.
     parted: Box<Parted>,
 }
 
@@ -137,10 +133,8 @@ struct Link {
     cells_in: u64,
     /// Messages that match, from the peer, modulo 256.
     matched_in: u8,
-    /// The ring in our segment that the peer was granted.
     ring_in: Option<RingIn>,
     can_read: Option<bool>,
-    /// Whether the peer's heap cannot be mapped.
     is_heap_refused: bool,
 }
 

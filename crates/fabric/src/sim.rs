@@ -32,7 +32,6 @@ use std::rc::Rc;
 
 #[derive(Debug)]
 enum Event {
-    /// A frame arrives with its body; `number` is `Some` for a frame that matches.
     Arrive {
         to: u32,
         from: u32,
@@ -49,12 +48,10 @@ enum Event {
         at: u32,
         token: u64,
     },
-    /// A message that the network matches arrives.
     Tagged {
         to: u32,
         message: Tagged,
     },
-    /// A receive posted with the network is complete.
     Received {
         at: u32,
         token: u64,
@@ -103,7 +100,7 @@ impl Event {
     }
 }
 
-/// An event and its time; of two at the same time the older comes first.
+/// Of two events at the same time the older comes first.
 #[derive(Debug)]
 struct DueEvent {
     time_ns: u64,
@@ -452,7 +449,6 @@ impl Network {
 pub struct Sim {
     me: u32,
     network: Rc<RefCell<Network>>,
-    /// Processes whose leaving was reported to this one.
     left: HashSet<u32>,
 }
 
@@ -500,7 +496,6 @@ impl Fabric for Sim {
     }
 
     fn piece_limit(&mut self, to: u32) -> usize {
-        // Pieces have another length than eager messages, and at least one byte.
         self.eager_limit(to) / 2 + 17
     }
 
@@ -545,7 +540,6 @@ impl Fabric for Sim {
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
         let came = std::mem::take(&mut self.network.borrow_mut().ports[self.me as usize].came);
         let any = !came.is_empty();
-        // Frames of the same process wait behind an incomplete body.
         let mut held = VecDeque::new();
         let mut cut: Vec<u32> = Vec::new();
         for event in came {

@@ -138,7 +138,6 @@ pub(crate) mod testing {
     /// Accepts all frames, and counts the bytes of eager bodies.
     #[derive(Default)]
     pub(crate) struct CountingSink {
-        /// The expected value of each byte.
         value: Option<u8>,
         pub(crate) bytes: usize,
     }

@@ -15,46 +15,41 @@ pub struct Counts {
     pub completion_reads: u64,
     /// Open pairs of transmit and receive contexts of a matching network.
     pub context_pairs: u64,
-    /// Frames sent over a matching network.
     pub network_frames_sent: u64,
-    /// Frames received over a matching network.
     pub network_frames_received: u64,
-    /// Bytes of long messages and of MPI_Get that the adapter of this process has read from peers.
+    /// Bytes of long messages and of MPI_Get that the adapter has read from peers.
     pub rdma_bytes: u64,
-    /// Bytes of MPI_Put and of long messages that the adapter of this process has written to peers.
+    /// Bytes of MPI_Put and of long messages that the adapter has written to peers.
     pub rdma_bytes_written: u64,
-    /// Atomic operations on windows that adapters have carried out for this process.
+    /// Atomic operations of this process on windows, carried out by adapters.
     pub rdma_atomics: u64,
-    /// Bytes of long messages that this process has copied into buffers of its adapter to send
-    /// them, although the adapter could have read the program's memory.
+    /// Bytes of long messages copied into buffers of the adapter, although the adapter could have
+    /// read the program's memory.
     pub auxiliary_bytes: u64,
     /// Messages received over sockets, if other messages go through memory.
     pub far_received: Traffic,
-    /// Peers that now have a ring in the segment of this process.
+    /// Peers with a ring in the segment of this process.
     pub rings: u64,
-    /// Frames that have arrived in the inbox of this process.
+    /// Frames received in the inbox of this process.
     pub inbox_frames: u64,
     pub pool_bytes: u64,
-    /// Bytes of the pool that are now in use.
     pub pool_used: u64,
-    /// Bytes of long messages that this process has sent in pieces through its pool.
+    /// Bytes of long messages that went in pieces through the pool.
     pub piece_bytes: u64,
     /// Bytes copied from the heaps of peers (memory of MPI_Alloc_mem).
     pub heap_bytes: u64,
-    /// Bytes of the segment with postboxes that the processes of the job on this node share.
+    /// Bytes of the segment with the postboxes of the node.
     pub postbox_bytes: u64,
     pub postbox_pool_bytes: u64,
-    /// Bytes of the postbox pool that are now in use, by any process of the node.
+    /// Bytes of the postbox pool in use, by any process of the node.
     pub postbox_pool_used: u64,
-    /// Pieces of long messages that this process has sent through the postbox pool.
+    /// Pieces of long messages that went through the postbox pool.
     pub pooled_pieces: u64,
-    /// Pieces of long messages that this process has sent through postboxes.
+    /// Pieces of long messages that went through postboxes.
     pub boxed_pieces: u64,
-    /// Pauses of this process because a postbox was full or the lock of the pool was taken.
+    /// Pauses because a postbox was full or the lock of the pool was taken.
     pub pauses: u64,
-    /// Connections that can carry messages now.
     pub connections: u64,
-    /// Connections that were made.
     pub connections_made: u64,
     /// Connections that were made to a peer that had one before.
     pub connections_remade: u64,
@@ -74,7 +69,6 @@ pub enum InUse {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     pub messages: u64,
-    /// Bytes of their data.
     pub bytes: u64,
 }
 

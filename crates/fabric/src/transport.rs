@@ -13,7 +13,7 @@ use std::io;
 /// The longest messages to a peer, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// The body of an eager frame.
+    /// Of an eager frame's body.
     pub eager: usize,
     /// The beginning of a longer message that goes with its announcement
     /// ([`Frame::Rendezvous`](oxmpi_wire::Frame::Rendezvous)). The receiver has it when it requests

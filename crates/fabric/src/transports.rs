@@ -18,3 +18,12 @@ pub mod tcp;
 
 /// Prints a text for the user.
 pub type Tell = Box<dyn Fn(&str) + Send>;
+
+/// A [`Tell`] as a field of types with `Debug`.
+pub(crate) struct Teller(pub(crate) Tell);
+
+impl std::fmt::Debug for Teller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Teller")
+    }
+}

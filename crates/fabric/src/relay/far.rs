@@ -23,16 +23,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The name of the node of a relay for the user, and the relay's addresses; by node.
 type Addresses = Arc<Mutex<HashMap<u32, (String, Vec<Address>)>>>;
 
-/// The parcels for the relay of one node.
 #[derive(Debug, Default)]
 struct RelayQueue {
-    /// Receivers and parcels.
     queue: VecDeque<(u32, Parcel)>,
     /// The position in the first parcel: 0, or 1 and the bytes of its file.
     at: u64,
 }
 
-/// All connections to other relays.
 #[derive(Debug)]
 pub(super) struct FarRelays {
     tcp: Tcp,
@@ -40,7 +37,6 @@ pub(super) struct FarRelays {
     out: HashMap<u32, RelayQueue>,
     arrivals: Arrivals,
     addresses: Addresses,
-    /// Texts of the sockets for the user.
     texts: Arc<Mutex<Vec<String>>>,
     part: Vec<u8>,
 }
@@ -141,7 +137,6 @@ impl FarRelays {
                 token: 0,
             };
             match tcp.send(node, &message) {
-                // The part was copied.
                 Ok(Sent::Done | Sent::Later) => {}
                 Ok(Sent::Full) => return Ok(()),
                 Err(error) => return Err(lost(texts, addresses, node, &error.why)),
@@ -195,7 +190,6 @@ fn with_names(text: &str, names: &Addresses) -> String {
     out
 }
 
-/// A parcel that is arriving from one relay.
 #[derive(Debug, Default)]
 struct ArrivingParcel {
     /// The record that is arriving: its receiver, its offset, its length, and the bytes that have
@@ -204,17 +198,14 @@ struct ArrivingParcel {
     offset: u64,
     total: usize,
     have: usize,
-    /// As far as it has arrived.
     packet: Vec<u8>,
     /// The file, its final length, and its present length.
     file: Option<(OwnedFd, u64, u64)>,
 }
 
-/// Joins parcels that arrive in parts.
 #[derive(Debug, Default)]
 struct Arrivals {
     of: HashMap<u32, ArrivingParcel>,
-    /// Receivers and parcels.
     whole: Vec<(u32, Parcel)>,
     /// The node whose relay sends invalid data or cannot be reached, and the reason.
     trouble: Option<(u32, String)>,

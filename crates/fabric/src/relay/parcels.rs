@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-/// The body of a message outside the packet.
 #[derive(Debug)]
 pub(super) enum ParcelBody {
     /// The body lies in the packet, or there is none.
@@ -25,11 +24,9 @@ impl ParcelBody {
     }
 }
 
-/// A packet that names its sender, and its body.
 #[derive(Debug)]
 pub(super) struct Parcel {
     pub(super) packet: Vec<u8>,
-    /// Bytes of the body, in the packet or outside.
     pub(super) length: u64,
     pub(super) load: ParcelBody,
 }
@@ -84,7 +81,6 @@ impl Parcel {
     }
 }
 
-/// The waiting parcels for one receiver.
 #[derive(Debug, Default)]
 pub(super) struct ParcelQueue(VecDeque<Parcel>);
 

@@ -9,9 +9,7 @@ pub enum Reach {
     Nobody,
     /// Processes of this launcher on the same node.
     Node,
-    /// All processes of this launcher.
     Launcher,
-    /// All processes.
     Everybody,
 }
 
@@ -31,7 +29,6 @@ impl Reach {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
     Memory,
-    /// The index of another transport.
     Other(u8),
 }
 

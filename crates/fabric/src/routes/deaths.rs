@@ -9,15 +9,13 @@ use std::sync::Arc;
 /// launcher does not say.
 pub type AskDeath = Box<dyn FnMut(u32) -> Option<u32> + Send>;
 
-/// The deaths that a process knows.
 pub(super) struct Deaths {
     segment: Arc<Segment>,
     who: AskDeath,
-    /// The number of deaths that have been reported.
+    /// The number of reported deaths.
     heard: u32,
-    /// Ranks whose deaths have been reported.
     dead: Vec<u32>,
-    /// Deaths that were queried before they were reported, in the order of deaths.
+    /// Deaths queried before their report, in their order.
     ahead: VecDeque<Option<u32>>,
 }
 
@@ -77,7 +75,6 @@ mod tests {
         let segment = Segment::map(created).unwrap();
         let order = [5, 2, 7, 3];
         let mut queried = 0;
-        // The launcher does not name one of the dead.
         let who = move |number| {
             assert_eq!(number, queried, "each is queried once");
             queried += 1;

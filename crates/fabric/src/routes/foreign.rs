@@ -19,7 +19,7 @@ pub enum Addition {
         /// The nodes of processes. Processes of other launchers that are reached through memory
         /// count as being on this node.
         nodes: Nodes,
-        /// The poller on which the process has to sleep, if it slept on no descriptors before.
+        /// If the process slept on no descriptors before.
         poller: Option<Arc<Poller>>,
     },
     /// One more network on which the process is reached.

@@ -8,7 +8,6 @@ pub type AskNodes = Box<dyn FnMut(u32) -> Vec<u32> + Send>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PeerNode {
     Here,
-    /// Another node of the same launcher.
     Node(u32),
     /// Unknown: the process belongs to another launcher.
     Foreign,

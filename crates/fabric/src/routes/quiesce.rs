@@ -27,9 +27,7 @@ const CHECK_INTERVAL: Duration = Duration::from_micros(500);
 /// A step that the launcher requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QuiesceStep {
-    /// Everything that was sent arrives.
     Quiesce,
-    /// Connections are ended.
     Close,
     /// Connections are made again at their next use.
     Resume,
@@ -58,13 +56,11 @@ pub trait Coordinator: Send {
     fn fail(&mut self, why: &str);
 }
 
-/// The steps that a process has taken.
 pub(super) struct Quiescing {
     segment: Arc<Segment>,
     coordinator: Box<dyn Coordinator>,
-    /// The last step that was taken.
     taken: u32,
-    /// The count of restorations from an image when it was last read.
+    /// The last known count of restorations from an image.
     restored: u32,
 }
 

@@ -30,7 +30,6 @@ use std::borrow::Cow;
 /// The costs of copies on a node, by protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyFacts {
-    /// The name of the processors.
     pub of: Cow<'static, str>,
     /// Between processors that share a cache.
     pub near: PoolCosts,
@@ -125,7 +124,6 @@ const SHEETS: [(&str, u32, CopyFacts); 3] = [
     ),
 ];
 
-/// Facts of unknown processors: the slowest call that was measured anywhere.
 const CONSERVATIVE: CopyFacts = CopyFacts {
     of: Cow::Borrowed("an unknown processor"),
     near: pool_costs(80.0, [50.0, 95.0], [50.0, 85.0]),
@@ -166,16 +164,13 @@ impl CopyFacts {
 pub enum Proximity {
     Near,
     Far,
-    /// Unknown or changing.
     Unknown,
 }
 
 /// The messages between two processes at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
-    /// One message, while both wait in the library.
     OneWay,
-    /// One message in each direction.
     TwoWay,
 }
 
@@ -187,7 +182,6 @@ pub enum Protocol {
     Pool(CopyKind),
     /// The receiver reads the sender's memory by a call of the kernel.
     SingleCopy,
-    /// The receiver reads its mapping of the sender's memory.
     Mapped,
 }
 
@@ -195,9 +189,7 @@ pub enum Protocol {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SingleCopyMode {
     Off,
-    /// Where that is the fastest protocol.
     Auto,
-    /// Wherever it is possible.
     On,
 }
 
@@ -206,9 +198,7 @@ pub enum SingleCopyMode {
 pub struct Capabilities {
     /// The shortest message that does not go through the ring, in bytes.
     pub ring_below: usize,
-    /// Whether the sender has a pool.
     pub pool: bool,
-    /// Whether the receiver reads the sender's memory.
     pub single_copy: SingleCopyMode,
 }
 
@@ -219,7 +209,7 @@ pub struct CopyDecision {
     pub protocol: Protocol,
     /// The copy into the pool for all other messages, and for those that may not be read.
     pub kind: CopyKind,
-    /// The length of the pieces in the pool, in bytes: long enough to be worth the slot of each.
+    /// In bytes: long enough to be worth the slot of each.
     pub piece_bytes: u32,
 }
 

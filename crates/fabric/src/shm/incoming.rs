@@ -222,11 +222,9 @@ fn numbered(matched_in: &mut u8, got: Received) -> Received {
     if got.frame.matches() { Received { sequence: count(matched_in), ..got } } else { got }
 }
 
-/// The result of one poll of a ring.
 #[derive(Default)]
 pub(super) struct RingPoll {
     pub(super) any: bool,
-    /// Whether to call [`Link::ring_bell`].
     pub(super) wakes: bool,
     /// The ring that the sender grants us.
     pub(super) granted: Option<u32>,

@@ -12,7 +12,6 @@ use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The sending side of a peer.
 #[derive(Debug)]
 pub(super) struct Out {
     pub(super) segment: Arc<Segment>,
@@ -22,7 +21,6 @@ pub(super) struct Out {
     pub(super) cells: u64,
     /// The process id, once the peer's memory is known to be readable.
     pub(super) pid: u32,
-    /// The number of this process at the peer's launcher.
     pub(super) known_as: u32,
     pub(super) plan: Arc<CopyPlan>,
     /// The last piece found no room in the pool, though there was some in the ring: a peer that

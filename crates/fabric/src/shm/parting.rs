@@ -11,10 +11,8 @@ use oxmpi_shm::segment::RankState;
 /// The owner of a free ring.
 const NOBODY: u32 = u32::MAX;
 
-/// Peers to be dropped, and the rings of dropped ones.
 #[derive(Debug, Default)]
 pub(super) struct Parted {
-    /// Peers with which this process has no communicator any more.
     peers: Vec<u32>,
     /// Rings in our segment that were theirs.
     free_rings: Vec<u32>,
@@ -53,7 +51,6 @@ impl Shm {
             match out {
                 Some(RankState::Finalized) => self.drop_link(peer),
                 Some(_) => self.parted.peers.push(peer),
-                // No contact was made.
                 None => {}
             }
         }

@@ -4,7 +4,6 @@ use oxmpi_shm::segment::{Segment, SegmentConfig};
 use oxmpi_sys::barrier::BarrierKind;
 use std::sync::Arc;
 
-/// All control sections of one segment.
 #[derive(Debug)]
 pub(super) struct SectionTable(Vec<Section>);
 

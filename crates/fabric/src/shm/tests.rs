@@ -68,7 +68,6 @@ fn comes_soon_reports_a_message_and_leaves_it() {
     assert_eq!(b.comes_soon(0), None, "there is no ring yet");
     make_hot(&mut a, &mut b);
     assert_eq!((b.comes_soon(0), b.comes_soon(7)), (Some(false), None));
-    // A message in its slot, in the data ring, in the pool, and several.
     for lengths in [&[8][..], &[100], &[70 << 10], &[8, 8, 100, 8]] {
         for len in lengths {
             send(&mut a, 1, &vec![3; *len]);

@@ -38,11 +38,10 @@ pub(super) fn mix(mut z: u64) -> u64 {
 /// The properties and faults of the virtual network. Fields `*_of_256` are probabilities in 256ths.
 #[derive(Debug, Clone)]
 pub struct LinkFaults {
-    /// Between two processes.
     pub paths: u32,
-    /// The shortest time under way, in virtual nanoseconds.
+    /// In virtual nanoseconds.
     pub min_delay_ns: u64,
-    /// The longest time under way, in virtual nanoseconds.
+    /// In virtual nanoseconds.
     pub max_delay_ns: u64,
     /// Messages that find no room.
     pub full_of_256: u8,
@@ -52,7 +51,6 @@ pub struct LinkFaults {
     pub pause_of_256: u8,
     /// Short sends that may use [`crate::Fabric::send_now`].
     pub now_of_256: u8,
-    /// The longest eager body, in bytes.
     pub eager_limit: usize,
     /// The most bytes of a longer message that go with its announcement.
     pub announced_limit: usize,
@@ -60,7 +58,6 @@ pub struct LinkFaults {
     pub detection_ns: u64,
     /// The number of processes on a node, if the network matches messages between nodes.
     pub matched_beyond: Option<u32>,
-    /// The highest index of a context that tags can name.
     pub last_context: u32,
 }
 

@@ -11,7 +11,6 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::Tags;
 use std::collections::{HashMap, VecDeque};
 
-/// A message under way, or arrived.
 #[derive(Debug)]
 pub(super) struct Tagged {
     pub(super) from: u32,
@@ -41,12 +40,10 @@ fn wants((from, context, tags): (Option<u32>, u32, Tags), message: &Tagged) -> b
     from.is_none_or(|from| from == message.from) && context == message.context && tags.fit(message.tag)
 }
 
-/// The queues of one process.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     posted: Vec<SimReceive>,
     unexpected: VecDeque<Tagged>,
-    /// Messages that were taken out, by name.
     taken: HashMap<u64, Tagged>,
     next_name: u64,
 }

@@ -22,7 +22,7 @@ impl Allocated {
     }
 }
 
-/// Even this memory is registered for each message, and not between messages.
+/// Registrations end with their messages.
 impl<P: GmPort> LastingMemory for Gm<P> {
     fn keep_memory(&mut self, memory: &UserBuf) {
         if let Some(bytes) = memory.as_contiguous() {

@@ -6,7 +6,6 @@ use super::{GRACE, Gm, GmPort, POLLS};
 use crate::{Membership, Sink};
 use std::time::Instant;
 
-/// A failed send.
 #[derive(Debug)]
 pub(super) struct FailedSend {
     pub(super) peer: u32,
@@ -52,11 +51,9 @@ impl<P: GmPort> Gm<P> {
     pub(super) fn settle_failed(&mut self, failed: FailedSend, sink: &mut dyn Sink) {
         let FailedSend { peer, why, since } = &failed;
         if self.sockets.has_left(*peer) {
-            // Messages that it had sent come first.
             self.drain(sink);
             self.forget(*peer);
         } else if self.peer(*peer).is_none_or(|peer| peer.is_gone) {
-            // It is already lost.
         } else if since.elapsed() < GRACE {
             self.failed.push(failed);
         } else {
@@ -89,7 +86,6 @@ impl<P: GmPort> Membership for Gm<P> {
     fn has_left(&mut self, peer: u32) -> bool {
         let has_left = self.sockets.has_left(peer);
         if has_left {
-            // Messages that it had sent come with the next poll.
             self.polls = POLLS;
         }
         has_left

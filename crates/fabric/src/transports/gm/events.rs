@@ -122,7 +122,6 @@ impl<P: GmPort> Gm<P> {
             && let Some(peer) = peers.get_mut(got.source as usize).and_then(|peer| peer.as_deref_mut())
         {
             let [r0, r1, r2, r3, key @ ..] = *head;
-            // See rule 2.
             if u32::from_le_bytes(key) == peer.key && !peer.is_gone {
                 from = Some(got.source);
                 peer.returns_lower(u32::from_le_bytes([r0, r1, r2, r3]));

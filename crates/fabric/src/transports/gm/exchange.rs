@@ -9,7 +9,6 @@ use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::fill_random;
 use oxmpi_wire::Frame;
 
-/// Slots that are made at a time.
 const SLOTS: usize = 16;
 /// The most buffers that a process provides for all peers together if they are not counted.
 const POOL: u32 = 128;

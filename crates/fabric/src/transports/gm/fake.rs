@@ -44,7 +44,6 @@ struct FakeEnd {
     send_tokens: u32,
     receive_tokens: u32,
     provided: VecDeque<GmSlot>,
-    /// Sends of GM to the other port, in order.
     queue: VecDeque<FakeGmOperation>,
     is_disabled: bool,
     is_closed: bool,
@@ -74,22 +73,17 @@ impl FakeEnd {
 pub(super) struct GmWorld {
     random: Random,
     ends: [FakeEnd; 2],
-    /// Whether the receiver has ended.
     pub(super) is_broken: bool,
     /// If set, one of this number of messages finds no buffer in time.
     pub(super) times_out: Option<u64>,
-    /// Messages that have timed out.
     pub(super) timed_out: u32,
     pub(super) has_left: [bool; 2],
-    /// Whether each port refuses to register memory.
     pub(super) cannot_register: [bool; 2],
     made_regions: u32,
     tokens: (u32, u32),
-    /// Bytes that were put or got.
     pub(super) moved: u64,
 }
 
-/// The world, shared by both ports.
 #[derive(Clone)]
 pub(super) struct SharedGmWorld(Arc<Mutex<GmWorld>>);
 
@@ -389,7 +383,6 @@ impl GmPort for FakeGmPort {
     }
 }
 
-/// The sockets of a process to the other one.
 #[derive(Debug)]
 pub(super) struct GmSockets {
     pub(super) world: SharedGmWorld,

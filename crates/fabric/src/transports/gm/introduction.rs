@@ -10,7 +10,6 @@
 //! | 16..20 | the longest message, bytes |
 //! | 20..28 | address of the word that the peer writes |
 
-/// In bytes.
 const LEN: usize = 28;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

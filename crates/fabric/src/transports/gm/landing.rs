@@ -12,10 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// GM registers whole pages of this length.
 const PAGE: usize = 4096;
 
-/// The progress of a piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum LandingStep {
-    /// The sender puts it here.
     AwaitsPut,
     /// It is to be got when there is a token; it is being got.
     WantsData,
@@ -26,7 +24,6 @@ enum LandingStep {
     GetsCheck(WordId),
     /// It has arrived. `false`: the data are no message, and none will come.
     Here(bool),
-    /// It comes through slots.
     Refused,
 }
 
@@ -61,7 +58,6 @@ impl Landing {
     }
 }
 
-/// All pieces that a process receives directly.
 #[derive(Debug, Default)]
 pub(super) struct Landings {
     landings: Vec<Landing>,
@@ -69,7 +65,6 @@ pub(super) struct Landings {
     /// pages is registered, such data find no memory.
     abandoned: Vec<Landing>,
     free_words: Vec<WordId>,
-    /// Bytes that were got.
     pub(super) got_bytes: u64,
 }
 
@@ -114,7 +109,6 @@ pub(super) fn read_words<const N: usize>(body: &[u8]) -> Option<[u64; N]> {
     Some(all.map(u64::from_le_bytes))
 }
 
-/// A received frame of the transport itself, and the addresses behind it.
 pub(super) struct OwnFrame {
     pub(super) frame: Frame,
     pub(super) place: Option<[u64; 2]>,

@@ -15,7 +15,6 @@ pub(super) const REGISTER_FROM: usize = 16 << 10;
 /// The longest piece, in bytes: it limits the memory of a message that is registered at a time.
 pub(super) const PIECE_MOST: usize = 64 << 20;
 
-/// The progress of an exposed piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PutStep {
     /// Its receiver gets it, or has not answered yet.
@@ -50,16 +49,13 @@ impl GmExposure {
     }
 }
 
-/// All long pieces that a process sends.
 #[derive(Debug, Default)]
 pub(super) struct Lending {
     exposures: Vec<GmExposure>,
-    /// Pieces that go through slots, and finished ones.
     pub(super) pieces: LentPieces,
     /// The number of the last exposed piece: numbers are unique, and not 0.
     number: u64,
     free_checks: Vec<WordId>,
-    /// Bytes put from the program's memory, and bytes copied into slots.
     pub(super) put_bytes: u64,
     pub(super) copied_bytes: u64,
 }
@@ -199,7 +195,6 @@ impl<P: GmPort> Gm<P> {
             if one.step == PutStep::Offered && one.piece.is_some() {
                 one.step = PutStep::Wanted(address);
             } else if one.piece.is_none() {
-                // The buffer is the program's again.
                 self.end_put(at, 0);
             }
             return;

@@ -68,7 +68,7 @@ use self::peer::GmPeer;
 use self::port::ReopenedPort;
 use crate::introductions::Introductions;
 use crate::routes::Nodes;
-use crate::transports::Tell;
+use crate::transports::{Tell, Teller};
 use crate::{
     Connected, Connections, Counts, LastingMemory, Limits, OutgoingMessage, Sent, Sink, Statistics, Traffic,
     Transport, Unreachable,
@@ -76,7 +76,6 @@ use crate::{
 use oxmpi_gm::{GmEvent, GmSlot};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
 /// Polls of the port for one poll of the sockets, which costs a system call, while nothing arrives
@@ -110,15 +109,6 @@ impl GmSettings {
     }
 }
 
-/// Prints text for the user.
-struct Speaker(Tell);
-
-impl fmt::Debug for Speaker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Speaker")
-    }
-}
-
 /// The transport of one process over a port.
 #[derive(Debug)]
 pub struct Gm<P: GmPort> {
@@ -126,16 +116,12 @@ pub struct Gm<P: GmPort> {
     port: P,
     sockets: Box<dyn Transport>,
     settings: GmSettings,
-    speaker: Speaker,
+    speaker: Teller,
     allocated: Allocated,
-    /// The processes of this launcher. `None`: all.
     nodes: Option<Nodes>,
     introductions: Introductions,
-    /// By rank.
     peers: Vec<Option<Box<GmPeer>>>,
-    /// Send tokens of the port.
     tokens: u32,
-    /// Peers to which this process owes an answer.
     unanswered: Vec<u32>,
     /// Peers to which messages are to be dropped or sent again (rule 5).
     stopped: Vec<u32>,
@@ -156,9 +142,7 @@ pub struct Gm<P: GmPort> {
     /// Everything that was sent has arrived, and peers may close their ports: sends that fail now
     /// return buffers that are not needed any more.
     is_resting: bool,
-    /// The number of listeners to which others connect.
     listeners: usize,
-    /// Whether the user was warned that memory cannot be registered.
     has_warned: bool,
     failed: Vec<FailedSend>,
     lost: Vec<u32>,
@@ -190,7 +174,7 @@ impl<P: GmPort> Gm<P> {
             port,
             sockets,
             settings,
-            speaker: Speaker(tell),
+            speaker: Teller(tell),
             allocated: Allocated::default(),
             nodes,
             introductions: Introductions::default(),
@@ -235,7 +219,6 @@ impl<P: GmPort> Gm<P> {
         let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.end_introductions();
         for peer in self.introductions.take_lost() {
-            // Messages that it had sent come first.
             self.drain(sink);
             self.lose(peer, sink);
         }
@@ -295,7 +278,6 @@ impl<P: GmPort> Transport for Gm<P> {
             return Ok(Sent::Full);
         }
         self.request_introduction(to)?;
-        // A process that has left takes nothing.
         Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
     }
 

@@ -98,10 +98,8 @@ static LIBRARY: Param = Param {
     ..Param::NEW
 };
 
-/// The device files of GM's driver.
 const DEVICES: [&str; 2] = ["/dev/gm0", "/dev/gmp0"];
 
-/// The interface that is used, GM's `unit`.
 const UNIT: u32 = 0;
 /// One for messages, and one for returned buffers and drops.
 const FEWEST_TOKENS: u32 = 2;

@@ -7,19 +7,16 @@ use std::collections::VecDeque;
 /// The number of buffers of a peer whose messages are not counted.
 pub(super) const UNCOUNTED: u32 = u32::MAX;
 
-/// A message that GM has, or that is to be given to GM again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct QueuedMessage {
     pub(super) slot: GmSlot,
     pub(super) len: usize,
 }
 
-/// The port of an introduced peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PeerPort {
     pub(super) target: GmTarget,
     pub(super) key: u32,
-    /// The address of its word.
     pub(super) word: u64,
     /// Buffers that it has provided.
     pub(super) allowed: u32,
@@ -27,31 +24,24 @@ pub(super) struct PeerPort {
 
 #[derive(Debug)]
 pub(super) struct GmPeer {
-    /// The key of its messages.
     pub(super) key: u32,
     pub(super) word: WordId,
     /// The introduction of this process was sent, with the request for the peer's.
     pub(super) has_requested: bool,
-    /// The answer to that has arrived.
     pub(super) was_answered: bool,
     /// `Some` after its introduction: messages may be sent.
     pub(super) met: Option<PeerPort>,
-    /// Whether it is lost.
     pub(super) is_gone: bool,
     /// The two have no communicator any more, and neither waits for the other.
     pub(super) is_detached: bool,
-    /// Buffers that are provided here for it.
     pub(super) granted: u32,
-    /// Messages sent to it.
     sent: u64,
-    /// The number of buffers that it has returned.
     returned: u64,
     /// Buffers that were provided again here after its messages, and the number of these that it
     /// certainly knows.
     freed: u64,
     reported: u64,
     confirmed: u64,
-    /// Whether its word with the last reported number is being written.
     pub(super) is_reporting: bool,
     /// Messages that GM has, in order.
     pub(super) in_flight: VecDeque<QueuedMessage>,

@@ -54,7 +54,6 @@ pub trait GmPort: Debug + Send {
     fn poll(&mut self, into: &mut Vec<GmEvent>);
 }
 
-/// Opens a port; the error is for the user.
 pub(super) type OpenAgain = Box<dyn Fn() -> Result<OpenPort, String> + Send>;
 
 /// A port of GM that may be closed for some time.

@@ -7,7 +7,6 @@ use crate::{OutgoingMessage, Sent, Unreachable};
 use oxmpi_gm::GmSlot;
 use oxmpi_wire::MAX_FRAME_LEN;
 
-/// Slots that are made at a time.
 const SLOTS: usize = 8;
 
 impl<P: GmPort> Gm<P> {
@@ -31,7 +30,6 @@ impl<P: GmPort> Gm<P> {
                     self.made_send_slots += slots.len() as u32;
                     self.send_slots = slots;
                 }
-                // The next callback gives one back.
                 Err(_) if self.made_send_slots > 0 => {}
                 Err(error) => return Err(error.to_string()),
             }
@@ -93,7 +91,6 @@ impl<P: GmPort> Gm<P> {
             head[4..].copy_from_slice(&met.key.to_le_bytes());
         }
         if self.port.send(to, met.target, flight.slot, flight.len).is_err() {
-            // There is no token after all.
             peer.unsends();
             self.send_slots.push(flight.slot);
             return Sent::Full;

@@ -12,9 +12,7 @@ use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The messages in each direction.
 const MESSAGES: u32 = 120;
-/// The number of turns after which a test counts as hung.
 const TURNS: u32 = 200_000;
 
 #[derive(Default)]

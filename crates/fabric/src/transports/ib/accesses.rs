@@ -14,14 +14,12 @@ use std::time::{Duration, Instant};
 /// probably change nothing.
 const REPETITIONS: u32 = 1;
 
-/// Bytes that an atomic operation changes.
 const WORD: usize = size_of::<u64>();
 
 /// The number of waiting accesses to a peer from which a new one first handles completions: a
 /// program that makes many keeps the adapter busy.
 const QUEUED: usize = 16;
 
-/// The operation of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AccessKind {
     Data(Direction),
@@ -55,7 +53,6 @@ struct Access {
     has_failed: bool,
     /// The error, if it is unknown whether an atomic operation was carried out.
     unknown: Option<String>,
-    /// The value from before an atomic operation.
     before: u64,
     /// The number of refusals by the peer's adapter, and the text of the last one.
     refusals: u32,
@@ -63,23 +60,19 @@ struct Access {
     is_given_up: bool,
 }
 
-/// The name of an operation in its completion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum OperationName {
     Region(RegionId),
     Slot(SlotId),
 }
 
-/// All accesses of a process.
 #[derive(Debug, Default)]
 pub(super) struct Accesses {
     all: HashMap<u64, Access>,
     /// Accesses that are not completely posted, for each peer in their order.
     waiting: BTreeMap<u32, VecDeque<u64>>,
     under_way: HashMap<OperationName, u64>,
-    /// Finished accesses by owner.
     ended: HashMap<u32, Vec<AccessEnd>>,
-    /// The number of the last access.
     number: u64,
     /// Bytes read from peers, bytes written to peers, and atomic operations carried out.
     pub(super) read: u64,
@@ -380,7 +373,6 @@ impl<P: IbPort> Ib<P> {
     }
 }
 
-/// See rule 10.
 impl<P: IbPort> RemoteAccess for Ib<P> {
     fn reaches_memory(&mut self, peer: u32) -> bool {
         self.settings.rma && self.goes_by_port(peer)

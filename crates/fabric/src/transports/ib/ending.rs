@@ -10,7 +10,6 @@ impl<P: IbPort> Ib<P> {
         self.end_introductions();
         self.regain();
         for peer in self.introductions.take_lost() {
-            // Frames that it had sent come first.
             self.drain(sink);
             self.lose(peer, sink);
         }

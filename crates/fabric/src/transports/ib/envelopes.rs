@@ -7,7 +7,6 @@ use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{AdapterOperation as Operation, Completion, Refusal, SlotId, VerbsError};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 
-/// The most slots for sending envelopes.
 const SEND_SLOTS: usize = 1024;
 
 impl<P: IbPort> Ib<P> {
@@ -91,7 +90,6 @@ impl<P: IbPort> Ib<P> {
                     peer.is_reporting = false;
                 }
             }
-            // Counted when it was read from the queue.
             Operation::Read(_)
             | Operation::Write(_)
             | Operation::ReadSlot(_)
@@ -226,7 +224,6 @@ impl<P: IbPort> Ib<P> {
 
     /// A slot for something other than an envelope.
     pub(super) fn take_send_slot(&mut self) -> Option<SlotId> {
-        // Without more slots the next completion frees one.
         let _ = self.make_send_slots();
         self.send_slots.pop()
     }
@@ -239,7 +236,6 @@ impl<P: IbPort> Ib<P> {
         let own = self.own;
         match self.make_send_slots() {
             Ok(()) => {}
-            // The next completion frees one.
             Err(_) if self.made_send_slots > 0 => return Ok(Sent::Full),
             Err(error) => return Err(Unreachable { peer: to, why: error.to_string() }),
         }

@@ -22,16 +22,13 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The first number of the queue pairs of port 1.
 const SECOND: u32 = 1000;
 
 enum FakeIbOperation {
     Slot(SlotId, Vec<u8>),
     Word(u64),
-    /// The region, its length and key, and the peer's memory.
     Read(RegionId, (usize, u32), (u64, u32)),
     Check(RegionId, u32),
-    /// A part of a region, its bytes, and the target.
     Write(RegionId, Vec<u8>, (u64, u32)),
     WriteSlot(SlotId, Vec<u8>, (u64, u32)),
     ReadSlot(SlotId, usize, (u64, u32)),
@@ -52,12 +49,10 @@ impl FakeIbOperation {
     }
 }
 
-/// Registered memory, named by its key.
 struct FakeRegion {
     buffer: UserBuf,
     check: u64,
     is_exposed: bool,
-    /// Whether peers may write it.
     is_open: bool,
     uses: u32,
     /// The start of the lasting memory that it is part of.
@@ -75,7 +70,6 @@ struct FakeEnd {
     reads: u32,
     accesses: u32,
     is_writing: bool,
-    /// Whether an operation has failed, so that all others fail.
     is_in_error: bool,
 }
 
@@ -93,45 +87,34 @@ pub(super) struct IbWorld {
     made: u32,
     /// Whether each port has made a queue pair.
     has_made: [bool; 2],
-    /// Closed queue pairs of each port that were not taken.
     closed: [Vec<u32>; 2],
     /// Nothing arrives any more, and everything under way fails.
     pub(super) is_broken: bool,
-    /// Whether the other process has left, as the sockets of each report it.
     pub(super) has_left: [bool; 2],
-    /// Whether the sockets take nothing.
     pub(super) are_full: bool,
     /// Calls of `receive` after which the next one fails, once.
     pub(super) receives_left: Option<u32>,
-    /// Whether the device has no more queue pairs.
     pub(super) is_exhausted: bool,
     regions: HashMap<u32, FakeRegion>,
     made_regions: u32,
-    /// Lasting memory of each port: start and length.
     lasting: [HashMap<usize, usize>; 2],
-    /// Whether each port refuses to register memory.
     pub(super) cannot_register: [bool; 2],
     pub(super) denies_reads: bool,
     pub(super) denies_accesses: bool,
     pub(super) atomics: AtomicScope,
     pub(super) read: u64,
-    /// Bytes written into windows.
     pub(super) written: u64,
     pub(super) changes: u64,
     /// If not 0, one of this number of operations fails; it may have arrived.
     pub(super) failures: u64,
-    /// Whether all connections are refused.
     pub(super) refuses: bool,
     /// If not 0, one of this number of steps of making a connection is refused: a new queue pair,
     /// or its connection.
     pub(super) refusals: u64,
-    /// Refused steps.
     pub(super) refused: u32,
-    /// Failed connections.
     pub(super) failed: u32,
 }
 
-/// The world, shared by both ports.
 #[derive(Clone)]
 pub(super) struct SharedIbWorld(Arc<Mutex<IbWorld>>);
 
@@ -648,7 +631,6 @@ impl IbPort for FakePort {
     fn take_events(&mut self) {}
 }
 
-/// The sockets of a process to the other one.
 #[derive(Debug)]
 pub(super) struct FakeSockets {
     pub(super) world: SharedIbWorld,

@@ -18,7 +18,6 @@
 
 use oxmpi_verbs::LocalEnd;
 
-/// In bytes.
 const LEN: usize = 72;
 
 /// The connection number of a process without a port; the other fields are 0.
@@ -35,7 +34,6 @@ pub(super) struct IbIntroduction {
 }
 
 impl IbIntroduction {
-    /// The introduction of a process without a port.
     pub(super) const WITHOUT_PORT: IbIntroduction = IbIntroduction {
         end: LocalEnd { queue_pair: 0, first_packet: 0, lid: 0, gid: [0; 16], word: (0, 0), reads: 0 },
         granted: 1,

@@ -13,7 +13,6 @@ use oxmpi_wire::Frame;
 pub(super) const REGISTER_FROM: usize = 16 << 10;
 /// The longest piece, in bytes: it limits the memory of a message that is registered at a time.
 pub(super) const PIECE_MOST: usize = 64 << 20;
-/// Bytes of the address of a piece.
 const PLACE_LEN: usize = 24;
 
 /// A piece that is registered until its receiver has read it.
@@ -26,11 +25,9 @@ struct IbExposure {
     piece: Option<LentPiece>,
 }
 
-/// All pieces that a process sends.
 #[derive(Debug, Default)]
 pub(super) struct Lending {
     exposures: Vec<IbExposure>,
-    /// Pieces that go in envelopes, and finished ones.
     pub(super) pieces: LentPieces,
     /// The number of the last exposed piece: numbers are unique, and not 0.
     number: u64,

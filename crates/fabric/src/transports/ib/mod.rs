@@ -92,7 +92,7 @@ use self::peer::IbPeer;
 use self::reading::Readings;
 use crate::introductions::Introductions;
 use crate::routes::Nodes;
-use crate::transports::Tell;
+use crate::transports::{Tell, Teller};
 use crate::{
     Connected, Connections, Counts, LastingMemory, Limits, Membership, OutgoingMessage, RemoteAccess, Sent,
     Sink, Statistics, Traffic, Transport, Unreachable,
@@ -102,22 +102,12 @@ use oxmpi_sys::poller::Poller;
 use oxmpi_verbs::{Completion, SlotId, VerbsError};
 use oxmpi_wire::Frame;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 
 /// Polls of the port for one poll of the sockets, which costs a system call, while nothing arrives
 /// over the sockets.
 const POLLS: u32 = 8;
 /// The port's descriptor, in the poller on which the process sleeps.
 const DESCRIPTOR: u64 = 3 << 33;
-
-/// Prints text for the user.
-struct Teller(Tell);
-
-impl fmt::Debug for Teller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Teller")
-    }
-}
 
 /// The transport of one process over a port.
 #[derive(Debug)]
@@ -127,19 +117,15 @@ pub struct Ib<P: IbPort> {
     sockets: Box<dyn Transport>,
     settings: IbSettings,
     tell: Teller,
-    /// The processes of this launcher. `None`: all.
     nodes: Option<Nodes>,
     introductions: Introductions,
-    /// Peers without a port.
     portless: HashSet<u32>,
-    /// By rank.
     peers: Vec<Option<Box<IbPeer>>>,
     /// Ranks by the numbers of their queue pairs.
     numbers: HashMap<u32, u32>,
     /// Queue pairs on which a peer's adapter has refused an operation, so that the later ones had
     /// no effect (rule 11).
     untouched: HashSet<u32>,
-    /// Peers to which this process owes an answer.
     unanswered: Vec<u32>,
     /// Peers to which it owes an empty envelope (rule 1).
     unconfirmed: Vec<u32>,
@@ -152,9 +138,7 @@ pub struct Ib<P: IbPort> {
     lending: Lending,
     readings: Readings,
     accesses: Accesses,
-    /// Whether the user was warned that memory cannot be registered.
     has_warned: bool,
-    /// Peers whose connections have failed.
     broken: Vec<u32>,
     lost: Vec<u32>,
     events: Vec<Completion>,
@@ -273,7 +257,6 @@ impl<P: IbPort> Transport for Ib<P> {
             return self.sockets.send(to, message);
         }
         self.request_introduction(to)?;
-        // A process that has left takes nothing.
         Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
     }
 
@@ -381,7 +364,6 @@ impl<P: IbPort> Membership for Ib<P> {
     fn has_left(&mut self, peer: u32) -> bool {
         let has_left = self.sockets.has_left(peer);
         if has_left {
-            // Frames that it had sent come with the next poll.
             self.polls = POLLS;
         }
         has_left

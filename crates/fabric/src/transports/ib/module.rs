@@ -141,9 +141,7 @@ static PRIORITY: Param = Param::priority(
 
 /// The most envelopes of a shared receive queue, in a job of few processes.
 const SHARED_MOST: u32 = 4096;
-/// The pause before a failed connection is made again.
 const PAUSE: Duration = Duration::from_millis(200);
-/// The number of times that a packet is sent before a connection fails.
 const ATTEMPTS: u128 = RETRIES as u128 + 1;
 
 /// The exponent of the interval (4.096 microseconds times a power of two) after which a packet is

@@ -21,11 +21,8 @@ pub(super) struct IbPeer {
     pub(super) broken: Option<BrokenConnection>,
     /// Envelopes whose sends have not succeeded yet, the oldest first: number, slot, length.
     pub(super) unacknowledged: VecDeque<(u64, SlotId, usize)>,
-    /// Whether an envelope was sent over this connection.
     pub(super) was_sent_to: bool,
-    /// Envelopes received from it.
     pub(super) taken: u64,
-    /// Whether it is lost.
     pub(super) is_gone: bool,
     /// The two have no communicator any more, and neither waits for the other.
     pub(super) is_detached: bool,
@@ -33,20 +30,15 @@ pub(super) struct IbPeer {
     pub(super) granted: u32,
     /// Envelopes that it has posted for this process.
     allowed: u32,
-    /// Envelopes sent to it.
     sent: u64,
     /// The number of these that it has returned.
     returned: u64,
     /// Its envelopes that were posted again here, and the number of these that was sent to it.
     freed: u64,
     reported: u64,
-    /// Whether its word is being written.
     pub(super) is_reporting: bool,
-    /// Sends under way.
     pub(super) in_flight: u32,
-    /// Reads of its memory under way.
     pub(super) reads: u32,
-    /// One-sided accesses to its memory under way.
     pub(super) accesses: u32,
 }
 

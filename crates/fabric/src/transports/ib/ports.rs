@@ -4,17 +4,14 @@ use oxmpi_verbs::{Device, DevicePort};
 use std::fs;
 use std::path::Path;
 
-/// The kernel's directory of InfiniBand devices.
 pub(super) const DEVICES: &str = "/sys/class/infiniband";
 
-/// The port that the parameters request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PortRequest {
     /// `None`: the first device with such a port.
     pub(super) device: Option<String>,
     /// `None`: the first active port.
     pub(super) port: Option<u8>,
-    /// In bytes.
     pub(super) mtu: usize,
 }
 

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 /// Bytes that are read at a time: any device allows this length.
 pub(super) const READ_LEN: usize = 1 << 20;
-/// The repetitions of a failed read.
 const REPETITIONS: u32 = 2;
 /// The longest time for a read whose memory is taken back before its connection is closed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
@@ -50,7 +49,6 @@ impl Reading {
 #[derive(Debug, Default)]
 pub(super) struct Readings {
     readings: VecDeque<Reading>,
-    /// Answers to senders that wait for room.
     owed: VecDeque<(u32, Frame)>,
     pub(super) bytes: u64,
 }

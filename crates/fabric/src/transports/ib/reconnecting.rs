@@ -18,10 +18,8 @@ const REFUSALS: u32 = 25;
 /// The connection number that means that no connection follows.
 pub(super) const NO_MORE: u32 = u32::MAX;
 
-/// A connection that has failed.
 #[derive(Debug)]
 pub(super) struct BrokenConnection {
-    /// The first error.
     why: String,
     /// When the peer was last in reach, and when the failure was noticed.
     since: Instant,

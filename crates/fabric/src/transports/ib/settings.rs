@@ -7,7 +7,6 @@ use std::time::Duration;
 pub(super) const READS: u32 = 8;
 /// The most one-sided accesses under way to one peer.
 pub(super) const ACCESSES: u32 = 16;
-/// Bytes before the frame in an envelope.
 pub(super) const HEAD: usize = 4;
 
 /// The settings of a port.
@@ -15,17 +14,13 @@ pub(super) const HEAD: usize = 4;
 pub struct IbSettings {
     /// The longest body of an envelope, in bytes.
     pub tiny: usize,
-    /// Envelopes for each peer.
     pub envelopes: u32,
     /// The most envelopes that all peers share; `None`: each has its own.
     pub shared: Option<u32>,
-    /// In bytes.
     pub mtu: usize,
     /// The longest time that a peer may be out of reach.
     pub timeout: Duration,
-    /// The pause before a failed connection is made again.
     pub pause: Duration,
-    /// Whether the adapter accesses windows.
     pub rma: bool,
 }
 

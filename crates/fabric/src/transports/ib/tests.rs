@@ -14,11 +14,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The pause before a failed connection is made again.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The messages in each direction.
 const MESSAGES: u32 = 120;
-/// The number of turns after which a test counts as hung.
 const TURNS: u32 = 200_000;
 
 #[derive(Default)]
@@ -178,7 +175,6 @@ fn thousands_of_peers_have_an_envelope_each_and_the_first_ones_all() {
     assert!(grants[..32].iter().all(|grant| *grant == 64) && grants[32..].iter().all(|grant| *grant == 1));
     let why = rank.ib.make_end(4000).unwrap_err();
     assert!(why.contains("4096") && why.contains("rpi_ib_srq"), "{why}");
-    // A free credit is granted again.
     rank.ib.spare = 1;
     assert!(rank.ib.make_end(4000).is_ok() && rank.ib.make_end(4001).is_err());
     assert_eq!((rank.ib.posted, rank.ib.spare), (4096, 0));
@@ -209,7 +205,6 @@ fn a_connection_that_cannot_be_made_takes_no_envelope() {
     world.with(|world| (world.is_exhausted, world.receives_left) = (false, Some(5)));
     let why = rank.ib.make_end(1).unwrap_err();
     assert!(why.contains("receives") && why.contains("ulimit -l"), "{why}");
-    // The posted envelopes are in the queue, for the next peer.
     assert_eq!((rank.ib.posted, rank.ib.spare), (5, 5));
     rank.ib.make_end(2).unwrap();
     assert_eq!((rank.ib.posted, rank.ib.spare), (8, 0));

@@ -43,7 +43,6 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The name of the socket in the poller.
 const SOCKET: u64 = 1 << 32;
 /// Packets that are received in one poll.
 const READS: usize = 64;
@@ -61,19 +60,15 @@ pub struct Lamd {
     poller: Arc<Poller>,
     tell: Tell,
     packet: Vec<u8>,
-    /// A part of a long body.
     part: Vec<u8>,
     /// Whether the poller reports room in the socket.
     wants_room: bool,
-    /// Whether the clock is set.
     is_starved: bool,
-    /// Whether the relay has ended.
     is_cut: bool,
     /// Processes that have ended, and of which everything has arrived.
     ended: HashSet<u32>,
     /// Processes whose end the relay will report.
     end_queries: HashSet<u32>,
-    /// Processes to which nothing is sent any more.
     lost: HashSet<u32>,
     sent: Traffic,
     received: Traffic,
@@ -250,7 +245,6 @@ impl Transport for Lamd {
         if !self.lost.is_empty() && self.lost.contains(&to) {
             return Err(Unreachable { peer: to, why: "its process has ended".into() });
         }
-        // Frames that need an answer, which a process that has ended does not give.
         let needs_answer = matches!(message.frame, Frame::Withdraw { .. } | Frame::AskLast { .. });
         if self.is_cut || needs_answer && self.query_end(to) != Sent::Done {
             return Ok(Sent::Full);
@@ -290,7 +284,6 @@ impl Transport for Lamd {
             self.poller.set_clock(None);
         }
         if std::mem::take(&mut self.wants_room) && !self.is_cut {
-            // A caller that still waits requests it again.
             let _ = self.poller.change(&self.socket, SOCKET, false);
         }
         let mut any = false;

@@ -17,7 +17,6 @@ static LAMD: Module = Module {
     params: &[&PRIORITY],
     priority: Some(&PRIORITY),
     needs: Supplies::Daemons,
-    // The relays use sockets between them.
     between: BetweenNodes::Another,
     sections: false,
     unavailable: |job| job.no_daemons.clone(),

@@ -31,12 +31,10 @@ pub const ROOM: usize = 64;
 /// The queues that the processes share.
 #[derive(Debug)]
 pub struct PacketQueues {
-    /// The number of the first process.
     first: u32,
     all: Vec<PacketQueue>,
 }
 
-/// The queue of one process.
 #[derive(Debug, Default)]
 struct PacketQueue {
     /// Frames, each with its body.
@@ -139,7 +137,6 @@ impl Transport for Loopback {
     }
 }
 
-/// See rule 4.
 impl Membership for Loopback {
     fn has_left(&mut self, peer: u32) -> bool {
         self.queues.of(peer).is_some_and(|own| own.has_left.load(Ordering::Acquire))
@@ -153,5 +150,4 @@ impl Membership for Loopback {
     }
 }
 
-/// Nothing is counted.
 impl Statistics for Loopback {}

@@ -25,6 +25,5 @@ fn open(of: &Situation<'_>, _services: &Arc<dyn Services>) -> Result<Option<Offe
         return Err(SEVERAL.into());
     }
     let queues = Arc::new(PacketQueues::new(of.job.clone()));
-    // Processes of other jobs have their own memory.
     Ok(Some(Offer::new(Loopback::new(of.rank, queues), Reach::Launcher, Reach::Everybody)))
 }

@@ -48,7 +48,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 sink.sent(*token);
             }
         } else if self.address_to(*peer).is_none() {
-            // It is already lost.
         } else if since.elapsed() < GRACE {
             self.failed.push(failed);
         } else {

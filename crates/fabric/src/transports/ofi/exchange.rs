@@ -11,18 +11,14 @@ use crate::{Body, OutgoingMessage, Sent, Sink, Unreachable};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 
-/// Bytes of the cookie.
 const COOKIE: usize = 8;
-/// The longest body, in bytes.
 const LONGEST: usize = LONGEST_INTRODUCTION;
 const _: () = assert!(LONGEST >= COOKIE + 256);
 
-/// The introduction of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Introduction {
     /// The beginning of all frames to the process.
     pub(super) cookie: u64,
-    /// The address in the provider.
     pub(super) address: Vec<u8>,
 }
 
@@ -67,7 +63,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.end_introductions(sink);
         for peer in self.introductions.take_lost() {
-            // Frames that it had sent come first.
             self.drain(sink);
             self.lose(peer, sink);
         }

@@ -20,16 +20,13 @@ use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 pub(super) const ROOMS: usize = 8;
 /// The most bytes of a body in one message.
 pub(super) const BODY: usize = 64 << 10;
-/// Bytes before the frame.
 const HEAD: usize = 16;
-/// The longest message, in bytes.
 pub(super) const ROOM: usize = HEAD + MAX_FRAME_LEN + BODY;
 /// The number of receives for frames that may fail in a row.
 const FAILED_ROOMS: u32 = 1000;
 /// The longest allowed body of a frame, in bytes.
 const LONGEST: usize = 1 << 30;
 
-/// The head of each message with a frame or a part of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FrameHead {
     cookie: u64,
@@ -59,7 +56,6 @@ impl FrameHead {
     }
 }
 
-/// The head and the frame of a message.
 pub(super) struct FrameOpening {
     bytes: [u8; HEAD + MAX_FRAME_LEN],
     len: usize,
@@ -90,7 +86,6 @@ impl FrameOpening {
 pub(super) struct BodyRest {
     bytes: Vec<u8>,
     at: usize,
-    /// The engine's token of the message.
     token: u64,
     /// Whether a part is under way; the next one is sent when it has ended.
     is_under_way: bool,
@@ -144,23 +139,19 @@ pub(super) fn first_part<'a>(message: &OutgoingMessage<'a>) -> FrameBody<'a> {
     }
 }
 
-/// A body that has arrived in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArrivingBody {
     offset: usize,
     left: usize,
 }
 
-/// The result of handling a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivery {
-    /// It was handed up.
     Up,
     /// A frame of the transport itself, from this process.
     Own(u32, Frame),
     /// The sender has not introduced itself to this process.
     Unmet(u32),
-    /// The sender is lost.
     Late,
     /// No message of this job.
     Intruder,

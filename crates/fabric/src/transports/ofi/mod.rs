@@ -52,7 +52,7 @@ use self::exchange::Introduction;
 use self::frames::{BODY, BodyRest, ROOM, ROOMS};
 use crate::introductions::Introductions;
 use crate::routes::Nodes;
-use crate::transports::Tell;
+use crate::transports::{Tell, Teller};
 use crate::{
     Connected, Connections, Counts, Limits, MatchingTransport, Membership, OutgoingMessage, Probed, Sent,
     Sink, Statistics, TaggedReceive, TaggedSend, Traffic, Transport, Unreachable,
@@ -83,27 +83,22 @@ const FORCE: Duration = Duration::from_secs(10);
 /// The time within which a peer with a failed operation may turn out to have left.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The kind of an operation of the endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum OperationKind {
     Send,
     Receive,
     Peek,
-    /// A frame, or a part of its body.
     Frame,
     /// A receive for frames.
     Room,
-    /// A part of a message that is too long.
     Part,
     /// A receive for a later part.
     LaterPart,
 }
 
-/// The name of an operation of the endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Name {
     kind: OperationKind,
-    /// The engine's token.
     token: u64,
     /// [`u32::MAX`]: any.
     peer: u32,
@@ -112,9 +107,7 @@ struct Name {
 /// The settings of libfabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfiSettings {
-    /// Completions that are read at a time.
     pub events: usize,
-    /// The bits of tags.
     pub layout: TagLayout,
     /// Whether contexts have transmit and receive contexts of their own, if the provider has
     /// scalable endpoints.
@@ -126,15 +119,12 @@ pub struct OfiSettings {
 /// The reason why there is no endpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum OfiError {
-    /// libfabric refuses it.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// It posts no receive for frames.
     #[error(transparent)]
     Rooms(#[from] EndpointError),
     #[error("the system has no random numbers: {0}")]
     Random(io::Error),
-    /// The tags cannot name this process.
     #[error(
         "{mode} has room for process numbers up to {last}, and this is process {own}: mtl_ofi_tag_mode ofi_tag_full has no such limit"
     )]
@@ -142,15 +132,12 @@ pub enum OfiError {
         mode: TagMode,
         /// The highest rank that the mode can name.
         last: u32,
-        /// The rank of this process.
         own: u32,
     },
-    /// Its descriptor cannot be added to the poller.
     #[error("the descriptor of the provider cannot be watched: {0}")]
     Descriptor(#[from] io::Error),
 }
 
-/// A process that has introduced itself.
 #[derive(Debug)]
 struct OfiPeer {
     address: PeerAddress,
@@ -159,7 +146,6 @@ struct OfiPeer {
     /// The two have no communicator any more, and neither waits for the other
     /// ([`Membership::detach`]).
     is_detached: bool,
-    /// The beginning of frames to it.
     cookie: u64,
     /// Messages sent to it that must arrive (rule 7).
     sent: u64,
@@ -172,9 +158,7 @@ struct OfiPeer {
     reported: u64,
     /// The number in its request, while that cannot be answered yet.
     question: Option<u64>,
-    /// The unsent rest of a long frame.
     rest: Option<BodyRest>,
-    /// A body that has arrived in part.
     arriving: Option<frames::ArrivingBody>,
 }
 
@@ -198,7 +182,6 @@ impl OfiPeer {
     }
 }
 
-/// A failed operation.
 #[derive(Debug)]
 struct FailedOperation {
     name: Name,
@@ -213,26 +196,22 @@ struct FailedOperation {
 #[derive(Debug)]
 pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     own: u32,
-    /// The source in the tag of each of its messages.
     own_bits: u64,
     last_tag: i32,
     endpoint: Endpoint<Name, GROUPED>,
     sockets: Box<dyn Transport>,
     settings: OfiSettings,
-    tell: OfTell,
-    /// By rank; introduced peers.
+    tell: Teller,
     peers: Vec<Option<Box<OfiPeer>>>,
     introduction: Introduction,
     introductions: Introductions,
     /// Peers to which it has introduced itself, and that have not answered.
     introduced: HashSet<u32>,
-    /// Peers to which it owes an answer.
     unanswered: Vec<u32>,
     /// Frames of the transport itself that wait for room.
     own_frames: VecDeque<(u32, Frame)>,
     /// Peers to which the rest of a long frame waits for room.
     unfinished_frames: Vec<u32>,
-    /// Receives for frames that wait to be posted.
     unposted_rooms: Vec<FrameRoom>,
     /// Received frames of processes that have not answered yet: sender, receive, length.
     held_rooms: Vec<(u32, FrameRoom, usize)>,
@@ -267,15 +246,6 @@ pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     nodes: Option<Nodes>,
 }
 
-/// Prints a text for the user.
-struct OfTell(Tell);
-
-impl std::fmt::Debug for OfTell {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Tell")
-    }
-}
-
 /// The transport of process `own` over `provider` and `sockets`. The process sleeps on `poller`.
 /// `nodes`: those of a launcher whose processes communicate with those of others.
 pub fn open(
@@ -296,7 +266,6 @@ pub fn open(
     })
 }
 
-/// The parts of a transport.
 type TransportParts<'a> = (Box<dyn Transport>, OfiSettings, &'a Poller, Tell, Option<Nodes>);
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
@@ -328,7 +297,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             endpoint,
             sockets,
             settings,
-            tell: OfTell(tell),
+            tell: Teller(tell),
             peers: Vec::new(),
             introductions: Introductions::default(),
             introduced: HashSet::new(),
@@ -587,7 +556,6 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
             return self.sockets.send(to, message);
         }
         self.request_introduction(to)?;
-        // A process that has left takes nothing.
         Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
     }
 
@@ -816,7 +784,6 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
     fn has_left(&mut self, peer: u32) -> bool {
         let has_left = self.sockets.has_left(peer);
         if has_left {
-            // Messages that it had sent come with the next poll.
             self.polls = POLLS;
         }
         has_left
@@ -869,7 +836,6 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
     }
 }
 
-/// The result of a probe.
 struct ProbeResult {
     key: parts::MessageKey,
     bits: u64,

@@ -168,7 +168,6 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
     Ok(Decided { params: values, variables, remarks })
 }
 
-/// The kernel's directory of kinds of devices.
 const DEVICES: &str = "/sys/class";
 
 /// Whether this host has a device for a fabric, by the names of kinds of devices. Opening libfabric

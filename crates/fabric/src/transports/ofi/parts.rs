@@ -19,7 +19,6 @@ use oxmpi_mem::memory::Owned;
 use oxmpi_wire::Frame;
 use std::collections::{HashMap, VecDeque};
 
-/// The key of messages whose order counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct MessageKey {
     pub(super) from: u32,
@@ -27,7 +26,6 @@ pub(super) struct MessageKey {
     pub(super) label: u64,
 }
 
-/// A message that a peer has announced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PartsAnnouncement {
     number: u64,
@@ -36,7 +34,6 @@ pub(super) struct PartsAnnouncement {
     part: usize,
 }
 
-/// A message that is sent in parts.
 #[derive(Debug)]
 struct PartedSend {
     to: u32,
@@ -47,9 +44,7 @@ struct PartedSend {
     /// The ends of the bytes that the provider has, and of the requested bytes.
     at: usize,
     wanted: usize,
-    /// Parts that the provider has.
     under_way: usize,
-    /// Whether its receiver has requested the other parts.
     is_requested: bool,
 }
 
@@ -59,7 +54,6 @@ impl PartedSend {
     }
 }
 
-/// A receive that has the first part.
 #[derive(Debug)]
 struct BegunReceive {
     key: MessageKey,
@@ -69,13 +63,11 @@ struct BegunReceive {
     order: u64,
     before: Vec<u64>,
     buffer: UserBuf,
-    /// The announcement, if it has arrived.
     what: Option<PartsAnnouncement>,
     /// The receive was released: it only takes its announcement, so that no other receive does.
     is_given_up: bool,
 }
 
-/// A receive of the other parts.
 #[derive(Debug)]
 struct PartedReceive {
     from: u32,
@@ -86,13 +78,10 @@ struct PartedReceive {
     rest: UserBuf,
     /// The user's buffer, if it is not contiguous: it gets them when all have arrived.
     scattered: Option<UserBuf>,
-    /// Bytes for which receives were posted.
     posted: usize,
-    /// Receives under way.
     under_way: usize,
 }
 
-/// All messages in parts of a process.
 #[derive(Debug, Default)]
 pub(super) struct MessagesInParts {
     next_number: u64,
@@ -196,7 +185,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     /// A peer requests `length` bytes of the other parts of a message.
     pub(super) fn parts_requested(&mut self, from: u32, number: u64, length: u64, sink: &mut dyn Sink) {
         let found = |one: &&mut PartedSend| (one.to, one.number, one.is_requested) == (from, number, false);
-        // The sender may have given it up.
         let Some(one) = self.in_parts.sending.iter_mut().find(found) else { return };
         one.is_requested = true;
         let rest = one.buffer.packed_len() - one.at;

@@ -11,7 +11,6 @@ use oxmpi_libfabric::{Library, LibraryError, Provider, ProviderQuery};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Providers within a host.
 const ON_A_HOST: [&str; 2] = ["shm", "sm2"];
 
 /// Providers for ordinary networks, or within a host; `psm3` goes over any Ethernet.
@@ -27,7 +26,6 @@ pub(super) fn is_for_fabric(name: &str) -> bool {
 struct Defect {
     /// The last layer of its name, which matches messages.
     layer: &'static str,
-    /// The end of a sentence that begins with the provider.
     what: &'static str,
     /// Whether it is used only if the user names it.
     is_refused: bool,
@@ -62,7 +60,6 @@ pub(super) fn matches_badly(name: &str) -> bool {
     defect(name).is_some()
 }
 
-/// The parameters about providers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProviderRequest {
     /// Names, if only these may be used.
@@ -74,7 +71,6 @@ pub(super) struct ProviderRequest {
     pub(super) is_one_host: bool,
 }
 
-/// A provider on one network.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) provider: Provider,
@@ -226,7 +222,6 @@ pub(super) fn choose(
     Ok((provider, layout?))
 }
 
-/// The facts of a provider that are printed.
 pub(super) const COLUMNS: [&str; 8] =
     ["provider", "domain", "tag bits", "data bytes", "directed receive", "longest message", "order", "use"];
 

@@ -40,13 +40,11 @@ impl fmt::Display for TagMode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TagProtocol {
     Plain,
-    /// The sender waits for the match.
     Synchronous,
     /// The first part of a message that is too long for the provider.
     FirstPart,
 }
 
-/// Bits of the protocol.
 const PROTOCOL_BITS: u32 = 2;
 /// The least useful number of bits for contexts.
 const FEWEST_CONTEXT_BITS: u32 = 8;
@@ -62,7 +60,6 @@ pub struct TagLayout {
     context_at: u32,
 }
 
-/// The fields of a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TagFields {
     /// The receiver's index of the context.
@@ -70,26 +67,17 @@ pub struct TagFields {
     /// The sender's rank, if the tag has it.
     pub source: u32,
     pub protocol: TagProtocol,
-    /// The MPI tag.
     pub tag: i32,
 }
 
 /// A mode that a provider cannot have.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ModeError {
-    /// It reserves too many bits.
     #[error(
         "{mode} leaves {context_bits} bits for communicators of the {provider_bits} that the provider has for tags: {FEWEST_CONTEXT_BITS} \
          are needed"
     )]
-    Bits {
-        mode: TagMode,
-        /// Bits left for the context.
-        context_bits: u32,
-        /// Bits of the provider.
-        provider_bits: u32,
-    },
-    /// It lacks a capability.
+    Bits { mode: TagMode, context_bits: u32, provider_bits: u32 },
     #[error("ofi_tag_full needs {0}, which the provider has not")]
     Lacks(&'static str),
 }
@@ -231,7 +219,6 @@ impl TagLayout {
     pub fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> (u64, u64) {
         let source = from.unwrap_or(0);
         let bits = self.encode(TagFields { context, source, protocol: TagProtocol::Plain, tag: tags.tag });
-        // Receives ignore the protocol.
         let mut ignored = ones(PROTOCOL_BITS) << self.tag_bits;
         if tags.mask != -1 {
             // Any tag, but none of the library's.

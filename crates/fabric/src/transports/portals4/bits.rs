@@ -14,19 +14,14 @@
 use oxmpi_portals::MatchCriteria;
 use oxmpi_wire::Tags;
 
-/// The highest rank.
 pub(super) const LAST_PROCESS: u32 = (1 << 18) - 1;
-/// The highest index of a context.
 pub(super) const LAST_CONTEXT: u32 = (1 << 12) - 1;
 /// The most messages that can be announced at a time.
 pub(super) const NUMBERS: u32 = 1 << 20;
-/// The longest message, in bytes.
 pub(super) const LONGEST: u64 = (1 << 44) - 1;
 
-/// The protocol of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PortalsProtocol {
-    /// The whole message.
     Plain,
     /// The whole message; its sender waits for an empty get, which means that it was matched.
     Synchronous,
@@ -34,7 +29,6 @@ pub(super) enum PortalsProtocol {
     Announced,
 }
 
-/// The fields of a message's bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct MessageLabel {
     pub(super) context: u32,

@@ -34,7 +34,6 @@ impl Portals {
         for failed in std::mem::take(&mut self.failed) {
             let PortalsFailure { peer, why, since } = &failed;
             if self.peer(*peer).is_none_or(|peer| peer.is_gone) {
-                // It is already lost.
             } else if self.sockets.has_left(*peer) {
                 self.end_sends_to(*peer, sink);
             } else if since.elapsed() < GRACE {

@@ -14,20 +14,16 @@ use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 use std::collections::{BTreeMap, HashSet};
 
-/// The content of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Word {
-    /// The introduction of the sender.
     Here(PortalsIntroduction),
     /// The sender's entry is closed: put nothing, and answer when nothing is under way.
     Stop,
     /// Nothing is under way.
     Stopped,
-    /// The entry is open again.
     Go,
 }
 
-/// The introduction of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PortalsIntroduction {
     process: ProcessAddress,
@@ -36,7 +32,6 @@ pub(super) struct PortalsIntroduction {
     max_message: u64,
 }
 
-/// Bytes of an introduction.
 const LEN: usize = 25;
 const _: () = assert!(LEN <= LONGEST_INTRODUCTION);
 
@@ -139,7 +134,6 @@ impl Portals {
         let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.end_introductions(sink);
         for peer in self.introductions.take_lost() {
-            // Messages that it had sent come first.
             self.drain(sink);
             self.lose(peer, sink);
         }

@@ -5,7 +5,6 @@ use super::{Portals, PortalsName, ReceiveEnd};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_portals::{PortalsEnding, ProcessAddress};
 
-/// A message that this process gets.
 #[derive(Debug)]
 pub(super) struct PortalsFetch {
     id: u64,
@@ -17,7 +16,6 @@ pub(super) struct PortalsFetch {
     token: u64,
     tag: i32,
     buffer: UserBuf,
-    /// In bytes.
     length: u64,
     /// Bytes to get, and bytes that have arrived.
     wanted: usize,
@@ -26,14 +24,11 @@ pub(super) struct PortalsFetch {
     under_way: Option<(usize, bool)>,
 }
 
-/// The receive for which a message is got.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FetchReceive<'a> {
-    /// The engine's token.
     pub(super) token: u64,
     pub(super) tag: i32,
     pub(super) buffer: &'a UserBuf,
-    /// Of the message, in bytes.
     pub(super) length: u64,
 }
 
@@ -146,7 +141,6 @@ impl Portals {
                 let from = self.fetches.swap_remove(place).from;
                 self.fail(from, why);
             }
-            // The sender has given the message up.
             _ => {
                 self.fetches.swap_remove(place);
             }

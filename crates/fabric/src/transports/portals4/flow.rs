@@ -142,7 +142,6 @@ impl Portals {
         peer.under_way = peer.under_way.saturating_sub(1);
         match ending {
             PortalsEnding::Refused(message) if !peer.is_gone => {
-                // The peer will send [`Word::Stop`], and later [`Word::Go`].
                 peer.is_stopped = true;
                 peer.refused.insert(number, message);
                 self.is_flow_due = true;

@@ -21,7 +21,6 @@ pub(super) struct UnmetArrival {
     pub(super) buffer: UserBuf,
 }
 
-/// A message that a probe has taken out.
 #[derive(Debug)]
 pub(super) struct TakenMessage {
     label: MessageLabel,
@@ -222,7 +221,6 @@ impl MatchingTransport for Portals {
         if length > LONGEST {
             return Err(unreachable(format!("a message of {length} bytes is too long for portals4")));
         }
-        // A process that has left takes nothing.
         if self.sockets.has_left(to) {
             return Ok(Sent::Done);
         }

@@ -40,7 +40,7 @@ use self::flow::ClosedEntry;
 use self::messages::{TakenMessage, UnmetArrival};
 use crate::introductions::Introductions;
 use crate::routes::Nodes;
-use crate::transports::Tell;
+use crate::transports::{Tell, Teller};
 use crate::{
     Connected, Connections, Counts, Limits, MatchingTransport, Membership, OutgoingMessage, Sent, Sink,
     Statistics, Traffic, Transport, Unreachable,
@@ -51,7 +51,6 @@ use oxmpi_portals::{
     PortalsLibraryError, PutMessage, RemoteEntry,
 };
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -68,17 +67,12 @@ const GRACE: Duration = Duration::from_secs(1);
 pub struct PortalsSettings {
     /// The longest message that is put whole, in bytes.
     pub eager: usize,
-    /// Blocks for unexpected messages.
     pub blocks: usize,
-    /// Bytes of each block.
     pub block_len: usize,
-    /// The capacity for events of sends.
     pub send_events: usize,
-    /// The capacity for events of receives.
     pub receive_events: usize,
 }
 
-/// The name of an operation of the interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PortalsName {
     /// The put of message `number`.
@@ -90,12 +84,10 @@ enum PortalsName {
     Exposed {
         number: u32,
     },
-    /// A receive of the engine.
     Receive {
         token: u64,
         wanted: MatchCriteria,
     },
-    /// The get of a part of a message.
     Get {
         fetch: u64,
     },
@@ -104,20 +96,17 @@ enum PortalsName {
     },
 }
 
-/// A process that has introduced itself.
 #[derive(Debug)]
 struct PortalsPeer {
     /// Its entries for messages and for exposed memory.
     messages: RemoteEntry,
     exposed: RemoteEntry,
-    /// The longest message between the two.
     max_message: usize,
     /// It is lost: nothing goes to it. What it had sent can still be received.
     is_gone: bool,
     /// The two have no communicator any more, and neither waits for the other
     /// ([`Membership::detach`]).
     is_detached: bool,
-    /// Puts to it that are not acknowledged.
     under_way: u32,
     /// Its entry is closed; it waits for [`Word::Stopped`] (`flow.rs`).
     is_stopped: bool,
@@ -126,7 +115,6 @@ struct PortalsPeer {
     refused: BTreeMap<u64, PutMessage>,
 }
 
-/// The end of a receive that is not reported yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ReceiveEnd {
     Received { token: u64, from: u32, tag: i32, length: u64 },
@@ -141,21 +129,11 @@ impl ReceiveEnd {
     }
 }
 
-/// A failed operation.
 #[derive(Debug)]
 struct PortalsFailure {
     peer: u32,
     why: String,
     since: Instant,
-}
-
-/// Prints a text for the user.
-struct PortalsTell(Tell);
-
-impl fmt::Debug for PortalsTell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tell")
-    }
 }
 
 /// The transport of one process over Portals 4.
@@ -165,17 +143,14 @@ pub struct Portals {
     interface: PortalsInterface<PortalsName>,
     sockets: Box<dyn Transport>,
     settings: PortalsSettings,
-    tell: PortalsTell,
-    /// By rank; introduced peers.
+    tell: Teller,
     peers: Vec<Option<Box<PortalsPeer>>>,
     introductions: Introductions,
     /// Peers to which this process has introduced itself, and that have not answered.
     introduced: HashSet<u32>,
-    /// Peers to which it owes an answer.
     unanswered: Vec<u32>,
     /// Words for the sockets: receiver, whether it has to answer, and the body of the frame.
     outbox: VecDeque<(u32, bool, Vec<u8>)>,
-    /// Set while the entry for messages is closed.
     closed: Option<ClosedEntry>,
     /// A peer may wait for a word about its entry, or have refused a message.
     is_flow_due: bool,
@@ -194,7 +169,6 @@ pub struct Portals {
     /// Messages that probes have taken out, by their names.
     taken: HashMap<u64, TakenMessage>,
     next_probe: u64,
-    /// Failed operations of peers that may have left.
     failed: Vec<PortalsFailure>,
     /// Lost peers that the engine does not know of yet.
     lost: Vec<u32>,
@@ -232,7 +206,7 @@ impl Portals {
             interface: PortalsInterface::open(library, options)?,
             sockets,
             settings,
-            tell: PortalsTell(tell),
+            tell: Teller(tell),
             peers: Vec::new(),
             introductions: Introductions::default(),
             introduced: HashSet::new(),
@@ -454,7 +428,6 @@ impl Membership for Portals {
     fn has_left(&mut self, peer: u32) -> bool {
         let has_left = self.sockets.has_left(peer);
         if has_left {
-            // Messages that it had sent come with the next poll.
             self.polls = POLLS;
         }
         has_left

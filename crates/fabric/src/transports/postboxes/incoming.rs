@@ -9,7 +9,6 @@ use oxmpi_wire::Frame;
 /// time.
 const BURST: usize = 4;
 
-/// The receiving side of a postbox.
 #[derive(Debug)]
 pub(super) struct PostboxIn {
     receiver: PostboxReceiver,
@@ -17,11 +16,9 @@ pub(super) struct PostboxIn {
     at: usize,
 }
 
-/// The result of one poll.
 #[derive(Default)]
 pub(super) struct PostboxPoll {
     pub(super) any: bool,
-    /// Whether the sender waits for a ring.
     pub(super) sender_waits: bool,
 }
 
@@ -64,7 +61,6 @@ impl PostboxIn {
 
 fn hand_up(from: u32, frame: &[u8], total: usize, first: Bytes<'_>, sink: &mut dyn Sink) {
     if let Ok(got) = Frame::decode(frame) {
-        // Frames of other transports have no meaning here.
         let _ = dispatch(from, &got, total, first, sink);
     }
 }

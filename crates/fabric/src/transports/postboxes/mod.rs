@@ -41,12 +41,10 @@ pub struct PostboxSettings {
     pub max_alloc: usize,
     /// The number of polls by a sender before it pauses.
     pub write_polls: u32,
-    /// The kind of pause.
     pub pause: Pause,
     /// Whether a process that waits for the lock of the pool sleeps (sysv), instead of polling
     /// (usysv).
     pub sleeps: bool,
-    /// The lock of the pool, if it is a semaphore.
     pub lock: Option<Semaphore>,
     /// Whether the job survives failures: a peer may end, and empty its postbox no more, with a
     /// notice on the way to it.
@@ -56,7 +54,6 @@ pub struct PostboxSettings {
 /// The transport of one process to the others of its job on its node.
 #[derive(Debug)]
 pub struct Postboxes {
-    /// The ranks of these processes, in the order of their places.
     members: Vec<u32>,
     place: u32,
     area: PostboxArea,

@@ -203,7 +203,6 @@ static SYSV_CONSTRUCTOR: Constructor = Constructor {
     },
 };
 
-/// The differences between the two.
 struct PostboxVariant {
     sizes: PostboxParams,
     write_polls: u32,

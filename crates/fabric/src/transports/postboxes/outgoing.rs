@@ -12,7 +12,6 @@ const PAUSES_FOR_LOCK: u32 = 100;
 /// The longest sleep for the lock before a sender continues without it.
 const SLEEP_FOR_LOCK: Duration = Duration::from_millis(20);
 
-/// The sending side of a postbox.
 #[derive(Debug)]
 pub(super) struct PostboxOut {
     sender: PostboxSender,
@@ -25,7 +24,6 @@ pub(super) struct PostboxOut {
     pub(super) shuns_pool: bool,
 }
 
-/// The data of a message behind its first packet.
 #[derive(Debug)]
 struct Rest {
     data: Vec<u8>,
@@ -33,7 +31,6 @@ struct Rest {
     token: u64,
 }
 
-/// The result of posting waiting data.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     pub(super) has_posted: bool,
@@ -180,7 +177,6 @@ fn lock<'a>(
             if let Some(lock) = area.try_lock(place) {
                 return Some(lock);
             }
-            // Back off: a little longer each time.
             (0..spins).for_each(|_| std::hint::spin_loop());
             spins = (spins * 2).min(64);
         }

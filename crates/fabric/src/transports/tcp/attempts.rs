@@ -20,12 +20,9 @@ pub(super) struct FailedAttempts {
     pauses: u32,
 }
 
-/// The decision after a failure.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Retry {
-    /// Try again after this time.
     Again(Duration),
-    /// Give up.
     GiveUp {
         tries: u32,
         /// From the first failure to the last.

@@ -58,7 +58,6 @@ impl Tcp {
             return self.part(at, ConnectionState::Apart);
         }
         if peer.bond == Bond::None && peer.link.is_settled() {
-            // Neither side waits for anything.
             return self.part(at, ConnectionState::Apart);
         }
         let was_up = peer.state.connection().is_some();

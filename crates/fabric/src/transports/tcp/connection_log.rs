@@ -2,10 +2,8 @@
 
 use crate::Connected;
 
-/// The most connections that are recorded at a time.
 const MOST: usize = 1024;
 
-/// Connections that were made since recording began.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionLog {
     is_wanted: bool,

@@ -17,7 +17,6 @@ use oxmpi_wire::{HEADER_LEN, MAC, MAX_FRAME_LEN, Transcript};
 
 /// The kind of the message, and the label of its MAC.
 pub(super) const KIND_EARLY: u8 = 5;
-/// Bytes before the record.
 pub(super) const EARLY_HEAD: usize = 32;
 /// The most bytes of the early messages of one connection. The kernel buffers more of an unread
 /// connection even with the smallest buffers that `rpi_tcp_sockbuf` allows.
@@ -28,13 +27,11 @@ const LONGEST_REST: usize = EARLY_HEAD + RECORD_HEADER + MAX_LEAD + MAX_FRAME_LE
 const SHORTEST: usize = (RECORD_HEADER + HEADER_LEN).next_multiple_of(ALIGNMENT);
 const _: () = assert!((EARLY_HEAD + MAC).is_multiple_of(ALIGNMENT));
 
-/// The early messages of a connection, on either side.
 #[derive(Debug)]
 pub(super) struct Early {
     /// The transcript up to the Hello.
     hello: Transcript,
     next: u64,
-    /// The bytes left for more early messages.
     left: usize,
 }
 

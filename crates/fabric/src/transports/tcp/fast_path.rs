@@ -93,7 +93,6 @@ impl Tcp {
         self.record.extend_from_slice(&frame[..frame_len]);
         body.append_to(&mut self.record);
         self.record.resize(self.record.len() + header.padding(), 0);
-        // [`Tcp::send`] finds the error again.
         let Ok(written) = socket.send_bytes(&self.record) else { return false };
         peer.link.keep_written(&header, &frame[..frame_len], body, written);
         self.sent.add(body.len() as u64);
@@ -166,7 +165,6 @@ impl Tcp {
                     let now = came.min(total - stored);
                     (stored, padded) = (stored + now, came - now);
                 }
-                // The next poll finds any error again.
                 _ => break,
             }
         }

@@ -71,7 +71,6 @@ pub use oxmpi_wire::{Nonce, Secret};
 /// The identity of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The id of the job.
     pub job: u64,
     pub rank: u32,
     /// The number of processes of the job: this number may connect at a time, and more if they come
@@ -84,22 +83,18 @@ pub struct Identity {
 /// The reason why a greeting ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GreetingError {
-    /// The bytes are no greeting of this version.
     #[error("what it says is no greeting of this version of OxMPI")]
     NotGreeting,
     /// The MAC is wrong, so the peer does not have the secret.
     #[error("it does not know the secret of the job")]
     WrongMac,
-    /// The greeting is for another process.
     #[error("it is or means another process of the job")]
     Elsewhere,
-    /// The acceptor refuses the connection (rules 3 and 4).
     #[error("it has refused the connection")]
     Refused,
     /// This side wants encryption, and the acceptor has answered without (rule 6).
     #[error("it has answered without encryption, which parameter 'mpi_encrypt' requires")]
     Plain,
-    /// An error of the handshake.
     #[error(transparent)]
     Keys(#[from] NoiseError),
 }
@@ -111,16 +106,11 @@ impl From<WrongMac> for GreetingError {
 }
 
 // All lengths are multiples of `ALIGNMENT`, so that the records behind them begin at one.
-/// Bytes of a Hello.
 pub const HELLO: usize = 160 + MAC;
-/// Bytes of a Welcome.
 pub const WELCOME: usize = 160 + MAC;
-/// Bytes of a Proof.
 pub const PROOF: usize = 32 + MAC;
-/// Bytes of a Verdict.
 pub const VERDICT: usize = 32 + MAC;
 
-/// Bytes of all messages of a greeting.
 const ROOM: usize = HELLO + WELCOME + PROOF + VERDICT;
 const _: () = assert!((HELLO | WELCOME | PROOF | VERDICT).is_multiple_of(ALIGNMENT));
 const MAGIC: [u8; 8] = *b"OxMPItcp";
@@ -129,7 +119,6 @@ const VERSION: u8 = 6;
 /// The offset of the encryption flag in a Hello and a Welcome; the handshake's message follows it.
 const HELLO_ENCRYPT: usize = 72;
 const WELCOME_ENCRYPT: usize = 56;
-/// Bytes of the flag.
 const FLAG: usize = 8;
 const _: () = assert!(HELLO_ENCRYPT + FLAG + HANDSHAKE <= HELLO - MAC);
 const _: () = assert!(WELCOME_ENCRYPT + FLAG + HANDSHAKE <= WELCOME - MAC);

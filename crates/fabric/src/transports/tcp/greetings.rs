@@ -14,7 +14,6 @@ pub(super) const AT_ONCE: usize = 16;
 /// Places for unauthenticated processes, beside one for each process of the job.
 const EXTRA_PLACES: usize = 32;
 
-/// An incomplete greeting.
 #[derive(Debug)]
 struct Greeting {
     socket: Socket,
@@ -22,16 +21,13 @@ struct Greeting {
     acceptor: Option<Acceptor>,
     /// The Welcome could not be sent: the initiator's earlier messages are its last ones.
     is_deaf: bool,
-    /// Whether its early records are handed up.
     takes_early: bool,
-    /// Its place in the order of connections.
     number: u64,
 }
 
 /// The next message of a greeting.
 #[derive(Debug)]
 pub(super) enum GreetingEvent {
-    /// Nothing has arrived.
     Nothing,
     /// A message without effect; call again.
     More,
@@ -42,7 +38,6 @@ pub(super) enum GreetingEvent {
     Proof(Box<Acceptor>, Point),
 }
 
-/// All incomplete greetings, by place.
 #[derive(Debug)]
 pub(super) struct Greetings {
     places: Vec<Option<Greeting>>,

@@ -33,7 +33,6 @@ enum Stage {
     RecordHeader(usize),
     /// The frame, with the number of its bytes that have arrived, and the length of its record.
     Frame(usize, u32),
-    /// The body.
     Body,
     /// Frame and body of a record that has arrived before, with the number of missing bytes.
     Again(u32),
@@ -44,7 +43,6 @@ enum Stage {
 pub struct IncomingRecords {
     point: Point,
     begun: Option<Begun>,
-    /// The length of the newest complete record.
     newest: u32,
     stage: Stage,
     /// Zeros that come before the stage.
@@ -57,9 +55,7 @@ pub struct IncomingRecords {
     head: usize,
     header: [u8; RECORD_HEADER],
     frame: [u8; MAX_FRAME_LEN],
-    /// Bytes received since the last acknowledgement.
     unsaid_bytes: usize,
-    /// Records received since the last acknowledgement.
     unsaid_records: u32,
     wanted: bool,
     /// The sender waits for the acknowledgement of the arriving record.
@@ -314,7 +310,6 @@ impl IncomingRecords {
         bytes: &'b [u8],
         upper: &mut impl RecordSink,
     ) -> Result<&'b [u8], RecordError> {
-        // First the fixed part, which has the length of the rest.
         let needed = if have < HEADER_LEN {
             HEADER_LEN
         } else {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 /// The longest time that a process that ends waits for its peers' kernels to take its goodbyes.
 const GOODBYE: Duration = Duration::from_secs(5);
-/// The interval between checks.
 const GOODBYE_CHECK: Duration = Duration::from_millis(1);
 
 impl Tcp {

@@ -13,7 +13,6 @@ use super::{Link, Tcp};
 use crate::{OutgoingMessage, Sent, Sink, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 
-/// The shortest message that is lent, in bytes.
 pub(super) const LEND_FROM: usize = 8 << 10;
 /// Polls in vain before the first of several messages is copied.
 const PATIENCE: u32 = 8;
@@ -118,7 +117,6 @@ impl Tcp {
             return true;
         }
         if peer.link.is_written() {
-            // Too much is retained.
             peer.link.ask();
             self.write(at);
         }

@@ -15,7 +15,6 @@ use oxmpi_wire::{HEADER_LEN, Received};
 pub struct Link {
     out: OutgoingRecords,
     came: IncomingRecords,
-    /// Whether the peer has said goodbye.
     has_left: bool,
     received: Traffic,
 }

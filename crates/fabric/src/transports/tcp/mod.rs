@@ -112,7 +112,6 @@ use std::time::{Duration, Instant};
 const ANYBODY: u32 = u32::MAX;
 /// The longest piece of an announced message, in bytes.
 const PIECE: usize = 1 << 20;
-/// Bytes that are received at a time.
 const BUFFER: usize = 256 << 10;
 
 /// The sockets of one process.
@@ -135,7 +134,6 @@ pub struct Tcp {
     peers: Vec<Option<Box<TcpPeer>>>,
     buffer: Vec<u8>,
     ahead: Ahead,
-    /// A record that is written from contiguous memory.
     record: Vec<u8>,
     /// The content of an encrypted record.
     plain: Vec<u8>,
@@ -149,7 +147,6 @@ pub struct Tcp {
     alarm: Option<Duration>,
     /// Peers that are lost or have complete messages, not yet reported to the sink.
     news: Vec<u32>,
-    /// Why messages were lost that had counted as sent.
     undelivered: Option<String>,
     /// The time at which the process began to say goodbye.
     leaving: Option<Duration>,
@@ -336,7 +333,6 @@ impl Tcp {
             return self.send_copy(to, message);
         }
         match self.lend_whole(to, message, buffer)? {
-            // Sent as a copy.
             Sent::Full if self.peer(to).takes_early(message.body.len()) => self.send_copy(to, message),
             sent => Ok(sent),
         }

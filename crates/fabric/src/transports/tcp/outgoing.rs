@@ -15,7 +15,6 @@ const MAX_RECORDS: usize = 4096;
 const ALIGN_FROM: usize = 4 << 10;
 static ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
 
-/// The data that are being written.
 #[derive(Debug)]
 struct Writing {
     /// A header with the zeros behind it, of a record or alone; or the zeros behind a record.
@@ -24,7 +23,6 @@ struct Writing {
     /// The number of its bytes that are written.
     done: usize,
     is_record: bool,
-    /// Zeros behind the record.
     padding: usize,
 }
 
@@ -42,7 +40,6 @@ impl Writing {
     }
 }
 
-/// One direction, to a peer.
 #[derive(Debug, Default)]
 pub(super) struct OutgoingRecords {
     retained: VecDeque<RetainedRecord>,
@@ -67,7 +64,6 @@ pub(super) struct OutgoingRecords {
     /// The end of the records that the peer needs: all but hints.
     needed: u64,
     stage: Vec<u8>,
-    /// Tokens of complete messages.
     pub(super) gone: Vec<u64>,
 }
 

@@ -13,32 +13,29 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The connection to a peer.
 #[derive(Debug, Default)]
 pub(super) enum ConnectionState {
-    /// None: there was no reason to connect.
     #[default]
     Apart,
-    /// An attempt to connect.
-    Connecting { socket: Socket, limit: Duration },
+    Connecting {
+        socket: Socket,
+        limit: Duration,
+    },
     /// A connection without a complete greeting.
     Greeting {
         socket: Socket,
         greeting: Initiator,
-        /// The received part of the next message.
         got: Vec<u8>,
         /// The Welcome has arrived, the Verdict is next.
         is_welcome: bool,
     },
-    /// A usable connection.
     Up(Socket),
-    /// A usable encrypted connection.
     Sealed(Box<Sealed>),
-    /// Another attempt follows.
-    Pause { until: Duration },
+    Pause {
+        until: Duration,
+    },
     /// The peer has ended as it should: records to it are dropped.
     Left,
-    /// The peer cannot be reached.
     Lost(String),
 }
 
@@ -74,10 +71,8 @@ impl ConnectionState {
     }
 }
 
-/// The reason why a connection, or an attempt to make one, has failed.
 #[derive(Debug)]
 pub(super) struct ConnectionFailure {
-    /// For the user.
     pub(super) why: String,
     pub(super) kind: FailureKind,
 }
@@ -154,7 +149,6 @@ pub(super) enum Bond {
     /// They have a communicator, or it is their first contact.
     #[default]
     Close,
-    /// They are giving up the last communicator.
     Ending,
     /// They have no communicator: neither waits for the other, and a broken connection is made
     /// again at its next use.
@@ -167,14 +161,10 @@ pub(super) struct TcpPeer {
     pub(super) state: ConnectionState,
     pub(super) failures: FailedAttempts,
     pub(super) incarnation: Option<u64>,
-    /// Attempts to connect.
     pub(super) attempts: u32,
-    /// Connections that were made.
     pub(super) connections: u32,
     pub(super) up_since: Duration,
-    /// The address of the last attempt.
     pub(super) tried: Option<Address>,
-    /// The number of its addresses.
     pub(super) alternatives: usize,
     /// Addresses that were reported to the user as not reachable.
     pub(super) skipped: Vec<SocketAddr>,

@@ -26,10 +26,8 @@ pub(super) struct RecentPeer {
     pub(super) last: Option<u32>,
     /// Successful reads from it in a row.
     in_a_row: u32,
-    /// Whether its socket is out of the set.
     is_out: bool,
     came: u64,
-    /// When all descriptors were polled.
     polled: u64,
     alone: u64,
     long_alone: u64,

@@ -170,12 +170,10 @@ impl Tcp {
     }
 }
 
-/// The result of one receive.
 struct Read {
     came: usize,
     /// The bytes that there was room for.
     room: usize,
-    /// Whether some bytes went to the memory of a receive.
     placed: bool,
 }
 

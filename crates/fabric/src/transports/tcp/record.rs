@@ -22,11 +22,9 @@
 use super::RecordError;
 use oxmpi_wire::HEADER_LEN;
 
-/// Bytes of a record's header.
 pub const RECORD_HEADER: usize = 32;
 /// Records have multiples of this number of bytes with their padding: a line of most caches.
 pub const ALIGNMENT: usize = 64;
-/// The longest lead, in bytes.
 pub(super) const MAX_LEAD: usize = ALIGNMENT - 1;
 
 const MARK: u8 = 0x4f;
@@ -35,7 +33,6 @@ const FLAG_WANTED: u8 = 1;
 /// The kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordKind {
-    /// A frame with its body.
     Frame,
     /// An acknowledgement alone.
     Ack,
@@ -138,7 +135,6 @@ fn word<const N: usize>(bytes: &[u8; RECORD_HEADER], at: usize) -> [u8; N] {
 /// The received end of a direction, which is stated when a connection is made again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Point {
-    /// Complete records.
     pub records: u64,
     /// Bytes of frame and body of the next record that were handed up.
     pub bytes: u32,

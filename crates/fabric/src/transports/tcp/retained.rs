@@ -13,16 +13,10 @@ const STAGE: usize = 64 << 10;
 const CACHED_COPIES: usize = 16;
 const CACHED_COPY_BYTES: usize = 128 << 10;
 
-/// The body of a record.
 #[derive(Debug)]
 pub(super) enum RecordBody {
     Copied(Vec<u8>),
-    /// Packed bytes of a user's buffer.
-    Lent {
-        buffer: UserBuf,
-        offset: usize,
-        len: usize,
-    },
+    Lent { buffer: UserBuf, offset: usize, len: usize },
 }
 
 /// When the sender is notified that its message is complete.
@@ -31,13 +25,11 @@ pub(super) enum CompletionPoint {
     Never,
     /// When the kernel has all of it.
     Written(u64),
-    /// When the peer has it.
     Acknowledged(u64),
     /// When the peer has it, or it was written and copied.
     Copied(u64),
 }
 
-/// A retained record.
 #[derive(Debug)]
 pub(super) struct RetainedRecord {
     pub(super) frame: [u8; MAX_FRAME_LEN],
@@ -81,7 +73,6 @@ impl RetainedRecord {
     }
 }
 
-/// The copies of bodies that are retained for one peer.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     bytes: usize,

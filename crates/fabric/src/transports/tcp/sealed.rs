@@ -20,7 +20,6 @@ use std::io::{self, ErrorKind};
 /// sealed (a record of 64 KiB takes a third more time for each byte, measured on AMD EPYC family 25
 /// model 17).
 const CARRIED: usize = 16 << 10;
-/// Bytes that are sealed at a time.
 const BATCH: usize = 4 * CARRIED;
 /// Bytes of the longest record that is sent here, and of the longest that may be received.
 const SENT: usize = RECORD_HEAD + CARRIED + TAG;
@@ -38,7 +37,6 @@ pub(super) struct Sealed {
     /// The number of bytes in them, and how many of these count as written.
     carried: usize,
     written: usize,
-    /// The beginning of an incomplete record.
     came: Vec<u8>,
 }
 

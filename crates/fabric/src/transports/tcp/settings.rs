@@ -11,7 +11,6 @@ use std::time::Duration;
 /// The settings of sockets.
 #[derive(Clone, Debug)]
 pub struct TcpSettings {
-    /// The longest eager message, in bytes.
     pub eager_limit: usize,
     /// The bytes that the kernel shall buffer for each socket and direction; `None`: its default.
     pub buffers: Option<usize>,

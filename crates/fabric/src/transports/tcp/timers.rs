@@ -70,7 +70,6 @@ mod tests {
     fn a_message_that_is_written_when_the_kernel_has_memory_again_is_reported() {
         let peer = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let socket = Socket::connect(peer.local_addr().unwrap(), None).unwrap();
-        // The peer sends nothing, now or later.
         let (_stream, _) = peer.accept().unwrap();
         let poller = Arc::new(Poller::new().unwrap());
         poller.add(&socket, PEER | 1, false).unwrap();

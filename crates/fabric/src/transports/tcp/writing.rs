@@ -6,7 +6,6 @@ use crate::Unreachable;
 use oxmpi_sys::net::{Refusal, Socket};
 use std::time::Duration;
 
-/// The pause when the kernel has no memory to send.
 const STARVED: Duration = Duration::from_millis(10);
 
 impl Tcp {

@@ -260,7 +260,6 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
                 numbers.push((number, len));
             }
             if random.below(2) == 0 {
-                // The other one has begun to introduce itself.
                 let buffer = Owned::new(vec![1; 10]).buf();
                 let body = Body::of(&buffer, 0, 10);
                 let frame = Frame::Data { receiver: 99, offset: 0 };

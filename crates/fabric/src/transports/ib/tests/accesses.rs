@@ -12,14 +12,12 @@ use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::Bytes;
 use std::time::{Duration, Instant};
 
-/// The owner of the accesses.
 const OWNER: u32 = 77;
 
 fn pattern(number: u64, len: usize) -> Vec<u8> {
     (0..len).map(|at| ((at as u64 * 7 + number * 13 + (at as u64 >> 8)) % 211) as u8).collect()
 }
 
-/// Two ranks, the second of which has opened a window.
 struct AccessPair {
     world: SharedIbWorld,
     ranks: [Rank; 2],
@@ -197,7 +195,6 @@ fn a_refused_access_fails_with_the_adapters_text_and_no_peer_is_lost() {
         assert!(ended[0].0 == number && why.contains(word), "{why}");
         assert!(why.contains("process 1") && why.contains("vendor error 0x88"), "{why}");
         assert!(memory.into_vec().is_ok(), "the transport holds it no more");
-        // The next access succeeds.
         pair.world.with(|world| world.denies_accesses = false);
         let memory = Owned::new(vec![7; 8]);
         pair.start(Direction::Put, &memory, 16);
@@ -475,7 +472,6 @@ fn an_access_abandoned_under_way_loses_no_peer() {
         (0..seed).for_each(|_| pair.ranks.iter_mut().for_each(Rank::poll));
         pair.ranks[0].ib.abandon(OWNER, 1);
         assert!(!pair.ranks[0].ib.accesses.owes(1));
-        // It may have ended before.
         pair.ranks[0].ib.ended(OWNER);
         changed += pair.word(0);
         let before = pair.word(0);
@@ -523,7 +519,6 @@ fn a_process_that_cannot_reach_itself_is_not_lost() {
     pair.world.with(|world| world.refuses = false);
     assert_eq!(pair.ranks[1].ib.atomics(), AtomicScope::None);
     assert!(pair.ranks[1].mailbox.lost.is_empty());
-    // Other processes reach it as before.
     pair.start_atomic(0, AtomicOperation::FetchAdd(1), 1);
     assert_eq!((pair.ends(1)[0].1.clone(), pair.word(1)), (Ok(0), 1));
 }

@@ -130,7 +130,6 @@ fn a_sender_that_takes_its_buffer_back_spoils_no_receive() {
             sides.iter_mut().for_each(IbLongSide::poll);
         }
         sides[0].ib.release(7);
-        // The program uses its memory again.
         memory.buf().unpack(0, Bytes::from(&vec![0xabu8; len][..]));
         let is_over = |sides: &mut [IbLongSide; 2]| {
             let owes = |side: &IbLongSide, peer| side.ib.lending.owes(peer) || side.ib.readings.owes(peer);
@@ -188,7 +187,6 @@ fn nothing_is_written_into_a_receive_whose_sender_is_lost() {
         for _ in 0..seed % 4 {
             sides.iter_mut().for_each(IbLongSide::poll);
         }
-        // The launcher reports each as dead.
         sides[1].ib.remove_failed(0);
         let before = sides[1].sink.bytes(1);
         sides[0].ib.remove_failed(1);
