@@ -25,18 +25,15 @@ pub struct Constructor {
     /// Makes the transport in a process. `None`: this process needs no such transport, as its
     /// messages go through shared memory. The error is for the user.
     pub open: OpenOffer,
-    /// Decides for all processes of a job, before the launcher starts any of them; the argument
-    /// says whether the job is on one host. The launcher prints an error and does not start the
-    /// job.
+    /// Decides for all processes of a job, on one host or not, before the launcher starts any; it
+    /// prints an error and starts no job.
     pub decide: Decide,
     /// Describes what this machine offers the transport ('oxmpi info --NAME', 'oxmpi doctor'), for
     /// a transport that depends on more than the kernel.
     pub survey: Option<TakeSurvey>,
-    /// The reason why a job on several hosts uses this transport although the user has named none.
-    /// `None`: such a job does not use it.
+    /// Why a job on several hosts uses this transport unnamed. `None`: it does not.
     pub suits_hosts: fn(&Params) -> Option<String>,
-    /// The wait policy of a process whose messages go over this transport, derived from the general
-    /// policy.
+    /// The wait policy of a process with this transport, from the general policy.
     pub wait: fn(&Params, Policy, local_size: u32) -> Policy,
 }
 
@@ -101,8 +98,7 @@ pub struct Situation<'a> {
     /// The node of the process; `None`: the job is on one node.
     pub node: Option<u32>,
     pub local_size: u32,
-    /// Whether the transport only carries messages between nodes, because another one carries those
-    /// within a node.
+    /// Whether another transport carries the messages within a node.
     pub is_between: bool,
 }
 
@@ -116,11 +112,9 @@ impl Situation<'_> {
     }
 }
 
-/// The services of the launcher and of the process for a transport, as
-/// [`Supplies`](oxmpi_param::module::Supplies) lists them. Errors are for the user.
+/// The services for a transport (see [`Supplies`](oxmpi_param::module::Supplies)).
 pub trait Services: Send + Sync {
-    /// The poller on which the process sleeps, to which a transport adds its descriptors. `None`:
-    /// the process does not sleep on descriptors.
+    /// The poller for the descriptors of a transport; `None`: the process does not sleep on any.
     fn poller(&self) -> Option<Arc<Poller>>;
 
     /// Maps the segments of peers on this node and makes the bells that wake them.
@@ -135,15 +129,13 @@ pub trait Services: Send + Sync {
     /// The addresses at which a process listens.
     fn locate(&self, peer: u32) -> Result<PeerLocation, String>;
 
-    /// The secret that this process shares with the processes of another launcher, whose jobs have
-    /// the id `job`.
+    /// The secret shared with the processes of another launcher, whose jobs have the id `job`.
     fn secret_for(&self, job: u64) -> Option<[u8; 32]>;
 
     /// A socket to the relay of this node.
     fn relay(&self) -> Result<OwnedFd, String>;
 
-    /// The segment with the postboxes of the job on this node, and the ids of the semaphore sets of
-    /// this process, if it has any.
+    /// The segment with the node's postboxes of the job, and the semaphore sets of this process.
     fn postboxes(&self) -> Result<(PostboxArea, Vec<i32>), String>;
 
     /// Prints a text for the user.
@@ -164,9 +156,8 @@ pub struct Offer {
     pub transport: Box<dyn Transport>,
     /// The peers whose messages it may carry.
     pub reach: Reach,
-    /// The peers whose messages go through shared memory, where this transport does not carry them.
-    /// If a poll of this transport costs a system call ([`Transport::polls_kernel`]), shared memory
-    /// is preferred to it.
+    /// The peers whose messages go through shared memory; it is preferred to this transport if
+    /// polls of this one cost a system call ([`Transport::polls_kernel`]).
     pub memory: Reach,
     /// The semaphores on which the process sleeps; `None`: it sleeps on memory or descriptors.
     pub semaphores: Option<OwnSemaphores>,

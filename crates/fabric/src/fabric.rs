@@ -19,8 +19,7 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
     /// The longest body of an eager frame to a peer, in bytes.
     fn eager_limit(&mut self, to: u32) -> usize;
 
-    /// Whether `buffer` is sent eagerly: it is no longer than [`Fabric::eager_limit`], and the peer
-    /// has room for it.
+    /// Whether `buffer` is within [`Fabric::eager_limit`], and the peer has room for it.
     fn is_eager(&mut self, to: u32, buffer: &UserBuf) -> bool {
         buffer.packed_len() <= self.eager_limit(to)
     }
@@ -42,8 +41,7 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
     /// The longest body of one [`Frame::Data`](oxmpi_wire::Frame::Data) to a peer, in bytes.
     fn piece_limit(&mut self, to: u32) -> usize;
 
-    /// Whether a [`Frame::Data`](oxmpi_wire::Frame::Data) with a body of `len` bytes would leave
-    /// now.
+    /// Whether a [`Frame::Data`](oxmpi_wire::Frame::Data) of `len` bytes would leave now.
     fn room_for_piece(&mut self, to: u32, len: usize) -> Room {
         if len <= self.piece_limit(to) { Room::Now } else { Room::Never }
     }
@@ -54,8 +52,7 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
     /// As [`Transport::release`](crate::Transport::release).
     fn release(&mut self, _token: u64) {}
 
-    /// Whether the network matches the messages between this process and a peer: they are sent by
-    /// [`Fabric::matching`] and not in frames.
+    /// Whether the network matches the messages with a peer: see [`Fabric::matching`].
     fn is_matched(&mut self, _peer: u32) -> bool {
         false
     }
@@ -92,8 +89,7 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
         Taken::Other
     }
 
-    /// As [`Fabric::receive_short_now`] for eager messages of any length; of a long one only the
-    /// beginning may have arrived.
+    /// As [`Fabric::receive_short_now`] for any length; only the beginning may have arrived.
     fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         self.receive_short_now(from, context, tags, into)
     }
@@ -101,29 +97,26 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
     /// Hands arrived frames to `sink`. Returns whether there were any.
     fn poll<S: Sink>(&mut self, sink: &mut S) -> bool;
 
-    /// As [`Fabric::poll`], but may leave out a peer whose messages the caller takes itself
-    /// ([`Fabric::receive_short_now`]).
+    /// As [`Fabric::poll`], but may leave out a peer whose messages the caller takes itself.
     fn poll_except<S: Sink>(&mut self, _peer: u32, sink: &mut S) -> bool {
         self.poll(sink)
     }
 
-    /// As [`Fabric::poll`] for at most `most` short messages of one peer, or fewer long ones.
-    /// `None`: this peer cannot be polled without the others.
+    /// As [`Fabric::poll`] for `most` short messages of one peer. `None`: it has no queue of its
+    /// own.
     #[inline]
     fn poll_peer<S: Sink>(&mut self, _peer: u32, _most: usize, _sink: &mut S) -> Option<bool> {
         None
     }
 
-    /// Whether a quick check shows that nothing has arrived; `false` if only [`Fabric::poll`] can
-    /// find that out.
+    /// Whether a quick check shows that nothing has arrived.
     #[inline]
     fn is_calm(&self) -> bool {
         false
     }
 
-    /// Polls for a moment whether something of a process has arrived or arrives now; it takes
-    /// nothing. What arrives need not be a message. `None` at once: a quick check cannot find that
-    /// out.
+    /// Polls for a moment whether anything of a process arrives, which need not be a message; it
+    /// takes nothing. `None` at once: a quick check cannot find that out.
     fn comes_soon(&self, _from: u32) -> Option<bool> {
         None
     }
@@ -144,9 +137,8 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
         false
     }
 
-    /// The process is about to sleep while messages to this peer wait for room: requests that the
-    /// peer wakes it when there is room. `false`: the peer cannot wake it, or there is room by now,
-    /// and the sleep must be short.
+    /// The process is about to sleep while messages to this peer wait for room: requests a wake-up.
+    /// `false`: the peer cannot wake it, or has room by now: the sleep must be short.
     fn announce_waiting(&mut self, _peer: u32) -> bool {
         false
     }
@@ -159,8 +151,7 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
         false
     }
 
-    /// The node of a process, the same number on all processes of the job. `None`: the job is on
-    /// one node, or the process is unknown.
+    /// The node of a process, the same number everywhere. `None`: one node, or unknown.
     fn node(&mut self, _peer: u32) -> Option<u32> {
         None
     }
@@ -172,18 +163,15 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
     }
 }
 
-/// Messages that stay in the sender's memory until the receiver copies them from there. Sender and
-/// receiver claim one by the rules of [`oxmpi_shm::announcement`].
+/// Messages that stay with the sender until the receiver copies them ([`oxmpi_shm::announcement`]).
 pub trait Announcements {
-    /// Opens an announcement for a message to a peer, so that this process may take the message
-    /// back ([`Frame::Rendezvous`](oxmpi_wire::Frame::Rendezvous)). `None`: it cannot be taken
-    /// back.
+    /// Announces a message so that this process may take it back
+    /// ([`Frame::Rendezvous`](oxmpi_wire::Frame::Rendezvous)). `None`: it cannot.
     fn open_announcement(&mut self, _to: u32) -> Option<Announcement> {
         None
     }
 
-    /// Takes back an announced message, of which a private copy lies at `copy` now. `false`: the
-    /// receiver has begun to read it.
+    /// Takes back an announced message with a private copy at `copy`. `false`: it is being read.
     fn keep_announcement(&mut self, _announcement: Announcement, _copy: u64) -> bool {
         false
     }
@@ -193,8 +181,8 @@ pub trait Announcements {
         OwnClaim::Whole
     }
 
-    /// Adds the next `len` bytes to the `given` bytes of a message that this process sends in
-    /// pieces. `false`: the receiver reads the rest.
+    /// Adds `len` bytes to the `given` ones of a message in pieces. `false`: the peer reads the
+    /// rest.
     fn give(&mut self, _announcement: Announcement, _given: usize, _len: usize) -> bool {
         false
     }
@@ -233,9 +221,8 @@ pub trait Announcements {
 
 /// Access to the memory of peers without their help.
 pub trait OneSided {
-    /// How to get the `len` bytes of an announced message at `address` in process `from`; address
-    /// 0: they cannot be read there. `is_two_way`: this process has announced a message to that
-    /// peer, too.
+    /// How to get the `len` bytes of an announced message at `address` (0: not readable) in process
+    /// `from`. `is_two_way`: this process has announced one to that peer, too.
     fn fetching(&mut self, _from: u32, _address: u64, _len: usize, _is_two_way: bool) -> Fetching {
         Fetching::Ask
     }
@@ -245,8 +232,7 @@ pub trait OneSided {
         self.can_access(peer)
     }
 
-    /// Whether [`OneSided::read`] and [`OneSided::write`] reach any memory of the peer. The first
-    /// call for a peer may take long.
+    /// Whether any memory of the peer can be read and written. The first call may take long.
     fn can_access(&mut self, _peer: u32) -> bool {
         false
     }
@@ -273,8 +259,7 @@ pub trait OneSided {
         None
     }
 
-    /// Whether a process may write memory of this one: the two share a node, and the peer has not
-    /// finalized. The first call for a peer may take long.
+    /// Whether a process may write memory of this one: both share a node, and run.
     fn may_write_here(&mut self, _peer: u32) -> bool {
         false
     }
@@ -295,8 +280,7 @@ pub trait OneSided {
     }
 }
 
-/// Memory that the processes of a team share for their collectives, and the bells of processes that
-/// wait for a word in it.
+/// Memory that a team shares for its collectives, and the bells of processes that wait there.
 pub trait Sections {
     /// Whether a control section may serve a team of these `ranks` peers: they share memory with
     /// this process, and one section has room for them. The result is the same on all of them.
@@ -304,8 +288,7 @@ pub trait Sections {
         false
     }
 
-    /// Control section `index` of process `leader`, for a team of `ranks`; `None` if these
-    /// processes share no memory.
+    /// Control section `index` of process `leader` for `ranks`; `None`: they share no memory.
     fn control_section(
         &mut self,
         _leader: u32,
@@ -321,12 +304,10 @@ pub trait Sections {
         None
     }
 
-    /// Frees a reserved section: at once if `team` is `None`, else when all `team` ranks have left
-    /// it.
+    /// Frees a reserved section: at once if `team` is `None`, else when all `team` ranks left it.
     fn release_control_section(&mut self, _index: u32, _team: Option<u32>) {}
 
-    /// The bell of a peer that waits for a word in shared memory. `None`: words wake no process
-    /// there.
+    /// Wakes a peer that waits for a word in shared memory. `None`: words wake no process there.
     fn bell(&mut self, _peer: u32) -> Option<Bell> {
         None
     }

@@ -10,7 +10,6 @@ use oxmpi_wire::{Announced, ContextId, Envelope};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The transport for introductions: the one that carries messages between nodes.
 pub(crate) fn carrier(
     of: &Situation<'_>,
     services: &Arc<dyn Services>,
@@ -43,13 +42,11 @@ pub(crate) struct Introductions {
 }
 
 impl Introductions {
-    /// A sink for the other transport, which keeps introductions and hands everything else to
-    /// `sink`.
+    /// A sink that keeps introductions and hands everything else to `sink`.
     pub(crate) fn watch<'a>(&'a mut self, sink: &'a mut dyn Sink) -> IntroductionSink<'a> {
         IntroductionSink { introductions: self, sink }
     }
 
-    /// Takes the introductions that have arrived completely.
     pub(crate) fn take(&mut self) -> Vec<(u32, bool, Vec<u8>)> {
         std::mem::take(&mut self.whole)
     }

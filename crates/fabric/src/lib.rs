@@ -1,6 +1,6 @@
 //! Transports, and the route to each peer.
 //!
-//! The engine sends a frame with a body ([`OutgoingMessage`]) to a peer, which it names by its rank in the
+//! The engine sends a frame with a body ([`OutgoingMessage`]) to a peer, named by its rank in the
 //! job, and polls for frames, which arrive in a [`Sink`] with one function for each kind of frame.
 //! This crate knows neither communicators, nor matching, nor requests.
 //!

@@ -66,33 +66,29 @@ pub struct Probed {
 
 /// Sends and receives by tag.
 pub trait MatchingTransport {
-    /// Whether the network matches the messages between this process and a peer. The result is the
-    /// same on both.
+    /// Whether the network matches the messages with a peer; the same on both.
     fn matches(&mut self, _peer: u32) -> bool {
         true
     }
 
-    /// The highest index of a context that tags can name. Messages to a receiver with a higher
-    /// index go in frames.
+    /// The highest index of a context in tags. Higher ones go in frames.
     fn last_context(&self) -> u32 {
         u32::MAX
     }
 
-    /// The highest tag of a program that tags have room for. The library's own tags are negative,
-    /// and wrap within the room.
+    /// The highest tag of a program. The library's own are negative, and wrap within the room.
     fn last_tag(&self) -> i32 {
         i32::MAX
     }
 
-    /// Whether messages can be sent to a peer and receives from it be posted: the two have
-    /// exchanged their addresses in the network. If not, this begins the exchange, and the peer's
-    /// answer wakes this process.
+    /// Whether this process and a peer know each other's address in the network. If not, this
+    /// begins the exchange, and the peer's answer wakes this process.
     fn meets(&mut self, _peer: u32) -> bool {
         true
     }
 
-    /// Sends a message to a peer for which [`MatchingTransport::meets`] is true. A synchronous send
-    /// never returns [`Sent::Done`].
+    /// Sends to a peer that this process [`meets`](MatchingTransport::meets); never [`Sent::Done`]
+    /// for a synchronous send.
     fn tsend(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable>;
 
     /// Sends a standard message of a few bytes, whose memory is the caller's again at once.
@@ -111,12 +107,10 @@ pub trait MatchingTransport {
     /// Cancels a posted receive. Promise 2 says how it ends.
     fn tcancel(&mut self, token: u64);
 
-    /// The first message that such a receive would get; with `takes` the message is taken out, and
-    /// no receive matches it any more.
+    /// The first message that such a receive would match; with `takes` it is taken out.
     fn tprobe(&mut self, from: Option<u32>, context: u32, tags: Tags, takes: bool) -> Option<Probed>;
 
-    /// Receives a message that was taken out; it ends with
-    /// [`Sink::received`](crate::Sink::received). `false`: there is no room now, and nothing
-    /// happened.
+    /// Receives a message that was taken out; ends with [`Sink::received`](crate::Sink::received).
+    /// `false`: there is no room now.
     fn receive_probed(&mut self, name: u64, buffer: &UserBuf, token: u64) -> bool;
 }

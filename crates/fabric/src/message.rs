@@ -28,6 +28,7 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// In bytes.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -36,6 +37,7 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// Whether there are no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -55,14 +55,12 @@ impl std::fmt::Debug for PeerSegments {
 }
 
 impl PeerSegments {
-    /// For the process that owns `own`, with barriers of this kind. `open` opens the segments of
-    /// peers.
+    /// For the owner of `own`; `open` opens the segments of peers.
     pub fn new(own: Arc<Segment>, kind: BarrierKind, open: OpenSegment) -> PeerSegments {
         PeerSegments { own, kind, open, open_alarm: None }
     }
 
-    /// Adds alarms for peers that may sleep on descriptors: a process that rings such a peer raises
-    /// its alarm.
+    /// Adds alarms that wake peers which may sleep on descriptors.
     #[must_use]
     pub fn with_alarms(self, open: OpenAlarm) -> PeerSegments {
         PeerSegments { open_alarm: Some(open), ..self }

@@ -46,7 +46,6 @@ impl LentPiece {
         (self.receiver, self.at as u64, self.len() as u64)
     }
 
-    /// Sends the rest in frames of at most `longest` bytes, until one is not taken.
     pub(crate) fn send(
         &mut self,
         longest: usize,
@@ -87,8 +86,7 @@ impl LentPieces {
         self.waiting.iter().map(|one| one.to)
     }
 
-    /// Takes the waiting pieces in their order; the caller gives unfinished ones back by
-    /// [`LentPieces::keep`].
+    /// Takes the waiting pieces; the caller returns unfinished ones by [`LentPieces::keep`].
     pub(crate) fn take(&mut self) -> Vec<LentPiece> {
         std::mem::take(&mut self.waiting)
     }
@@ -119,7 +117,6 @@ impl LentPieces {
         self.gone.retain(|one| *one != token);
     }
 
-    /// Drops the pieces to a peer. Returns their tokens.
     pub(crate) fn forget(&mut self, peer: u32) -> Vec<u64> {
         self.waiting.extract_if(.., |one| one.to == peer).map(|one| one.token).collect()
     }

@@ -88,7 +88,6 @@ pub(crate) fn pattern(number: u64, len: usize) -> Vec<u8> {
     (0..len).map(|at| ((at as u64 * 7 + number * 13 + (at as u64 >> 8)) % 211) as u8).collect()
 }
 
-/// The bytes of `values` with gaps between their halves.
 pub(crate) fn scattered(values: &[u8]) -> UserBuf {
     let half = values.len() / 2;
     assert_eq!(half * 2, values.len());

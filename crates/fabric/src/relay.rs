@@ -96,8 +96,7 @@ enum Launcher {
 }
 
 impl Relay {
-    /// A relay with the control socket `control` ([`parcel::pair`]), which keeps at most
-    /// `most_files` files open.
+    /// `control` is its control socket ([`parcel::pair`]); at most `most_files` files stay open.
     pub fn new(control: OwnedFd, most_files: usize) -> io::Result<Relay> {
         parcel::set_nonblocking(&control)?;
         let poller = Poller::new()?;
@@ -269,8 +268,7 @@ impl Relay {
         Ok(true)
     }
 
-    /// Passes on a packet of process `from`. The inner error says what is wrong with the packet
-    /// (rule 3).
+    /// Passes on a packet of process `from`. The inner error is about the packet (rule 3).
     fn pass_on(
         &mut self,
         from: u32,
@@ -310,8 +308,8 @@ impl Relay {
         match &mut self.far {
             _ if place == NOWHERE => {
                 self.unplaced.entry(to).or_default().push(parcel);
-                // The sender knows this number from the launcher, which sends it to this relay
-                // first: the order is already here.
+                // The launcher sends this number to this relay before the sender: the order is
+                // already here.
                 self.obey()?;
             }
             _ if place == self.node => self.arrive(to, parcel)?,
@@ -447,7 +445,6 @@ impl Relay {
         self.route(asker, parcel)
     }
 
-    /// Stops serving a process that has sent an invalid packet; the launcher ends its job.
     fn silence(&mut self, number: u32, why: String) {
         let notice = Notice::Wrong { number, text: why }.encode();
         let _ = parcel::send(&self.control, &[Bytes::from(&notice[..])], None);

@@ -3,8 +3,7 @@
 use oxmpi_mem::buffer::UserBuf;
 pub use oxmpi_verbs::{AtomicOperation, AtomicScope};
 
-/// The target of an access: an address in the peer's memory, and the key with which the peer has
-/// opened that memory ([`RemoteAccess::open`]).
+/// The target of an access, with the key that the peer got from [`RemoteAccess::open`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemotePlace {
     pub address: u64,
@@ -20,8 +19,7 @@ pub enum Direction {
     Get,
 }
 
-/// A finished access: its number, and the value from before an atomic operation (0 for another
-/// access), or the error for the user.
+/// The number of a finished access, and the value from before an atomic operation, or the error.
 pub type AccessEnd = (u64, Result<u64, String>);
 
 /// Direct access to memory that peers have opened.
@@ -53,9 +51,8 @@ pub trait RemoteAccess {
         at: RemotePlace,
     ) -> Option<u64>;
 
-    /// The scope in which atomic operations of other processes on opened memory are atomic. Where
-    /// that is the adapter alone, this process accesses its own memory by the adapter, too: as a
-    /// peer with its own number.
+    /// The scope in which atomic operations on opened memory are atomic. If it is the adapter, this
+    /// process also uses the adapter, as a peer with its own number.
     fn atomics(&mut self) -> AtomicScope;
 
     /// Begins an atomic operation on memory of a peer or of this process. Returns the number of the
@@ -71,7 +68,6 @@ pub trait RemoteAccess {
     /// Takes the finished accesses of an owner. Accesses to a lost peer have ended, too.
     fn ended(&mut self, owner: u32) -> Vec<AccessEnd>;
 
-    /// Gives up the accesses of an owner to a peer: when this returns none of their buffers is in
-    /// use. Their ends are not reported.
+    /// Gives up the accesses of an owner to a peer: none of their buffers is used any more.
     fn abandon(&mut self, owner: u32, peer: u32);
 }

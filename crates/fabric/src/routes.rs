@@ -43,9 +43,8 @@ use oxmpi_wire::Tags;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A poll of sockets is a system call, a poll of shared memory is not: one poll of sockets comes
-/// after this number of polls of shared memory in vain, and after [`POLLS`] polls while messages
-/// arrive through memory.
+/// Polls of shared memory in vain before one of the sockets, which is a system call; while messages
+/// arrive through memory there are [`POLLS`].
 const POLLS_IN_VAIN: u32 = 4;
 const POLLS: u32 = 64;
 
@@ -71,16 +70,14 @@ pub struct Routes {
     nodes: Option<Nodes>,
     /// Whether the job is on several nodes, which have numbers.
     is_on_nodes: bool,
-    /// Ranks of the own job that use control sections with this process if they are on its node,
-    /// whatever their route.
+    /// Ranks of the own job that use control sections on their node, whatever their route.
     sections_of: Option<Range<u32>>,
     deaths: Option<Deaths>,
     /// `Some` if messages can be quiesced.
     quiescing: Option<Quiescing>,
     ask_addition: Option<AskAddition>,
     polls: u32,
-    /// Whether a quick check of the rings and the inbox shows that nothing has arrived: there are
-    /// no other transports, and no deaths to report.
+    /// Whether a quick check shows that nothing has arrived and nobody has died.
     can_check_quickly: bool,
     is_shared: bool,
 }
@@ -133,9 +130,8 @@ impl Routes {
         self
     }
 
-    /// Adds the nodes of the processes of this launcher. Without them all processes count as being
-    /// on this node, also those of other launchers: a process with a transport that does not reach
-    /// these needs the nodes.
+    /// Adds the nodes of the launcher's processes. Without them all processes count as being on
+    /// this node: a transport that does not reach other launchers needs them.
     #[must_use]
     pub fn with_nodes(self, nodes: Nodes) -> Routes {
         Routes { nodes: Some(nodes), ..self }
@@ -162,8 +158,8 @@ impl Routes {
         Routes { deaths: Some(Deaths::new(segment, who)), can_check_quickly: false, ..self }
     }
 
-    /// Lets the launcher quiesce messages by this process's `segment`; this covers only transports
-    /// with [`Connections`](crate::Connections).
+    /// Lets the launcher quiesce messages by `segment`; only with
+    /// [`Connections`](crate::Connections).
     #[must_use]
     pub fn with_coordinator(self, segment: Arc<Segment>, coordinator: Box<dyn Coordinator>) -> Routes {
         Routes { quiescing: Some(Quiescing::new(segment, coordinator)), ..self }
@@ -206,8 +202,7 @@ impl Routes {
                 self.note(peer, route);
                 route
             }
-            // This transport reports why it cannot reach the peer, unless another one is added
-            // first.
+            // It reports why it cannot reach the peer, unless another one is added first.
             None => offers.last().map_or(Route::Memory, |(route, _)| *route),
         }
     }
@@ -229,7 +224,6 @@ impl Routes {
         &mut *self.others[usize::from(at)].transport
     }
 
-    /// The transport that is the route to a peer; `None`: shared memory.
     #[inline]
     fn other_to(&mut self, peer: u32) -> Option<&mut dyn Transport> {
         match self.route(peer) {
@@ -238,8 +232,7 @@ impl Routes {
         }
     }
 
-    /// Whether this process and a peer share memory: the route does not lead over sockets, or all
-    /// routes do and the two are on one node.
+    /// Whether this process and a peer share memory: by the route, or by the node.
     fn shares_memory(&mut self, peer: u32) -> bool {
         if self.memory == Reach::Nobody { self.is_here(peer) } else { self.is_near(peer) }
     }
@@ -255,7 +248,6 @@ impl Routes {
         self.nodes.as_mut().is_none_or(|nodes| nodes.place(peer) == PeerNode::Here)
     }
 
-    /// Whether a peer uses control sections, though its messages take another route.
     fn has_sections(&mut self, peer: u32) -> bool {
         let is_in_job = self.sections_of.as_ref().is_some_and(|job| job.contains(&peer));
         is_in_job && self.is_here(peer)
@@ -311,8 +303,7 @@ impl Routes {
     fn report_deaths<S: Sink>(&mut self, sink: &mut S) {
         let Some(deaths) = &mut self.deaths else { return };
         let dead = deaths.take_new();
-        // Frames of others may wait behind a half-written frame of a dead process, and more of its
-        // own frames behind those.
+        // Frames of others may wait behind a half-written frame of a dead process.
         for _ in 0..=dead.len() {
             while self.poll_all(sink) {}
             for peer in &dead {
@@ -342,8 +333,7 @@ impl Routes {
     }
 }
 
-/// Whether to poll transports whose polls are system calls; `came` says whether something arrived
-/// through memory, `polls` counts since the last such poll.
+/// Whether to poll at the cost of a system call; `polls` counts since the last such poll.
 #[inline]
 fn is_poll_due(polls: &mut u32, came: bool) -> bool {
     *polls += if came { 1 } else { POLLS / POLLS_IN_VAIN };
@@ -465,8 +455,8 @@ impl Fabric for Routes {
             return true;
         }
         if !came && !deaths.dead().is_empty() {
-            // A half-written frame of a dead process may lie behind a frame that a living process
-            // had not finished at the last call.
+            // A half-written frame may lie behind one that a living process had not finished
+            // before.
             return self.shm.skip_dead(deaths.dead());
         }
         came
@@ -474,8 +464,7 @@ impl Fabric for Routes {
 
     #[inline]
     fn poll_except<S: Sink>(&mut self, peer: u32, sink: &mut S) -> bool {
-        // Deaths are reported by [`Fabric::poll`], which first takes everything that the dead
-        // process has sent.
+        // [`Fabric::poll`] reports deaths, after everything that the dead process has sent.
         self.poll_routes(Some(peer), sink)
     }
 
@@ -508,8 +497,7 @@ impl Fabric for Routes {
         }
     }
 
-    /// The next poll is of all transports: the descriptor that wakes the process, or forbids the
-    /// sleep, may be of any of them.
+    /// Any transport may wake the process, or forbid the sleep: the next poll is of all.
     fn before_sleep(&mut self) -> bool {
         self.polls = POLLS;
         self.for_all(|other| other.before_sleep())

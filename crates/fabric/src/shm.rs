@@ -61,8 +61,7 @@ use oxmpi_wire::{Frame, MAX_FRAME_LEN, Received};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The number of messages, and of parts of longer ones, taken from one ring before the next ring is
-/// polled.
+/// The number of messages, or parts of them, taken from one ring before the next one.
 const BURST: usize = 32;
 
 /// The settings of shared memory in this process.
@@ -92,8 +91,8 @@ impl Default for ShmSettings {
 }
 
 impl ShmSettings {
-    /// The protocols of messages to a peer that may read the sender's memory. `has_pool`: whether
-    /// the sender has a pool.
+    /// The protocols to a peer that may read the sender's memory, with or without the sender's
+    /// pool.
     pub fn plan(&self, has_pool: bool) -> CopyPlan {
         let (ring_below, single_copy) = (self.pool_from, self.single_copy);
         CopyPlan::new(&self.facts, self.proximity, Capabilities { ring_below, pool: has_pool, single_copy })
@@ -118,7 +117,7 @@ pub struct Shm {
     links: Vec<Option<Box<Link>>>,
     /// The peers with a ring in our segment, by the number of the ring.
     granted: Vec<u32>,
-    /// Peers and the rings that are granted to them as soon as there is room for the frame.
+    /// Peers and the rings that are granted to them when the frame finds room.
     grants: VecDeque<(u32, u32)>,
     sections: SectionTable,
     announcements: AnnouncementSender,
@@ -138,7 +137,6 @@ struct Link {
     is_heap_refused: bool,
 }
 
-/// The link to a peer; makes one if there is none yet.
 #[inline]
 fn link_of(links: &mut Vec<Option<Box<Link>>>, peer: u32) -> &mut Link {
     let at = peer as usize;
@@ -241,8 +239,7 @@ impl Shm {
         Ok(self.link(peer).out.insert(out))
     }
 
-    /// The longest body that can go to a peer now, at most `wanted` bytes: through the pool if it
-    /// has room, else by the path to the peer alone.
+    /// The longest body, at most `wanted` bytes, through the pool if it has room, else by the path.
     fn longest_body(&mut self, to: u32, wanted: usize) -> usize {
         let by_itself = match out_of(&mut self.links, to) {
             Some(Out { path: Path::Ring(ring), .. }) => ring.max_data(),
@@ -341,7 +338,6 @@ impl Shm {
         }
     }
 
-    /// Hands up at most `most` slots of the ring of one peer. Returns whether there were any.
     #[inline(always)]
     fn poll_ring<S: Sink>(&mut self, from: u32, most: usize, sink: &mut S) -> bool {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return false };
@@ -383,8 +379,8 @@ impl Shm {
         next.is_some_and(|producer| dead.contains(&producer) && self.inbox.skip_dead(producer))
     }
 
-    /// Removes the state of a peer, *which must be known to be dead*: cells that it has not
-    /// finished, and messages to it.
+    /// Removes the unfinished cells of a peer, *which must be known to be dead*, and messages to
+    /// it.
     pub(crate) fn remove_failed(&mut self, peer: u32) {
         while self.inbox.skip_dead(peer) {}
         if let Some(pool) = &mut self.pool {
@@ -427,8 +423,7 @@ impl Shm {
         any
     }
 
-    /// Takes a message whose body lies in the pool of its sender, a cold peer (rule 1). If the pool
-    /// cannot be read the peer is lost.
+    /// Takes a message in the pool of a cold peer (rule 1), which is lost if that is unreadable.
     #[cold]
     fn take_pooled<S: Sink>(&mut self, from: u32, message: &Received, pieces: [(u32, u32); 2], sink: &mut S) {
         if self.out(from).is_none() && self.connect(from).is_err() {

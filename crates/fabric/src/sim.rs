@@ -142,8 +142,7 @@ struct Port {
     queues: Queues,
 }
 
-/// The most frames that match between the oldest that has not arrived and the newest (promise 1 of
-/// the crate).
+/// The most frames between the oldest that has not arrived and the newest (promise 1).
 const UNDER_WAY: usize = 100;
 
 #[derive(Debug, Default)]
@@ -231,8 +230,7 @@ impl Network {
         self.faults = faults;
     }
 
-    /// Kills a process `after_ns` from now, unless it has left by then. What it has sent still
-    /// arrives; what was sent to it is lost.
+    /// Kills a process `after_ns` from now, unless it has left. What it has sent still arrives.
     pub fn kill_after(&mut self, process: u32, after_ns: u64) {
         self.at(self.now_ns + after_ns, Event::Death { process });
     }
@@ -242,8 +240,7 @@ impl Network {
         self.die(process);
     }
 
-    /// A process leaves as it should: nothing reaches it any more, senders to it get a notice, and
-    /// it cannot die.
+    /// A process leaves as it should: nothing reaches it any more, and senders get a notice.
     pub fn leave(&mut self, process: u32) {
         let port = &mut self.ports[process as usize];
         let came = std::mem::take(&mut port.came);
@@ -253,7 +250,6 @@ impl Network {
         }
     }
 
-    /// Notifies the sender of a frame that its receiver has left.
     fn turn_away(&mut self, process: u32, event: &Event) {
         if let Event::Arrive { from, .. } = event {
             self.tell_left(*from, process);
@@ -281,8 +277,7 @@ impl Network {
         self.at(self.now_ns, Event::Arrive { to, from, bytes, number: None });
     }
 
-    /// Advances the virtual time to the next event. Returns the process of the event, if it has
-    /// one, or `None` outside if there are no more events.
+    /// Advances to the next event. Returns its process, or `None` outside after the last event.
     pub fn advance(&mut self) -> Option<Option<u32>> {
         let DueEvent { time_ns, event, .. } = self.events.pop()?;
         self.now_ns = time_ns;
@@ -555,8 +550,7 @@ impl Fabric for Sim {
                         continue;
                     };
                     let body = bytes.split_off(got.body_at);
-                    // A long body comes in parts, as from a ring, but not the beginning of an
-                    // announced message.
+                    // A long body comes in parts, as from a ring, but not of an announced message.
                     let is_announced = matches!(got.frame, Frame::Rendezvous { .. });
                     let first = if body.len() > 64 && !is_announced { body.len() / 3 } else { body.len() };
                     dispatch(from, &got, body.len(), Bytes::from(&body[..first]), sink);

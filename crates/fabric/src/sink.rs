@@ -22,8 +22,7 @@ pub trait Sink {
         total: usize,
         first: Bytes<'_>,
     );
-    /// [`Frame::Rendezvous`]; `first` is the beginning of the message if it came with the
-    /// announcement, and complete.
+    /// [`Frame::Rendezvous`]; `first` is the complete beginning that came with it.
     fn rendezvous(
         &mut self,
         from: u32,
@@ -56,9 +55,8 @@ pub trait Sink {
     fn meet(&mut self, _from: u32, _wants_answer: bool, _total: usize, _first: Bytes<'_>) {}
     /// The next part of the body whose first part `from` has sent last; it begins at `offset`.
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>);
-    /// The memory for the next bytes of that body, which begin at `offset`: `len` bytes, of which a
-    /// transport may store some at the beginning. `None`: there is no contiguous memory for them,
-    /// use [`Sink::more`].
+    /// Contiguous memory for the next `len` bytes of that body, from `offset` on, of which a
+    /// transport may store some at the beginning. `None`: use [`Sink::more`].
     fn place(&mut self, _from: u32, _offset: usize, _len: usize) -> Option<BytesMut<'_>> {
         None
     }
@@ -75,18 +73,15 @@ pub trait Sink {
     /// A receive posted with [`MatchingTransport::trecv`](crate::MatchingTransport::trecv) is
     /// complete: a message of `length` bytes has come, of which the buffer has as much as fits.
     fn received(&mut self, _token: u64, _from: u32, _tag: i32, _length: u64) {}
-    /// A receive cancelled with [`MatchingTransport::tcancel`](crate::MatchingTransport::tcancel)
-    /// gets nothing.
+    /// A receive cancelled with [`tcancel`](crate::MatchingTransport::tcancel) gets nothing.
     fn not_received(&mut self, _token: u64) {}
-    /// The peer has left as it should ([`Membership::has_left`](crate::Membership::has_left)):
-    /// nothing more comes from it.
+    /// The peer has left as it should: nothing more comes from it.
     fn left(&mut self, _peer: u32) {}
     /// The peer is lost; nothing more comes from it.
     fn lost(&mut self, peer: u32);
 }
 
-/// Hands a decoded frame to its function of `sink`. Frames of the transport itself, which have
-/// none, are returned.
+/// Hands a decoded frame to its function of `sink`; returns frames of the transport itself.
 #[inline]
 pub fn dispatch<S: Sink + ?Sized>(
     from: u32,

@@ -4,8 +4,7 @@ use oxmpi_wire::Frame;
 use std::iter::Sum;
 use std::ops::AddAssign;
 
-/// Totals since the process has started, and current values. A counter that no transport of the
-/// process has is 0.
+/// Totals since the process has started, and current values; 0 if no transport has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub paths: InUse,
@@ -23,8 +22,7 @@ pub struct Counts {
     pub rdma_bytes_written: u64,
     /// Atomic operations of this process on windows, carried out by adapters.
     pub rdma_atomics: u64,
-    /// Bytes of long messages copied into buffers of the adapter, although the adapter could have
-    /// read the program's memory.
+    /// Bytes of long messages copied for the adapter, which could have read them in place.
     pub auxiliary_bytes: u64,
     /// Messages received over sockets, if other messages go through memory.
     pub far_received: Traffic,
@@ -79,7 +77,6 @@ impl Traffic {
         self.bytes += bytes;
     }
 
-    /// Counts a frame with a body of `len` bytes, if it has an envelope.
     pub(crate) fn note(&mut self, frame: &Frame, len: usize) {
         match frame {
             Frame::Eager { .. } | Frame::EagerSync { .. } => self.add(len as u64),

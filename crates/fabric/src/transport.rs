@@ -15,9 +15,8 @@ use std::io;
 pub struct Limits {
     /// Of an eager frame's body.
     pub eager: usize,
-    /// The beginning of a longer message that goes with its announcement
-    /// ([`Frame::Rendezvous`](oxmpi_wire::Frame::Rendezvous)). The receiver has it when it requests
-    /// the rest.
+    /// Of the beginning that goes with the announcement of a longer message
+    /// ([`Frame::Rendezvous`](oxmpi_wire::Frame::Rendezvous)).
     pub announced: usize,
 }
 
@@ -45,16 +44,14 @@ pub trait Transport: Membership + Statistics + Debug + Send {
 
     fn limits(&self, to: u32) -> Limits;
 
-    /// The longest body of the next [`Frame::Data`](oxmpi_wire::Frame::Data) to a peer, in bytes:
-    /// it may depend on the room.
+    /// The longest body of the next [`Frame::Data`](oxmpi_wire::Frame::Data) to a peer, in bytes.
     fn piece_limit(&mut self, to: u32) -> usize;
 
     /// Sends a message, or returns that there is no room now.
     fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable>;
 
     /// Sends a contiguous eager message if that is possible at once. `context` is the receiver's
-    /// index, `sequence` the message's number modulo 256. `false`: nothing happened, use
-    /// [`Transport::send`].
+    /// index, `sequence` the number modulo 256. `false`: nothing happened, use [`Transport::send`].
     fn send_now(&mut self, _to: u32, _context: u32, _tag: i32, _sequence: u8, _bytes: Bytes<'_>) -> bool {
         false
     }
@@ -66,17 +63,15 @@ pub trait Transport: Membership + Statistics + Debug + Send {
         Taken::Other
     }
 
-    /// Buffers that were lent with messages of this token, or posted by
-    /// [`MatchingTransport::trecv`], may not be used any more, even if the messages are not
-    /// complete.
+    /// Buffers lent with messages of this token, or posted by [`MatchingTransport::trecv`], may not
+    /// be used any more.
     fn release(&mut self, _token: u64) {}
 
     /// Hands arrived frames to `sink`. It may leave out the peer `except`, whose messages the
     /// caller takes itself ([`Transport::receive_now`]). Returns whether there were any.
     fn poll(&mut self, except: Option<u32>, sink: &mut dyn Sink) -> bool;
 
-    /// The next poll shall poll everything, also at the cost of a system call: it is the last one
-    /// for some time.
+    /// The next poll shall poll everything, at any cost: it is the last one for some time.
     fn poll_all_next(&mut self) {}
 
     /// The process will sleep after a poll in vain: anything that arrives from now on wakes it.
@@ -131,17 +126,14 @@ pub trait LastingMemory {
     /// This contiguous memory stays until [`LastingMemory::forget_memory`].
     fn keep_memory(&mut self, memory: &UserBuf);
 
-    /// The memory that begins at this address is freed. When this returns nothing of it is
-    /// registered, and no adapter accesses it.
+    /// The memory at this address is freed: no adapter accesses it when this returns.
     fn forget_memory(&mut self, start: usize);
 }
 
-/// Peers come, leave and die. A transport without state for that keeps the defaults: the launcher
-/// reports deaths that the transport does not see ([`Sink::lost`]).
+/// Peers come, leave and die. The launcher also reports deaths ([`Sink::lost`]).
 pub trait Membership {
-    /// Whether the peer matches nothing any more of what this process has sent: its program has
-    /// finalised MPI. Everything that it had sent arrives with the next poll. `false` if this
-    /// process does not know.
+    /// Whether the program of the peer has finalised MPI: nothing is matched there any more.
+    /// Everything that it had sent arrives with the next poll. `false`: this is unknown.
     fn has_left(&mut self, _peer: u32) -> bool {
         false
     }
@@ -160,8 +152,7 @@ pub trait Membership {
         true
     }
 
-    /// This process has no communicator with a process of another job any more: neither waits for
-    /// the other, until [`Membership::attach`].
+    /// This process has no such communicator any more: neither waits for the other.
     fn detach(&mut self, _peer: u32) {}
 
     /// The process sends nothing more: makes sure that everything it has sent arrives, and then
@@ -172,24 +163,20 @@ pub trait Membership {
 
     /// The process sends nothing for some time, and may not poll either: makes sure that everything
     /// it has sent arrives, and that its peers know what it has received. Returns whether that is
-    /// done; if not, poll and call again. Unlike after [`Membership::leave`], sends may follow
-    /// later.
+    /// done; if not, poll and call again.
     fn rest(&mut self) -> bool {
         true
     }
 
-    /// Why messages that had counted as sent were lost, if some were: a running peer was
-    /// unreachable for too long.
+    /// Why messages that had counted as sent were lost: a running peer was unreachable.
     fn lost_messages(&mut self) -> Option<String> {
         None
     }
 
-    /// The launcher says that this peer has died: hands up what it had sent, as far as polls do not
-    /// do that.
+    /// The launcher reports this peer as dead: hands up what it had sent, if polls do not.
     fn await_end(&mut self, _peer: u32, _sink: &mut dyn Sink) {}
 
-    /// Removes the state of a peer, *which must be known to be dead*: nothing is sent to it any
-    /// more.
+    /// Removes the state of a peer, *which must be known to be dead*.
     fn remove_failed(&mut self, _peer: u32) {}
 }
 
@@ -208,8 +195,7 @@ pub trait Statistics {
     /// Starts or stops recording new connections for [`Statistics::take_connections`].
     fn watch_connections(&mut self, _watch: bool) {}
 
-    /// Takes the recorded connections, the oldest first, and the number of connections that were
-    /// not recorded because the list was full.
+    /// Takes the recorded connections, the oldest first, and the number of unrecorded ones.
     fn take_connections(&mut self) -> (Vec<Connected>, u64) {
         (Vec::new(), 0)
     }
@@ -228,21 +214,18 @@ pub trait Connections {
     /// nothing before [`Connections::resume`].
     fn quiesce(&mut self) -> bool;
 
-    /// Ends all connections and stops listening: the kernel keeps nothing of them. All processes
-    /// with a connection to this one have been quiesced before.
+    /// Ends all connections and listeners, after all processes were quiesced.
     fn give_up_connections(&mut self, sink: &mut dyn Sink);
 
-    /// As [`Connections::give_up_connections`], in a process that was restored from an image, which
-    /// keeps no connections: nothing was quiesced, and what was under way is sent again over new
-    /// ones.
+    /// As [`Connections::give_up_connections`], after a restoration from an image, which keeps no
+    /// connections: everything under way is sent again over new ones.
     fn give_up_lost_connections(&mut self, sink: &mut dyn Sink);
 
     /// Makes connections possible again; the addresses of peers are requested anew. Others connect
     /// to the `listeners`, one for each former one ([`Connections::listeners`]).
     fn listen_anew(&mut self, listeners: Vec<Listener>) -> io::Result<()>;
 
-    /// The process may send again from now on: opens what no image contains, if the transport needs
-    /// that.
+    /// The process may send again: opens what no image contains.
     fn resume(&mut self) -> Result<(), String> {
         Ok(())
     }

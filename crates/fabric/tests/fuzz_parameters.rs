@@ -118,7 +118,6 @@ fn any_profile_is_read(random: &mut Random) {
         for entry in entries {
             match entry {
                 ProfileEntry::Parameter(one) if Params::default().set(&one.name, &one.value).is_ok() => {}
-                // A parameter of Open MPI without effect.
                 ProfileEntry::Parameter(one)
                     if Param::find(&one.name).is_none() && absence(&one.name, &one.value).is_some() => {}
                 ProfileEntry::Variable { name, value, .. } if value.is_some() || own(&name).is_some() => {

@@ -21,7 +21,6 @@ struct LinkSide {
     recorder: Recorder,
     pushed: u32,
     wire: VecDeque<u8>,
-    /// Messages whose buffers were released.
     released: Vec<u64>,
     /// The point that this side has stated at the last cut.
     said: Point,
@@ -41,7 +40,6 @@ impl LinkSide {
         }
     }
 
-    /// Takes one more message if there is room.
     fn push(&mut self) {
         let (_, len) = planned(self.me, self.pushed);
         if !self.link.has_room(len) {
@@ -57,14 +55,12 @@ impl LinkSide {
         self.pushed += 1;
     }
 
-    /// Releases the buffers of some message.
     fn release(&mut self, random: &mut Random) {
         let token = random.below(u64::from(self.pushed) + 1);
         self.link.release(token);
         self.released.push(token);
     }
 
-    /// Writes a part of the waiting bytes.
     fn write(&mut self, random: &mut Random) {
         let Some(pieces) = self.link.pending() else { return };
         let bytes: Vec<u8> = pieces.as_slice().iter().flat_map(|piece| piece.to_vec()).collect();
@@ -76,8 +72,7 @@ impl LinkSide {
         self.link.wrote(part);
     }
 
-    /// Takes one more message and writes it before there is a connection. Returns its record, if it
-    /// may be written so.
+    /// Writes one more message early. Returns its record, if it may be written so.
     fn write_early(&mut self) -> Option<Vec<u8>> {
         let (manner, len) = planned(self.me, self.pushed);
         if matches!(manner, Manner::Piece { .. }) || len > EARLY_BYTES {
@@ -91,7 +86,6 @@ impl LinkSide {
         Some(bytes)
     }
 
-    /// Takes received bytes of the other side.
     fn take(&mut self, bytes: &[u8]) {
         self.link.take(1 - self.me, bytes, &mut self.recorder).unwrap();
         self.link.tell_gone(&mut self.recorder);
@@ -112,7 +106,6 @@ fn stray(one: &mut LinkSide, other: &LinkSide, random: &mut Random) {
     one.link.tell_gone(&mut one.recorder);
 }
 
-/// Makes the connection again.
 fn cut(a: &mut LinkSide, b: &mut LinkSide) {
     a.wire.clear();
     b.wire.clear();
@@ -183,7 +176,6 @@ fn nothing_is_lost_doubled_or_reordered_however_often_the_connection_is_cut() {
                 _ => {}
             }
         }
-        // To the end, like a process that leaves.
         for _ in 0..100_000 {
             if a.link.is_acknowledged() && b.link.is_acknowledged() {
                 break;
@@ -294,13 +286,11 @@ fn nonce(random: &mut Random) -> [u8; 32] {
     std::array::from_fn(|_| random.draw() as u8)
 }
 
-/// An initiator that wants encryption or not.
 fn initiate(secret: &Secret, random: &mut Random) -> (Initiator, [u8; HELLO]) {
     let encrypt = random.below(2) == 0;
     Initiator::new(identity(2), 3, secret, &nonce(random), encrypt).unwrap()
 }
 
-/// An acceptor that wants encryption or not.
 fn accept(
     own: Identity,
     secret: &Secret,
@@ -411,7 +401,6 @@ fn only_members_authenticate_each_other() {
         let (mut acceptor, welcome) = accept(identity(3), &secret, &hello, random).unwrap();
         assert_eq!(acceptor.proved(&proof), Err(GreetingError::WrongMac));
 
-        // A welcome for another process, and a changed one.
         let (mut initiator, _) = initiate(&secret, random);
         assert_eq!(initiator.welcomed(&welcome, Point::default()), Err(GreetingError::WrongMac));
         let (mut initiator, hello) = initiate(&secret, random);
@@ -419,7 +408,6 @@ fn only_members_authenticate_each_other() {
         welcome[random.below(WELCOME as u64) as usize] ^= 1 << random.below(8);
         assert!(initiator.welcomed(&welcome, Point::default()).is_err());
 
-        // A changed proof, a changed verdict.
         let (mut initiator, hello) = initiate(&secret, random);
         let (mut acceptor, welcome) = accept(identity(3), &secret, &hello, random).unwrap();
         let (_, proof) = initiator.welcomed(&welcome, point(random)).unwrap();

@@ -42,7 +42,6 @@ pub(super) struct FarRelays {
 }
 
 impl FarRelays {
-    /// For the relay of node `node` of `nodes`, to which others connect at `listener`.
     pub(super) fn new(
         (job, node, nodes): (u64, u32, u32),
         secret: [u8; 32],
@@ -76,7 +75,6 @@ impl FarRelays {
         Ok(FarRelays { tcp, poller, out, arrivals, addresses, texts, part })
     }
 
-    /// Ready when something has arrived, or there is room again.
     pub(super) fn poller(&self) -> &Poller {
         &self.poller
     }
@@ -192,8 +190,7 @@ fn with_names(text: &str, names: &Addresses) -> String {
 
 #[derive(Debug, Default)]
 struct ArrivingParcel {
-    /// The record that is arriving: its receiver, its offset, its length, and the bytes that have
-    /// arrived.
+    /// The arriving record: receiver, offset, length, and received bytes.
     to: u32,
     offset: u64,
     total: usize,
@@ -237,7 +234,6 @@ impl ArrivingParcel {
         })
     }
 
-    /// Opens a complete packet.
     fn open(&mut self) -> Result<Option<Parcel>, String> {
         let packet = Packet::read(&self.packet, None).map_err(|error| error.to_string())?;
         if packet.kind != PacketKind::File {

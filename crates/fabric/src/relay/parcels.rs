@@ -47,8 +47,7 @@ impl Parcel {
         bytes.map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes))
     }
 
-    /// The parcel for a queue: it keeps its file open if fewer than `most` are open, else it keeps
-    /// the content.
+    /// Keeps the file open if fewer than `most` are open, else the content.
     pub(super) fn into_kept(mut self, files: &mut usize, most: usize) -> io::Result<Parcel> {
         if let ParcelBody::File(file) = &self.load {
             if *files < most {

@@ -32,8 +32,7 @@ pub enum Route {
     Other(u8),
 }
 
-/// The route to a process at `place`: the first of `offers`, in the order of preference, whose
-/// reach covers it.
+/// The route to a process at `place`: the first of `offers` whose reach covers it.
 pub fn choose(place: PeerNode, offers: impl IntoIterator<Item = (Route, Reach)>) -> Option<Route> {
     offers.into_iter().find(|(_, reach)| reach.covers(place)).map(|(route, _)| route)
 }

@@ -5,8 +5,7 @@ use oxmpi_shm::segment::Segment;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Requests from the launcher the rank with this place in the order of deaths; `None` if the
-/// launcher does not say.
+/// Requests the rank with this place in the order of deaths; `None`: the launcher does not say.
 pub type AskDeath = Box<dyn FnMut(u32) -> Option<u32> + Send>;
 
 pub(super) struct Deaths {

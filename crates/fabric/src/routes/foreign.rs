@@ -16,8 +16,7 @@ pub enum Addition {
     /// A transport that others can connect to: the process had none.
     Transport {
         transport: Box<dyn Transport>,
-        /// The nodes of processes. Processes of other launchers that are reached through memory
-        /// count as being on this node.
+        /// Processes of other launchers that are reached through memory count as on this node.
         nodes: Nodes,
         /// If the process slept on no descriptors before.
         poller: Option<Arc<Poller>>,

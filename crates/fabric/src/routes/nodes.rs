@@ -1,7 +1,6 @@
 //! The nodes of processes, as the launcher reports them.
 
-/// Requests the nodes of all processes from this number on. [`u32::MAX`] is no node: the process
-/// belongs to another launcher.
+/// Requests the nodes of all processes from this number on; [`u32::MAX`]: of another launcher.
 pub type AskNodes = Box<dyn FnMut(u32) -> Vec<u32> + Send>;
 
 /// The node of a process, as seen by another one.
@@ -53,8 +52,7 @@ impl Nodes {
     fn learn(&mut self, at: usize) {
         let known = u32::try_from(self.of.len()).unwrap_or(u32::MAX);
         self.of.extend((self.ask)(known).into_iter().map(|node| Some(node).filter(|node| *node != u32::MAX)));
-        // A process keeps its number for good: a number that the launcher does not report belongs
-        // to another launcher.
+        // A number that the launcher does not report belongs to another launcher for good.
         if at >= self.of.len() {
             self.of.resize(at + 1, None);
         }

@@ -2,7 +2,7 @@
 //!
 //! | step | action of the process |
 //! |---|---|
-//! | [`QuiesceStep::Quiesce`] | sends nothing new, and waits until its peers have everything that it has sent |
+//! | [`QuiesceStep::Quiesce`] | sends nothing new, and waits until everything sent has arrived |
 //! | [`QuiesceStep::Close`] | ends its connections, and takes new listeners |
 //! | [`QuiesceStep::Resume`] | continues |
 //!
@@ -52,7 +52,6 @@ pub trait Coordinator: Send {
     /// same launcher, and, if `is_sought`, one for processes of other launchers.
     fn listeners(&mut self, is_sought: bool) -> Result<Vec<Listener>, String>;
 
-    /// The process cannot continue: ends the job with this text.
     fn fail(&mut self, why: &str);
 }
 
@@ -145,8 +144,7 @@ impl Routes {
         self.quiescing.as_ref().is_some_and(|it| it.segment.status().restored() != it.restored)
     }
 
-    /// After a restoration: ends the former connections and gets new listeners. Returns whether the
-    /// process can continue.
+    /// After a restoration. Returns whether the process can continue.
     fn begin_again(&mut self, sink: &mut dyn Sink) -> bool {
         let connections = self.others.iter_mut().find_map(|other| other.transport.connections());
         let (Some(connections), Some(quiescing)) = (connections, &mut self.quiescing) else { return false };

@@ -230,9 +230,8 @@ impl Shm {
         if !self.can_read(from) {
             return Fetching::Ask;
         }
-        // A sender that waits in the library sends the message through its pool if that is faster.
-        // A sender that computes does not, and one that shares this process's processor would need
-        // the processor for it.
+        // A waiting sender sends through its pool if that is faster. A sender that computes, or
+        // that shares this process's processor, does not.
         let Some(out) = self.out(from) else { return Fetching::Read };
         let traffic = if is_two_way { Traffic::TwoWay } else { Traffic::OneWay };
         let is_pooled = matches!(out.plan.of_pulled(len, traffic).protocol, Protocol::Pool(_));

@@ -35,12 +35,10 @@ pub struct CopyFacts {
     pub near: PoolCosts,
     /// Between other processors.
     pub far: PoolCosts,
-    /// The additional cost of a copy past the caches, in nanoseconds: until the stored data are in
-    /// memory.
+    /// Nanoseconds of a copy past the caches until the stored data are in memory.
     pub past_caches_ns: f64,
-    /// Nanoseconds per KiB of a message one way past the caches, which one process copies in while
-    /// the other one copies out. (Unlike messages in both directions, the data do not return from
-    /// memory.)
+    /// Nanoseconds per KiB of a message one way past the caches, copied in and out at the same
+    /// time: unlike messages in both directions, the data do not return from memory.
     pub past_caches_one_way_ns: f64,
     /// The additional cost of a pulled message, because both processes take part, in nanoseconds.
     pub pull_ns: f64,
@@ -48,8 +46,7 @@ pub struct CopyFacts {
     pub single_copy: KernelCopyCosts,
 }
 
-/// The costs of copies through shared memory: `line_ns` in nanoseconds, the others in nanoseconds
-/// per KiB.
+/// The costs of copies through shared memory, in nanoseconds per KiB except `line_ns`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoolCosts {
     /// From the store to a line until the other processor has seen it.
@@ -76,12 +73,12 @@ pub struct KernelCopyCosts {
 }
 
 /// Facts of processor families, by vendor and family of the processor. All were measured on virtual
-/// machines with two processors: family 25 is an EPYC of model 17 (Linux 6.18; with messages both
-/// ways), family 26 one of model 2, Intel's a Sapphire Rapids, of which the kernel's copy was
-/// measured and the others computed from the times of exchanges through the pool. One way past the
-/// caches was measured on model 17 alone (512 KiB and 1 MiB: near 61 to 76, far 60 to 65, the
-/// kernel's copy 82 to 97), and so was the cost of a pull (ping-pongs of 300,000 bytes to 4 MiB);
-/// the others have the slower one of the two copies, and 0.
+/// machines with two processors: family 25 is an EPYC of model 17 (Linux 6.18; with messages in
+/// both directions), family 26 one of model 2, Intel's a Sapphire Rapids, of which the kernel's
+/// copy was measured and the others computed from the times of exchanges through the pool. One way
+/// past the caches was measured on model 17 alone (512 KiB and 1 MiB: near 61 to 76, far 60 to 65,
+/// the kernel's copy 82 to 97), and so was the cost of a pull (ping-pongs of 300,000 bytes to 4
+/// MiB); the others have the slower one of the two copies, and 0.
 const SHEETS: [(&str, u32, CopyFacts); 3] = [
     (
         "AuthenticAMD",
@@ -207,7 +204,7 @@ pub struct Capabilities {
 pub struct CopyDecision {
     /// The protocol for contiguous messages.
     pub protocol: Protocol,
-    /// The copy into the pool for all other messages, and for those that may not be read.
+    /// The copy into the pool for all other messages, and for unreadable ones.
     pub kind: CopyKind,
     /// In bytes: long enough to be worth the slot of each.
     pub piece_bytes: u32,
@@ -239,15 +236,13 @@ impl CopyPlan {
         }
     }
 
-    /// Whether a message of `len` bytes is announced if its receiver can map the memory where it
-    /// lies.
+    /// Whether a message of `len` bytes is announced if its receiver can map its memory.
     #[inline]
     pub fn is_mapped(&self, len: usize) -> bool {
         len >= self.ring_below && self.mapped >> len.max(1).ilog2() & 1 != 0
     }
 
-    /// The decision for announced messages of `len` bytes that their receivers may pull, with this
-    /// traffic between the two.
+    /// The decision for announced messages of `len` bytes that their receivers may pull.
     pub fn of_pulled(&self, len: usize, traffic: Traffic) -> CopyDecision {
         match traffic {
             Traffic::OneWay => self.one_way[len.max(1).ilog2() as usize],
@@ -255,8 +250,7 @@ impl CopyPlan {
         }
     }
 
-    /// The decision for messages of `len` bytes. Shorter ones than [`Capabilities::ring_below`] go
-    /// through the ring.
+    /// The decision for `len` bytes; below [`Capabilities::ring_below`] it is the ring.
     #[inline]
     pub fn of(&self, len: usize) -> CopyDecision {
         let decision = self.by_magnitude[len.max(1).ilog2() as usize];
@@ -302,8 +296,7 @@ fn is_worth_mapping(facts: &CopyFacts, proximity: Proximity, capabilities: Capab
     capabilities.single_copy != SingleCopyMode::Off && best == Some(&Protocol::Mapped)
 }
 
-/// The time of a protocol as a multiple of the best time of `protocols`, in the worst proximity of
-/// `proximity`.
+/// The time as a multiple of the best time of `protocols`, in the worst proximity.
 fn regret(
     facts: &CopyFacts,
     (proximity, traffic): (Proximity, Traffic),
@@ -325,7 +318,7 @@ fn regret(
 }
 
 /// The predicted nanoseconds for a message of `len` bytes one way, or of one process for messages
-/// both ways. Of an unknown proximity those of the worse case.
+/// in both directions. Of an unknown proximity those of the worse case.
 pub fn predict(
     facts: &CopyFacts,
     (proximity, traffic): (Proximity, Traffic),
@@ -365,8 +358,7 @@ const ANNOUNCED_NS: f64 = 1000.0;
 pub struct Streaming {
     /// Bytes that are sent before other messages get their turn.
     pub piece_bytes: usize,
-    /// The most bytes of such messages for one peer in the pool. A receiver that takes nothing
-    /// leaves the rest to others.
+    /// The most bytes for one peer in the pool, so that a slow receiver leaves room for others.
     pub share_bytes: usize,
 }
 
@@ -448,8 +440,7 @@ mod tests {
             assert!(!CopyPlan::new(&facts, Proximity::Unknown, off).is_mapped(1 << 20), "{}", facts.of);
         }
         let is_mapped = |place, len| CopyPlan::new(&sheet("AMD family 25"), place, ALL).is_mapped(len);
-        // On far processors a line that the receiver has read is slow to write again, and so is the
-        // pool.
+        // On far processors a line that the receiver has read is slow to write again.
         assert!(is_mapped(Proximity::Far, 8 << 10) && !is_mapped(Proximity::Near, 16 << 10));
         assert!(is_mapped(Proximity::Unknown, 16 << 10));
     }
@@ -519,9 +510,7 @@ mod tests {
         let protocols =
             [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::SingleCopy];
         for facts in CopyFacts::all_built_in() {
-            // On family 25 each protocol is more than twice as slow as another one in one of the
-            // two proximities: near lines go through the shared cache; far, writing a line that the
-            // peer has read takes ten times as long.
+            // On family 25 writing a far line that the peer has read takes ten times as long.
             let most = if facts.of == "AMD family 25" { 2.8 } else { 1.5 };
             for magnitude in LENGTHS {
                 let protocol = CopyPlan::new(&facts, Proximity::Unknown, ALL).of(1 << magnitude).protocol;

@@ -39,7 +39,6 @@ impl RingIn {
 }
 
 impl Link {
-    /// Hands up at most `most` slots of the ring.
     #[inline]
     pub(super) fn poll<S: Sink>(&mut self, from: u32, most: usize, sink: &mut S) -> RingPoll {
         let mut seen = RingPoll::default();
@@ -163,8 +162,7 @@ impl Link {
         };
         self.matched_in = self.matched_in.wrapping_add(1);
         let mut wakes = receiver.release();
-        // The sender publishes all chunks of a message in a row, so the next one is a copy away,
-        // unless the sender has lost its processor.
+        // The sender publishes all chunks in a row, unless it has lost its processor.
         let mut patience = PATIENCE;
         while stored < total {
             let Some(Slot::Chunk { offset, bytes, .. }) = receiver.peek() else {
@@ -184,10 +182,9 @@ impl Link {
     }
 }
 
-/// Hands up a part of a message that has begun to arrive. If its destination is known the part is
-/// copied there by vectors: the string instruction of the C library's long copies takes half as
-/// long again for data that another processor has just written (60 and 100 ns for a KiB on AMD
-/// family 25).
+/// Hands up a part of a message. If its destination is known the part is copied there by vectors:
+/// the string instruction of the C library's long copies takes half as long again for data that
+/// another processor has just written (60 and 100 ns for a KiB on AMD family 25).
 fn hand_up<S: Sink>(from: u32, offset: usize, bytes: Bytes<'_>, sink: &mut S) {
     if bytes.len() >= BY_VECTORS_FROM
         && let Some(into) = sink.place(from, offset, bytes.len())
@@ -198,8 +195,7 @@ fn hand_up<S: Sink>(from: u32, offset: usize, bytes: Bytes<'_>, sink: &mut S) {
     sink.more(from, offset, bytes);
 }
 
-/// The shortest part, in bytes, for which the destination is requested. Shorter ones are copied by
-/// vectors anyway.
+/// In bytes: shorter parts are copied by vectors anyway.
 const BY_VECTORS_FROM: usize = 2 << 10;
 
 /// The number of polls of the ring alone by a process that waits for a message of one peer. The

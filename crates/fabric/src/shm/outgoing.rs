@@ -23,11 +23,9 @@ pub(super) struct Out {
     pub(super) pid: u32,
     pub(super) known_as: u32,
     pub(super) plan: Arc<CopyPlan>,
-    /// The last piece found no room in the pool, though there was some in the ring: a peer that
-    /// empties the pool need not ring.
+    /// The pool had no room, though the ring had: a peer that empties the pool need not ring.
     pub(super) lacks_pool: bool,
-    /// Pieces of long messages in the pool that the peer had not read at the last check, in order,
-    /// and the bytes of their blocks.
+    /// Pieces in the pool that the peer had not read at the last check, and their bytes.
     pieces: VecDeque<Laid>,
     laid_bytes: usize,
 }
@@ -56,14 +54,12 @@ impl Out {
         }
     }
 
-    /// Sends a message to this peer, `to`; through the pool if it is given and has room. Returns
-    /// whether there was room.
+    /// Sends a message to this peer, `to`, through the pool if that has room. Returns success.
     pub(super) fn send(&mut self, to: u32, message: &OutgoingMessage<'_>, pool: Option<&mut Pool>) -> bool {
         let pool = pool.map(|pool| (pool, self.plan.of(message.body.len())));
         self.send_by(to, message, pool)
     }
 
-    /// As [`Out::send`], by this decision.
     #[inline]
     fn send_by(
         &mut self,
@@ -121,8 +117,7 @@ impl Out {
         Some(len)
     }
 
-    /// Whether a piece of a long message would leave now through the pool, of which such pieces
-    /// take at most `share` bytes.
+    /// Whether a piece would leave now through the pool, within `share` bytes.
     pub(super) fn room_for_piece(&mut self, len: usize, to: u32, pool: &mut Pool, share: usize) -> Room {
         let has_share = self.has_share(len, to, pool, share);
         let Path::Ring(ring) = &mut self.path else { return Room::Never };
@@ -136,8 +131,6 @@ impl Out {
         }
     }
 
-    /// Whether this peer has read enough pieces that `len` more bytes are within its share of the
-    /// pool.
     fn has_share(&mut self, len: usize, to: u32, pool: &Pool, share: usize) -> bool {
         while let Some(first) = self.pieces.front()
             && !pool.is_laid(first, to)
@@ -271,8 +264,7 @@ fn fill(body: &Body<'_>, at: usize, piece: BytesMut<'_>, kind: CopyKind) {
     }
 }
 
-/// Packs a part of a body into shared memory, past the caches: through memory that stays in the
-/// nearest cache.
+/// Packs past the caches, through memory that stays in the nearest cache.
 fn fill_streaming(body: &Body<'_>, at: usize, mut piece: BytesMut<'_>) {
     const PART: usize = 4 << 10;
     let mut packed = [0; PART];

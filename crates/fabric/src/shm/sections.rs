@@ -19,8 +19,7 @@ impl SectionTable {
     pub(super) fn new(config: &SegmentConfig) -> SectionTable {
         let mut all = vec![Section::Free; config.control_sections as usize];
         for first in all.iter_mut().take(2) {
-            // All processes know without a frame that the first two sections of the first process
-            // are the world's.
+            // The first two sections of the first process are the world's.
             *first = Section::Used;
         }
         SectionTable(all)

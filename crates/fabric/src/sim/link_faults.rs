@@ -1,7 +1,6 @@
 //! Random numbers, and the simulated faults of the virtual network.
 
-/// A small generator of random numbers (SplitMix64): the same numbers for the same seed,
-/// everywhere.
+/// A generator of random numbers (SplitMix64): the same ones for the same seed, everywhere.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 

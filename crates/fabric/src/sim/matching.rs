@@ -85,7 +85,7 @@ impl Network {
         }
     }
 
-    /// Takes a posted receive out. Returns whether it was there.
+    /// Takes a posted receive out. Returns whether it existed.
     pub(super) fn unpost_tagged(&mut self, at: u32, token: u64) -> bool {
         let posted = &mut self.ports[at as usize].queues.posted;
         let found = posted.iter().position(|posted| posted.token == token);

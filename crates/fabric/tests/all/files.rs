@@ -88,7 +88,6 @@ fn only_ranks_of_the_job_are_reached() {
     assert_eq!(error.to_string(), "process 7 cannot be reached: it is no rank of this job");
 }
 
-/// The received bytes of a message in pieces, and the number of pieces.
 #[derive(Default)]
 struct Pieces(Vec<u8>, usize);
 
@@ -99,7 +98,6 @@ impl Sink for Pieces {
         self.1 += 1;
     }
 
-    // No other frame is sent.
     fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, _: Bytes<'_>) {}
     fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
     fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}

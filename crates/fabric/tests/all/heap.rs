@@ -21,8 +21,7 @@ fn created(rank: u32, oversubscribed: bool) -> OwnedFd {
     .unwrap()
 }
 
-/// A receiver that may not read the memory of process 1, and a count of its openings of that
-/// segment.
+/// It may not read the memory of process 1; the counter is of openings of that segment.
 fn receiver(of: &OwnedFd, oversubscribed: bool) -> (Shm, Arc<AtomicU32>) {
     let own = Segment::map(created(0, oversubscribed)).unwrap();
     let settings = ShmSettings { single_copy: SingleCopyMode::Off, ..ShmSettings::default() };

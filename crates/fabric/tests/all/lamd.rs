@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The time limit of each test.
 const LIMIT: Duration = Duration::from_secs(100);
 /// The default number of files that a relay keeps open.
 const FILES: usize = 100;
@@ -44,8 +43,7 @@ impl Relays {
         Relays::with((nodes, files), Encryption::BetweenHosts, PATIENCE, |_, address| address)
     }
 
-    /// `patience`: the longest time for attempts to reach another relay. `detour` maps each address
-    /// to the one where the others connect.
+    /// `detour` maps each address to the one where the other relays connect.
     fn with(
         (nodes, files): (u32, usize),
         encrypt: Encryption,
@@ -89,7 +87,6 @@ impl Relays {
         ours
     }
 
-    /// A process that receives from `from`.
     fn process(&self, number: u32, from: u32) -> LamdProcess {
         let poller = Arc::new(Poller::new().unwrap());
         let tell = Box::new(|text: &str| panic!("{text}"));
@@ -97,7 +94,6 @@ impl Relays {
         LamdProcess { lamd, poller, recorder: Recorder::of(from), pushed: 0 }
     }
 
-    /// The next notice of the relay of a process's node.
     fn notice(&self, process: u32) -> Notice {
         let mut bytes = [0; MAX_ORDER];
         let start = Instant::now();
@@ -110,7 +106,6 @@ impl Relays {
         }
     }
 
-    /// Ends the relays.
     fn end(self) -> Vec<Result<(), RelayError>> {
         drop(self.controls);
         self.relays.into_iter().map(|relay| relay.join().unwrap()).collect()
@@ -138,7 +133,6 @@ impl LamdProcess {
         self.pushed += 1;
     }
 
-    /// Receives until `messages` messages have arrived.
     fn receive(&mut self, messages: u32) {
         let start = Instant::now();
         while self.recorder.next < messages {
@@ -246,7 +240,6 @@ fn messages_wait_for_late_and_unknown_processes() {
     world.end();
 }
 
-/// A packet with a frame of process `source`.
 fn packet(source: u32, to: u32, tag: i32, body: &[u8]) -> Vec<u8> {
     let envelope = Envelope { context: Context::Local(7), tag };
     let mut frame = [0; MAX_FRAME_LEN];
@@ -337,11 +330,8 @@ fn nonsense_of_one_process_is_reported_and_nothing_of_others_is_lost() {
         }
         let mut bytes = packet(0, 2, 5, b"body");
         match random.below(4) {
-            // Any bytes.
             0 => bytes = (0..1 + random.below(300)).map(|_| random.draw() as u8).collect(),
-            // A frame of another process.
             1 => bytes = packet(1, 2, 5, b"body"),
-            // Too short or too long.
             2 => bytes.truncate(1 + random.below(bytes.len() as u64 - 1) as usize),
             _ => bytes.push(0),
         }
@@ -364,7 +354,6 @@ fn unauthenticated_connections_between_relays_have_no_effect() {
         for at in 0..20 {
             let mut connection = TcpStream::connect(world.listening[at % 2]).unwrap();
             let bytes: Vec<u8> = (0..random.below(400)).map(|_| random.draw() as u8).collect();
-            // It may be closed by then.
             let _ = connection.write_all(&bytes);
             unauthenticated.push(connection);
         }
@@ -373,8 +362,7 @@ fn unauthenticated_connections_between_relays_have_no_effect() {
     });
 }
 
-/// A relay alone, to which a program with the secret connects as the relay of node 1, and sends
-/// this. Returns the reason why the relay has ended, if it has by itself.
+/// Why a relay alone has ended after these records of another relay, if it has.
 fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
     let (ours, theirs) = parcel::pair().unwrap();
     let relay = std::thread::spawn(move || Relay::new(theirs, FILES).unwrap().run());
@@ -454,7 +442,6 @@ fn nothing_that_another_sends_breaks_a_relay() {
 
 #[test]
 fn a_relay_that_cannot_reach_another_says_so_and_ends() {
-    // There is no listener.
     let nowhere = Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap().address().unwrap();
     let world = Relays::with((2, FILES), Encryption::default(), PATIENCE, |_, _| nowhere);
     let mut sender = world.process(0, 0);

@@ -3,7 +3,6 @@ use oxmpi_fabric::Constructor;
 use oxmpi_param::module::{BetweenNodes, Supplies};
 use oxmpi_param::{Job, Module, NodeCount, Param, Params, Source, ThreadLevel};
 
-/// The value of a numeric parameter.
 fn number(params: &Params, name: &str) -> i64 {
     params.number(Param::find(name).unwrap())
 }

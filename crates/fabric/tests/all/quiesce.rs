@@ -49,8 +49,7 @@ impl Coordinator for Launcher {
     }
 }
 
-/// A process that receives and sends nothing, so that only the peer connects, at the listener that
-/// it knows.
+/// A process that sends nothing, so that only the peer connects, at the known listener.
 fn is_found_again(is_known_abroad: bool, plans: [ProcessConfig; 2]) {
     const MESSAGES: u32 = 5;
     const TIMES: u32 = 3;
@@ -91,8 +90,7 @@ fn is_found_again(is_known_abroad: bool, plans: [ProcessConfig; 2]) {
     assert_eq!((&*peer.recorder.lost, &*end.recorder.lost), (&[][..], &[][..]));
 }
 
-/// A process that was restored from an image: messages are under way, nothing was quiesced, and
-/// everything continues over new connections.
+/// Messages are under way, nothing was quiesced, and everything continues.
 fn goes_on_restored(plans: [ProcessConfig; 2]) {
     const MESSAGES: u32 = 40;
     const TIMES: u32 = 3;

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 /// The most incomplete greetings: those of unauthenticated processes, and one for each process.
 const PLACES: usize = 32 + 2;
-/// Both send `messages`, and then take leave.
 fn exchange(ends: &mut [TestProcess; 2], messages: u32) {
     until(ends, |ends| {
         for end in ends.iter_mut() {
@@ -62,8 +61,7 @@ fn encrypted_connections_may_die_at_any_time() {
     });
 }
 
-/// Changes, repetitions, additions and omissions between the two are never accepted, and nothing is
-/// lost.
+/// Changes, repetitions, additions and omissions are never accepted, and nothing is lost.
 #[test]
 fn a_change_of_encrypted_data_only_ends_the_connection() {
     fuzz(|random| {
@@ -106,7 +104,6 @@ fn exchange_through(ends: &mut [TestProcess; 2], messages: u32, plans: &[Process
     }
 }
 
-/// Reads until the other side closes.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     let mut buffer = [0; 1000];
@@ -162,8 +159,7 @@ fn unauthenticated_connections_change_nothing_and_are_closed() {
     add("a changed Hello", &[&hello[..40], &[0xff; HELLO - 40]].concat());
     let mut more: Vec<TcpStream> = (0..200).map(|_| connect()).collect();
 
-    // All connections without a place are closed, while messages continue between the processes of
-    // the job.
+    // Connections without a place are closed, while messages of the job continue.
     let start = Instant::now();
     let mut closed = 0;
     until(&mut ends, |ends| {
@@ -259,12 +255,11 @@ fn a_process_without_the_secret_is_no_peer() {
     assert!(texts.contains("rank 0 cannot reach rank 1 over sockets: the connection was closed"), "{texts}");
 }
 
-/// An address that leads to another one, where bit `bit` of the head of the first record behind the
-/// greeting is changed, in either direction of the first `times` connections.
+/// A proxy that changes bit `bit` of the head of the first record, in the first `times`
+/// connections.
 fn flipping(address: SocketAddr, times: usize, bit: usize) -> SocketAddr {
     let tap = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let here = tap.local_addr().unwrap();
-    // It ends with the process of the test.
     std::thread::spawn(move || {
         for (number, from) in tap.incoming().enumerate() {
             let Ok(to) = TcpStream::connect(address) else { return };
@@ -289,8 +284,7 @@ fn flipping(address: SocketAddr, times: usize, bit: usize) -> SocketAddr {
     here
 }
 
-/// Rule 8: the length of a record is not encrypted, so that a receiver which accepted a changed one
-/// would wait for bytes that never come.
+/// Rule 8: the length of a record is not encrypted, and a changed one must not be accepted.
 #[test]
 fn a_changed_length_of_an_encrypted_record_ends_its_connection_and_if_it_always_is_the_peer_is_lost() {
     let is_short = |from, number| matches!(planned(from, number), (Manner::Eager, 1..1000));
@@ -383,8 +377,7 @@ fn a_peer_that_has_left_is_not_lost() {
     assert!(late.tcp.leave());
 }
 
-/// Rule 6: records sent after the last communicator was given up are not waited for, if the peer
-/// ends without a goodbye, or with one that the kernel has dropped.
+/// Rule 6: later records are not waited for, if the peer ends without a goodbye.
 #[test]
 fn a_resting_process_waits_only_for_peers_with_a_communicator() {
     let plans = [ProcessConfig::new(), ProcessConfig::new()];
@@ -450,8 +443,7 @@ fn many_unacknowledged_messages_wait() {
 fn wait_for_each_other(plans: [ProcessConfig; 2]) {
     let mut ends = pair(&plans);
     until(&mut ends, |ends| ends[0].send() != Sent::Full);
-    // The other side does not poll: the first one fills the kernel's buffers and then retains
-    // nothing more.
+    // The other side does not poll: the kernel's buffers fill, and nothing more is retained.
     let start = Instant::now();
     let mut full = 0;
     while full < 100 {
@@ -465,8 +457,7 @@ fn wait_for_each_other(plans: [ProcessConfig; 2]) {
     exchange(&mut ends, pushed + 10);
 }
 
-/// The bytes between two processes that find each other, each direction of all connections by
-/// itself.
+/// The bytes between two processes, each direction of each connection by itself.
 fn recorded(plans: &[ProcessConfig; 2]) -> Vec<Vec<u8>> {
     let mut ends = [TestProcess::new(0, &plans[0]), TestProcess::new(1, &plans[1])];
     let taps = [0, 1].map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());

@@ -18,7 +18,6 @@ use std::time::Instant;
 
 const SECRET: Secret = Secret([7; 32]);
 
-/// Sends an eager message with this tag.
 fn send(end: &mut TestProcess, tag: i32, body: &[u8]) -> Sent {
     let frame = Frame::Eager { envelope: Envelope { context: Context::Local(CONTEXT), tag } };
     let body = Body::Bytes(Bytes::from(body));
@@ -26,8 +25,7 @@ fn send(end: &mut TestProcess, tag: i32, body: &[u8]) -> Sent {
     end.tcp.send(1 - end.me, &message).unwrap()
 }
 
-/// Sends messages with tags from 0 on, of a length in bytes, as long as they leave at once. Returns
-/// their number.
+/// Sends messages with tags from 0 on, as long as they leave at once. Returns their number.
 fn send_all(end: &mut TestProcess, bytes: usize) -> i32 {
     (0..).find(|tag| send(end, *tag, &content(*tag as u32, bytes)) != Sent::Done).unwrap()
 }
@@ -37,12 +35,10 @@ fn expected(from: u32, messages: i32, bytes: usize) -> Vec<(u32, i32, Vec<u8>)> 
     (0..messages).map(|tag| (from, tag, content(tag as u32, bytes))).collect()
 }
 
-/// Two processes, and their received messages.
 fn pair(plans: &[ProcessConfig; 2]) -> ([TestProcess; 2], [HandedUp; 2]) {
     (ends::pair(plans), [HandedUp::default(), HandedUp::default()])
 }
 
-/// Polls both processes until `done`.
 fn until(
     ends: &mut [TestProcess; 2],
     came: &mut [HandedUp; 2],
@@ -57,7 +53,6 @@ fn until(
     }
 }
 
-/// Lets both take leave.
 fn leave(ends: &mut [TestProcess; 2], came: &mut [HandedUp; 2]) {
     until(ends, came, |[a, b], _| a.tcp.leave() & b.tcp.leave());
 }
@@ -146,7 +141,6 @@ fn first_messages_of_both_arrive_once_and_in_order() {
 struct Raw {
     stream: TcpStream,
     initiator: Initiator,
-    /// Everything that it has sent.
     said: Vec<u8>,
 }
 
@@ -160,7 +154,6 @@ impl Raw {
         Raw { stream, initiator, said: hello.to_vec() }
     }
 
-    /// An early message with a record.
     fn message(&mut self, record: &[u8]) -> Vec<u8> {
         let mut message = Vec::new();
         self.initiator.early(&[Bytes::from(record)], &mut message);
@@ -239,8 +232,7 @@ fn early_records_do_not_come_again_when_the_connection_ends() {
     assert_eq!(came.messages, expected(0, 4, 50));
 }
 
-/// The process has stated in its own Proof that it has nothing, and then gets an early record: the
-/// record comes again on the connection of the Proof.
+/// A Proof without records, then an early record: it comes again on the Proof's connection.
 #[test]
 fn early_records_after_a_proof_are_skipped_when_they_come_again() {
     let (plan, mut end, mut came) = process();
@@ -295,7 +287,7 @@ fn early_records_after_a_proof_are_skipped_when_they_come_again() {
     assert_eq!(RecordHeader::decode(&said).unwrap().acknowledged, 5);
 }
 
-/// A change of the early messages, and the number of those that are still taken.
+/// A change of the early messages, and the number of messages that are still taken.
 type EarlyChange = (&'static str, usize, fn(&mut Raw) -> Vec<u8>);
 
 #[test]

@@ -12,7 +12,6 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Instant;
 
-/// The number of the peer in most tests.
 const PEER: u32 = 1;
 /// A few more messages of one peer in a row than take its socket out of the poller's set.
 const MANY: u64 = 80;
@@ -83,7 +82,6 @@ fn an_older_message_is_handed_up_first() {
     stream.write_all(&record(PEER, 1, 6, &wanted, (0, 0))).unwrap();
     let mut into = [0; 100];
     assert_eq!(receive(&mut end, Tags::one(6), &mut into), Taken::Other);
-    // One for which there is too little room.
     assert_eq!(receive(&mut end, Tags::ANY, &mut into[..99]), Taken::Other);
     assert_eq!(into, [0; 100], "nothing was stored");
     assert!(!end.tcp.before_sleep());
@@ -93,8 +91,7 @@ fn an_older_message_is_handed_up_first() {
     assert!(end.tcp.before_sleep());
 }
 
-/// A message whose first `cut` bytes arrive before a receive of the fast path and the others after
-/// it is received once and unchanged.
+/// The first `cut` bytes of a message arrive before the receive, the others after it.
 fn in_two_parts(
     end: &mut TestProcess,
     stream: &mut TcpStream,
@@ -209,13 +206,11 @@ fn bytes_stored_before_the_connection_broke_are_not_sent_again() {
     };
     assert!(stored > 0);
     drop(stream);
-    // Bytes that arrived before the end of the connection and were not stored by the receive are
-    // handed up.
+    // Bytes before the end of the connection that no receive has stored are handed up.
     let mut came = HandedUp::default();
     let (mut stream, point) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(None, &mut came));
     let have = stored + came.parts.iter().map(|(_, part)| part.len()).sum::<usize>();
     assert_eq!(point, Point { records: 0, bytes: (HEADER_LEN + have) as u32 });
-    // In between the fast path receives nothing.
     let mut other = [0; 8];
     let rest = record(PEER, 0, 3, &body, (point.bytes as usize, 5));
     stream.write_all(&rest).unwrap();
@@ -235,8 +230,7 @@ fn bytes_ahead_are_dropped_when_another_connection_comes() {
     let (mut end, mut stream) = one_thread(&ProcessConfig::new());
     stream.write_all(&record(PEER, 0, 1, b"first", (0, 0))).unwrap();
     stream.write_all(&record(PEER, 1, 2, b"second", (0, 0))).unwrap();
-    // Both are read at once, or the second one stays with the kernel, and is lost with the
-    // connection.
+    // A second one that stays with the kernel would be lost with the connection.
     let mut into = [0; 10];
     assert_eq!(receive(&mut end, Tags::ANY, &mut into), Taken::Message { tag: 1, len: 5 });
     // These polls leave the peer out: its bytes ahead are not handed up.
@@ -294,8 +288,7 @@ fn a_message_of_another_peer_has_the_busy_one_watched_again() {
 
 #[test]
 fn with_several_threads_every_socket_is_watched_and_there_is_no_fast_path() {
-    // It gets more threads when the socket of a peer is out of the set, or before there is any, or
-    // has had them from the start.
+    // The threads come when a socket is out of the set, before there is any, or at the start.
     for already in [true, false] {
         let plan = ProcessConfig::new();
         let (mut end, mut stream) = one_thread(&plan);
@@ -306,7 +299,6 @@ fn with_several_threads_every_socket_is_watched_and_there_is_no_fast_path() {
         }
         end.tcp.share_among_threads();
         watched_always(&mut end, &mut stream, PEER, next);
-        // A socket that is made later.
         let (mut later, _) = connect(&mut end, 2, 3, |end| _ = end.tcp.poll(None, &mut HandedUp::default()));
         watched_always(&mut end, &mut later, 2, 0);
     }

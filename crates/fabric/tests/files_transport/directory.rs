@@ -7,7 +7,6 @@ use std::path::PathBuf;
 pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
-    /// The directory of the test `name`.
     pub(crate) fn new(name: &str) -> Directory {
         let path = std::env::temp_dir().join(format!("oxmpi-files-{name}-{}", std::process::id()));
         std::fs::create_dir(&path).unwrap();

@@ -33,11 +33,9 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The longest body of an eager frame, in bytes: the receiver copies it once more if no receive
-/// waits for it.
+/// In bytes: the receiver copies it once more if no receive waits for it.
 pub(crate) const EAGER: usize = 16 << 10;
-/// The longest piece of an announced message, in bytes: long, because a file costs as much time as
-/// many bytes.
+/// In bytes: long, because a file costs as much time as many bytes.
 pub(crate) const PIECE: usize = 256 << 10;
 /// The most files of one sender with one receiver.
 pub(crate) const ROOM: u64 = 64;
@@ -54,9 +52,7 @@ pub(crate) struct Files {
 
 #[derive(Clone, Debug, Default)]
 struct Peer {
-    /// The number of the next message to it.
     sent: u64,
-    /// The number of the next message from it.
     next: u64,
     /// Its next file cannot be read. That was reported, and is not tried again.
     is_lost: bool,
@@ -66,8 +62,7 @@ impl Files {
     /// The transport of process `own` of a job, whose files are in the directory `root`. No other
     /// job may have used `root`: its remaining files would be taken for messages.
     pub(crate) fn new(own: u32, job: Range<u32>, root: &Path) -> io::Result<Files> {
-        // Each process makes all directories: the first one can send to processes that have not
-        // started yet.
+        // The first process can send to others that have not started yet.
         job.clone().try_for_each(|process| fs::create_dir_all(root.join(process.to_string())))?;
         let peers = vec![Peer::default(); job.len()];
         Ok(Files { own, job, root: root.into(), peers })
@@ -84,8 +79,7 @@ impl Files {
 
     /// See rule 2.
     fn put(&self, packet: &[u8], path: &Path) -> io::Result<()> {
-        // The same file system is needed for the rename. One name is enough: a process writes one
-        // file at a time.
+        // A rename needs the same file system. A process writes one file at a time.
         let unfinished = self.root.join(format!("unfinished-{}", self.own));
         fs::write(&unfinished, packet)?;
         fs::rename(&unfinished, path)
@@ -151,8 +145,7 @@ impl Transport for Files {
         let mut packet = vec![0; len + message.body.len()];
         packet[..len].copy_from_slice(&frame[..len]);
         message.body.fill(0, BytesMut::from(&mut packet[len..]));
-        // A file system without space is an error, not `Sent::Full`: perhaps no peer ever frees
-        // any.
+        // No `Sent::Full`: perhaps no peer ever frees any space.
         self.put(&packet, &self.path(self.own, to, number)).map_err(|error| failed(error.to_string()))?;
         self.peers[at].sent += 1;
         Ok(Sent::Done)
@@ -195,12 +188,10 @@ impl Membership for Files {
     }
 
     fn leave(&mut self) -> bool {
-        // Without the file the others do not learn of it: they need not, and another attempt would
-        // not help.
+        // Other processes need not learn of it.
         let _ = fs::write(self.root.join(format!("{}/left", self.own)), []);
         true
     }
 }
 
-/// Nothing is counted.
 impl Statistics for Files {}

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A proxy that kills connections at random, after a random number of bytes, and forwards in random
-/// pieces.
+/// A proxy that kills connections after random numbers of bytes, forwarded in random pieces.
 #[derive(Default)]
 pub(crate) struct Chaos {
     over: Arc<AtomicBool>,
@@ -32,12 +31,10 @@ impl Chaos {
         Chaos { over: Arc::default(), kills: Arc::default(), spoils: true }
     }
 
-    /// The number of killed connections.
     pub(crate) fn kills(&self) -> u32 {
         self.kills.load(Ordering::Relaxed)
     }
 
-    /// An address that leads to another one.
     pub(crate) fn to(&self, address: SocketAddr, seed: u64) -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let here = listener.local_addr().unwrap();
@@ -75,8 +72,7 @@ impl Drop for Chaos {
     }
 }
 
-/// Carries `bytes` bytes in either direction, and then kills the connection, or spoils the next
-/// data.
+/// Kills the connection after `bytes` bytes in either direction, or spoils the next data.
 fn carry(from: TcpStream, to: SocketAddr, (bytes, spoils): (u64, bool), seed: u64, kills: &Arc<AtomicU32>) {
     from.set_nonblocking(false).unwrap();
     let Ok(to) = TcpStream::connect(to) else { return };
@@ -135,8 +131,7 @@ fn spoilt(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     wrong
 }
 
-/// Forwards data until none come for some time, so that a receiver of wrong bytes can read the next
-/// ones.
+/// So that a receiver of wrong bytes can read the next ones.
 fn hand_on(source: &mut TcpStream, sink: &mut TcpStream) -> std::io::Result<()> {
     source.set_read_timeout(Some(Duration::from_millis(20)))?;
     let mut buffer = [0; 10_000];

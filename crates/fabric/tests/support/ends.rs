@@ -11,15 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 pub(crate) const JOB: u64 = 0x5eed;
-/// The time limit of each test.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// The settings of a process of a test.
 pub(crate) struct ProcessConfig {
     pub(crate) incarnation: u64,
     pub(crate) secret: [u8; 32],
     pub(crate) settings: TcpSettings,
-    /// The answer about the peer's addresses.
     pub(crate) peer: Arc<Mutex<Result<PeerLocation, String>>>,
     pub(crate) texts: Arc<Mutex<Vec<String>>>,
 }
@@ -35,7 +32,6 @@ impl ProcessConfig {
         }
     }
 
-    /// A process that wants encryption.
     pub(crate) fn encrypted() -> ProcessConfig {
         let plan = ProcessConfig::new();
         ProcessConfig {
@@ -50,7 +46,6 @@ impl ProcessConfig {
     }
 }
 
-/// One process of two.
 #[derive(Debug)]
 pub(crate) struct TestProcess {
     pub(crate) tcp: Tcp,
@@ -84,7 +79,6 @@ impl TestProcess {
         TestProcess { tcp, poller, address, recorder: Recorder::of(1 - me), me, pushed: 0 }
     }
 
-    /// Sends the next message.
     pub(crate) fn send(&mut self) -> Sent {
         let (_, len) = planned(self.me, self.pushed);
         let (to, tcp) = (1 - self.me, &mut self.tcp);
@@ -109,7 +103,6 @@ impl TestProcess {
     }
 }
 
-/// Two processes that can find each other.
 pub(crate) fn pair(plans: &[ProcessConfig; 2]) -> [TestProcess; 2] {
     let ends = [TestProcess::new(0, &plans[0]), TestProcess::new(1, &plans[1])];
     plans[0].at(ends[1].address);
@@ -117,7 +110,6 @@ pub(crate) fn pair(plans: &[ProcessConfig; 2]) -> [TestProcess; 2] {
     ends
 }
 
-/// Polls both until `done`.
 pub(crate) fn until(ends: &mut [TestProcess; 2], mut done: impl FnMut(&mut [TestProcess; 2]) -> bool) {
     let start = Instant::now();
     while !done(ends) {

@@ -19,7 +19,6 @@ pub(crate) fn fuzz(case: impl Fn(&mut Random)) {
     seeds::each_seed(|seed| case(&mut Random::new(seed)));
 }
 
-/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Manner {
     Eager,
@@ -29,7 +28,6 @@ pub(crate) enum Manner {
     Piece {
         gaps: bool,
     },
-    /// Without a body.
     Answer,
 }
 
@@ -60,12 +58,10 @@ fn byte(number: u32, at: usize) -> u8 {
     (number as usize * 31 + at * 7 + at / 251) as u8
 }
 
-/// The bytes of a message's body.
 pub(crate) fn content(number: u32, len: usize) -> Vec<u8> {
     (0..len).map(|at| byte(number, at)).collect()
 }
 
-/// A buffer with these packed bytes.
 pub(crate) fn buffer_of(content: &[u8], gaps: bool) -> UserBuf {
     let child = Layout::basic(1, 1);
     let layout = if gaps { Layout::hvector(3, 1, 2, &child).unwrap() } else { child };
@@ -102,8 +98,7 @@ pub(crate) fn with_message<R>(from: u32, number: u32, send: impl FnOnce(&Outgoin
     }
 }
 
-/// A receiver of planned messages from one process: they must come in order, each once and
-/// unchanged.
+/// A receiver of planned messages of one process: each once, in order and unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) from: u32,
@@ -204,8 +199,7 @@ impl Sink for Recorder {
     }
 }
 
-/// Sends the planned messages of process `me` to a peer, and receives as many planned ones of the
-/// peer.
+/// Sends the planned messages of `me` to a peer, and receives those of the peer.
 pub(crate) fn exchange(own: &mut dyn Transport, me: u32, peer: u32, messages: u32) {
     let (mut recorder, mut pushed) = (Recorder::of(peer), 0);
     while pushed < messages || recorder.next < messages {
@@ -221,7 +215,6 @@ pub(crate) fn exchange(own: &mut dyn Transport, me: u32, peer: u32, messages: u3
     assert!(recorder.lost.is_empty() && recorder.sent.is_empty());
 }
 
-/// Accepts anything, for random bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Anything;
 

@@ -12,11 +12,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
 
-/// The context of all messages here.
 pub(crate) const CONTEXT: u32 = 7;
 
-/// Handed-up data: eager messages with their tags, in order, and parts of the body of an incomplete
-/// one.
+/// Eager messages with their tags, in order, and parts of an incomplete body.
 #[derive(Debug, Default)]
 pub(crate) struct HandedUp {
     pub(crate) messages: Vec<(u32, i32, Vec<u8>)>,
@@ -26,7 +24,6 @@ pub(crate) struct HandedUp {
 }
 
 impl HandedUp {
-    /// The number of complete messages.
     pub(crate) fn whole(&self) -> usize {
         self.messages.len() - usize::from(self.left > 0)
     }
@@ -59,8 +56,8 @@ impl Sink for HandedUp {
     }
 }
 
-/// The bytes of message `number` from process `from`, without the first `start` bytes of frame and
-/// body, and with `lead` zeros before the rest.
+/// Message `number` of `from`, without `start` bytes of frame and body, with `lead` zeros before
+/// the rest.
 pub(crate) fn record(from: u32, number: u64, tag: i32, body: &[u8], (start, lead): (usize, u8)) -> Vec<u8> {
     let mut frame = [0; MAX_FRAME_LEN];
     let envelope = Envelope { context: Context::Local(CONTEXT), tag };
@@ -82,7 +79,6 @@ pub(crate) fn record(from: u32, number: u64, tag: i32, body: &[u8], (start, lead
     bytes
 }
 
-/// Lets a process poll until `done`.
 pub(crate) fn look(end: &mut TestProcess, came: &mut HandedUp, mut done: impl FnMut(&HandedUp) -> bool) {
     let start = Instant::now();
     while !done(came) {
@@ -91,8 +87,7 @@ pub(crate) fn look(end: &mut TestProcess, came: &mut HandedUp, mut done: impl Fn
     }
 }
 
-/// Connects to a process as process `from` of `size`; the process polls with `poll` meanwhile.
-/// Returns the connection, and the received point of the process.
+/// Connects as process `from` of `size`. Returns the connection, and the point of the process.
 pub(crate) fn connect(
     end: &mut TestProcess,
     from: u32,
@@ -111,7 +106,6 @@ pub(crate) fn connect(
     (stream, initiator.judged(&verdict).unwrap())
 }
 
-/// Reads the next `N` bytes of a process.
 pub(crate) fn answer<const N: usize>(
     end: &mut TestProcess,
     stream: &mut TcpStream,

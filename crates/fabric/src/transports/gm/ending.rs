@@ -62,8 +62,7 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Whether everything that was sent has arrived (rule 7), and no peer that has not left waits
-    /// for this process.
+    /// Whether everything has arrived (rule 7), and no peer waits for this process.
     pub(super) fn has_all_arrived(&mut self) -> bool {
         let Gm { peers, sockets, lending, landings, owed, .. } = self;
         let mut is_over = |(at, peer): (usize, &Option<Box<GmPeer>>)| {

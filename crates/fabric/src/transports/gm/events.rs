@@ -37,7 +37,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// GM has stopped the sends to a peer (rule 5).
     pub(super) fn stop(&mut self, to: u32) {
         let Some(peer) = self.peer(to) else { return };
         peer.needs_drop = true;

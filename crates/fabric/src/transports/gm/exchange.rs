@@ -86,7 +86,6 @@ impl<P: GmPort> Gm<P> {
         Ok(())
     }
 
-    /// Returns whether there was room.
     fn introduce(&mut self, to: u32, wants_answer: bool) -> Result<bool, Unreachable> {
         let (address, message) = (self.port.address(), self.port.slot_len() as u32);
         let Some(GmPeer { key, word, granted, .. }) = self.peer(to) else { return Ok(true) };
@@ -143,7 +142,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Whether a peer still waits for an answer: not if it ends.
     pub(super) fn awaits(&mut self, to: u32) -> bool {
         self.peer(to).is_some_and(|peer| !peer.is_gone) && !self.sockets.has_left(to)
     }

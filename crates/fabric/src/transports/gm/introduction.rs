@@ -32,7 +32,6 @@ impl GmIntroduction {
         out
     }
 
-    /// `None`: the body is no introduction.
     pub(super) fn decode(body: &[u8]) -> Option<GmIntroduction> {
         let (numbers, word) = body.split_first_chunk::<20>()?;
         let mut fields = [0; 5];

@@ -18,8 +18,7 @@ enum LandingStep {
     /// It is to be got when there is a token; it is being got.
     WantsData,
     GetsData,
-    /// The same for the check, which says whether the data were the message, into a word of this
-    /// process.
+    /// The same for the check, which shows whether the data were the message.
     WantsCheck(WordId),
     GetsCheck(WordId),
     /// It has arrived. `false`: the data are no message, and none will come.
@@ -61,16 +60,14 @@ impl Landing {
 #[derive(Debug, Default)]
 pub(super) struct Landings {
     landings: Vec<Landing>,
-    /// Pieces that were given up, while data for them may still arrive: as long as none of their
-    /// pages is registered, such data find no memory.
+    /// Pieces that were given up, whose pages stay unregistered while data may arrive for them.
     abandoned: Vec<Landing>,
     free_words: Vec<WordId>,
     pub(super) got_bytes: u64,
 }
 
 impl Landings {
-    /// Whether data of a piece that was given up may still arrive in this memory if it is
-    /// registered.
+    /// Whether data of a piece that was given up may still arrive here if this is registered.
     pub(super) fn is_abandoned(&self, start: usize, len: usize) -> bool {
         let (first, end) = pages(start, len);
         self.abandoned.iter().any(|one| first < one.pages.1 && one.pages.0 < end)
@@ -102,7 +99,6 @@ pub(super) fn words<const N: usize>(all: &[u64; N]) -> Vec<u8> {
     all.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// `None`: the body has another length.
 pub(super) fn read_words<const N: usize>(body: &[u8]) -> Option<[u64; N]> {
     let (chunks, rest) = body.as_chunks::<8>();
     let all: [[u8; 8]; N] = chunks.try_into().ok().filter(|_| rest.is_empty())?;
@@ -158,7 +154,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// `None`: the memory is not contiguous, or cannot be registered.
     fn place_for(
         &mut self,
         from: u32,
@@ -170,8 +165,7 @@ impl<P: GmPort> Gm<P> {
         Some((region.ok()?, pages(buffer.as_contiguous()?.as_ptr().addr(), length)))
     }
 
-    /// The target of a put or get with a peer, if one may begin now: the last token is for the
-    /// return of buffers and for drops, and half of the tokens are for messages.
+    /// The last token is for the return of buffers and for drops, half of them for messages.
     pub(super) fn target_of_move(&self, peer: u32) -> Option<GmTarget> {
         let most = (self.tokens as usize / 2).max(1);
         if self.port.send_tokens() < 2 || self.lending.under_way() + self.landings.under_way() >= most {
@@ -252,7 +246,6 @@ impl<P: GmPort> Gm<P> {
         !over.is_empty()
     }
 
-    /// Notifies the sender of a piece of its result, if the sender still exposes it.
     fn answer(&mut self, one: &Landing) {
         if let LandingStep::WantsCheck(word) = one.step {
             self.landings.free_words.push(word);
@@ -291,8 +284,7 @@ impl<P: GmPort> Gm<P> {
         self.owed.retain(|(to, ..)| *to != peer);
     }
 
-    /// Gives pieces up. Gets end soon, as no process takes part in them; those from an ended
-    /// process find no registered memory.
+    /// Gets end soon: no process takes part, and an ended one has no registered memory.
     fn give_up_landings(&mut self, which: impl Fn(&Landing) -> bool) {
         let mut any = false;
         for one in self.landings.landings.iter_mut().filter(|one| which(one)) {

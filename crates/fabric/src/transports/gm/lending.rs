@@ -9,8 +9,7 @@ use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 
-/// The shortest piece that is registered, in bytes: copying a shorter one takes less time than
-/// registering it on both sides.
+/// In bytes: copying a shorter piece takes less time than registering it on both sides.
 pub(super) const REGISTER_FROM: usize = 16 << 10;
 /// The longest piece, in bytes: it limits the memory of a message that is registered at a time.
 pub(super) const PIECE_MOST: usize = 64 << 20;
@@ -83,14 +82,12 @@ impl Lending {
 }
 
 impl<P: GmPort> Gm<P> {
-    /// The longest body of a piece in one slot, in bytes: GM's messages have a power of two of
-    /// bytes, less 8, and a piece fills one.
+    /// In bytes: GM's messages have a power of two of bytes, less 8, and a piece fills one.
     pub(super) fn slot_piece(&self) -> usize {
         self.port.slot_len().saturating_sub(HEAD + MAX_FRAME_LEN)
     }
 
-    /// Whether a part of the program's memory may be registered: all memory, or that of
-    /// MPI_Alloc_mem alone.
+    /// See [`GmSettings::pins`].
     pub(super) fn may_register(&self, part: &UserBuf) -> bool {
         let Some(bytes) = part.as_contiguous() else { return false };
         let (start, len) = (bytes.as_ptr().addr(), bytes.len());
@@ -155,7 +152,7 @@ impl<P: GmPort> Gm<P> {
         sent
     }
 
-    /// Ends the exposure of a piece. Returns the piece that is to be sent instead.
+    /// Returns the piece that is to be sent instead.
     fn cover(&mut self, one: GmExposure) -> Option<LentPiece> {
         self.port.set_word(one.check, 0);
         self.lending.free_checks.push(one.check);
@@ -185,8 +182,7 @@ impl<P: GmPort> Gm<P> {
         any
     }
 
-    /// Handles a receiver's answer: it has got a piece, requests a put to an address, or requests
-    /// the piece through slots.
+    /// A receiver has got a piece, requests a put to an address, or requests slots.
     pub(super) fn was_answered(&mut self, from: u32, number: u64, whole: bool, address: Option<u64>) {
         let is_it = |one: &GmExposure| (one.to, one.number) == (from, number);
         let Some(at) = self.lending.exposures.iter().position(is_it) else { return };
@@ -241,8 +237,7 @@ impl<P: GmPort> Gm<P> {
                 let piece = self.end_put(at, length);
                 self.lending.pieces.end(piece.map(|piece| piece.token));
             }
-            // The receiver's memory is not registered any more, or this process's memory is the
-            // program's.
+            // One side's memory is not registered any more.
             _ => {
                 let piece = self.end_put(at, 0);
                 piece.into_iter().for_each(|piece| self.lending.pieces.keep(piece));
@@ -250,8 +245,7 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Takes a buffer back for the program. Data that a peer has got are no message, as the check
-    /// says; nor are data that were put, as the last frame about the piece says.
+    /// Data that a peer has got, or that were put, are no message any more.
     pub(super) fn take_back(&mut self, token: u64) {
         let Gm { lending, port, .. } = self;
         for one in &mut lending.exposures {

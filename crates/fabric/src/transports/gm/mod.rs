@@ -78,8 +78,7 @@ use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Polls of the port for one poll of the sockets, which costs a system call, while nothing arrives
-/// over the sockets.
+/// Polls of the port for one poll of the sockets, which costs a system call.
 const POLLS: u32 = 8;
 /// The time within which a peer with a failed send may turn out to have left.
 const GRACE: Duration = Duration::from_secs(1);
@@ -95,8 +94,7 @@ pub struct GmSettings {
     pub tiny: usize,
     /// Whether the buffers of receivers are not counted.
     pub is_fast: bool,
-    /// Whether the program's memory is registered for long messages; else only that of
-    /// MPI_Alloc_mem.
+    /// Whether all memory is registered for long messages, or only that of MPI_Alloc_mem.
     pub pins: bool,
     /// Whether the receiver gets long messages; else their sender puts them.
     pub gets: bool,
@@ -139,8 +137,7 @@ pub struct Gm<P: GmPort> {
     owed: VecDeque<(u32, Frame, Option<u64>)>,
     /// Nothing is sent before the port is opened again (rule 9).
     is_closed: bool,
-    /// Everything that was sent has arrived, and peers may close their ports: sends that fail now
-    /// return buffers that are not needed any more.
+    /// Everything has arrived, and peers may close their ports: sends may fail now.
     is_resting: bool,
     listeners: usize,
     has_warned: bool,
@@ -157,9 +154,8 @@ pub struct Gm<P: GmPort> {
 }
 
 impl<P: GmPort> Gm<P> {
-    /// The transport of process `own` over `port` and `sockets`. `allocated` is the memory of
-    /// MPI_Alloc_mem. `nodes`: those of a launcher whose processes communicate with those of
-    /// others.
+    /// `allocated` is the memory of MPI_Alloc_mem. `nodes`: those of a launcher whose processes
+    /// communicate with those of others.
     pub fn new(
         own: u32,
         port: P,

@@ -104,8 +104,7 @@ const UNIT: u32 = 0;
 /// One for messages, and one for returned buffers and drops.
 const FEWEST_TOKENS: u32 = 2;
 
-/// The reason why this machine has no GM. No library is opened if the user has named none and there
-/// is no device.
+/// No library is opened if the user has named none and there is no device.
 fn not_found(params: &Params) -> Option<String> {
     if let Some(cr) = params.cr().filter(|_| !params.is_on(&CR)) {
         return Some(format!(

@@ -37,15 +37,14 @@ pub(super) struct GmPeer {
     pub(super) granted: u32,
     sent: u64,
     returned: u64,
-    /// Buffers that were provided again here after its messages, and the number of these that it
-    /// certainly knows.
+    /// Buffers provided again after its messages, and the number that it certainly knows.
     freed: u64,
     reported: u64,
     confirmed: u64,
     pub(super) is_reporting: bool,
     /// Messages that GM has, in order.
     pub(super) in_flight: VecDeque<QueuedMessage>,
-    /// Messages to be given to GM again, in order; before them go those that GM gives back now.
+    /// Messages to be given to GM again, in order; `given_back` goes before them.
     pub(super) again: VecDeque<QueuedMessage>,
     given_back: Vec<QueuedMessage>,
     /// A send has failed, and the queued sends are to be dropped, or are being dropped.
@@ -117,8 +116,7 @@ impl GmPeer {
         self.freed += 1;
     }
 
-    /// The number for its word, if that is due: as far as the peer knows, half of its credits are
-    /// used up.
+    /// Due when, as far as the peer knows, half of its credits are used up.
     pub(super) fn report_due(&self) -> Option<u64> {
         let due = u64::from(self.granted / 2).max(1);
         let is_counted = self.granted != UNCOUNTED && self.granted > 0;
@@ -139,8 +137,7 @@ impl GmPeer {
         }
     }
 
-    /// A message that GM had has ended, in GM's order. Returns whether its slot is the caller's,
-    /// and the message is not to be sent again.
+    /// Ends a message, in GM's order. Returns whether its slot is free.
     pub(super) fn lands(&mut self, slot: GmSlot, is_over: bool) -> bool {
         let Some(at) = self.in_flight.iter().position(|flight| flight.slot == slot) else { return true };
         let flight = self.in_flight.remove(at);
@@ -151,8 +148,7 @@ impl GmPeer {
         is_over
     }
 
-    /// Puts the messages that GM has given back before those to be sent again, if GM gives back no
-    /// more. Returns whether they can be sent.
+    /// Puts returned messages before those to be sent again. Returns whether these can be sent.
     pub(super) fn gather(&mut self) -> bool {
         if self.needs_drop || self.is_dropping {
             return false;
@@ -177,7 +173,7 @@ impl GmPeer {
             || !self.given_back.is_empty()
     }
 
-    /// The peer is lost or not reached any more: returns the slots of messages to be sent again.
+    /// Returns the slots of messages to be sent again.
     pub(super) fn gives_up(&mut self) -> impl Iterator<Item = GmSlot> {
         self.given_back.drain(..).chain(self.again.drain(..)).map(|flight| flight.slot)
     }

@@ -8,13 +8,11 @@ use std::fmt::Debug;
 
 /// The functions of [`OpenPort`], with closing and opening again.
 pub trait GmPort: Debug + Send {
-    /// Names the port for the user.
     fn describe(&self) -> String;
     fn close(&mut self);
     /// Opens a port again, perhaps another one. The error is for the user.
     fn reopen(&mut self) -> Result<(), String>;
-    /// The address of the port for peers: the node, by its identifier in the whole network, and the
-    /// number of the port.
+    /// The address for peers: the node's identifier in the whole network, and the port's number.
     fn address(&self) -> (u32, u32);
     /// This interface's name for a port of a node of the network.
     fn target(&self, address: (u32, u32)) -> Result<GmTarget, GmError>;
@@ -32,7 +30,6 @@ pub trait GmPort: Debug + Send {
     fn word(&self, word: WordId) -> u64;
     /// The address of a word for peers.
     fn word_address(&self, word: WordId) -> u64;
-    /// Writes the word at a peer.
     fn put_word(
         &mut self,
         label: u32,
@@ -44,7 +41,6 @@ pub trait GmPort: Debug + Send {
     fn get_word(&mut self, label: u32, to: GmTarget, word: WordId, address: u64) -> Result<(), GmError>;
     fn register(&mut self, buffer: &UserBuf) -> Result<GmRegion, GmError>;
     fn deregister(&mut self, region: GmRegion);
-    /// The address of a region for peers.
     fn region_address(&self, region: GmRegion) -> u64;
     /// Writes a whole region into registered memory of a peer.
     fn put(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError>;
@@ -69,7 +65,6 @@ impl fmt::Debug for ReopenedPort {
 }
 
 impl ReopenedPort {
-    /// Opens the port for the first time.
     pub(super) fn open(open: OpenAgain) -> Result<ReopenedPort, String> {
         Ok(ReopenedPort { port: Some(open()?), open })
     }

@@ -15,14 +15,12 @@ impl<P: GmPort> Gm<P> {
         self.port.send_tokens() > 1
     }
 
-    /// The most messages to one peer that GM may have: a peer that answers no more leaves tokens
-    /// for others.
+    /// The most messages to one peer, so that a peer without answers leaves tokens for others.
     fn most_in_flight(&self) -> usize {
         (self.tokens as usize * 3 / 4).max(1)
     }
 
-    /// There are at most twice as many slots as tokens: for messages that GM has, and for those
-    /// that GM gives back.
+    /// At most twice as many as tokens: for messages that GM has, and for returned ones.
     fn send_slot(&mut self) -> Result<Option<GmSlot>, String> {
         if self.send_slots.is_empty() && self.made_send_slots < 2 * self.tokens {
             match self.port.more_slots(SLOTS) {

@@ -149,7 +149,7 @@ fn uncounted_messages_that_time_out_are_sent_again_in_order() {
     assert!(timed_out > 1000, "{timed_out}");
 }
 
-/// GM's time limit may end any message, also those that return buffers.
+/// GM's time limit may end any message, also one that returns buffers.
 #[test]
 fn nothing_is_lost_or_overtaken_whichever_messages_time_out() {
     for seed in 0..60 {

@@ -10,14 +10,12 @@ use oxmpi_verbs::{AdapterOperation as Operation, Completion, Refusal, RegionId, 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// The repetitions of an access that the peer's adapter has refused: another connection would
-/// probably change nothing.
+/// Of a refused access: another connection would probably change nothing.
 const REPETITIONS: u32 = 1;
 
 const WORD: usize = size_of::<u64>();
 
-/// The number of waiting accesses to a peer from which a new one first handles completions: a
-/// program that makes many keeps the adapter busy.
+/// With this number of waiting accesses a new one first handles completions.
 const QUEUED: usize = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,7 +123,6 @@ impl<P: IbPort> Ib<P> {
         false
     }
 
-    /// `false`: there is no operation, or no room.
     fn post_next(&mut self, number: u32) -> bool {
         let Some(at) = self.accesses.waiting.get(&number).and_then(|queue| queue.front().copied()) else {
             self.accesses.waiting.remove(&number);
@@ -191,7 +188,7 @@ impl<P: IbPort> Ib<P> {
         true
     }
 
-    /// Handles the end of an operation. Nothing is handed up yet, as for reads of messages.
+    /// Hands up nothing, as for reads of messages.
     pub(super) fn access_ended(&mut self, completion: &Completion) {
         let Completion { queue_pair, operation, error, refusal, .. } = completion;
         let by = match *operation {
@@ -260,9 +257,8 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// The state of a peer's memory is unknown, so the peer counts as failed: a lost operation
-    /// cannot be sent again. This process continues, and knows that one of its operations has
-    /// failed.
+    /// The state of a peer's memory is unknown: the peer counts as failed. This process continues,
+    /// and knows that one of its operations has failed.
     fn lose_unknown(&mut self, peer: u32, why: &str) {
         let is_known = self.peer(peer).is_some_and(|peer| !peer.is_gone) && !self.sockets.has_left(peer);
         if peer == self.own || !is_known || self.lost.contains(&peer) {
@@ -297,7 +293,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// None is under way.
+    /// No access may be under way.
     fn end_accesses(&mut self, peer: u32, why: &str) -> bool {
         let to_it =
             self.accesses.all.iter().filter(|(_, access)| access.peer == peer && access.under_way == 0);

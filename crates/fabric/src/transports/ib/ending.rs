@@ -18,8 +18,7 @@ impl<P: IbPort> Ib<P> {
         came
     }
 
-    /// The connection touches no memory of messages any more. Returns the tokens of unfinished
-    /// messages.
+    /// Returns the tokens of unfinished messages, whose memory is not used any more.
     pub(super) fn forget(&mut self, peer: u32) -> Vec<u64> {
         self.unanswered.retain(|to| *to != peer);
         self.unconfirmed.retain(|to| *to != peer);
@@ -41,8 +40,7 @@ impl<P: IbPort> Ib<P> {
         self.forget_lent(peer)
     }
 
-    /// Grants the envelopes of closed queue pairs to other peers (rule 5). All completions that
-    /// were read have been handled.
+    /// Grants the envelopes of closed queue pairs again (rule 5), after all their completions.
     pub(super) fn regain(&mut self) {
         for queue_pair in self.port.take_closed() {
             let number = self.numbers.remove(&queue_pair);
@@ -69,8 +67,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Whether everything that was sent has arrived (rule 6), and no peer that has not left waits
-    /// for this process.
+    /// Whether everything has arrived (rule 6), and no peer waits for this process.
     pub(super) fn has_all_arrived(&mut self) -> bool {
         let Ib { peers, sockets, lending, readings, accesses, .. } = self;
         let mut is_over = |(at, peer): (usize, &Option<Box<IbPeer>>)| {

@@ -212,7 +212,6 @@ impl<P: IbPort> Ib<P> {
         peer.credits() > 0 && peer.in_flight < depth
     }
 
-    /// If none is free and the limit allows it.
     fn make_send_slots(&mut self) -> Result<(), VerbsError> {
         if self.send_slots.is_empty() && self.made_send_slots < SEND_SLOTS {
             let slots = self.port.more_slots()?;
@@ -222,7 +221,7 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// A slot for something other than an envelope.
+    /// Envelopes have other slots.
     pub(super) fn take_send_slot(&mut self) -> Option<SlotId> {
         let _ = self.make_send_slots();
         self.send_slots.pop()

@@ -11,8 +11,7 @@ use oxmpi_verbs::VerbsError;
 use oxmpi_wire::Frame;
 
 impl<P: IbPort> Ib<P> {
-    /// Whether messages to a peer without a connection go over the port: not to processes of other
-    /// launchers, nor to those that have reported that they have no port.
+    /// Whether messages go over the port: not to other launchers or processes without a port.
     pub(super) fn goes_by_port(&mut self, peer: u32) -> bool {
         !self.portless.contains(&peer) && self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
@@ -67,7 +66,7 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// On an error none is granted: those that are in the shared queue are for other peers.
+    /// On an error none is granted: the posted ones in the shared queue are for other peers.
     pub(super) fn post_envelopes(&mut self, queue_pair: u32, count: u32) -> Result<(), VerbsError> {
         if self.settings.shared.is_none() {
             return (0..count).try_for_each(|_| self.post_new(queue_pair));
@@ -105,8 +104,7 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Connects a queue pair with itself, by which the adapter changes words of this process's own
-    /// memory (rule 11).
+    /// Connects a queue pair with itself, for atomic operations on the own memory (rule 11).
     pub(super) fn join_itself(&mut self) -> Result<(), Unreachable> {
         let own = self.own;
         let unreachable = |why| Unreachable { peer: own, why };
@@ -125,7 +123,6 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Returns whether there was room.
     pub(super) fn introduce(&mut self, to: u32, wants_answer: bool) -> Result<bool, Unreachable> {
         let envelope = self.settings.envelope_len() as u32;
         let Some(peer) = self.peer(to) else { return Ok(true) };
@@ -216,8 +213,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Whether a peer still waits for an answer or an empty envelope (rule 1): not if it has got an
-    /// envelope, nor if it ends.
     pub(super) fn awaits(&mut self, to: u32) -> bool {
         self.peer(to).is_some_and(|peer| !peer.is_gone && !peer.was_sent_to && peer.is_connected)
             && !self.sockets.has_left(to)

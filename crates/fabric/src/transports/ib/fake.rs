@@ -108,8 +108,7 @@ pub(super) struct IbWorld {
     /// If not 0, one of this number of operations fails; it may have arrived.
     pub(super) failures: u64,
     pub(super) refuses: bool,
-    /// If not 0, one of this number of steps of making a connection is refused: a new queue pair,
-    /// or its connection.
+    /// If not 0, one of this number of steps of making a connection is refused.
     pub(super) refusals: u64,
     pub(super) refused: u32,
     pub(super) failed: u32,

@@ -61,7 +61,6 @@ impl IbIntroduction {
         out
     }
 
-    /// `None`: the body is no introduction.
     pub(super) fn decode(body: &[u8]) -> Option<IbIntroduction> {
         fn number(rest: &mut &[u8]) -> Option<u32> {
             let (number, left) = rest.split_first_chunk::<4>()?;

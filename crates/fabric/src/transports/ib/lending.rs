@@ -8,8 +8,7 @@ use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{RegionId, RemoteMemory};
 use oxmpi_wire::Frame;
 
-/// The shortest piece that is registered, in bytes: sending a shorter one in envelopes takes less
-/// time than registering it on both sides.
+/// In bytes: envelopes are faster than registering a shorter piece on both sides.
 pub(super) const REGISTER_FROM: usize = 16 << 10;
 /// The longest piece, in bytes: it limits the memory of a message that is registered at a time.
 pub(super) const PIECE_MOST: usize = 64 << 20;
@@ -57,7 +56,6 @@ fn encode(at: &RemoteMemory) -> [u8; PLACE_LEN] {
     out
 }
 
-/// `None`: the body is invalid.
 pub(super) fn decode(body: &[u8]) -> Option<RemoteMemory> {
     let (memory, rest) = body.split_first_chunk::<8>()?;
     let (check, rest) = rest.split_first_chunk::<8>()?;
@@ -144,8 +142,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Takes a buffer back for the program. A peer that still reads it finds the check changed, and
-    /// drops the data.
+    /// A peer that still reads the buffer finds the check changed, and drops the data.
     pub(super) fn take_back(&mut self, token: u64) {
         for one in &mut self.lending.exposures {
             if one.piece.take_if(|piece| piece.token == token).is_some() {

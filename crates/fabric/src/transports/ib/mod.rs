@@ -103,8 +103,7 @@ use oxmpi_verbs::{Completion, SlotId, VerbsError};
 use oxmpi_wire::Frame;
 use std::collections::{HashMap, HashSet};
 
-/// Polls of the port for one poll of the sockets, which costs a system call, while nothing arrives
-/// over the sockets.
+/// Polls of the port for one poll of the sockets, which costs a system call.
 const POLLS: u32 = 8;
 /// The port's descriptor, in the poller on which the process sleeps.
 const DESCRIPTOR: u64 = 3 << 33;
@@ -123,8 +122,7 @@ pub struct Ib<P: IbPort> {
     peers: Vec<Option<Box<IbPeer>>>,
     /// Ranks by the numbers of their queue pairs.
     numbers: HashMap<u32, u32>,
-    /// Queue pairs on which a peer's adapter has refused an operation, so that the later ones had
-    /// no effect (rule 11).
+    /// Queue pairs on which operations behind a refused one had no effect (rule 11).
     untouched: HashSet<u32>,
     unanswered: Vec<u32>,
     /// Peers to which it owes an empty envelope (rule 1).
@@ -211,7 +209,6 @@ impl<P: IbPort> Ib<P> {
         (self.tell.0)(&format!("rank {}: ib, {}: {what}", self.own, self.port.describe()));
     }
 
-    /// Ends the process: the device is unusable.
     fn give_up(&self, why: &VerbsError) -> ! {
         self.say(&why.to_string());
         std::process::abort();
@@ -271,8 +268,7 @@ impl<P: IbPort> Transport for Ib<P> {
             self.port.take_events();
         }
         let came = self.drain(sink);
-        // After the frames that they had sent, and before the end of an access to one of them is
-        // reported.
+        // After their frames, and before the end of an access to one of them is reported.
         for peer in std::mem::take(&mut self.lost) {
             self.lose(peer, sink);
         }

@@ -161,9 +161,8 @@ fn request(params: &Params) -> PortRequest {
     }
 }
 
-/// The longest shared receive queue of a job of `processes` processes. Half of it is for peers of
-/// one envelope each, so it suffices for all of the job; the other half has room for all envelopes
-/// of one peer at least.
+/// The longest shared receive queue. One half is for peers of one envelope each, so it suffices for
+/// the job; the other half has room for all envelopes of one peer.
 fn shared_len(envelopes: u32, processes: u32) -> u32 {
     SHARED_MOST.max(processes.max(envelopes).saturating_mul(2))
 }

@@ -86,7 +86,7 @@ impl IbPeer {
         IbIntroduction { end, granted, envelope, connection, taken, freed }
     }
 
-    /// Its head is of [`IbPeer::sends`].
+    /// The head is the result of [`IbPeer::sends`].
     pub(super) fn posted(&mut self, slot: SlotId, len: usize) {
         self.unacknowledged.push_back((self.sent, slot, len));
         self.was_sent_to = true;
@@ -123,8 +123,7 @@ impl IbPeer {
         self.freed += 1;
     }
 
-    /// The number for its word, if that is due: as far as the peer knows, half of its credits are
-    /// used up.
+    /// Due when, as far as the peer knows, half of its credits are used up.
     pub(super) fn report(&mut self) -> Option<u64> {
         let due = u64::from(self.granted / 2).max(1);
         let is_due =
@@ -136,7 +135,6 @@ impl IbPeer {
         Some(self.freed)
     }
 
-    /// Whether nothing is under way to it, and it has every number that it needs.
     pub(super) fn is_quiet(&self) -> bool {
         self.is_gone || self.in_flight == 0 && self.unacknowledged.is_empty() && !self.is_reporting
     }

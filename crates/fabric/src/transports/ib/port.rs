@@ -11,18 +11,15 @@ use std::os::fd::BorrowedFd;
 
 /// The functions of [`Adapter`].
 pub trait IbPort: Debug + Send {
-    /// Names the device and the port for the user.
     fn describe(&self) -> String;
     fn more_slots(&mut self) -> Result<Vec<SlotId>, VerbsError>;
     /// The content of a slot; empty while it is posted.
     fn slot(&self, slot: SlotId) -> &[u8];
-    /// As [`IbPort::slot`], for writing.
     fn slot_mut(&mut self, slot: SlotId) -> &mut [u8];
     fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError>;
     fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError>;
     fn close(&mut self, queue_pair: u32);
-    /// Destroys the closed queue pairs that hold no slot any more. Returns their numbers, which may
-    /// be used again.
+    /// Destroys closed queue pairs without slots. Their numbers may be used again.
     fn take_closed(&mut self) -> Vec<u32>;
     fn peer_word(&self, queue_pair: u32) -> u64;
     fn write_word(&mut self, queue_pair: u32, value: u64) -> Result<(), VerbsError>;
@@ -62,8 +59,7 @@ pub trait IbPort: Debug + Send {
     ) -> Result<(), VerbsError>;
     /// The scope in which atomic operations are atomic.
     fn atomics(&self) -> AtomicScope;
-    /// Changes eight bytes of a peer's memory; their value from before comes into the slot. On an
-    /// error the slot is free.
+    /// Changes eight bytes at a peer; the slot gets their old value. On an error the slot is free.
     fn atomic(
         &mut self,
         queue_pair: u32,
@@ -71,17 +67,13 @@ pub trait IbPort: Debug + Send {
         operation: AtomicOperation,
         at: (u64, u32),
     ) -> Result<(), VerbsError>;
-    /// Ends a region. `false`: a read into it or a write out of it is under way, and nothing
-    /// happened.
+    /// `false`: a read into the region or a write out of it is under way.
     fn deregister(&mut self, region: RegionId) -> bool;
     /// This memory stays until [`IbPort::forget`]: it need not be registered anew for each region.
     fn keep(&mut self, memory: &UserBuf);
-    /// The memory that begins there is freed. `false`: a read into it is under way, and nothing
-    /// happened.
+    /// The memory that begins there is freed. `false`: a read into it is under way.
     fn forget(&mut self, start: usize) -> bool;
-    /// Whether a region is part of the memory that begins there.
     fn is_of(&self, region: RegionId, start: usize) -> bool;
-    /// The address of an exposed region for peers.
     fn exposed(&self, region: RegionId) -> Option<RemoteMemory>;
     fn set_check(&mut self, region: RegionId, value: u64);
     fn check_of(&self, region: RegionId) -> u64;
@@ -93,15 +85,13 @@ pub trait IbPort: Debug + Send {
         place: (usize, u32),
         from: (u64, u32),
     ) -> Result<(), VerbsError>;
-    /// Reads the check at a peer into that of a region, after everything that is being read on the
-    /// connection.
+    /// Reads the check at a peer into that of a region, after all earlier reads.
     fn read_check(&mut self, queue_pair: u32, region: RegionId, from: (u64, u32)) -> Result<(), VerbsError>;
     /// Reads completions. After an error the queue is unusable.
     fn poll(&mut self, into: &mut Vec<Completion>) -> Result<(), VerbsError>;
     fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
     /// Makes the next completion raise an event.
     fn arm(&mut self) -> Result<(), VerbsError>;
-    /// Takes the events of the descriptor.
     fn take_events(&mut self);
 }
 

@@ -15,8 +15,7 @@ pub(super) struct PortRequest {
     pub(super) mtu: usize,
 }
 
-/// Whether a device of this machine has an active port, according to the kernel's files: a machine
-/// without one opens no library.
+/// By the kernel's files, so that a machine without an active port opens no library.
 pub(super) fn has_active_port(devices: &Path) -> bool {
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_active =

@@ -15,8 +15,7 @@ pub(super) const READ_LEN: usize = 1 << 20;
 const REPETITIONS: u32 = 2;
 /// The longest time for a read whose memory is taken back before its connection is closed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-/// The time after which an unfinished operation of a closed connection is a fault of the device,
-/// with which no memory is safe.
+/// An operation of a closed connection that takes longer is a fault of the device.
 pub(super) const FORCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -116,7 +115,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// `None`: the memory is not contiguous, or cannot be registered.
     fn place_for(&mut self, from: u32, length: usize, sink: &mut dyn Sink) -> Option<RegionId> {
         let buffer = sink.place_lent(from, 0, length)?;
         self.port.register(&buffer).inspect_err(|error| self.warn_of_registration(error)).ok()
@@ -165,8 +163,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Hands up nothing, so that this can be called outside of a poll. `false`: it was no read of a
-    /// message.
+    /// May be called outside of a poll. `false`: it was no read of a message.
     pub(super) fn read_ended(&mut self, region: RegionId, has_failed: bool) -> bool {
         let Some(one) = self.readings.readings.iter_mut().find(|one| one.region == region) else {
             return false;
@@ -189,8 +186,7 @@ impl<P: IbPort> Ib<P> {
             any = true;
             let is_whole = self.port.check_of(one.region) == one.number;
             self.port.deregister(one.region);
-            // A sender that has taken its buffer back has cleared the check: the data are no
-            // message, and none will come.
+            // The sender has taken its buffer back: the data are no message, and none will come.
             if is_whole && !one.is_given_up {
                 self.readings.bytes += one.length as u64;
                 sink.data(one.from, one.receiver, one.offset, one.length, Bytes::empty());
@@ -231,7 +227,7 @@ impl<P: IbPort> Ib<P> {
         self.readings.readings.iter().map(|one| one.region)
     }
 
-    /// A connection on which that takes long is closed.
+    /// A connection whose reads take long is closed.
     fn stop_given_up(&mut self) {
         self.await_reads(PATIENCE);
         let stuck: Vec<u32> = self.stuck().collect();
@@ -250,7 +246,7 @@ impl<P: IbPort> Ib<P> {
         self.readings.owed.retain(|(to, _)| *to != peer);
     }
 
-    /// Connections that do not work are closed.
+    /// Connections whose reads do not end are closed.
     fn end_given_up(&mut self) {
         self.await_reads(FORCE);
         if self.stuck().next().is_some() {
@@ -284,7 +280,6 @@ impl<P: IbPort> Ib<P> {
         any
     }
 
-    /// Deregisters the memory of the ended ones.
     fn drop_given_up(&mut self) {
         let is_it = |one: &mut Reading| one.is_given_up && one.under_way == 0;
         for one in extract(&mut self.readings.readings, is_it) {

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 /// The time within which a peer with a failed connection may turn out to have left.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// The attempts to connect a queue pair before another one is made: the port may be down, or the
-/// queue pair may be faulty.
+/// Attempts to connect a queue pair, as the port may be down, before it counts as faulty.
 const REFUSALS: u32 = 25;
 
 /// The connection number that means that no connection follows.
@@ -40,7 +39,6 @@ impl<P: IbPort> Ib<P> {
         self.break_connection(peer, why, false);
     }
 
-    /// Everything under way on the connection ends.
     pub(super) fn break_connection(&mut self, number: u32, why: String, has_timed_out: bool) {
         self.polls = POLLS;
         let now = Instant::now();
@@ -116,16 +114,14 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// The queue pair of a failed connection is destroyed, and everything received over it was
-    /// handed up.
+    /// The queue pair is destroyed, and everything received over it was handed up.
     pub(super) fn closed(&mut self, number: u32) {
         if let Some(broken) = self.peer(number).and_then(|peer| peer.broken.as_mut()) {
             broken.is_closed = true;
         }
     }
 
-    /// Whether an introduction of a peer belongs to the present connection. One for the next
-    /// connection waits until its own end is made.
+    /// An introduction for the next connection waits until the own end is made.
     pub(super) fn is_current(&mut self, from: u32, its: &IbIntroduction, wants_answer: bool) -> bool {
         if self.peer(from).is_some_and(|peer| its.connection > peer.connection) {
             self.break_connection(from, "the process makes the connection anew".into(), false);
@@ -174,8 +170,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// The peer receives now: sends the envelopes first that have not arrived over the last
-    /// connection.
+    /// First go the envelopes that have not arrived over the last connection.
     pub(super) fn becomes_ready(&mut self, number: u32) {
         let Ib { peers, port, .. } = self;
         let Some(peer) = peers.get_mut(number as usize).and_then(|peer| peer.as_deref_mut()) else { return };
@@ -247,8 +242,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Notifies a peer that it is given up, as far as it can be reached: it may have noticed
-    /// nothing, and wait for this process.
+    /// The peer may have noticed nothing, and wait for this process.
     pub(super) fn take_leave(&mut self, number: u32) {
         let envelope = self.settings.envelope_len() as u32;
         let is_itself = number == self.own;

@@ -30,9 +30,8 @@ impl IbSettings {
         HEAD + MAX_FRAME_LEN + self.tiny
     }
 
-    /// The longest body of a piece of a long message, in bytes: an envelope of more than a packet
-    /// is filled up to the end of a packet, since a few more bytes would cost one more packet for
-    /// each piece.
+    /// The longest body of a piece, in bytes: an envelope of more than a packet is filled up to the
+    /// end of a packet, as more bytes would cost another packet for each piece.
     pub fn piece_len(&self) -> usize {
         let len = self.envelope_len();
         let packets = len.checked_div(self.mtu).unwrap_or(0);

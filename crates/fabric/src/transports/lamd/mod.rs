@@ -81,8 +81,7 @@ impl fmt::Debug for Lamd {
 }
 
 impl Lamd {
-    /// The transport of process `own` through the relay at the other end of `socket`
-    /// ([`parcel::pair`]). The caller sleeps on `poller`.
+    /// `socket` leads to the relay ([`parcel::pair`]). The caller sleeps on `poller`.
     pub fn new(own: u32, socket: OwnedFd, poller: Arc<Poller>, tell: Tell) -> io::Result<Lamd> {
         parcel::set_nonblocking(&socket)?;
         poller.add(&socket, SOCKET, false)?;
@@ -110,7 +109,6 @@ impl Lamd {
         }
     }
 
-    /// Sends a packet; waits for room for some time.
     fn post(&mut self, pieces: &[Bytes<'_>], file: Option<&OwnedFd>) -> Sent {
         let mut is_patient = true;
         while !self.is_cut {
@@ -318,7 +316,6 @@ impl Membership for Lamd {
         self.ended.contains(&peer)
     }
 
-    /// See rule 4.
     fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
         if self.ended.contains(&peer) {
             return;
@@ -331,8 +328,7 @@ impl Membership for Lamd {
         }
         while !self.is_cut && !self.ended.contains(&peer) {
             if !self.poll(None, sink) {
-                // Only the answer is awaited: other descriptors of the poller may be ready, and are
-                // not polled now.
+                // Other descriptors of the poller may be ready, and are not polled now.
                 parcel::wait_for_packet(&self.socket, ROOM);
             }
         }

@@ -56,8 +56,7 @@ impl PacketQueues {
 
 impl PacketQueue {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Box<[u8]>>> {
-        // A queue is valid whenever its lock is free, even if a thread that had the lock has
-        // panicked.
+        // A panic leaves a valid queue.
         self.packets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -97,7 +96,6 @@ impl Transport for Loopback {
         PIECE
     }
 
-    /// See rules 1 and 2.
     fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let unknown = || Unreachable { peer: to, why: "it is no rank of this program".into() };
         let mut queue = self.queues.of(to).ok_or_else(unknown)?.lock();
@@ -131,7 +129,6 @@ impl Transport for Loopback {
         self.queues.of(self.own).is_none_or(|own| own.lock().is_empty())
     }
 
-    /// See rule 3.
     fn sleeps_lightly(&self) -> bool {
         true
     }

@@ -60,8 +60,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Whether everything that was sent has arrived, and the peers know the number of their
-    /// received messages (rule 7).
+    /// Whether everything has arrived, and the peers know that of theirs (rule 7).
     pub(super) fn has_all_arrived(&mut self) -> bool {
         let mut all = self.own_frames.is_empty() && self.unfinished_frames.is_empty();
         all &= !self.in_parts.waits_for_room();

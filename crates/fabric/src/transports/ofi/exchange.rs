@@ -29,7 +29,6 @@ impl Introduction {
         out
     }
 
-    /// `None`: the body is no introduction.
     pub(super) fn decode(body: &[u8]) -> Option<Introduction> {
         let (cookie, address) = body.split_first_chunk::<COOKIE>()?;
         let is_one = !address.is_empty() && body.len() <= LONGEST;
@@ -50,7 +49,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Ok(())
     }
 
-    /// Returns whether there was room.
     pub(super) fn introduce(&mut self, to: u32, wants_answer: bool) -> Result<bool, Unreachable> {
         let body = self.introduction.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));

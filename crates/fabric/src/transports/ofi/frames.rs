@@ -2,7 +2,7 @@
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
-//! | 0..8 | cookie | a number from the receiver's introduction: unauthenticated processes do not know it |
+//! | 0..8 | cookie | a number from the receiver's introduction, unknown to other processes |
 //! | 8..12 | sender | its rank |
 //! | 12..16 | left | bytes of the body that follow in the next messages of this sender |
 //!
@@ -15,8 +15,7 @@ use oxmpi_libfabric::{Admission, FrameBody, FrameRoom};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 
-/// The number of messages that may arrive before the first of them is read, without being stored by
-/// the provider.
+/// Receives for frames: messages that may arrive before the first one is read.
 pub(super) const ROOMS: usize = 8;
 /// The most bytes of a body in one message.
 pub(super) const BODY: usize = 64 << 10;
@@ -99,21 +98,18 @@ impl BodyRest {
         Some(BodyRest { bytes, at: 0, token, is_under_way: true })
     }
 
-    /// The next part with its head, and whether it is the last one. `None`: all were sent.
     pub(super) fn next(&self, cookie: u64, sender: u32) -> Option<([u8; HEAD], Bytes<'_>, bool)> {
         let part = self.bytes[self.at..].chunks(BODY).next()?;
         let left = self.bytes.len() - self.at - part.len();
         Some((FrameHead { cookie, sender, left: left as u32 }.encode(), Bytes::from(part), left == 0))
     }
 
-    /// Returns whether the part was the last one.
     pub(super) fn advance(&mut self) -> bool {
         self.at = self.bytes.len().min(self.at + BODY);
         self.is_under_way = true;
         self.at == self.bytes.len()
     }
 
-    /// Drops the report of its end.
     pub(super) fn release(&mut self, token: u64) {
         if self.token == token {
             self.token = 0;
@@ -121,8 +117,7 @@ impl BodyRest {
     }
 }
 
-/// Whether the sender of a frame must know that it has arrived. A hint need not arrive, and a
-/// request for a report must not delay its own answer.
+/// A hint need not arrive, and a request for a report must not delay its own answer.
 pub(super) fn is_needed(frame: &Frame) -> bool {
     !matches!(frame, Frame::Learn { .. } | Frame::AskArrived { .. } | Frame::Arrived { .. })
 }
@@ -157,8 +152,7 @@ pub(super) enum Delivery {
     Intruder,
 }
 
-/// Hands a message up. `cookie` is this process's own; `len` is the message's length, of which
-/// `bytes` has as much as fits.
+/// `cookie` is this process's own; `bytes` has as much of the `len` bytes as fits.
 pub(super) fn take(
     (bytes, len): (&[u8], usize),
     cookie: u64,
@@ -260,7 +254,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Returns whether everything was sent.
     pub(super) fn send_rest(&mut self, to: u32) -> bool {
         let own = self.own;
         let Ofi { endpoint, peers, sockets, .. } = self;
@@ -295,7 +288,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Returns whether there was room.
     pub(super) fn send_own(&mut self, to: u32, frame: Frame) -> bool {
         let message = OutgoingMessage { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
         // A peer that cannot be reached waits for nothing.
@@ -342,8 +334,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A receive for a frame has failed: its sender may have died, which the sockets report. A
-    /// provider whose receives all fail is unusable.
+    /// A provider whose receives all fail is unusable; one alone may be of a dead sender.
     pub(super) fn post_failed_room(&mut self, room: FrameRoom, why: &str) {
         self.failed_rooms += 1;
         if self.failed_rooms > FAILED_ROOMS {

@@ -73,8 +73,7 @@ use std::time::{Duration, Instant};
 
 /// The default number of completions that are read at a time (`mtl_ofi_progress_event_cnt`).
 pub const EVENTS: usize = 100;
-/// Polls of the provider for one poll of the sockets, which costs a system call, while nothing
-/// arrives over the sockets.
+/// Polls of the provider for one poll of the sockets, which costs a system call.
 const POLLS: u32 = 8;
 /// The provider's descriptor, in the poller on which the process sleeps.
 const DESCRIPTOR: u64 = 3 << 33;
@@ -109,8 +108,7 @@ struct Name {
 pub struct OfiSettings {
     pub events: usize,
     pub layout: TagLayout,
-    /// Whether contexts have transmit and receive contexts of their own, if the provider has
-    /// scalable endpoints.
+    /// Whether contexts have pairs of transmit and receive contexts, if the provider has them.
     pub grouped: bool,
     /// Whether the engine matches the messages, and all go in frames.
     pub matches_itself: bool,
@@ -143,8 +141,7 @@ struct OfiPeer {
     address: PeerAddress,
     /// It is lost: nothing goes to it. What it had sent can still be received.
     is_gone: bool,
-    /// The two have no communicator any more, and neither waits for the other
-    /// ([`Membership::detach`]).
+    /// The two have no communicator any more, and neither waits for the other.
     is_detached: bool,
     cookie: u64,
     /// Messages sent to it that must arrive (rule 7).
@@ -352,20 +349,17 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Some(self.peers.get(peer as usize)?.as_deref()?.address)
     }
 
-    /// `None` if the peer is lost.
     #[inline]
     fn address_to(&self, peer: u32) -> Option<PeerAddress> {
         let peer = self.peers.get(peer as usize)?.as_deref()?;
         if peer.is_gone { None } else { Some(peer.address) }
     }
 
-    /// `None` if the tag names the source.
     #[inline(always)]
     fn directed(&self, from: Option<u32>) -> Option<PeerAddress> {
         if FULL { from.and_then(|from| self.address_of(from)) } else { None }
     }
 
-    /// Ends the process: the provider is unusable.
     fn give_up(&self, what: &str) -> ! {
         (self.tell.0)(&format!(
             "rank {}: libfabric, provider {}: {what}",
@@ -383,8 +377,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Err(Unreachable { peer, why: error.to_string() })
     }
 
-    /// There is never room for a peer that has closed its endpoint, which needs no message any
-    /// more.
+    /// A peer that has closed its endpoint never has room, and needs no message any more.
     fn no_room(&mut self, peer: u32) -> Sent {
         if self.sockets.has_left(peer) { Sent::Done } else { Sent::Full }
     }
@@ -547,7 +540,6 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         self.sockets.piece_limit(to).min(BODY)
     }
 
-    /// See rule 6.
     fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         if self.address_of(to).is_some() {
             return self.send_frame(to, message);
@@ -559,9 +551,8 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
     }
 
-    /// Cancels posted operations, and waits for receives: nothing is written into their memory any
-    /// more. Some providers never end a send to a dead process, and may read its memory again,
-    /// which is harmless.
+    /// Cancels posted operations, and waits for receives, whose memory is the program's again. Some
+    /// providers never end a send to a dead process, and may read its memory again.
     fn release(&mut self, token: u64) {
         self.sockets.release(token);
         let is_it = |name: &Name| {
@@ -618,7 +609,6 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         self.sockets.before_sleep() && may
     }
 
-    /// See rule 4.
     fn sleeps_lightly(&self) -> bool {
         let waits_for_room = !(self.own_frames.is_empty()
             && self.unfinished_frames.is_empty()
@@ -629,8 +619,7 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
     }
 
     fn announce_waiting(&mut self, peer: u32) -> bool {
-        // The peer's introduction comes over sockets. Room in the provider comes with a completion,
-        // if anything is under way; else there is no event.
+        // The introduction comes over sockets. Room is an event only if anything is under way.
         let leaves = |name: &Name| {
             matches!(name.kind, OperationKind::Send | OperationKind::Frame | OperationKind::Part)
         };
@@ -847,7 +836,6 @@ struct ProbeResult {
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// Whether there are messages that the provider does not take whole.
     fn may_be_in_parts(&self) -> bool {
         self.endpoint.max_message() < 1 << 48
     }
@@ -887,7 +875,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         has_ended
     }
 
-    /// As [`Ofi::has_ended`], of a short message.
     #[inline]
     fn is_gone(&mut self, send: ShortSend) -> bool {
         let is_gone = match self.endpoint.read_after(send, &mut self.events) {

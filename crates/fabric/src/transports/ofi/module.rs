@@ -105,8 +105,7 @@ static SHM: Param = Param::switch(
     "Whether messages within a node go through shared memory (1), or through libfabric's provider as well (0).",
 );
 
-// The priority in Open MPI, where it is that of the whole `pml cm`, against 20 of the one with
-// sockets.
+// As in Open MPI, for the whole `pml cm`, against 20 of the one with sockets.
 static PRIORITY: Param = Param::priority(
     "mtl_ofi_priority",
     25,
@@ -170,8 +169,7 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
 
 const DEVICES: &str = "/sys/class";
 
-/// Whether this host has a device for a fabric, by the names of kinds of devices. Opening libfabric
-/// to find none would take some tenths of a second.
+/// By kinds of devices, as opening libfabric to find none takes some tenths of a second.
 fn has_fabric(kinds: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(kinds) else { return false };
     let is_one = |name: &str| ["infiniband", "cxi", "hfi"].iter().any(|kind| name.starts_with(kind));

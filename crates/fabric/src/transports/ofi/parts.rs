@@ -138,8 +138,7 @@ impl MessagesInParts {
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// Sends a message that the provider does not take whole. It is complete when all parts are, so
-    /// it is always synchronous.
+    /// The message is complete when all parts are, so it is always synchronous.
     pub(super) fn send_in_parts(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
         let TaggedSend { context, tag, buffer, token, .. } = *message;
         let (first, length) = (self.endpoint.max_message(), buffer.packed_len());
@@ -182,7 +181,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Ok(Sent::Later)
     }
 
-    /// A peer requests `length` bytes of the other parts of a message.
     pub(super) fn parts_requested(&mut self, from: u32, number: u64, length: u64, sink: &mut dyn Sink) {
         let found = |one: &&mut PartedSend| (one.to, one.number, one.is_requested) == (from, number, false);
         let Some(one) = self.in_parts.sending.iter_mut().find(found) else { return };
@@ -258,7 +256,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.in_parts.begun.push(BegunReceive { key, token, tag, order, before, buffer, what, is_given_up });
     }
 
-    /// As [`Ofi::received_first_part`], of a receive that was released.
     pub(super) fn gave_up_first_part(&mut self, (from, parts): (u32, TagFields), bits: u64, order: u64) {
         let label = self.settings.layout.label(bits);
         let before = self.endpoint.receives_before(order, label, self.address_of(from), parts.context);
@@ -293,8 +290,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Continues the receives that have their first part, as far as their announcements have
-    /// arrived.
+    /// Continues the receives with a first part whose announcements have arrived.
     pub(super) fn go_on_with_parts(&mut self, sink: &mut dyn Sink) {
         self.send_parts();
         loop {
@@ -365,8 +361,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Posts receives for parts, while there is room, and requests the parts of messages whose
-    /// receives are all posted.
+    /// Posts receives for parts, and requests the parts of messages with all receives.
     fn post_parts(&mut self) {
         for at in 0..self.in_parts.receiving.len() {
             loop {
@@ -407,8 +402,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// The whole length of a message of which a probe has found the first part. `None`: it is
-    /// unknown yet.
+    /// The whole length of a message whose first part a probe has found, if it is known.
     pub(super) fn length_in_parts(&mut self, key: MessageKey, context: u32) -> Option<u64> {
         // Receives with early events may have earlier messages.
         if self.early.iter().any(|event| event.token.kind == OperationKind::Receive) {
@@ -422,13 +416,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Some(self.in_parts.announcement(key, self.begun_of(key))?.length)
     }
 
-    /// The number of receives with the first part of earlier messages of a key whose announcements
-    /// are not taken.
+    /// Receives with the first part of a message of this key without an announcement.
     fn begun_of(&self, key: MessageKey) -> usize {
         self.in_parts.begun.iter().filter(|one| one.key == key && one.what.is_none()).count()
     }
 
-    /// The receive with place `order` gets the message.
     pub(super) fn take_in_parts(&mut self, key: MessageKey, order: u64) {
         if let Some(what) = self.in_parts.take_announcement(key, self.begun_of(key)) {
             self.in_parts.of_probes.insert(order, what);

@@ -16,13 +16,11 @@ const ON_A_HOST: [&str; 2] = ["shm", "sm2"];
 /// Providers for ordinary networks, or within a host; `psm3` goes over any Ethernet.
 const ORDINARY: [&str; 7] = ["tcp", "udp", "sockets", "net", "shm", "sm2", "psm3"];
 
-/// Whether a provider is for a fabric, in all layers of its name.
 pub(super) fn is_for_fabric(name: &str) -> bool {
     !name.split(';').any(|layer| ORDINARY.contains(&layer))
 }
 
-/// A defect of a provider in matching messages. If it is used, OxMPI matches them
-/// (`mtl_ofi_match`).
+/// A defect in matching: where such a provider is used, OxMPI matches (`mtl_ofi_match`).
 struct Defect {
     /// The last layer of its name, which matches messages.
     layer: &'static str,
@@ -31,8 +29,7 @@ struct Defect {
     is_refused: bool,
 }
 
-/// Observed in libfabric 1.17 and 2.5, where they have the provider (`net` is in 1.15 to 1.17
-/// alone).
+/// Observed in libfabric 1.17 and 2.5 (`net` is in 1.15 to 1.17 alone).
 const DEFECTS: [Defect; 4] = [
     Defect { layer: "shm", what: MIXED_UP, is_refused: false },
     Defect { layer: "sm2", what: MIXED_UP, is_refused: false },
@@ -115,10 +112,9 @@ fn verdict(facts: Facts<'_>, wanted: &ProviderRequest) -> Result<TagLayout, Stri
     TagLayout::choose(wanted.mode, tag_bits, data_bytes, is_directed).map_err(|error| error.to_string())
 }
 
-/// The settings of libfabric with which a provider fulfils MPI when a message is longer than its
-/// receive, by its own names (fi_rxm(7)). `ofi_rxm` crashes or mixes messages up where it fragments
-/// one (1.17, 2.5), and ends the connection where it requests a buffer only when a message has
-/// arrived (1.17; not 2.5).
+/// The settings with which a provider fulfils MPI when a message is longer than its receive
+/// (fi_rxm(7)). `ofi_rxm` crashes or mixes messages up where it fragments one (1.17, 2.5), and ends
+/// the connection where it requests a buffer only when a message has arrived (1.17; not 2.5).
 pub(super) fn variables(name: &str, version: (u32, u32)) -> Vec<(&'static str, &'static str)> {
     let mut all = Vec::new();
     if name.split(';').any(|layer| layer == "ofi_rxm") {
@@ -161,8 +157,7 @@ pub(super) fn candidates(library: &Arc<Library>, wanted: &ProviderRequest) -> Re
     Ok(all.into_iter().map(judged).collect())
 }
 
-/// All providers. libfabric reports a capability only if it is requested, so they are listed with
-/// each request.
+/// libfabric reports a capability only if it is requested, so there are several lists.
 fn providers(library: &Arc<Library>) -> Result<Vec<Provider>, LibraryError> {
     let plain = library.providers(&ProviderQuery::default())?;
     let mut directed = library.providers(&ProviderQuery { directed: true, ..ProviderQuery::default() })?;
@@ -204,8 +199,7 @@ fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
-/// The candidate to use: the first possible one, of the same provider the one on this interface if
-/// there is one. The error is for the user.
+/// The first possible one, of the same provider the one on this interface if there is one.
 pub(super) fn choose(
     library: &Library,
     candidates: Vec<Candidate>,

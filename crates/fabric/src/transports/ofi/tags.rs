@@ -60,6 +60,7 @@ pub struct TagLayout {
     context_at: u32,
 }
 
+/// The fields of a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TagFields {
     /// The receiver's index of the context.
@@ -87,8 +88,7 @@ const fn ones(bits: u32) -> u64 {
 }
 
 impl TagLayout {
-    /// The layout of a mode with a provider that has this number of bits for tags. Fails if too few
-    /// are left for the context.
+    /// The layout of a mode with this number of bits. Fails if the context gets too few.
     pub fn new(mode: TagMode, provider_bits: u32) -> Result<TagLayout, ModeError> {
         let (tag_bits, source_bits, context_bits) = match mode {
             TagMode::One => (32, 18, 12),
@@ -138,8 +138,7 @@ impl TagLayout {
         ones(self.context_bits) as u32
     }
 
-    /// The highest index of a context. The next one is that of the transport itself
-    /// ([`TagLayout::own_context`]).
+    /// The highest index of a context; the next one is [`TagLayout::own_context`].
     pub fn last_context(&self) -> u32 {
         self.contexts() - 1
     }
@@ -189,8 +188,7 @@ impl TagLayout {
         (u64::from(source) & ones(self.source_bits)) << (self.tag_bits + PROTOCOL_BITS)
     }
 
-    /// As [`TagLayout::encode`] of a plain message, of a source with these bits and a context and a
-    /// tag that fit.
+    /// As [`TagLayout::encode`] of a plain message whose context and tag fit.
     #[inline(always)]
     pub fn encode_plain(&self, bits_of_source: u64, context: u32, tag: i32) -> u64 {
         bits_of_source | u64::from(context) << self.context_at | u64::from(tag.cast_unsigned())
@@ -214,8 +212,7 @@ impl TagLayout {
         TagFields { context: (bits >> at & ones(self.context_bits)) as u32, source, protocol, tag }
     }
 
-    /// The tag of a receive, and the bits of it that are ignored: from this process or (`None`)
-    /// from any.
+    /// The tag of a receive from this process or (`None`) any, and the bits that are ignored.
     pub fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> (u64, u64) {
         let source = from.unwrap_or(0);
         let bits = self.encode(TagFields { context, source, protocol: TagProtocol::Plain, tag: tags.tag });

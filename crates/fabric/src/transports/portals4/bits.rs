@@ -65,8 +65,7 @@ impl MessageLabel {
     }
 }
 
-/// The criteria of a receive: messages of a context from this process or (`None`) from any, with
-/// these tags.
+/// Matches messages of a context from this process or (`None`) any, with these tags.
 pub(super) fn wanted(context: u32, from: Option<u32>, tags: Tags) -> MatchCriteria {
     let source = from.unwrap_or(0);
     let label = MessageLabel { context, source, protocol: PortalsProtocol::Plain, tag: tags.tag };

@@ -29,7 +29,6 @@ impl Portals {
         self.polls = POLLS;
     }
 
-    /// Handles failures: ignores one if the peer has left; else the peer is lost.
     pub(super) fn settle_failures(&mut self, sink: &mut dyn Sink) {
         for failed in std::mem::take(&mut self.failed) {
             let PortalsFailure { peer, why, since } = &failed;

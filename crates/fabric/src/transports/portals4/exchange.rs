@@ -52,7 +52,6 @@ impl Word {
         }
     }
 
-    /// `None`: the body is invalid.
     pub(super) fn decode(body: &[u8]) -> Option<Word> {
         let (kind, rest) = body.split_first()?;
         Some(match (kind, rest) {
@@ -87,7 +86,6 @@ impl Portals {
         Word::Here(PortalsIntroduction { process, messages, exposed, max_message })
     }
 
-    /// Sends a word to a peer, behind earlier ones.
     pub(super) fn say(&mut self, to: u32, wants_answer: bool, word: Word) {
         self.outbox.push_back((to, wants_answer, word.encode()));
     }
@@ -120,8 +118,7 @@ impl Portals {
         self.sockets.send(to, &message)
     }
 
-    /// Introduces this process and requests the peer's introduction, once; not while the entry is
-    /// closed.
+    /// Introduces this process, once, and requests the peer's introduction.
     pub(super) fn request_introduction(&mut self, to: u32) {
         if self.closed.is_none() && !self.never_met.contains(&to) && self.introduced.insert(to) {
             let word = self.introduction();

@@ -11,8 +11,7 @@ pub(super) struct PortalsFetch {
     pub(super) from: u32,
     /// The number under which its sender exposes it.
     number: u32,
-    /// The engine's token of the receive; 0: the receive is complete, and its sender gets a last
-    /// get.
+    /// 0: the receive is complete, and its sender gets a last get.
     token: u64,
     tag: i32,
     buffer: UserBuf,
@@ -41,7 +40,6 @@ impl Portals {
         Some(free)
     }
 
-    /// Returns whether there was room.
     pub(super) fn expose(
         &mut self,
         to: (ProcessAddress, usize),
@@ -67,7 +65,6 @@ impl Portals {
         Ok(exposed)
     }
 
-    /// Ends the exposure of memory: nothing reads it from now on.
     pub(super) fn withdraw_exposed(&mut self, number: u32) {
         self.wait_while(|name| *name == PortalsName::Exposed { number });
     }
@@ -147,8 +144,7 @@ impl Portals {
         }
     }
 
-    /// Ends the gets into the memory of a receive. The sender is notified that its message is
-    /// complete.
+    /// Ends the gets into the memory of a receive, and notifies the sender.
     pub(super) fn release_fetches(&mut self, token: u64) {
         let found: Vec<u64> =
             self.fetches.iter().filter(|one| one.token == token && token != 0).map(|one| one.id).collect();

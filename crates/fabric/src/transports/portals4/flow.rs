@@ -117,7 +117,6 @@ impl Portals {
         }
     }
 
-    /// Returns the message if there is no room now.
     pub(super) fn put(
         &mut self,
         to: u32,

@@ -61,7 +61,6 @@ impl Portals {
         self.deliver(token, label, &arrival, &buffer, is_gone);
     }
 
-    /// The buffer has the part that has arrived.
     fn deliver(
         &mut self,
         token: u64,
@@ -116,8 +115,7 @@ impl Portals {
         }
     }
 
-    /// The first message that such a receive would match; with `takes`, it is taken out with its
-    /// data.
+    /// The first message that such a receive would match; with `takes`, it is taken out.
     fn search(&mut self, wanted: MatchCriteria, takes: bool) -> Option<(Arrival, Vec<u8>)> {
         let name = PortalsName::Probe { number: self.next_probe };
         self.next_probe += 1;

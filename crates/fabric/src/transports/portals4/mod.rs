@@ -54,8 +54,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Polls of the interface for one poll of the sockets, which costs a system call, while nothing
-/// arrives over the sockets.
+/// Polls of the interface for one poll of the sockets, which costs a system call.
 const POLLS: u32 = 8;
 /// The longest time to wait for an operation that is being cancelled.
 const FORCE: Duration = Duration::from_secs(10);
@@ -104,8 +103,7 @@ struct PortalsPeer {
     max_message: usize,
     /// It is lost: nothing goes to it. What it had sent can still be received.
     is_gone: bool,
-    /// The two have no communicator any more, and neither waits for the other
-    /// ([`Membership::detach`]).
+    /// The two have no communicator any more, and neither waits for the other.
     is_detached: bool,
     under_way: u32,
     /// Its entry is closed; it waits for [`Word::Stopped`] (`flow.rs`).
@@ -245,7 +243,6 @@ impl Portals {
         self.peers.get(peer as usize).is_some_and(Option::is_some)
     }
 
-    /// Ends the process: the interface is unusable.
     fn give_up(&self, what: &str) -> ! {
         (self.tell.0)(&format!("rank {}: {what}", self.own));
         std::process::abort();
@@ -304,8 +301,7 @@ impl Portals {
                 self.came(token, wanted, arrival, buffer);
             }
             (PortalsName::Get { fetch }, ending) => self.end_get(fetch, ending),
-            // A failed receive stays: a message that the network could not deliver fails at its
-            // sender, too.
+            // A failed receive stays: its message fails at the sender, too.
             _ => {}
         }
     }
@@ -347,8 +343,7 @@ impl Transport for Portals {
         self.sockets.send(to, message)
     }
 
-    /// Unlinks posted and exposed memory. Waits for operations that were matched already; their
-    /// messages are dropped.
+    /// Unlinks memory; waits for operations that were matched, whose messages are dropped.
     fn release(&mut self, token: u64) {
         self.sockets.release(token);
         self.ended.retain(|end| end.token() != token);
@@ -397,7 +392,6 @@ impl Transport for Portals {
         self.sockets.before_sleep() && may
     }
 
-    /// See rule 5.
     fn sleeps_lightly(&self) -> bool {
         true
     }

@@ -119,7 +119,6 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
     Ok(Decided::default())
 }
 
-/// The limits of the interface of this machine, and its use by a job on this host.
 fn survey(params: &Params) -> Result<Survey, String> {
     let library = library(params)?;
     let PortalsSettings { eager, blocks, block_len, .. } = settings(params);

@@ -5,8 +5,7 @@ use oxmpi_shm::postbox::{Packet, PostboxArea, PostboxReceiver};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 
-/// Packets taken from one postbox before the next one is polled: its sender may be posting all the
-/// time.
+/// Packets taken from one postbox before the next one, whose sender may post all the time.
 const BURST: usize = 4;
 
 #[derive(Debug)]

@@ -42,12 +42,10 @@ pub struct PostboxSettings {
     /// The number of polls by a sender before it pauses.
     pub write_polls: u32,
     pub pause: Pause,
-    /// Whether a process that waits for the lock of the pool sleeps (sysv), instead of polling
-    /// (usysv).
+    /// Whether a process sleeps for the lock of the pool (sysv), or polls (usysv).
     pub sleeps: bool,
     pub lock: Option<Semaphore>,
-    /// Whether the job survives failures: a peer may end, and empty its postbox no more, with a
-    /// notice on the way to it.
+    /// Whether the job survives failures: a notice may wait in the postbox of an ended peer.
     pub survives: bool,
 }
 
@@ -161,7 +159,7 @@ impl Postboxes {
         Ok(())
     }
 
-    /// Rings peers that wait for it and whose segments are mapped only now.
+    /// Their segments may have been mapped only now.
     fn ring_unmet(&mut self) {
         for at in 0..self.peers.len() {
             let Some(PostboxPeer { number, is_to_be_rung: true, .. }) = self.peers[at] else { continue };
@@ -327,8 +325,7 @@ impl Membership for Postboxes {
         self.is_finished()
     }
 
-    /// Takes over the lock of the pool, if the peer held it, and frees the data that it has not
-    /// taken.
+    /// Frees the lock of the pool, if the peer held it, and the data that it has not taken.
     fn remove_failed(&mut self, number: u32) {
         let Some(at) = self.place_of(number) else { return };
         self.area.break_lock(at as u32);

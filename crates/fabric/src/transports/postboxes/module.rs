@@ -251,8 +251,7 @@ fn spinning(params: &Params, oversubscribed: bool, local_size: u32) -> u32 {
     (params.count(&USYSV_READ_POLLS) as u32).div_ceil(local_size.saturating_sub(1).max(1))
 }
 
-/// Polls of a rank over usysv before it yields, if there are more ranks than processors and the
-/// parameter has its default.
+/// The default with more ranks than processors.
 const OVERSUBSCRIBED_POLLS: u32 = 10;
 
 #[cfg(test)]

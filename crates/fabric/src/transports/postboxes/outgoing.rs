@@ -19,8 +19,7 @@ pub(super) struct PostboxOut {
     rest: Option<Rest>,
     /// Whether it has paused since the last post (rule 5 of the module).
     has_paused: bool,
-    /// Whether the next piece goes without the pool, which had no room or whose lock could not be
-    /// had.
+    /// Whether the pool had no room, or its lock could not be had: the next piece avoids it.
     pub(super) shuns_pool: bool,
 }
 
@@ -44,7 +43,7 @@ impl PostboxOut {
         PostboxOut { sender, rest: None, has_paused: false, shuns_pool: false }
     }
 
-    /// Perhaps after some polls and a pause.
+    /// Whether the postbox is empty, perhaps after some polls and a pause.
     #[inline]
     pub(super) fn wait(&mut self, settings: &PostboxSettings, counters: &mut PostboxCounts) -> bool {
         if self.sender.is_empty() {
@@ -102,14 +101,12 @@ impl PostboxOut {
         let mut data = vec![0; total - posted];
         message.body.fill(posted, BytesMut::from(&mut data[..]));
         self.rest = Some(Rest { data, at: 0, token: message.token });
-        // The receiver will ring when it has the first packet, or has it already: then the next
-        // poll posts more.
+        // If the receiver has rung already, the next poll posts more.
         self.sender.want_room();
         Sent::Later
     }
 
-    /// The postbox must be empty: the piece goes through the pool, or directly if it is short
-    /// enough.
+    /// The postbox must be empty; a short piece may go directly, without the pool.
     pub(super) fn send_piece(
         &mut self,
         me: u32,
@@ -142,7 +139,6 @@ impl PostboxOut {
         Sent::Done
     }
 
-    /// `false`: the postbox is empty.
     pub(super) fn want_room(&self) -> bool {
         self.sender.want_room()
     }
@@ -153,7 +149,6 @@ impl PostboxOut {
         self.drop_rest()
     }
 
-    /// Returns the token of the message.
     pub(super) fn drop_rest(&mut self) -> Option<u64> {
         self.rest.take().map(|rest| rest.token)
     }

@@ -5,13 +5,11 @@ use std::time::Duration;
 /// The pause after the first failure; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// The least number of attempts, however long they take: the process may have been stopped
-/// meanwhile.
+/// However long they take: the process may have been stopped meanwhile.
 const LEAST_TRIES: u32 = 10;
 
-/// The failed attempts to reach a peer since one of them brought something new. Only failures that
-/// concern the peer count: it refused, or closed the connection, it has no route, or the launcher
-/// says that it has ended.
+/// Attempts to reach a peer that have failed since one brought something new. Only failures that
+/// concern the peer count: it refused or closed the connection, has no route, or has ended.
 #[derive(Debug, Default)]
 pub(super) struct FailedAttempts {
     tries: u32,
@@ -31,8 +29,7 @@ pub(super) enum Retry {
 }
 
 impl FailedAttempts {
-    /// Counts a failed attempt, or a connection that was lost before it brought anything new. `now`
-    /// is the time on any clock, `patience` the longest time for attempts.
+    /// Counts an attempt or connection that brought nothing new. `now` is the time on any clock.
     pub(super) fn failed(&mut self, now: Duration, patience: Duration) -> Retry {
         if self.tries == 0 {
             self.since = now;

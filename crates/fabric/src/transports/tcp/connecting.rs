@@ -14,8 +14,7 @@ use oxmpi_wire::noise::Cipher;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// The time for the lower rank to make a broken connection again before the higher one tries, if
-/// that has nothing to send.
+/// The time for the lower rank to connect again before the higher one does.
 const YOURS: Duration = Duration::from_millis(20);
 /// The pause in accepting connections when there are no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -163,8 +162,7 @@ impl Tcp {
         match connected {
             Ok(socket) => {
                 let limit = self.now() + CONNECTING;
-                // A socket has the peer's address only when it is connected. Within a host the
-                // kernel connects it at once.
+                // Only a connected socket has the peer's address. Within a host that is at once.
                 let is_there = socket.is_within_host();
                 self.peer(at).state = ConnectionState::Connecting { socket, limit };
                 self.wake_at(limit);
@@ -176,7 +174,6 @@ impl Tcp {
         }
     }
 
-    /// The kernel has decided an attempt to connect.
     pub(super) fn on_connected(&mut self, at: u32) {
         let (own, secret, encrypt) = (self.own, self.secret.clone(), self.settings.encrypt);
         let poller = self.poller.clone();
@@ -241,8 +238,7 @@ impl Tcp {
         (peer.is_blocked, peer.is_broken, peer.wants_room) = (false, false, false);
         peer.starved_until = None;
         match peer.link.resume(point) {
-            // The peer has received something, even if its acknowledgement was lost with the
-            // connection.
+            // The peer has received something; its acknowledgement was lost with the connection.
             Ok(true) => peer.failures.over(),
             Ok(false) => {}
             Err(error) => return self.cut(at, &error.into()),
@@ -286,8 +282,7 @@ impl Tcp {
                              raise the limit ('ulimit -n')"
                         ));
                     }
-                    // There are no descriptors left: connections wait in the kernel, and the poller
-                    // does not report them all the time.
+                    // There are no descriptors left: connections wait in the kernel, unreported.
                     self.listeners.iter().for_each(|listener| self.poller.remove(listener));
                     let until = self.now() + ACCEPT_PAUSE;
                     self.accepts_after = Some(until);
@@ -363,7 +358,6 @@ impl Tcp {
         Ok(is_taken)
     }
 
-    /// A peer has proved its identity.
     fn judge(&mut self, mut acceptor: Acceptor, socket: Socket, point: Point) {
         let (at, incarnation) = acceptor.from();
         if !matches!(socket.receive(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock) {

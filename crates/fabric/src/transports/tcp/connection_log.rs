@@ -24,7 +24,6 @@ impl ConnectionLog {
         }
     }
 
-    /// Returns also the number of unrecorded connections.
     pub(super) fn take(&mut self) -> (Vec<Connected>, u64) {
         (std::mem::take(&mut self.noted), std::mem::take(&mut self.dropped))
     }

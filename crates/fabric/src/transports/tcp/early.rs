@@ -74,8 +74,7 @@ impl Early {
         }
     }
 
-    /// Opens the next message, of the length of [`Early::length`], and checks its MAC. Returns its
-    /// record.
+    /// Opens the next message, of [`Early::length`], and checks its MAC. Returns its record.
     pub(super) fn open<'a>(&mut self, message: &'a [u8]) -> Result<&'a [u8], GreetingError> {
         let (said, mac) = message.split_last_chunk().ok_or(GreetingError::NotGreeting)?;
         if self.length(said)? != message.len() {

@@ -25,11 +25,9 @@ use std::io::ErrorKind;
 const SHORT: usize = 2 << 10;
 /// The most bytes of kernel memory that a connection needs for such a message until it has arrived.
 const KERNEL_MEMORY: usize = 4 << 10;
-/// The most bytes before the body of an eager message whose context is named by the receiver's
-/// index.
+/// The most bytes before the body of an eager message with the receiver's context index.
 const LONGEST_HEAD: usize = RECORD_HEADER + MAX_LEAD + HEADER_LEN;
-/// Bytes of the longest record that is read at once: its body is shorter than those received into
-/// the memory of a receive.
+/// Bytes of the longest record that is read at once: longer bodies are read directly.
 const AT_ONCE: usize = (LONGEST_HEAD + DIRECT).next_multiple_of(ALIGNMENT);
 
 /// Bytes received from one peer and not taken in.
@@ -64,9 +62,8 @@ impl Ahead {
 }
 
 impl Tcp {
-    /// The number of records that may be retained for a peer while short ones are written before
-    /// they are retained: the kernel's buffers surely have room for them, so that a message is not
-    /// written in part.
+    /// The most retained records while short ones are written before they are retained: the
+    /// kernel's buffers surely have room for another one, so that no message is written in part.
     pub(super) fn records_with_room(buffers: Option<usize>) -> usize {
         buffers.map_or(1, |bytes| bytes / KERNEL_MEMORY)
     }
@@ -97,8 +94,7 @@ impl Tcp {
         peer.link.keep_written(&header, &frame[..frame_len], body, written);
         self.sent.add(body.len() as u64);
         if written < self.record.len() {
-            // The kernel has less room than it should have. The rest is written as soon as it has
-            // more.
+            // The kernel has less room than it should have. The rest is written later.
             peer.is_blocked = true;
             self.write(to);
         }

@@ -42,7 +42,7 @@
 //!    encryption, and the early records have at most [`EARLY_BYTES`](super::EARLY_BYTES) together.
 //!    The kernel takes each whole, or the connection is given up.
 //! 8. They are ordinary records of the link: numbered from its beginning, and retained until they
-//!    are acknowledged. The acceptor's received point counts those that it has handed up. It hands
+//!    are acknowledged. The acceptor's received point counts the ones handed up. It hands
 //!    up the next record of the link until the first connection with that peer is used; it drops
 //!    all others, which are sent again by rule 2. If it hands one up after it has stated its
 //!    received point in a Proof of its own, the record comes again on that connection, and is
@@ -73,8 +73,7 @@ pub use oxmpi_wire::{Nonce, Secret};
 pub struct Identity {
     pub job: u64,
     pub rank: u32,
-    /// The number of processes of the job: this number may connect at a time, and more if they come
-    /// later.
+    /// This number of processes may connect at a time, and more if they come later.
     pub size: u32,
     /// How often this rank has been started: a newer incarnation replaces an older one.
     pub incarnation: u64,
@@ -186,8 +185,7 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// Begins a greeting; returns also the Hello. `encrypt`: records are encrypted, whatever the
-    /// acceptor wants.
+    /// Returns also the Hello. `encrypt`: records are encrypted, whatever the acceptor wants.
     pub fn new(
         own: Identity,
         to: u32,
@@ -233,8 +231,7 @@ impl Initiator {
         self.early.as_ref().filter(|early| early.has_room(len)).map(Early::count)
     }
 
-    /// Puts the message of the next early record into `message`, if there may be one
-    /// ([`Initiator::early_records`]).
+    /// Replaces `message` by that of the next early record, if there may be one.
     pub fn early(&mut self, record: &[Bytes<'_>], message: &mut Vec<u8>) {
         message.clear();
         if let Some(early) = &mut self.early {
@@ -242,8 +239,7 @@ impl Initiator {
         }
     }
 
-    /// Answers a Welcome with a Proof that states the received point. Returns the peer's
-    /// incarnation, and the Proof.
+    /// Answers a Welcome. Returns the peer's incarnation, and the Proof with the received point.
     pub fn welcomed(
         &mut self,
         welcome: &[u8; WELCOME],
@@ -322,9 +318,8 @@ pub(super) fn job_of(hello: &[u8; HELLO]) -> u64 {
 }
 
 impl Acceptor {
-    /// Begins with a Hello; returns also the Welcome. `encrypt`: records are encrypted, whatever
-    /// the initiator wants. Fails if the Hello is not from a process of the job, or not for this
-    /// one.
+    /// Returns also the Welcome. `encrypt`: records are encrypted, whatever the initiator wants.
+    /// Fails if the Hello is not from a process of the job, or not for this one.
     pub fn new(
         own: Identity,
         secret: &Secret,
@@ -373,8 +368,7 @@ impl Acceptor {
         Ok((Acceptor { own, transcript, from, job, incarnation, cipher, early }, welcome))
     }
 
-    /// The length of the initiator's next message, of which `begin` has arrived: a Proof or an
-    /// early record, as its first [`PROOF`] bytes say.
+    /// The length of a Proof or an early record, by its first [`PROOF`] bytes.
     pub fn next_length(&self, begin: &[u8]) -> Result<usize, GreetingError> {
         match Reader(begin).u64() {
             kind if kind == KIND_EARLY.into() && begin.len() >= PROOF => {
@@ -417,8 +411,7 @@ impl Acceptor {
         }
     }
 
-    /// Reads a Proof: the point that the peer has received. Fails if the peer does not have the
-    /// secret.
+    /// Reads a Proof: the peer's received point. Fails if the peer does not have the secret.
     pub fn proved(&mut self, proof: &[u8; PROOF]) -> Result<Point, GreetingError> {
         self.transcript.open(KIND_PROOF, proof)?;
         let mut reader = Reader(proof);
@@ -428,8 +421,7 @@ impl Acceptor {
         Ok(point(&mut reader))
     }
 
-    /// Ends the greeting with the Verdict: the point that this side has received, if it takes the
-    /// connection.
+    /// The Verdict, with the received point of this side if it takes the connection.
     pub fn judge(mut self, received: Option<Point>) -> [u8; VERDICT] {
         let point = received.unwrap_or_default();
         let verdict = Writer(Vec::new())

@@ -33,8 +33,7 @@ pub(super) enum GreetingEvent {
     More,
     /// An early record of this rank and incarnation; call again.
     Early((u32, u64), Vec<u8>),
-    /// The peer has proved its identity: the greeting, to be ended by a verdict, and the point that
-    /// the peer has received.
+    /// The peer is authenticated; the greeting needs a verdict. With the peer's received point.
     Proof(Box<Acceptor>, Point),
 }
 
@@ -97,8 +96,7 @@ impl Greetings {
         }
     }
 
-    /// Reads the next message of a connection. Fails if the connection has ended, or the sender is
-    /// no process of the job.
+    /// Fails if the connection has ended, or the sender is no process of the job.
     pub(super) fn greeted(
         &mut self,
         place: u64,
@@ -141,8 +139,7 @@ impl Greetings {
         let secret = other.as_ref().unwrap_or(secret);
         let (new, welcome) =
             Acceptor::of_job(own, job, secret, hello, &nonce, wants_encryption(encrypt, socket))?;
-        // Before the answer, at which the kernel of a dead peer ends the connection, so that it has
-        // no addresses.
+        // Before the answer, which ends the connection if the peer is dead.
         *takes_early = new.may_take_early() && socket.is_within_host();
         *is_deaf = send_whole(socket, &welcome).is_err();
         got.clear();
@@ -152,7 +149,6 @@ impl Greetings {
 }
 
 impl Greeting {
-    /// Returns whether the next message is complete.
     fn receive_message(&mut self) -> Result<bool, GreetingError> {
         let Greeting { socket, got, acceptor, .. } = self;
         let first = if acceptor.is_some() { PROOF } else { HELLO };
@@ -163,8 +159,7 @@ impl Greeting {
     }
 }
 
-/// Receives until `got` has `whole` bytes, not more. Returns whether it has. Fails if nothing more
-/// can arrive.
+/// Receives until `got` has `whole` bytes. Returns whether it has. Fails at the end.
 pub(super) fn receive_up_to(socket: &Socket, got: &mut Vec<u8>, whole: usize) -> io::Result<bool> {
     while got.len() < whole {
         let have = got.len();
@@ -181,8 +176,7 @@ pub(super) fn receive_up_to(socket: &Socket, got: &mut Vec<u8>, whole: usize) ->
     Ok(true)
 }
 
-/// Sends a short message on a connection that has sent hardly anything, so that there is room for
-/// it.
+/// There is room, as the connection has sent hardly anything.
 pub(super) fn send_whole(socket: &Socket, message: &[u8]) -> io::Result<()> {
     let sent = socket.send(&[Bytes::from(message)])?;
     if sent == message.len() { Ok(()) } else { Err(io::Error::other("the connection takes no greeting")) }

@@ -60,8 +60,7 @@ pub struct IncomingRecords {
     wanted: bool,
     /// The sender waits for the acknowledgement of the arriving record.
     wanted_when_whole: bool,
-    /// Records that have arrived early since the point was stated to the peer, and so come again on
-    /// the connection where it was stated.
+    /// Records that arrived early after the point was stated, and so come again.
     again: u64,
 }
 
@@ -98,8 +97,7 @@ impl IncomingRecords {
         self.point
     }
 
-    /// The number of records to acknowledge: at most the number that the peer has written to this
-    /// connection or earlier ones.
+    /// At most what the peer has written to this connection or earlier ones.
     pub(super) fn acknowledged(&self) -> u64 {
         self.point.records - self.again
     }
@@ -126,8 +124,7 @@ impl IncomingRecords {
         self.again = 0;
     }
 
-    /// Takes the next record, complete, before a connection is used. On an error it counts as not
-    /// received.
+    /// Takes the next record, complete. On an error it counts as not received.
     pub(super) fn take_early(
         &mut self,
         record: &[u8],
@@ -149,8 +146,7 @@ impl IncomingRecords {
         Some(((self.point.bytes - begun.frame) as usize, (begun.length - self.point.bytes) as usize))
     }
 
-    /// The next `bytes` bytes of the connection were stored in the memory of the receive; at most
-    /// [`IncomingRecords::missing`] of them.
+    /// At most [`IncomingRecords::missing`] bytes were stored in the memory of the receive.
     pub fn placed(&mut self, bytes: usize, upper: &mut impl RecordSink) {
         let Some((offset, left)) = self.missing() else { return };
         debug_assert!(bytes <= left, "{bytes} of {left}");
@@ -163,8 +159,7 @@ impl IncomingRecords {
         self.newest as usize
     }
 
-    /// Bytes of the newest record before its body, as far as they have arrived: header, lead and
-    /// frame.
+    /// Bytes of the newest record before its body: header, lead and frame.
     pub(super) fn head(&self) -> usize {
         self.head
     }
@@ -174,9 +169,8 @@ impl IncomingRecords {
         matches!(self.stage, Stage::RecordHeader(0)) && self.zeros == 0 && self.begun.is_none()
     }
 
-    /// The header and the frame at the beginning of `bytes`, the next ones of the connection, if
-    /// they are of an eager message that names its context by the receiver's index, and none of its
-    /// body was taken.
+    /// The header and the frame at the beginning of `bytes`, if they are of an eager message with
+    /// the receiver's context index, and none of its body was taken.
     pub fn peek(&self, bytes: &[u8]) -> Option<(RecordHeader, Received)> {
         let (header, rest) = bytes.split_first_chunk::<RECORD_HEADER>()?;
         let header = RecordHeader::decode(header).ok()?;
@@ -190,8 +184,7 @@ impl IncomingRecords {
         matches!(got.frame, Frame::Eager { .. }).then_some((header, got))
     }
 
-    /// Takes the header and frame of [`IncomingRecords::peek`], and the first `stored` bytes of the
-    /// body, which are in the memory of the receive.
+    /// Takes the frame of [`IncomingRecords::peek`], and the first `stored` bytes of its body.
     pub fn take_peeked(&mut self, header: &RecordHeader, stored: usize) {
         self.wanted_when_whole = header.wanted;
         self.begun = Some(Begun { frame: HEADER_LEN as u32, length: header.length });
@@ -221,8 +214,7 @@ impl IncomingRecords {
         Ok(())
     }
 
-    /// Takes the zeros that come before anything else. Returns the bytes behind them. Fails if
-    /// there are other bytes.
+    /// Takes the zeros before anything else. Returns the bytes behind them.
     pub(super) fn take_zeros<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], RecordError> {
         let (zeros, rest) = bytes.split_at(bytes.len().min(self.zeros));
         if let Some(other) = zeros.iter().find(|byte| **byte != 0) {

@@ -17,9 +17,8 @@ impl Tcp {
         for at in 0..self.peers.len() as u32 {
             let Some(peer) = self.known(at) else { continue };
             peer.link.owe();
-            // A peer may never read records that it does not need, as it may rest as well. A peer
-            // without a common communicator need not acknowledge what was written (rule 6), and may
-            // have ended.
+            // A resting peer may never read records that it does not need. A peer without a common
+            // communicator need not acknowledge (rule 6), and may have ended.
             let is_free = peer.bond == Bond::None && peer.link.is_written();
             all &= is_free || !peer.has_unsaid();
             if !is_free && !peer.link.has_delivered() {
@@ -41,7 +40,6 @@ impl Tcp {
         all
     }
 
-    /// Requests the acknowledgement of a peer, over a new connection if the last one was given up.
     fn ask(&mut self, at: u32) {
         let Some(peer) = self.known(at) else { return };
         peer.link.ask();
@@ -66,14 +64,12 @@ impl Tcp {
     pub(super) fn detach_from(&mut self, at: u32) {
         let Some(peer) = self.known(at) else { return };
         peer.bond = Bond::None;
-        // The peer may wait for it, and this process may not read its sockets again for a long
-        // time.
+        // This process may not read its sockets again for a long time.
         peer.link.owe();
         self.write(at);
     }
 
-    /// Waits until everything is acknowledged, then says goodbye to all peers (rule 5). Returns
-    /// whether their kernels have it.
+    /// Says goodbye to all peers when everything is acknowledged (rule 5). Returns success.
     pub(super) fn say_goodbye(&mut self) -> bool {
         let now = self.now();
         let Some(since) = self.leaving else {

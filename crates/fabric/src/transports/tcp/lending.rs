@@ -34,8 +34,7 @@ impl Tcp {
         Ok(sent)
     }
 
-    /// Sends a message whose body stays in its buffer, if it may leave now: `lend` gives it to the
-    /// peer's link, with the sender's number for the frame.
+    /// Lends a message by `lend`, if it may leave now, with the sender's number for the frame.
     pub(super) fn lend_by(
         &mut self,
         to: u32,
@@ -109,8 +108,6 @@ impl Tcp {
         any
     }
 
-    /// Copies the oldest lent message to a peer, if it may be copied; else requests its
-    /// acknowledgement.
     fn copy_or_ask(&mut self, at: u32) -> bool {
         let Some(peer) = self.known(at) else { return false };
         if peer.link.copy_oldest() {

@@ -97,8 +97,7 @@ impl Link {
         self.out.keep_written(header, frame, body, written);
     }
 
-    /// The message at the beginning of `bytes`, the next ones of the connection, as in
-    /// [`IncomingRecords::peek`], and the length of its body.
+    /// As [`IncomingRecords::peek`], with the length of the body.
     pub(super) fn peek(&self, from: u32, bytes: &[u8]) -> Option<(RecordHeader, Received, usize)> {
         let (header, got) = self.came.peek(bytes)?;
         let total = (header.length as usize).checked_sub(HEADER_LEN)?;
@@ -110,15 +109,13 @@ impl Link {
         self.out.acknowledge(header.acknowledged)
     }
 
-    /// Takes the message of [`Link::peek`], and the first `stored` bytes of the body, which are in
-    /// the memory of the receive.
+    /// Takes the message of [`Link::peek`], whose first `stored` bytes are in the receive.
     pub(super) fn take_peeked(&mut self, header: &RecordHeader, stored: usize) {
         self.received.add((header.length as usize).saturating_sub(HEADER_LEN) as u64);
         self.came.take_peeked(header, stored);
     }
 
-    /// Takes the zeros behind a record, with which `bytes`, the next ones of the connection, begin.
-    /// Returns their number. Fails if there are other bytes.
+    /// As [`IncomingRecords::take_zeros`]. Returns their number.
     pub(super) fn take_padding(&mut self, bytes: &[u8]) -> Result<usize, RecordError> {
         self.came.take_zeros(bytes).map(|rest| bytes.len() - rest.len())
     }
@@ -148,8 +145,7 @@ impl Link {
         self.out.lend(message.frame, me, piece, message.token);
     }
 
-    /// Takes an eager message whose body stays in the buffer, until the peer has it or
-    /// [`Link::copy_oldest`] has copied it. Then it is complete.
+    /// Lends an eager message until the peer has it or [`Link::copy_oldest`] has copied it.
     pub fn lend_whole(&mut self, me: u32, message: &OutgoingMessage<'_>, buffer: UserBuf) {
         debug_assert!(body_fits(&message.body));
         self.out.lend_whole(message.frame, message.sequence, me, (buffer, message.body.len()), message.token);
@@ -165,8 +161,7 @@ impl Link {
         self.out.copy_oldest()
     }
 
-    /// Whether the newest message of [`Link::push`] is written; then its completion is not reported
-    /// later.
+    /// Whether the newest message of [`Link::push`] is written, and not reported later.
     pub fn took_newest(&mut self) -> bool {
         let written = self.out.is_written();
         if written {
@@ -231,8 +226,7 @@ impl Link {
         self.has_left
     }
 
-    /// Takes bytes of process `from` and hands up their content. After an error the connection is
-    /// unusable.
+    /// Takes bytes of process `from`. After an error the connection is unusable.
     pub fn take(&mut self, from: u32, bytes: &[u8], sink: &mut dyn Sink) -> Result<(), RecordError> {
         let Link { out, came, has_left, received } = self;
         let mut hands = LinkSink { from, out, has_left, received, sink };
@@ -256,8 +250,7 @@ impl Link {
         came.take_early(record, &mut hands).map(|()| true)
     }
 
-    /// The points of both directions. Data that change neither, such as a request for an
-    /// acknowledgement, may arrive even if nothing else gets through.
+    /// The points of both directions; a request for an acknowledgement changes neither.
     pub(super) fn progress(&self) -> (Point, u64) {
         (self.came.point(), self.out.acknowledged())
     }
@@ -275,29 +268,25 @@ impl Link {
         self.came.missing()
     }
 
-    /// `bytes` bytes of process `from` were stored in the memory of the receive, at most
-    /// [`Link::missing`] of them.
+    /// `bytes` bytes, at most [`Link::missing`], were stored in the memory of the receive.
     pub fn placed(&mut self, from: u32, bytes: usize, sink: &mut dyn Sink) {
         let Link { out, came, has_left, received } = self;
         let mut hands = LinkSink { from, out, has_left, received, sink };
         came.placed(bytes, &mut hands);
     }
 
-    /// The received point, which the peer must get before a new connection is used. Incomplete data
-    /// of an older one are dropped.
+    /// The received point for a new connection; incomplete data of the old one are dropped.
     pub fn point(&mut self) -> Point {
         self.came.restart();
         self.came.point()
     }
 
-    /// A new connection is used; the peer has received up to `point`. Returns whether that is more
-    /// than at the beginning of the connection before.
+    /// Uses a new connection. Returns whether the peer has received anything over the old one.
     pub fn resume(&mut self, point: Point) -> Result<bool, RecordError> {
         self.out.resume(point)
     }
 
-    /// The peer has ended: drops all records. If it is lost, their messages are not reported as
-    /// complete.
+    /// The peer has ended: drops all records. Those of a lost peer stay incomplete.
     pub fn clear(&mut self, is_lost: bool) {
         self.out.clear(is_lost);
     }

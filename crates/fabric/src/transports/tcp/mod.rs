@@ -123,8 +123,7 @@ pub struct Tcp {
     secret_of: SecretOf,
     tell: Tell,
     poller: Arc<Poller>,
-    /// Peers of this launcher connect to the first; the others are on other networks, for peers of
-    /// other launchers.
+    /// Peers of this launcher connect to the first; peers of others to the others.
     listeners: Vec<Listener>,
     /// No connection is accepted before.
     accepts_after: Option<Duration>,
@@ -177,8 +176,7 @@ const GREETING: u64 = 2 << 32;
 const PEER: u64 = 3 << 32;
 
 impl Tcp {
-    /// The sockets of the process `own`, whose peers connect to `listener`. The caller sleeps on
-    /// `poller`.
+    /// The sockets of `own`, to whose `listener` peers connect, with the caller's `poller`.
     pub fn new(
         own: Identity,
         secret: Secret,
@@ -230,9 +228,8 @@ impl Tcp {
         Tcp { secret_of, ..self }
     }
 
-    /// For a process of one thread that reports its sleeps ([`Transport::before_sleep`]), until it
-    /// has several ([`Transport::share_among_threads`]): the poller need not report everything
-    /// meanwhile.
+    /// For a process of one thread that reports its sleeps: the poller need not report everything,
+    /// until [`Transport::share_among_threads`].
     #[must_use]
     pub fn for_one_thread(self) -> Tcp {
         Tcp { is_alone: true, ..self }
@@ -282,7 +279,6 @@ impl Tcp {
         }
     }
 
-    /// Reports events from outside of a poll.
     fn tell_news(&mut self, sink: &mut dyn Sink) {
         while let Some(at) = self.news.pop() {
             let Some(peer) = self.known(at) else { continue };
@@ -318,7 +314,6 @@ impl Tcp {
         Ok(if peer.link.took_newest() { Sent::Done } else { Sent::Later })
     }
 
-    /// The body is part of `buffer`.
     fn send_lent(
         &mut self,
         to: u32,

@@ -89,8 +89,7 @@ impl<'a> Pieces<'a> {
 }
 
 impl OutgoingRecords {
-    /// Whether another message would be taken: everything before it is written, and not too much is
-    /// retained.
+    /// Everything is written, and not too much is retained.
     pub(super) fn has_room(&self, len: usize) -> bool {
         self.writing.is_none()
             && self.current == self.retained.len()
@@ -103,9 +102,8 @@ impl OutgoingRecords {
         self.keep(frame, sequence, me, RecordBody::Copied(data), CompletionPoint::Written(token));
     }
 
-    /// Whether a short message may be written before it is retained: nothing else waits to be
-    /// written, and fewer than `most` records are retained, so that the kernel has room for another
-    /// one.
+    /// Whether a short message may be written before it is retained: nothing waits, and the kernel
+    /// has room, as fewer than `most` records are retained.
     pub(super) fn is_free(&self, most: usize) -> bool {
         self.retained.len() < most && self.is_written()
     }
@@ -114,8 +112,7 @@ impl OutgoingRecords {
         self.first + self.retained.len() as u64
     }
 
-    /// Retains a short message of whose record the kernel has the first `written` bytes. Its
-    /// completion is not reported. [`OutgoingRecords::is_free`] was true before.
+    /// The kernel has the first `written` bytes, after [`OutgoingRecords::is_free`].
     pub(super) fn keep_written(
         &mut self,
         header: &RecordHeader,
@@ -151,8 +148,7 @@ impl OutgoingRecords {
         );
     }
 
-    /// As [`OutgoingRecords::lend`], for an eager message of `len` bytes, which a copy completes as
-    /// well ([`OutgoingRecords::copy_oldest`]).
+    /// An eager message, which [`OutgoingRecords::copy_oldest`] completes as well.
     pub(super) fn lend_whole(
         &mut self,
         frame: Frame,
@@ -210,7 +206,6 @@ impl OutgoingRecords {
         self.append(RetainedRecord { frame: bytes, frame_len, data, completes }, is_needed);
     }
 
-    /// Retains a record; hints are not needed.
     fn append(&mut self, retained: RetainedRecord, is_needed: bool) {
         self.retained.push_back(retained);
         if is_needed {
@@ -235,7 +230,6 @@ impl OutgoingRecords {
         self.first >= self.needed
     }
 
-    /// The newest message was written at once.
     pub(super) fn take_notice_back(&mut self) {
         self.gone.pop();
     }
@@ -344,8 +338,7 @@ impl OutgoingRecords {
     /// is written again. Returns whether that is more than at the beginning of the connection
     /// before. Fails if the point is impossible.
     pub(super) fn resume(&mut self, point: Point) -> Result<bool, RecordError> {
-        // A peer with a lower point than before has given the connection up; it cannot have more
-        // than was ever written.
+        // Less: the connection was given up. More: it was never written.
         let error = RecordError::Resume { point, first: self.first, written: self.written };
         if point > self.written || point.records < self.first {
             return Err(error);
@@ -398,8 +391,7 @@ impl OutgoingRecords {
     }
 }
 
-/// The number of zeros before the rest of a record with which its data have the same offset to a
-/// cache line in the stream as in memory.
+/// It gives the data the same offset to a cache line in the stream as in memory.
 fn lead(frame: &Bytes<'_>, data: &Bytes<'_>) -> u8 {
     if data.len() < ALIGN_FROM {
         return 0;

@@ -80,8 +80,7 @@ pub(super) struct ConnectionFailure {
 /// The meaning of a failure for the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailureKind {
-    /// None: there was no answer, as from a process that computes or is stopped; or this side has
-    /// failed.
+    /// None: there was no answer, as from a process that computes; or this side has failed.
     Silent,
     /// The connection was closed at the other end. A running process does that now and then, as
     /// when it has no place for a greeting; if it happens each time, another program accepts
@@ -150,8 +149,7 @@ pub(super) enum Bond {
     #[default]
     Close,
     Ending,
-    /// They have no communicator: neither waits for the other, and a broken connection is made
-    /// again at its next use.
+    /// No communicator: neither waits for the other. Broken connections are made on demand.
     None,
 }
 
@@ -182,35 +180,30 @@ pub(super) struct TcpPeer {
     pub(super) is_reported: bool,
     /// Its job, if it is another launcher's.
     pub(super) other_job: Option<u64>,
-    /// Its identity and secret for the greeting, if it belongs to another launcher and this process
-    /// connects to it.
+    /// For the greeting, if this process connects to a peer of another launcher.
     pub(super) foreign: Option<(ForeignProcess, Secret)>,
 }
 
 impl TcpPeer {
-    /// The source in frames to it: a peer of another launcher numbers this process differently, and
-    /// knows the sender by the connection.
+    /// A peer of another launcher numbers this process differently.
     pub(super) fn source(&self, own: u32) -> u32 {
         if self.other_job.is_some() { ANYBODY } else { own }
     }
 
-    /// Whether early records have arrived from it that were never acknowledged (`greeting.rs` rule
-    /// 10).
+    /// Whether it has sent early records that were never acknowledged (`greeting.rs` rule 10).
     pub(super) fn has_unsaid(&self) -> bool {
         self.connections == 0
             && self.link.has_received()
             && !matches!(self.state, ConnectionState::Left | ConnectionState::Lost(_))
     }
 
-    /// See `greeting.rs` rule 7.
     pub(super) fn takes_early(&self, len: usize) -> bool {
         let ConnectionState::Greeting { greeting, .. } = &self.state else { return false };
         let records = greeting.early_records(len);
         records.is_some_and(|records| self.link.has_written_only(records)) && self.link.has_room(len)
     }
 
-    /// Reads the next message of a greeting that this process has begun. At the end of the
-    /// greeting: the point that the peer has received.
+    /// Reads the next message of the own greeting. At its end: the peer's received point.
     pub(super) fn greeted(&mut self) -> Result<Option<Point>, ConnectionFailure> {
         let ConnectionState::Greeting { socket, greeting, got, is_welcome } = &mut self.state else {
             return Ok(None);

@@ -11,16 +11,14 @@ use oxmpi_sys::clock;
 
 /// The number of successful reads in a row from one peer after which its socket is taken out.
 const IN_A_ROW: u32 = 64;
-/// The time after a poll of all descriptors during which polling the peer that has sent last is
-/// enough: a message that arrives while this process polls another descriptor waits.
+/// The time after a poll of all descriptors during which the peer that has sent last is polled
+/// alone: other messages wait.
 const LAST_ALONE_NS: u64 = 10_000;
-/// The same time for a peer whose socket is out of the set, and that has sent something within
-/// [`RECENT_NS`].
+/// The same for a peer out of the set that has sent something within [`RECENT_NS`].
 const LONG_ALONE_NS: u64 = 100_000;
 const RECENT_NS: u64 = 20_000;
 
-/// The peer that has sent last, and the time of the last poll of all descriptors. Times are in
-/// ticks.
+/// The peer that has sent last. Times are in ticks.
 #[derive(Debug)]
 pub(super) struct RecentPeer {
     pub(super) last: Option<u32>,
@@ -56,7 +54,6 @@ impl RecentPeer {
         self.polled = clock::ticks();
     }
 
-    /// Whether all descriptors were polled a short while ago.
     pub(super) fn was_polled_lately(&self) -> bool {
         let now = clock::ticks();
         let since = now.wrapping_sub(self.polled);

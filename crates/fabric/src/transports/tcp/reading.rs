@@ -13,11 +13,9 @@ use std::io::ErrorKind;
 
 /// The number of reads from a peer before other peers get their turn.
 const READS: usize = 4;
-/// A body of which at least this number of bytes is missing is received into the memory of its
-/// receive.
+/// A body with this number of missing bytes is received into the memory of its receive.
 pub(super) const DIRECT: usize = 16 << 10;
-/// After a body of this length the next one is expected to be long as well, even if this one
-/// arrived at once.
+/// After a body of this length the next one is expected to be long as well.
 const LONG: usize = 32 << 10;
 /// Bytes that are read beside such a body, and before one if the last was long.
 const BESIDE: usize = 4 << 10;
@@ -46,15 +44,13 @@ impl Tcp {
         true
     }
 
-    /// Reads everything that a dead peer has sent. A poll of the peer that has sent last may have
-    /// left data, and the peer may have connected and sent early records.
+    /// Reads to the end of a dead peer, which may have connected and sent early records.
     pub(crate) fn read_to_end(&mut self, at: u32, sink: &mut dyn Sink) {
         self.poll_descriptors(None, sink);
         while self.poll_peer(at, sink) {}
     }
 
-    /// Polls all descriptors, but does not read data of the peer `except`. Returns whether one was
-    /// ready.
+    /// Polls all descriptors, but does not read data of the peer `except`.
     pub(super) fn poll_descriptors(&mut self, except: Option<u32>, sink: &mut dyn Sink) -> bool {
         self.recent.note_poll();
         let mut ready = std::mem::take(&mut self.ready);
@@ -136,7 +132,6 @@ impl Tcp {
         }
     }
 
-    /// As [`Tcp::read`], from an encrypted connection, if there is one.
     fn read_sealed(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
         let Tcp { peers, buffer, plain, .. } = self;
         let Some(Some(peer)) = peers.get_mut(at as usize) else { return false };
@@ -183,7 +178,6 @@ enum ReadError {
     BadAddress(String),
 }
 
-/// Reads from a socket once; `None`: nothing has arrived.
 fn read_once(
     at: u32,
     socket: &Socket,

@@ -10,7 +10,7 @@
 //! | 8..16 | number | of the record in its direction, from 0 (kind 1), else 0 |
 //! | 16..24 | acknowledged | number of complete records received of the other direction |
 //! | 24..28 | length | bytes of frame and body |
-//! | 28..32 | start | number of these bytes that are left out, because the receiver has them from an earlier connection |
+//! | 28..32 | start | number of these bytes that an earlier connection has delivered |
 //!
 //! Behind the body, or a header without a body, zeros fill up to a multiple of [`ALIGNMENT`] bytes.
 //! So all records of a process begin at such a multiple, on any connection, and the lead gives a
@@ -80,8 +80,7 @@ impl RecordHeader {
         out
     }
 
-    /// Reads a header. [`RecordError::Header`] for anything that [`RecordHeader::encode`] cannot
-    /// have made.
+    /// [`RecordError::Header`] for anything that [`RecordHeader::encode`] cannot have made.
     pub fn decode(bytes: &[u8; RECORD_HEADER]) -> Result<RecordHeader, RecordError> {
         let wrong = || RecordError::Header(u64::from_le_bytes(word(bytes, 0)));
         let kind = match bytes[1] {
@@ -114,12 +113,10 @@ impl RecordHeader {
         Ok(header)
     }
 
-    /// Bytes of the header and its lead.
     pub(super) fn len(&self) -> usize {
         RECORD_HEADER + usize::from(self.lead)
     }
 
-    /// Zeros behind the whole record.
     pub(super) fn padding(&self) -> usize {
         let len = self.len() + (self.length - self.start) as usize;
         len.next_multiple_of(ALIGNMENT) - len

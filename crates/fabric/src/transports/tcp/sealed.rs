@@ -16,9 +16,8 @@ use oxmpi_sys::net::Socket;
 use oxmpi_wire::noise::{Cipher, MAX_RECORD, NoiseError, RECORD_HEAD, TAG};
 use std::io::{self, ErrorKind};
 
-/// The most bytes in one sealed record: they stay in the processor's first cache while they are
-/// sealed (a record of 64 KiB takes a third more time for each byte, measured on AMD EPYC family 25
-/// model 17).
+/// They stay in the processor's first cache (a record of 64 KiB takes a third more time for each
+/// byte, measured on AMD EPYC family 25 model 17).
 const CARRIED: usize = 16 << 10;
 const BATCH: usize = 4 * CARRIED;
 /// Bytes of the longest record that is sent here, and of the longest that may be received.
@@ -78,9 +77,8 @@ impl Sealed {
         Ok(written - std::mem::replace(&mut self.written, written))
     }
 
-    /// Receives into `buffer`, opens complete records, and hands the content of each to `take`, in
-    /// `plain`. Returns whether there may be more; `None`: nothing has arrived. After an error the
-    /// connection is unusable.
+    /// Receives into `buffer`, and hands the content of each complete record to `take`. Returns
+    /// whether there may be more; `None`: nothing has arrived.
     pub(super) fn receive(
         &mut self,
         buffer: &mut [u8],

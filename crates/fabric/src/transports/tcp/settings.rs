@@ -56,6 +56,5 @@ impl Default for TcpSettings {
 /// Finds the addresses of a process; the error is for the user.
 pub type Find = Box<dyn FnMut(u32) -> Result<PeerLocation, String> + Send>;
 
-/// The secret with which processes of another launcher, whose jobs have this id, prove their
-/// identity; `None` if it is unknown.
+/// The secret of processes of another launcher, whose jobs have this id, if it is known.
 pub type SecretOf = Box<dyn FnMut(u64) -> Option<Secret> + Send>;

@@ -1,4 +1,4 @@
-//! Writing to sockets, as much as there is room for, and waiting for room.
+//! Writing to sockets, while there is room, and waiting for room.
 
 use super::peer::{ConnectionFailure, ConnectionState, FailureKind, TcpPeer};
 use super::{PEER, Pieces, Tcp};
@@ -27,8 +27,7 @@ impl Tcp {
                     return Ok(!peer.is_blocked);
                 }
                 if peer.link.is_written() {
-                    // Too much is retained: the peer may not know that an acknowledgement is
-                    // needed.
+                    // The peer may not know that an acknowledgement is needed.
                     peer.link.ask();
                     self.write(to);
                 }
@@ -60,14 +59,12 @@ impl Tcp {
                 let why = "the kernel takes a short message in part".into();
                 self.cut(to, &ConnectionFailure { why, kind: FailureKind::Silent });
             }
-            // No room: the message is written when the connection is used. The next poll finds an
-            // end.
+            // The message is written when the connection is used. The next poll finds an end.
             Err(_) => {}
         }
     }
 
-    /// Writes waiting data to a peer, while there is room. A connection that cannot be written
-    /// is read to its end, so that earlier data are not lost.
+    /// A connection that cannot be written is read to its end, so that no data are lost.
     pub(super) fn write(&mut self, at: u32) {
         let (own, start) = (self.own.rank, self.start);
         let mut starved_until = None;
@@ -86,8 +83,7 @@ impl Tcp {
                     peer.is_blocked = true;
                     match Socket::refusal(&error) {
                         Refusal::Full => {}
-                        // The next poll reads its end, without an event for writing, which would
-                        // come at once.
+                        // The next poll reads the end; an event for writing would come at once.
                         Refusal::Ended => peer.is_broken = true,
                         // The poller has no event for this either.
                         Refusal::NoMemory => starved_until = Some(start.elapsed() + STARVED),
@@ -107,7 +103,6 @@ impl Tcp {
         }
     }
 
-    /// As [`Tcp::write`], to an encrypted connection, if there is one.
     fn write_sealed(&mut self, at: u32) {
         let start = self.start;
         let mut starved_until = None;
@@ -125,8 +120,7 @@ impl Tcp {
                 }
             }
             match sealed.send() {
-                // Not before: the engine must know of data that the kernel does not have completely
-                // (rule 2).
+                // Not before: the engine must know of incomplete messages (rule 2).
                 Ok(written) => {
                     link.wrote(written);
                     *is_blocked = !sealed.is_sent();

@@ -60,8 +60,7 @@ fn until(seed: u64, sides: &mut [LongSide; 2], mut is_so: impl FnMut(&mut [LongS
     panic!("seed {seed}: nothing moves");
 }
 
-/// Messages of lengths around the limits, contiguous or not on both sides. Returns the bytes that
-/// were got, put, and copied.
+/// Messages of lengths around the limits, contiguous or not. Returns got, put, and copied bytes.
 fn exchange(seed: u64, world: &SharedGmWorld, sides: &mut [LongSide; 2]) -> [u64; 3] {
     let lens = [100, 1000, REGISTER_FROM - 2, REGISTER_FROM, 100_000, (1 << 20) + 6];
     let mut random = Random::new(seed);
@@ -274,8 +273,7 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
                 }
                 is_quiet == [true; 2]
             });
-            // The request to the launcher takes longer than any transfer from an interface to its
-            // host.
+            // The request to the launcher takes longer than any transfer.
             until(seed, &mut both, |_| world.with(|world| world.has_delivered()));
             for side in &mut both {
                 side.gm.give_up_connections(&mut side.sink);

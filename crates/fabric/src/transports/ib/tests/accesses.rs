@@ -53,7 +53,6 @@ impl AccessPair {
         self.ended.extend(self.ranks[0].ib.ended(OWNER));
     }
 
-    /// Waits also through pauses of connections.
     fn ends(&mut self, count: usize) -> Vec<AccessEnd> {
         let (start, mut turns) = (Instant::now(), 0);
         while self.ended.len() < count {
@@ -84,7 +83,6 @@ impl AccessPair {
     }
 }
 
-/// Lengths around the limits of slots and of operations.
 fn length(random: &mut Random, settings: &IbSettings) -> usize {
     let slot = settings.envelope_len();
     let lens = [1, 8, slot - 1, slot, slot + 1, REGISTER_FROM, 100_003, (1 << 20) + 7];

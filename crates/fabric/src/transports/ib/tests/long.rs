@@ -212,7 +212,6 @@ fn a_read_that_fails_again_and_again_is_sent_in_envelopes() {
     assert_eq!((world.with(|world| world.read), &sides[1].sink.lost[..]), (0, &[][..]));
 }
 
-/// As `until`, also through pauses of connections.
 fn patiently(sides: &mut [IbLongSide; 2], mut is_so: impl FnMut(&mut [IbLongSide; 2]) -> bool) {
     let start = std::time::Instant::now();
     while !is_so(sides) {
@@ -266,8 +265,7 @@ fn a_peer_that_has_left_leaves_nothing_lent() {
     assert!(sides[0].ib.leave());
 }
 
-/// Sends messages between buffers in lasting memory, which is freed and allocated again at the same
-/// address between messages.
+/// Lasting memory is freed and allocated again at the same address between messages.
 #[test]
 fn memory_that_goes_and_comes_again_has_the_new_data() {
     let len = 100_000;
