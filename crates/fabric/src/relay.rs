@@ -173,7 +173,7 @@ impl Relay {
                 Ok((0, _)) => return Ok(Launcher::Gone),
                 Ok(got) => got,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Launcher::Stays),
-                Err(error) => return Err(RelayError(format!("it cannot hear mpirun: {error}"))),
+                Err(error) => return Err(RelayError(format!("it cannot receive from mpirun: {error}"))),
             };
             let order = Order::decode(&bytes[..n]).map_err(|error| RelayError(error.to_string()))?;
             self.carry_out(order, fd)?;
@@ -201,7 +201,7 @@ impl Relay {
             }
             Order::Process { number } => {
                 let Some(socket) = fd else {
-                    return Err(RelayError(format!("no socket came for process {number}")));
+                    return Err(RelayError(format!("mpirun has sent no socket for process {number}")));
                 };
                 parcel::set_nonblocking(&socket).map_err(kernel)?;
                 self.poller.add(&socket, PROCESS | u64::from(number), false).map_err(kernel)?;
@@ -223,7 +223,9 @@ impl Relay {
             Order::Places { first, count, node } => {
                 let end = first.saturating_add(count);
                 if end > MOST_PROCESSES {
-                    return Err(RelayError(format!("process {end} is one too many")));
+                    return Err(RelayError(format!(
+                        "process {end} is above the limit of {MOST_PROCESSES} processes"
+                    )));
                 }
                 if self.places.len() < end as usize {
                     self.places.resize(end as usize, NOWHERE);
@@ -326,7 +328,9 @@ impl Relay {
                 far.send(place, to, parcel, &mut self.files)?;
             }
             None => {
-                return Err(RelayError(format!("process {to} is on node {place}, to which there is no way")));
+                return Err(RelayError(format!(
+                    "process {to} is on node {place}, to which there is no connection"
+                )));
             }
         }
         Ok(())

@@ -218,7 +218,7 @@ impl ArrivingParcel {
             return if self.have == self.total { self.open() } else { Ok(None) };
         }
         let Some((file, length, have)) = &mut self.file else {
-            return Err("it sends a part of nothing".into());
+            return Err("it sends a part without a message".into());
         };
         let at = self.offset - 1 + start as u64;
         if at != *have || at + part.len() as u64 > *length {
@@ -266,7 +266,7 @@ impl Arrivals {
     }
 
     fn foreign(&mut self, from: u32) {
-        self.wrong(from, "it sends what no daemon sends");
+        self.wrong(from, "it sends invalid records");
     }
 }
 

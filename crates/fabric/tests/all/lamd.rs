@@ -412,11 +412,11 @@ fn a_relay_ends_with_a_reason_after_invalid_records_of_another() {
     let whole = packet(5, 5, 1, b"body");
     assert_eq!(said_by_another(&[data(0, &whole), data(0, &whole)]), None);
     for (wrong, why) in [
-        ((Frame::Fin { request: 1 }, Vec::new()), "it sends what no daemon sends"),
-        (data(7, b"a part of nothing"), "it sends what no daemon sends"),
+        ((Frame::Fin { request: 1 }, Vec::new()), "it sends invalid records"),
+        (data(7, b"a part of nothing"), "it sends invalid records"),
         (data(0, b"no packet"), "are no packet"),
         (data(0, &[0x6c; 80]), "are no packet"),
-        ((Frame::Data { receiver: 1 << 40, offset: 0 }, whole.clone()), "it sends what no daemon sends"),
+        ((Frame::Data { receiver: 1 << 40, offset: 0 }, whole.clone()), "it sends invalid records"),
     ] {
         let text = said_by_another(&[data(0, &whole), wrong]).unwrap();
         assert!(text.starts_with("the daemon of node 1: ") && text.contains(why), "{text}");

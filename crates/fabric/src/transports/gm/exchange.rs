@@ -99,7 +99,7 @@ impl<P: GmPort> Gm<P> {
     }
 
     fn take_introduction(&mut self, from: u32, wants_answer: bool, body: &[u8]) -> Result<(), String> {
-        let its = GmIntroduction::decode(body).ok_or("what it says of itself makes no sense")?;
+        let its = GmIntroduction::decode(body).ok_or("its introduction is invalid")?;
         let own = self.port.slot_len();
         if its.message as usize != own {
             let its = its.message;
@@ -126,7 +126,7 @@ impl<P: GmPort> Gm<P> {
         }
         for (from, wants_answer, body) in self.introductions.take() {
             if let Err(why) = self.take_introduction(from, wants_answer, &body) {
-                self.say(&format!("process {from} cannot be met: {why}"));
+                self.say(&format!("there is no contact with process {from}: {why}"));
                 self.lost.push(from);
             }
         }

@@ -42,8 +42,8 @@ static CR: Param = Param::switch(
 static FAST: Param = Param::switch(
     "rpi_gm_fast",
     false,
-    "Whether messages over 'gm' are sent without the receiver's buffers being counted (1). That needs fewer buffers, and no word back. \
-     What a receiver does not take within GM's time limit (30 s) is sent again.",
+    "Whether messages over 'gm' are sent without the receiver's buffers being counted (1). That needs fewer buffers, and no returned credits. \
+     A message that its receiver does not take within GM's time limit (30 s) is sent again.",
 );
 
 static MAXPORT: Param = Param {

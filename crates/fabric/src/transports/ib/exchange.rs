@@ -139,7 +139,7 @@ impl<P: IbPort> Ib<P> {
         wants_answer: bool,
         body: &[u8],
     ) -> Result<(), String> {
-        let its = IbIntroduction::decode(body).ok_or("what it says of itself makes no sense")?;
+        let its = IbIntroduction::decode(body).ok_or("its introduction is invalid")?;
         if its.connection == WITHOUT_PORT {
             // A peer that has sent anything over a connection had a port.
             if self.peer(from).is_none_or(|peer| !peer.is_connected) {
@@ -197,7 +197,7 @@ impl<P: IbPort> Ib<P> {
                     self.try_again(from, format!("a connection cannot be made: {why}"));
                     continue;
                 }
-                self.say(&format!("process {from} cannot be met: {why}"));
+                self.say(&format!("there is no contact with process {from}: {why}"));
                 self.lost.push(from);
             }
         }

@@ -68,7 +68,7 @@ static ENVELOPES: Param = Param {
     default: 64,
     min: 1,
     max: 4096,
-    help: "Envelopes that 'ib' posts for each peer with which there is contact: so many short messages may be on their way.",
+    help: "Envelopes that 'ib' posts for each peer with contact: the number of short messages that may be under way.",
     ..Param::NEW
 };
 
@@ -95,7 +95,7 @@ static TIMEOUT: Param = Param {
     default: 10,
     min: 1,
     max: 600,
-    help: "For about how many seconds the adapter of 'ib' repeats what a peer does not answer, before the peer has failed.",
+    help: "The time in seconds (about) for which the adapter of 'ib' repeats unanswered packets before the peer counts as failed.",
     ..Param::NEW
 };
 

@@ -170,7 +170,7 @@ impl Lamd {
         let packet = match Packet::read(&self.packet[..bytes], None) {
             Ok(packet) => packet,
             Err(error) => {
-                self.give_up(&format!("rank {}: the daemon says what makes no sense: {error}", self.own))
+                self.give_up(&format!("rank {}: the daemon has sent an invalid packet: {error}", self.own))
             }
         };
         let (Packet { kind, peer, length, body, .. }, got) = (packet, packet.got);
@@ -204,10 +204,7 @@ impl Lamd {
                 self.ended.insert(peer);
                 sink.left(peer);
             }
-            _ => self.give_up(&format!(
-                "rank {}: the daemon has sent {packet:?} without what belongs to it",
-                self.own
-            )),
+            _ => self.give_up(&format!("rank {}: the daemon has sent {packet:?} without its data", self.own)),
         }
     }
 

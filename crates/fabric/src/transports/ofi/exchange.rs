@@ -73,7 +73,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     pub(super) fn end_introductions(&mut self, sink: &mut dyn Sink) {
         for (from, wants_answer, body) in self.introductions.take() {
             if let Err(why) = self.take_introduction(from, &body) {
-                (self.tell.0)(&format!("rank {}: process {from} cannot be met: {why}", self.own));
+                (self.tell.0)(&format!("rank {}: there is no contact with process {from}: {why}", self.own));
                 self.lost.push(from);
                 continue;
             }
@@ -99,7 +99,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             return Ok(());
         }
         let Introduction { cookie, address } =
-            Introduction::decode(body).ok_or("what it says of itself makes no sense")?;
+            Introduction::decode(body).ok_or("its introduction is invalid")?;
         let address = self.endpoint.insert(&address).map_err(|error| error.to_string())?;
         let at = from as usize;
         if self.peers.len() <= at {

@@ -327,7 +327,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     pub(super) fn report_intruder(&mut self) {
         if !std::mem::replace(&mut self.is_intruder_reported, true) {
             (self.tell.0)(&format!(
-                "rank {}: libfabric, provider {}: somebody who is not of the job sends to this process; that is dropped",
+                "rank {}: libfabric, provider {}: a process outside the job sends to this one; its messages are dropped",
                 self.own,
                 self.endpoint.provider()
             ));

@@ -577,7 +577,7 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
             self.read();
             self.early.extend(self.events.drain(..));
             if start.elapsed() > FORCE {
-                self.give_up("an operation was withdrawn and does not end");
+                self.give_up("a cancelled operation does not end");
             }
         }
     }
@@ -670,7 +670,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
     fn tsend(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
         let TaggedSend { context, tag, buffer, is_synchronous, token } = *message;
         let Some(address) = self.address_to(to) else {
-            return Err(Unreachable { peer: to, why: "the two have not met, or it is gone".into() });
+            return Err(Unreachable { peer: to, why: "the two have no contact, or it is lost".into() });
         };
         if buffer.packed_len() > self.endpoint.max_message() {
             return self.send_in_parts(to, message);

@@ -64,9 +64,9 @@ static TAG_MODE: Param = Param {
     name: "mtl_ofi_tag_mode",
     unit: Unit::Choice(MODES),
     max: MODES.len() as i64 - 1,
-    help: "How the 64 bits of a tag of libfabric's are used. ofi_tag_full sends the source beside a message, which the provider must be able \
-           to; ofi_tag_1 has 12 bits for communicators, 18 for the source, 32 for tags; ofi_tag_2 has 24, 18 and 20. auto: the full \
-           one where the provider can, else ofi_tag_1.",
+    help: "How the 64 bits of a tag of libfabric are used. ofi_tag_full sends the source beside a message, if the provider supports \
+           that; ofi_tag_1 has 12 bits for communicators, 18 for the source, 32 for tags; ofi_tag_2 has 24, 18 and 20. auto: \
+           ofi_tag_full where the provider supports it, else ofi_tag_1.",
     ..Param::NEW
 };
 
@@ -77,15 +77,15 @@ static EVENT_COUNT: Param = Param {
     min: 1,
     max: 1 << 20,
     level: Level::Tune,
-    help: "Events for which each read of the queue of libfabric's provider has room; it is read until it is empty.",
+    help: "The most events that one read of the completion queue of libfabric's provider returns; it is read until it is empty.",
     ..Param::NEW
 };
 
 static GROUPING: Param = Param::switch(
     "mtl_ofi_thread_grouping",
     false,
-    "Whether each communicator has a transmit and a receive context of a scalable endpoint of libfabric's to itself, as long as the \
-     provider has some left. Worth it for programs whose threads have a communicator each.",
+    "Whether each communicator has its own transmit and receive context of a scalable endpoint of libfabric, while the \
+     provider has free ones. This helps programs whose threads have a communicator each.",
 );
 
 static MATCH: Param = Param {

@@ -150,7 +150,7 @@ impl Portals {
                 Some(word) => self.take_word(from, word),
                 None => {
                     (self.tell.0)(&format!(
-                        "rank {}: process {from} says something over sockets that Portals 4 has no use for",
+                        "rank {}: process {from} has sent an invalid word over sockets",
                         self.own
                     ));
                     self.lost.push(from);

@@ -97,7 +97,7 @@ impl Portals {
     fn refuse_intruder(&mut self, token: u64, wanted: MatchCriteria, buffer: &UserBuf) {
         if !std::mem::replace(&mut self.is_intruder_reported, true) {
             (self.tell.0)(&format!(
-                "rank {}: Portals 4: a process that is not of the job sends to this one; that is dropped",
+                "rank {}: Portals 4: a process outside the job sends to this one; its messages are dropped",
                 self.own
             ));
         }
@@ -210,7 +210,7 @@ impl MatchingTransport for Portals {
     fn tsend(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
         let unreachable = |why: String| Unreachable { peer: to, why };
         let Some(peer) = self.peer(to).filter(|peer| !peer.is_gone) else {
-            return Err(unreachable("the two have not met, or it is gone".into()));
+            return Err(unreachable("the two have no contact, or it is lost".into()));
         };
         if peer.is_stopped || !peer.refused.is_empty() {
             return Ok(Sent::Full);

@@ -316,7 +316,7 @@ impl Portals {
             }
             self.read();
             if start.elapsed() > FORCE {
-                self.give_up("Portals 4: an operation was withdrawn and does not end");
+                self.give_up("Portals 4: a cancelled operation does not end");
             }
         }
     }

@@ -75,7 +75,7 @@ static RECEIVE_EVENTS: Param = Param {
     min: 64,
     max: 1 << 20,
     level: Level::Tune,
-    help: "Events of messages that come over Portals 4 and find room before they are read. Where there is none all peers pause.",
+    help: "Events of received messages that Portals 4 stores until they are read. Without room all peers pause.",
     ..Param::NEW
 };
 

@@ -40,8 +40,8 @@ const USYSV_SIZES: PostboxParams =
     PostboxParams { short: &USYSV_SHORT, pool: &USYSV_POOL, piece: &USYSV_PIECE, semaphores: None };
 
 static USYSV_SHORT: Param = Param {
-    help: "Bytes of data in a postbox of usysv. A message of at most twice as many is sent before its receive is known to be \
-           posted; of a longer one so many bytes go with its announcement.",
+    help: "Bytes of data in a postbox of usysv. A message of at most twice this length is sent before its receive is known to be \
+           posted; of a longer one this number of bytes goes with its announcement.",
     ..short("rpi_usysv_short")
 };
 
@@ -107,8 +107,8 @@ const SYSV_SIZES: PostboxParams = PostboxParams {
 };
 
 static SYSV_SHORT: Param = Param {
-    help: "Bytes of data in a postbox of sysv. A message of at most twice as many is sent before its receive is known to be \
-           posted; of a longer one so many bytes go with its announcement.",
+    help: "Bytes of data in a postbox of sysv. A message of at most twice this length is sent before its receive is known to be \
+           posted; of a longer one this number of bytes goes with its announcement.",
     ..short("rpi_sysv_short")
 };
 

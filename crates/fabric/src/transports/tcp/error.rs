@@ -8,7 +8,7 @@ use oxmpi_wire::WireError;
 pub enum RecordError {
     #[error("the bytes that begin with {0:#018x} are no header of a record")]
     Header(u64),
-    #[error("the byte {0:#04x} came where a record is filled up with zeros")]
+    #[error("the byte {0:#04x} came in the padding of a record, which is zeros")]
     Padding(u8),
     #[error("record {number} from byte {start} came, not {records} from byte {bytes}")]
     Place {
@@ -29,7 +29,9 @@ pub enum RecordError {
     Foreign,
     #[error("{records} records are acknowledged, {written} were sent")]
     Acknowledged { records: u64, written: u64 },
-    #[error("{point:?} is said to have come; the first record kept is {first}, and {written:?} was sent")]
+    #[error(
+        "{point:?} is stated as received; the first retained record is {first}, and {written:?} was sent"
+    )]
     Resume {
         point: Point,
         first: u64,

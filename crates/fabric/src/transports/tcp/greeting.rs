@@ -82,12 +82,12 @@ pub struct Identity {
 /// The reason why a greeting ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GreetingError {
-    #[error("what it says is no greeting of this version of OxMPI")]
+    #[error("its greeting is not of this version of OxMPI")]
     NotGreeting,
     /// The MAC is wrong, so the peer does not have the secret.
     #[error("it does not know the secret of the job")]
     WrongMac,
-    #[error("it is or means another process of the job")]
+    #[error("its greeting names another process of the job")]
     Elsewhere,
     #[error("it has refused the connection")]
     Refused,

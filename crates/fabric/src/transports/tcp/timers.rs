@@ -84,6 +84,6 @@ mod tests {
         tcp.on_clock();
         assert!(tcp.peer(1).link.is_settled(), "it is written");
         assert_eq!(tcp.news, [1]);
-        assert!(!tcp.before_sleep(), "the next look tells who waits for it");
+        assert!(!tcp.before_sleep(), "the next poll reports it");
     }
 }
