@@ -20,7 +20,7 @@ use crate::matching::{Contexts, Message, Unexpected, is_notice};
 use crate::notes::{Note, Notes};
 use crate::peer::{BodyTarget, Early, EarlyKind, Peer, Turn};
 use crate::request::{Completion, Fault, Mover, Phase, Received, RequestId, Requests, Work};
-use oxmpi_fabric::Sink;
+use oxmpi_fabric::FrameSink;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context as Name, ContextId, Envelope, Frame};
@@ -360,7 +360,7 @@ impl State {
     }
 }
 
-impl Sink for State {
+impl FrameSink for State {
     #[inline(always)]
     fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
         // In words, so that the short way need not put an envelope together.

@@ -1,8 +1,8 @@
 //! The interface of the engine to all peers of a process, whichever transport is the route to each.
 
 use crate::{
-    Fetching, LastingMemory, MatchingTransport, Membership, OutgoingMessage, RemoteAccess, Room, Sent,
-    SentNow, Sink, Statistics, Taken, Unreachable,
+    Fetching, FrameSink, LastingMemory, MatchingTransport, Membership, OutgoingMessage, RemoteAccess, Room,
+    Sent, SentNow, Statistics, Taken, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::{Announcement, Claim, OwnClaim};
@@ -95,17 +95,17 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
     }
 
     /// Hands arrived frames to `sink`. Returns whether there were any.
-    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool;
+    fn poll<S: FrameSink>(&mut self, sink: &mut S) -> bool;
 
     /// As [`Fabric::poll`], but may leave out a peer whose messages the caller takes itself.
-    fn poll_except<S: Sink>(&mut self, _peer: u32, sink: &mut S) -> bool {
+    fn poll_except<S: FrameSink>(&mut self, _peer: u32, sink: &mut S) -> bool {
         self.poll(sink)
     }
 
     /// As [`Fabric::poll`] for `most` short messages of one peer. `None`: it has no queue of its
     /// own.
     #[inline]
-    fn poll_peer<S: Sink>(&mut self, _peer: u32, _most: usize, _sink: &mut S) -> Option<bool> {
+    fn poll_peer<S: FrameSink>(&mut self, _peer: u32, _most: usize, _sink: &mut S) -> Option<bool> {
         None
     }
 
@@ -146,7 +146,7 @@ pub trait Fabric: Announcements + OneSided + Sections + Membership + Statistics 
     fn wake(&mut self, _peer: u32) {}
 
     /// Whether the launcher counts a process among the dead, which accesses no memory any more.
-    /// This may be earlier than [`Sink::lost`] reports it. `false` if that is unknown.
+    /// This may be earlier than [`FrameSink::lost`] reports it. `false` if that is unknown.
     fn has_died(&mut self, _peer: u32) -> bool {
         false
     }

@@ -3,7 +3,7 @@
 //! body; this module joins its parts, and hands all other frames of that transport up.
 
 use crate::constructor::{Constructor, Services, Situation};
-use crate::{Sink, Transport};
+use crate::{FrameSink, Transport};
 use oxmpi_param::module::Module;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, ContextId, Envelope};
@@ -43,7 +43,7 @@ pub(crate) struct Introductions {
 
 impl Introductions {
     /// A sink that keeps introductions and hands everything else to `sink`.
-    pub(crate) fn watch<'a>(&'a mut self, sink: &'a mut dyn Sink) -> IntroductionSink<'a> {
+    pub(crate) fn watch<'a>(&'a mut self, sink: &'a mut dyn FrameSink) -> IntroductionSink<'a> {
         IntroductionSink { introductions: self, sink }
     }
 
@@ -70,10 +70,10 @@ impl Introductions {
 
 pub(crate) struct IntroductionSink<'a> {
     introductions: &'a mut Introductions,
-    sink: &'a mut dyn Sink,
+    sink: &'a mut dyn FrameSink,
 }
 
-impl Sink for IntroductionSink<'_> {
+impl FrameSink for IntroductionSink<'_> {
     fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
         self.sink.eager(from, sequence, envelope, total, first);
     }
@@ -180,7 +180,7 @@ impl Sink for IntroductionSink<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::testing::CountingSink;
+    use crate::frame_sink::testing::CountingSink;
     use proptest::prelude::*;
 
     proptest! {

@@ -1,7 +1,7 @@
 //! Transports, and the route to each peer.
 //!
 //! The engine sends a frame with a body ([`OutgoingMessage`]) to a peer, named by its rank in the
-//! job, and polls for frames, which arrive in a [`Sink`] with one function for each kind of frame.
+//! job, and polls for frames, which arrive in a [`FrameSink`] with one function for each kind of frame.
 //! This crate knows neither communicators, nor matching, nor requests.
 //!
 //! - A [`Transport`] moves frames to the peers that it reaches. Each has a folder in
@@ -25,16 +25,17 @@
 //!    arrived and the newest one to the same peer are at most 127 apart.
 //! 2. [`Sent::Done`] means that the message is on the wire or in the peer's memory, not in a
 //!    private buffer that waits for credits; no callback follows. [`Sent::Later`] means that
-//!    [`Sink::sent`] reports this later. [`Sent::Full`] means that nothing was taken.
-//! 3. A long body may arrive in parts: the function of its frame gets the first, [`Sink::more`] the
+//!    [`FrameSink::sent`] reports this later. [`Sent::Full`] means that nothing was taken.
+//! 3. A long body may arrive in parts: the function of its frame gets the first, [`FrameSink::more`] the
 //!    others, in order. Until the last part has arrived no other frame with a body comes from the
 //!    same peer.
-//! 4. A lost peer is reported once by [`Sink::lost`], after everything that it had sent.
+//! 4. A lost peer is reported once by [`FrameSink::lost`], after everything that it had sent.
 #![forbid(unsafe_code)]
 
 mod addresses;
 pub mod constructor;
 mod fabric;
+mod frame_sink;
 mod introductions;
 mod matching;
 mod message;
@@ -47,7 +48,6 @@ mod remote_access;
 pub mod routes;
 pub mod shm;
 pub mod sim;
-mod sink;
 mod statistics;
 mod transport;
 pub mod transports;
@@ -55,10 +55,10 @@ pub mod transports;
 pub use addresses::{Address, PeerLocation};
 pub use constructor::{Constructor, Decided, Listening, Offer, Services, Situation, Survey, encryption};
 pub use fabric::{Announcements, Fabric, OneSided, Sections};
+pub use frame_sink::{FrameSink, dispatch};
 pub use matching::{MatchingTransport, Probed, TaggedReceive, TaggedSend};
 pub use message::{Body, Fetching, OutgoingMessage, Room, Sent, SentNow, Taken, Unreachable};
 pub use remote_access::{AccessEnd, AtomicOperation, AtomicScope, Direction, RemoteAccess, RemotePlace};
-pub use sink::{Sink, dispatch};
 pub use statistics::{Connected, Counts, InUse, Traffic};
 pub use transport::{Connections, LastingMemory, Limits, Membership, Statistics, Transport};
 pub use transports::{lamd, postboxes, tcp};

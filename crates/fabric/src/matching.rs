@@ -11,8 +11,8 @@
 //! 1. A message is matched by its sender, the receiver's index of the context, and its tag. Of two
 //!    messages of one sender that fit a receive, the earlier one is taken; of two receives that fit
 //!    a message, the one that was posted first.
-//! 2. A receive ends exactly once: by [`Sink::received`](crate::Sink::received), or, if it was
-//!    cancelled before it was matched, by [`Sink::not_received`](crate::Sink::not_received).
+//! 2. A receive ends exactly once: by [`FrameSink::received`](crate::FrameSink::received), or, if it was
+//!    cancelled before it was matched, by [`FrameSink::not_received`](crate::FrameSink::not_received).
 //! 3. When `release` ([`Transport::release`](crate::Transport::release)) of a token returns, no
 //!    memory is read or written for it any more, and what was posted with it matches nothing.
 //! 4. An arrived message stays until it is received, even if its sender dies.
@@ -35,7 +35,7 @@ pub struct TaggedSend<'a> {
     pub buffer: &'a UserBuf,
     /// Whether the send completes only when a receive has been matched with it (synchronous mode).
     pub is_synchronous: bool,
-    /// The argument of [`Sink::sent`](crate::Sink::sent) after [`Sent::Later`].
+    /// The argument of [`FrameSink::sent`](crate::FrameSink::sent) after [`Sent::Later`].
     pub token: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct TaggedReceive<'a> {
     pub tags: Tags,
     /// It is written until the receive is complete.
     pub buffer: &'a UserBuf,
-    /// The argument of [`Sink::received`](crate::Sink::received).
+    /// The argument of [`FrameSink::received`](crate::FrameSink::received).
     pub token: u64,
 }
 
@@ -93,7 +93,7 @@ pub trait MatchingTransport {
 
     /// Sends a standard message of a few bytes, whose memory is the caller's again at once.
     /// [`Sent::Full`]: nothing happened, use [`MatchingTransport::tsend`]. [`Sent::Later`]:
-    /// [`Sink::sent`](crate::Sink::sent) follows with this token.
+    /// [`FrameSink::sent`](crate::FrameSink::sent) follows with this token.
     fn tsend_short(&mut self, _to: u32, _context: u32, _tag: i32, _bytes: Bytes<'_>, _token: u64) -> Sent {
         Sent::Full
     }
@@ -110,7 +110,7 @@ pub trait MatchingTransport {
     /// The first message that such a receive would match; with `takes` it is taken out.
     fn tprobe(&mut self, from: Option<u32>, context: u32, tags: Tags, takes: bool) -> Option<Probed>;
 
-    /// Receives a message that was taken out; ends with [`Sink::received`](crate::Sink::received).
+    /// Receives a message that was taken out; ends with [`FrameSink::received`](crate::FrameSink::received).
     /// `false`: there is no room now.
     fn receive_probed(&mut self, name: u64, buffer: &UserBuf, token: u64) -> bool;
 }

@@ -60,10 +60,10 @@ pub struct OutgoingMessage<'a> {
     pub frame: Frame,
     pub body: Body<'a>,
     /// The buffer of which the body is a part, if the transport may use it until
-    /// [`Sink::sent`](crate::Sink::sent) instead of copying it: of [`Frame::Data`] the packed bytes
+    /// [`FrameSink::sent`](crate::FrameSink::sent) instead of copying it: of [`Frame::Data`] the packed bytes
     /// from its offset on, of any other frame the whole buffer.
     pub lent: Option<&'a UserBuf>,
-    /// The argument of [`Sink::sent`](crate::Sink::sent) after [`Sent::Later`].
+    /// The argument of [`FrameSink::sent`](crate::FrameSink::sent) after [`Sent::Later`].
     pub token: u64,
 }
 
@@ -72,7 +72,7 @@ pub struct OutgoingMessage<'a> {
 pub enum Sent {
     /// The message has left and the body may be changed; no callback follows.
     Done,
-    /// The message was taken; the body may not be changed before [`Sink::sent`](crate::Sink::sent).
+    /// The message was taken; the body may not be changed before [`FrameSink::sent`](crate::FrameSink::sent).
     Later,
     /// Nothing was taken: there is no room now.
     Full,
@@ -98,7 +98,7 @@ pub enum Taken {
         len: usize,
     },
     /// The beginning of the message is in the buffer; the rest comes by
-    /// [`Sink::more`](crate::Sink::more).
+    /// [`FrameSink::more`](crate::FrameSink::more).
     Begun {
         tag: i32,
         /// Length of the message, in bytes.

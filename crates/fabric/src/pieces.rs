@@ -3,7 +3,7 @@
 //! They are for transports whose adapters move a whole piece out of registered memory: where the
 //! adapter cannot do that, the piece goes in frames, while there is room, and the rest waits.
 
-use crate::{Body, OutgoingMessage, Sent, Sink, Unreachable};
+use crate::{Body, FrameSink, OutgoingMessage, Sent, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_wire::Frame;
 
@@ -105,7 +105,7 @@ impl LentPieces {
         self.gone.extend(tokens);
     }
 
-    pub(crate) fn report(&mut self, sink: &mut dyn Sink) -> bool {
+    pub(crate) fn report(&mut self, sink: &mut dyn FrameSink) -> bool {
         let gone = std::mem::take(&mut self.gone);
         gone.iter().for_each(|token| sink.sent(*token));
         !gone.is_empty()

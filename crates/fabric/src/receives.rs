@@ -2,7 +2,7 @@
 //! of and into registered memory.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
-use crate::Sink;
+use crate::FrameSink;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
@@ -16,7 +16,7 @@ pub(crate) const BLANK: u8 = 0xee;
 
 pub(crate) struct Receive {
     pub(crate) memory: Owned<u8>,
-    /// Takes bytes only from [`Sink::more`] and [`Sink::data`].
+    /// Takes bytes only from [`FrameSink::more`] and [`FrameSink::data`].
     is_scattered: bool,
     pub(crate) stored: usize,
 }
@@ -43,7 +43,7 @@ impl Receives {
     }
 }
 
-impl Sink for Receives {
+impl FrameSink for Receives {
     fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, _: Bytes<'_>) {}
     fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
     fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}

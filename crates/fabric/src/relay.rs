@@ -58,11 +58,11 @@ struct Member {
     queue: ParcelQueue,
     wants_room: bool,
     /// Whether writes to it have failed.
-    is_deaf: bool,
+    writes_failed: bool,
     /// Whether it has ended, and everything that it has sent was passed on.
     has_ended: bool,
     /// Processes to be notified of that.
-    askers: Vec<u32>,
+    requesters: Vec<u32>,
 }
 
 /// The reason why a relay ends before the launcher ends it; for the user.
@@ -146,7 +146,7 @@ impl Relay {
                 let number = name as u32;
                 match name & !u64::from(u32::MAX) {
                     CONTROL => {
-                        if let Launcher::Gone = self.obey()? {
+                        if let Launcher::Gone = self.take_orders()? {
                             return Ok(());
                         }
                     }
@@ -155,10 +155,10 @@ impl Relay {
                             self.flush(number);
                         }
                         if readable {
-                            self.hear(number, READS)?;
+                            self.receive_from(number, READS)?;
                         }
                     }
-                    RELAYS => self.hear_relays()?,
+                    RELAYS => self.receive_from_relays()?,
                     _ if name == CLOCK => self.flush_all()?,
                     _ => {}
                 }
@@ -166,7 +166,7 @@ impl Relay {
         }
     }
 
-    fn obey(&mut self) -> Result<Launcher, RelayError> {
+    fn take_orders(&mut self) -> Result<Launcher, RelayError> {
         let mut bytes = [0; MAX_ORDER];
         loop {
             let (n, fd) = match parcel::receive(&self.control, &mut bytes) {
@@ -209,8 +209,8 @@ impl Relay {
                 self.flush(number);
             }
             Order::Ended { number } => {
-                while self.hear(number, READS)? {}
-                self.part(number)?;
+                while self.receive_from(number, READS)? {}
+                self.end_process(number)?;
             }
             Order::Relay { node, name, addresses } => {
                 let parsed = Address::list(&addresses);
@@ -244,25 +244,25 @@ impl Relay {
     }
 
     /// Takes at most `most` packets of a process. Returns whether there may be more.
-    fn hear(&mut self, number: u32, most: usize) -> Result<bool, RelayError> {
+    fn receive_from(&mut self, number: u32, most: usize) -> Result<bool, RelayError> {
         for _ in 0..most {
             let Some(socket) = self.members.get(&number).and_then(|member| member.socket.as_ref()) else {
                 return Ok(false);
             };
             match parcel::receive(socket, &mut self.packet) {
                 Ok((0, _)) => {
-                    self.part(number)?;
+                    self.end_process(number)?;
                     return Ok(false);
                 }
                 Ok((bytes, file)) => {
                     if let Err(why) = self.pass_on(number, bytes, file)? {
-                        self.silence(number, why);
+                        self.reject(number, why);
                         return Ok(false);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => {
-                    self.silence(number, error.to_string());
+                    self.reject(number, error.to_string());
                     return Ok(false);
                 }
             }
@@ -291,7 +291,8 @@ impl Relay {
         readdress(&mut self.packet[..bytes], from);
         if self.is_here(to)
             && kind != PacketKind::Question
-            && let Some(Member { socket: Some(socket), queue, is_deaf: false, .. }) = self.members.get(&to)
+            && let Some(Member { socket: Some(socket), queue, writes_failed: false, .. }) =
+                self.members.get(&to)
             && queue.is_empty()
             && parcel::send(socket, &[Bytes::from(&self.packet[..bytes])], load.file()).is_ok()
         {
@@ -312,12 +313,12 @@ impl Relay {
                 self.unplaced.entry(to).or_default().push(parcel);
                 // The launcher sends this number to this relay before the sender: the order is
                 // already here.
-                self.obey()?;
+                self.take_orders()?;
             }
             _ if place == self.node => self.arrive(to, parcel)?,
             _ if self.lost.contains(&place) => {
                 if parcel.is_question() {
-                    self.tell_end(parcel.peer(), to)?;
+                    self.answer_end(parcel.peer(), to)?;
                 }
             }
             Some(far) => {
@@ -338,19 +339,19 @@ impl Relay {
 
     fn arrive(&mut self, to: u32, parcel: Parcel) -> Result<(), RelayError> {
         if parcel.is_question() {
-            let asker = parcel.peer();
+            let requester = parcel.peer();
             let member = self.members.entry(to).or_default();
             if !member.has_ended {
-                member.askers.push(asker);
+                member.requesters.push(requester);
                 return Ok(());
             }
-            return self.tell_end(asker, to);
+            return self.answer_end(requester, to);
         }
         if parcel.is_answer() {
             self.end_queries.retain(|query| *query != (to, parcel.peer()));
         }
         let member = self.members.entry(to).or_default();
-        if member.is_deaf || member.has_ended {
+        if member.writes_failed || member.has_ended {
             return Ok(());
         }
         let parcel = parcel.into_kept(&mut self.files, self.most_files).map_err(unreadable)?;
@@ -375,7 +376,7 @@ impl Relay {
                     break;
                 }
                 Err(_) => {
-                    member.is_deaf = true;
+                    member.writes_failed = true;
                     member.queue.clear(&mut self.files);
                 }
             }
@@ -400,9 +401,9 @@ impl Relay {
         }
     }
 
-    fn hear_relays(&mut self) -> Result<(), RelayError> {
+    fn receive_from_relays(&mut self) -> Result<(), RelayError> {
         let Some(far) = &mut self.far else { return Ok(()) };
-        let came = far.hear(&mut self.files)?;
+        let came = far.receive(&mut self.files)?;
         // Over the control socket like all notices, so that it arrives before the end of the job.
         for text in far.take_texts() {
             let _ = parcel::send(&self.control, &[Bytes::from(&Notice::Said { text }.encode()[..])], None);
@@ -416,7 +417,7 @@ impl Relay {
     fn lose(&mut self, node: u32) -> Result<(), RelayError> {
         self.lost.insert(node);
         // What has arrived from there by now counts.
-        self.hear_relays()?;
+        self.receive_from_relays()?;
         if let Some(far) = &mut self.far {
             far.remove_failed(node, &mut self.files);
         }
@@ -425,10 +426,10 @@ impl Relay {
         let (answered, open) = self.end_queries.drain(..).partition(|(_, about)| is_there(*about));
         self.end_queries = open;
         let answered: Vec<(u32, u32)> = answered;
-        answered.into_iter().try_for_each(|(asker, about)| self.tell_end(asker, about))
+        answered.into_iter().try_for_each(|(requester, about)| self.answer_end(requester, about))
     }
 
-    fn part(&mut self, number: u32) -> Result<(), RelayError> {
+    fn end_process(&mut self, number: u32) -> Result<(), RelayError> {
         let member = self.members.entry(number).or_default();
         if let Some(socket) = member.socket.take() {
             self.poller.remove(&socket);
@@ -437,26 +438,26 @@ impl Relay {
         if std::mem::replace(&mut member.has_ended, true) {
             return Ok(());
         }
-        for asker in std::mem::take(&mut member.askers) {
-            self.tell_end(asker, number)?;
+        for requester in std::mem::take(&mut member.requesters) {
+            self.answer_end(requester, number)?;
         }
         Ok(())
     }
 
-    fn tell_end(&mut self, asker: u32, number: u32) -> Result<(), RelayError> {
+    fn answer_end(&mut self, requester: u32, number: u32) -> Result<(), RelayError> {
         let header = PacketHeader { kind: PacketKind::Answer, frame: 0, peer: number, length: 0 };
         let parcel = Parcel { packet: header.encode().to_vec(), length: 0, load: ParcelBody::None };
-        self.route(asker, parcel)
+        self.route(requester, parcel)
     }
 
-    fn silence(&mut self, number: u32, why: String) {
+    fn reject(&mut self, number: u32, why: String) {
         let notice = Notice::Wrong { number, text: why }.encode();
         let _ = parcel::send(&self.control, &[Bytes::from(&notice[..])], None);
         if let Some(member) = self.members.get_mut(&number) {
             if let Some(socket) = member.socket.take() {
                 self.poller.remove(&socket);
             }
-            member.is_deaf = true;
+            member.writes_failed = true;
             member.queue.clear(&mut self.files);
         }
     }

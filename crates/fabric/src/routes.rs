@@ -27,8 +27,8 @@ pub use self::quiesce::{Coordinator, QuiesceStep};
 use crate::shm::copy_policy::CopyFacts;
 use crate::shm::{self, Shm};
 use crate::{
-    Announcements, Connected, Counts, Fabric, Fetching, InUse, LastingMemory, MatchingTransport, Membership,
-    OneSided, OutgoingMessage, RemoteAccess, Room, Sections, Sent, SentNow, Sink, Statistics, Taken,
+    Announcements, Connected, Counts, Fabric, Fetching, FrameSink, InUse, LastingMemory, MatchingTransport,
+    Membership, OneSided, OutgoingMessage, RemoteAccess, Room, Sections, Sent, SentNow, Statistics, Taken,
     Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
@@ -262,7 +262,7 @@ impl Routes {
     }
 
     #[inline]
-    fn poll_routes<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
+    fn poll_routes<S: FrameSink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
         if self.others.is_empty() {
             return self.shm.poll(except, sink);
         }
@@ -271,7 +271,7 @@ impl Routes {
     }
 
     /// Polls the others; `came` says whether something arrived through shared memory.
-    fn poll_others(&mut self, except: Option<u32>, mut came: bool, sink: &mut dyn Sink) -> bool {
+    fn poll_others(&mut self, except: Option<u32>, mut came: bool, sink: &mut dyn FrameSink) -> bool {
         let (cheap, dear) = self.others.split_at_mut(self.cheap);
         for other in &mut *cheap {
             came |= other.transport.poll(except, sink);
@@ -281,7 +281,7 @@ impl Routes {
             return came;
         }
         if self.quiescing.as_ref().is_some_and(Quiescing::is_requested) {
-            self.stand_still(sink);
+            self.quiesce(sink);
             return true;
         }
         for other in dear {
@@ -290,7 +290,7 @@ impl Routes {
         came
     }
 
-    fn poll_all<S: Sink>(&mut self, sink: &mut S) -> bool {
+    fn poll_all<S: FrameSink>(&mut self, sink: &mut S) -> bool {
         let mut came = self.memory != Reach::Nobody && self.shm.poll(None, sink);
         for other in &mut self.others {
             came |= other.transport.poll(None, sink);
@@ -300,7 +300,7 @@ impl Routes {
 
     /// Reports deaths after everything that the dead processes had sent.
     #[cold]
-    fn report_deaths<S: Sink>(&mut self, sink: &mut S) {
+    fn report_deaths<S: FrameSink>(&mut self, sink: &mut S) {
         let Some(deaths) = &mut self.deaths else { return };
         let dead = deaths.take_new();
         // Frames of others may wait behind a half-written frame of a dead process.
@@ -447,7 +447,7 @@ impl Fabric for Routes {
     }
 
     #[inline]
-    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
+    fn poll<S: FrameSink>(&mut self, sink: &mut S) -> bool {
         let came = self.poll_routes(None, sink);
         let Some(deaths) = &self.deaths else { return came };
         if deaths.are_new() {
@@ -463,13 +463,13 @@ impl Fabric for Routes {
     }
 
     #[inline]
-    fn poll_except<S: Sink>(&mut self, peer: u32, sink: &mut S) -> bool {
+    fn poll_except<S: FrameSink>(&mut self, peer: u32, sink: &mut S) -> bool {
         // [`Fabric::poll`] reports deaths, after everything that the dead process has sent.
         self.poll_routes(Some(peer), sink)
     }
 
     #[inline]
-    fn poll_peer<S: Sink>(&mut self, peer: u32, most: usize, sink: &mut S) -> Option<bool> {
+    fn poll_peer<S: FrameSink>(&mut self, peer: u32, most: usize, sink: &mut S) -> Option<bool> {
         self.shm.poll_peer(peer, most, sink)
     }
 

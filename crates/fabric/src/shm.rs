@@ -49,7 +49,7 @@ use self::outgoing::{Out, Path};
 use self::parting::Parted;
 use self::sections::SectionTable;
 use crate::peer_segments::{PeerSegment, PeerSegments};
-use crate::{Body, OutgoingMessage, Sent, SentNow, Sink, Unreachable, dispatch};
+use crate::{Body, FrameSink, OutgoingMessage, Sent, SentNow, Unreachable, dispatch};
 use oxmpi_shm::announcement::AnnouncementSender;
 use oxmpi_shm::inbox::{CELL_PAYLOAD, InboxReceiver};
 use oxmpi_shm::pool::{Pool, PoolView};
@@ -339,7 +339,7 @@ impl Shm {
     }
 
     #[inline(always)]
-    fn poll_ring<S: Sink>(&mut self, from: u32, most: usize, sink: &mut S) -> bool {
+    fn poll_ring<S: FrameSink>(&mut self, from: u32, most: usize, sink: &mut S) -> bool {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return false };
         let seen = link.poll(from, most, sink);
         if seen.wakes {
@@ -352,7 +352,7 @@ impl Shm {
     }
 
     #[inline(always)]
-    fn poll_rings_and_inbox<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
+    fn poll_rings_and_inbox<S: FrameSink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
         let mut any = false;
         for at in 0..self.granted.len() {
             let from = self.granted[at];
@@ -389,7 +389,7 @@ impl Shm {
         self.grants.retain(|(to, _)| *to != peer);
     }
 
-    fn poll_inbox<S: Sink>(&mut self, sink: &mut S) -> bool {
+    fn poll_inbox<S: FrameSink>(&mut self, sink: &mut S) -> bool {
         let mut any = false;
         for _ in 0..BURST {
             let Some(cell) = self.inbox.peek() else { break };
@@ -425,7 +425,13 @@ impl Shm {
 
     /// Takes a message in the pool of a cold peer (rule 1), which is lost if that is unreadable.
     #[cold]
-    fn take_pooled<S: Sink>(&mut self, from: u32, message: &Received, pieces: [(u32, u32); 2], sink: &mut S) {
+    fn take_pooled<S: FrameSink>(
+        &mut self,
+        from: u32,
+        message: &Received,
+        pieces: [(u32, u32); 2],
+        sink: &mut S,
+    ) {
         if self.out(from).is_none() && self.connect(from).is_err() {
             return sink.lost(from);
         }

@@ -18,8 +18,8 @@ mod matching;
 pub use link_faults::{LinkFaults, Random};
 
 use crate::{
-    Announcements, Fabric, MatchingTransport, Membership, OneSided, OutgoingMessage, Sections, Sent, SentNow,
-    Sink, Statistics, Unreachable, dispatch,
+    Announcements, Fabric, FrameSink, MatchingTransport, Membership, OneSided, OutgoingMessage, Sections,
+    Sent, SentNow, Statistics, Unreachable, dispatch,
 };
 use link_faults::mix;
 use matching::{Queues, Tagged};
@@ -454,7 +454,7 @@ impl Sim {
     }
 
     /// Hands up the bytes of a body from `at` on; returns the rest that waits for another poll.
-    fn hand_up<S: Sink>(&self, from: u32, body: Vec<u8>, mut at: usize, sink: &mut S) -> Option<Event> {
+    fn hand_up<S: FrameSink>(&self, from: u32, body: Vec<u8>, mut at: usize, sink: &mut S) -> Option<Event> {
         while at < body.len() {
             let mut network = self.network.borrow_mut();
             let pause = network.faults.pause_of_256;
@@ -532,7 +532,7 @@ impl Fabric for Sim {
         SentNow::Done
     }
 
-    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
+    fn poll<S: FrameSink>(&mut self, sink: &mut S) -> bool {
         let came = std::mem::take(&mut self.network.borrow_mut().ports[self.me as usize].came);
         let any = !came.is_empty();
         let mut held = VecDeque::new();

@@ -1,7 +1,7 @@
 //! The trait of transports, and the traits for capabilities that only some have.
 
 use crate::{
-    Connected, Counts, MatchingTransport, OutgoingMessage, RemoteAccess, Sent, Sink, Taken, Unreachable,
+    Connected, Counts, FrameSink, MatchingTransport, OutgoingMessage, RemoteAccess, Sent, Taken, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -69,7 +69,7 @@ pub trait Transport: Membership + Statistics + Debug + Send {
 
     /// Hands arrived frames to `sink`. It may leave out the peer `except`, whose messages the
     /// caller takes itself ([`Transport::receive_now`]). Returns whether there were any.
-    fn poll(&mut self, except: Option<u32>, sink: &mut dyn Sink) -> bool;
+    fn poll(&mut self, except: Option<u32>, sink: &mut dyn FrameSink) -> bool;
 
     /// The next poll shall poll everything, at any cost: it is the last one for some time.
     fn poll_all_next(&mut self) {}
@@ -130,7 +130,7 @@ pub trait LastingMemory {
     fn forget_memory(&mut self, start: usize);
 }
 
-/// Peers come, leave and die. The launcher also reports deaths ([`Sink::lost`]).
+/// Peers come, leave and die. The launcher also reports deaths ([`FrameSink::lost`]).
 pub trait Membership {
     /// Whether the program of the peer has finalised MPI: nothing is matched there any more.
     /// Everything that it had sent arrives with the next poll. `false`: this is unknown.
@@ -174,7 +174,7 @@ pub trait Membership {
     }
 
     /// The launcher reports this peer as dead: hands up what it had sent, if polls do not.
-    fn await_end(&mut self, _peer: u32, _sink: &mut dyn Sink) {}
+    fn await_end(&mut self, _peer: u32, _sink: &mut dyn FrameSink) {}
 
     /// Removes the state of a peer, *which must be known to be dead*.
     fn remove_failed(&mut self, _peer: u32) {}
@@ -215,11 +215,11 @@ pub trait Connections {
     fn quiesce(&mut self) -> bool;
 
     /// Ends all connections and listeners, after all processes were quiesced.
-    fn give_up_connections(&mut self, sink: &mut dyn Sink);
+    fn give_up_connections(&mut self, sink: &mut dyn FrameSink);
 
     /// As [`Connections::give_up_connections`], after a restoration from an image, which keeps no
     /// connections: everything under way is sent again over new ones.
-    fn give_up_lost_connections(&mut self, sink: &mut dyn Sink);
+    fn give_up_lost_connections(&mut self, sink: &mut dyn FrameSink);
 
     /// Makes connections possible again; the addresses of peers are requested anew. Others connect
     /// to the `listeners`, one for each former one ([`Connections::listeners`]).

@@ -4,13 +4,13 @@
 //! receiver must say something before it is complete, the receiver is asked to drop the message ([`Frame::Withdraw`]). It does
 //! if nothing has matched it, and says so ([`Frame::Withdrawn`]); else the match is answered as always. So exactly one of the
 //! two ends the send, and a message that was dropped is seen by nobody. A receiver that has left MPI drops everything, and may say
-//! nothing ([`oxmpi_fabric::Membership::has_left`], [`Sink::left`](oxmpi_fabric::Sink::left)). All other sends need nobody, and go on.
+//! nothing ([`oxmpi_fabric::Membership::has_left`], [`FrameSink::left`](oxmpi_fabric::FrameSink::left)). All other sends need nobody, and go on.
 
 use super::{LAST_LOOKS, Lane};
 use crate::arrive::Todo;
 use crate::peer::Waiting;
 use crate::request::{Completion, Fault, Phase, RequestId};
-use oxmpi_fabric::{Body, Fabric, Sent, Sink as _};
+use oxmpi_fabric::{Body, Fabric, FrameSink as _, Sent};
 use oxmpi_wire::Frame;
 
 impl<F: Fabric> Lane<F> {

@@ -8,7 +8,7 @@
 use super::parcels::{Parcel, ParcelBody};
 use super::{PART, RelayError};
 use crate::tcp::{Address, Identity, PeerLocation, Secret, Tcp, TcpSettings};
-use crate::{Body, Membership as _, OutgoingMessage, Sent, Sink, Transport as _};
+use crate::{Body, FrameSink, Membership as _, OutgoingMessage, Sent, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::parcel;
@@ -154,7 +154,7 @@ impl FarRelays {
     }
 
     /// Takes arrived parcels with their receivers, and sends waiting ones.
-    pub(super) fn hear(&mut self, files: &mut usize) -> Result<Vec<(u32, Parcel)>, RelayError> {
+    pub(super) fn receive(&mut self, files: &mut usize) -> Result<Vec<(u32, Parcel)>, RelayError> {
         self.tcp.poll(None, &mut self.arrivals);
         if let Some((node, why)) = self.arrivals.trouble.take() {
             return Err(lost(&self.texts, &self.addresses, node, &why));
@@ -270,7 +270,7 @@ impl Arrivals {
     }
 }
 
-impl Sink for Arrivals {
+impl FrameSink for Arrivals {
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
         let coming = self.of.entry(from).or_default();
         let is_next = (offset == 0) == coming.file.is_none();

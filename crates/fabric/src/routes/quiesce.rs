@@ -15,7 +15,7 @@
 //! need that to become quiet.
 
 use super::Routes;
-use crate::{Connections, Sink};
+use crate::{Connections, FrameSink};
 use oxmpi_shm::segment::Segment;
 use oxmpi_sys::net::Listener;
 use std::sync::Arc;
@@ -96,10 +96,10 @@ impl Quiescing {
 impl Routes {
     /// Takes the steps until messages may move again, and receives meanwhile.
     #[cold]
-    pub(super) fn stand_still(&mut self, sink: &mut dyn Sink) {
+    pub(super) fn quiesce(&mut self, sink: &mut dyn FrameSink) {
         loop {
             // The process may have been imaged after any step.
-            if self.is_restored() && !self.begin_again(sink) {
+            if self.is_restored() && !self.restart_restored(sink) {
                 return;
             }
             for other in &mut self.others {
@@ -145,7 +145,7 @@ impl Routes {
     }
 
     /// After a restoration. Returns whether the process can continue.
-    fn begin_again(&mut self, sink: &mut dyn Sink) -> bool {
+    fn restart_restored(&mut self, sink: &mut dyn FrameSink) -> bool {
         let connections = self.others.iter_mut().find_map(|other| other.transport.connections());
         let (Some(connections), Some(quiescing)) = (connections, &mut self.quiescing) else { return false };
         let status = quiescing.segment.status();

@@ -6,7 +6,7 @@ use super::outgoing::{Out, Path};
 use super::{BURST, Link, Shm, out_of};
 #[cfg(doc)]
 use crate::{Announcements, Fabric, Membership, OneSided, Sections, Statistics};
-use crate::{Body, Counts, Fetching, OutgoingMessage, Room, Sent, SentNow, Sink, Taken, Unreachable};
+use crate::{Body, Counts, Fetching, FrameSink, OutgoingMessage, Room, Sent, SentNow, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::{Announcement, Claim, OwnClaim};
 use oxmpi_shm::control_section::ControlSection;
@@ -190,12 +190,12 @@ impl Shm {
     }
 
     #[inline]
-    pub(crate) fn poll<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
+    pub(crate) fn poll<S: FrameSink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
         self.poll_rings_and_inbox(except, sink)
     }
 
     #[inline]
-    pub(crate) fn poll_peer<S: Sink>(&mut self, peer: u32, most: usize, sink: &mut S) -> Option<bool> {
+    pub(crate) fn poll_peer<S: FrameSink>(&mut self, peer: u32, most: usize, sink: &mut S) -> Option<bool> {
         self.links.get(peer as usize)?.as_ref()?.ring_in.as_ref()?;
         Some(self.poll_ring(peer, most.min(BURST), sink))
     }

@@ -1,7 +1,7 @@
 //! Messages of one peer from its ring.
 
 use super::Link;
-use crate::{Sink, Taken, dispatch};
+use crate::{FrameSink, Taken, dispatch};
 use oxmpi_shm::ring::{RingReceiver, Slot};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_sys::clock::{pass_moment, pass_ticks, ticks_of_ns};
@@ -40,7 +40,7 @@ impl RingIn {
 
 impl Link {
     #[inline]
-    pub(super) fn poll<S: Sink>(&mut self, from: u32, most: usize, sink: &mut S) -> RingPoll {
+    pub(super) fn poll<S: FrameSink>(&mut self, from: u32, most: usize, sink: &mut S) -> RingPoll {
         let mut seen = RingPoll::default();
         let Link { ring_in: Some(RingIn { receiver, framed, .. }), matched_in, cells_in, .. } = self else {
             return seen;
@@ -185,7 +185,7 @@ impl Link {
 /// Hands up a part of a message. If its destination is known the part is copied there by vectors:
 /// the string instruction of the C library's long copies takes half as long again for data that
 /// another processor has just written (60 and 100 ns for a KiB on AMD family 25).
-fn hand_up<S: Sink>(from: u32, offset: usize, bytes: Bytes<'_>, sink: &mut S) {
+fn hand_up<S: FrameSink>(from: u32, offset: usize, bytes: Bytes<'_>, sink: &mut S) {
     if bytes.len() >= BY_VECTORS_FROM
         && let Some(into) = sink.place(from, offset, bytes.len())
     {

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::Taken;
+use crate::frame_sink::testing::CountingSink;
 use crate::peer_segments::OpenedSegment;
-use crate::sink::testing::CountingSink;
 use oxmpi_shm::heap::Heap;
 use oxmpi_shm::segment::{Boot, SegmentConfig};
 use oxmpi_sys::barrier::BarrierKind;

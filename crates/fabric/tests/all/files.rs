@@ -3,7 +3,7 @@
 
 use crate::files_transport::{Directory, Files, PIECE, ROOM};
 use crate::support::{Recorder, buffer_of, content, exchange, with_message};
-use oxmpi_fabric::{Body, Membership as _, OutgoingMessage, Sent, Sink, Transport as _};
+use oxmpi_fabric::{Body, FrameSink, Membership as _, OutgoingMessage, Sent, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, ContextId, Envelope, Frame};
 use std::path::Path;
@@ -91,7 +91,7 @@ fn only_ranks_of_the_job_are_reached() {
 #[derive(Default)]
 struct Pieces(Vec<u8>, usize);
 
-impl Sink for Pieces {
+impl FrameSink for Pieces {
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
         assert_eq!((from, receiver, offset, total), (FIRST, 9, self.0.len() as u64, first.len()));
         first.append_to(&mut self.0);

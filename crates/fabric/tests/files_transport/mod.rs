@@ -24,7 +24,7 @@ mod directory;
 pub(crate) use directory::Directory;
 
 use oxmpi_fabric::{
-    Limits, Membership, OutgoingMessage, Sent, Sink, Statistics, Transport, Unreachable, dispatch,
+    FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport, Unreachable, dispatch,
 };
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN, Received};
@@ -101,7 +101,7 @@ impl Files {
 
     /// Hands up messages of a peer, at most [`ROOM`], so that a fast sender does not keep this
     /// process from the others. Returns their number.
-    fn receive(&mut self, from: u32, at: usize, sink: &mut dyn Sink) -> io::Result<u64> {
+    fn receive(&mut self, from: u32, at: usize, sink: &mut dyn FrameSink) -> io::Result<u64> {
         for count in 0..ROOM {
             let number = self.peers[at].next;
             let Some((got, packet)) = self.take(from, number)? else { return Ok(count) };
@@ -152,7 +152,7 @@ impl Transport for Files {
     }
 
     /// See rule 3.
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         let mut came = false;
         for (at, from) in self.job.clone().enumerate() {
             if self.peers[at].is_lost {

@@ -6,7 +6,7 @@
 mod seeds;
 
 use oxmpi_fabric::sim::Random;
-use oxmpi_fabric::{Body, OutgoingMessage, Sent, Sink, Transport};
+use oxmpi_fabric::{Body, FrameSink, OutgoingMessage, Sent, Transport};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Scratch;
@@ -136,7 +136,7 @@ impl Recorder {
 
 const PIECES: [Manner; 2] = [Manner::Piece { gaps: false }, Manner::Piece { gaps: true }];
 
-impl Sink for Recorder {
+impl FrameSink for Recorder {
     fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
         assert_eq!(sequence, self.next as u8);
         let manner = match envelope.context {
@@ -218,7 +218,7 @@ pub(crate) fn exchange(own: &mut dyn Transport, me: u32, peer: u32, messages: u3
 #[derive(Debug, Default)]
 pub(crate) struct Anything;
 
-impl Sink for Anything {
+impl FrameSink for Anything {
     fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, _: Bytes<'_>) {}
     fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
     fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}

@@ -5,7 +5,7 @@ use crate::ends::{JOB, LIMIT, TestProcess};
 use oxmpi_fabric::tcp::{
     ALIGNMENT, Identity, Initiator, Point, RECORD_HEADER, RecordHeader, RecordKind, Secret,
 };
-use oxmpi_fabric::{Sink, Transport as _};
+use oxmpi_fabric::{FrameSink, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
 use std::io::{ErrorKind, Read, Write};
@@ -29,7 +29,7 @@ impl HandedUp {
     }
 }
 
-impl Sink for HandedUp {
+impl FrameSink for HandedUp {
     fn eager(&mut self, from: u32, _: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
         self.left = total - first.len();
         self.messages.push((from, envelope.tag, first.to_vec()));

@@ -3,7 +3,7 @@
 
 use super::peer::{self, GmPeer};
 use super::{GRACE, Gm, GmPort, POLLS};
-use crate::{Membership, Sink};
+use crate::{FrameSink, Membership};
 use std::time::Instant;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl<P: GmPort> Gm<P> {
         self.forget_lent(peer);
     }
 
-    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
+    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.forget(peer);
         sink.lost(peer);
     }
@@ -48,7 +48,7 @@ impl<P: GmPort> Gm<P> {
         self.polls = POLLS;
     }
 
-    pub(super) fn settle_failed(&mut self, failed: FailedSend, sink: &mut dyn Sink) {
+    pub(super) fn settle_failed(&mut self, failed: FailedSend, sink: &mut dyn FrameSink) {
         let FailedSend { peer, why, since } = &failed;
         if self.sockets.has_left(*peer) {
             self.drain(sink);
@@ -124,7 +124,7 @@ impl<P: GmPort> Membership for Gm<P> {
         self.has_all_arrived() && self.sockets.rest()
     }
 
-    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
+    fn await_end(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.drain(sink);
         self.sockets.await_end(peer, &mut self.introductions.watch(sink));
         self.end_introductions();

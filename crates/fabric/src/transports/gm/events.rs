@@ -2,7 +2,7 @@
 
 use super::landing::{OwnFrame, read_words};
 use super::{Gm, GmPort, HEAD};
-use crate::{Sink, dispatch};
+use crate::{FrameSink, dispatch};
 use oxmpi_gm::{GmEvent, GmOperation, GmSlot, GmStatus};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
@@ -45,7 +45,7 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    pub(super) fn drain(&mut self, sink: &mut dyn Sink) -> bool {
+    pub(super) fn drain(&mut self, sink: &mut dyn FrameSink) -> bool {
         if self.is_closed {
             return false;
         }
@@ -73,7 +73,7 @@ impl<P: GmPort> Gm<P> {
         any | self.lending.pieces.report(sink)
     }
 
-    pub(super) fn take(&mut self, event: GmEvent, sink: &mut dyn Sink) {
+    pub(super) fn take(&mut self, event: GmEvent, sink: &mut dyn FrameSink) {
         match event {
             GmEvent::Received { slot, len, .. } => self.receive(slot, len, sink),
             GmEvent::Ended { label, operation, status } => self.end(label, operation, status),
@@ -111,7 +111,7 @@ impl<P: GmPort> Gm<P> {
         self.report(to);
     }
 
-    pub(super) fn receive(&mut self, slot: GmSlot, len: usize, sink: &mut dyn Sink) {
+    pub(super) fn receive(&mut self, slot: GmSlot, len: usize, sink: &mut dyn FrameSink) {
         let Gm { peers, port, received, frames_received, .. } = self;
         let bytes = port.slot(slot);
         let bytes = &bytes[..len.min(bytes.len())];

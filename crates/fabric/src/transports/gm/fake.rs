@@ -6,7 +6,7 @@
 
 use super::GmPort;
 use crate::sim::Random;
-use crate::{Body, Limits, Membership, OutgoingMessage, Sent, Sink, Statistics, Transport, Unreachable};
+use crate::{Body, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport, Unreachable};
 use oxmpi_gm::{GmError, GmEvent, GmOperation, GmRegion, GmSlot, GmStatus, GmTarget, WordId};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
@@ -412,7 +412,7 @@ impl Transport for GmSockets {
             Sent::Done
         }))
     }
-    fn poll(&mut self, _: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         let came = self.world.with(|world| {
             if world.random.below(3) == 0 { None } else { world.ends[self.me].meets.pop_front() }
         });

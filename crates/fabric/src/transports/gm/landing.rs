@@ -1,7 +1,7 @@
 //! Long pieces of messages on the side of their receiver (rule 6 of the module).
 
 use super::{Gm, GmPort};
-use crate::{Body, OutgoingMessage, Sent, Sink};
+use crate::{Body, FrameSink, OutgoingMessage, Sent};
 use oxmpi_gm::{GmRegion, GmStatus, GmTarget, WordId};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
@@ -112,7 +112,7 @@ pub(super) struct OwnFrame {
 }
 
 impl<P: GmPort> Gm<P> {
-    pub(super) fn take_own(&mut self, from: u32, own: &OwnFrame, sink: &mut dyn Sink) {
+    pub(super) fn take_own(&mut self, from: u32, own: &OwnFrame, sink: &mut dyn FrameSink) {
         match (own.frame, own.place) {
             (Frame::DataAt { receiver, offset, length, number }, Some(place)) => {
                 let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -158,7 +158,7 @@ impl<P: GmPort> Gm<P> {
         &mut self,
         from: u32,
         length: usize,
-        sink: &mut dyn Sink,
+        sink: &mut dyn FrameSink,
     ) -> Option<(GmRegion, (usize, usize))> {
         let buffer = sink.place_lent(from, 0, length).filter(|buffer| self.may_register(buffer))?;
         let region = self.port.register(&buffer).inspect_err(|error| self.warn_of_registration(error));
@@ -230,7 +230,7 @@ impl<P: GmPort> Gm<P> {
         };
     }
 
-    pub(super) fn finish_landings(&mut self, sink: &mut dyn Sink) -> bool {
+    pub(super) fn finish_landings(&mut self, sink: &mut dyn FrameSink) -> bool {
         if self.landings.landings.is_empty() {
             return false;
         }

@@ -70,8 +70,8 @@ use crate::introductions::Introductions;
 use crate::routes::Nodes;
 use crate::transports::{Tell, Teller};
 use crate::{
-    Connected, Connections, Counts, LastingMemory, Limits, OutgoingMessage, Sent, Sink, Statistics, Traffic,
-    Transport, Unreachable,
+    Connected, Connections, Counts, FrameSink, LastingMemory, Limits, OutgoingMessage, Sent, Statistics,
+    Traffic, Transport, Unreachable,
 };
 use oxmpi_gm::{GmEvent, GmSlot};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
@@ -211,7 +211,7 @@ impl<P: GmPort> Gm<P> {
         (self.speaker.0)(&format!("rank {}: gm, {}: {what}", self.own, self.port.describe()));
     }
 
-    fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
+    fn poll_sockets(&mut self, sink: &mut dyn FrameSink) -> bool {
         let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.end_introductions();
         for peer in self.introductions.take_lost() {
@@ -283,7 +283,7 @@ impl<P: GmPort> Transport for Gm<P> {
         self.stop_receive(token);
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         for peer in std::mem::take(&mut self.lost) {
             self.lose(peer, sink);
         }

@@ -2,7 +2,7 @@
 //! one (rule 9 of the module).
 
 use super::{Gm, GmPort, POLLS};
-use crate::{Connections, Sink};
+use crate::{Connections, FrameSink};
 use oxmpi_sys::net::Listener;
 use std::io;
 
@@ -17,7 +17,7 @@ impl<P: GmPort> Gm<P> {
         !peers.iter().enumerate().any(&mut waits)
     }
 
-    fn close_port(&mut self, sink: &mut dyn Sink) {
+    fn close_port(&mut self, sink: &mut dyn FrameSink) {
         if self.is_closed {
             return;
         }
@@ -60,7 +60,7 @@ impl<P: GmPort> Connections for Gm<P> {
         self.is_resting
     }
 
-    fn give_up_connections(&mut self, sink: &mut dyn Sink) {
+    fn give_up_connections(&mut self, sink: &mut dyn FrameSink) {
         self.close_port(sink);
         let Gm { sockets, introductions, .. } = self;
         if let Some(sockets) = sockets.connections() {
@@ -68,7 +68,7 @@ impl<P: GmPort> Connections for Gm<P> {
         }
     }
 
-    fn give_up_lost_connections(&mut self, sink: &mut dyn Sink) {
+    fn give_up_lost_connections(&mut self, sink: &mut dyn FrameSink) {
         // A process with an open port cannot be imaged.
         self.close_port(sink);
         let Gm { sockets, introductions, .. } = self;

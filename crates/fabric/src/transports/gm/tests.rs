@@ -6,7 +6,7 @@ use super::fake::{FakeGmPort, GmSockets, SLOT, SharedGmWorld};
 use super::peer::UNCOUNTED;
 use super::{Gm, GmSettings, HEAD};
 use crate::transports::Tell;
-use crate::{Body, Membership, OutgoingMessage, Sent, Sink, Statistics, Transport};
+use crate::{Body, FrameSink, Membership, OutgoingMessage, Sent, Statistics, Transport};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ struct Arrivals {
     lost: Vec<u32>,
 }
 
-impl Sink for Arrivals {
+impl FrameSink for Arrivals {
     fn eager(&mut self, _: u32, _: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
         assert_eq!(total, first.len());
         self.came.push((envelope.tag, first.to_vec()));

@@ -2,10 +2,10 @@
 
 use super::peer::IbPeer;
 use super::{Ib, IbPort};
-use crate::Sink;
+use crate::FrameSink;
 
 impl<P: IbPort> Ib<P> {
-    pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
+    pub(super) fn poll_sockets(&mut self, sink: &mut dyn FrameSink) -> bool {
         let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.end_introductions();
         self.regain();
@@ -59,7 +59,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
+    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.forget(peer);
         // The loss of the own process ends only the access to its own memory by the adapter.
         if peer != self.own {

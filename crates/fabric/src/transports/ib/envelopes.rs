@@ -2,7 +2,7 @@
 
 use super::settings::HEAD;
 use super::{Ib, IbPort, lending};
-use crate::{OutgoingMessage, Sent, Sink, Unreachable, dispatch};
+use crate::{FrameSink, OutgoingMessage, Sent, Unreachable, dispatch};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{AdapterOperation as Operation, Completion, Refusal, SlotId, VerbsError};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
@@ -35,7 +35,7 @@ impl<P: IbPort> Ib<P> {
         self.reads += u64::from(!self.events.is_empty());
     }
 
-    pub(super) fn drain(&mut self, sink: &mut dyn Sink) -> bool {
+    pub(super) fn drain(&mut self, sink: &mut dyn FrameSink) -> bool {
         let mut any = false;
         for event in std::mem::take(&mut self.early) {
             any = true;
@@ -67,7 +67,7 @@ impl<P: IbPort> Ib<P> {
     pub(super) fn end(
         &mut self,
         Completion { queue_pair, operation, error, has_timed_out, .. }: Completion,
-        sink: &mut dyn Sink,
+        sink: &mut dyn FrameSink,
     ) {
         let number = self.numbers.get(&queue_pair).copied();
         match operation {
@@ -134,7 +134,7 @@ impl<P: IbPort> Ib<P> {
         &mut self,
         from: Option<u32>,
         (queue_pair, slot, len): (u32, SlotId, usize),
-        sink: &mut dyn Sink,
+        sink: &mut dyn FrameSink,
     ) {
         let Ib { peers, port, received, frames_received, .. } = self;
         let known = from.and_then(|from| Some((from, peers.get_mut(from as usize)?.as_deref_mut()?)));

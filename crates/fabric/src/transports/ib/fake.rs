@@ -8,7 +8,7 @@ use super::settings::{ACCESSES, READS};
 use super::{IbPort, IbSettings};
 use crate::sim::Random;
 use crate::{
-    AtomicOperation, AtomicScope, Body, Limits, Membership, OutgoingMessage, Sent, Sink, Statistics,
+    AtomicOperation, AtomicScope, Body, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics,
     Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
@@ -669,7 +669,7 @@ impl Transport for FakeSockets {
             Sent::Done
         }))
     }
-    fn poll(&mut self, _: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         let came = self
             .world
             .with(|world| if world.random.below(3) == 0 { None } else { world.meets[self.me].pop_front() });

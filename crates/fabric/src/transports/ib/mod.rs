@@ -94,8 +94,8 @@ use crate::introductions::Introductions;
 use crate::routes::Nodes;
 use crate::transports::{Tell, Teller};
 use crate::{
-    Connected, Connections, Counts, LastingMemory, Limits, Membership, OutgoingMessage, RemoteAccess, Sent,
-    Sink, Statistics, Traffic, Transport, Unreachable,
+    Connected, Connections, Counts, FrameSink, LastingMemory, Limits, Membership, OutgoingMessage,
+    RemoteAccess, Sent, Statistics, Traffic, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::poller::Poller;
@@ -263,7 +263,7 @@ impl<P: IbPort> Transport for Ib<P> {
         self.stop_receive(token);
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         if std::mem::take(&mut self.is_armed) {
             self.port.take_events();
         }
@@ -397,7 +397,7 @@ impl<P: IbPort> Membership for Ib<P> {
         self.has_all_arrived() && self.sockets.rest()
     }
 
-    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
+    fn await_end(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.drain(sink);
         self.sockets.await_end(peer, &mut self.introductions.watch(sink));
         self.end_introductions();

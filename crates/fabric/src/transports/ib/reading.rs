@@ -3,7 +3,7 @@
 
 use super::settings::READS;
 use super::{Ib, IbPort};
-use crate::{Body, OutgoingMessage, Sent, Sink};
+use crate::{Body, FrameSink, OutgoingMessage, Sent};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{RegionId, RemoteMemory, VerbsError};
 use oxmpi_wire::Frame;
@@ -83,7 +83,7 @@ impl<P: IbPort> Ib<P> {
         from: u32,
         frame: Frame,
         body: Option<RemoteMemory>,
-        sink: &mut dyn Sink,
+        sink: &mut dyn FrameSink,
     ) {
         match (frame, body) {
             (Frame::DataAt { receiver, offset, length, number }, Some(place)) => {
@@ -115,7 +115,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    fn place_for(&mut self, from: u32, length: usize, sink: &mut dyn Sink) -> Option<RegionId> {
+    fn place_for(&mut self, from: u32, length: usize, sink: &mut dyn FrameSink) -> Option<RegionId> {
         let buffer = sink.place_lent(from, 0, length)?;
         self.port.register(&buffer).inspect_err(|error| self.warn_of_registration(error)).ok()
     }
@@ -177,7 +177,7 @@ impl<P: IbPort> Ib<P> {
         true
     }
 
-    pub(super) fn finish_readings(&mut self, sink: &mut dyn Sink) -> bool {
+    pub(super) fn finish_readings(&mut self, sink: &mut dyn FrameSink) -> bool {
         if self.readings.is_idle() {
             return false;
         }

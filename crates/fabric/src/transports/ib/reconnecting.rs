@@ -2,7 +2,7 @@
 
 use super::introduction::IbIntroduction;
 use super::{Ib, IbPort, POLLS};
-use crate::{Body, OutgoingMessage, Sink};
+use crate::{Body, FrameSink, OutgoingMessage};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::fill_random;
 use oxmpi_wire::Frame;
@@ -199,7 +199,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    pub(super) fn settle_broken(&mut self, sink: &mut dyn Sink) {
+    pub(super) fn settle_broken(&mut self, sink: &mut dyn FrameSink) {
         for number in std::mem::take(&mut self.broken) {
             let timeout = self.settings.timeout;
             if self.sockets.has_left(number) {

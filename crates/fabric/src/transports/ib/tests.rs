@@ -7,7 +7,7 @@ mod without_port;
 
 use super::fake::{FakePort, FakeSockets, SharedIbWorld};
 use super::{Ib, IbSettings};
-use crate::{Body, Membership, OutgoingMessage, Sent, Sink, Statistics, Transport};
+use crate::{Body, FrameSink, Membership, OutgoingMessage, Sent, Statistics, Transport};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame};
 use std::collections::HashSet;
@@ -24,7 +24,7 @@ struct Mailbox {
     lost: Vec<u32>,
 }
 
-impl Sink for Mailbox {
+impl FrameSink for Mailbox {
     fn eager(&mut self, _: u32, _: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
         assert_eq!(total, first.len());
         self.came.push((envelope.tag, first.to_vec()));

@@ -4,7 +4,7 @@
 use super::introduction::IbIntroduction;
 use crate::introductions::Introductions;
 use crate::{
-    Body, Connected, Connections, Counts, Limits, Membership, OutgoingMessage, Sent, Sink, Statistics,
+    Body, Connected, Connections, Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics,
     Transport, Unreachable,
 };
 use oxmpi_sys::bytes::Bytes;
@@ -23,7 +23,7 @@ impl WithoutPort {
         WithoutPort { sockets, introductions: Introductions::default(), unanswered: Vec::new() }
     }
 
-    fn answer(&mut self, sink: &mut dyn Sink) {
+    fn answer(&mut self, sink: &mut dyn FrameSink) {
         let met = self.introductions.take().into_iter().filter(|(_, wants_answer, _)| *wants_answer);
         self.unanswered.extend(met.map(|(from, ..)| from));
         let body = IbIntroduction::WITHOUT_PORT.encode();
@@ -70,7 +70,7 @@ impl Transport for WithoutPort {
         self.sockets.release(token);
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.answer(sink);
         came
@@ -134,7 +134,7 @@ impl Membership for WithoutPort {
         self.has_answered() && self.sockets.rest()
     }
 
-    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
+    fn await_end(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.sockets.await_end(peer, &mut self.introductions.watch(sink));
         self.answer(sink);
     }

@@ -28,7 +28,7 @@ mod module;
 use crate::relay::PART;
 use crate::transports::Tell;
 use crate::{
-    Body, Counts, Limits, Membership, OutgoingMessage, Sent, Sink, Statistics, Traffic, Transport,
+    Body, Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Traffic, Transport,
     Unreachable, dispatch,
 };
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -166,7 +166,7 @@ impl Lamd {
         Ok(file)
     }
 
-    fn take(&mut self, bytes: usize, file: Option<OwnedFd>, sink: &mut dyn Sink) {
+    fn take(&mut self, bytes: usize, file: Option<OwnedFd>, sink: &mut dyn FrameSink) {
         let packet = match Packet::read(&self.packet[..bytes], None) {
             Ok(packet) => packet,
             Err(error) => {
@@ -274,7 +274,7 @@ impl Transport for Lamd {
         Ok(sent)
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         if std::mem::take(&mut self.is_starved) {
             self.poller.set_clock(None);
         }
@@ -313,7 +313,7 @@ impl Membership for Lamd {
         self.ended.contains(&peer)
     }
 
-    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
+    fn await_end(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         if self.ended.contains(&peer) {
             return;
         }

@@ -13,7 +13,9 @@
 
 mod module;
 
-use crate::{Limits, Membership, OutgoingMessage, Sent, Sink, Statistics, Transport, Unreachable, dispatch};
+use crate::{
+    FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport, Unreachable, dispatch,
+};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
@@ -111,7 +113,7 @@ impl Transport for Loopback {
         Ok(Sent::Done)
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         // Senders do not wait for the sink meanwhile, nor does the sink for its own answer.
         let Some(packets) = self.queues.of(self.own).map(|own| std::mem::take(&mut *own.lock())) else {
             return false;

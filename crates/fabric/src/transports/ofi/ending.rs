@@ -1,7 +1,7 @@
 //! The end of a process, and peers that are lost or have left (rules 5 and 7 of the module).
 
 use super::{FailedOperation, GRACE, Name, Ofi, OfiPeer, OperationKind, POLLS};
-use crate::Sink;
+use crate::FrameSink;
 use oxmpi_wire::Frame;
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
+    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.forget(peer);
         sink.lost(peer);
     }
@@ -38,7 +38,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     }
 
     /// Ignores the failure if the peer has left (rule 5); else the peer is lost.
-    pub(super) fn settle_failed(&mut self, failed: FailedOperation, sink: &mut dyn Sink) {
+    pub(super) fn settle_failed(&mut self, failed: FailedOperation, sink: &mut dyn FrameSink) {
         let FailedOperation { name: Name { kind, token, peer }, why, since } = &failed;
         if self.sockets.has_left(*peer)
             && matches!(kind, OperationKind::Send | OperationKind::Frame | OperationKind::Part)

@@ -7,7 +7,7 @@
 use super::Ofi;
 use super::OfiPeer;
 use crate::introductions::LONGEST_INTRODUCTION;
-use crate::{Body, OutgoingMessage, Sent, Sink, Unreachable};
+use crate::{Body, FrameSink, OutgoingMessage, Sent, Unreachable};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 
@@ -57,7 +57,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 
-    pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
+    pub(super) fn poll_sockets(&mut self, sink: &mut dyn FrameSink) -> bool {
         let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.end_introductions(sink);
         for peer in self.introductions.take_lost() {
@@ -70,7 +70,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         came
     }
 
-    pub(super) fn end_introductions(&mut self, sink: &mut dyn Sink) {
+    pub(super) fn end_introductions(&mut self, sink: &mut dyn FrameSink) {
         for (from, wants_answer, body) in self.introductions.take() {
             if let Err(why) = self.take_introduction(from, &body) {
                 (self.tell.0)(&format!("rank {}: there is no contact with process {from}: {why}", self.own));

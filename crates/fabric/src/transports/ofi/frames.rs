@@ -10,7 +10,7 @@
 //! part.
 
 use super::{Name, Ofi, OfiPeer, OperationKind, parts};
-use crate::{Body, OutgoingMessage, Sent, Sink, Traffic, Unreachable, dispatch};
+use crate::{Body, FrameSink, OutgoingMessage, Sent, Traffic, Unreachable, dispatch};
 use oxmpi_libfabric::{Admission, FrameBody, FrameRoom};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
@@ -158,7 +158,7 @@ pub(super) fn take(
     cookie: u64,
     peers: &mut [Option<Box<OfiPeer>>],
     received: &mut Traffic,
-    sink: &mut dyn Sink,
+    sink: &mut dyn FrameSink,
 ) -> Delivery {
     let Some((head, rest)) = FrameHead::split(bytes) else { return Delivery::Intruder };
     if head.cookie != cookie || len != bytes.len() {
@@ -294,7 +294,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.address_to(to).is_none() || !matches!(self.send_frame(to, &message), Ok(Sent::Full))
     }
 
-    pub(super) fn take_frame(&mut self, room: FrameRoom, length: usize, sink: &mut dyn Sink) {
+    pub(super) fn take_frame(&mut self, room: FrameRoom, length: usize, sink: &mut dyn FrameSink) {
         self.failed_rooms = 0;
         let Ofi { endpoint, peers, received, introduction, .. } = self;
         let bytes = endpoint.frame(room, length);
@@ -355,7 +355,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::testing::CountingSink;
+    use crate::frame_sink::testing::CountingSink;
     use oxmpi_libfabric::PeerAddress;
     use oxmpi_wire::{Context, Envelope};
     use proptest::prelude::*;

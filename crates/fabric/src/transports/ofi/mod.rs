@@ -54,8 +54,8 @@ use crate::introductions::Introductions;
 use crate::routes::Nodes;
 use crate::transports::{Tell, Teller};
 use crate::{
-    Connected, Connections, Counts, Limits, MatchingTransport, Membership, OutgoingMessage, Probed, Sent,
-    Sink, Statistics, TaggedReceive, TaggedSend, Traffic, Transport, Unreachable,
+    Connected, Connections, Counts, FrameSink, Limits, MatchingTransport, Membership, OutgoingMessage,
+    Probed, Sent, Statistics, TaggedReceive, TaggedSend, Traffic, Transport, Unreachable,
 };
 use oxmpi_libfabric::{
     Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameRoom, Label, LibraryError, PeerAddress,
@@ -391,7 +391,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         any
     }
 
-    fn drain(&mut self, sink: &mut dyn Sink) -> bool {
+    fn drain(&mut self, sink: &mut dyn FrameSink) -> bool {
         let mut any = false;
         while let Some(event) = self.early.pop_front() {
             any = true;
@@ -410,7 +410,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         any
     }
 
-    fn end(&mut self, Ended { token: name, outcome }: Ended<Name>, sink: &mut dyn Sink) {
+    fn end(&mut self, Ended { token: name, outcome }: Ended<Name>, sink: &mut dyn FrameSink) {
         let Name { kind, token, peer } = name;
         match (kind, outcome) {
             (OperationKind::Send, Ending::Sent) => self.end_half(token, sink),
@@ -486,13 +486,13 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 
     /// A send has ended, or one half of a synchronous one, in either order.
     #[inline(always)]
-    fn end_half(&mut self, token: u64, sink: &mut dyn Sink) {
+    fn end_half(&mut self, token: u64, sink: &mut dyn FrameSink) {
         if self.halves.is_empty() || !self.halves.remove(&token) {
             sink.sent(token);
         }
     }
 
-    fn matched(&mut self, from: u32, label: u64, sink: &mut dyn Sink) {
+    fn matched(&mut self, from: u32, label: u64, sink: &mut dyn FrameSink) {
         let found = self.unmatched.iter().position(|(to, of, _)| (*to, *of) == (from, label));
         if let Some((.., token)) = found.and_then(|found| self.unmatched.remove(found)) {
             self.end_half(token, sink);
@@ -582,7 +582,7 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         }
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         for peer in std::mem::take(&mut self.lost) {
             self.lose(peer, sink);
         }
@@ -813,7 +813,7 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
         self.has_all_arrived() && self.has_said_all() && self.sockets.rest()
     }
 
-    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
+    fn await_end(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.drain(sink);
         self.sockets.await_end(peer, &mut self.introductions.watch(sink));
         self.end_introductions(sink);

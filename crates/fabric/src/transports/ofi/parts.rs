@@ -12,7 +12,7 @@
 //! matched its message, has ended.
 
 use super::{Name, Ofi, OperationKind, TagFields, TagProtocol};
-use crate::{Sent, Sink, TaggedSend, Unreachable};
+use crate::{FrameSink, Sent, TaggedSend, Unreachable};
 use oxmpi_libfabric::{Admission, Ending, Label, TagFilter};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
@@ -181,7 +181,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Ok(Sent::Later)
     }
 
-    pub(super) fn parts_requested(&mut self, from: u32, number: u64, length: u64, sink: &mut dyn Sink) {
+    pub(super) fn parts_requested(&mut self, from: u32, number: u64, length: u64, sink: &mut dyn FrameSink) {
         let found = |one: &&mut PartedSend| (one.to, one.number, one.is_requested) == (from, number, false);
         let Some(one) = self.in_parts.sending.iter_mut().find(found) else { return };
         one.is_requested = true;
@@ -192,14 +192,14 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.end_sending(token, sink);
     }
 
-    pub(super) fn sent_part(&mut self, token: u64, sink: &mut dyn Sink) {
+    pub(super) fn sent_part(&mut self, token: u64, sink: &mut dyn FrameSink) {
         if let Some(one) = self.in_parts.sending.iter_mut().find(|one| one.token == token) {
             one.under_way = one.under_way.saturating_sub(1);
         }
         self.end_sending(token, sink);
     }
 
-    fn end_sending(&mut self, token: u64, sink: &mut dyn Sink) {
+    fn end_sending(&mut self, token: u64, sink: &mut dyn FrameSink) {
         let is_it = |one: &PartedSend| one.token == token && one.is_done();
         if let Some(at) = self.in_parts.sending.iter().position(is_it) {
             self.in_parts.sending.remove(at);
@@ -291,7 +291,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     }
 
     /// Continues the receives with a first part whose announcements have arrived.
-    pub(super) fn go_on_with_parts(&mut self, sink: &mut dyn Sink) {
+    pub(super) fn go_on_with_parts(&mut self, sink: &mut dyn FrameSink) {
         self.send_parts();
         loop {
             let is_ready = |one: &BegunReceive| {

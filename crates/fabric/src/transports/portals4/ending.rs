@@ -1,7 +1,7 @@
 //! The end of a process, and peers that are lost or have left (rule 6 of the module).
 
 use super::{GRACE, POLLS, Portals, PortalsFailure};
-use crate::Sink;
+use crate::FrameSink;
 use std::time::Instant;
 
 impl Portals {
@@ -17,7 +17,7 @@ impl Portals {
         }
     }
 
-    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
+    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.forget(peer);
         sink.lost(peer);
     }
@@ -29,7 +29,7 @@ impl Portals {
         self.polls = POLLS;
     }
 
-    pub(super) fn settle_failures(&mut self, sink: &mut dyn Sink) {
+    pub(super) fn settle_failures(&mut self, sink: &mut dyn FrameSink) {
         for failed in std::mem::take(&mut self.failed) {
             let PortalsFailure { peer, why, since } = &failed;
             if self.peer(*peer).is_none_or(|peer| peer.is_gone) {
@@ -47,7 +47,7 @@ impl Portals {
         }
     }
 
-    fn end_sends_to(&mut self, peer: u32, sink: &mut dyn Sink) {
+    fn end_sends_to(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         let is_to = |(number, (to, token)): (&u32, &(u32, u64))| (*to == peer).then_some((*number, *token));
         for (number, token) in self.announced.iter().filter_map(is_to).collect::<Vec<_>>() {
             self.withdraw_exposed(number);

@@ -8,7 +8,7 @@
 
 use super::{Portals, PortalsPeer};
 use crate::introductions::LONGEST_INTRODUCTION;
-use crate::{Body, OutgoingMessage, Sent, Sink, Unreachable};
+use crate::{Body, FrameSink, OutgoingMessage, Sent, Unreachable};
 use oxmpi_portals::{ProcessAddress, RemoteEntry};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
@@ -127,7 +127,7 @@ impl Portals {
         }
     }
 
-    pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
+    pub(super) fn poll_sockets(&mut self, sink: &mut dyn FrameSink) -> bool {
         let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.end_introductions(sink);
         for peer in self.introductions.take_lost() {
@@ -138,7 +138,7 @@ impl Portals {
         came
     }
 
-    pub(super) fn end_introductions(&mut self, sink: &mut dyn Sink) {
+    pub(super) fn end_introductions(&mut self, sink: &mut dyn FrameSink) {
         for (from, wants_answer, body) in self.introductions.take() {
             match Word::decode(&body) {
                 Some(Word::Here(one)) => {

@@ -42,7 +42,7 @@ use crate::introductions::Introductions;
 use crate::routes::Nodes;
 use crate::transports::{Tell, Teller};
 use crate::{
-    Connected, Connections, Counts, Limits, MatchingTransport, Membership, OutgoingMessage, Sent, Sink,
+    Connected, Connections, Counts, FrameSink, Limits, MatchingTransport, Membership, OutgoingMessage, Sent,
     Statistics, Traffic, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
@@ -258,7 +258,7 @@ impl Portals {
         more
     }
 
-    fn drain(&mut self, sink: &mut dyn Sink) -> bool {
+    fn drain(&mut self, sink: &mut dyn FrameSink) -> bool {
         let mut any = false;
         loop {
             let more = self.read();
@@ -288,7 +288,7 @@ impl Portals {
         any
     }
 
-    fn end(&mut self, name: PortalsName, ending: PortalsEnding, sink: &mut dyn Sink) {
+    fn end(&mut self, name: PortalsName, ending: PortalsEnding, sink: &mut dyn FrameSink) {
         match (name, ending) {
             (PortalsName::Put { to, number }, ending) => self.end_put(to, number, ending),
             (PortalsName::Exposed { number }, PortalsEnding::Fetched) => {
@@ -367,7 +367,7 @@ impl Transport for Portals {
         }
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         for peer in std::mem::take(&mut self.lost) {
             self.lose(peer, sink);
         }
@@ -453,7 +453,7 @@ impl Membership for Portals {
         self.has_all_arrived() && self.sockets.rest()
     }
 
-    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
+    fn await_end(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.drain(sink);
         self.sockets.await_end(peer, &mut self.introductions.watch(sink));
         self.end_introductions(sink);

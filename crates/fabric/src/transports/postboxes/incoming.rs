@@ -1,6 +1,6 @@
 //! Packets from one peer, through its postbox.
 
-use crate::{Sink, dispatch};
+use crate::{FrameSink, dispatch};
 use oxmpi_shm::postbox::{Packet, PostboxArea, PostboxReceiver};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
@@ -27,7 +27,7 @@ impl PostboxIn {
     }
 
     #[inline]
-    pub(super) fn poll(&mut self, from: u32, area: &PostboxArea, sink: &mut dyn Sink) -> PostboxPoll {
+    pub(super) fn poll(&mut self, from: u32, area: &PostboxArea, sink: &mut dyn FrameSink) -> PostboxPoll {
         let mut seen = PostboxPoll::default();
         for _ in 0..BURST {
             let Some(packet) = self.receiver.peek() else { break };
@@ -58,7 +58,7 @@ impl PostboxIn {
     }
 }
 
-fn hand_up(from: u32, frame: &[u8], total: usize, first: Bytes<'_>, sink: &mut dyn Sink) {
+fn hand_up(from: u32, frame: &[u8], total: usize, first: Bytes<'_>, sink: &mut dyn FrameSink) {
     if let Ok(got) = Frame::decode(frame) {
         let _ = dispatch(from, &got, total, first, sink);
     }

@@ -27,7 +27,9 @@ mod outgoing;
 use self::incoming::PostboxIn;
 use self::outgoing::PostboxOut;
 use crate::peer_segments::{PeerSegment, PeerSegments};
-use crate::{Counts, Limits, Membership, OutgoingMessage, Sent, Sink, Statistics, Transport, Unreachable};
+use crate::{
+    Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport, Unreachable,
+};
 use oxmpi_shm::postbox::PostboxArea;
 use oxmpi_shm::segment::RankState;
 use oxmpi_sys::pause::Pause;
@@ -272,7 +274,7 @@ impl Transport for Postboxes {
         Ok(if sent == Sent::Full && peer.is_over() { Sent::Done } else { sent })
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         let mut any = false;
         for peer in self.peers.iter_mut().flatten() {
             let PostboxPeer { number, incoming, .. } = peer;

@@ -8,14 +8,14 @@ use super::record::Point;
 use super::sealed::Sealed;
 use super::settings::wants_encryption;
 use super::{Address, GREETING, PEER, PeerLocation, RecordError, Tcp, attempts, greetings};
-use crate::{Connected, Sink};
+use crate::{Connected, FrameSink};
 use oxmpi_sys::net::{Socket, fill_random};
 use oxmpi_wire::noise::Cipher;
 use std::io::ErrorKind;
 use std::time::Duration;
 
 /// The time for the lower rank to connect again before the higher one does.
-const YOURS: Duration = Duration::from_millis(20);
+const LOWER_RANK_FIRST: Duration = Duration::from_millis(20);
 /// The pause in accepting connections when there are no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The time limit for a kernel to answer an attempt to connect.
@@ -25,7 +25,7 @@ const STABLE: Duration = Duration::from_secs(1);
 
 impl Tcp {
     /// Ends a connection; the peer continues in state `state`.
-    pub(super) fn part(&mut self, at: u32, state: ConnectionState) {
+    pub(super) fn end_connection(&mut self, at: u32, state: ConnectionState) {
         let poller = self.poller.clone();
         self.forget_watched(at);
         let Some(peer) = self.known(at) else { return };
@@ -44,20 +44,20 @@ impl Tcp {
     /// A connection, or an attempt to make one, has failed: tries again soon, or gives up (rule 4).
     /// Silence is no reason to give up: before the next attempt this process queries the launcher
     /// whether the process is still there.
-    pub(super) fn cut(&mut self, at: u32, failure: &ConnectionFailure) {
+    pub(super) fn connection_failed(&mut self, at: u32, failure: &ConnectionFailure) {
         let (now, own, patience) = (self.now(), self.own.rank, self.settings.patience);
         let own_job = self.own.job;
         if self.leaving.is_some() {
             // Everything is acknowledged, so neither side misses anything.
-            return self.part(at, ConnectionState::Left);
+            return self.end_connection(at, ConnectionState::Left);
         }
         let is_quiet = self.is_quiet;
         let Some(peer) = self.known(at) else { return };
         if is_quiet && peer.link.has_delivered() {
-            return self.part(at, ConnectionState::Apart);
+            return self.end_connection(at, ConnectionState::Apart);
         }
         if peer.bond == Bond::None && peer.link.is_settled() {
-            return self.part(at, ConnectionState::Apart);
+            return self.end_connection(at, ConnectionState::Apart);
         }
         let was_up = peer.state.connection().is_some();
         if was_up && now.saturating_sub(peer.up_since) > STABLE {
@@ -95,8 +95,8 @@ impl Tcp {
             attempts::Retry::Again(pause) => {
                 let is_lower = peer.other_job.map_or(own < at, |job| own_job < job);
                 let mine = is_lower || !peer.link.is_acknowledged() || !was_up;
-                let until = now + if mine { pause } else { pause.max(YOURS) };
-                self.part(at, ConnectionState::Pause { until });
+                let until = now + if mine { pause } else { pause.max(LOWER_RANK_FIRST) };
+                self.end_connection(at, ConnectionState::Pause { until });
                 self.wake_at(until);
             }
             attempts::Retry::GiveUp { tries, time } => {
@@ -117,7 +117,7 @@ impl Tcp {
                 if is_missed {
                     self.undelivered.get_or_insert_with(|| text.clone());
                 }
-                self.part(at, ConnectionState::Lost(text));
+                self.end_connection(at, ConnectionState::Lost(text));
             }
         }
     }
@@ -141,15 +141,15 @@ impl Tcp {
                 (peer.other_job, peer.foreign) = (Some(foreign.job), Some((foreign, secret)));
                 addresses
             }
-            Ok(PeerLocation::Left) => return self.part(at, ConnectionState::Left),
+            Ok(PeerLocation::Left) => return self.end_connection(at, ConnectionState::Left),
             // The peer was expected to end soon.
             Err(why) if self.peer(at).bond != Bond::Close => {
-                return self.part(at, ConnectionState::Lost(why));
+                return self.end_connection(at, ConnectionState::Lost(why));
             }
-            Err(why) => return self.cut(at, &why.into()),
+            Err(why) => return self.connection_failed(at, &why.into()),
         };
         if addresses.is_empty() {
-            return self.cut(at, &"it listens nowhere".to_string().into());
+            return self.connection_failed(at, &"it listens nowhere".to_string().into());
         }
         let peer = self.peer(at);
         let address = addresses[peer.attempts as usize % addresses.len()].clone();
@@ -170,7 +170,7 @@ impl Tcp {
                     self.on_connected(at);
                 }
             }
-            Err(error) => self.cut(at, &error.into()),
+            Err(error) => self.connection_failed(at, &error.into()),
         }
     }
 
@@ -204,7 +204,7 @@ impl Tcp {
                         ConnectionState::Greeting { socket, greeting, got: Vec::new(), is_welcome: false };
                 }
             }
-            Err(error) => self.cut(at, &error.into()),
+            Err(error) => self.connection_failed(at, &error.into()),
         }
     }
 
@@ -219,7 +219,7 @@ impl Tcp {
                     self.begin(at, (socket, greeting.into_cipher()), point);
                 }
             }
-            Err(failure) => self.cut(at, &failure),
+            Err(failure) => self.connection_failed(at, &failure),
         }
     }
 
@@ -241,7 +241,7 @@ impl Tcp {
             // The peer has received something; its acknowledgement was lost with the connection.
             Ok(true) => peer.failures.over(),
             Ok(false) => {}
-            Err(error) => return self.cut(at, &error.into()),
+            Err(error) => return self.connection_failed(at, &error.into()),
         }
         self.news.push(at);
         self.watch.note(Connected { peer: at, before });
@@ -258,7 +258,7 @@ impl Tcp {
         self.accepts_after = None;
     }
 
-    pub(super) fn on_listener(&mut self, sink: &mut dyn Sink) {
+    pub(super) fn on_listener(&mut self, sink: &mut dyn FrameSink) {
         let mut at = 0;
         for _ in 0..greetings::AT_ONCE {
             let Some(listener) = self.listeners.get(at) else { return };
@@ -302,7 +302,7 @@ impl Tcp {
         }
     }
 
-    pub(super) fn on_greeting(&mut self, place: u64, sink: &mut dyn Sink) {
+    pub(super) fn on_greeting(&mut self, place: u64, sink: &mut dyn FrameSink) {
         loop {
             let secret = (&self.secret, self.settings.encrypt);
             let is_good = match self.greetings.greeted(place, self.own, secret, &mut self.secret_of) {
@@ -339,7 +339,7 @@ impl Tcp {
         &mut self,
         (at, incarnation): (u32, u64),
         record: &[u8],
-        sink: &mut dyn Sink,
+        sink: &mut dyn FrameSink,
     ) -> Result<bool, RecordError> {
         if self.leaving.is_some() {
             return Ok(false);
@@ -372,7 +372,7 @@ impl Tcp {
         let is_new = peer.incarnation.is_some_and(|known| incarnation > known);
         if is_new {
             let text = format!("rank {at} was started anew");
-            return self.part(at, ConnectionState::Lost(text));
+            return self.end_connection(at, ConnectionState::Lost(text));
         }
         if is_old
             || (own_attempt && acceptor.loses_to_own())
@@ -396,7 +396,7 @@ impl Tcp {
             .and_then(|()| poller.add(&socket, PEER | u64::from(at), false));
         match welcome {
             Ok(()) => self.begin(at, (socket, cipher), point),
-            Err(error) => self.cut(at, &error.into()),
+            Err(error) => self.connection_failed(at, &error.into()),
         }
     }
 }

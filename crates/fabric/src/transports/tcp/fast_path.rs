@@ -173,7 +173,7 @@ impl Tcp {
             Ok(taken) if is_ahead => ahead.from += taken,
             Ok(_) => {}
             // The message is good, and the last one of this connection.
-            Err(error) => self.cut(from, &error.into()),
+            Err(error) => self.connection_failed(from, &error.into()),
         }
         if has_gone {
             self.news.push(from);

@@ -20,7 +20,7 @@ struct Greeting {
     got: Vec<u8>,
     acceptor: Option<Acceptor>,
     /// The Welcome could not be sent: the initiator's earlier messages are its last ones.
-    is_deaf: bool,
+    cannot_answer: bool,
     takes_early: bool,
     number: u64,
 }
@@ -56,7 +56,7 @@ impl Greetings {
         let number = self.next;
         self.next += 1;
         let got = Vec::new();
-        let new = Greeting { socket, got, acceptor: None, is_deaf: false, takes_early: false, number };
+        let new = Greeting { socket, got, acceptor: None, cannot_answer: false, takes_early: false, number };
         if let Some(place) = self.places.iter().position(Option::is_none) {
             self.places[place] = Some(new);
             return (place as u64, None);
@@ -108,13 +108,13 @@ impl Greetings {
             return Ok(GreetingEvent::Nothing);
         };
         if !greeting.receive_message()? {
-            return if greeting.is_deaf {
+            return if greeting.cannot_answer {
                 Err(GreetingError::NotGreeting)
             } else {
                 Ok(GreetingEvent::Nothing)
             };
         }
-        let Greeting { socket, got, acceptor, is_deaf, takes_early, .. } = greeting;
+        let Greeting { socket, got, acceptor, cannot_answer, takes_early, .. } = greeting;
         if let Some(known) = acceptor {
             if got.len() > PROOF {
                 let record = known.early(got)?.to_vec();
@@ -141,7 +141,7 @@ impl Greetings {
             Acceptor::of_job(own, job, secret, hello, &nonce, wants_encryption(encrypt, socket))?;
         // Before the answer, which ends the connection if the peer is dead.
         *takes_early = new.may_take_early() && socket.is_within_host();
-        *is_deaf = send_whole(socket, &welcome).is_err();
+        *cannot_answer = send_whole(socket, &welcome).is_err();
         got.clear();
         *acceptor = Some(new);
         Ok(GreetingEvent::More)

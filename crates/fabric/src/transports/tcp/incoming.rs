@@ -55,8 +55,8 @@ pub struct IncomingRecords {
     head: usize,
     header: [u8; RECORD_HEADER],
     frame: [u8; MAX_FRAME_LEN],
-    unsaid_bytes: usize,
-    unsaid_records: u32,
+    unacknowledged_bytes: usize,
+    unacknowledged_records: u32,
     wanted: bool,
     /// The sender waits for the acknowledgement of the arriving record.
     wanted_when_whole: bool,
@@ -82,8 +82,8 @@ impl Default for IncomingRecords {
             head: 0,
             header: [0; RECORD_HEADER],
             frame: [0; MAX_FRAME_LEN],
-            unsaid_bytes: 0,
-            unsaid_records: 0,
+            unacknowledged_bytes: 0,
+            unacknowledged_records: 0,
             wanted: false,
             wanted_when_whole: false,
             again: 0,
@@ -104,17 +104,17 @@ impl IncomingRecords {
 
     /// Whether an acknowledgement should be sent even if nothing else is.
     pub fn owes(&self) -> bool {
-        self.wanted || self.unsaid_bytes >= ACK_BYTES || self.unsaid_records >= ACK_RECORDS
+        self.wanted || self.unacknowledged_bytes >= ACK_BYTES || self.unacknowledged_records >= ACK_RECORDS
     }
 
     /// Requests that received records are acknowledged soon, if any are not.
     pub fn owe(&mut self) {
-        self.wanted |= self.unsaid_records > 0;
+        self.wanted |= self.unacknowledged_records > 0;
     }
 
     /// The number of received records, for an acknowledgement that is sent now.
     pub fn say(&mut self) -> u64 {
-        (self.unsaid_bytes, self.unsaid_records, self.wanted) = (0, 0, false);
+        (self.unacknowledged_bytes, self.unacknowledged_records, self.wanted) = (0, 0, false);
         self.acknowledged()
     }
 
@@ -285,10 +285,10 @@ impl IncomingRecords {
         let (now, rest) = bytes.split_at(bytes.len().min(left as usize));
         let left = left - now.len() as u32;
         self.stage = Stage::Again(left);
-        self.unsaid_bytes += now.len();
+        self.unacknowledged_bytes += now.len();
         if left == 0 {
             self.again -= 1;
-            self.unsaid_records += 1;
+            self.unacknowledged_records += 1;
             self.wanted |= std::mem::take(&mut self.wanted_when_whole);
             (self.stage, self.zeros) = (Stage::RecordHeader(0), self.padding);
         }
@@ -343,11 +343,11 @@ impl IncomingRecords {
     }
 
     fn count(&mut self, bytes: usize) {
-        self.unsaid_bytes += bytes;
+        self.unacknowledged_bytes += bytes;
         self.point.bytes += bytes as u32;
         if self.begun.is_some_and(|begun| begun.length == self.point.bytes) {
             self.point = Point { records: self.point.records + 1, bytes: 0 };
-            self.unsaid_records += 1;
+            self.unacknowledged_records += 1;
             self.wanted |= std::mem::take(&mut self.wanted_when_whole);
             self.newest = self.begun.take().map_or(0, |begun| begun.length);
             (self.stage, self.zeros) = (Stage::RecordHeader(0), self.padding);

@@ -20,7 +20,7 @@ impl Tcp {
             // A resting peer may never read records that it does not need. A peer without a common
             // communicator need not acknowledge (rule 6), and may have ended.
             let is_free = peer.bond == Bond::None && peer.link.is_written();
-            all &= is_free || !peer.has_unsaid();
+            all &= is_free || !peer.has_unacknowledged_early();
             if !is_free && !peer.link.has_delivered() {
                 all = false;
                 self.ask(at);
@@ -56,7 +56,7 @@ impl Tcp {
             self.ask(at);
         }
         self.known(at).is_none_or(|peer| {
-            peer.link.has_delivered() && !peer.has_unsaid()
+            peer.link.has_delivered() && !peer.has_unacknowledged_early()
                 || matches!(peer.state, ConnectionState::Left | ConnectionState::Lost(_))
         })
     }
@@ -79,7 +79,7 @@ impl Tcp {
                 if peer.bond == Bond::None && peer.link.is_settled() {
                     continue;
                 }
-                is_acknowledged &= !peer.has_unsaid();
+                is_acknowledged &= !peer.has_unacknowledged_early();
                 if !peer.link.is_acknowledged() {
                     is_acknowledged = false;
                     self.ask(at);
@@ -119,13 +119,13 @@ impl Tcp {
         let Some(peer) = self.known(at) else { return true };
         let Some(socket) = peer.state.connection() else {
             // No peer waits there; a later attempt to connect fails.
-            self.part(at, ConnectionState::Left);
+            self.end_connection(at, ConnectionState::Left);
             return true;
         };
         let has_it = peer.link.is_written() && socket.unsent().is_ok_and(|bytes| bytes == 0);
         if has_it || is_late || peer.is_broken {
             socket.finish();
-            self.part(at, ConnectionState::Left);
+            self.end_connection(at, ConnectionState::Left);
             return true;
         }
         false

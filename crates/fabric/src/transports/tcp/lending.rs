@@ -10,7 +10,7 @@
 
 use super::peer::ConnectionState;
 use super::{Link, Tcp};
-use crate::{OutgoingMessage, Sent, Sink, Unreachable};
+use crate::{FrameSink, OutgoingMessage, Sent, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 
 pub(super) const LEND_FROM: usize = 8 << 10;
@@ -58,7 +58,7 @@ impl Tcp {
     }
 
     /// After a poll: copies one lent message if it is time. Returns whether it did.
-    pub(super) fn copy_lent_if_due(&mut self, came: bool, sink: &mut dyn Sink) -> bool {
+    pub(super) fn copy_lent_if_due(&mut self, came: bool, sink: &mut dyn FrameSink) -> bool {
         self.vain = if came { 0 } else { self.vain.saturating_add(1) };
         self.uncopied = self.uncopied.saturating_add(1);
         let is_overdue = self.uncopied >= MAX_POLLS;
@@ -84,7 +84,7 @@ impl Tcp {
         lenders
     }
 
-    fn copy_oldest(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
+    fn copy_oldest(&mut self, at: u32, sink: &mut dyn FrameSink) -> bool {
         let copied = self.copy_or_ask(at);
         if copied && let Some(peer) = self.known(at) {
             peer.link.tell_gone(sink);

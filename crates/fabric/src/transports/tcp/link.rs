@@ -5,7 +5,7 @@ use super::incoming::{IncomingRecords, RecordSink};
 use super::outgoing::{OutgoingRecords, Pieces};
 use super::record::{Point, RecordHeader, RecordKind};
 use super::{RecordError, body_fits, is_ours};
-use crate::{OutgoingMessage, Sink, Traffic, dispatch};
+use crate::{FrameSink, OutgoingMessage, Traffic, dispatch};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{HEADER_LEN, Received};
@@ -25,7 +25,7 @@ struct LinkSink<'a> {
     out: &'a mut OutgoingRecords,
     has_left: &'a mut bool,
     received: &'a mut Traffic,
-    sink: &'a mut dyn Sink,
+    sink: &'a mut dyn FrameSink,
 }
 
 impl RecordSink for LinkSink<'_> {
@@ -227,7 +227,7 @@ impl Link {
     }
 
     /// Takes bytes of process `from`. After an error the connection is unusable.
-    pub fn take(&mut self, from: u32, bytes: &[u8], sink: &mut dyn Sink) -> Result<(), RecordError> {
+    pub fn take(&mut self, from: u32, bytes: &[u8], sink: &mut dyn FrameSink) -> Result<(), RecordError> {
         let Link { out, came, has_left, received } = self;
         let mut hands = LinkSink { from, out, has_left, received, sink };
         came.take(bytes, &mut hands)
@@ -235,7 +235,12 @@ impl Link {
 
     /// Takes a record of process `from` before a connection is used, and hands it up, if it is the
     /// next one. Returns whether it is. On an error it counts as not received.
-    pub fn take_early(&mut self, from: u32, record: &[u8], sink: &mut dyn Sink) -> Result<bool, RecordError> {
+    pub fn take_early(
+        &mut self,
+        from: u32,
+        record: &[u8],
+        sink: &mut dyn FrameSink,
+    ) -> Result<bool, RecordError> {
         let header = record.first_chunk().ok_or(RecordError::Early(record.len()))?;
         let header = RecordHeader::decode(header)?;
         let len = header.len() + header.length as usize + header.padding();
@@ -269,7 +274,7 @@ impl Link {
     }
 
     /// `bytes` bytes, at most [`Link::missing`], were stored in the memory of the receive.
-    pub fn placed(&mut self, from: u32, bytes: usize, sink: &mut dyn Sink) {
+    pub fn placed(&mut self, from: u32, bytes: usize, sink: &mut dyn FrameSink) {
         let Link { out, came, has_left, received } = self;
         let mut hands = LinkSink { from, out, has_left, received, sink };
         came.placed(bytes, &mut hands);
@@ -297,7 +302,7 @@ impl Link {
     }
 
     /// Reports complete messages.
-    pub fn tell_gone(&mut self, sink: &mut dyn Sink) {
+    pub fn tell_gone(&mut self, sink: &mut dyn FrameSink) {
         for token in self.out.gone.drain(..) {
             sink.sent(token);
         }

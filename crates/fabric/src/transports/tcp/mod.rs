@@ -96,8 +96,8 @@ use self::lending::LEND_FROM;
 use self::peer::{Bond, ConnectionState, TcpPeer};
 use self::poll_set::RecentPeer;
 use crate::{
-    Body, Connected, Connections, Counts, Limits, Membership, OutgoingMessage, Sent, Sink, Statistics, Taken,
-    Traffic, Transport, Unreachable,
+    Body, Connected, Connections, Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics,
+    Taken, Traffic, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -255,7 +255,7 @@ impl Tcp {
         self.peers.get_mut(at as usize)?.as_deref_mut()
     }
 
-    fn on_peer(&mut self, at: u32, ready: Ready, sink: &mut dyn Sink) {
+    fn on_peer(&mut self, at: u32, ready: Ready, sink: &mut dyn FrameSink) {
         let Some(peer) = self.known(at) else { return };
         match &peer.state {
             ConnectionState::Connecting { .. } => self.on_connected(at),
@@ -279,7 +279,7 @@ impl Tcp {
         }
     }
 
-    fn tell_news(&mut self, sink: &mut dyn Sink) {
+    fn tell_news(&mut self, sink: &mut dyn FrameSink) {
         while let Some(at) = self.news.pop() {
             let Some(peer) = self.known(at) else { continue };
             peer.link.tell_gone(sink);
@@ -333,7 +333,7 @@ impl Tcp {
         }
     }
 
-    fn poll_all(&mut self, sink: &mut dyn Sink) -> bool {
+    fn poll_all(&mut self, sink: &mut dyn FrameSink) -> bool {
         let mut any = !self.news.is_empty();
         self.tell_news(sink);
         if let Some(at) = self.ahead.of() {
@@ -349,7 +349,7 @@ impl Tcp {
         any
     }
 
-    fn poll_all_but(&mut self, peer: u32, sink: &mut dyn Sink) -> bool {
+    fn poll_all_but(&mut self, peer: u32, sink: &mut dyn FrameSink) -> bool {
         let mut any = !self.news.is_empty();
         self.tell_news(sink);
         if let Some(at) = self.ahead.of().filter(|at| *at != peer) {
@@ -397,7 +397,7 @@ impl Transport for Tcp {
         }
     }
 
-    fn poll(&mut self, except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         match except {
             None => self.poll_all(sink),
             Some(peer) => self.poll_all_but(peer, sink),
@@ -461,12 +461,12 @@ impl Membership for Tcp {
         self.say_goodbye()
     }
 
-    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
+    fn await_end(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.read_to_end(peer, sink);
     }
 
     fn remove_failed(&mut self, at: u32) {
-        self.part(at, ConnectionState::Lost("its process has ended".into()));
+        self.end_connection(at, ConnectionState::Lost("its process has ended".into()));
         // The caller reports the loss.
         self.peer(at).is_reported = true;
     }

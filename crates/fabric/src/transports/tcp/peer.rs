@@ -191,7 +191,7 @@ impl TcpPeer {
     }
 
     /// Whether it has sent early records that were never acknowledged (`greeting.rs` rule 10).
-    pub(super) fn has_unsaid(&self) -> bool {
+    pub(super) fn has_unacknowledged_early(&self) -> bool {
         self.connections == 0
             && self.link.has_received()
             && !matches!(self.state, ConnectionState::Left | ConnectionState::Lost(_))

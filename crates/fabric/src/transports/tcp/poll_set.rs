@@ -92,7 +92,7 @@ impl Tcp {
             && let Err(error) = self.poller.add(socket, PEER | u64::from(at), peer.wants_room)
         {
             // Its data would not be noticed.
-            self.cut(at, &error.into());
+            self.connection_failed(at, &error.into());
         }
     }
 

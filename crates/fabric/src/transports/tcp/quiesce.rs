@@ -2,7 +2,7 @@
 
 use super::peer::ConnectionState;
 use super::{LISTENER, Tcp};
-use crate::{Connections, Membership as _, Sink};
+use crate::{Connections, FrameSink, Membership as _};
 use oxmpi_sys::net::{Listener, Socket};
 use std::io;
 
@@ -22,7 +22,7 @@ impl Connections for Tcp {
         self.is_quiet
     }
 
-    fn give_up_connections(&mut self, sink: &mut dyn Sink) {
+    fn give_up_connections(&mut self, sink: &mut dyn FrameSink) {
         self.stop_listening();
         let now = self.now();
         for at in 0..self.peers.len() as u32 {
@@ -37,13 +37,13 @@ impl Connections for Tcp {
             } else {
                 ConnectionState::Pause { until: now }
             };
-            self.part(at, state);
+            self.end_connection(at, state);
             self.wake_at(now);
         }
         self.tell_news(sink);
     }
 
-    fn give_up_lost_connections(&mut self, sink: &mut dyn Sink) {
+    fn give_up_lost_connections(&mut self, sink: &mut dyn FrameSink) {
         // The restored process has other descriptors in their place, which would stay open.
         self.listeners.iter_mut().for_each(Listener::adopt);
         self.peers.iter_mut().flatten().filter_map(|peer| peer.state.socket_mut()).for_each(Socket::adopt);

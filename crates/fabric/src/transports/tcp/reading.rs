@@ -6,7 +6,7 @@
 
 use super::peer::{ConnectionFailure, ConnectionState, TcpPeer};
 use super::{BUFFER, GREETING, LISTENER, Link, PEER, Tcp};
-use crate::Sink;
+use crate::FrameSink;
 use oxmpi_sys::net::{Refusal, Socket};
 use oxmpi_sys::poller::CLOCK;
 use std::io::ErrorKind;
@@ -31,7 +31,7 @@ impl Tcp {
             .then_some(at)
     }
 
-    pub(super) fn poll_peer(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
+    pub(super) fn poll_peer(&mut self, at: u32, sink: &mut dyn FrameSink) -> bool {
         if !self.read(at, sink) {
             return false;
         }
@@ -45,13 +45,13 @@ impl Tcp {
     }
 
     /// Reads to the end of a dead peer, which may have connected and sent early records.
-    pub(crate) fn read_to_end(&mut self, at: u32, sink: &mut dyn Sink) {
+    pub(crate) fn read_to_end(&mut self, at: u32, sink: &mut dyn FrameSink) {
         self.poll_descriptors(None, sink);
         while self.poll_peer(at, sink) {}
     }
 
     /// Polls all descriptors, but does not read data of the peer `except`.
-    pub(super) fn poll_descriptors(&mut self, except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    pub(super) fn poll_descriptors(&mut self, except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         self.recent.note_poll();
         let mut ready = std::mem::take(&mut self.ready);
         self.poller.look(&mut ready);
@@ -82,7 +82,7 @@ impl Tcp {
     }
 
     /// Returns whether there were any data, or the connection has ended.
-    pub(super) fn read(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
+    pub(super) fn read(&mut self, at: u32, sink: &mut dyn FrameSink) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return false };
         let ConnectionState::Up(socket) = &peer.state else { return self.read_sealed(at, sink) };
         let before = peer.link.progress();
@@ -126,13 +126,13 @@ impl Tcp {
 
     fn read_last(&mut self, at: u32, end: Option<ConnectionFailure>) {
         if self.known(at).is_some_and(|peer| peer.link.has_left()) {
-            self.part(at, ConnectionState::Left);
+            self.end_connection(at, ConnectionState::Left);
         } else if let Some(failure) = end {
-            self.cut(at, &failure);
+            self.connection_failed(at, &failure);
         }
     }
 
-    fn read_sealed(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
+    fn read_sealed(&mut self, at: u32, sink: &mut dyn FrameSink) -> bool {
         let Tcp { peers, buffer, plain, .. } = self;
         let Some(Some(peer)) = peers.get_mut(at as usize) else { return false };
         let TcpPeer { state: ConnectionState::Sealed(sealed), link, failures, .. } = &mut **peer else {
@@ -183,7 +183,7 @@ fn read_once(
     socket: &Socket,
     link: &mut Link,
     buffer: &mut [u8],
-    sink: &mut dyn Sink,
+    sink: &mut dyn FrameSink,
 ) -> Result<Option<Read>, ReadError> {
     let missing = link.missing().filter(|(_, left)| *left >= DIRECT);
     let place = missing.and_then(|(offset, left)| sink.place(at, offset, left));

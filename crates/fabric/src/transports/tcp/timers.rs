@@ -36,7 +36,7 @@ impl Tcp {
             match self.known(at).map(|peer| &peer.state) {
                 Some(ConnectionState::Pause { until }) if *until <= now => self.connect(at),
                 Some(ConnectionState::Connecting { limit, .. }) if *limit <= now => {
-                    self.cut(at, &ConnectionFailure::silent());
+                    self.connection_failed(at, &ConnectionFailure::silent());
                 }
                 _ => {}
             }

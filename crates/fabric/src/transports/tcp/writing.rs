@@ -57,7 +57,7 @@ impl Tcp {
             // After a part the rest would have to follow, whatever the result of the greeting.
             Ok(_) => {
                 let why = "the kernel takes a short message in part".into();
-                self.cut(to, &ConnectionFailure { why, kind: FailureKind::Silent });
+                self.connection_failed(to, &ConnectionFailure { why, kind: FailureKind::Silent });
             }
             // The message is written when the connection is used. The next poll finds an end.
             Err(_) => {}
@@ -93,7 +93,7 @@ impl Tcp {
                             // As the kernel's SIGSEGV does if the program reads there itself.
                             std::process::abort();
                         }
-                        Refusal::Other => return self.cut(at, &error.into()),
+                        Refusal::Other => return self.connection_failed(at, &error.into()),
                     }
                 }
             }
@@ -116,7 +116,7 @@ impl Tcp {
             if sealed.is_sent() {
                 let Some(pieces) = link.pending() else { break };
                 if let Err(error) = sealed.seal(&pieces, plain) {
-                    return self.cut(at, &error.into());
+                    return self.connection_failed(at, &error.into());
                 }
             }
             match sealed.send() {
@@ -131,7 +131,9 @@ impl Tcp {
                         Refusal::Full => {}
                         Refusal::Ended => *is_broken = true,
                         Refusal::NoMemory => starved_until = Some(start.elapsed() + STARVED),
-                        Refusal::BadAddress | Refusal::Other => return self.cut(at, &error.into()),
+                        Refusal::BadAddress | Refusal::Other => {
+                            return self.connection_failed(at, &error.into());
+                        }
                     }
                 }
             }

@@ -8,8 +8,8 @@ use oxmpi_wire::{Announced, ContextId, Envelope, Frame, Received};
 /// kind is tested only once.
 ///
 /// `total` is the length of the whole body, `first` the part that has arrived, from nothing to the
-/// whole body. [`Sink::more`] follows with the rest.
-pub trait Sink {
+/// whole body. [`FrameSink::more`] follows with the rest.
+pub trait FrameSink {
     /// [`Frame::Eager`].
     fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>);
     /// [`Frame::EagerSync`].
@@ -56,17 +56,17 @@ pub trait Sink {
     /// The next part of the body whose first part `from` has sent last; it begins at `offset`.
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>);
     /// Contiguous memory for the next `len` bytes of that body, from `offset` on, of which a
-    /// transport may store some at the beginning. `None`: use [`Sink::more`].
+    /// transport may store some at the beginning. `None`: use [`FrameSink::more`].
     fn place(&mut self, _from: u32, _offset: usize, _len: usize) -> Option<BytesMut<'_>> {
         None
     }
-    /// As [`Sink::place`], for an adapter that stores all of them later: into this contiguous
-    /// buffer, until [`Sink::placed`] or until [`Transport::release`](crate::Transport::release) of
+    /// As [`FrameSink::place`], for an adapter that stores all of them later: into this contiguous
+    /// buffer, until [`FrameSink::placed`] or until [`Transport::release`](crate::Transport::release) of
     /// the receive's token takes it back.
     fn place_lent(&mut self, _from: u32, _offset: usize, _len: usize) -> Option<UserBuf> {
         None
     }
-    /// `bytes` bytes were stored in the memory of [`Sink::place`], in place of [`Sink::more`].
+    /// `bytes` bytes were stored in the memory of [`FrameSink::place`], in place of [`FrameSink::more`].
     fn placed(&mut self, _from: u32, _offset: usize, _bytes: usize) {}
     /// A send that returned [`Sent::Later`](crate::Sent::Later) is complete.
     fn sent(&mut self, token: u64);
@@ -83,7 +83,7 @@ pub trait Sink {
 
 /// Hands a decoded frame to its function of `sink`; returns frames of the transport itself.
 #[inline]
-pub fn dispatch<S: Sink + ?Sized>(
+pub fn dispatch<S: FrameSink + ?Sized>(
     from: u32,
     got: &Received,
     total: usize,
@@ -150,7 +150,7 @@ pub(crate) mod testing {
         }
     }
 
-    impl Sink for CountingSink {
+    impl FrameSink for CountingSink {
         fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, first: Bytes<'_>) {
             self.note(first);
         }
