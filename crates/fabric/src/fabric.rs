@@ -307,7 +307,7 @@ pub trait Sections {
     /// Frees a reserved section: at once if `team` is `None`, else when all `team` ranks left it.
     fn release_control_section(&mut self, _index: u32, _team: Option<u32>) {}
 
-    /// Wakes a peer that waits for a word in shared memory. `None`: words wake no process there.
+    /// The bell of a peer that waits for a word in shared memory, if words wake it.
     fn bell(&mut self, _peer: u32) -> Option<Bell> {
         None
     }

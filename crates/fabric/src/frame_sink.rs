@@ -61,12 +61,13 @@ pub trait FrameSink {
         None
     }
     /// As [`FrameSink::place`], for an adapter that stores all of them later: into this contiguous
-    /// buffer, until [`FrameSink::placed`] or until [`Transport::release`](crate::Transport::release) of
-    /// the receive's token takes it back.
+    /// buffer, until [`FrameSink::placed`] or until
+    /// [`Transport::release`](crate::Transport::release) of the receive's token takes it back.
     fn place_lent(&mut self, _from: u32, _offset: usize, _len: usize) -> Option<UserBuf> {
         None
     }
-    /// `bytes` bytes were stored in the memory of [`FrameSink::place`], in place of [`FrameSink::more`].
+    /// `bytes` bytes were stored in the memory of [`FrameSink::place`], in place of
+    /// [`FrameSink::more`].
     fn placed(&mut self, _from: u32, _offset: usize, _bytes: usize) {}
     /// A send that returned [`Sent::Later`](crate::Sent::Later) is complete.
     fn sent(&mut self, token: u64);

@@ -1,8 +1,8 @@
 //! Transports, and the route to each peer.
 //!
 //! The engine sends a frame with a body ([`OutgoingMessage`]) to a peer, named by its rank in the
-//! job, and polls for frames, which arrive in a [`FrameSink`] with one function for each kind of frame.
-//! This crate knows neither communicators, nor matching, nor requests.
+//! job, and polls for frames, which arrive in a [`FrameSink`] with one function for each kind of
+//! frame. This crate knows neither communicators, nor matching, nor requests.
 //!
 //! - A [`Transport`] moves frames to the peers that it reaches. Each has a folder in
 //!   [`transports`]: [`tcp`] over sockets, [`lamd`] through relays, [`postboxes`] for the `usysv`
@@ -26,9 +26,9 @@
 //! 2. [`Sent::Done`] means that the message is on the wire or in the peer's memory, not in a
 //!    private buffer that waits for credits; no callback follows. [`Sent::Later`] means that
 //!    [`FrameSink::sent`] reports this later. [`Sent::Full`] means that nothing was taken.
-//! 3. A long body may arrive in parts: the function of its frame gets the first, [`FrameSink::more`] the
-//!    others, in order. Until the last part has arrived no other frame with a body comes from the
-//!    same peer.
+//! 3. A long body may arrive in parts: the function of its frame gets the first,
+//!    [`FrameSink::more`] the others, in order. Until the last part has arrived no other frame with
+//!    a body comes from the same peer.
 //! 4. A lost peer is reported once by [`FrameSink::lost`], after everything that it had sent.
 #![forbid(unsafe_code)]
 

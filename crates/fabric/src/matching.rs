@@ -11,8 +11,9 @@
 //! 1. A message is matched by its sender, the receiver's index of the context, and its tag. Of two
 //!    messages of one sender that fit a receive, the earlier one is taken; of two receives that fit
 //!    a message, the one that was posted first.
-//! 2. A receive ends exactly once: by [`FrameSink::received`](crate::FrameSink::received), or, if it was
-//!    cancelled before it was matched, by [`FrameSink::not_received`](crate::FrameSink::not_received).
+//! 2. A receive ends exactly once: by [`FrameSink::received`](crate::FrameSink::received), or, if
+//!    it was cancelled before it was matched, by
+//!    [`FrameSink::not_received`](crate::FrameSink::not_received).
 //! 3. When `release` ([`Transport::release`](crate::Transport::release)) of a token returns, no
 //!    memory is read or written for it any more, and what was posted with it matches nothing.
 //! 4. An arrived message stays until it is received, even if its sender dies.
@@ -110,7 +111,7 @@ pub trait MatchingTransport {
     /// The first message that such a receive would match; with `takes` it is taken out.
     fn tprobe(&mut self, from: Option<u32>, context: u32, tags: Tags, takes: bool) -> Option<Probed>;
 
-    /// Receives a message that was taken out; ends with [`FrameSink::received`](crate::FrameSink::received).
-    /// `false`: there is no room now.
+    /// Receives a message that was taken out; ends with
+    /// [`FrameSink::received`](crate::FrameSink::received). `false`: there is no room now.
     fn receive_probed(&mut self, name: u64, buffer: &UserBuf, token: u64) -> bool;
 }

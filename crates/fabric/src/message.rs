@@ -60,8 +60,8 @@ pub struct OutgoingMessage<'a> {
     pub frame: Frame,
     pub body: Body<'a>,
     /// The buffer of which the body is a part, if the transport may use it until
-    /// [`FrameSink::sent`](crate::FrameSink::sent) instead of copying it: of [`Frame::Data`] the packed bytes
-    /// from its offset on, of any other frame the whole buffer.
+    /// [`FrameSink::sent`](crate::FrameSink::sent) instead of copying it: of [`Frame::Data`] the
+    /// packed bytes from its offset on, of any other frame the whole buffer.
     pub lent: Option<&'a UserBuf>,
     /// The argument of [`FrameSink::sent`](crate::FrameSink::sent) after [`Sent::Later`].
     pub token: u64,
@@ -72,7 +72,8 @@ pub struct OutgoingMessage<'a> {
 pub enum Sent {
     /// The message has left and the body may be changed; no callback follows.
     Done,
-    /// The message was taken; the body may not be changed before [`FrameSink::sent`](crate::FrameSink::sent).
+    /// The message was taken; the body may not be changed before
+    /// [`FrameSink::sent`](crate::FrameSink::sent).
     Later,
     /// Nothing was taken: there is no room now.
     Full,

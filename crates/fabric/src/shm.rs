@@ -423,7 +423,7 @@ impl Shm {
         any
     }
 
-    /// Takes a message in the pool of a cold peer (rule 1), which is lost if that is unreadable.
+    /// Takes a message in the pool of a cold peer (rule 1), lost if the pool is unreadable.
     #[cold]
     fn take_pooled<S: FrameSink>(
         &mut self,

@@ -123,7 +123,7 @@ impl IbPeer {
         self.freed += 1;
     }
 
-    /// Due when, as far as the peer knows, half of its credits are used up.
+    /// The number for its word, due when the peer has used up half of the credits it knows of.
     pub(super) fn report(&mut self) -> Option<u64> {
         let due = u64::from(self.granted / 2).max(1);
         let is_due =

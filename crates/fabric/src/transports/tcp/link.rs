@@ -115,7 +115,7 @@ impl Link {
         self.came.take_peeked(header, stored);
     }
 
-    /// As [`IncomingRecords::take_zeros`]. Returns their number.
+    /// As [`IncomingRecords::take_zeros`]. Returns the number of zeros.
     pub(super) fn take_padding(&mut self, bytes: &[u8]) -> Result<usize, RecordError> {
         self.came.take_zeros(bytes).map(|rest| bytes.len() - rest.len())
     }

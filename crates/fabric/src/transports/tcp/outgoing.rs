@@ -112,7 +112,7 @@ impl OutgoingRecords {
         self.first + self.retained.len() as u64
     }
 
-    /// The kernel has the first `written` bytes, after [`OutgoingRecords::is_free`].
+    /// Retains a short message of which the kernel has `written` bytes already.
     pub(super) fn keep_written(
         &mut self,
         header: &RecordHeader,
@@ -148,7 +148,7 @@ impl OutgoingRecords {
         );
     }
 
-    /// An eager message, which [`OutgoingRecords::copy_oldest`] completes as well.
+    /// Lends an eager message, which [`OutgoingRecords::copy_oldest`] completes as well.
     pub(super) fn lend_whole(
         &mut self,
         frame: Frame,
@@ -391,7 +391,7 @@ impl OutgoingRecords {
     }
 }
 
-/// It gives the data the same offset to a cache line in the stream as in memory.
+/// Zeros that give the data the same offset to a cache line in the stream as in memory.
 fn lead(frame: &Bytes<'_>, data: &Bytes<'_>) -> u8 {
     if data.len() < ALIGN_FROM {
         return 0;
