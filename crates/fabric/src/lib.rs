@@ -34,6 +34,7 @@
 
 mod addresses;
 pub mod constructor;
+mod credits;
 mod fabric;
 mod frame_sink;
 mod introductions;

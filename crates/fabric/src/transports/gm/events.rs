@@ -123,7 +123,7 @@ impl<P: GmPort> Gm<P> {
             let [r0, r1, r2, r3, key @ ..] = *head;
             if u32::from_le_bytes(key) == peer.key && !peer.is_gone {
                 from = Some(got.source);
-                peer.returns_lower(u32::from_le_bytes([r0, r1, r2, r3]));
+                peer.credits.take_returned_lower(u32::from_le_bytes([r0, r1, r2, r3]));
                 let body = &rest[got.body_at..];
                 received.note(&got.frame, body.len());
                 *frames_received += 1;
@@ -142,7 +142,7 @@ impl<P: GmPort> Gm<P> {
         if let Some(from) = from
             && let Some(peer) = self.peer(from)
         {
-            peer.frees();
+            peer.credits.freed += 1;
             self.report(from);
         }
         if let (Some(from), Some(own)) = (from, own) {

@@ -1,6 +1,7 @@
 //! The state of one peer: its address, the credits in both directions, and the messages under way
 //! to it (rules 2 to 5 of the module).
 
+use crate::credits::Credits;
 use oxmpi_gm::{GmSlot, GmTarget, WordId};
 use std::collections::VecDeque;
 
@@ -35,11 +36,8 @@ pub(super) struct GmPeer {
     /// The two have no communicator any more, and neither waits for the other.
     pub(super) is_detached: bool,
     pub(super) granted: u32,
-    sent: u64,
-    returned: u64,
-    /// Buffers provided again after its messages, and the number that it certainly knows.
-    freed: u64,
-    reported: u64,
+    pub(super) credits: Credits,
+    /// The last number of freed buffers that certainly reached it by its word.
     confirmed: u64,
     pub(super) is_reporting: bool,
     /// Messages that GM has, in order.
@@ -65,10 +63,7 @@ impl GmPeer {
             is_gone: false,
             is_detached: false,
             granted,
-            sent: 0,
-            returned: 0,
-            freed: 0,
-            reported: 0,
+            credits: Credits::default(),
             confirmed: 0,
             is_reporting: false,
             in_flight: VecDeque::new(),
@@ -84,56 +79,37 @@ impl GmPeer {
         match self.met {
             None => 0,
             Some(PeerPort { allowed: UNCOUNTED, .. }) => u64::MAX,
-            Some(PeerPort { allowed, .. }) => (u64::from(allowed) + self.returned).saturating_sub(self.sent),
-        }
-    }
-
-    pub(super) fn returns(&mut self, number: u64) {
-        // Credits never exceed the provided buffers.
-        self.returned = self.returned.max(number.min(self.sent));
-    }
-
-    pub(super) fn returns_lower(&mut self, lower: u32) {
-        let more = lower.wrapping_sub(self.returned as u32);
-        if more <= u32::MAX / 2 {
-            self.returns(self.returned + u64::from(more));
+            Some(PeerPort { allowed, .. }) => self.credits.available(allowed),
         }
     }
 
     pub(super) fn sends(&mut self, flight: QueuedMessage) -> u32 {
-        self.sent += 1;
         self.in_flight.push_back(flight);
-        self.reported = self.freed;
-        self.freed as u32
+        self.credits.count_sent()
     }
 
     pub(super) fn unsends(&mut self) {
-        self.sent -= 1;
+        self.credits.sent -= 1;
         self.in_flight.pop_back();
-    }
-
-    pub(super) fn frees(&mut self) {
-        self.freed += 1;
     }
 
     /// The number for its word, due when the peer has used up half of the credits it knows of.
     pub(super) fn report_due(&self) -> Option<u64> {
-        let due = u64::from(self.granted / 2).max(1);
         let is_counted = self.granted != UNCOUNTED && self.granted > 0;
         let can = self.met.is_some() && !self.is_gone && !self.is_reporting && !self.is_stopped();
-        (is_counted && can && self.freed - self.reported >= due).then_some(self.freed)
+        (is_counted && can && self.credits.is_report_due(self.granted)).then_some(self.credits.freed)
     }
 
     pub(super) fn reports(&mut self) {
-        (self.is_reporting, self.reported) = (true, self.freed);
+        (self.is_reporting, self.credits.reported) = (true, self.credits.freed);
     }
 
     pub(super) fn reported(&mut self, is_written: bool) {
         self.is_reporting = false;
         if is_written {
-            self.confirmed = self.reported;
+            self.confirmed = self.credits.reported;
         } else {
-            self.reported = self.confirmed;
+            self.credits.reported = self.confirmed;
         }
     }
 

@@ -41,7 +41,7 @@ impl<P: GmPort> Gm<P> {
         let known = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut());
         let Some(peer) = known.filter(|peer| !peer.is_gone && peer.met.is_some()) else { return false };
         if peer.credits() == 0 {
-            peer.returns(port.word(peer.word));
+            peer.credits.take_returned(port.word(peer.word));
         }
         has_token && peer.credits() > 0 && !peer.is_stopped() && peer.in_flight.len() < most
     }

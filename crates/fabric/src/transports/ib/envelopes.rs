@@ -146,7 +146,7 @@ impl<P: IbPort> Ib<P> {
         {
             peer.taken += 1;
             is_ready = (!peer.is_ready && peer.is_connected).then_some(from);
-            peer.returns_lower(u32::from_le_bytes(*head));
+            peer.credits.take_returned_lower(u32::from_le_bytes(*head));
             if let Ok(got) = Frame::decode(rest)
                 && got.source == from
                 && !peer.is_gone
@@ -161,7 +161,7 @@ impl<P: IbPort> Ib<P> {
         if self.repost(from, (queue_pair, slot))
             && let Some(peer) = from.and_then(|from| self.peer(from))
         {
-            peer.frees();
+            peer.credits.freed += 1;
         }
         if let Some(from) = is_ready {
             self.becomes_ready(from);
@@ -207,7 +207,7 @@ impl<P: IbPort> Ib<P> {
         let known = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut());
         let Some(peer) = known.filter(|peer| !peer.is_gone && peer.is_ready) else { return false };
         if peer.credits() == 0 {
-            peer.returns(port.peer_word(peer.end.queue_pair));
+            peer.credits.take_returned(port.peer_word(peer.end.queue_pair));
         }
         peer.credits() > 0 && peer.in_flight < depth
     }

@@ -3,6 +3,7 @@
 
 use super::introduction::IbIntroduction;
 use super::reconnecting::BrokenConnection;
+use crate::credits::Credits;
 use oxmpi_verbs::{LocalEnd, SlotId};
 use std::collections::VecDeque;
 
@@ -30,12 +31,7 @@ pub(super) struct IbPeer {
     pub(super) granted: u32,
     /// Envelopes that it has posted for this process.
     allowed: u32,
-    sent: u64,
-    /// The number of these that it has returned.
-    returned: u64,
-    /// Its envelopes that were posted again here, and the number of these that was sent to it.
-    freed: u64,
-    reported: u64,
+    pub(super) credits: Credits,
     pub(super) is_reporting: bool,
     pub(super) in_flight: u32,
     pub(super) reads: u32,
@@ -58,10 +54,7 @@ impl IbPeer {
             is_detached: false,
             granted,
             allowed: 0,
-            sent: 0,
-            returned: 0,
-            freed: 0,
-            reported: 0,
+            credits: Credits::default(),
             is_reporting: false,
             in_flight: 0,
             reads: 0,
@@ -72,7 +65,7 @@ impl IbPeer {
     /// Returns the slots of envelopes that had arrived before.
     pub(super) fn connected(&mut self, with: &IbIntroduction) -> Vec<SlotId> {
         (self.is_connected, self.allowed) = (true, with.granted);
-        self.returns(with.freed);
+        self.credits.take_returned(with.freed);
         let arrived = self.unacknowledged.iter().take_while(|(number, ..)| *number <= with.taken).count();
         self.unacknowledged.drain(..arrived).map(|(_, slot, _)| slot).collect()
     }
@@ -82,13 +75,13 @@ impl IbPeer {
     }
 
     pub(super) fn introduction(&self, envelope: u32) -> IbIntroduction {
-        let IbPeer { end, granted, connection, taken, freed, .. } = *self;
-        IbIntroduction { end, granted, envelope, connection, taken, freed }
+        let IbPeer { end, granted, connection, taken, .. } = *self;
+        IbIntroduction { end, granted, envelope, connection, taken, freed: self.credits.freed }
     }
 
     /// The head is the result of [`IbPeer::sends`].
     pub(super) fn posted(&mut self, slot: SlotId, len: usize) {
-        self.unacknowledged.push_back((self.sent, slot, len));
+        self.unacknowledged.push_back((self.credits.sent, slot, len));
         self.was_sent_to = true;
     }
 
@@ -97,42 +90,22 @@ impl IbPeer {
     }
 
     pub(super) fn credits(&self) -> u64 {
-        (u64::from(self.allowed) + self.returned).saturating_sub(self.sent)
-    }
-
-    pub(super) fn returns(&mut self, number: u64) {
-        // Credits never exceed the posted envelopes.
-        self.returned = self.returned.max(number.min(self.sent));
-    }
-
-    pub(super) fn returns_lower(&mut self, lower: u32) {
-        let more = lower.wrapping_sub(self.returned as u32);
-        if more <= u32::MAX / 2 {
-            self.returns(self.returned + u64::from(more));
-        }
+        self.credits.available(self.allowed)
     }
 
     pub(super) fn sends(&mut self) -> u32 {
-        self.sent += 1;
         self.in_flight += 1;
-        self.reported = self.freed;
-        self.freed as u32
-    }
-
-    pub(super) fn frees(&mut self) {
-        self.freed += 1;
+        self.credits.count_sent()
     }
 
     /// The number for its word, due when the peer has used up half of the credits it knows of.
     pub(super) fn report(&mut self) -> Option<u64> {
-        let due = u64::from(self.granted / 2).max(1);
-        let is_due =
-            self.is_ready && !self.is_gone && !self.is_reporting && self.freed - self.reported >= due;
-        if !is_due {
+        let can = self.is_ready && !self.is_gone && !self.is_reporting;
+        if !can || !self.credits.is_report_due(self.granted) {
             return None;
         }
-        (self.is_reporting, self.reported) = (true, self.freed);
-        Some(self.freed)
+        (self.is_reporting, self.credits.reported) = (true, self.credits.freed);
+        Some(self.credits.freed)
     }
 
     pub(super) fn is_quiet(&self) -> bool {
