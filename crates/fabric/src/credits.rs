@@ -24,7 +24,7 @@ impl Credits {
         self.returned = self.returned.max(number.min(self.sent));
     }
 
-    /// As [`Credits::take_returned`] with the lower half of the number, as in the head of a message.
+    /// As [`Credits::take_returned`] with the lower half of the number, as a message head has it.
     pub(crate) fn take_returned_lower(&mut self, lower: u32) {
         let more = lower.wrapping_sub(self.returned as u32);
         if more <= u32::MAX / 2 {

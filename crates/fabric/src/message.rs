@@ -67,6 +67,13 @@ pub struct OutgoingMessage<'a> {
     pub token: u64,
 }
 
+impl<'a> OutgoingMessage<'a> {
+    /// A message of the transport itself: without number, lent buffer and token.
+    pub fn new(frame: Frame, body: Body<'a>) -> OutgoingMessage<'a> {
+        OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 }
+    }
+}
+
 /// The result of sending a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sent {

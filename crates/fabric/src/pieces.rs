@@ -55,9 +55,7 @@ impl LentPiece {
             let len = longest.min(self.len());
             let frame = Frame::Data { receiver: self.receiver, offset: self.at as u64 };
             let body = Body::of(&self.buffer, self.at, len);
-            if send(self.to, &OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 })?
-                != Sent::Done
-            {
+            if send(self.to, &OutgoingMessage::new(frame, body))? != Sent::Done {
                 break;
             }
             self.at += len;

@@ -302,7 +302,7 @@ impl Shm {
     }
 
     fn send_own(&mut self, to: u32, frame: Frame) -> Result<Sent, Unreachable> {
-        self.send(to, &OutgoingMessage { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 })
+        self.send(to, &OutgoingMessage::new(frame, Body::NONE))
     }
 
     /// Grants a ring to a peer by rules 2 and 5.

@@ -127,13 +127,7 @@ impl FarRelays {
                 (_, ParcelBody::None) => &[],
             };
             let frame = Frame::Data { receiver: (*to).into(), offset: out.at };
-            let message = OutgoingMessage {
-                sequence: 0,
-                frame,
-                body: Body::Bytes(Bytes::from(body)),
-                lent: None,
-                token: 0,
-            };
+            let message = OutgoingMessage::new(frame, Body::Bytes(Bytes::from(body)));
             match tcp.send(node, &message) {
                 Ok(Sent::Done | Sent::Later) => {}
                 Ok(Sent::Full) => return Ok(()),

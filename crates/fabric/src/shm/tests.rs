@@ -39,10 +39,7 @@ fn send(from: &mut Shm, to: u32, bytes: &[u8]) {
     let envelope = Envelope { context: Context::Local(0), tag: 0 };
     let frame = Frame::Eager { envelope };
     let body = Body::Bytes(Bytes::from(bytes));
-    assert_eq!(
-        from.send(to, &OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 }),
-        Ok(Sent::Done)
-    );
+    assert_eq!(from.send(to, &OutgoingMessage::new(frame, body)), Ok(Sent::Done));
 }
 
 fn receive(shm: &mut Shm, value: u8, bytes: usize) {

@@ -392,7 +392,7 @@ fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
         }
         if let [(frame, body), rest @ ..] = left {
             let body = Body::Bytes(Bytes::from(&body[..]));
-            match tcp.send(0, &OutgoingMessage { sequence: 0, frame: *frame, body, lent: None, token: 0 }) {
+            match tcp.send(0, &OutgoingMessage::new(*frame, body)) {
                 Ok(Sent::Full) => {}
                 Ok(_) => left = rest,
                 Err(_) => break,
@@ -451,13 +451,7 @@ fn a_relay_that_cannot_reach_another_says_so_and_ends() {
     // A process that has lost its relay waits for the launcher.
     while sender.lamd.poll(None, &mut sender.recorder) || sender.lamd.counts().connections > 0 {}
     let envelope = Envelope { context: Context::Local(7), tag: 0 };
-    let message = OutgoingMessage {
-        sequence: 0,
-        frame: Frame::Eager { envelope },
-        body: Body::NONE,
-        lent: None,
-        token: 0,
-    };
+    let message = OutgoingMessage::new(Frame::Eager { envelope }, Body::NONE);
     assert_eq!(sender.lamd.send(2, &message), Ok(Sent::Full));
     assert!(!sender.lamd.poll(None, &mut Anything));
     assert!(world.end()[0].is_err());

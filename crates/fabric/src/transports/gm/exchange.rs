@@ -93,8 +93,7 @@ impl<P: GmPort> Gm<P> {
         let word = self.port.word_address(word);
         let body = GmIntroduction { address, key, granted, message, word }.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message =
-            OutgoingMessage { sequence: 0, frame: Frame::Meet { wants_answer }, body, lent: None, token: 0 };
+        let message = OutgoingMessage::new(Frame::Meet { wants_answer }, body);
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 

@@ -265,7 +265,7 @@ impl<P: GmPort> Gm<P> {
         for (to, frame, address) in std::mem::take(&mut self.owed) {
             let bytes = address.map(|address| words(&[address])).unwrap_or_default();
             let body = Body::Bytes(Bytes::from(&bytes[..]));
-            let message = OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 };
+            let message = OutgoingMessage::new(frame, body);
             match self.send_message(to, &message) {
                 Ok(Sent::Full) => self.owed.push_back((to, frame, address)),
                 _ => any = true,

@@ -132,7 +132,7 @@ impl<P: GmPort> Gm<P> {
         let place = words(&[self.port.region_address(region), self.port.word_address(check)]);
         let body = Body::Bytes(Bytes::from(&place[..]));
         let frame = Frame::DataAt { receiver, offset, length, number };
-        let sent = self.send_message(to, &OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 });
+        let sent = self.send_message(to, &OutgoingMessage::new(frame, body));
         let one = GmExposure {
             to,
             number,

@@ -264,7 +264,7 @@ fn a_body_that_fits_no_message_is_refused_and_the_longest_piece_fits() {
     let mut send = |len: usize| {
         let body = Body::Bytes(Bytes::from(&body[..len]));
         for _ in 0..TURNS {
-            match ranks[0].gm.send(1, &OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 }) {
+            match ranks[0].gm.send(1, &OutgoingMessage::new(frame, body)) {
                 Ok(Sent::Full) => ranks.iter_mut().for_each(GmRank::poll),
                 other => return other.map_err(|error| error.why),
             }

@@ -128,8 +128,7 @@ impl<P: IbPort> Ib<P> {
         let Some(peer) = self.peer(to) else { return Ok(true) };
         let body = peer.introduction(envelope).encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message =
-            OutgoingMessage { sequence: 0, frame: Frame::Meet { wants_answer }, body, lent: None, token: 0 };
+        let message = OutgoingMessage::new(Frame::Meet { wants_answer }, body);
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 

@@ -100,8 +100,7 @@ impl<P: IbPort> Ib<P> {
         let frame = Frame::DataAt { receiver, offset, length, number };
         let place = encode(&place);
         let body = Body::Bytes(Bytes::from(&place[..]));
-        let sent =
-            self.send_envelope(to, Some(&OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 }));
+        let sent = self.send_envelope(to, Some(&OutgoingMessage::new(frame, body)));
         if matches!(sent, Ok(Sent::Done)) {
             self.lending.exposures.push(IbExposure { to, number, region, piece: Some(piece) });
             return Ok(Sent::Later);

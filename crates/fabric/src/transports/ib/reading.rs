@@ -201,7 +201,7 @@ impl<P: IbPort> Ib<P> {
     fn send_owed(&mut self) -> bool {
         let mut any = false;
         for (to, frame) in std::mem::take(&mut self.readings.owed) {
-            let message = OutgoingMessage { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
+            let message = OutgoingMessage::new(frame, Body::NONE);
             match self.send_envelope(to, Some(&message)) {
                 Ok(Sent::Full) => self.readings.owed.push_back((to, frame)),
                 _ => any = true,

@@ -252,7 +252,6 @@ impl<P: IbPort> Ib<P> {
         let body = Body::Bytes(Bytes::from(&last[..]));
         let frame = Frame::Meet { wants_answer: false };
         // A peer that gets no notice finds out by itself.
-        let _ =
-            self.sockets.send(number, &OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 });
+        let _ = self.sockets.send(number, &OutgoingMessage::new(frame, body));
     }
 }

@@ -383,7 +383,7 @@ fn a_body_that_fits_no_envelope_is_refused() {
     let why = loop {
         turns += 1;
         assert!(turns < TURNS, "there is no room for a message");
-        match ranks[0].ib.send(1, &OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 }) {
+        match ranks[0].ib.send(1, &OutgoingMessage::new(frame, body)) {
             Ok(Sent::Full) => ranks.iter_mut().for_each(Rank::poll),
             other => break other.unwrap_err().why,
         }

@@ -30,7 +30,7 @@ impl WithoutPort {
         let body = Body::Bytes(Bytes::from(&body[..]));
         let frame = Frame::Meet { wants_answer: false };
         for to in std::mem::take(&mut self.unanswered) {
-            match self.sockets.send(to, &OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 }) {
+            match self.sockets.send(to, &OutgoingMessage::new(frame, body)) {
                 Ok(Sent::Full) if !self.sockets.has_left(to) => self.unanswered.push(to),
                 Ok(_) => {}
                 Err(_) => sink.lost(to),

@@ -289,7 +289,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     }
 
     pub(super) fn send_own(&mut self, to: u32, frame: Frame) -> bool {
-        let message = OutgoingMessage { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
+        let message = OutgoingMessage::new(frame, Body::NONE);
         // A peer that cannot be reached waits for nothing.
         self.address_to(to).is_none() || !matches!(self.send_frame(to, &message), Ok(Sent::Full))
     }

@@ -113,8 +113,7 @@ impl Portals {
 
     fn send_word(&mut self, to: u32, wants_answer: bool, body: &[u8]) -> Result<Sent, Unreachable> {
         let body = Body::Bytes(Bytes::from(body));
-        let message =
-            OutgoingMessage { sequence: 0, frame: Frame::Meet { wants_answer }, body, lent: None, token: 0 };
+        let message = OutgoingMessage::new(Frame::Meet { wants_answer }, body);
         self.sockets.send(to, &message)
     }
 

@@ -262,7 +262,7 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
                 let buffer = Owned::new(vec![1; 10]).buf();
                 let body = Body::of(&buffer, 0, 10);
                 let frame = Frame::Data { receiver: 99, offset: 0 };
-                let message = OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 };
+                let message = OutgoingMessage::new(frame, body);
                 both[1].gm.send(0, &message).unwrap();
             }
             // Each takes its step when it can, and continues to receive until all have.
@@ -286,8 +286,7 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
             both[first].gm.resume().unwrap();
             let buffer = Owned::new(vec![1; 10]).buf();
             let frame = Frame::Data { receiver: 99, offset: 0 };
-            let message =
-                OutgoingMessage { sequence: 0, frame, body: Body::of(&buffer, 0, 10), lent: None, token: 0 };
+            let message = OutgoingMessage::new(frame, Body::of(&buffer, 0, 10));
             let sent = both[first].gm.send(1 - first as u32, &message).unwrap();
             assert_eq!(sent, Sent::Full, "it is not met yet");
             (0..random.below(9)).for_each(|_| both.iter_mut().for_each(LongSide::poll));
