@@ -61,7 +61,7 @@ pub type TakeSurvey = fn(&Params) -> Result<Survey, String>;
 pub struct Survey {
     /// A few words above the table.
     pub title: String,
-    /// What a job on this host would use; the error says why it can use nothing.
+    /// The choice of a job on this host; the error says why it has none.
     pub choice: Result<String, String>,
     pub columns: &'static [&'static str],
     /// One cell per column.
@@ -142,7 +142,7 @@ pub trait Services: Send + Sync {
     fn say(&self, text: &str);
 }
 
-/// The listening socket of a process, with what its greeting needs.
+/// The listening socket of a process, with the data of its greeting.
 #[derive(Debug)]
 pub struct Listening {
     pub socket: OwnedFd,

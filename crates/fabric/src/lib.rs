@@ -18,7 +18,7 @@
 //!   first contact. It is the [`Fabric`] of the engine; the other one is [`sim`], a virtual network
 //!   with a seed.
 //!
-//! What a transport promises:
+//! The promises of a transport:
 //!
 //! 1. Frames that match carry the sequence number of the engine. They may arrive in any order when
 //!    several paths lead to a peer; the engine restores the order. The oldest frame that has not

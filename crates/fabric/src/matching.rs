@@ -6,7 +6,7 @@
 //! own traffic (indexes of contexts, notices, one-sided and partitioned communication) goes in
 //! frames through the [`Transport`](crate::Transport).
 //!
-//! What such a network promises:
+//! The promises of such a network:
 //!
 //! 1. A message is matched by its sender, the receiver's index of the context, and its tag. Of two
 //!    messages of one sender that fit a receive, the earlier one is taken; of two receives that fit
@@ -15,7 +15,7 @@
 //!    it was cancelled before it was matched, by
 //!    [`FrameSink::not_received`](crate::FrameSink::not_received).
 //! 3. When `release` ([`Transport::release`](crate::Transport::release)) of a token returns, no
-//!    memory is read or written for it any more, and what was posted with it matches nothing.
+//!    memory is read or written for it any more, and a receive posted with it matches nothing.
 //! 4. An arrived message stays until it is received, even if its sender dies.
 //!
 //! A receive from any source, which a message through memory may match as well, is the engine's

@@ -416,7 +416,7 @@ impl Relay {
 
     fn lose(&mut self, node: u32) -> Result<(), RelayError> {
         self.lost.insert(node);
-        // What has arrived from there by now counts.
+        // Frames that have arrived from there by now count.
         self.receive_from_relays()?;
         if let Some(far) = &mut self.far {
             far.remove_failed(node, &mut self.files);

@@ -230,7 +230,7 @@ impl Network {
         self.faults = faults;
     }
 
-    /// Kills a process `after_ns` from now, unless it has left. What it has sent still arrives.
+    /// Kills a process `after_ns` from now, unless it has left. Its sent messages still arrive.
     pub fn kill_after(&mut self, process: u32, after_ns: u64) {
         self.at(self.now_ns + after_ns, Event::Death { process });
     }

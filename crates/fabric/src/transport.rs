@@ -23,7 +23,7 @@ pub struct Limits {
 /// Moves frames between this process and its peers, in both directions.
 ///
 /// The transports of a process are chosen when it starts; [`Routes`](crate::routes::Routes) decides
-/// which of them is the route to a peer. The head of this crate says what a transport promises.
+/// which of them is the route to a peer. The head of this crate has the promises of a transport.
 /// Shared memory is no `Transport`: it is known by its type, as the calls on its path cannot afford
 /// a call through a table.
 pub trait Transport: Membership + Statistics + Debug + Send {
@@ -173,7 +173,7 @@ pub trait Membership {
         None
     }
 
-    /// The launcher reports this peer as dead: hands up what it had sent, if polls do not.
+    /// The launcher reports this peer as dead: hands up its sent frames, if polls do not.
     fn await_end(&mut self, _peer: u32, _sink: &mut dyn FrameSink) {}
 
     /// Removes the state of a peer, *which must be known to be dead*.
@@ -225,7 +225,7 @@ pub trait Connections {
     /// to the `listeners`, one for each former one ([`Connections::listeners`]).
     fn listen_anew(&mut self, listeners: Vec<Listener>) -> io::Result<()>;
 
-    /// The process may send again: opens what no image contains.
+    /// The process may send again: opens all objects that no image contains.
     fn resume(&mut self) -> Result<(), String> {
         Ok(())
     }

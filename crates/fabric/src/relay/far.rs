@@ -83,7 +83,7 @@ impl FarRelays {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node, (name, addresses));
     }
 
-    /// The relay of a node is lost: drops what waits for it.
+    /// The relay of a node is lost: drops the parcels that wait for it.
     pub(super) fn remove_failed(&mut self, node: u32, files: &mut usize) {
         self.tcp.remove_failed(node);
         let out = self.out.remove(&node).unwrap_or_default();

@@ -10,8 +10,8 @@
 //! decision and predicted times.
 //!
 //! The sender alone decides, and its frames say where the data lie. So two processes of a node may
-//! have different facts: each takes what the other sends, and a file of measured facts that only
-//! one of them finds costs only time.
+//! have different facts: each accepts all protocols of the other, and a file of measured facts that
+//! only one of them finds costs only time.
 //!
 //! Costs are those of messages in both directions at once, as programs send them: each process
 //! makes all copies of the protocol for one message, so that copying by the other side at the same

@@ -154,8 +154,8 @@ pub struct Gm<P: GmPort> {
 }
 
 impl<P: GmPort> Gm<P> {
-    /// `allocated` is the memory of MPI_Alloc_mem. `nodes`: those of a launcher whose processes
-    /// communicate with those of others.
+    /// `allocated` is the memory of MPI_Alloc_mem. `nodes` is given if
+    /// the processes communicate with processes of other launchers.
     pub fn new(
         own: u32,
         port: P,

@@ -152,7 +152,7 @@ pub struct Ib<P: IbPort> {
 
 impl<P: IbPort> Ib<P> {
     /// The transport of process `own` over `port` and `sockets`. The process sleeps on `poller`.
-    /// `nodes`: those of a launcher whose processes communicate with those of others.
+    /// `nodes` is given if the processes communicate with processes of other launchers.
     pub fn new(
         own: u32,
         port: P,

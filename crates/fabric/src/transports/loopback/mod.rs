@@ -1,5 +1,5 @@
 //! Loopback: ranks of one program, through queues in its memory. It is the example for a new
-//! transport (`docs/transports-howto.md`), so it has only what every transport has.
+//! transport (`docs/transports-howto.md`), so it has only the parts that every transport has.
 //!
 //! Rules (beside the promises at the head of this crate)
 //!

@@ -139,7 +139,7 @@ pub enum OfiError {
 #[derive(Debug)]
 struct OfiPeer {
     address: PeerAddress,
-    /// It is lost: nothing goes to it. What it had sent can still be received.
+    /// It is lost: nothing goes to it. Its earlier messages can still be received.
     is_gone: bool,
     /// The two have no communicator any more, and neither waits for the other.
     is_detached: bool,
@@ -244,7 +244,7 @@ pub struct Ofi<const FULL: bool, const GROUPED: bool> {
 }
 
 /// The transport of process `own` over `provider` and `sockets`. The process sleeps on `poller`.
-/// `nodes`: those of a launcher whose processes communicate with those of others.
+/// `nodes` is given if the processes communicate with processes of other launchers.
 pub fn open(
     own: u32,
     provider: &Provider,

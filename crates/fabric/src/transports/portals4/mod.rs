@@ -101,7 +101,7 @@ struct PortalsPeer {
     messages: RemoteEntry,
     exposed: RemoteEntry,
     max_message: usize,
-    /// It is lost: nothing goes to it. What it had sent can still be received.
+    /// It is lost: nothing goes to it. Its earlier messages can still be received.
     is_gone: bool,
     /// The two have no communicator any more, and neither waits for the other.
     is_detached: bool,
@@ -182,8 +182,8 @@ pub struct Portals {
 }
 
 impl Portals {
-    /// The transport of process `own` over an interface of `library` and `sockets`. `nodes`: those
-    /// of a launcher whose processes communicate with those of others.
+    /// The transport of process `own` over an interface of `library` and `sockets`. `nodes`
+    /// is given if the processes communicate with processes of other launchers.
     pub fn new(
         own: u32,
         library: &Arc<PortalsLibrary>,

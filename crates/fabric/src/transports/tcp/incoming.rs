@@ -97,7 +97,7 @@ impl IncomingRecords {
         self.point
     }
 
-    /// At most what the peer has written to this connection or earlier ones.
+    /// At most the number of records that the peer has written to this connection or earlier ones.
     pub(super) fn acknowledged(&self) -> u64 {
         self.point.records - self.again
     }
