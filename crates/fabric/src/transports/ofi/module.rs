@@ -109,9 +109,9 @@ static SHM: Param = Param::switch(
 static PRIORITY: Param = Param::priority(
     "mtl_ofi_priority",
     25,
-    "The priority of 'ofi' for a job on several hosts that names no transport, if the host of mpirun has a device for a fabric and \
-     libfabric's best provider is for one: 'ib' has rpi_ib_priority there. 0: it is never used by itself. On one host it always is used only \
-     where it is named.",
+    "The priority of 'ofi' for a job on several hosts that names no transport, if the host of mpirun \
+     has a fabric device that libfabric's best provider uses; 'ib' has rpi_ib_priority there. 0: \
+     never. On one host 'ofi' is used only if it is named.",
 );
 
 fn mode_of(params: &Params) -> Option<TagMode> {
