@@ -3,7 +3,7 @@
 
 use oxmpi_coll::{Buffers, Combine, Progress, Run, UserReduction};
 use oxmpi_engine::{CopiedSends, Lane, RankMap, Rest};
-use oxmpi_fabric::sim::{Network, Random, Sim, Weather};
+use oxmpi_fabric::sim::{LinkFaults, Network, Random, Sim};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
@@ -142,7 +142,7 @@ fn run_cases(
 ) {
     let mut random = Random::new(seed);
     let size = cases.len() as u32;
-    let network = Network::new(size, seed, Weather::any(&mut random));
+    let network = Network::new(size, seed, LinkFaults::any(&mut random));
     let element = Arc::new(Layout::basic(16, 8));
     let parameters = PARAMETERS[seed as usize % PARAMETERS.len()];
     let mut lanes = Vec::new();

@@ -37,7 +37,7 @@ mod rank;
 pub use rank::{Doing, RANKS_OF_A_NODE, Rank};
 
 use oxmpi_engine::Rest;
-use oxmpi_fabric::sim::{Network, Random, Weather};
+use oxmpi_fabric::sim::{LinkFaults, Network, Random};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_tuned::AgreementSettings;
 use std::cell::RefCell;
@@ -51,7 +51,7 @@ use std::task::{Context, Poll, Waker};
 pub struct SimWorld {
     ranks: u32,
     seed: u64,
-    weather: Weather,
+    weather: LinkFaults,
     deaths: Vec<(u32, u64)>,
     most_events: u64,
     agreement: AgreementSettings,
@@ -125,7 +125,7 @@ impl SimWorld {
         SimWorld {
             ranks,
             seed,
-            weather: Weather::default(),
+            weather: LinkFaults::default(),
             deaths: Vec::new(),
             most_events: MOST_EVENTS,
             agreement: AgreementSettings::default(),
@@ -134,7 +134,7 @@ impl SimWorld {
 
     /// Sets the faults of the network.
     #[must_use]
-    pub fn weather(mut self, weather: Weather) -> SimWorld {
+    pub fn weather(mut self, weather: LinkFaults) -> SimWorld {
         self.weather = weather;
         self
     }

@@ -182,7 +182,7 @@ fn assemble(
 ) -> std::result::Result<(Routes, Door), StartError> {
     let (params, client) = (situation.params, launcher.client().clone());
     let facts = Arc::new(copy_costs::find(params).facts);
-    let shm = Shm::new(launcher.neighbours(), shm_settings(params, facts));
+    let shm = Shm::new(launcher.peer_segments(), shm_settings(params, facts));
     // Also without a launcher, as a spawn starts one.
     let mut routes = Routes::new(shm).with_additions(launcher.additions(params));
     let has_sockets = launcher.poller().is_some();
@@ -201,7 +201,7 @@ fn assemble(
     routes = routes.with_memory(memory);
     routes = match situation.node {
         Some(node) if has_sockets => routes.on_nodes(nodes(node, &client)),
-        None if knows_own => routes.knowing(nodes(0, &client)),
+        None if knows_own => routes.with_nodes(nodes(0, &client)),
         _ => routes,
     };
     if module.shares_sections(params) && memory == Reach::Nobody {

@@ -22,11 +22,11 @@ mod daemons;
 use self::daemons::Daemons;
 use crate::Process;
 use oxmpi_fabric::Transport;
-use oxmpi_fabric::neighbours::{Neighbours, Open};
+use oxmpi_fabric::peer_segments::{OpenSegment, PeerSegments};
 use oxmpi_fabric::postboxes::{self, Postboxes};
 use oxmpi_fabric::routes::{Nodes, Reach, Routes};
 use oxmpi_fabric::shm::{Shm, ShmSettings};
-use oxmpi_fabric::tcp::{self, Address, Identity, Secret, Tcp, Whereabouts};
+use oxmpi_fabric::tcp::{self, Address, Identity, PeerLocation, Secret, Tcp};
 use oxmpi_fabric::transports::ofi::{self, TagLayout, TagMode};
 use oxmpi_libfabric::{Library, ProviderQuery};
 use oxmpi_rt::client::{Directory, ThreadDirectory};
@@ -154,11 +154,11 @@ impl Plugs {
         let plugs = self.clone();
         let find: tcp::Find = Box::new(move |peer| {
             if plugs.left.get(peer as usize).is_some_and(|left| left.load(Ordering::Acquire)) {
-                return Ok(Whereabouts::Left);
+                return Ok(PeerLocation::Left);
             }
             let socket = plugs.addresses.get(peer as usize).copied();
             let socket = socket.ok_or_else(|| format!("the world has {} ranks", plugs.addresses.len()))?;
-            Ok(Whereabouts::At(vec![Address { socket, interface: "lo".into(), host: None }]))
+            Ok(PeerLocation::At(vec![Address { socket, interface: "lo".into(), host: None }]))
         });
         let tell: tcp::Tell = Box::new(|text| eprintln!("{text}"));
         let tcp = Tcp::new(own, Secret(self.secret), settings.clone(), (listener, poller), find, tell)?;
@@ -304,22 +304,22 @@ fn process(
         far = Some(transport.unwrap_or_else(|e| panic!("rank {rank}: {e}")));
     }
     let shares_memory = far.is_none();
-    let neighbours = || {
+    let peer_segments = || {
         let (directory, alarms) = (directory.clone(), alarms.clone());
-        let open: Open = Box::new(move |peer| crate::start::opened(&*directory, peer));
-        let neighbours = Neighbours::new(own.clone(), kind, open);
+        let open: OpenSegment = Box::new(move |peer| crate::start::opened(&*directory, peer));
+        let peer_segments = PeerSegments::new(own.clone(), kind, open);
         match alarms {
-            Some(plugs) => neighbours
+            Some(plugs) => peer_segments
                 .with_alarms(Arc::new(move |peer| plugs.alarms.get(peer as usize)?.try_clone().ok())),
-            None => neighbours,
+            None => peer_segments,
         }
     };
-    let mut routes = Routes::new(Shm::new(neighbours(), options.settings.clone()));
+    let mut routes = Routes::new(Shm::new(peer_segments(), options.settings.clone()));
     if let Some((_, _, settings)) = options.postboxes {
         let members = options.of_node(rank, size);
         let area = members.first().and_then(|first| areas[*first as usize].clone());
         let found = area.ok_or_else(|| "no shared segment".to_string());
-        let found = found.and_then(|area| Postboxes::new(rank, members, (area, neighbours()), settings));
+        let found = found.and_then(|area| Postboxes::new(rank, members, (area, peer_segments()), settings));
         routes = routes.with(Box::new(found.unwrap_or_else(|e| panic!("rank {rank}: {e}"))), Reach::Launcher);
     }
     if let Some(MakeTransport(make)) = &options.transport {

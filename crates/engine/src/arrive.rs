@@ -20,7 +20,7 @@ use crate::matching::{Contexts, Unexpected, UnexpectedData, is_notice};
 use crate::notes::{Note, NoteQueue};
 use crate::peer::{ArrivalOrder, BodyTarget, Early, EarlyKind, Peer};
 use crate::request::{Completion, Fault, Mover, Phase, Received, RequestId, Requests, Work};
-use oxmpi_fabric::Sink;
+use oxmpi_fabric::FrameSink;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context as Name, ContextId, Envelope, Frame};
@@ -351,7 +351,7 @@ impl LaneState {
     }
 }
 
-impl Sink for LaneState {
+impl FrameSink for LaneState {
     #[inline(always)]
     fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
         // Without an envelope, so that the fast path need not build one.

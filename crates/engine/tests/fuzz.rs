@@ -17,7 +17,7 @@ use oxmpi_engine::{
     ANYBODY, Completion, Lane, Mode, Now, Operation, RankMap, RequestId, Source, Started, StartedReceive,
     TagMatch,
 };
-use oxmpi_fabric::sim::{Random, Sim, Weather};
+use oxmpi_fabric::sim::{LinkFaults, Random, Sim};
 use oxmpi_mem::buffer::PlainBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::BytesMut;
@@ -105,7 +105,7 @@ impl Fuzz {
         let matched_beyond = [None, Some(2), Some(1)][seed as usize % 3];
         // In every second run the tags can name only the first communicator.
         let last_context = if seed.is_multiple_of(2) { u32::MAX } else { 1 };
-        let mut lanes = Lanes::new(RANKS, seed, Weather { matched_beyond, last_context, ..rough() });
+        let mut lanes = Lanes::new(RANKS, seed, LinkFaults { matched_beyond, last_context, ..rough() });
         let mut contexts = Vec::new();
         for me in 0..RANKS {
             let lane = &mut lanes.lanes[me as usize];

@@ -1,4 +1,4 @@
-//! What is sent, and what becomes of it.
+//! Messages to be sent, and the results of sending and receiving.
 
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -7,24 +7,19 @@ use oxmpi_wire::Frame;
 /// The user data that follow a frame.
 #[derive(Clone, Copy)]
 pub enum Body<'a> {
-    /// They lie in one piece.
     Bytes(Bytes<'a>),
-    /// They are the packed bytes `offset..offset + len` of a buffer of any layout.
+    /// The packed bytes `offset..offset + len` of a buffer of any layout.
     Packed {
-        /// The buffer.
         buffer: &'a UserBuf,
-        /// First packed byte.
         offset: usize,
-        /// Number of packed bytes.
         len: usize,
     },
 }
 
 impl<'a> Body<'a> {
-    /// No data.
     pub const NONE: Body<'static> = Body::Bytes(Bytes::empty());
 
-    /// The packed bytes `offset..offset + len` of `buffer`, in one piece if they lie so.
+    /// The packed bytes `offset..offset + len` of `buffer`; [`Body::Bytes`] if they are contiguous.
     #[inline]
     pub fn of(buffer: &'a UserBuf, offset: usize, len: usize) -> Body<'a> {
         match buffer.as_contiguous() {
@@ -33,7 +28,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Number of bytes.
+    /// In bytes.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -42,7 +37,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -59,64 +54,68 @@ impl<'a> Body<'a> {
 }
 
 /// One frame to be sent, with its body.
-pub struct Message<'a> {
-    /// Sequence number modulo 256, for frames that match.
+pub struct OutgoingMessage<'a> {
+    /// Modulo 256, for frames that match.
     pub sequence: u8,
-    /// The frame.
     pub frame: Frame,
-    /// The data behind it.
     pub body: Body<'a>,
-    /// The buffer that the body is part of, if the transport may use it until [`Sink::sent`](crate::Sink::sent) says that it does not any more: of
-    /// [`Frame::Data`] the packed bytes from its offset on, of any other frame all of it. So it need not copy them.
+    /// The buffer of which the body is a part, if the transport may use it until
+    /// [`FrameSink::sent`](crate::FrameSink::sent) instead of copying it: of [`Frame::Data`] the
+    /// packed bytes from its offset on, of any other frame the whole buffer.
     pub lent: Option<&'a UserBuf>,
-    /// What [`Sink::sent`](crate::Sink::sent) gets if the answer is [`Sent::Later`].
+    /// The argument of [`FrameSink::sent`](crate::FrameSink::sent) after [`Sent::Later`].
     pub token: u64,
 }
 
-/// What became of a message.
+impl<'a> OutgoingMessage<'a> {
+    /// A message of the transport itself: without number, lent buffer and token.
+    pub fn new(frame: Frame, body: Body<'a>) -> OutgoingMessage<'a> {
+        OutgoingMessage { sequence: 0, frame, body, lent: None, token: 0 }
+    }
+}
+
+/// The result of sending a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sent {
-    /// It is gone, the body may be changed; no callback follows.
+    /// The message has left and the body may be changed; no callback follows.
     Done,
-    /// It was taken; the body may not be changed before [`Sink::sent`](crate::Sink::sent) says so.
+    /// The message was taken; the body may not be changed before
+    /// [`FrameSink::sent`](crate::FrameSink::sent).
     Later,
     /// Nothing was taken: there is no room now.
     Full,
 }
 
-/// What became of a message that leaves at once, or not ([`Fabric::send_short_now`](crate::Fabric::send_short_now)).
+/// The result of [`Fabric::send_short_now`](crate::Fabric::send_short_now).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SentNow {
-    /// Nothing happened: use [`Fabric::send_now`](crate::Fabric::send_now) or [`Fabric::send`](crate::Fabric::send).
+    /// Nothing happened: use [`Fabric::send_now`](crate::Fabric::send_now) or
+    /// [`Fabric::send`](crate::Fabric::send).
     No,
-    /// It is gone.
     Done,
-    /// It is gone, and the receiver sleeps: [`Fabric::wake`](crate::Fabric::wake) it.
+    /// The message has left, and the receiver sleeps: [`Fabric::wake`](crate::Fabric::wake) it.
     Wake,
 }
 
-/// What [`Fabric::receive_now`](crate::Fabric::receive_now) found.
+/// The result of [`Fabric::receive_now`](crate::Fabric::receive_now).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
-    /// The message, which is now in the buffer.
     Message {
-        /// Its tag.
         tag: i32,
-        /// Its length, bytes.
+        /// In bytes.
         len: usize,
     },
-    /// The beginning of the message, which is now in the buffer; the rest comes by [`Sink::more`](crate::Sink::more).
+    /// The beginning of the message is in the buffer; the rest comes by
+    /// [`FrameSink::more`](crate::FrameSink::more).
     Begun {
-        /// Its tag.
         tag: i32,
-        /// Its length, bytes.
+        /// Length of the message, in bytes.
         total: usize,
-        /// Bytes that are in the buffer.
+        /// Bytes in the buffer.
         stored: usize,
     },
-    /// Nothing yet.
     Nothing,
-    /// Something that only [`Fabric::poll`](crate::Fabric::poll) can take.
+    /// Something has arrived that only [`Fabric::poll`](crate::Fabric::poll) can take.
     Other,
 }
 
@@ -125,20 +124,19 @@ pub enum Taken {
 pub enum Fetching {
     /// By reading the sender's memory ([`OneSided::read`](crate::OneSided::read)).
     Read,
-    /// By asking for them, if their sender waits in the library, and else by reading.
+    /// By a request to the sender if it waits in the library, else by reading.
     AskOrRead,
-    /// By asking for them.
+    /// By a request to the sender.
     Ask,
 }
 
 /// Whether a piece of a long message would leave now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// It would.
     Now,
-    /// It will when the peer has read pieces that were sent before.
+    /// It will leave when the peer has read earlier pieces.
     Later,
-    /// Nobody knows when: others have taken the room, or the way does not carry pieces as long.
+    /// Unknown: other messages use the room, or the path does not carry pieces of this length.
     Never,
 }
 
@@ -146,8 +144,7 @@ pub enum Room {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("process {peer} cannot be reached: {why}")]
 pub struct Unreachable {
-    /// Its index.
     pub peer: u32,
-    /// The reason, for a person.
+    /// The reason, for the user.
     pub why: String,
 }

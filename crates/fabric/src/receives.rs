@@ -1,7 +1,8 @@
-//! Receives of long messages, as the engine has them: for tests of transports that move pieces out of and into registered memory.
+//! Receives of long messages, as the engine has them: for tests of transports that move pieces out
+//! of and into registered memory.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
-use crate::Sink;
+use crate::FrameSink;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Owned;
@@ -10,18 +11,16 @@ use oxmpi_wire::{Announced, ContextId, Envelope};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a receive has before anything comes.
+/// Fills the memory of a receive before anything arrives.
 pub(crate) const BLANK: u8 = 0xee;
 
-/// One receive: its memory, and how much is there.
 pub(crate) struct Receive {
     pub(crate) memory: Owned<u8>,
-    /// It takes bytes only from [`Sink::more`] and [`Sink::data`].
+    /// Takes bytes only from [`FrameSink::more`] and [`FrameSink::data`].
     is_scattered: bool,
     pub(crate) stored: usize,
 }
 
-/// Receives by their numbers, as the engine has them.
 #[derive(Default)]
 pub(crate) struct Receives {
     pub(crate) all: HashMap<u64, Receive>,
@@ -44,7 +43,7 @@ impl Receives {
     }
 }
 
-impl Sink for Receives {
+impl FrameSink for Receives {
     fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, _: Bytes<'_>) {}
     fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
     fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}
@@ -85,12 +84,10 @@ impl Sink for Receives {
     }
 }
 
-/// Data of a message.
 pub(crate) fn pattern(number: u64, len: usize) -> Vec<u8> {
     (0..len).map(|at| ((at as u64 * 7 + number * 13 + (at as u64 >> 8)) % 211) as u8).collect()
 }
 
-/// The bytes of `values` with gaps between their halves.
 pub(crate) fn scattered(values: &[u8]) -> UserBuf {
     let half = values.len() / 2;
     assert_eq!(half * 2, values.len());

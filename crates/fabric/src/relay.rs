@@ -1,22 +1,27 @@
-//! The relay of a node: a daemon that passes on the messages of its processes, to each other and to the relays of other nodes.
+//! The relay of a node: it passes on the messages of the node's processes, to each other and to the
+//! relays of other nodes.
 //!
-//! It is told by the launcher, over a control socket, which processes there are and where ([`Order`]); it ends with that socket.
+//! The launcher reports over a control socket which processes there are and on which nodes
+//! ([`Order`]); the relay ends with that socket.
 //!
 //! Rules
-//! 1. It reads from everybody at any time, and never waits to write: what a receiver does not take stays in a queue of that
-//!    receiver, and nobody else waits for it.
-//! 2. What one process sends to another passes in order, through one queue on each node.
-//! 3. Bytes of a process that are no packet end that process's part alone; the launcher is told.
-//! 4. A message for a process of which the launcher has not said yet where it is, or that has not come for its socket yet, waits.
-//!    One for a process that has ended is dropped.
-//! 5. What was to go to a node that the launcher says is lost is dropped; all that its processes have sent counts as passed on.
-//! 6. Files are kept open as long as their messages wait, up to a number; the content of others is kept in memory.
+//! 1. It reads from every process at any time, and never waits to write: data that a receiver does
+//!    not take stay in a queue of that receiver, and delay no other receiver.
+//! 2. Messages from one process to another pass in order, through one queue on each node.
+//! 3. If a process sends bytes that are no packet, the relay stops serving that process alone, and
+//!    notifies the launcher.
+//! 4. A message waits for a process whose node the launcher has not reported yet, or that has not
+//!    fetched its socket yet. A message for a process that has ended is dropped.
+//! 5. A message to a node that the launcher has reported as lost is dropped; everything that its
+//!    processes have sent counts as passed on.
+//! 6. At most [`Relay::new`]'s number of files stay open while their messages wait; the content of
+//!    others is kept in memory.
 
 mod far;
 mod parcels;
 
-use self::far::Far;
-use self::parcels::{Load, Parcel, Queue};
+use self::far::FarRelays;
+use self::parcels::{Parcel, ParcelBody, ParcelQueue};
 use crate::tcp::{Address, TcpSettings};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::Listener;
@@ -28,41 +33,39 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// The names of descriptors in the poller: what it is, and which.
+/// The names of descriptors in the poller: the kind, and a number below.
 const CONTROL: u64 = 1 << 32;
 const PROCESS: u64 = 2 << 32;
 const RELAYS: u64 = 3 << 32;
 
-/// Bytes of a file that are read or written at a time: few enough to stay in a cache.
+/// Bytes of a file that are read or written at a time: they fit into a cache.
 pub(crate) const PART: usize = 256 << 10;
-/// Packets that are taken from a process before others get their turn.
+/// The number of packets taken from a process before the next one is served.
 const READS: usize = 64;
-/// Numbers of processes are below this.
+/// Exclusive.
 const MOST_PROCESSES: u32 = 1 << 24;
-/// The node of those of whom it is not known.
+/// The node of a process that has not been reported.
 const NOWHERE: u32 = u32::MAX;
-/// How long to wait when the kernel has no memory or descriptors to send.
+/// The pause when the kernel has no memory or descriptors to send.
 const STARVED: Duration = Duration::from_millis(10);
-/// How long another daemon is tried that cannot be reached, unless something else is said: longer than an agent may be silent
-/// before the launcher says that its host is lost, which may be survived.
+/// The default time for attempts to reach another relay: longer than an agent may be silent before
+/// the launcher reports its host as lost, which a job may survive.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A process of this node.
 #[derive(Debug, Default)]
 struct Member {
     socket: Option<OwnedFd>,
-    queue: Queue,
-    /// An event tells of room in the socket.
+    queue: ParcelQueue,
     wants_room: bool,
-    /// It takes nothing any more.
-    is_deaf: bool,
-    /// It has ended, and everything that it has sent was passed on.
+    /// Whether writes to it have failed.
+    writes_failed: bool,
+    /// Whether it has ended, and everything that it has sent was passed on.
     has_ended: bool,
-    /// Who wants to know when that is so.
-    askers: Vec<u32>,
+    /// Processes to be notified of that.
+    requesters: Vec<u32>,
 }
 
-/// Why a relay ends before the launcher wants it to; for a person.
+/// The reason why a relay ends before the launcher ends it; for the user.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct RelayError(pub String);
@@ -74,34 +77,26 @@ pub struct Relay {
     control: OwnedFd,
     poller: Poller,
     members: HashMap<u32, Member>,
-    /// On which node each process is.
     places: Vec<u32>,
-    /// Messages for processes of which that is not known.
     unplaced: HashMap<u32, Vec<Parcel>>,
-    far: Option<Far>,
-    /// Who has asked about the end of which process of another node, and was not answered.
-    asked: Vec<(u32, u32)>,
-    /// Nodes that are gone (rule 5).
+    far: Option<FarRelays>,
+    /// Requests about the end of a process on another node that have no answer: requester, process.
+    end_queries: Vec<(u32, u32)>,
     lost: HashSet<u32>,
-    /// Files that are kept open.
     files: usize,
     most_files: usize,
-    /// How long it tries to reach another relay.
     patience: Duration,
     packet: Vec<u8>,
 }
 
-/// What is left to do after a look at the launcher's orders.
+/// The state of the control socket.
 enum Launcher {
     Stays,
     Gone,
 }
 
 impl Relay {
-    /// A relay that takes orders from `control` ([`parcel::pair`]), and keeps `most_files` files open at most.
-    ///
-    /// # Errors
-    /// If the kernel gives no descriptors.
+    /// `control` is its control socket ([`parcel::pair`]); at most `most_files` files stay open.
     pub fn new(control: OwnedFd, most_files: usize) -> io::Result<Relay> {
         parcel::set_nonblocking(&control)?;
         let poller = Poller::new()?;
@@ -114,7 +109,7 @@ impl Relay {
             places: Vec::new(),
             unplaced: HashMap::new(),
             far: None,
-            asked: Vec::new(),
+            end_queries: Vec::new(),
             lost: HashSet::new(),
             files: 0,
             most_files,
@@ -123,7 +118,7 @@ impl Relay {
         })
     }
 
-    /// The same, which tries so long to reach another relay before it gives up (90 s unless told).
+    /// Sets the longest time for attempts to reach another relay (default 90 s).
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Relay {
         Relay { patience, ..self }
@@ -132,12 +127,12 @@ impl Relay {
     /// Passes messages on until the launcher closes the control socket.
     ///
     /// # Errors
-    /// Why it cannot go on. The launcher was told.
+    /// The relay cannot continue. It has notified the launcher.
     pub fn run(mut self) -> Result<(), RelayError> {
         let ended = self.serve();
         if let Err(RelayError(text)) = &ended {
             let notice = Notice::Lost { text: text.clone() }.encode();
-            // A launcher that does not read it sees the end.
+            // A launcher that does not read the notice sees the end of the relay.
             let _ = parcel::send(&self.control, &[Bytes::from(&notice[..])], None);
         }
         ended
@@ -151,7 +146,7 @@ impl Relay {
                 let number = name as u32;
                 match name & !u64::from(u32::MAX) {
                     CONTROL => {
-                        if let Launcher::Gone = self.obey()? {
+                        if let Launcher::Gone = self.take_orders()? {
                             return Ok(());
                         }
                     }
@@ -160,10 +155,10 @@ impl Relay {
                             self.flush(number);
                         }
                         if readable {
-                            self.hear(number, READS)?;
+                            self.receive_from(number, READS)?;
                         }
                     }
-                    RELAYS => self.hear_relays()?,
+                    RELAYS => self.receive_from_relays()?,
                     _ if name == CLOCK => self.flush_all()?,
                     _ => {}
                 }
@@ -171,15 +166,14 @@ impl Relay {
         }
     }
 
-    /// Does what the launcher has said by now.
-    fn obey(&mut self) -> Result<Launcher, RelayError> {
+    fn take_orders(&mut self) -> Result<Launcher, RelayError> {
         let mut bytes = [0; MAX_ORDER];
         loop {
             let (n, fd) = match parcel::receive(&self.control, &mut bytes) {
                 Ok((0, _)) => return Ok(Launcher::Gone),
                 Ok(got) => got,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Launcher::Stays),
-                Err(error) => return Err(RelayError(format!("it cannot hear mpirun: {error}"))),
+                Err(error) => return Err(RelayError(format!("it cannot receive from mpirun: {error}"))),
             };
             let order = Order::decode(&bytes[..n]).map_err(|error| RelayError(error.to_string()))?;
             self.carry_out(order, fd)?;
@@ -199,14 +193,15 @@ impl Relay {
                         encrypt,
                         ..TcpSettings::default()
                     };
-                    let far = Far::new((job, node, nodes), secret, listener, settings).map_err(kernel)?;
+                    let far =
+                        FarRelays::new((job, node, nodes), secret, listener, settings).map_err(kernel)?;
                     self.poller.add(far.poller(), RELAYS, false).map_err(kernel)?;
                     self.far = Some(far);
                 }
             }
             Order::Process { number } => {
                 let Some(socket) = fd else {
-                    return Err(RelayError(format!("no socket came for process {number}")));
+                    return Err(RelayError(format!("mpirun has sent no socket for process {number}")));
                 };
                 parcel::set_nonblocking(&socket).map_err(kernel)?;
                 self.poller.add(&socket, PROCESS | u64::from(number), false).map_err(kernel)?;
@@ -214,9 +209,8 @@ impl Relay {
                 self.flush(number);
             }
             Order::Ended { number } => {
-                // All that it has sent; its socket may be open still, in a process that it has started.
-                while self.hear(number, READS)? {}
-                self.part(number)?;
+                while self.receive_from(number, READS)? {}
+                self.end_process(number)?;
             }
             Order::Relay { node, name, addresses } => {
                 let parsed = Address::list(&addresses);
@@ -229,7 +223,9 @@ impl Relay {
             Order::Places { first, count, node } => {
                 let end = first.saturating_add(count);
                 if end > MOST_PROCESSES {
-                    return Err(RelayError(format!("process {end} is one too many")));
+                    return Err(RelayError(format!(
+                        "process {end} is above the limit of {MOST_PROCESSES} processes"
+                    )));
                 }
                 if self.places.len() < end as usize {
                     self.places.resize(end as usize, NOWHERE);
@@ -247,26 +243,26 @@ impl Relay {
         Ok(())
     }
 
-    /// Takes packets of a process, so many at most. Whether there may be more.
-    fn hear(&mut self, number: u32, most: usize) -> Result<bool, RelayError> {
+    /// Takes at most `most` packets of a process. Returns whether there may be more.
+    fn receive_from(&mut self, number: u32, most: usize) -> Result<bool, RelayError> {
         for _ in 0..most {
             let Some(socket) = self.members.get(&number).and_then(|member| member.socket.as_ref()) else {
                 return Ok(false);
             };
             match parcel::receive(socket, &mut self.packet) {
                 Ok((0, _)) => {
-                    self.part(number)?;
+                    self.end_process(number)?;
                     return Ok(false);
                 }
                 Ok((bytes, file)) => {
                     if let Err(why) = self.pass_on(number, bytes, file)? {
-                        self.silence(number, why);
+                        self.reject(number, why);
                         return Ok(false);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => {
-                    self.silence(number, error.to_string());
+                    self.reject(number, error.to_string());
                     return Ok(false);
                 }
             }
@@ -274,7 +270,7 @@ impl Relay {
         Ok(true)
     }
 
-    /// Passes a packet on that process `from` has sent. The inner error says what is wrong with it (rule 3).
+    /// Passes on a packet of process `from`. The inner error is about the packet (rule 3).
     fn pass_on(
         &mut self,
         from: u32,
@@ -287,15 +283,16 @@ impl Relay {
         };
         let (to, kind, length) = (packet.peer, packet.kind, packet.length);
         let load = match (kind, file) {
-            (PacketKind::Answer, _) => return Ok(Err("an answer that nobody has asked for".into())),
-            (PacketKind::File, Some(file)) if parcel::has_length(&file, length) => Load::File(file),
+            (PacketKind::Answer, _) => return Ok(Err("an answer without a request".into())),
+            (PacketKind::File, Some(file)) if parcel::has_length(&file, length) => ParcelBody::File(file),
             (PacketKind::File, _) => return Ok(Err(format!("a message of {length} bytes without its file"))),
-            _ => Load::None,
+            _ => ParcelBody::None,
         };
         readdress(&mut self.packet[..bytes], from);
         if self.is_here(to)
             && kind != PacketKind::Question
-            && let Some(Member { socket: Some(socket), queue, is_deaf: false, .. }) = self.members.get(&to)
+            && let Some(Member { socket: Some(socket), queue, writes_failed: false, .. }) =
+                self.members.get(&to)
             && queue.is_empty()
             && parcel::send(socket, &[Bytes::from(&self.packet[..bytes])], load.file()).is_ok()
         {
@@ -309,51 +306,52 @@ impl Relay {
         self.places.get(number as usize) == Some(&self.node)
     }
 
-    /// Sends a parcel on its way.
     fn route(&mut self, to: u32, parcel: Parcel) -> Result<(), RelayError> {
         let place = self.places.get(to as usize).copied().unwrap_or(NOWHERE);
         match &mut self.far {
             _ if place == NOWHERE => {
                 self.unplaced.entry(to).or_default().push(parcel);
-                // Who knows that number has it from the launcher, who has told it here before.
-                self.obey()?;
+                // The launcher sends this number to this relay before the sender: the order is
+                // already here.
+                self.take_orders()?;
             }
             _ if place == self.node => self.arrive(to, parcel)?,
             _ if self.lost.contains(&place) => {
                 if parcel.is_question() {
-                    self.tell_end(parcel.peer(), to)?;
+                    self.answer_end(parcel.peer(), to)?;
                 }
             }
             Some(far) => {
                 if parcel.is_question() {
-                    self.asked.push((parcel.peer(), to));
+                    self.end_queries.push((parcel.peer(), to));
                 }
                 let parcel = parcel.into_kept(&mut self.files, self.most_files).map_err(unreadable)?;
                 far.send(place, to, parcel, &mut self.files)?;
             }
             None => {
-                return Err(RelayError(format!("process {to} is on node {place}, to which there is no way")));
+                return Err(RelayError(format!(
+                    "process {to} is on node {place}, to which there is no connection"
+                )));
             }
         }
         Ok(())
     }
 
-    /// A parcel is on the node of its receiver.
     fn arrive(&mut self, to: u32, parcel: Parcel) -> Result<(), RelayError> {
         if parcel.is_question() {
-            let asker = parcel.peer();
+            let requester = parcel.peer();
             let member = self.members.entry(to).or_default();
             if !member.has_ended {
-                member.askers.push(asker);
+                member.requesters.push(requester);
                 return Ok(());
             }
-            return self.tell_end(asker, to);
+            return self.answer_end(requester, to);
         }
         if parcel.is_answer() {
-            self.asked.retain(|asked| *asked != (to, parcel.peer()));
+            self.end_queries.retain(|query| *query != (to, parcel.peer()));
         }
         let member = self.members.entry(to).or_default();
-        if member.is_deaf || member.has_ended {
+        if member.writes_failed || member.has_ended {
             return Ok(());
         }
         let parcel = parcel.into_kept(&mut self.files, self.most_files).map_err(unreadable)?;
@@ -362,7 +360,6 @@ impl Relay {
         Ok(())
     }
 
-    /// Writes what waits for a process, as far as there is room.
     fn flush(&mut self, number: u32) {
         let Some(member) = self.members.get_mut(&number) else { return };
         let Some(socket) = &member.socket else { return };
@@ -378,15 +375,14 @@ impl Relay {
                     self.poller.set_clock(Some(STARVED));
                     break;
                 }
-                // It is gone, or going; what it has sent is still read.
                 Err(_) => {
-                    member.is_deaf = true;
+                    member.writes_failed = true;
                     member.queue.clear(&mut self.files);
                 }
             }
         }
         if wants_room != std::mem::replace(&mut member.wants_room, wants_room) {
-            // It fails only if the descriptor is not there, and it is.
+            // It fails only for a descriptor that was not added, and this one was.
             let _ = self.poller.change(socket, PROCESS | u64::from(number), wants_room);
         }
     }
@@ -405,12 +401,11 @@ impl Relay {
         }
     }
 
-    /// Takes what other relays have sent.
-    fn hear_relays(&mut self) -> Result<(), RelayError> {
+    fn receive_from_relays(&mut self) -> Result<(), RelayError> {
         let Some(far) = &mut self.far else { return Ok(()) };
-        let came = far.hear(&mut self.files)?;
-        // By the same way as all that the launcher hears, so that it comes before the end of the job.
-        for text in far.take_told() {
+        let came = far.receive(&mut self.files)?;
+        // Over the control socket like all notices, so that it arrives before the end of the job.
+        for text in far.take_texts() {
             let _ = parcel::send(&self.control, &[Bytes::from(&Notice::Said { text }.encode()[..])], None);
         }
         for (to, parcel) in came {
@@ -419,24 +414,22 @@ impl Relay {
         Ok(())
     }
 
-    /// A node is gone (rule 5).
     fn lose(&mut self, node: u32) -> Result<(), RelayError> {
         self.lost.insert(node);
-        // What has come from there by now counts.
-        self.hear_relays()?;
+        // Frames that have arrived from there by now count.
+        self.receive_from_relays()?;
         if let Some(far) = &mut self.far {
-            far.bury(node, &mut self.files);
+            far.remove_failed(node, &mut self.files);
         }
         let places = &self.places;
         let is_there = |about: u32| places.get(about as usize) == Some(&node);
-        let (answered, open) = self.asked.drain(..).partition(|(_, about)| is_there(*about));
-        self.asked = open;
+        let (answered, open) = self.end_queries.drain(..).partition(|(_, about)| is_there(*about));
+        self.end_queries = open;
         let answered: Vec<(u32, u32)> = answered;
-        answered.into_iter().try_for_each(|(asker, about)| self.tell_end(asker, about))
+        answered.into_iter().try_for_each(|(requester, about)| self.answer_end(requester, about))
     }
 
-    /// A process has ended, and all that it has sent was passed on.
-    fn part(&mut self, number: u32) -> Result<(), RelayError> {
+    fn end_process(&mut self, number: u32) -> Result<(), RelayError> {
         let member = self.members.entry(number).or_default();
         if let Some(socket) = member.socket.take() {
             self.poller.remove(&socket);
@@ -445,29 +438,26 @@ impl Relay {
         if std::mem::replace(&mut member.has_ended, true) {
             return Ok(());
         }
-        for asker in std::mem::take(&mut member.askers) {
-            self.tell_end(asker, number)?;
+        for requester in std::mem::take(&mut member.requesters) {
+            self.answer_end(requester, number)?;
         }
         Ok(())
     }
 
-    /// Answers a question.
-    fn tell_end(&mut self, asker: u32, number: u32) -> Result<(), RelayError> {
+    fn answer_end(&mut self, requester: u32, number: u32) -> Result<(), RelayError> {
         let header = PacketHeader { kind: PacketKind::Answer, frame: 0, peer: number, length: 0 };
-        let parcel = Parcel { packet: header.encode().to_vec(), length: 0, load: Load::None };
-        self.route(asker, parcel)
+        let parcel = Parcel { packet: header.encode().to_vec(), length: 0, load: ParcelBody::None };
+        self.route(requester, parcel)
     }
 
-    /// A process has sent what makes no sense: it takes no part any more, and the launcher ends its job.
-    fn silence(&mut self, number: u32, why: String) {
+    fn reject(&mut self, number: u32, why: String) {
         let notice = Notice::Wrong { number, text: why }.encode();
-        // A launcher that does not read it is gone.
         let _ = parcel::send(&self.control, &[Bytes::from(&notice[..])], None);
         if let Some(member) = self.members.get_mut(&number) {
             if let Some(socket) = member.socket.take() {
                 self.poller.remove(&socket);
             }
-            member.is_deaf = true;
+            member.writes_failed = true;
             member.queue.clear(&mut self.files);
         }
     }

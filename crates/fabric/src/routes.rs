@@ -1,12 +1,14 @@
 //! The transports of one process, and the route to each of its peers.
 //!
-//! Shared memory stands first, known by its type; the others are `dyn` [`Transport`]. Which of them is the route to a peer is decided by
-//! one pure function ([`choose`]) when the peer is first dealt with, and for good: by where the peer is, and how far
-//! each transport reaches. They are offered in this order: those through memory that are for the own job (postboxes), shared memory, and
-//! then those that cost system calls, as they were added.
+//! Shared memory is known by its type; the others are `dyn` [`Transport`]. The pure function
+//! [`choose`] decides the route to a peer once, at first contact, from the node of the peer and the
+//! reach of each transport. It prefers transports through memory for the own job (postboxes), then
+//! shared memory, then transports whose polls cost system calls, in the order in which they were
+//! added.
 //!
-//! A peer that is reached by another route is never granted a ring, so the fast calls may try the rings alone: they say no, as to
-//! a cold peer. They are the same instructions as without other transports.
+//! A peer with another route is never granted a ring, so the fast calls try only the rings: for
+//! such a peer they answer as for a cold one. They take the same instructions as without other
+//! transports.
 
 mod choice;
 mod deaths;
@@ -15,19 +17,19 @@ mod nodes;
 mod quiesce;
 
 pub use self::choice::{Reach, Route, choose};
+pub use self::deaths::AskDeath;
 use self::deaths::Deaths;
-pub use self::deaths::Who;
 pub use self::foreign::{Addition, AskAddition};
-use self::nodes::Place;
+use self::nodes::PeerNode;
 pub use self::nodes::{AskNodes, Nodes};
 use self::quiesce::Quiescing;
 pub use self::quiesce::{Coordinator, QuiesceStep};
 use crate::shm::copy_policy::CopyFacts;
 use crate::shm::{self, Shm};
 use crate::{
-    Announcements, Connected, Counts, Fabric, Fetching, InUse, LastingMemory, MatchingTransport, Membership,
-    Message, OneSided, RemoteAccess, Room, Sections, Sent, SentNow, Sink, Statistics, Taken, Transport,
-    Unreachable,
+    Announcements, Connected, Counts, Fabric, Fetching, FrameSink, InUse, LastingMemory, MatchingTransport,
+    Membership, OneSided, OutgoingMessage, RemoteAccess, Room, Sections, Sent, SentNow, Statistics, Taken,
+    Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::{Announcement, Claim, OwnClaim};
@@ -41,12 +43,11 @@ use oxmpi_wire::Tags;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Polls of sockets are system calls, polls of shared memory are not: so many in vain of the one for each of the
-/// other, and while something comes through memory more of them.
+/// Polls of shared memory in vain before one of the sockets, which is a system call; while messages
+/// arrive through memory there are [`POLLS`].
 const POLLS_IN_VAIN: u32 = 4;
 const POLLS: u32 = 64;
 
-/// A transport beside shared memory.
 #[derive(Debug)]
 struct Other {
     transport: Box<dyn Transport>,
@@ -56,30 +57,28 @@ struct Other {
 /// All transports of one process.
 pub struct Routes {
     shm: Shm,
-    /// Whose messages go through shared memory.
+    /// The peers whose messages go through shared memory.
     memory: Reach,
-    /// The others: first those whose polls cost no system call.
+    /// Transports whose polls cost no system call come first.
     others: Vec<Other>,
-    /// How many of these there are.
+    /// The number of transports in `others` whose polls cost no system call.
     cheap: usize,
-    /// The one whose network matches, if there is one.
     matching: Option<u8>,
-    /// By process number; empty while there are no others.
+    /// By rank; empty while there are no others.
     table: Vec<Option<Route>>,
-    /// Where the processes of this launcher are. `None`: all on this node.
+    /// `None`: all processes are on this node.
     nodes: Option<Nodes>,
-    /// The job is on several nodes, which have numbers.
+    /// Whether the job is on several nodes, which have numbers.
     is_on_nodes: bool,
-    /// Processes of the own job that use control sections with this one if they are on its node, whatever the route to them.
+    /// Ranks of the own job that use control sections on their node, whatever their route.
     sections_of: Option<Range<u32>>,
     deaths: Option<Deaths>,
-    /// If messages can stand still.
+    /// `Some` if messages can be quiesced.
     quiescing: Option<Quiescing>,
     ask_addition: Option<AskAddition>,
     polls: u32,
-    /// A short look at the rings and the inbox shows whether there is anything: there are no others, and no deaths to hear of.
-    looks_are_short: bool,
-    /// Several threads may call.
+    /// Whether a quick check shows that nothing has arrived and nobody has died.
+    can_check_quickly: bool,
     is_shared: bool,
 }
 
@@ -97,7 +96,7 @@ impl std::fmt::Debug for Routes {
 }
 
 impl Routes {
-    /// Those of a process that shares memory with all its peers, until others are added.
+    /// Routes of a process that shares memory with all its peers.
     pub fn new(shm: Shm) -> Routes {
         Routes {
             shm,
@@ -113,53 +112,54 @@ impl Routes {
             quiescing: None,
             ask_addition: None,
             polls: 0,
-            looks_are_short: true,
+            can_check_quickly: true,
             is_shared: false,
         }
     }
 
-    /// The same, whose messages go through shared memory only to those that are in `reach` of it.
+    /// Restricts shared memory to the peers in `reach`.
     #[must_use]
     pub fn with_memory(self, reach: Reach) -> Routes {
         Routes { memory: reach, ..self }
     }
 
-    /// The same, with one more transport for those in its `reach`.
+    /// Adds a transport for the peers in `reach`.
     #[must_use]
     pub fn with(mut self, transport: Box<dyn Transport>, reach: Reach) -> Routes {
         self.add(transport, reach);
         self
     }
 
-    /// The same, which know where the processes of their launcher are. Without that all count as being here, also those of other
-    /// launchers: who has a transport that does not reach these must know.
+    /// Adds the nodes of the launcher's processes. Without them all processes count as being on
+    /// this node: a transport that does not reach other launchers needs them.
     #[must_use]
-    pub fn knowing(self, nodes: Nodes) -> Routes {
+    pub fn with_nodes(self, nodes: Nodes) -> Routes {
         Routes { nodes: Some(nodes), ..self }
     }
 
-    /// The same, of a job on several nodes.
+    /// As [`Routes::with_nodes`], for a job on several nodes.
     #[must_use]
     pub fn on_nodes(self, nodes: Nodes) -> Routes {
-        Routes { is_on_nodes: true, ..self.knowing(nodes) }
+        Routes { is_on_nodes: true, ..self.with_nodes(nodes) }
     }
 
-    /// The same, of which the processes `job` use the control sections of their node, although another transport carries their messages.
-    /// Their bells raise alarms ([`Neighbours::with_alarms`](crate::neighbours::Neighbours::with_alarms)). Only those of the own job
-    /// count: of others nobody knows for sure whether their descriptors can be rung.
+    /// Lets the ranks `job` use the control sections of their node, although another transport
+    /// carries their messages. Their bells raise alarms
+    /// ([`PeerSegments::with_alarms`](crate::peer_segments::PeerSegments::with_alarms)). Only ranks
+    /// of the own job count, as it is unknown of others whether their descriptors can be rung.
     #[must_use]
     pub fn with_sections_of(self, job: Range<u32>) -> Routes {
         Routes { sections_of: Some(job), ..self }
     }
 
-    /// The same, which also hear of the deaths that the launcher counts in this process's `segment`.
+    /// Reports the deaths that the launcher counts in this process's `segment`.
     #[must_use]
-    pub fn with_deaths(self, segment: Arc<Segment>, who: Who) -> Routes {
-        Routes { deaths: Some(Deaths::new(segment, who)), looks_are_short: false, ..self }
+    pub fn with_deaths(self, segment: Arc<Segment>, who: AskDeath) -> Routes {
+        Routes { deaths: Some(Deaths::new(segment, who)), can_check_quickly: false, ..self }
     }
 
-    /// The same, whose messages stand still when the launcher asks for it in this process's `segment`: of transports with
-    /// [`Connections`](crate::Connections) alone.
+    /// Lets the launcher quiesce messages by `segment`; only with
+    /// [`Connections`](crate::Connections).
     #[must_use]
     pub fn with_coordinator(self, segment: Arc<Segment>, coordinator: Box<dyn Coordinator>) -> Routes {
         Routes { quiescing: Some(Quiescing::new(segment, coordinator)), ..self }
@@ -176,10 +176,9 @@ impl Routes {
         }
         self.matching =
             (0..).zip(&mut self.others).find_map(|(at, other)| other.transport.matching().map(|_| at));
-        self.looks_are_short = false;
+        self.can_check_quickly = false;
     }
 
-    /// The route to a peer.
     #[inline]
     fn route(&mut self, peer: u32) -> Route {
         if self.others.is_empty() {
@@ -187,13 +186,13 @@ impl Routes {
         }
         match self.table.get(peer as usize) {
             Some(Some(route)) => *route,
-            _ => self.meet(peer),
+            _ => self.choose_route(peer),
         }
     }
 
     #[cold]
-    fn meet(&mut self, peer: u32) -> Route {
-        let place = self.nodes.as_mut().map_or(Place::Here, |nodes| nodes.place(peer));
+    fn choose_route(&mut self, peer: u32) -> Route {
+        let place = self.nodes.as_mut().map_or(PeerNode::Here, |nodes| nodes.place(peer));
         let offers = self.others.iter().enumerate().filter(|(_, other)| other.transport.reaches(peer));
         let mut offers: Vec<_> = offers.map(|(at, other)| (Route::Other(at as u8), other.reach)).collect();
         let cheap = offers.iter().take_while(|(route, _)| self.is_cheap(*route)).count();
@@ -203,7 +202,7 @@ impl Routes {
                 self.note(peer, route);
                 route
             }
-            // It will say why it cannot, unless another one is added first.
+            // It reports why it cannot reach the peer, unless another one is added first.
             None => offers.last().map_or(Route::Memory, |(route, _)| *route),
         }
     }
@@ -220,13 +219,11 @@ impl Routes {
         matches!(route, Route::Other(at) if usize::from(at) < self.cheap)
     }
 
-    /// The transport with this number.
     #[inline]
     fn other(&mut self, at: u8) -> &mut dyn Transport {
         &mut *self.others[usize::from(at)].transport
     }
 
-    /// The transport that is the route to a peer, if it is not shared memory.
     #[inline]
     fn other_to(&mut self, peer: u32) -> Option<&mut dyn Transport> {
         match self.route(peer) {
@@ -235,8 +232,7 @@ impl Routes {
         }
     }
 
-    /// Whether this process and a peer have to do with each other's memory: the route does not lead over sockets, or, where
-    /// all do, they are on one node.
+    /// Whether this process and a peer share memory: by the route, or by the node.
     fn shares_memory(&mut self, peer: u32) -> bool {
         if self.memory == Reach::Nobody { self.is_here(peer) } else { self.is_near(peer) }
     }
@@ -249,26 +245,24 @@ impl Routes {
     }
 
     fn is_here(&mut self, peer: u32) -> bool {
-        self.nodes.as_mut().is_none_or(|nodes| nodes.place(peer) == Place::Here)
+        self.nodes.as_mut().is_none_or(|nodes| nodes.place(peer) == PeerNode::Here)
     }
 
-    /// Whether a peer uses control sections with this process, though messages go to it by another route.
     fn has_sections(&mut self, peer: u32) -> bool {
         let is_in_job = self.sections_of.as_ref().is_some_and(|job| job.contains(&peer));
         is_in_job && self.is_here(peer)
     }
 
-    /// Does this to each of the others. Whether all have said yes.
-    fn for_all(&mut self, mut what: impl FnMut(&mut dyn Transport) -> bool) -> bool {
+    fn for_all(&mut self, mut action: impl FnMut(&mut dyn Transport) -> bool) -> bool {
         let mut yes = true;
         for other in &mut self.others {
-            yes &= what(&mut *other.transport);
+            yes &= action(&mut *other.transport);
         }
         yes
     }
 
     #[inline]
-    fn poll_routes<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
+    fn poll_routes<S: FrameSink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
         if self.others.is_empty() {
             return self.shm.poll(except, sink);
         }
@@ -276,8 +270,8 @@ impl Routes {
         self.poll_others(except, came, sink)
     }
 
-    /// Polls the others, where something `came` through shared memory or not.
-    fn poll_others(&mut self, except: Option<u32>, mut came: bool, sink: &mut dyn Sink) -> bool {
+    /// Polls the others; `came` says whether something arrived through shared memory.
+    fn poll_others(&mut self, except: Option<u32>, mut came: bool, sink: &mut dyn FrameSink) -> bool {
         let (cheap, dear) = self.others.split_at_mut(self.cheap);
         for other in &mut *cheap {
             came |= other.transport.poll(except, sink);
@@ -286,8 +280,8 @@ impl Routes {
         if dear.is_empty() || !(are_alone || is_poll_due(&mut self.polls, came)) {
             return came;
         }
-        if self.quiescing.as_ref().is_some_and(Quiescing::is_asked) {
-            self.stand_still(sink);
+        if self.quiescing.as_ref().is_some_and(Quiescing::is_requested) {
+            self.quiesce(sink);
             return true;
         }
         for other in dear {
@@ -296,8 +290,7 @@ impl Routes {
         came
     }
 
-    /// Polls all of them for sure.
-    fn poll_all<S: Sink>(&mut self, sink: &mut S) -> bool {
+    fn poll_all<S: FrameSink>(&mut self, sink: &mut S) -> bool {
         let mut came = self.memory != Reach::Nobody && self.shm.poll(None, sink);
         for other in &mut self.others {
             came |= other.transport.poll(None, sink);
@@ -305,34 +298,33 @@ impl Routes {
         came
     }
 
-    /// Reports deaths, after everything that the dead had sent.
+    /// Reports deaths after everything that the dead processes had sent.
     #[cold]
-    fn report_deaths<S: Sink>(&mut self, sink: &mut S) {
+    fn report_deaths<S: FrameSink>(&mut self, sink: &mut S) {
         let Some(deaths) = &mut self.deaths else { return };
         let dead = deaths.take_new();
-        // Behind what a dead process has left half done others may wait, and behind these more of its own.
+        // Frames of others may wait behind a half-written frame of a dead process.
         for _ in 0..=dead.len() {
             while self.poll_all(sink) {}
             for peer in &dead {
                 if let Some(other) = self.other_to(*peer) {
                     other.await_end(*peer, sink);
-                    other.bury(*peer);
+                    other.remove_failed(*peer);
                 }
                 if self.is_near(*peer) {
-                    self.shm.bury(*peer);
+                    self.shm.remove_failed(*peer);
                 }
             }
         }
         dead.into_iter().for_each(|peer| sink.lost(peer));
     }
 
-    /// What copies through shared memory cost.
+    /// The copy costs and the copy policy of shared memory.
     pub fn copy_facts(&self) -> Arc<CopyFacts> {
         self.shm.copy_facts()
     }
 
-    /// Changes how the transports are used from now on: shared memory, and the longest eager message over sockets in
-    /// bytes.
+    /// Changes the settings of shared memory, and the longest eager message over sockets in bytes.
     pub fn retune(&mut self, shm: shm::ShmSettings, tcp_eager_limit: usize) {
         self.shm.retune(shm);
         for other in &mut self.others {
@@ -341,8 +333,7 @@ impl Routes {
     }
 }
 
-/// Whether those shall be polled whose polls are system calls, besides memory, from where something `came` or not. `polls`
-/// counts up to that.
+/// Whether to poll at the cost of a system call; `polls` counts since the last such poll.
 #[inline]
 fn is_poll_due(polls: &mut u32, came: bool) -> bool {
     *polls += if came { 1 } else { POLLS / POLLS_IN_VAIN };
@@ -399,7 +390,7 @@ impl Fabric for Routes {
     }
 
     #[inline]
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         match self.route(to) {
             Route::Memory => self.shm.send(to, message),
             Route::Other(at) => self.other(at).send(to, message),
@@ -434,7 +425,7 @@ impl Fabric for Routes {
     fn send_now(&mut self, to: u32, context: u32, tag: i32, sequence: u8, bytes: Bytes<'_>) -> bool {
         match self.route(to) {
             Route::Memory => self.shm.send_now(to, context, tag, bytes),
-            // While messages stand still none may leave so.
+            // While messages are quiesced none may leave by this path.
             Route::Other(at) => {
                 self.quiescing.is_none() && self.other(at).send_now(to, context, tag, sequence, bytes)
             }
@@ -456,7 +447,7 @@ impl Fabric for Routes {
     }
 
     #[inline]
-    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
+    fn poll<S: FrameSink>(&mut self, sink: &mut S) -> bool {
         let came = self.poll_routes(None, sink);
         let Some(deaths) = &self.deaths else { return came };
         if deaths.are_new() {
@@ -464,26 +455,27 @@ impl Fabric for Routes {
             return true;
         }
         if !came && !deaths.dead().is_empty() {
-            // What the dead have left half done may lie behind something that a living one had not finished by then.
+            // A half-written frame may lie behind one that a living process had not finished
+            // before.
             return self.shm.skip_dead(deaths.dead());
         }
         came
     }
 
     #[inline]
-    fn poll_except<S: Sink>(&mut self, peer: u32, sink: &mut S) -> bool {
-        // Deaths are reported by a poll of everything: all that the dead has sent comes first.
+    fn poll_except<S: FrameSink>(&mut self, peer: u32, sink: &mut S) -> bool {
+        // [`Fabric::poll`] reports deaths, after everything that the dead process has sent.
         self.poll_routes(Some(peer), sink)
     }
 
     #[inline]
-    fn poll_peer<S: Sink>(&mut self, peer: u32, most: usize, sink: &mut S) -> Option<bool> {
+    fn poll_peer<S: FrameSink>(&mut self, peer: u32, most: usize, sink: &mut S) -> Option<bool> {
         self.shm.poll_peer(peer, most, sink)
     }
 
     #[inline(always)]
     fn is_calm(&self) -> bool {
-        self.looks_are_short && self.shm.is_calm()
+        self.can_check_quickly && self.shm.is_calm()
     }
 
     #[inline(always)]
@@ -505,7 +497,7 @@ impl Fabric for Routes {
         }
     }
 
-    /// The next poll is of all of them: if the process must not sleep they have something, and what wakes it may be one of them.
+    /// Any transport may wake the process, or forbid the sleep: the next poll is of all.
     fn before_sleep(&mut self) -> bool {
         self.polls = POLLS;
         self.for_all(|other| other.before_sleep())
@@ -596,9 +588,9 @@ impl Announcements for Routes {
 }
 
 impl OneSided for Routes {
-    fn fetching(&mut self, from: u32, address: u64, len: usize, both_ways: bool) -> Fetching {
+    fn fetching(&mut self, from: u32, address: u64, len: usize, is_two_way: bool) -> Fetching {
         match self.route(from) {
-            Route::Memory => self.shm.fetching(from, address, len, both_ways),
+            Route::Memory => self.shm.fetching(from, address, len, is_two_way),
             Route::Other(_) => Fetching::Ask,
         }
     }
@@ -619,7 +611,7 @@ impl OneSided for Routes {
         if self.is_near(peer) { self.shm.write(peer, address, from) } else { Err(is_apart(peer)) }
     }
 
-    /// Processes of one node can share memory also if they send messages over sockets.
+    /// Processes of one node can share memory even if their messages go over sockets.
     fn map_heap(&mut self, peer: u32) -> Option<(u64, Memory)> {
         if self.shares_memory(peer) { self.shm.map_heap(peer) } else { None }
     }
@@ -718,7 +710,7 @@ impl Membership for Routes {
         }
     }
 
-    /// Where the job goes on after failures such a peer counts as one that has died.
+    /// Where the job continues after failures, such a peer counts as dead.
     fn lost_messages(&mut self) -> Option<String> {
         if self.deaths.is_some() {
             return None;
@@ -744,7 +736,7 @@ impl Statistics for Routes {
         for other in &mut self.others {
             other.transport.count(counts);
         }
-        counts.ways = match (has_memory, self.cheap < self.others.len()) {
+        counts.paths = match (has_memory, self.cheap < self.others.len()) {
             (true, true) => InUse::Both,
             (true, false) => InUse::Memory,
             (false, _) => InUse::Sockets,
@@ -773,7 +765,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_wakes_polls_the_sockets_first() {
+    fn sockets_are_polled_first_after_a_sleep() {
         let mut polls = 0;
         for _ in 0..3 {
             assert!(!is_poll_due(&mut polls, true), "other things come, and polls of sockets are rare");

@@ -1,31 +1,36 @@
 //! Shared memory: the default path between processes of one node.
 //!
-//! Each process has one segment, into which the others write. A *cold* peer leaves its frames in the segment's one
-//! inbox; after some messages the receiver grants it a *pair ring* of its own, as long as there are any left. So an idle
-//! process polls little, and memory does not grow with the square of the ranks.
+//! Each process has one segment, into which its peers write. A *cold* peer writes its frames into
+//! the inbox of the segment; after some messages the receiver grants it a *pair ring*, while there
+//! are free ones. So an idle process polls little, and memory does not grow with the square of the
+//! number of ranks.
 //!
 //! Rules (beside those of the ring, the inbox and the door in `oxmpi_shm`)
 //!
-//! 1. A frame for a cold peer is in one cell of the inbox, with its body, or, if that is longer, behind word where that lies in the
-//!    sender's pool ([`Frame::Pooled`]). Without room there it is announced.
-//! 2. The receiver counts the cells of each peer. After `ring_after` of them it takes a free ring and sends
-//!    [`Frame::RingGrant`].
-//! 3. The sender's first frame in the ring is [`Frame::RingOpen`] with the number of cells that it has put into the inbox.
-//!    The receiver lets it lie until it has seen so many: thus nothing in the ring overtakes the inbox, and the sender
-//!    never goes back to the inbox.
-//! 4. In the ring, eager messages whose context index has 16 bits need no frame: at most 56 bytes lie in their slot,
-//!    longer ones in chunks. All others are a frame in a slot of its own, with its body in chunks behind it.
-//! 5. Chunks lie in the sender's pool if they are many and it has room, else in the data ring. So a receiver maps the peer's segment
-//!    before it grants a ring.
+//! 1. A frame for a cold peer lies in one cell of the inbox, with its body, or, if that is longer,
+//!    with the place of the body in the sender's pool ([`Frame::Pooled`]). If the pool has no room
+//!    the message is announced.
+//! 2. The receiver counts the cells of each peer. After `ring_after` cells it takes a free ring and
+//!    sends [`Frame::RingGrant`].
+//! 3. The sender's first frame in the ring is [`Frame::RingOpen`] with the number of cells that it
+//!    has put into the inbox. The receiver leaves it there until it has seen that number: so
+//!    nothing in the ring overtakes the inbox, and the sender never returns to the inbox.
+//! 4. In the ring, eager messages whose context index has 16 bits need no frame: at most 56 bytes
+//!    lie in their slot, longer ones in chunks. All other messages are a frame in a slot, with its
+//!    body in chunks behind it.
+//! 5. Chunks lie in the sender's pool if they are many and it has room, else in the data ring. So a
+//!    receiver maps the peer's segment before it grants a ring.
 //! 6. After each publication the sender rings the peer's bell.
-//! 7. An announced message that lies whole in the sender's heap is copied by the receiver alone, from its own mapping of
-//!    that heap, which it makes at the first such message. This needs no permission to read the sender's memory.
-//! 8. What is worth a copy by the receiver alone ([`copy_policy`]) is announced with where it lies, however short; of what lies in the
-//!    sender's heap more is. The sender of a
-//!    standard send can take that back (rules of [`oxmpi_shm::announcement`]).
-//! 9. An announced message that is worth two copies goes through the pool in pieces, however long it is, while both processes wait in the
-//!    library. No more than a share of the pool ([`copy_policy::Streaming`]) holds pieces for one peer. When the sender leaves the library,
-//!    or finds the pool full of what is for others, the receiver reads the rest as by rule 8.
+//! 7. The receiver alone copies an announced message that lies in the sender's heap, from its own
+//!    mapping of that heap, which it makes at the first such message. This needs no permission to
+//!    read the sender's memory.
+//! 8. A message for which a single copy is faster ([`copy_policy`]) is announced with its address,
+//!    however short; in the sender's heap this holds for more lengths. The sender of a standard
+//!    send can take the message back (rules of [`oxmpi_shm::announcement`]).
+//! 9. An announced message for which two copies are faster goes through the pool in pieces, however
+//!    long it is, while both processes wait in the library. At most a share of the pool
+//!    ([`copy_policy::Streaming`]) holds pieces for one peer. When the sender leaves the library,
+//!    or finds the pool full of data for others, the receiver reads the rest as by rule 8.
 
 mod calls;
 pub mod copy_policy;
@@ -43,8 +48,8 @@ use self::incoming::{RingIn, decode};
 use self::outgoing::{Out, Path};
 use self::parting::Parted;
 use self::sections::SectionTable;
-use crate::neighbours::{Neighbour, Neighbours};
-use crate::{Body, Message, Sent, SentNow, Sink, Unreachable, dispatch};
+use crate::peer_segments::{PeerSegment, PeerSegments};
+use crate::{Body, FrameSink, OutgoingMessage, Sent, SentNow, Unreachable, dispatch};
 use oxmpi_shm::announcement::AnnouncementSender;
 use oxmpi_shm::inbox::{CELL_PAYLOAD, InboxReceiver};
 use oxmpi_shm::pool::{Pool, PoolView};
@@ -56,23 +61,19 @@ use oxmpi_wire::{Frame, MAX_FRAME_LEN, Received};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Messages, and parts of longer ones, taken from one ring before the others get their turn.
+/// The number of messages, or parts of them, taken from one ring before the next one.
 const BURST: usize = 32;
 
-/// How this process uses shared memory.
+/// The settings of shared memory in this process.
 #[derive(Debug, Clone)]
 pub struct ShmSettings {
-    /// Longest eager message, bytes.
     pub eager_limit: usize,
     /// Messages through the inbox before a peer is granted a ring.
     pub ring_after: u64,
-    /// Bytes from which a message goes through the sender's pool.
+    /// The shortest message that goes through the sender's pool, in bytes.
     pub pool_from: usize,
-    /// Whether to read other processes' memory.
     pub single_copy: SingleCopyMode,
-    /// What copies cost here.
     pub facts: Arc<CopyFacts>,
-    /// Whether the processors of two processes share a cache.
     pub proximity: Proximity,
 }
 
@@ -90,7 +91,8 @@ impl Default for ShmSettings {
 }
 
 impl ShmSettings {
-    /// The protocols of messages to a peer that may read the sender's memory. `has_pool`: whether the sender has a pool.
+    /// The protocols to a peer that may read the sender's memory, with or without the sender's
+    /// pool.
     pub fn plan(&self, has_pool: bool) -> CopyPlan {
         let (ring_below, single_copy) = (self.pool_from, self.single_copy);
         CopyPlan::new(&self.facts, self.proximity, Capabilities { ring_below, pool: has_pool, single_copy })
@@ -101,50 +103,40 @@ impl ShmSettings {
 pub struct Shm {
     me: u32,
     own: Arc<Segment>,
-    neighbours: Neighbours,
+    peer_segments: PeerSegments,
     settings: ShmSettings,
     plan: Arc<CopyPlan>,
-    /// Longest eager message that travels beside its header, bytes.
+    /// The longest eager message beside its header, in bytes.
     inline_limit: usize,
-    /// Where the longer messages of this process lie.
     pool: Option<Pool>,
-    /// How those that are pulled go through it.
     streaming: Streaming,
-    /// Bytes of these that went through it.
+    /// Bytes of pulled messages that went through the pool.
     piece_bytes: u64,
     inbox: InboxReceiver,
-    /// By process index; made at first contact.
+    /// By rank; made at first contact.
     links: Vec<Option<Box<Link>>>,
-    /// Peers that have a ring in our segment; the place is the ring's number.
+    /// The peers with a ring in our segment, by the number of the ring.
     granted: Vec<u32>,
-    /// Peers to which a ring shall be granted as soon as there is room to say so.
+    /// Peers and the rings that are granted to them when the frame finds room.
     grants: VecDeque<(u32, u32)>,
-    /// Our own control sections.
     sections: SectionTable,
-    /// Messages that this process has announced and may take back.
     announcements: AnnouncementSender,
-    /// Bytes copied from peers' heaps.
     heap_bytes: u64,
-    /// Processes of other jobs that this one has parted with.
     parted: Box<Parted>,
 }
 
-/// What is kept about one peer.
 #[derive(Debug, Default)]
 struct Link {
     out: Option<Out>,
-    /// Frames it has put into our inbox.
+    /// Frames that the peer has put into our inbox.
     cells_in: u64,
-    /// Messages that match, from it, modulo 256.
+    /// Messages that match, from the peer, modulo 256.
     matched_in: u8,
-    /// The ring in our segment that it was granted.
     ring_in: Option<RingIn>,
     can_read: Option<bool>,
-    /// Its heap cannot be mapped.
     is_heap_refused: bool,
 }
 
-/// What is kept about a peer; made if there is nothing yet.
 #[inline]
 fn link_of(links: &mut Vec<Option<Box<Link>>>, peer: u32) -> &mut Link {
     let at = peer as usize;
@@ -154,14 +146,12 @@ fn link_of(links: &mut Vec<Option<Box<Link>>>, peer: u32) -> &mut Link {
     links[at].get_or_insert_default()
 }
 
-/// How to send to a peer, if contact was made.
 #[inline(always)]
 fn out_of(links: &mut [Option<Box<Link>>], peer: u32) -> Option<&mut Out> {
     links.get_mut(peer as usize)?.as_mut()?.out.as_mut()
 }
 
 impl Shm {
-    /// Whether there is room in the ring to a peer that was not known of.
     #[cold]
     fn finds_credits(&mut self, to: u32) -> bool {
         match out_of(&mut self.links, to) {
@@ -170,7 +160,6 @@ impl Shm {
         }
     }
 
-    /// Wakes the receiver of what was sent so, if it sleeps.
     #[inline]
     fn wake_after(&mut self, sent: SentNow, to: u32) {
         if sent == SentNow::Wake {
@@ -189,9 +178,9 @@ impl std::fmt::Debug for Shm {
 }
 
 impl Shm {
-    /// The transport of a process to its neighbours.
-    pub fn new(neighbours: Neighbours, settings: ShmSettings) -> Shm {
-        let own = neighbours.own().clone();
+    /// The transport of a process to its node.
+    pub fn new(peer_segments: PeerSegments, settings: ShmSettings) -> Shm {
+        let own = peer_segments.own().clone();
         let boot = *own.boot();
         Shm {
             me: boot.rank,
@@ -201,7 +190,7 @@ impl Shm {
             piece_bytes: 0,
             announcements: AnnouncementSender::new(own.announcements()),
             own,
-            neighbours,
+            peer_segments,
             inline_limit: settings.eager_limit.min(INLINE_MAX),
             plan: Arc::new(settings.plan(boot.config.pool_bytes > 0)),
             settings,
@@ -218,7 +207,7 @@ impl Shm {
         self.settings.facts.clone()
     }
 
-    /// Changes how this process uses shared memory from now on.
+    /// Changes the settings from now on.
     pub fn retune(&mut self, settings: ShmSettings) {
         self.inline_limit = settings.eager_limit.min(INLINE_MAX);
         self.plan = Arc::new(settings.plan(self.pool.is_some()));
@@ -243,16 +232,14 @@ impl Shm {
         out_of(&mut self.links, peer)
     }
 
-    /// Makes contact: maps the peer's segment.
     #[cold]
     fn connect(&mut self, peer: u32) -> Result<&mut Out, Unreachable> {
-        let Neighbour { segment, bell, known_as } = self.neighbours.connect(peer)?;
+        let PeerSegment { segment, bell, known_as } = self.peer_segments.connect(peer)?;
         let out = Out::new(segment, bell, known_as, self.plan.clone());
         Ok(self.link(peer).out.insert(out))
     }
 
-    /// The longest body that can go to a peer now, no more than `wanted` being asked for: what the pool takes, if it has
-    /// room, and else what the way to the peer takes by itself.
+    /// The longest body, at most `wanted` bytes, through the pool if it has room, else by the path.
     fn longest_body(&mut self, to: u32, wanted: usize) -> usize {
         let by_itself = match out_of(&mut self.links, to) {
             Some(Out { path: Path::Ring(ring), .. }) => ring.max_data(),
@@ -263,8 +250,8 @@ impl Shm {
         if longest > by_itself && pool.room_for(longest) { longest } else { by_itself }
     }
 
-    /// Whether a message is announced for the receiver's copy, however short it is: by [`copy_policy`], where the two may
-    /// read each other's memory, as far as this process can find out.
+    /// Whether a message is announced for the receiver's copy, however short it is: by
+    /// [`copy_policy`], where the two may read each other's memory, as far as this process knows.
     #[inline]
     fn is_for_single_copy(&mut self, peer: u32, bytes: Bytes<'_>) -> bool {
         let Some(out) = out_of(&mut self.links, peer) else { return false };
@@ -274,7 +261,7 @@ impl Shm {
         is_announced && self.can_read(peer)
     }
 
-    /// Whether this process may read the peer's memory: found out by a real read between the two.
+    /// Whether this process may read the peer's memory, tried once by a real read.
     fn can_read(&mut self, peer: u32) -> bool {
         if self.settings.single_copy == SingleCopyMode::Off {
             return false;
@@ -298,7 +285,7 @@ impl Shm {
         readable
     }
 
-    /// Whether these bytes lie in the peer's heap, and that is mapped here (rule 7).
+    /// Whether these bytes lie in the peer's heap, and the heap is mapped here (rule 7).
     fn is_in_heap(&mut self, peer: u32, address: u64, len: usize) -> bool {
         if self.out(peer).is_none() && self.connect(peer).is_err() {
             return false;
@@ -309,24 +296,24 @@ impl Shm {
             return false;
         }
         if !segment.has_heap() {
-            link.is_heap_refused = !self.neighbours.map_heap(peer, segment);
+            link.is_heap_refused = !self.peer_segments.map_heap(peer, segment);
         }
         !link.is_heap_refused
     }
 
-    /// Sends a frame of the path itself.
     fn send_own(&mut self, to: u32, frame: Frame) -> Result<Sent, Unreachable> {
-        self.send(to, &Message { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 })
+        self.send(to, &OutgoingMessage::new(frame, Body::NONE))
     }
 
-    /// Rules 2 and 5.
+    /// Grants a ring to a peer by rules 2 and 5.
     fn consider_ring(&mut self, peer: u32) {
         let Some(index) = self.free_ring() else { return };
         if self.out(peer).is_none() && self.connect(peer).is_err() {
             return;
         }
-        let kind =
-            self.out(peer).map_or(self.neighbours.kind(), |out| self.neighbours.kind_with(&out.segment));
+        let kind = self
+            .out(peer)
+            .map_or(self.peer_segments.kind(), |out| self.peer_segments.kind_with(&out.segment));
         let mut receiver = RingReceiver::new(self.own.ring(index, kind));
         if let Some(pool) = self.out(peer).and_then(|out| out.segment.pool()) {
             receiver.set_pool(PoolView::new(pool));
@@ -336,9 +323,8 @@ impl Shm {
         self.grants.push_back((peer, index));
     }
 
-    /// A peer grants us a ring of its segment (rule 3).
     fn use_ring(&mut self, peer: u32, ring: u32) {
-        let Some(kind) = self.out(peer).map(|out| self.neighbours.kind_with(&out.segment)) else { return };
+        let Some(kind) = self.out(peer).map(|out| self.peer_segments.kind_with(&out.segment)) else { return };
         let Some(out) = self.out_mut(peer) else { return };
         if ring >= out.segment.boot().config.max_rings || matches!(out.path, Path::Ring(_)) {
             return;
@@ -352,9 +338,8 @@ impl Shm {
         }
     }
 
-    /// Hands up what lies in the ring of one peer, `most` slots at most. Whether anything did.
     #[inline(always)]
-    fn poll_ring<S: Sink>(&mut self, from: u32, most: usize, sink: &mut S) -> bool {
+    fn poll_ring<S: FrameSink>(&mut self, from: u32, most: usize, sink: &mut S) -> bool {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return false };
         let seen = link.poll(from, most, sink);
         if seen.wakes {
@@ -367,7 +352,7 @@ impl Shm {
     }
 
     #[inline(always)]
-    fn poll_rings_and_inbox<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
+    fn poll_rings_and_inbox<S: FrameSink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
         let mut any = false;
         for at in 0..self.granted.len() {
             let from = self.granted[at];
@@ -381,20 +366,22 @@ impl Shm {
             if self.send_own(peer, Frame::RingGrant { ring }) == Ok(Sent::Full) {
                 break;
             }
-            // Gone; or the peer cannot be reached, and will not use the ring.
+            // It has left; or the peer cannot be reached, and will not use the ring.
             self.grants.pop_front();
         }
         any
     }
 
-    /// Skips what comes next if one of these, *which must be known to be dead*, has not finished it. Whether it was so.
+    /// Skips the next cell of the inbox if one of these processes, *which must be known to be
+    /// dead*, has not finished it. Returns whether it skipped one.
     pub(crate) fn skip_dead(&mut self, dead: &[u32]) -> bool {
         let next = self.inbox.claimed_by();
         next.is_some_and(|producer| dead.contains(&producer) && self.inbox.skip_dead(producer))
     }
 
-    /// Gives up what a peer has left, *which must be known to be dead*: what it has not finished, and what was sent to it.
-    pub(crate) fn bury(&mut self, peer: u32) {
+    /// Removes the unfinished cells of a peer, *which must be known to be dead*, and messages to
+    /// it.
+    pub(crate) fn remove_failed(&mut self, peer: u32) {
         while self.inbox.skip_dead(peer) {}
         if let Some(pool) = &mut self.pool {
             pool.forget(peer);
@@ -402,7 +389,7 @@ impl Shm {
         self.grants.retain(|(to, _)| *to != peer);
     }
 
-    fn poll_inbox<S: Sink>(&mut self, sink: &mut S) -> bool {
+    fn poll_inbox<S: FrameSink>(&mut self, sink: &mut S) -> bool {
         let mut any = false;
         for _ in 0..BURST {
             let Some(cell) = self.inbox.peek() else { break };
@@ -436,9 +423,15 @@ impl Shm {
         any
     }
 
-    /// A message whose body lies in the pool of its sender, a cold peer (rule 1). If that cannot be read the peer is lost.
+    /// Takes a message in the pool of a cold peer (rule 1), lost if the pool is unreadable.
     #[cold]
-    fn take_pooled<S: Sink>(&mut self, from: u32, message: &Received, pieces: [(u32, u32); 2], sink: &mut S) {
+    fn take_pooled<S: FrameSink>(
+        &mut self,
+        from: u32,
+        message: &Received,
+        pieces: [(u32, u32); 2],
+        sink: &mut S,
+    ) {
         if self.out(from).is_none() && self.connect(from).is_err() {
             return sink.lost(from);
         }
@@ -462,7 +455,6 @@ impl Shm {
         }
     }
 
-    /// Whether segments have control sections for so many ranks.
     pub(crate) fn has_section_for(&self, ranks: u32) -> bool {
         let config = &self.own.boot().config;
         config.control_sections > 0 && ranks <= config.control_section_ranks

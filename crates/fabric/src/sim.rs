@@ -1,23 +1,27 @@
-//! A virtual network with a virtual clock: thousands of processes in one thread, and a seed that replays a failure.
+//! A virtual network with a virtual clock: thousands of processes in one thread, and a seed that
+//! replays a failure.
 //!
-//! All processes of a world share one [`Network`]. A frame that is sent becomes an event at a later virtual time.
-//! Several paths lead to each peer: within one path frames keep their order, between paths they overtake each other.
-//! The network refuses messages now and then (the ring is full), takes some without being done with them, hands long bodies
-//! up in parts over several polls, and can kill a process at a given time, after which the others are told. Between nodes it may match
-//! messages by itself ([`Weather::matched_beyond`]).
+//! All processes of a world share one [`Network`]. A frame that is sent becomes an event at a later
+//! virtual time. Several paths lead to each peer: within one path frames keep their order, between
+//! paths they overtake each other. The network sometimes refuses messages (the ring is full), takes
+//! some before they have left, hands long bodies up in parts over several polls, and can kill a
+//! process at a given time, which it reports to the others. Between nodes it may match messages
+//! ([`LinkFaults::matched_beyond`]).
 //!
-//! The driver polls processes in any order it likes and calls [`Network::advance`] when none can go on. All
-//! randomness comes from the seed; [`Network::trace`] is a number that differs between two worlds in which anything differs.
+//! The driver polls processes in any order and calls [`Network::advance`] when none can continue.
+//! All randomness comes from the seed; [`Network::trace`] differs between two worlds in which
+//! anything differs.
 
+mod link_faults;
 mod matching;
-mod weather;
 
-pub use weather::{Random, Weather};
+pub use link_faults::{LinkFaults, Random};
 
 use crate::{
-    Announcements, Fabric, MatchingTransport, Membership, Message, OneSided, Sections, Sent, SentNow, Sink,
-    Statistics, Unreachable, dispatch,
+    Announcements, Fabric, FrameSink, MatchingTransport, Membership, OneSided, OutgoingMessage, Sections,
+    Sent, SentNow, Statistics, Unreachable, dispatch,
 };
+use link_faults::mix;
 use matching::{Queues, Tagged};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, Context, Envelope, Frame, MAX_FRAME_LEN};
@@ -25,11 +29,9 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
-use weather::mix;
 
 #[derive(Debug)]
 enum Event {
-    /// A frame with its body comes; `number` is that of a frame that matches.
     Arrive {
         to: u32,
         from: u32,
@@ -46,12 +48,10 @@ enum Event {
         at: u32,
         token: u64,
     },
-    /// A message that the network matches comes.
     Tagged {
         to: u32,
         message: Tagged,
     },
-    /// A receive that was posted with the network has its message.
     Received {
         at: u32,
         token: u64,
@@ -74,7 +74,7 @@ enum Event {
         at: u32,
         process: u32,
     },
-    /// It had ended before something came to it.
+    /// A message came to process `process`, which had left.
     Left {
         at: u32,
         process: u32,
@@ -85,7 +85,6 @@ enum Event {
 }
 
 impl Event {
-    /// The process that sent it, or of which it tells.
     fn source(&self) -> Option<u32> {
         match self {
             Event::Arrive { from, .. } | Event::Rest { from, .. } => Some(*from),
@@ -101,34 +100,33 @@ impl Event {
     }
 }
 
-/// An event and when it happens; of two at the same time the older comes first.
+/// Of two events at the same time the older comes first.
 #[derive(Debug)]
-struct Due {
+struct DueEvent {
     time_ns: u64,
     number: u64,
     event: Event,
 }
 
-impl Ord for Due {
+impl Ord for DueEvent {
     fn cmp(&self, other: &Self) -> Ordering {
         (other.time_ns, other.number).cmp(&(self.time_ns, self.number))
     }
 }
-impl PartialOrd for Due {
+impl PartialOrd for DueEvent {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl PartialEq for Due {
+impl PartialEq for DueEvent {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
-impl Eq for Due {}
+impl Eq for DueEvent {}
 
-/// Whether a process takes part.
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
-enum Life {
+enum ProcessState {
     #[default]
     Alive,
     Left,
@@ -138,25 +136,23 @@ enum Life {
 #[derive(Debug, Default)]
 struct Port {
     came: VecDeque<Event>,
-    life: Life,
-    /// When the last frame it has sent arrives.
+    life: ProcessState,
+    /// The arrival time of the last frame that it has sent.
     quiet_ns: u64,
     queues: Queues,
 }
 
-/// Most frames that match between the oldest that has not arrived and the newest (fabric promise 1).
+/// The most frames between the oldest that has not arrived and the newest (promise 1).
 const UNDER_WAY: usize = 100;
 
-/// The way from one process to another.
 #[derive(Debug, Default)]
 struct SimLink {
-    /// When the last frame of each path arrives: none overtakes it there.
+    /// The arrival time of the last frame of each path: none overtakes it there.
     last_on_path: Vec<u64>,
-    /// When the last message arrives that the network matches.
+    /// The arrival time of the last message that the network matches.
     last_tagged: u64,
-    /// Number of the oldest frame that matches and has not arrived.
+    /// The number of the oldest frame that matches and has not arrived; `arrived` begins there.
     oldest: u64,
-    /// Which of those from there on have arrived.
     arrived: VecDeque<bool>,
 }
 
@@ -175,13 +171,13 @@ impl SimLink {
 /// The virtual network of one world.
 #[derive(Debug)]
 pub struct Network {
-    weather: Weather,
+    faults: LinkFaults,
     random: Random,
     now_ns: u64,
-    events: BinaryHeap<Due>,
+    events: BinaryHeap<DueEvent>,
     next_event: u64,
     ports: Vec<Port>,
-    ways: HashMap<(u32, u32), SimLink>,
+    links: HashMap<(u32, u32), SimLink>,
     frames: u64,
     undecodable: u64,
     trace: u64,
@@ -189,37 +185,37 @@ pub struct Network {
 
 impl Network {
     /// A network of `processes` processes.
-    pub fn new(processes: u32, seed: u64, weather: Weather) -> Rc<RefCell<Network>> {
+    pub fn new(processes: u32, seed: u64, faults: LinkFaults) -> Rc<RefCell<Network>> {
         Rc::new(RefCell::new(Network {
-            weather,
+            faults,
             random: Random::new(seed),
             now_ns: 0,
             events: BinaryHeap::new(),
             next_event: 0,
             ports: (0..processes).map(|_| Port::default()).collect(),
-            ways: HashMap::new(),
+            links: HashMap::new(),
             frames: 0,
             undecodable: 0,
             trace: seed,
         }))
     }
 
-    /// The virtual time, nanoseconds since the world began.
+    /// The virtual time in nanoseconds since the world began.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// Frames that have been sent.
+    /// The number of frames that have been sent.
     pub fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Arrived frames that could not be decoded, and were dropped.
+    /// The number of arrived frames that could not be decoded, and were dropped.
     pub fn undecodable(&self) -> u64 {
         self.undecodable
     }
 
-    /// A number made of everything that has happened so far: when, to whom, with which bytes.
+    /// A hash of everything that has happened so far: times, receivers and bytes.
     pub fn trace(&self) -> u64 {
         self.trace
     }
@@ -229,40 +225,38 @@ impl Network {
         self.random.below(n)
     }
 
-    /// Changes what the network is like from now on.
-    pub fn set_weather(&mut self, weather: Weather) {
-        self.weather = weather;
+    /// Changes the simulated faults from now on.
+    pub fn set_faults(&mut self, faults: LinkFaults) {
+        self.faults = faults;
     }
 
-    /// Kills a process `after_ns` from now, unless it has left by then. What it has sent still arrives; what was
-    /// sent to it is lost.
+    /// Kills a process `after_ns` from now, unless it has left. Its sent messages still arrive.
     pub fn kill_after(&mut self, process: u32, after_ns: u64) {
         self.at(self.now_ns + after_ns, Event::Death { process });
     }
 
-    /// Kills a process now, as [`Network::kill_after`] does later.
+    /// Kills a process now.
     pub fn kill(&mut self, process: u32) {
         self.die(process);
     }
 
-    /// A process ends as it should: nothing reaches it any more, those who send to it are told, and it cannot die.
+    /// A process leaves as it should: nothing reaches it any more, and senders get a notice.
     pub fn leave(&mut self, process: u32) {
         let port = &mut self.ports[process as usize];
         let came = std::mem::take(&mut port.came);
-        if port.life == Life::Alive {
-            port.life = Life::Left;
+        if port.life == ProcessState::Alive {
+            port.life = ProcessState::Left;
             came.iter().for_each(|event| self.turn_away(process, event));
         }
     }
 
-    /// What comes to a process that has left: its sender hears of that, after everything that it had sent.
     fn turn_away(&mut self, process: u32, event: &Event) {
         if let Event::Arrive { from, .. } = event {
             self.tell_left(*from, process);
         }
     }
 
-    /// A process hears that another one has left, after everything that this had sent.
+    /// Notifies a process that another one has left, after all frames of that.
     fn tell_left(&mut self, at: u32, process: u32) {
         let when = self.ports[process as usize].quiet_ns.max(self.now_ns) + 1;
         self.at(when, Event::Left { at, process });
@@ -270,23 +264,22 @@ impl Network {
 
     /// Whether a process was killed.
     pub fn is_dead(&self, process: u32) -> bool {
-        self.ports.get(process as usize).is_some_and(|p| p.life == Life::Dead)
+        self.ports.get(process as usize).is_some_and(|p| p.life == ProcessState::Dead)
     }
 
-    /// Something happens for a process `after_ns` from now: [`Network::advance`] returns it then.
+    /// Makes [`Network::advance`] return a process `after_ns` from now.
     pub fn wake_after(&mut self, process: u32, after_ns: u64) {
         self.at(self.now_ns + after_ns, Event::Wake { at: process });
     }
 
-    /// Lets any bytes arrive at a process now, as a peer could that is not in its right mind.
+    /// Lets any bytes arrive at a process now, as a faulty peer could send them.
     pub fn forge(&mut self, from: u32, to: u32, bytes: Vec<u8>) {
         self.at(self.now_ns, Event::Arrive { to, from, bytes, number: None });
     }
 
-    /// Lets the virtual time go on to the next event. Returns the process for which something came, if it was for
-    /// one, and `None` at the outside if nothing will ever happen any more.
+    /// Advances to the next event. Returns its process, or `None` outside after the last event.
     pub fn advance(&mut self) -> Option<Option<u32>> {
-        let Due { time_ns, event, .. } = self.events.pop()?;
+        let DueEvent { time_ns, event, .. } = self.events.pop()?;
         self.now_ns = time_ns;
         self.note(time_ns);
         let event = match event {
@@ -304,9 +297,9 @@ impl Network {
         let at = match &event {
             Event::Arrive { to, from, bytes, number } => {
                 if let Some(number) = *number
-                    && let Some(way) = self.ways.get_mut(&(*from, *to))
+                    && let Some(link) = self.links.get_mut(&(*from, *to))
                 {
-                    way.arrive(number);
+                    link.arrive(number);
                 }
                 let sum = bytes
                     .iter()
@@ -324,7 +317,7 @@ impl Network {
             Event::Death { process } => {
                 let process = *process;
                 self.note(u64::from(process));
-                if self.ports[process as usize].life == Life::Left {
+                if self.ports[process as usize].life == ProcessState::Left {
                     return Some(None);
                 }
                 self.die(process);
@@ -335,12 +328,12 @@ impl Network {
         self.note(u64::from(at));
         let port = &mut self.ports[at as usize];
         match port.life {
-            Life::Alive => port.came.push_back(event),
-            Life::Left => {
+            ProcessState::Alive => port.came.push_back(event),
+            ProcessState::Left => {
                 self.turn_away(at, &event);
                 return Some(None);
             }
-            Life::Dead => return Some(None),
+            ProcessState::Dead => return Some(None),
         }
         Some(Some(at))
     }
@@ -351,16 +344,16 @@ impl Network {
 
     fn die(&mut self, process: u32) {
         let port = &mut self.ports[process as usize];
-        if std::mem::replace(&mut port.life, Life::Dead) == Life::Dead {
+        if std::mem::replace(&mut port.life, ProcessState::Dead) == ProcessState::Dead {
             return;
         }
         port.came.clear();
         self.drop_tagged(process);
         let port = &self.ports[process as usize];
-        // Others hear of it after everything it had sent has arrived.
+        // Others get the notice after everything that it had sent has arrived.
         let quiet = port.quiet_ns.max(self.now_ns);
         for at in (0..self.ports.len() as u32).filter(|at| *at != process) {
-            let when = quiet + 1 + self.random.below(self.weather.detection_ns);
+            let when = quiet + 1 + self.random.below(self.faults.detection_ns);
             self.at(when, Event::Lost { at, process });
         }
     }
@@ -368,23 +361,22 @@ impl Network {
     fn at(&mut self, time_ns: u64, event: Event) {
         let number = self.next_event;
         self.next_event += 1;
-        self.events.push(Due { time_ns, number, event });
+        self.events.push(DueEvent { time_ns, number, event });
     }
 
-    /// Whether one more message finds room.
     fn has_room(&mut self, from: u32, to: u32, matches: bool) -> bool {
-        let way = self.ways.entry((from, to)).or_default();
+        let link = self.links.entry((from, to)).or_default();
         let full =
-            (matches && way.arrived.len() >= UNDER_WAY) || self.random.of_256(self.weather.full_of_256);
+            (matches && link.arrived.len() >= UNDER_WAY) || self.random.of_256(self.faults.full_of_256);
         if full {
-            // The sender will try again; make sure that something happens until then.
-            let soon = 1 + self.random.below(self.weather.max_delay_ns);
+            // The sender will try again; something has to happen until then.
+            let soon = 1 + self.random.below(self.faults.max_delay_ns);
             self.wake_after(from, soon);
         }
         !full
     }
 
-    /// Puts a frame on its way; `finish` ends it with its body. Returns when it arrives.
+    /// Sends a frame; `finish` ends it with its body. Returns the arrival time.
     fn put(
         &mut self,
         from: u32,
@@ -395,14 +387,14 @@ impl Network {
         body: impl FnOnce(BytesMut<'_>),
     ) -> u64 {
         self.frames += 1;
-        let way = self.ways.entry((from, to)).or_default();
+        let link = self.links.entry((from, to)).or_default();
         let mut number = None;
         if frame.matches() {
-            number = Some(way.oldest + way.arrived.len() as u64);
-            way.arrived.push_back(false);
+            number = Some(link.oldest + link.arrived.len() as u64);
+            link.arrived.push_back(false);
         }
         let sequence = sequence.unwrap_or(number.unwrap_or(0) as u8);
-        // An address means nothing here, and differs from run to run.
+        // An address has no meaning here, and differs from run to run.
         let frame = match frame {
             Frame::Rendezvous { envelope, announced } => {
                 Frame::Rendezvous { envelope, announced: Announced { address: 0, ..announced } }
@@ -415,14 +407,14 @@ impl Network {
         bytes[..head_len].copy_from_slice(&head[..head_len]);
         body(BytesMut::from(&mut bytes[head_len..]));
 
-        let paths = self.weather.paths.max(1);
+        let paths = self.faults.paths.max(1);
         let path = self.random.below(u64::from(paths)) as usize;
-        let spread = self.weather.max_delay_ns.saturating_sub(self.weather.min_delay_ns);
-        let mut when = self.now_ns + self.weather.min_delay_ns + self.random.below(spread + 1);
-        if way.last_on_path.len() <= path {
-            way.last_on_path.resize(path + 1, 0);
+        let spread = self.faults.max_delay_ns.saturating_sub(self.faults.min_delay_ns);
+        let mut when = self.now_ns + self.faults.min_delay_ns + self.random.below(spread + 1);
+        if link.last_on_path.len() <= path {
+            link.last_on_path.resize(path + 1, 0);
         }
-        let last = &mut way.last_on_path[path];
+        let last = &mut link.last_on_path[path];
         when = when.max(*last + 1);
         *last = when;
         let port = &mut self.ports[from as usize];
@@ -431,15 +423,15 @@ impl Network {
         when
     }
 
-    fn send(&mut self, from: u32, to: u32, message: &Message<'_>) -> Sent {
+    fn send(&mut self, from: u32, to: u32, message: &OutgoingMessage<'_>) -> Sent {
         if !self.has_room(from, to, message.frame.matches()) {
             return Sent::Full;
         }
         let fill = |to: BytesMut<'_>| message.body.fill(0, to);
         let when = self.put(from, to, Some(message.sequence), message.frame, message.body.len(), fill);
-        if self.random.of_256(self.weather.later_of_256) {
-            // Perhaps the receiver's answer comes first.
-            let gone = when + self.random.below(4 * self.weather.max_delay_ns);
+        if self.random.of_256(self.faults.later_of_256) {
+            // The receiver's answer may come first.
+            let gone = when + self.random.below(4 * self.faults.max_delay_ns);
             self.at(gone, Event::Gone { at: from, token: message.token });
             return Sent::Later;
         }
@@ -452,7 +444,6 @@ impl Network {
 pub struct Sim {
     me: u32,
     network: Rc<RefCell<Network>>,
-    /// Processes of which it has heard that they have left.
     left: HashSet<u32>,
 }
 
@@ -462,11 +453,11 @@ impl Sim {
         Sim { me, network, left: HashSet::new() }
     }
 
-    /// Hands up what follows the first `at` bytes of a body; returns the rest that must wait for another poll.
-    fn hand_up<S: Sink>(&self, from: u32, body: Vec<u8>, mut at: usize, sink: &mut S) -> Option<Event> {
+    /// Hands up the bytes of a body from `at` on; returns the rest that waits for another poll.
+    fn hand_up<S: FrameSink>(&self, from: u32, body: Vec<u8>, mut at: usize, sink: &mut S) -> Option<Event> {
         while at < body.len() {
             let mut network = self.network.borrow_mut();
-            let pause = network.weather.pause_of_256;
+            let pause = network.faults.pause_of_256;
             if network.random.of_256(pause) {
                 return Some(Event::Rest { from, body, at });
             }
@@ -492,19 +483,18 @@ impl Membership for Sim {
 
 impl Fabric for Sim {
     fn eager_limit(&mut self, _to: u32) -> usize {
-        self.network.borrow().weather.eager_limit
+        self.network.borrow().faults.eager_limit
     }
 
     fn announced_limit(&mut self, _to: u32) -> usize {
-        self.network.borrow().weather.announced_limit
+        self.network.borrow().faults.announced_limit
     }
 
     fn piece_limit(&mut self, to: u32) -> usize {
-        // Pieces of another length than eager messages, and at least one byte.
         self.eager_limit(to) / 2 + 17
     }
 
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let mut network = self.network.borrow_mut();
         if network.ports.len() <= to as usize {
             return Err(Unreachable { peer: to, why: "there is no such process in the world".into() });
@@ -517,7 +507,7 @@ impl Fabric for Sim {
     }
 
     fn matching(&mut self) -> Option<&mut dyn MatchingTransport> {
-        self.network.borrow().weather.matched_beyond?;
+        self.network.borrow().faults.matched_beyond?;
         Some(self)
     }
 
@@ -530,8 +520,8 @@ impl Fabric for Sim {
             return SentNow::No;
         }
         let mut network = self.network.borrow_mut();
-        let allowed = network.weather.now_of_256;
-        if bytes.len() > network.weather.eager_limit
+        let allowed = network.faults.now_of_256;
+        if bytes.len() > network.faults.eager_limit
             || !network.random.of_256(allowed)
             || !network.has_room(self.me, to, true)
         {
@@ -542,10 +532,9 @@ impl Fabric for Sim {
         SentNow::Done
     }
 
-    fn poll<S: Sink>(&mut self, sink: &mut S) -> bool {
+    fn poll<S: FrameSink>(&mut self, sink: &mut S) -> bool {
         let came = std::mem::take(&mut self.network.borrow_mut().ports[self.me as usize].came);
         let any = !came.is_empty();
-        // What comes after a body that is not whole yet, from the same process, waits.
         let mut held = VecDeque::new();
         let mut cut: Vec<u32> = Vec::new();
         for event in came {
@@ -561,7 +550,7 @@ impl Fabric for Sim {
                         continue;
                     };
                     let body = bytes.split_off(got.body_at);
-                    // A long body comes up in parts, as it does from a ring, but not what comes with an announcement.
+                    // A long body comes in parts, as from a ring, but not of an announced message.
                     let is_announced = matches!(got.frame, Frame::Rendezvous { .. });
                     let first = if body.len() > 64 && !is_announced { body.len() / 3 } else { body.len() };
                     dispatch(from, &got, body.len(), Bytes::from(&body[..first]), sink);

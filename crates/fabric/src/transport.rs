@@ -1,6 +1,8 @@
-//! What a transport is: the trait that each of them implements, and the capabilities that it may have beside it.
+//! The trait of transports, and the traits for capabilities that only some have.
 
-use crate::{Connected, Counts, MatchingTransport, Message, RemoteAccess, Sent, Sink, Taken, Unreachable};
+use crate::{
+    Connected, Counts, FrameSink, MatchingTransport, OutgoingMessage, RemoteAccess, Sent, Taken, Unreachable,
+};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_sys::net::Listener;
@@ -8,86 +10,84 @@ use oxmpi_wire::Tags;
 use std::fmt::Debug;
 use std::io;
 
-/// How long messages to a peer may be, bytes.
+/// The longest messages to a peer, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// The body of an eager frame.
+    /// Of an eager frame's body.
     pub eager: usize,
-    /// What of a longer message goes with its announcement ([`Frame::Rendezvous`](oxmpi_wire::Frame::Rendezvous)). The receiver has it when
-    /// it asks for the rest.
+    /// Of the beginning that goes with the announcement of a longer message
+    /// ([`Frame::Rendezvous`](oxmpi_wire::Frame::Rendezvous)).
     pub announced: usize,
 }
 
 /// Moves frames between this process and its peers, in both directions.
 ///
-/// Those that a process has are chosen when it starts; to which peers each of them is the route is decided by
-/// [`Routes`](crate::routes::Routes). What a transport promises stands at the head of this crate. Shared memory is no `Transport`: it is known
-/// by its type, as the calls on its path cannot afford a jump through a table.
+/// The transports of a process are chosen when it starts; [`Routes`](crate::routes::Routes) decides
+/// which of them is the route to a peer. The head of this crate has the promises of a transport.
+/// Shared memory is no `Transport`: it is known by its type, as the calls on its path cannot afford
+/// a call through a table.
 pub trait Transport: Membership + Statistics + Debug + Send {
-    /// Its name, as the user selects it.
+    /// The name by which the user selects it.
     fn name(&self) -> &'static str;
 
-    /// Whether a poll costs a system call. Those that do are polled less often where others are polled as well, and are the route to
-    /// a peer only if shared memory is not ([`Offer::memory`](crate::Offer::memory)).
+    /// Whether a poll costs a system call. Such transports are polled less often if there are
+    /// others, and are the route to a peer only if shared memory is not
+    /// ([`Offer::memory`](crate::Offer::memory)).
     fn polls_kernel(&self) -> bool {
         true
     }
 
-    /// Whether this peer can be reached by it at all.
+    /// Whether it can reach this peer at all.
     fn reaches(&self, _peer: u32) -> bool {
         true
     }
 
-    /// How long messages to a peer may be.
     fn limits(&self, to: u32) -> Limits;
 
-    /// How long the body of the next [`Frame::Data`](oxmpi_wire::Frame::Data) to a peer may be, bytes: it may depend on the room there is.
+    /// The longest body of the next [`Frame::Data`](oxmpi_wire::Frame::Data) to a peer, in bytes.
     fn piece_limit(&mut self, to: u32) -> usize;
 
-    /// Sends a message, or says that it cannot now.
-    ///
-    /// # Errors
-    /// If the peer cannot be reached at all.
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable>;
+    /// Sends a message, or returns that there is no room now.
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable>;
 
-    /// Sends a contiguous eager message if that can be done at once. `context` is the receiver's index, `sequence` the message's number
-    /// modulo 256. `false`: nothing happened, use [`Transport::send`].
+    /// Sends a contiguous eager message if that is possible at once. `context` is the receiver's
+    /// index, `sequence` the number modulo 256. `false`: nothing happened, use [`Transport::send`].
     fn send_now(&mut self, _to: u32, _context: u32, _tag: i32, _sequence: u8, _bytes: Bytes<'_>) -> bool {
         false
     }
 
-    /// Takes the next message from a peer straight into the buffer of a receive, if it is an eager one of this context and one of
-    /// these tags and fits; of a long one only the beginning may have come. The caller has made sure that nothing older of that
-    /// peer is anywhere else.
+    /// Copies the next message of a peer into the buffer of a receive if it is an eager one with
+    /// this context and one of these tags, and fits; of a long one only the beginning may have
+    /// arrived. The caller has made sure that no older message of that peer waits elsewhere.
     fn receive_now(&mut self, _from: u32, _context: u32, _tags: Tags, _into: BytesMut<'_>) -> Taken {
         Taken::Other
     }
 
-    /// The buffers that were lent with messages of this token, or posted by [`MatchingTransport::trecv`], may not be used any more,
-    /// though these are perhaps not over.
+    /// Buffers lent with messages of this token, or posted by [`MatchingTransport::trecv`], may not
+    /// be used any more.
     fn release(&mut self, _token: u64) {}
 
-    /// Hands up what has come. It may leave out the peer `except`, whose messages the caller takes itself
-    /// ([`Transport::receive_now`]). Returns whether anything had come.
-    fn poll(&mut self, except: Option<u32>, sink: &mut dyn Sink) -> bool;
+    /// Hands arrived frames to `sink`. It may leave out the peer `except`, whose messages the
+    /// caller takes itself ([`Transport::receive_now`]). Returns whether there were any.
+    fn poll(&mut self, except: Option<u32>, sink: &mut dyn FrameSink) -> bool;
 
-    /// The next poll shall poll everything, also what needs a system call: it is the last one for some time.
+    /// The next poll shall poll everything, at any cost: it is the last one for some time.
     fn poll_all_next(&mut self) {}
 
-    /// The process will sleep after the poll that was in vain: whatever comes from now on wakes it. `false`: it must not, as
-    /// something has come already, which the next poll hands up.
+    /// The process will sleep after a poll in vain: anything that arrives from now on wakes it.
+    /// `false`: it must not sleep, as something has arrived already, which the next poll hands up.
     fn before_sleep(&mut self) -> bool {
         true
     }
 
-    /// Whether data that were taken ([`Sent::Later`]) wait for room, and nobody may wake this process when there is some, or nobody
-    /// wakes it when something comes: its sleep must be short.
+    /// Whether the sleep of the process must be short: data of [`Sent::Later`] wait for room, or
+    /// something may arrive, and nothing wakes the process then.
     fn sleeps_lightly(&self) -> bool {
         false
     }
 
-    /// The process is about to sleep while messages wait for room to this peer. Returns whether it will be woken when there is
-    /// some; if not, the sleep must be short.
+    /// The process is about to sleep while messages to this peer wait for room. Returns whether it
+    /// is woken when there is room; if not, the sleep must be short.
     fn announce_waiting(&mut self, _peer: u32) -> bool {
         false
     }
@@ -95,15 +95,15 @@ pub trait Transport: Membership + Statistics + Debug + Send {
     /// From now on several threads may call: one of them may sleep while another one receives.
     fn share_among_threads(&mut self) {}
 
-    /// Changes the longest eager message from now on, bytes, where the transport has such a setting.
+    /// Changes the longest eager message, in bytes, where the transport has such a setting.
     fn set_eager_limit(&mut self, _bytes: usize) {}
 
-    /// The sends and receives by tag, if its network matches.
+    /// Sends and receives by tag, if its network matches.
     fn matching(&mut self) -> Option<&mut dyn MatchingTransport> {
         None
     }
 
-    /// Its connections, if it has some that can be closed and made again.
+    /// Its connections, if they can be closed and made again.
     fn connections(&mut self) -> Option<&mut dyn Connections> {
         None
     }
@@ -113,78 +113,76 @@ pub trait Transport: Membership + Statistics + Debug + Send {
         None
     }
 
-    /// What it keeps of memory whose end it hears of, if memory has to be registered for it.
+    /// Its registrations of lasting memory, if it needs memory registered.
     fn lasting_memory(&mut self) -> Option<&mut dyn LastingMemory> {
         None
     }
 }
 
-/// Memory of this process that stays where it is until the process itself gives it back, such as that of MPI_Alloc_mem: a transport whose
-/// adapter needs memory registered may keep the registration for the next message. Of all other memory it cannot know when it goes.
+/// Registrations of memory that stays where it is until this process frees it, such as that of
+/// MPI_Alloc_mem: an adapter may keep such a registration for the next message. The transport does
+/// not learn when other memory is freed.
 pub trait LastingMemory {
-    /// This memory, in one piece, stays until [`LastingMemory::forget_memory`].
+    /// This contiguous memory stays until [`LastingMemory::forget_memory`].
     fn keep_memory(&mut self, memory: &UserBuf);
 
-    /// The memory that begins at this address goes. When this returns nothing of it is registered, and no adapter reads or writes it.
+    /// The memory at this address is freed: no adapter accesses it when this returns.
     fn forget_memory(&mut self, start: usize);
 }
 
-/// Who takes part: peers come, go and die. A transport without state for that needs nothing of it: of deaths that it does not see
-/// ([`Sink::lost`]) the launcher hears.
+/// Peers come, leave and die. The launcher also reports deaths ([`FrameSink::lost`]).
 pub trait Membership {
-    /// Whether the peer matches nothing any more of what this process has sent it so far: its program has finalised MPI. What
-    /// it had sent by then has come with the next poll. `false` if this process does not know.
+    /// Whether the program of the peer has finalised MPI: nothing is matched there any more.
+    /// Everything that it had sent arrives with the next poll. `false`: this is unknown.
     fn has_left(&mut self, _peer: u32) -> bool {
         false
     }
 
-    /// As [`Membership::has_left`], for ever: its program ends, and no session of it follows.
+    /// As [`Membership::has_left`], for good: its program ends, and no session of it follows.
     fn has_ended(&mut self, peer: u32) -> bool {
         self.has_left(peer)
     }
 
-    /// This process has a communicator with a process of another job now.
+    /// This process now has a communicator with a process of another job.
     fn attach(&mut self, _peer: u32) {}
 
-    /// This process gives up its last communicator with a process of another job: whether that has all that it needs, or is
-    /// gone. If not, poll and ask again.
+    /// This process gives up its last communicator with a process of another job. Returns whether
+    /// the peer has everything that it needs, or is lost. If not, poll and call again.
     fn settle(&mut self, _peer: u32) -> bool {
         true
     }
 
-    /// This process has no communicator with a process of another job any more: neither waits for the other, until
-    /// [`Membership::attach`].
+    /// This process has no such communicator any more: neither waits for the other.
     fn detach(&mut self, _peer: u32) {}
 
-    /// The process sends nothing more: sees that all it has sent arrives, and then takes leave of its peers. Returns
-    /// whether that is done; if not, poll and ask again.
+    /// The process sends nothing more: makes sure that everything it has sent arrives, and then
+    /// takes leave of its peers. Returns whether that is done; if not, poll and call again.
     fn leave(&mut self) -> bool {
         true
     }
 
-    /// The process sends nothing for some time, and may not poll either: sees that all it has sent arrives, and that its
-    /// peers know what it has received. Returns whether that is done; if not, poll and ask again. Unlike after
-    /// [`Membership::leave`] everything can go on later.
+    /// The process sends nothing for some time, and may not poll either: makes sure that everything
+    /// it has sent arrives, and that its peers know what it has received. Returns whether that is
+    /// done; if not, poll and call again.
     fn rest(&mut self) -> bool {
         true
     }
 
-    /// Why messages were lost that had counted as sent, if some were: a peer that runs could not be reached for so long that it was
-    /// given up.
+    /// Why messages that had counted as sent were lost: a running peer was unreachable.
     fn lost_messages(&mut self) -> Option<String> {
         None
     }
 
-    /// The launcher says that this peer has died: hands up what it had sent, as far as polls do not do that.
-    fn await_end(&mut self, _peer: u32, _sink: &mut dyn Sink) {}
+    /// The launcher reports this peer as dead: hands up its sent frames, if polls do not.
+    fn await_end(&mut self, _peer: u32, _sink: &mut dyn FrameSink) {}
 
-    /// Gives up what was kept of a peer, *which must be known to be dead*: nothing is sent to it any more.
-    fn bury(&mut self, _peer: u32) {}
+    /// Removes the state of a peer, *which must be known to be dead*.
+    fn remove_failed(&mut self, _peer: u32) {}
 }
 
-/// What a transport can say of itself, for tools.
+/// The statistics of a transport, for tools.
 pub trait Statistics {
-    /// Adds its numbers to those of others.
+    /// Adds its numbers to `counts`.
     fn count(&mut self, _counts: &mut Counts) {}
 
     /// Its numbers alone.
@@ -194,50 +192,40 @@ pub trait Statistics {
         counts
     }
 
-    /// From now on connections that are made are noted for [`Statistics::take_connections`], or no longer.
+    /// Starts or stops recording new connections for [`Statistics::take_connections`].
     fn watch_connections(&mut self, _watch: bool) {}
 
-    /// Takes the connections that were made since the last time, the oldest first, and how many were not noted because
-    /// too many waited already.
+    /// Takes the recorded connections, the oldest first, and the number of unrecorded ones.
     fn take_connections(&mut self) -> (Vec<Connected>, u64) {
         (Vec::new(), 0)
     }
 }
 
-/// Connections that can be closed, while nothing is under way, and made again later.
+/// Connections that can be closed while no message is under way, and made again later.
 pub trait Connections {
-    /// Others can connect to this `listener`, too.
-    ///
-    /// # Errors
-    /// If it cannot be watched.
+    /// Lets others connect to this `listener`, too.
     fn listen_also(&mut self, listener: Listener) -> io::Result<()>;
 
-    /// To how many listeners others can connect.
+    /// The number of listeners.
     fn listeners(&self) -> usize;
 
-    /// Sees that all that was sent arrives. Returns whether that is done; if not, poll and ask again. From then on a connection
-    /// that ends is missed by nobody, and stays away. The caller sends nothing before [`Connections::resume`].
+    /// Makes sure that everything that was sent arrives. Returns whether that is done; if not, poll
+    /// and call again. From then on no process reacts to the end of a connection. The caller sends
+    /// nothing before [`Connections::resume`].
     fn quiesce(&mut self) -> bool;
 
-    /// Ends all connections, and listens no more: nothing of them is left with the kernel. All who have a connection with this
-    /// process have been quiet before.
-    fn give_up_connections(&mut self, sink: &mut dyn Sink);
+    /// Ends all connections and listeners, after all processes were quiesced.
+    fn give_up_connections(&mut self, sink: &mut dyn FrameSink);
 
-    /// The same where the process was restored from an image, which keeps none of them: nobody was quiet, and what was under way is sent
-    /// again over new ones.
-    fn give_up_lost_connections(&mut self, sink: &mut dyn Sink);
+    /// As [`Connections::give_up_connections`], after a restoration from an image, which keeps no
+    /// connections: everything under way is sent again over new ones.
+    fn give_up_lost_connections(&mut self, sink: &mut dyn FrameSink);
 
-    /// Connections are made again, as they are needed; where its peers are now it asks anew. Others connect to the `listeners`,
-    /// one for each that there was ([`Connections::listeners`]).
-    ///
-    /// # Errors
-    /// If one of them cannot be watched.
+    /// Makes connections possible again; the addresses of peers are requested anew. Others connect
+    /// to the `listeners`, one for each former one ([`Connections::listeners`]).
     fn listen_anew(&mut self, listeners: Vec<Listener>) -> io::Result<()>;
 
-    /// The process may send again from now on: opens what no image has, if the transport needs such.
-    ///
-    /// # Errors
-    /// Why it cannot, for a person.
+    /// The process may send again: opens all objects that no image contains.
     fn resume(&mut self) -> Result<(), String> {
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! The transports, a folder each.
 //!
-//! A folder has all that is to be said of a transport: what it says of itself ([`Module`](oxmpi_param::Module): its name and
-//! other names, its parameters with their help, priority, thread levels, what it needs of the launcher), what makes it in a
-//! process, and its code. Beside the line that makes it part of this crate nothing names it. No folder imports another one: what
-//! two of them share has a place of its own.
+//! A folder contains everything about a transport: its [`Module`](oxmpi_param::Module) (name and
+//! other names, parameters with their help, priority, thread levels, needs of the launcher), its
+//! constructor, and its code. Only the line here that makes it part of the crate names it. No
+//! folder imports another one: code that two of them share has a place outside.
 //!
-//! Shared memory is one as well, but known by its type ([`shm`](crate::shm)).
+//! The transport [`shm`](crate::shm) is not here, as it is known by its type.
 
 pub mod gm;
 pub mod ib;
@@ -16,5 +16,14 @@ pub mod portals4;
 pub mod postboxes;
 pub mod tcp;
 
-/// Tells a person something.
+/// Prints a text for the user.
 pub type Tell = Box<dyn Fn(&str) + Send>;
+
+/// A [`Tell`] as a field of types with `Debug`.
+pub(crate) struct Teller(pub(crate) Tell);
+
+impl std::fmt::Debug for Teller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Teller")
+    }
+}

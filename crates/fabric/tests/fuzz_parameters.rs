@@ -1,7 +1,7 @@
-//! Random parameter files: none makes reading panic, each line is either taken or answered with its place, and what is
-//! written from values is read back as the same values.
+//! Random parameter files: none makes reading panic, each line is either taken or answered with its
+//! place, and values that are written are read back unchanged.
 //!
-//! It runs for OXMPI_FUZZ_SECONDS (default 1) and prints its seed; OXMPI_FUZZ_SEED plays a seed again.
+//! It runs for OXMPI_FUZZ_SECONDS (default 1) and prints its seed; OXMPI_FUZZ_SEED replays a seed.
 #![allow(clippy::unwrap_used)] // a test may panic anywhere
 
 #[path = "../../wire/tests/support/random.rs"]
@@ -29,7 +29,7 @@ fn number_from_env(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-/// Pieces of which files are made: all that means something, and much that means nothing.
+/// Pieces of files: all that have a meaning, and many without.
 const PIECES: &[&str] = &[
     "=",
     " = ",
@@ -77,7 +77,7 @@ fn random_file(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Reads any bytes: each line that says something is taken or becomes one error that names it.
+/// Reads any bytes: each line with content is taken or becomes one error that names it.
 fn any_file_is_read(random: &mut Random) {
     let bytes = random_file(random);
     let mut found = Found::default();
@@ -101,7 +101,7 @@ fn any_file_is_read(random: &mut Random) {
     assert!(!found.errors.iter().any(|e| matches!(e, ParamError::File { .. })));
 }
 
-/// The same for a file of the command line, in which a line may say several things.
+/// The same for a file of the command line, in which a line may have several entries.
 fn any_profile_is_read(random: &mut Random) {
     let bytes = random_file(random);
     let own = |name: &str| name.len().is_multiple_of(2).then(|| "x".to_string());
@@ -118,7 +118,6 @@ fn any_profile_is_read(random: &mut Random) {
         for entry in entries {
             match entry {
                 ProfileEntry::Parameter(one) if Params::default().set(&one.name, &one.value).is_ok() => {}
-                // One of Open MPI's has no effect.
                 ProfileEntry::Parameter(one)
                     if Param::find(&one.name).is_none() && absence(&one.name, &one.value).is_some() => {}
                 ProfileEntry::Variable { name, value, .. } if value.is_some() || own(&name).is_some() => {
@@ -139,7 +138,7 @@ fn any_profile_is_read(random: &mut Random) {
     assert_eq!(profile.variables(own).len(), variables);
 }
 
-/// Values written to a file come back.
+/// Values written to a file are read back.
 fn values_survive_a_file(random: &mut Random) {
     let mut params = Params::default();
     let mut text = String::new();
@@ -174,7 +173,7 @@ fn parameter_files() {
     let mut random = Random(seed);
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut files = 0;
-    // A slow machine does a fair number as well.
+    // A slow machine also does a fair number.
     while files < 500 || Instant::now() < end {
         any_file_is_read(&mut random);
         any_profile_is_read(&mut random);

@@ -1,5 +1,6 @@
-//! The protocol of sockets without sockets: links over bytes in memory that are cut at random, and bytes that nobody
-//! of the job has sent. OXMPI_FUZZ_SECONDS says how long each test runs, OXMPI_FUZZ_SEED replays one case.
+//! The protocol of sockets without sockets: links over bytes in memory that are cut at random, and
+//! bytes from outside the job. OXMPI_FUZZ_SECONDS is the time of each test, OXMPI_FUZZ_SEED replays
+//! one case.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
 mod support;
@@ -13,23 +14,22 @@ use oxmpi_sys::bytes::Bytes;
 use std::collections::VecDeque;
 use support::{Anything, Manner, Recorder, fuzz, planned, with_message};
 
-/// One side, and the bytes that it has sent and that have not come.
-struct Side {
+/// One side, and its sent bytes that have not arrived.
+struct LinkSide {
     me: u32,
     link: Link,
     recorder: Recorder,
     pushed: u32,
     wire: VecDeque<u8>,
-    /// Messages whose buffers were taken away.
     released: Vec<u64>,
-    /// What this side has said of itself at the last cut.
+    /// The point that this side has stated at the last cut.
     said: Point,
 }
 
-impl Side {
-    fn new(me: u32) -> Side {
+impl LinkSide {
+    fn new(me: u32) -> LinkSide {
         let recorder = Recorder::of(1 - me);
-        Side {
+        LinkSide {
             me,
             link: Link::default(),
             recorder,
@@ -40,7 +40,6 @@ impl Side {
         }
     }
 
-    /// Takes one more message if there is room.
     fn push(&mut self) {
         let (_, len) = planned(self.me, self.pushed);
         if !self.link.has_room(len) {
@@ -56,14 +55,12 @@ impl Side {
         self.pushed += 1;
     }
 
-    /// The buffers of some message are taken away.
     fn release(&mut self, random: &mut Random) {
         let token = random.below(u64::from(self.pushed) + 1);
         self.link.release(token);
         self.released.push(token);
     }
 
-    /// Writes a part of what is to be written.
     fn write(&mut self, random: &mut Random) {
         let Some(pieces) = self.link.pending() else { return };
         let bytes: Vec<u8> = pieces.as_slice().iter().flat_map(|piece| piece.to_vec()).collect();
@@ -75,7 +72,7 @@ impl Side {
         self.link.wrote(part);
     }
 
-    /// Takes one more message and writes it before there is a connection: its record, if it may be written so.
+    /// Writes one more message early. Returns its record, if it may be written so.
     fn write_early(&mut self) -> Option<Vec<u8>> {
         let (manner, len) = planned(self.me, self.pushed);
         if matches!(manner, Manner::Piece { .. }) || len > EARLY_BYTES {
@@ -89,29 +86,27 @@ impl Side {
         Some(bytes)
     }
 
-    /// Takes what `bytes` of the other side's have come.
     fn take(&mut self, bytes: &[u8]) {
         self.link.take(1 - self.me, bytes, &mut self.recorder).unwrap();
         self.link.tell_gone(&mut self.recorder);
     }
 }
 
-fn deliver(from: &mut Side, to: &mut Side, most: usize) {
+fn deliver(from: &mut LinkSide, to: &mut LinkSide, most: usize) {
     let n = from.wire.len().min(most);
     let bytes: Vec<u8> = from.wire.drain(..n).collect();
     to.take(&bytes);
 }
 
-/// A connection is taken that the other side has given up, and at which it said what is not true any more.
-fn stray(one: &mut Side, other: &Side, random: &mut Random) {
+/// Accepts a connection that the other side has given up, with a point that is out of date.
+fn stray(one: &mut LinkSide, other: &LinkSide, random: &mut Random) {
     if one.link.resume(other.said).is_ok() {
         one.write(random);
     }
     one.link.tell_gone(&mut one.recorder);
 }
 
-/// The connection is made again.
-fn cut(a: &mut Side, b: &mut Side) {
+fn cut(a: &mut LinkSide, b: &mut LinkSide) {
     a.wire.clear();
     b.wire.clear();
     let points = [a.link.point(), b.link.point()];
@@ -122,9 +117,9 @@ fn cut(a: &mut Side, b: &mut Side) {
     b.link.tell_gone(&mut b.recorder);
 }
 
-/// Both send early records, until the first connection is used. Each says anew what it has received whenever it likes, and at the
-/// end the last word counts; some records are dropped, with all behind them.
-fn begin_early(a: &mut Side, b: &mut Side, random: &mut Random) {
+/// Both send early records, until the first connection is used. Each states its received point anew
+/// at any time, and the last statement counts; some records are dropped, with all later ones.
+fn begin_early(a: &mut LinkSide, b: &mut LinkSide, random: &mut Random) {
     let mut queues = [VecDeque::new(), VecDeque::new()];
     let mut sides = [a, b];
     for _ in 0..random.below(30) {
@@ -133,12 +128,12 @@ fn begin_early(a: &mut Side, b: &mut Side, random: &mut Random) {
             0..2 => queues[at].extend(sides[at].write_early()),
             2 => {
                 let Some(record) = queues[1 - at].pop_front() else { continue };
-                let Side { me, link, recorder, .. } = &mut *sides[at];
+                let LinkSide { me, link, recorder, .. } = &mut *sides[at];
                 if random.below(10) == 0 {
                     queues[1 - at].clear();
                 } else {
                     link.take_early(1 - *me, &record, recorder).unwrap();
-                    // Once more is once too often.
+                    // A repetition is refused.
                     assert_eq!(link.take_early(1 - *me, &record, recorder), Ok(false));
                 }
             }
@@ -151,7 +146,7 @@ fn begin_early(a: &mut Side, b: &mut Side, random: &mut Random) {
     });
     for at in 0..2 {
         sides[at].link.resume(points[1 - at]).unwrap();
-        let Side { link, recorder, .. } = &mut *sides[at];
+        let LinkSide { link, recorder, .. } = &mut *sides[at];
         link.tell_gone(recorder);
     }
 }
@@ -159,7 +154,7 @@ fn begin_early(a: &mut Side, b: &mut Side, random: &mut Random) {
 #[test]
 fn nothing_is_lost_doubled_or_reordered_however_often_the_connection_is_cut() {
     fuzz(|random| {
-        let (mut a, mut b) = (Side::new(0), Side::new(1));
+        let (mut a, mut b) = (LinkSide::new(0), LinkSide::new(1));
         let cuts = random.below(40);
         begin_early(&mut a, &mut b, random);
         for _ in 0..300 {
@@ -181,7 +176,6 @@ fn nothing_is_lost_doubled_or_reordered_however_often_the_connection_is_cut() {
                 _ => {}
             }
         }
-        // To the end, as a process does that leaves.
         for _ in 0..100_000 {
             if a.link.is_acknowledged() && b.link.is_acknowledged() {
                 break;
@@ -196,7 +190,7 @@ fn nothing_is_lost_doubled_or_reordered_however_often_the_connection_is_cut() {
         for (side, other) in [(&a, &b), (&b, &a)] {
             assert!(side.link.is_acknowledged());
             assert_eq!(other.recorder.next, side.pushed, "all have come");
-            // A notice comes once; of those whose buffers were taken away perhaps none.
+            // Each message is reported once, a released one at most once.
             let mut sent = side.recorder.sent.clone();
             sent.sort_unstable();
             assert!(sent.windows(2).all(|two| two[0] != two[1]), "twice: {:?}", side.recorder.sent);
@@ -210,7 +204,7 @@ fn nothing_is_lost_doubled_or_reordered_however_often_the_connection_is_cut() {
 #[test]
 fn a_goodbye_is_the_last_that_comes() {
     fuzz(|random| {
-        let (mut a, mut b) = (Side::new(0), Side::new(1));
+        let (mut a, mut b) = (LinkSide::new(0), LinkSide::new(1));
         for _ in 0..random.below(5) {
             a.push();
             while !a.link.is_written() {
@@ -234,7 +228,7 @@ fn any_bytes_are_records_or_an_error() {
     fuzz(|random| {
         let mut link = Link::default();
         let mut bytes = Vec::new();
-        // Mostly headers that are nearly right, with a frame or not.
+        // Mostly headers that are nearly right, with or without a frame.
         for number in 0..1 + random.below(4) {
             let kind = [RecordKind::Frame, RecordKind::Ack, RecordKind::Ask, RecordKind::Bye]
                 [random.below(4) as usize];
@@ -292,13 +286,11 @@ fn nonce(random: &mut Random) -> [u8; 32] {
     std::array::from_fn(|_| random.draw() as u8)
 }
 
-/// Somebody who connects, and wants encryption or not.
 fn initiate(secret: &Secret, random: &mut Random) -> (Initiator, [u8; HELLO]) {
     let encrypt = random.below(2) == 0;
     Initiator::new(identity(2), 3, secret, &nonce(random), encrypt).unwrap()
 }
 
-/// Somebody who is connected to, likewise.
 fn accept(
     own: Identity,
     secret: &Secret,
@@ -309,7 +301,7 @@ fn accept(
     Acceptor::new(own, secret, hello, &nonce(random), encrypt)
 }
 
-/// Both messages of each side, and what the sides learn, if nobody interferes.
+/// A whole greeting without interference, and its results.
 fn greeting(random: &mut Random, secret: &Secret) -> ([u8; HELLO], [u8; PROOF]) {
     let (points, accepts) = ([0, 1].map(|_| point(random)), random.below(2) == 0);
     let wants = [0, 1].map(|_| random.below(2) == 0);
@@ -330,7 +322,7 @@ fn greeting(random: &mut Random, secret: &Secret) -> ([u8; HELLO], [u8; PROOF]) 
     assert_eq!(judged, if accepts { Ok(points[1]) } else { Err(GreetingError::Refused) });
     match (initiator.into_cipher(), cipher) {
         (Some(mut own), Some(mut theirs)) => {
-            assert!(wants != [false; 2], "nobody has asked for it");
+            assert!(wants != [false; 2], "no side wants it");
             for _ in 0..2 {
                 let (one, other) = (&mut own, &mut theirs);
                 let (mut sealed, mut plain) = (Vec::new(), Vec::new());
@@ -346,7 +338,7 @@ fn greeting(random: &mut Random, secret: &Secret) -> ([u8; HELLO], [u8; PROOF]) 
     (hello, proof)
 }
 
-/// Some early records of any contents, which come as they are, or changed: then nothing comes.
+/// Some early records of any contents, unchanged, or changed: then nothing arrives.
 fn early(initiator: &mut Initiator, acceptor: &mut Acceptor, random: &mut Random) {
     for number in 0..random.below(5) {
         let mut record = vec![0; 64 * (1 + random.below(40) as usize)];
@@ -372,7 +364,7 @@ fn point(random: &mut Random) -> Point {
 }
 
 #[test]
-fn members_believe_each_other_and_nobody_else() {
+fn only_members_authenticate_each_other() {
     fuzz(|random| {
         let secret = Secret(nonce(random));
         let (hello, proof) = greeting(random, &secret);
@@ -382,8 +374,8 @@ fn members_believe_each_other_and_nobody_else() {
         wrong[random.below(HELLO as u64) as usize] ^= 1 << random.below(8);
         assert!(accept(identity(3), &secret, &wrong, random).is_err());
         let other = Secret(nonce(random));
-        let stranger = accept(identity(3), &other, &hello, random);
-        assert_eq!(stranger.err(), Some(GreetingError::Stranger));
+        let unknown = accept(identity(3), &other, &hello, random);
+        assert_eq!(unknown.err(), Some(GreetingError::WrongMac));
         // Not for this process, or of another job.
         for elsewhere in [identity(1), Identity { job: 7, ..identity(3) }, identity(2)] {
             let result = accept(elsewhere, &secret, &hello, random);
@@ -407,17 +399,15 @@ fn members_believe_each_other_and_nobody_else() {
 
         // A recording of both messages: the acceptor's nonce is new.
         let (mut acceptor, welcome) = accept(identity(3), &secret, &hello, random).unwrap();
-        assert_eq!(acceptor.proved(&proof), Err(GreetingError::Stranger));
+        assert_eq!(acceptor.proved(&proof), Err(GreetingError::WrongMac));
 
-        // A welcome to somebody else, and a changed one.
         let (mut initiator, _) = initiate(&secret, random);
-        assert_eq!(initiator.welcomed(&welcome, Point::default()), Err(GreetingError::Stranger));
+        assert_eq!(initiator.welcomed(&welcome, Point::default()), Err(GreetingError::WrongMac));
         let (mut initiator, hello) = initiate(&secret, random);
         let (_, mut welcome) = accept(identity(3), &secret, &hello, random).unwrap();
         welcome[random.below(WELCOME as u64) as usize] ^= 1 << random.below(8);
         assert!(initiator.welcomed(&welcome, Point::default()).is_err());
 
-        // A changed proof, a changed verdict.
         let (mut initiator, hello) = initiate(&secret, random);
         let (mut acceptor, welcome) = accept(identity(3), &secret, &hello, random).unwrap();
         let (_, proof) = initiator.welcomed(&welcome, point(random)).unwrap();
@@ -442,6 +432,6 @@ fn noise_is_no_greeting() {
         assert_eq!(accept(identity(3), &secret, &hello, random).err(), Some(GreetingError::NotGreeting));
         hello[..16].copy_from_slice(b"OxMPItcp\x06\x01\0\0\0\0\0\0");
         let result = accept(identity(3), &secret, &hello, random);
-        assert_eq!(result.err(), Some(GreetingError::Stranger));
+        assert_eq!(result.err(), Some(GreetingError::WrongMac));
     });
 }

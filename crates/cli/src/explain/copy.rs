@@ -134,7 +134,7 @@ fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
     let is_mapped = protocol == Protocol::SingleCopy || plan.is_mapped(*bytes);
     let in_heap = if is_mapped { Protocol::Mapped } else { protocol };
     let _ = writeln!(out, "  in memory of MPI_Alloc_mem: {}", words_of(in_heap));
-    let long = [Traffic::OneWay, Traffic::BothWays].map(|it| pulled(query, plan, it));
+    let long = [Traffic::OneWay, Traffic::TwoWay].map(|it| pulled(query, plan, it));
     if let [Some(alone), Some(with_another)] = long {
         let _ = writeln!(out, "  one way:  {}, while its sender waits in the library", words_of(alone));
         let _ = writeln!(out, "  both:     {}, if one goes back at the same time", words_of(with_another));
@@ -181,8 +181,7 @@ fn in_text(query: &CopyQuery, plan: &CopyPlan) -> String {
         "    past the caches {:.0} more; the receiver's copy {:.0}, and {:.0} alone, {:.0} both ways",
         facts.past_caches_ns, single.call_ns, single.alone_ns, single.both_ns
     );
-    for (traffic, of) in
-        [(Traffic::BothWays, "messages both ways"), (Traffic::OneWay, "one in pieces one way")]
+    for (traffic, of) in [(Traffic::TwoWay, "messages both ways"), (Traffic::OneWay, "one in pieces one way")]
     {
         let head = format!("predicted for {of}, us:");
         let _ = writeln!(out, "  {head:<40} {:>9} {:>9}", "near", "far");
@@ -203,7 +202,7 @@ fn predicted(query: &CopyQuery, traffic: Traffic, protocol: Protocol) -> [f64; 2
 
 fn in_json(query: &CopyQuery, plan: &CopyPlan) -> String {
     let time = |protocol| {
-        let [near, far] = predicted(query, Traffic::BothWays, protocol);
+        let [near, far] = predicted(query, Traffic::TwoWay, protocol);
         json!({ "way": words_of(protocol), "near_ns": near, "far_ns": far })
     };
     let times: Vec<Json> = LONGER.into_iter().map(time).collect();

@@ -2,9 +2,9 @@
 
 use crate::dynamic::Bonds;
 use oxmpi_abi::constants as abi;
-use oxmpi_fabric::neighbours::{ForeignProcess, Neighbours, Open, Opened};
+use oxmpi_fabric::peer_segments::{ForeignProcess, OpenSegment, OpenedSegment, PeerSegments};
 use oxmpi_fabric::routes::{Addition, AskAddition, Coordinator, Nodes};
-use oxmpi_fabric::{Address, Constructor, Listening, Offer, Services, Situation, Whereabouts};
+use oxmpi_fabric::{Address, Constructor, Listening, Offer, PeerLocation, Services, Situation};
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_param::{Module, Params};
 use oxmpi_rt::client::{Client, Directory, SocketAddresses, UniverseError};
@@ -98,11 +98,11 @@ impl Services for LauncherServices {
     }
 
     /// Peers may get descriptors to sleep on with a first connection to another launcher.
-    fn neighbours(&self) -> Neighbours {
+    fn peer_segments(&self) -> PeerSegments {
         let (directory, alarms) = (self.client.clone(), self.client.clone());
-        let open: Open = Box::new(move |peer| opened(&*directory, peer));
-        let neighbours = Neighbours::new(self.client.segment().clone(), self.kind, open);
-        neighbours.with_alarms(Arc::new(move |peer| alarms.alarm(peer).ok()))
+        let open: OpenSegment = Box::new(move |peer| opened(&*directory, peer));
+        let peer_segments = PeerSegments::new(self.client.segment().clone(), self.kind, open);
+        peer_segments.with_alarms(Arc::new(move |peer| alarms.alarm(peer).ok()))
     }
 
     fn nodes(&self, from: u32) -> std::result::Result<Vec<u32>, String> {
@@ -114,13 +114,13 @@ impl Services for LauncherServices {
         given.map_or_else(|| self.client.listener().map_err(|e| e.to_string()), Ok)
     }
 
-    fn locate(&self, peer: u32) -> std::result::Result<Whereabouts, String> {
+    fn locate(&self, peer: u32) -> std::result::Result<PeerLocation, String> {
         let found = self.client.addresses(peer).map_err(|e| e.to_string())?;
-        let Some(SocketAddresses { addresses, contact }) = found else { return Ok(Whereabouts::Left) };
+        let Some(SocketAddresses { addresses, contact }) = found else { return Ok(PeerLocation::Left) };
         let addresses = Address::list(&addresses)?;
         Ok(match contact {
-            None => Whereabouts::At(addresses),
-            Some((contact, secret)) => Whereabouts::Elsewhere(foreign(contact), Secret(secret), addresses),
+            None => PeerLocation::At(addresses),
+            Some((contact, secret)) => PeerLocation::Elsewhere(foreign(contact), Secret(secret), addresses),
         })
     }
 
@@ -221,9 +221,9 @@ fn unreachable(error: UniverseError) -> MpiError {
     MpiError::new(abi::MPI_ERR_PORT, error.to_string())
 }
 
-pub(crate) fn opened(directory: &dyn Directory, peer: u32) -> std::result::Result<Opened, String> {
+pub(crate) fn opened(directory: &dyn Directory, peer: u32) -> std::result::Result<OpenedSegment, String> {
     let (fd, contact) = directory.open_peer(peer).map_err(|e| e.to_string())?;
-    Ok(Opened { fd, other: contact.map(foreign) })
+    Ok(OpenedSegment { fd, other: contact.map(foreign) })
 }
 
 fn foreign(Contact { universe, number, known_as }: Contact) -> ForeignProcess {

@@ -79,7 +79,7 @@ impl<F: Fabric> Process<F> {
             Quantity::LastAlgorithm(collective) => {
                 i32::from(self.tool.calls.last[collective as usize].load(Ordering::Relaxed))
             }
-            _ => self.fabric_counts()?.ways as i32,
+            _ => self.fabric_counts()?.paths as i32,
         })
     }
 
@@ -141,7 +141,7 @@ impl<F: Fabric> Process<F> {
 
 /// The value of a quantity that the lane or its fabric counts.
 fn counted(quantity: Quantity, lane: &Counts, fabric: &oxmpi_fabric::Counts) -> u64 {
-    let by = |way, all: u64, far: u64| match (way, fabric.ways) {
+    let by = |way, all: u64, far: u64| match (way, fabric.paths) {
         (Medium::Shm, InUse::Memory) | (Medium::Tcp, InUse::Sockets) => all,
         (Medium::Shm, InUse::Both) => all.saturating_sub(far),
         (Medium::Tcp, InUse::Both) => far,

@@ -9,7 +9,7 @@ use oxmpi_abi::extensions::{MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, 
 use oxmpi_core::Communicator;
 use oxmpi_core::sim::{Rank, RankEnd, SimWorld};
 use oxmpi_engine::Mode;
-use oxmpi_fabric::sim::{Random, Weather};
+use oxmpi_fabric::sim::{LinkFaults, Random};
 use oxmpi_mem::kernels::Op;
 use oxmpi_objects::error::{MpiError, Result};
 use oxmpi_tuned::agreement::{AgreementAlgorithm, AgreementSettings, TreeShape};
@@ -51,7 +51,7 @@ fn settings(seed: u64) -> AgreementSettings {
 fn world(seed: u64, most: u32) -> (SimWorld, u32) {
     let mut random = Random::new(seed ^ 0x5eed);
     let ranks = 2 + random.below(u64::from(most) - 1) as u32;
-    let mut world = SimWorld::new(ranks, seed).weather(Weather::any(&mut random)).most_events(20_000_000);
+    let mut world = SimWorld::new(ranks, seed).weather(LinkFaults::any(&mut random)).most_events(20_000_000);
     world = world.agreement(settings(seed));
     for _ in 0..random.below(u64::from(ranks)) {
         let scale = 6 + random.below(16);

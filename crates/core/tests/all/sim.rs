@@ -6,7 +6,7 @@ mod program;
 use oxmpi_abi::extensions::MPIX_ERR_PROC_FAILED;
 use oxmpi_core::sim::{Outcome, RankEnd, SimWorld};
 use oxmpi_engine::Mode;
-use oxmpi_fabric::sim::{Random, Weather};
+use oxmpi_fabric::sim::{LinkFaults, Random};
 use oxmpi_mem::kernels::Op;
 use program::RandomProgram;
 use std::rc::Rc;
@@ -30,7 +30,7 @@ impl Drop for RepeatCommand {
 struct SimCase {
     seed: u64,
     ranks: u32,
-    faults: Weather,
+    faults: LinkFaults,
     death: Option<(u32, u64)>,
     program: Rc<RandomProgram>,
 }
@@ -44,7 +44,7 @@ impl SimCase {
             13..15 => 8 + random.below(16),
             _ => 24 + random.below(41),
         } as u32;
-        let faults = Weather::any(&mut random);
+        let faults = LinkFaults::any(&mut random);
         let program = Rc::new(RandomProgram::new(&mut random, ranks, faults.eager_limit));
         let (victim, scale) = (random.below(u64::from(ranks)) as u32, 8 + random.below(14));
         let death = (random.below(4) == 0).then(|| (victim, random.below(1 << scale)));

@@ -6,14 +6,14 @@
 //! [`Frame::Withdrawn`]; otherwise the match is answered as always. So exactly one of the two
 //! answers ends the send, and no receive gets a dropped message. A receiver that has left MPI drops
 //! all messages and may not answer ([`oxmpi_fabric::Membership::has_left`],
-//! [`Sink::left`](oxmpi_fabric::Sink::left)). All other sends do not depend on their receiver, and
+//! [`FrameSink::left`](oxmpi_fabric::FrameSink::left)). All other sends do not depend on their receiver, and
 //! go on.
 
 use super::{LAST_POLLS, Lane};
 use crate::arrive::Todo;
 use crate::peer::BacklogEntry;
 use crate::request::{Completion, Fault, Phase, RequestId};
-use oxmpi_fabric::{Body, Fabric, Sent, Sink as _};
+use oxmpi_fabric::{Body, Fabric, FrameSink as _, Sent};
 use oxmpi_wire::Frame;
 
 impl<F: Fabric> Lane<F> {

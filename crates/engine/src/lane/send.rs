@@ -6,7 +6,7 @@ use crate::matching::{NOTICE_TAG, UNKNOWN, Unexpected, UnexpectedData, is_notice
 use crate::notes::Note;
 use crate::peer::BacklogEntry;
 use crate::request::{Completion, Fault, Mode, Mover, Phase, RequestId, SendWork, Started, Work};
-use oxmpi_fabric::{Body, Fabric, Message, Room, Sent, SentNow};
+use oxmpi_fabric::{Body, Fabric, OutgoingMessage, Room, Sent, SentNow};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::{Announcement, OwnClaim};
 use oxmpi_shm::ring::INLINE_MAX;
@@ -263,7 +263,7 @@ impl<F: Fabric> Lane<F> {
         token: u64,
     ) -> Result<Sent, Fault> {
         let sequence = self.state.peer(to).next_send;
-        let message = Message { sequence: sequence as u8, frame, body, lent, token };
+        let message = OutgoingMessage { sequence: sequence as u8, frame, body, lent, token };
         match self.fabric.send(to, &message) {
             Ok(sent) => {
                 if sent != Sent::Full && message.frame.matches() {
@@ -493,7 +493,7 @@ impl<F: Fabric> Lane<F> {
         let buffer = self.state.requests.send_mut(request)?.buffer.clone();
         let frame = Frame::Data { receiver, offset: from as u64 };
         let body = Body::of(&buffer, from, len);
-        let message = Message { sequence: 0, frame, body, lent: Some(&buffer), token: request.raw() };
+        let message = OutgoingMessage { sequence: 0, frame, body, lent: Some(&buffer), token: request.raw() };
         match self.fabric.send(to, &message) {
             Ok(taken @ (Sent::Done | Sent::Later)) => Some(taken),
             Ok(Sent::Full) => None,

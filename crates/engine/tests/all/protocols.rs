@@ -88,7 +88,7 @@ fn a_buffered_send_has_its_own_copy_and_is_complete_at_once() {
                 let mut data =
                     data.into_vec().unwrap_or_else(|_| panic!("{full} {later} {len}: still in use"));
                 data.fill(0);
-                l.network.borrow_mut().set_weather(rough());
+                l.network.borrow_mut().set_faults(rough());
                 let receive = l.receive(1, len, FROM_0.0, FROM_0.1);
                 l.settle();
                 assert_eq!(l.got(1, receive).0, pattern(1, len));
@@ -110,7 +110,7 @@ fn nothing_is_drained_before_it_is_gone() {
     assert!(l.lanes[0].detach(request(freed)));
     assert!(!l.lanes[0].is_drained());
     assert_eq!(l.lanes[0].buffered_in(None), 10);
-    l.network.borrow_mut().set_weather(calm());
+    l.network.borrow_mut().set_faults(calm());
     l.settle();
     l.assert_quiet();
     for send in sends {

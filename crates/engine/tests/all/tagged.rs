@@ -3,14 +3,14 @@
 
 use crate::lanes::{self, Lanes, calm, pattern, request};
 use oxmpi_engine::{Completion, Fault, Mode, RankMap, Source, Started, TagMatch};
-use oxmpi_fabric::sim::Weather;
+use oxmpi_fabric::sim::LinkFaults;
 use oxmpi_mem::memory::Owned;
 use oxmpi_wire::ContextId;
 
 const LOST_2: Option<Fault> = Some(Fault::Lost { peer: 2 });
 
 fn two_nodes() -> Lanes {
-    Lanes::new(4, 1, Weather { matched_beyond: Some(2), ..calm() })
+    Lanes::new(4, 1, LinkFaults { matched_beyond: Some(2), ..calm() })
 }
 
 fn any(l: &mut Lanes) -> lanes::Receive {

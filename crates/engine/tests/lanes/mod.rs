@@ -4,7 +4,7 @@
 use oxmpi_engine::{
     Completion, CopiedSends, Fault, Lane, Mode, RankMap, RequestId, Rest, Source, Started, TagMatch, Team,
 };
-use oxmpi_fabric::sim::{Network, Random, Sim, Weather};
+use oxmpi_fabric::sim::{LinkFaults, Network, Random, Sim};
 use oxmpi_mem::memory::Owned;
 use oxmpi_wire::{ContextId, Frame, MAX_FRAME_LEN};
 use std::cell::RefCell;
@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// No link faults: one path, eager to 100 bytes.
-pub(crate) fn calm() -> Weather {
-    Weather {
+pub(crate) fn calm() -> LinkFaults {
+    LinkFaults {
         paths: 1,
         min_delay_ns: 10,
         max_delay_ns: 10,
@@ -30,14 +30,14 @@ pub(crate) fn calm() -> Weather {
 }
 
 /// All simulated faults of the links.
-pub(crate) fn rough() -> Weather {
-    Weather {
+pub(crate) fn rough() -> LinkFaults {
+    LinkFaults {
         full_of_256: 60,
         later_of_256: 60,
         pause_of_256: 100,
         eager_limit: 100,
         announced_limit: 70,
-        ..Weather::default()
+        ..LinkFaults::default()
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Receive {
 }
 
 impl Lanes {
-    pub(crate) fn new(n: u32, seed: u64, link_faults: Weather) -> Lanes {
+    pub(crate) fn new(n: u32, seed: u64, link_faults: LinkFaults) -> Lanes {
         let network = Network::new(n, seed, link_faults);
         let mut lanes: Vec<_> = (0..n).map(|me| Lane::new(me, Sim::new(me, network.clone()))).collect();
         let worlds = lanes.iter_mut().zip(0..);

@@ -1,14 +1,14 @@
-//! The way from relay to relay: connections of [`Tcp`], which are authenticated by the secret of the job and made again when they
-//! break.
+//! The connections from relay to relay: those of [`Tcp`], authenticated by the secret of the job
+//! and made again when they break.
 //!
-//! A parcel goes as records, one behind the other: first its packet, then the content of its file in parts. The record of a
-//! packet is a [`Frame::Data`] at offset 0 whose receiver names the process that the packet is for; that of a part begins at the
-//! offset of the part in the file, plus 1.
+//! A parcel goes as consecutive records: first its packet, then the content of its file in parts.
+//! The record of a packet is a [`Frame::Data`] at offset 0 whose receiver is the process that the
+//! packet is for; that of a part begins at the offset of the part in the file, plus 1.
 
-use super::parcels::{Load, Parcel};
+use super::parcels::{Parcel, ParcelBody};
 use super::{PART, RelayError};
-use crate::tcp::{Address, Identity, Secret, Tcp, TcpSettings, Whereabouts};
-use crate::{Body, Membership as _, Message, Sent, Sink, Transport as _};
+use crate::tcp::{Address, Identity, PeerLocation, Secret, Tcp, TcpSettings};
+use crate::{Body, FrameSink, Membership as _, OutgoingMessage, Sent, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::parcel;
@@ -20,47 +20,42 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What people are told that the node of a relay is called, and where the relay can be reached; by node.
+/// The name of the node of a relay for the user, and the relay's addresses; by node.
 type Addresses = Arc<Mutex<HashMap<u32, (String, Vec<Address>)>>>;
 
-/// What goes to the relay of one node.
 #[derive(Debug, Default)]
 struct RelayQueue {
-    /// Receivers and parcels.
     queue: VecDeque<(u32, Parcel)>,
-    /// How far the first has gone: 0, or 1 and the bytes of its file.
+    /// The position in the first parcel: 0, or 1 and the bytes of its file.
     at: u64,
 }
 
-/// All ways to other relays.
 #[derive(Debug)]
-pub(super) struct Far {
+pub(super) struct FarRelays {
     tcp: Tcp,
     poller: Arc<Poller>,
     out: HashMap<u32, RelayQueue>,
     arrivals: Arrivals,
     addresses: Addresses,
-    /// What the sockets have to say.
-    told: Arc<Mutex<Vec<String>>>,
+    texts: Arc<Mutex<Vec<String>>>,
     part: Vec<u8>,
 }
 
-impl Far {
-    /// Of the relay of a node among so many of a job, to which others connect at `listener`.
+impl FarRelays {
     pub(super) fn new(
         (job, node, nodes): (u64, u32, u32),
         secret: [u8; 32],
         listener: Listener,
         settings: TcpSettings,
-    ) -> io::Result<Far> {
+    ) -> io::Result<FarRelays> {
         let poller = Arc::new(Poller::new()?);
         let own = Identity { job, rank: node, size: nodes, incarnation: 1 };
-        let (addresses, told) = (Addresses::default(), Arc::<Mutex<Vec<String>>>::default());
-        let (known, tell) = (addresses.clone(), told.clone());
+        let (addresses, texts) = (Addresses::default(), Arc::<Mutex<Vec<String>>>::default());
+        let (known, tell) = (addresses.clone(), texts.clone());
         let find = move |node: u32| {
             let found = known.lock().unwrap_or_else(PoisonError::into_inner).get(&node).cloned();
             found
-                .map(|(_, addresses)| Whereabouts::At(addresses))
+                .map(|(_, addresses)| PeerLocation::At(addresses))
                 .ok_or_else(|| "its address is not known".to_string())
         };
         let names = addresses.clone();
@@ -77,10 +72,9 @@ impl Far {
             Box::new(tell),
         )?;
         let (out, arrivals, part) = (HashMap::new(), Arrivals::default(), Vec::new());
-        Ok(Far { tcp, poller, out, arrivals, addresses, told, part })
+        Ok(FarRelays { tcp, poller, out, arrivals, addresses, texts, part })
     }
 
-    /// Ready when something has come, or there is room again.
     pub(super) fn poller(&self) -> &Poller {
         &self.poller
     }
@@ -89,15 +83,14 @@ impl Far {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node, (name, addresses));
     }
 
-    /// The relay of a node is gone: nothing goes there any more, and nobody misses it.
-    pub(super) fn bury(&mut self, node: u32, files: &mut usize) {
-        self.tcp.bury(node);
+    /// The relay of a node is lost: drops the parcels that wait for it.
+    pub(super) fn remove_failed(&mut self, node: u32, files: &mut usize) {
+        self.tcp.remove_failed(node);
         let out = self.out.remove(&node).unwrap_or_default();
         out.queue.iter().for_each(|(_, parcel)| parcel.release(files));
         self.arrivals.of.remove(&node);
     }
 
-    /// Sends a parcel to process `to` on a node, now or when there is room.
     pub(super) fn send(
         &mut self,
         node: u32,
@@ -109,7 +102,6 @@ impl Far {
         self.flush_to(node, files)
     }
 
-    /// Sends what waits, as far as there is room.
     pub(super) fn flush(&mut self, files: &mut usize) -> Result<(), RelayError> {
         let waiting: Vec<u32> =
             self.out.iter().filter(|(_, out)| !out.queue.is_empty()).map(|(node, _)| *node).collect();
@@ -117,34 +109,32 @@ impl Far {
     }
 
     fn flush_to(&mut self, node: u32, files: &mut usize) -> Result<(), RelayError> {
-        let Far { tcp, out, part, told, addresses, .. } = self;
+        let FarRelays { tcp, out, part, texts, addresses, .. } = self;
         let Some(out) = out.get_mut(&node) else { return Ok(()) };
         while let Some((to, parcel)) = out.queue.front() {
             let body = match (out.at, &parcel.load) {
                 (0, _) => &parcel.packet[..],
-                (at, Load::Content(content)) => {
+                (at, ParcelBody::Content(content)) => {
                     let from = (at - 1) as usize;
                     &content[from..content.len().min(from + PART)]
                 }
-                (at, Load::File(file)) => {
+                (at, ParcelBody::File(file)) => {
                     part.resize(PART, 0);
                     let part = &mut part[..(parcel.length - (at - 1)).min(PART as u64) as usize];
                     parcel::read_all(file, part, at - 1).map_err(super::unreadable)?;
                     part
                 }
-                (_, Load::None) => &[],
+                (_, ParcelBody::None) => &[],
             };
             let frame = Frame::Data { receiver: (*to).into(), offset: out.at };
-            let message =
-                Message { sequence: 0, frame, body: Body::Bytes(Bytes::from(body)), lent: None, token: 0 };
+            let message = OutgoingMessage::new(frame, Body::Bytes(Bytes::from(body)));
             match tcp.send(node, &message) {
-                // It was copied.
                 Ok(Sent::Done | Sent::Later) => {}
                 Ok(Sent::Full) => return Ok(()),
-                Err(error) => return Err(lost(told, addresses, node, &error.why)),
+                Err(error) => return Err(lost(texts, addresses, node, &error.why)),
             }
             out.at = if out.at == 0 { 1 } else { out.at + body.len() as u64 };
-            if matches!(parcel.load, Load::None) || out.at > parcel.length {
+            if matches!(parcel.load, ParcelBody::None) || out.at > parcel.length {
                 parcel.release(files);
                 out.queue.pop_front();
                 out.at = 0;
@@ -153,31 +143,29 @@ impl Far {
         Ok(())
     }
 
-    /// What the sockets have to say, since the last such question.
-    pub(super) fn take_told(&self) -> Vec<String> {
-        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn take_texts(&self) -> Vec<String> {
+        std::mem::take(&mut *self.texts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes what has come, for which processes of this node, and sends what waits for room.
-    pub(super) fn hear(&mut self, files: &mut usize) -> Result<Vec<(u32, Parcel)>, RelayError> {
+    /// Takes arrived parcels with their receivers, and sends waiting ones.
+    pub(super) fn receive(&mut self, files: &mut usize) -> Result<Vec<(u32, Parcel)>, RelayError> {
         self.tcp.poll(None, &mut self.arrivals);
         if let Some((node, why)) = self.arrivals.trouble.take() {
-            return Err(lost(&self.told, &self.addresses, node, &why));
+            return Err(lost(&self.texts, &self.addresses, node, &why));
         }
         self.flush(files)?;
         Ok(std::mem::take(&mut self.arrivals.whole))
     }
 }
 
-/// The relay of a node cannot be reached any more.
-fn lost(told: &Mutex<Vec<String>>, names: &Addresses, node: u32, why: &str) -> RelayError {
-    match told.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+fn lost(texts: &Mutex<Vec<String>>, names: &Addresses, node: u32, why: &str) -> RelayError {
+    match texts.lock().unwrap_or_else(PoisonError::into_inner).pop() {
         Some(text) => RelayError(text),
         None => RelayError(with_names(&format!("rank {node}: {why}"), names)),
     }
 }
 
-/// What sockets say of ranks, as it is true of relays.
+/// Replaces ranks by names of relays in a text of the sockets.
 fn with_names(text: &str, names: &Addresses) -> String {
     let names = names.lock().unwrap_or_else(PoisonError::into_inner);
     let mut parts = text.split("rank ");
@@ -194,32 +182,28 @@ fn with_names(text: &str, names: &Addresses) -> String {
     out
 }
 
-/// What comes from one relay.
 #[derive(Debug, Default)]
-struct Coming {
-    /// Of the record that is coming: the process that it is for, where it begins, how long it is, and how much has come.
+struct ArrivingParcel {
+    /// The arriving record: receiver, offset, length, and received bytes.
     to: u32,
     offset: u64,
     total: usize,
     have: usize,
-    /// The packet, as far as it has come.
     packet: Vec<u8>,
-    /// Its file, how long that will be, and how long it is.
+    /// The file, its final length, and its present length.
     file: Option<(OwnedFd, u64, u64)>,
 }
 
-/// Puts together what comes in parts.
 #[derive(Debug, Default)]
 struct Arrivals {
-    of: HashMap<u32, Coming>,
-    /// Receivers and parcels.
+    of: HashMap<u32, ArrivingParcel>,
     whole: Vec<(u32, Parcel)>,
-    /// The node whose relay cannot be understood or reached, and why.
+    /// The node whose relay sends invalid data or cannot be reached, and the reason.
     trouble: Option<(u32, String)>,
 }
 
-impl Coming {
-    /// The next part of a record. Returns the parcel if it is whole.
+impl ArrivingParcel {
+    /// Takes the next part of a record. Returns the parcel if it is complete.
     fn take(&mut self, part: Bytes<'_>) -> Result<Option<Parcel>, String> {
         let start = self.have;
         self.have += part.len();
@@ -228,7 +212,7 @@ impl Coming {
             return if self.have == self.total { self.open() } else { Ok(None) };
         }
         let Some((file, length, have)) = &mut self.file else {
-            return Err("it sends a part of nothing".into());
+            return Err("it sends a part without a message".into());
         };
         let at = self.offset - 1 + start as u64;
         if at != *have || at + part.len() as u64 > *length {
@@ -238,18 +222,17 @@ impl Coming {
         *have += part.len() as u64;
         let is_whole = *have == *length;
         Ok(if is_whole {
-            self.file.take().map(|(file, length, _)| self.parcel(length, Load::File(file)))
+            self.file.take().map(|(file, length, _)| self.parcel(length, ParcelBody::File(file)))
         } else {
             None
         })
     }
 
-    /// The packet is here.
     fn open(&mut self) -> Result<Option<Parcel>, String> {
         let packet = Packet::read(&self.packet, None).map_err(|error| error.to_string())?;
         if packet.kind != PacketKind::File {
             let length = packet.length;
-            return Ok(Some(self.parcel(length, Load::None)));
+            return Ok(Some(self.parcel(length, ParcelBody::None)));
         }
         let length = packet.length;
         let file = parcel::new_file().map_err(|error| format!("a message cannot be kept: {error}"))?;
@@ -257,7 +240,7 @@ impl Coming {
         Ok(None)
     }
 
-    fn parcel(&mut self, length: u64, load: Load) -> Parcel {
+    fn parcel(&mut self, length: u64, load: ParcelBody) -> Parcel {
         Parcel { packet: std::mem::take(&mut self.packet), length, load }
     }
 }
@@ -277,11 +260,11 @@ impl Arrivals {
     }
 
     fn foreign(&mut self, from: u32) {
-        self.wrong(from, "it sends what no daemon sends");
+        self.wrong(from, "it sends invalid records");
     }
 }
 
-impl Sink for Arrivals {
+impl FrameSink for Arrivals {
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
         let coming = self.of.entry(from).or_default();
         let is_next = (offset == 0) == coming.file.is_none();

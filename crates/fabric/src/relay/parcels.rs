@@ -6,85 +6,71 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-/// The body of a message, if it does not lie in the packet.
 #[derive(Debug)]
-pub(super) enum Load {
-    /// It does, or there is none.
+pub(super) enum ParcelBody {
+    /// The body lies in the packet, or there is none.
     None,
-    /// A file that is open.
     File(OwnedFd),
-    /// What was in one.
+    /// The content of a file.
     Content(Vec<u8>),
 }
 
-impl Load {
+impl ParcelBody {
     pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Load::File(file) => Some(file.as_fd()),
-            Load::None | Load::Content(_) => None,
+            ParcelBody::File(file) => Some(file.as_fd()),
+            ParcelBody::None | ParcelBody::Content(_) => None,
         }
     }
 }
 
-/// A packet that names its sender, and what belongs to it.
 #[derive(Debug)]
 pub(super) struct Parcel {
     pub(super) packet: Vec<u8>,
-    /// Bytes of the body, wherever it lies.
     pub(super) length: u64,
-    pub(super) load: Load,
+    pub(super) load: ParcelBody,
 }
 
 impl Parcel {
-    /// Whether it is a question about the receiver's end.
+    /// Whether it is a request about the receiver's end.
     pub(super) fn is_question(&self) -> bool {
-        // Of a packet that was read (`PacketHeader::encode`).
+        // The kind in the header of a valid packet (`PacketHeader::encode`).
         self.packet.get(1) == Some(&3)
     }
 
-    /// Whether it is the answer to one.
     pub(super) fn is_answer(&self) -> bool {
         self.packet.get(1) == Some(&4)
     }
 
-    /// Who has sent it.
     pub(super) fn peer(&self) -> u32 {
         let bytes = self.packet.get(4..8).and_then(|bytes| bytes.first_chunk::<4>());
         bytes.map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes))
     }
 
-    /// The parcel as it is kept: with its file, if there are not `most` open by now.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
+    /// Keeps the file open if fewer than `most` are open, else the content.
     pub(super) fn into_kept(mut self, files: &mut usize, most: usize) -> io::Result<Parcel> {
-        if let Load::File(file) = &self.load {
+        if let ParcelBody::File(file) = &self.load {
             if *files < most {
                 *files += 1;
             } else {
                 let mut content = vec![0; usize::try_from(self.length).unwrap_or(usize::MAX)];
                 parcel::read_all(file, &mut content, 0)?;
-                self.load = Load::Content(content);
+                self.load = ParcelBody::Content(content);
             }
         }
         Ok(self)
     }
 
-    /// It is kept no longer.
     pub(super) fn release(&self, files: &mut usize) {
-        if matches!(self.load, Load::File(_)) {
+        if matches!(self.load, ParcelBody::File(_)) {
             *files = files.saturating_sub(1);
         }
     }
 
-    /// Sends it to a process.
-    ///
-    /// # Errors
-    /// As [`parcel::send`].
     pub(super) fn send(&self, socket: &OwnedFd) -> io::Result<()> {
         let packet = [Bytes::from(&self.packet[..])];
         match &self.load {
-            Load::Content(content) => {
+            ParcelBody::Content(content) => {
                 let file = parcel::new_file()?;
                 parcel::write_all(&file, Bytes::from(&content[..]), 0)?;
                 parcel::send(socket, &packet, Some(file.as_fd()))
@@ -94,11 +80,10 @@ impl Parcel {
     }
 }
 
-/// What waits for one receiver.
 #[derive(Debug, Default)]
-pub(super) struct Queue(VecDeque<Parcel>);
+pub(super) struct ParcelQueue(VecDeque<Parcel>);
 
-impl Queue {
+impl ParcelQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -111,7 +96,6 @@ impl Queue {
         self.0.front()
     }
 
-    /// The first has left.
     pub(super) fn pop(&mut self, files: &mut usize) {
         if let Some(parcel) = self.0.pop_front() {
             parcel.release(files);

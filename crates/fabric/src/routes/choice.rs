@@ -1,28 +1,26 @@
-//! Which transport is the route to a peer. It is chosen at first contact, from what is known before any message, and for good.
+//! The choice of the route to a peer, made at first contact and never changed.
 
-use super::nodes::Place;
+use super::nodes::PeerNode;
 
-/// Whose messages a transport may carry; what is less reaches fewer.
+/// The peers whose messages a transport may carry, from fewest to most.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reach {
-    /// Nobody's: others are the route to all.
+    /// No peer: others are the route to all.
     Nobody,
-    /// Those of the processes of this launcher on the same node.
+    /// Processes of this launcher on the same node.
     Node,
-    /// Those of all processes of this launcher.
     Launcher,
-    /// Everybody's.
     Everybody,
 }
 
 impl Reach {
-    /// Whether it covers a process there.
-    pub fn covers(self, place: Place) -> bool {
+    /// Whether a process at `place` is in reach.
+    pub fn covers(self, place: PeerNode) -> bool {
         match (self, place) {
             (Reach::Nobody, _) => false,
-            (Reach::Everybody, _) | (Reach::Node | Reach::Launcher, Place::Here) => true,
-            (Reach::Launcher, Place::Node(_)) => true,
-            (Reach::Node, Place::Node(_)) | (Reach::Node | Reach::Launcher, Place::Foreign) => false,
+            (Reach::Everybody, _) | (Reach::Node | Reach::Launcher, PeerNode::Here) => true,
+            (Reach::Launcher, PeerNode::Node(_)) => true,
+            (Reach::Node, PeerNode::Node(_)) | (Reach::Node | Reach::Launcher, PeerNode::Foreign) => false,
         }
     }
 }
@@ -30,14 +28,12 @@ impl Reach {
 /// A route to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
-    /// Shared memory.
     Memory,
-    /// The other transport with this number.
     Other(u8),
 }
 
-/// The route to a process at `place`: the first of the `offers`, which stand in the order of preference, whose reach covers it.
-pub fn choose(place: Place, offers: impl IntoIterator<Item = (Route, Reach)>) -> Option<Route> {
+/// The route to a process at `place`: the first of `offers` whose reach covers it.
+pub fn choose(place: PeerNode, offers: impl IntoIterator<Item = (Route, Reach)>) -> Option<Route> {
     offers.into_iter().find(|(_, reach)| reach.covers(place)).map(|(route, _)| route)
 }
 
@@ -47,7 +43,7 @@ mod tests {
     use Reach::{Everybody, Launcher, Nobody, Node};
     use Route::{Memory, Other};
 
-    const PLACES: [Place; 3] = [Place::Here, Place::Node(1), Place::Foreign];
+    const PLACES: [PeerNode; 3] = [PeerNode::Here, PeerNode::Node(1), PeerNode::Foreign];
 
     #[test]
     fn the_first_that_covers_the_place_is_the_route() {
@@ -56,12 +52,12 @@ mod tests {
             // A job in shared memory, alone, or with sockets to other nodes and launchers.
             (&[(Memory, Everybody)], [Some(Memory); 3]),
             (&[(Memory, Node), (Other(0), Everybody)], [Some(Memory), Some(Other(0)), Some(Other(0))]),
-            // Postboxes between those of the job.
+            // Postboxes between the ranks of the job.
             (
                 &[(Other(0), Launcher), (Memory, Node), (Other(1), Everybody)],
                 [Some(Other(0)), Some(Other(0)), Some(Other(1))],
             ),
-            // Sockets to all; daemons, which reach no foreign process, and sockets to these.
+            // Sockets to all; relays, which reach no foreign process, and sockets to those.
             (&[(Memory, Nobody), (Other(0), Everybody)], [Some(Other(0)); 3]),
             (&[(Memory, Nobody), (Other(0), Launcher)], [Some(Other(0)), Some(Other(0)), None]),
             (

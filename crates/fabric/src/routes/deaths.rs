@@ -1,42 +1,38 @@
-//! How a process hears of deaths: the launcher counts them in the process's segment, and says who they were.
+//! Deaths of processes: the launcher counts them in the segment of this process, and names the dead
+//! on request.
 
 use oxmpi_shm::segment::Segment;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Who has died, by its place in the order of deaths; `None` if the launcher does not say.
-pub type Who = Box<dyn FnMut(u32) -> Option<u32> + Send>;
+/// Requests the rank with this place in the order of deaths; `None`: the launcher does not say.
+pub type AskDeath = Box<dyn FnMut(u32) -> Option<u32> + Send>;
 
-/// The deaths of which a process knows.
 pub(super) struct Deaths {
     segment: Arc<Segment>,
-    who: Who,
-    /// How many deaths have been reported.
+    who: AskDeath,
+    /// The number of reported deaths.
     heard: u32,
-    /// Whose.
     dead: Vec<u32>,
-    /// Processes whose deaths were queried before they were reported, in the order of deaths.
+    /// Deaths queried before their report, in their order.
     ahead: VecDeque<Option<u32>>,
 }
 
 impl Deaths {
-    pub(super) fn new(segment: Arc<Segment>, who: Who) -> Deaths {
+    pub(super) fn new(segment: Arc<Segment>, who: AskDeath) -> Deaths {
         Deaths { segment, who, heard: 0, dead: Vec::new(), ahead: VecDeque::new() }
     }
 
-    /// Whether there are deaths to report.
     #[inline(always)]
     pub(super) fn are_new(&self) -> bool {
         self.segment.status().deaths() != self.heard
     }
 
-    /// Those that were reported.
     #[inline]
     pub(super) fn dead(&self) -> &[u32] {
         &self.dead
     }
 
-    /// Who has died since the last time.
     pub(super) fn take_new(&mut self) -> Vec<u32> {
         let mut dead = Vec::new();
         while self.are_new() {
@@ -48,7 +44,7 @@ impl Deaths {
         dead
     }
 
-    /// Whether a process has died, as far as the launcher counts; nothing is reported by that.
+    /// Whether the launcher counts a process among the dead; this does not report the death.
     pub(super) fn has_died(&mut self, peer: u32) -> bool {
         let deaths = self.segment.status().deaths().wrapping_sub(self.heard);
         while (self.ahead.len() as u32) < deaths {
@@ -70,7 +66,7 @@ mod tests {
     use super::*;
     use oxmpi_shm::segment::{Boot, SegmentConfig};
 
-    /// Whoever queries early gets the same deaths, and each once, as whoever waits for the report.
+    /// An early query and the later report get the same deaths, each once.
     #[test]
     fn a_death_can_be_queried_before_it_is_reported() {
         let config = SegmentConfig { heap_bytes: 0, ..SegmentConfig::default() };
@@ -78,7 +74,6 @@ mod tests {
         let segment = Segment::map(created).unwrap();
         let order = [5, 2, 7, 3];
         let mut queried = 0;
-        // Of one of them the launcher does not say who it was.
         let who = move |number| {
             assert_eq!(number, queried, "each is queried once");
             queried += 1;

@@ -1,8 +1,9 @@
-//! Processes of other launchers that share no memory with this one: it gets sockets when it first has to do with them, if it
-//! had none, or is reached on one more network. One whose messages go through daemons has sockets beside them then.
+//! Processes of other launchers that share no memory with this one. At the first contact with one,
+//! this process gets sockets if it had none, or is reached on one more network. A process whose
+//! messages go through relays then has sockets beside them.
 //!
-//! Processes of two launchers use memory if all of both are on one machine and have no other transport; else sockets, wherever they
-//! are. The launcher knows, and makes what listens.
+//! Processes of two launchers use memory if both jobs are on one machine and have no other
+//! transport; else they use sockets. The launcher decides, and makes the listening sockets.
 
 use super::{Nodes, Reach, Routes};
 use crate::Transport;
@@ -10,27 +11,26 @@ use oxmpi_sys::net::Listener;
 use oxmpi_sys::poller::Poller;
 use std::sync::Arc;
 
-/// What a process gets.
+/// An addition to the transports of a process.
 pub enum Addition {
-    /// A transport that others can connect to: it had none.
+    /// A transport that others can connect to: the process had none.
     Transport {
-        /// It.
         transport: Box<dyn Transport>,
-        /// Where processes are: those of other launchers to which memory is the route count as being here.
+        /// Processes of other launchers that are reached through memory count as on this node.
         nodes: Nodes,
-        /// What the process has to sleep on, if it slept on no descriptors before.
+        /// If the process slept on no descriptors before.
         poller: Option<Arc<Poller>>,
     },
-    /// One more network on which it is reached.
+    /// One more network on which the process is reached.
     Listener(Listener),
 }
 
-/// Gets from the launcher what a process needs and does not have; the argument says whether it has a transport that others can connect
-/// to. `None`: nothing more.
+/// Requests from the launcher an addition that the process needs; the argument says whether the
+/// process has a transport that others can connect to. `None`: nothing more is needed.
 pub type AskAddition = Box<dyn FnMut(bool) -> Result<Option<Addition>, String> + Send>;
 
 impl Routes {
-    /// The same, which get what they need to reach processes of other launchers when there are some.
+    /// Requests additions by `ask` when there are processes of other launchers.
     #[must_use]
     pub fn with_additions(self, ask: AskAddition) -> Routes {
         Routes { ask_addition: Some(ask), ..self }

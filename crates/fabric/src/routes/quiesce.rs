@@ -1,40 +1,40 @@
-//! Messages stand still for some time: the steps of it, at the launcher's word.
+//! Quiescing: the steps by which the launcher brings messages to rest.
 //!
-//! | step | what the process does |
+//! | step | action of the process |
 //! |---|---|
-//! | [`QuiesceStep::Quiesce`] | sends nothing new, and waits until its peers have all that it has sent |
+//! | [`QuiesceStep::Quiesce`] | sends nothing new, and waits until everything sent has arrived |
 //! | [`QuiesceStep::Close`] | ends its connections, and takes new listeners |
-//! | [`QuiesceStep::Resume`] | goes on |
+//! | [`QuiesceStep::Resume`] | continues |
 //!
-//! A process that was restored from an image ends what was its connections likewise, takes new listeners, and goes on at once: the
-//! launcher says so in its segment, and asks for the next [`Step::Resume`] of which nobody has taken the steps before.
+//! A process that was restored from an image ends its former connections, takes new listeners, and
+//! continues at once: the launcher notes the restoration in the segment, and requests the next
+//! [`QuiesceStep::Resume`], whose earlier steps no process has taken.
 //!
-//! The launcher numbers the steps in the segments of all processes, and asks for the next one when all have said that they have
-//! taken this one. In between a process stays in the library and takes what comes: others may need that to become quiet.
+//! The launcher numbers the steps in the segments of all processes, and requests the next one when
+//! all have reported this one. In between a process stays in the library and receives: others may
+//! need that to become quiet.
 
 use super::Routes;
-use crate::{Connections, Sink};
+use crate::{Connections, FrameSink};
 use oxmpi_shm::segment::Segment;
 use oxmpi_sys::net::Listener;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a process that stands still looks whether it may go on.
-const LOOK: Duration = Duration::from_micros(500);
+/// The interval at which a quiesced process checks for the next step.
+const CHECK_INTERVAL: Duration = Duration::from_micros(500);
 
-/// What is asked for.
+/// A step that the launcher requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QuiesceStep {
-    /// Everything that was sent arrives.
     Quiesce,
-    /// The connections are ended.
     Close,
-    /// They are made again when somebody needs them.
+    /// Connections are made again at their next use.
     Resume,
 }
 
 impl QuiesceStep {
-    /// The step of a number. Numbers count up from 1, over all times that messages stood still; 0 was before the first.
+    /// The step with a number. Numbers count up from 1 over all quiesces; 0 was before the first.
     pub fn of(number: u32) -> QuiesceStep {
         match number % 3 {
             1 => QuiesceStep::Quiesce,
@@ -44,29 +44,22 @@ impl QuiesceStep {
     }
 }
 
-/// The launcher, for a process whose messages can stand still.
+/// The launcher, for a process whose messages can be quiesced.
 pub trait Coordinator: Send {
-    /// This process has taken a step.
     fn reached(&mut self, step: u32);
 
-    /// The listeners to which others connect after the step [`QuiesceStep::Close`]: that for processes of the same launcher, and, if the
-    /// process `is_sought` by those of other launchers, that for them.
-    ///
-    /// # Errors
-    /// Why there are none, for a person.
+    /// The listeners to which others connect after [`QuiesceStep::Close`]: one for processes of the
+    /// same launcher, and, if `is_sought`, one for processes of other launchers.
     fn listeners(&mut self, is_sought: bool) -> Result<Vec<Listener>, String>;
 
-    /// The process cannot go on: ends the job with this text.
     fn fail(&mut self, why: &str);
 }
 
-/// What a process knows of it.
 pub(super) struct Quiescing {
     segment: Arc<Segment>,
     coordinator: Box<dyn Coordinator>,
-    /// The last step that was taken.
     taken: u32,
-    /// How often the process had been restored from an image when that was noticed last.
+    /// The last known count of restorations from an image.
     restored: u32,
 }
 
@@ -78,12 +71,11 @@ impl std::fmt::Debug for Quiescing {
 
 impl Quiescing {
     pub(super) fn new(segment: Arc<Segment>, coordinator: Box<dyn Coordinator>) -> Quiescing {
-        // Who comes while the others stand still has nothing to become quiet of.
+        // A process that starts during a quiesce has sent nothing yet.
         let (taken, restored) = (segment.status().quiesce_step(), segment.status().restored());
         Quiescing { segment, coordinator, taken, restored }
     }
 
-    /// The listeners with which connections are made again.
     fn take_listeners(
         coordinator: &mut dyn Coordinator,
         connections: &mut dyn Connections,
@@ -96,18 +88,18 @@ impl Quiescing {
     }
 
     #[inline]
-    pub(super) fn is_asked(&self) -> bool {
+    pub(super) fn is_requested(&self) -> bool {
         self.segment.status().quiesce_step() != self.taken
     }
 }
 
 impl Routes {
-    /// Goes through the steps until messages may move again. What comes meanwhile is handed up.
+    /// Takes the steps until messages may move again, and receives meanwhile.
     #[cold]
-    pub(super) fn stand_still(&mut self, sink: &mut dyn Sink) {
+    pub(super) fn quiesce(&mut self, sink: &mut dyn FrameSink) {
         loop {
-            // It may have been imaged after any step.
-            if self.is_restored() && !self.begin_again(sink) {
+            // The process may have been imaged after any step.
+            if self.is_restored() && !self.restart_restored(sink) {
                 return;
             }
             for other in &mut self.others {
@@ -116,20 +108,20 @@ impl Routes {
             let connections = self.others.iter_mut().find_map(|other| other.transport.connections());
             let (Some(connections), Some(quiescing)) = (connections, &mut self.quiescing) else { return };
             let Quiescing { segment, coordinator, taken, .. } = quiescing;
-            let asked = segment.status().quiesce_step();
-            if asked == *taken {
-                if QuiesceStep::of(asked) == QuiesceStep::Resume {
+            let requested = segment.status().quiesce_step();
+            if requested == *taken {
+                if QuiesceStep::of(requested) == QuiesceStep::Resume {
                     if let Err(why) = connections.resume() {
                         coordinator.fail(&why);
                     }
                     return;
                 }
-                std::thread::sleep(LOOK);
+                std::thread::sleep(CHECK_INTERVAL);
                 continue;
             }
-            match QuiesceStep::of(asked) {
+            match QuiesceStep::of(requested) {
                 QuiesceStep::Quiesce if !connections.quiesce() => {
-                    std::thread::sleep(LOOK);
+                    std::thread::sleep(CHECK_INTERVAL);
                     continue;
                 }
                 QuiesceStep::Quiesce | QuiesceStep::Resume => {}
@@ -141,20 +133,19 @@ impl Routes {
                     }
                 }
             }
-            *taken = asked;
-            if QuiesceStep::of(asked) != QuiesceStep::Resume {
-                coordinator.reached(asked);
+            *taken = requested;
+            if QuiesceStep::of(requested) != QuiesceStep::Resume {
+                coordinator.reached(requested);
             }
         }
     }
 
-    /// Whether the process was restored from an image, and that is news.
     fn is_restored(&self) -> bool {
         self.quiescing.as_ref().is_some_and(|it| it.segment.status().restored() != it.restored)
     }
 
-    /// The process was restored from an image: what were its connections are ended, and made again. Whether it can go on.
-    fn begin_again(&mut self, sink: &mut dyn Sink) -> bool {
+    /// After a restoration. Returns whether the process can continue.
+    fn restart_restored(&mut self, sink: &mut dyn FrameSink) -> bool {
         let connections = self.others.iter_mut().find_map(|other| other.transport.connections());
         let (Some(connections), Some(quiescing)) = (connections, &mut self.quiescing) else { return false };
         let status = quiescing.segment.status();

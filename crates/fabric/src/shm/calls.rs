@@ -1,11 +1,12 @@
-//! What the routes call of shared memory: as [`Fabric`], whose functions of the same names describe it.
+//! The functions of shared memory that [`Routes`](crate::routes::Routes) calls; those of [`Fabric`]
+//! with the same names describe them.
 
 use super::copy_policy::{Protocol, Traffic};
 use super::outgoing::{Out, Path};
 use super::{BURST, Link, Shm, out_of};
 #[cfg(doc)]
 use crate::{Announcements, Fabric, Membership, OneSided, Sections, Statistics};
-use crate::{Body, Counts, Fetching, Message, Room, Sent, SentNow, Sink, Taken, Unreachable};
+use crate::{Body, Counts, Fetching, FrameSink, OutgoingMessage, Room, Sent, SentNow, Taken, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_shm::announcement::{Announcement, Claim, OwnClaim};
 use oxmpi_shm::control_section::ControlSection;
@@ -29,94 +30,78 @@ impl Shm {
         limit.min(self.longest_body(to, limit))
     }
 
-    /// As [`Fabric::is_eager`].
-    pub fn is_eager(&mut self, to: u32, buffer: &UserBuf) -> bool {
+    pub(crate) fn is_eager(&mut self, to: u32, buffer: &UserBuf) -> bool {
         let len = buffer.packed_len();
         len <= self.eager_limit(to)
             && !buffer.as_contiguous().is_some_and(|bytes| self.is_for_single_copy(to, bytes))
     }
 
-    /// As [`Fabric::standard_limit`].
-    pub fn standard_limit(&self) -> usize {
+    pub(crate) fn standard_limit(&self) -> usize {
         self.settings.eager_limit
     }
 
-    /// As [`Announcements::open_announcement`].
-    pub fn open_announcement(&mut self, to: u32) -> Option<Announcement> {
-        // As this process may read the other's memory, so may the other, as far as can be known here.
+    pub(crate) fn open_announcement(&mut self, to: u32) -> Option<Announcement> {
+        // A peer whose memory this process may read can probably read this process's memory, too.
         if self.can_read(to) { self.announcements.open() } else { None }
     }
 
-    /// As [`Announcements::keep_announcement`].
-    pub fn keep_announcement(&mut self, announcement: Announcement, copy: u64) -> bool {
+    pub(crate) fn keep_announcement(&mut self, announcement: Announcement, copy: u64) -> bool {
         self.announcements.keep(announcement, copy)
     }
 
-    /// As [`Announcements::claim_own`].
-    pub fn claim_own(&mut self, announcement: Announcement) -> OwnClaim {
+    pub(crate) fn claim_own(&mut self, announcement: Announcement) -> OwnClaim {
         self.announcements.claim(announcement)
     }
 
-    /// As [`Announcements::give`].
-    pub fn give(&mut self, announcement: Announcement, given: usize, len: usize) -> bool {
+    pub(crate) fn give(&mut self, announcement: Announcement, given: usize, len: usize) -> bool {
         self.announcements.give(announcement, given as u64, len as u64)
     }
 
-    /// As [`Announcements::stop_giving`].
-    pub fn stop_giving(&mut self, announcement: Announcement) {
+    pub(crate) fn stop_giving(&mut self, announcement: Announcement) {
         self.announcements.stop(announcement);
     }
 
-    /// As [`Announcements::has_stopped_giving`].
-    pub fn has_stopped_giving(&self, from: u32, announcement: Announcement) -> bool {
+    pub(crate) fn has_stopped_giving(&self, from: u32, announcement: Announcement) -> bool {
         self.out(from).is_some_and(|out| out.segment.announcements().is_stopped(announcement))
     }
 
-    /// As [`Announcements::take_rest`].
-    pub fn take_rest(&mut self, from: u32, announcement: Announcement) -> Option<usize> {
+    pub(crate) fn take_rest(&mut self, from: u32, announcement: Announcement) -> Option<usize> {
         self.out(from)?.segment.announcements().take_rest(announcement).map(|given| given as usize)
     }
 
-    /// As [`Announcements::is_waiting`].
-    pub fn is_waiting(&self, peer: u32) -> bool {
+    pub(crate) fn is_waiting(&self, peer: u32) -> bool {
         self.out(peer).is_none_or(|out| out.segment.is_waiting())
     }
 
-    /// As [`Announcements::waits_here`].
-    pub fn waits_here(&self) -> bool {
+    pub(crate) fn waits_here(&self) -> bool {
         self.own.is_waiting()
     }
 
-    /// As [`Announcements::close_announcement`].
-    pub fn close_announcement(&mut self, announcement: Announcement) {
+    pub(crate) fn close_announcement(&mut self, announcement: Announcement) {
         self.announcements.close(announcement);
     }
 
-    /// As [`Announcements::claim`].
-    pub fn claim(&mut self, from: u32, announcement: Announcement) -> Claim {
+    pub(crate) fn claim(&mut self, from: u32, announcement: Announcement) -> Claim {
         if self.out(from).is_none() && self.connect(from).is_err() {
             return Claim::Gone;
         }
         self.out(from).map_or(Claim::Gone, |out| out.segment.announcements().claim(announcement))
     }
 
-    /// As [`Fabric::room_for_piece`].
-    pub fn room_for_piece(&mut self, to: u32, len: usize) -> Room {
+    pub(crate) fn room_for_piece(&mut self, to: u32, len: usize) -> Room {
         match (out_of(&mut self.links, to), &mut self.pool) {
             (Some(out), Some(pool)) => out.room_for_piece(len, to, pool, self.streaming.share_bytes),
             _ => Room::Never,
         }
     }
 
-    /// As [`Fabric::piece_limit`].
-    pub fn piece_limit(&mut self, to: u32) -> usize {
-        // A data ring may take more.
+    pub(crate) fn piece_limit(&mut self, to: u32) -> usize {
+        // A data ring may take longer ones.
         let piece = self.streaming.piece_bytes;
         self.longest_body(to, piece).min(piece)
     }
 
-    /// As [`Fabric::send`].
-    pub fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    pub(crate) fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         if self.out(to).is_none() {
             self.connect(to)?;
         }
@@ -129,9 +114,9 @@ impl Shm {
         out.lacks_pool = pool.is_some();
         let sent = match (message.frame, pool) {
             (Frame::Data { .. }, Some(pool)) => {
-                // What both may read is pulled only while it goes one way.
+                // A message that both may read is pulled only while no message goes the other way.
                 let is_pulled = *can_read == Some(true) && matches!(message.body, Body::Bytes(_));
-                let traffic = if is_pulled { Traffic::OneWay } else { Traffic::BothWays };
+                let traffic = if is_pulled { Traffic::OneWay } else { Traffic::TwoWay };
                 let sent = out.send_piece((to, message), traffic, pool, streaming.share_bytes);
                 self.piece_bytes += sent.map_or(0, |by_pool| by_pool as u64);
                 sent.is_some()
@@ -141,14 +126,13 @@ impl Shm {
         if sent {
             return Ok(Sent::Done);
         }
-        // To a program that is over goes nothing but late notices, for which there will be no room.
+        // A finalized program gets only late notices, for which there will be no room.
         let is_over = out.segment.status().state() == RankState::Finalized;
         Ok(if is_over { Sent::Done } else { Sent::Full })
     }
 
-    /// As [`Fabric::send_short_now`].
     #[inline(always)]
-    pub fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
+    pub(crate) fn send_short_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> SentNow {
         let limit = self.inline_limit;
         let Some(Some(link)) = self.links.get_mut(to as usize) else { return SentNow::No };
         let Some(Out { path: Path::Ring(ring), bell, .. }) = &mut link.out else { return SentNow::No };
@@ -162,8 +146,7 @@ impl Shm {
         if bell.finds_sleeper() { SentNow::Wake } else { SentNow::Done }
     }
 
-    /// As [`Fabric::send_now`].
-    pub fn send_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
+    pub(crate) fn send_now(&mut self, to: u32, context: u32, tag: i32, bytes: Bytes<'_>) -> bool {
         if bytes.len() <= INLINE_MAX {
             let mut sent = self.send_short_now(to, context, tag, bytes);
             if sent == SentNow::No && self.finds_credits(to) {
@@ -183,17 +166,21 @@ impl Shm {
         out.send_now(to, tag, index, bytes, pool)
     }
 
-    /// As [`Fabric::receive_short_now`].
     #[inline(always)]
-    pub fn receive_short_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+    pub(crate) fn receive_short_now(
+        &mut self,
+        from: u32,
+        context: u32,
+        tags: Tags,
+        into: BytesMut<'_>,
+    ) -> Taken {
         match self.links.get_mut(from as usize) {
             Some(Some(link)) => link.take_short(context, tags, into),
             _ => Taken::Other,
         }
     }
 
-    /// As [`Fabric::receive_now`].
-    pub fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
+    pub(crate) fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         let Some(Some(link)) = self.links.get_mut(from as usize) else { return Taken::Other };
         let (taken, wakes) = link.take(context, tags, into);
         if wakes {
@@ -202,22 +189,19 @@ impl Shm {
         taken
     }
 
-    /// As [`Fabric::poll`], or [`Fabric::poll_except`].
     #[inline]
-    pub fn poll<S: Sink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
+    pub(crate) fn poll<S: FrameSink>(&mut self, except: Option<u32>, sink: &mut S) -> bool {
         self.poll_rings_and_inbox(except, sink)
     }
 
-    /// As [`Fabric::poll_peer`].
     #[inline]
-    pub fn poll_peer<S: Sink>(&mut self, peer: u32, most: usize, sink: &mut S) -> Option<bool> {
+    pub(crate) fn poll_peer<S: FrameSink>(&mut self, peer: u32, most: usize, sink: &mut S) -> Option<bool> {
         self.links.get(peer as usize)?.as_ref()?.ring_in.as_ref()?;
         Some(self.poll_ring(peer, most.min(BURST), sink))
     }
 
-    /// As [`Fabric::is_calm`].
     #[inline(always)]
-    pub fn is_calm(&self) -> bool {
+    pub(crate) fn is_calm(&self) -> bool {
         for from in &self.granted {
             if let Some(Some(link)) = self.links.get(*from as usize)
                 && let Some(ring) = &link.ring_in
@@ -229,15 +213,14 @@ impl Shm {
         self.inbox.is_empty() && self.grants.is_empty()
     }
 
-    /// As [`Fabric::comes_soon`].
     #[inline(always)]
-    pub fn comes_soon(&self, from: u32) -> Option<bool> {
+    pub(crate) fn comes_soon(&self, from: u32) -> Option<bool> {
         let link = self.links.get(from as usize)?.as_ref()?;
         link.ring_in.as_ref().map(super::incoming::RingIn::comes_soon)
     }
 
     /// As [`OneSided::fetching`].
-    pub fn fetching(&mut self, from: u32, address: u64, len: usize, both_ways: bool) -> Fetching {
+    pub fn fetching(&mut self, from: u32, address: u64, len: usize, is_two_way: bool) -> Fetching {
         if address == 0 {
             return Fetching::Ask;
         }
@@ -247,16 +230,15 @@ impl Shm {
         if !self.can_read(from) {
             return Fetching::Ask;
         }
-        // Whoever waits in the library gives the message by its pool if that is faster. A sender that computes does not, and one that
-        // shares this one's processor would need it for that.
+        // A waiting sender sends through its pool if that is faster. A sender that computes, or
+        // that shares this process's processor, does not.
         let Some(out) = self.out(from) else { return Fetching::Read };
-        let traffic = if both_ways { Traffic::BothWays } else { Traffic::OneWay };
+        let traffic = if is_two_way { Traffic::TwoWay } else { Traffic::OneWay };
         let is_pooled = matches!(out.plan.of_pulled(len, traffic).protocol, Protocol::Pool(_));
         if is_pooled && !self.own.boot().oversubscribed { Fetching::AskOrRead } else { Fetching::Read }
     }
 
-    /// As [`OneSided::is_in_reach`].
-    pub fn is_in_reach(&mut self, peer: u32, address: u64, len: usize) -> bool {
+    pub(crate) fn is_in_reach(&mut self, peer: u32, address: u64, len: usize) -> bool {
         self.is_in_heap(peer, address, len) || self.can_read(peer)
     }
 
@@ -278,13 +260,11 @@ impl Shm {
             .map_err(|e| Unreachable { peer, why: format!("reading its memory at {address:#x} failed: {e}") })
     }
 
-    /// As [`OneSided::can_access`].
-    pub fn can_access(&mut self, peer: u32) -> bool {
+    pub(crate) fn can_access(&mut self, peer: u32) -> bool {
         self.can_read(peer)
     }
 
-    /// As [`OneSided::write`].
-    pub fn write(&mut self, peer: u32, address: u64, from: Bytes<'_>) -> Result<(), Unreachable> {
+    pub(crate) fn write(&mut self, peer: u32, address: u64, from: Bytes<'_>) -> Result<(), Unreachable> {
         match self.out(peer) {
             Some(out) if out.pid != 0 => RemoteProcess { pid: out.pid }.write(address, from).map_err(|e| {
                 Unreachable { peer, why: format!("writing its memory at {address:#x} failed: {e}") }
@@ -293,26 +273,22 @@ impl Shm {
         }
     }
 
-    /// As [`OneSided::may_write_here`].
-    pub fn may_write_here(&mut self, peer: u32) -> bool {
+    pub(crate) fn may_write_here(&mut self, peer: u32) -> bool {
         if self.out(peer).is_none() && self.connect(peer).is_err() {
             return false;
         }
         self.out(peer).is_some_and(|out| out.segment.status().state() != RankState::Finalized)
     }
 
-    /// As [`Membership::has_left`].
-    pub fn has_left(&mut self, peer: u32) -> bool {
+    pub(crate) fn has_left(&mut self, peer: u32) -> bool {
         self.out(peer).is_some_and(|out| out.segment.status().has_left())
     }
 
-    /// As [`Membership::has_ended`].
-    pub fn has_ended(&mut self, peer: u32) -> bool {
+    pub(crate) fn has_ended(&mut self, peer: u32) -> bool {
         self.out(peer).is_some_and(|out| out.segment.status().state() == RankState::Finalized)
     }
 
-    /// As [`OneSided::map_heap`].
-    pub fn map_heap(&mut self, peer: u32) -> Option<(u64, Memory)> {
+    pub(crate) fn map_heap(&mut self, peer: u32) -> Option<(u64, Memory)> {
         if peer == self.me {
             return self.own.heap_memory();
         }
@@ -325,21 +301,19 @@ impl Shm {
             return None;
         }
         if !segment.has_heap() {
-            link.is_heap_refused = !self.neighbours.map_heap(peer, segment);
+            link.is_heap_refused = !self.peer_segments.map_heap(peer, segment);
         }
         segment.heap_memory()
     }
 
-    /// As [`Sections::is_away`].
     #[inline]
-    pub fn is_away(&self, peer: u32) -> bool {
+    pub(crate) fn is_away(&self, peer: u32) -> bool {
         self.out(peer).is_none_or(|out| out.segment.is_away())
     }
 
-    /// As [`Sections::bell`].
-    pub fn bell(&mut self, peer: u32) -> Option<Bell> {
+    pub(crate) fn bell(&mut self, peer: u32) -> Option<Bell> {
         if peer == self.me {
-            return Some(self.neighbours.bell_of(peer, &self.own));
+            return Some(self.peer_segments.bell_of(peer, &self.own));
         }
         if self.out(peer).is_none() {
             self.connect(peer).ok()?;
@@ -347,14 +321,13 @@ impl Shm {
         self.out(peer).map(|out| out.bell.clone())
     }
 
-    /// As [`Sections::control_section`].
-    pub fn control_section(
+    pub(crate) fn control_section(
         &mut self,
         leader: u32,
         index: u32,
         ranks: u32,
     ) -> Result<Option<ControlSection>, Unreachable> {
-        let kind = self.neighbours.kind();
+        let kind = self.peer_segments.kind();
         let segment = if leader == self.me {
             &self.own
         } else {
@@ -371,18 +344,15 @@ impl Shm {
         Ok(there.then(|| segment.control_section(index, ranks, kind)))
     }
 
-    /// As [`Sections::reserve_control_sections`].
-    pub fn reserve_control_sections(&mut self) -> Option<(u32, u64)> {
-        self.sections.reserve(&self.own, self.neighbours.kind())
+    pub(crate) fn reserve_control_sections(&mut self) -> Option<(u32, u64)> {
+        self.sections.reserve(&self.own, self.peer_segments.kind())
     }
 
-    /// As [`Sections::release_control_section`].
-    pub fn release_control_section(&mut self, index: u32, team: Option<u32>) {
+    pub(crate) fn release_control_section(&mut self, index: u32, team: Option<u32>) {
         self.sections.release(index, team);
     }
 
-    /// As [`Statistics::count`].
-    pub fn count(&mut self, counts: &mut Counts) {
+    pub(crate) fn count(&mut self, counts: &mut Counts) {
         if let Some(pool) = &mut self.pool {
             let bytes = u64::from(pool.shape().bytes);
             counts.pool_bytes += bytes;
@@ -394,18 +364,15 @@ impl Shm {
         counts.piece_bytes += self.piece_bytes;
     }
 
-    /// As [`Membership::attach`].
-    pub fn attach(&mut self, peer: u32) {
+    pub(crate) fn attach(&mut self, peer: u32) {
         self.meet(peer);
     }
 
-    /// As [`Membership::detach`].
-    pub fn detach(&mut self, peer: u32) {
+    pub(crate) fn detach(&mut self, peer: u32) {
         self.part(peer);
     }
 
-    /// As [`Fabric::wake`].
-    pub fn wake(&mut self, peer: u32) {
+    pub(crate) fn wake(&mut self, peer: u32) {
         if self.out(peer).is_none() && self.connect(peer).is_err() {
             return;
         }
@@ -414,12 +381,11 @@ impl Shm {
         }
     }
 
-    /// As [`Fabric::announce_waiting`].
-    pub fn announce_waiting(&mut self, peer: u32) -> bool {
+    pub(crate) fn announce_waiting(&mut self, peer: u32) -> bool {
         match self.out_mut(peer) {
             // Credits of the ring wake this process, room in the pool does not.
             Some(Out { path: Path::Ring(ring), lacks_pool, .. }) => !ring.want_credits() && !*lacks_pool,
-            // Many may wait for one inbox; it does not know whom to wake.
+            // Many senders may wait for one inbox, which does not know whom to wake.
             _ => false,
         }
     }

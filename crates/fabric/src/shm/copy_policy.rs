@@ -1,77 +1,84 @@
-//! How a message goes from one process of a node to another: a pure function of the node's facts and the message's length and layout.
+//! The choice of the protocol for a message between two processes of a node: a pure function of the
+//! facts of the node and of the message's length and layout.
 //!
-//! There are four protocols. *Ring*: a short message lies in the pair ring. *Pool*: the sender copies into its pool, the receiver out of it.
-//! *Single copy*: the sender announces where the message lies, and the receiver reads it there. *Mapped*: the same of a message in memory of
-//! MPI_Alloc_mem, which the receiver maps, so that it needs no call of the kernel. Nothing is learnt from messages: what a
-//! node is like is a sheet of [`CopyFacts`], built in by processor family or measured on request (`oxmpi doctor --measure`), and
-//! `oxmpi explain copy --bytes N` prints facts, decision and predicted times.
+//! There are four protocols. *Ring*: a short message lies in the pair ring. *Pool*: the sender
+//! copies into its pool, the receiver out of it. *Single copy*: the sender announces the address of
+//! the message, and the receiver reads it there. *Mapped*: a single copy out of memory of
+//! MPI_Alloc_mem, which the receiver maps, so that the copy needs no call of the kernel. Nothing is
+//! learnt from messages: a node is described by [`CopyFacts`], built in by processor family or
+//! measured on request (`oxmpi doctor --measure`), and `oxmpi explain copy --bytes N` prints facts,
+//! decision and predicted times.
 //!
-//! The sender alone decides, and its frames say where the data lie. So two processes of a node may have different facts: each takes what the
-//! other sends, and a file of measured facts that only one of them finds costs time at most.
+//! The sender alone decides, and its frames say where the data lie. So two processes of a node may
+//! have different facts: each accepts all protocols of the other, and a file of measured facts that
+//! only one of them finds costs only time.
 //!
-//! Costs are those of what programs do, messages both ways at once: each process makes all copies of the protocol for one message, so that
-//! nothing is gained by the other side's copying at the same time. A message that its receiver pulls is another matter: the receiver knows
-//! whether it has announced one to the same peer itself. If not, both processes copy one message at the same time, piece by piece, and the
-//! slower one of the two says how long that takes ([`Traffic::OneWay`]).
+//! Costs are those of messages in both directions at once, as programs send them: each process
+//! makes all copies of the protocol for one message, so that copying by the other side at the same
+//! time gains nothing. For a pulled message the receiver knows whether it has announced one to the
+//! same peer. If not, both processes copy one message at the same time, piece by piece, and the
+//! slower one determines the time ([`Traffic::OneWay`]).
 //!
-//! Where it is not known whether the two processors share a cache, as a hypervisor moves them or nobody has bound the processes, the
-//! protocol is taken whose time is the smallest multiple of the best one's, at worst of both cases.
+//! Where it is unknown whether the two processors share a cache, because a hypervisor moves them or
+//! the processes are not bound, the protocol is taken whose time is the smallest multiple of the
+//! best one's, in the worse of both cases.
 
 use oxmpi_shm::pool::PoolShape;
 use oxmpi_sys::bytes::CopyKind;
 use std::borrow::Cow;
 
-/// What copies cost on a node, by protocol.
+/// The costs of copies on a node, by protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyFacts {
-    /// Which processors.
     pub of: Cow<'static, str>,
     /// Between processors that share a cache.
     pub near: PoolCosts,
-    /// Between others.
+    /// Between other processors.
     pub far: PoolCosts,
-    /// What copying past the caches costs in addition to its bytes, nanoseconds: until what was stored is in memory.
+    /// Nanoseconds of a copy past the caches until the stored data are in memory.
     pub past_caches_ns: f64,
-    /// Each KiB of a message one way past the caches, which one process copies in while the other one copies out. (Other than with messages
-    /// both ways it does not come back from memory.)
+    /// Nanoseconds per KiB of a message one way past the caches, copied in and out at the same
+    /// time: unlike messages in both directions, the data do not return from memory.
     pub past_caches_one_way_ns: f64,
-    /// What it costs in addition that both processes take part in a message that is pulled, nanoseconds.
+    /// The additional cost of a pulled message, because both processes take part, in nanoseconds.
     pub pull_ns: f64,
     /// The receiver's copy by the kernel (process_vm_readv(2)).
     pub single_copy: KernelCopyCosts,
 }
 
-/// What copies through shared memory cost, in nanoseconds, and for each KiB.
+/// The costs of copies through shared memory, in nanoseconds per KiB except `line_ns`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoolCosts {
     /// From the store to a line until the other processor has seen it.
     pub line_ns: f64,
     /// Copying in, to lines that the other processor has read last.
     pub in_ns: f64,
-    /// The same past the caches.
+    /// Copying in past the caches.
     pub in_past_caches_ns: f64,
-    /// Copying out what was copied in.
+    /// Copying out after a plain copy in.
     pub out_ns: f64,
-    /// Copying out what went past the caches.
+    /// Copying out after a copy in past the caches.
     pub out_past_caches_ns: f64,
 }
 
-/// What the kernel's copy costs, in nanoseconds.
+/// The costs of the kernel's copy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KernelCopyCosts {
-    /// A call.
+    /// Nanoseconds per call.
     pub call_ns: f64,
-    /// Each KiB, while one process reads.
+    /// Nanoseconds per KiB while one process reads.
     pub alone_ns: f64,
-    /// Each KiB, while two processes read, each from the other.
+    /// Nanoseconds per KiB while two processes read, each from the other.
     pub both_ns: f64,
 }
 
-/// CopyFacts of processor families, by what the processor says: vendor and family. All of virtual machines with two processors: family 25 is an
-/// EPYC of model 17 (Linux 6.18; with messages both ways), family 26 one of model 2, Intel's a Sapphire Rapids, of which the kernel's copy was
-/// measured and the others were worked out from the times of exchanges through the pool. One way past the caches was measured on model 17
-/// alone (512 KiB and 1 MiB, near 61 to 76, far 60 to 65, where the kernel's copy took 82 to 97), and so was what a pull costs (ping-pongs of
-/// 300,000 bytes to 4 MiB); on the others it is the slower one of the two copies, and nothing.
+/// Facts of processor families, by vendor and family of the processor. All were measured on virtual
+/// machines with two processors: family 25 is an EPYC of model 17 (Linux 6.18; with messages in
+/// both directions), family 26 one of model 2, Intel's a Sapphire Rapids, of which the kernel's
+/// copy was measured and the others computed from the times of exchanges through the pool. One way
+/// past the caches was measured on model 17 alone (512 KiB and 1 MiB: near 61 to 76, far 60 to 65,
+/// the kernel's copy 82 to 97), and so was the cost of a pull (ping-pongs of 300,000 bytes to 4
+/// MiB); the others have the slower one of the two copies, and 0.
 const SHEETS: [(&str, u32, CopyFacts); 3] = [
     (
         "AuthenticAMD",
@@ -114,7 +121,6 @@ const SHEETS: [(&str, u32, CopyFacts); 3] = [
     ),
 ];
 
-/// CopyFacts of processors of which nothing is known: as slow a call as was seen anywhere.
 const CONSERVATIVE: CopyFacts = CopyFacts {
     of: Cow::Borrowed("an unknown processor"),
     near: pool_costs(80.0, [50.0, 95.0], [50.0, 85.0]),
@@ -132,87 +138,75 @@ const fn pool_costs(line_ns: f64, copy_in: [f64; 2], copy_out: [f64; 2]) -> Pool
 }
 
 impl CopyFacts {
-    /// The sheet built in for a processor, by vendor and family.
+    /// The built-in facts for a processor, by vendor and family.
     pub fn built_in(vendor: &str, family: u32) -> CopyFacts {
         let found = SHEETS.iter().find(|(its, of, _)| *its == vendor && *of == family);
         found.map_or(CONSERVATIVE, |(_, _, facts)| facts.clone())
     }
 
-    /// The sheet built in for this node's processor.
+    /// The built-in facts for this node's processor.
     pub fn here() -> CopyFacts {
         let processor = oxmpi_sys::hardware::processor();
         processor.map_or(CONSERVATIVE, |of| CopyFacts::built_in(&of.vendor, of.family))
     }
 
-    /// All sheets that are built in, the one for unknown processors last.
+    /// All built-in facts, those for unknown processors last.
     pub fn all_built_in() -> impl Iterator<Item = CopyFacts> {
         SHEETS.into_iter().map(|(_, _, facts)| facts).chain([CONSERVATIVE])
     }
 }
 
-/// Where the two processors are.
+/// Whether two processors share a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proximity {
-    /// They share a cache.
     Near,
-    /// They share none.
     Far,
-    /// Nobody knows, or it changes.
     Unknown,
 }
 
-/// What goes between two processes at the same time.
+/// The messages between two processes at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
-    /// One message, while both wait in the library.
     OneWay,
-    /// One each way.
-    BothWays,
+    TwoWay,
 }
 
-/// How the data of a message are moved.
+/// The path of the data of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// In the pair ring.
     Ring,
     /// Through the sender's pool, copied in by this kind of copy.
     Pool(CopyKind),
-    /// The receiver reads the sender's memory.
+    /// The receiver reads the sender's memory by a call of the kernel.
     SingleCopy,
-    /// The receiver reads the sender's memory where it has mapped it.
     Mapped,
 }
 
 /// Whether receivers copy messages from their senders' memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SingleCopyMode {
-    /// Never.
     Off,
-    /// Where that is the fastest protocol.
     Auto,
-    /// Wherever it is possible.
     On,
 }
 
-/// What two processes can do.
+/// The abilities of two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The shortest message that does not go by the ring, bytes.
+    /// The shortest message that does not go through the ring, in bytes.
     pub ring_below: usize,
-    /// Whether the sender has a pool.
     pub pool: bool,
-    /// Whether the receiver reads the sender's memory.
     pub single_copy: SingleCopyMode,
 }
 
-/// What was decided for messages of at least a power of two bytes, and less than twice as many.
+/// The decision for messages of at least a power of two bytes, and less than twice as many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyDecision {
-    /// The protocol of what lies in one piece.
+    /// The protocol for contiguous messages.
     pub protocol: Protocol,
-    /// How all others, and those that may not be read, are copied into the pool.
+    /// The copy into the pool for all other messages, and for unreadable ones.
     pub kind: CopyKind,
-    /// The length of the pieces in the pool, bytes: so long that the slot of each is worth what it costs.
+    /// In bytes: long enough to be worth the slot of each.
     pub piece_bytes: u32,
 }
 
@@ -222,7 +216,7 @@ pub struct CopyPlan {
     ring_below: usize,
     by_magnitude: [CopyDecision; usize::BITS as usize],
     one_way: [CopyDecision; usize::BITS as usize],
-    /// The lengths whose bits are set are worth [`Protocol::Mapped`].
+    /// Bit n: messages of 2^n bytes are worth [`Protocol::Mapped`].
     mapped: u64,
 }
 
@@ -234,7 +228,7 @@ impl CopyPlan {
         };
         CopyPlan {
             ring_below: capabilities.ring_below,
-            by_magnitude: decide(Traffic::BothWays),
+            by_magnitude: decide(Traffic::TwoWay),
             one_way: decide(Traffic::OneWay),
             mapped: (0..usize::BITS)
                 .filter(|magnitude| is_worth_mapping(facts, proximity, capabilities, 1 << magnitude))
@@ -242,21 +236,21 @@ impl CopyPlan {
         }
     }
 
-    /// Whether a message of `len` bytes is announced if its receiver can map the memory where it lies.
+    /// Whether a message of `len` bytes is announced if its receiver can map its memory.
     #[inline]
     pub fn is_mapped(&self, len: usize) -> bool {
         len >= self.ring_below && self.mapped >> len.max(1).ilog2() & 1 != 0
     }
 
-    /// What holds for messages of `len` bytes that are announced and whose receiver may pull them, while this goes between the two.
+    /// The decision for announced messages of `len` bytes that their receivers may pull.
     pub fn of_pulled(&self, len: usize, traffic: Traffic) -> CopyDecision {
         match traffic {
             Traffic::OneWay => self.one_way[len.max(1).ilog2() as usize],
-            Traffic::BothWays => self.of(len),
+            Traffic::TwoWay => self.of(len),
         }
     }
 
-    /// What holds for messages of `len` bytes. Whatever is shorter than that goes by the ring.
+    /// The decision for `len` bytes; below [`Capabilities::ring_below`] it is the ring.
     #[inline]
     pub fn of(&self, len: usize) -> CopyDecision {
         let decision = self.by_magnitude[len.max(1).ilog2() as usize];
@@ -264,7 +258,6 @@ impl CopyPlan {
     }
 }
 
-/// The decision for messages of `len` bytes and more.
 fn decide(
     facts: &CopyFacts,
     proximity: Proximity,
@@ -292,18 +285,18 @@ fn decide(
     CopyDecision { protocol, kind, piece_bytes: piece(facts, len) }
 }
 
-/// Whether messages of `len` bytes and more are worth [`Protocol::Mapped`]: it is compared with the pool alone, as what is announced for
-/// [`Protocol::SingleCopy`] is read in the receiver's mapping as well. `false` where receivers may not
-/// read their senders' memory: a standard send may become a private copy, which no receiver maps.
+/// Whether messages of `len` bytes and more are worth [`Protocol::Mapped`]: it is compared only
+/// with the pool, as a message announced for [`Protocol::SingleCopy`] is read in the receiver's
+/// mapping, too. `false` where receivers may not read their senders' memory: a standard send may
+/// become a private copy, which no receiver maps.
 fn is_worth_mapping(facts: &CopyFacts, proximity: Proximity, capabilities: Capabilities, len: usize) -> bool {
     let protocols = [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::Mapped];
-    let worst =
-        |protocol: &Protocol| regret(facts, (proximity, Traffic::BothWays), *protocol, len, &protocols);
+    let worst = |protocol: &Protocol| regret(facts, (proximity, Traffic::TwoWay), *protocol, len, &protocols);
     let best = protocols.iter().min_by(|a, b| worst(a).total_cmp(&worst(b)));
     capabilities.single_copy != SingleCopyMode::Off && best == Some(&Protocol::Mapped)
 }
 
-/// How many times as long a protocol takes as the best one of `protocols`, at worst for any proximity that they may have.
+/// The time as a multiple of the best time of `protocols`, in the worst proximity.
 fn regret(
     facts: &CopyFacts,
     (proximity, traffic): (Proximity, Traffic),
@@ -324,8 +317,8 @@ fn regret(
     }
 }
 
-/// Nanoseconds for a message of `len` bytes one way, or of one process for messages both ways. Of an unknown proximity those of the worse
-/// one.
+/// The predicted nanoseconds for a message of `len` bytes one way, or of one process for messages
+/// in both directions. Of an unknown proximity those of the worse case.
 pub fn predict(
     facts: &CopyFacts,
     (proximity, traffic): (Proximity, Traffic),
@@ -343,35 +336,36 @@ pub fn predict(
     let single = facts.single_copy;
     let (plain, past_caches, kernel) = match traffic {
         Traffic::OneWay => (in_ns.max(out_ns), facts.past_caches_one_way_ns, single.alone_ns),
-        Traffic::BothWays => (in_ns + out_ns, in_past_caches_ns + out_past_caches_ns, single.both_ns),
+        Traffic::TwoWay => (in_ns + out_ns, in_past_caches_ns + out_past_caches_ns, single.both_ns),
     };
     let kib = len as f64 / 1024.0;
-    let by_pool = if traffic == Traffic::BothWays { line_ns } else { line_ns + facts.pull_ns };
+    let by_pool = if traffic == Traffic::TwoWay { line_ns } else { line_ns + facts.pull_ns };
     match protocol {
         Protocol::Ring | Protocol::Pool(CopyKind::Plain) => by_pool + kib * plain,
         Protocol::Pool(CopyKind::Streaming) => by_pool + facts.past_caches_ns + kib * past_caches,
-        // The announcement, and word that it was read.
+        // The announcement, and the frame that the message was read.
         Protocol::SingleCopy => 2.0 * line_ns + single.call_ns + kib * kernel,
         Protocol::Mapped => 2.0 * line_ns + ANNOUNCED_NS + kib * out_ns,
     }
 }
 
-/// What the library does for a message that is announced and not for one that leaves at once, nanoseconds: a request, two frames and word
-/// that the message was read, of a single copy a part of what its call costs.
+/// The cost of an announced message over one that leaves at once, in nanoseconds: a request, two
+/// frames and the frame that the message was read; of a single copy it includes a part of the call.
 const ANNOUNCED_NS: f64 = 1000.0;
 
-/// How messages that their receivers pull go through a pool.
+/// The use of a pool by messages that their receivers pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Streaming {
-    /// Bytes that are sent at a time: others get their turn in between.
+    /// Bytes that are sent before other messages get their turn.
     pub piece_bytes: usize,
-    /// How many bytes of such messages for one peer lie in the pool at most. A receiver that takes nothing leaves the rest to others.
+    /// The most bytes for one peer in the pool, so that a slow receiver leaves room for others.
     pub share_bytes: usize,
 }
 
 impl Streaming {
-    /// By a pool of this shape. A share is four of the longest pieces, of which the receiver copies one while the sender copies others, or
-    /// an eighth of a large pool, or half of a small one. Without a pool pieces go by the ring.
+    /// For a pool of this shape. A share is four of the longest pieces, of which the receiver
+    /// copies one while the sender copies others, or an eighth of a large pool, or half of a small
+    /// one. Without a pool pieces go through the ring.
     pub fn new(pool: &PoolShape) -> Streaming {
         const LONGEST: usize = 128 << 10;
         let bytes = pool.bytes as usize;
@@ -384,11 +378,12 @@ impl Streaming {
     }
 }
 
-/// The shortest and longest pieces, bytes.
+/// The shortest and longest pieces, in bytes.
 const PIECES: [u32; 2] = [4 << 10, 128 << 10];
 
-/// The length of pieces with which a single message comes soonest: n pieces cost n lines more, and the receiver waits for the first
-/// one only. So that is the root of what a line costs times the length, in bytes that are copied meanwhile.
+/// The length of pieces with which a single message arrives first: n pieces cost n lines more, and
+/// the receiver waits for the first piece only. So the length is the square root of the product of
+/// the message's length and of the bytes that are copied in the time of a line.
 fn piece(facts: &CopyFacts, len: usize) -> u32 {
     let PoolCosts { line_ns, out_ns, .. } = facts.near;
     let best = (len as f64 * line_ns / out_ns * 1024.0).sqrt();
@@ -401,7 +396,7 @@ mod tests {
     use super::*;
 
     const LENGTHS: std::ops::Range<u32> = 10..31;
-    const BOTH: (Proximity, Traffic) = (Proximity::Unknown, Traffic::BothWays);
+    const BOTH: (Proximity, Traffic) = (Proximity::Unknown, Traffic::TwoWay);
     const ALL: Capabilities =
         Capabilities { ring_below: 1 << 10, pool: true, single_copy: SingleCopyMode::Auto };
 
@@ -435,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mapped_is_copied_once_unless_it_is_short() {
+    fn mapped_messages_are_copied_once_unless_they_are_short() {
         for facts in CopyFacts::all_built_in() {
             let plan = CopyPlan::new(&facts, Proximity::Unknown, ALL);
             let is_mapped = |len| plan.is_mapped(len);
@@ -445,7 +440,7 @@ mod tests {
             assert!(!CopyPlan::new(&facts, Proximity::Unknown, off).is_mapped(1 << 20), "{}", facts.of);
         }
         let is_mapped = |place, len| CopyPlan::new(&sheet("AMD family 25"), place, ALL).is_mapped(len);
-        // Far a line that the receiver has read is slow to write again, and so the pool.
+        // On far processors a line that the receiver has read is slow to write again.
         assert!(is_mapped(Proximity::Far, 8 << 10) && !is_mapped(Proximity::Near, 16 << 10));
         assert!(is_mapped(Proximity::Unknown, 16 << 10));
     }
@@ -463,7 +458,7 @@ mod tests {
         }
         assert_eq!(protocol("AMD family 25", 1 << 20), Protocol::SingleCopy);
         let plan = CopyPlan::new(&sheet("AMD family 25"), Proximity::Unknown, ALL);
-        assert_eq!(plan.of_pulled(4 << 20, Traffic::BothWays), plan.of(4 << 20));
+        assert_eq!(plan.of_pulled(4 << 20, Traffic::TwoWay), plan.of(4 << 20));
     }
 
     #[test]
@@ -478,7 +473,6 @@ mod tests {
         assert_eq!(of(1 << 20), [128, 512]);
         assert_eq!(of(256 << 10), [32, 128]);
         assert_eq!(of(64 << 10), [16, 32]);
-        // Pieces by the ring.
         assert_eq!(of(0)[0], 128);
     }
 
@@ -512,12 +506,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_decided_without_a_place_is_not_much_slower_than_the_best_way_there() {
+    fn decisions_for_an_unknown_proximity_are_not_much_slower_than_the_best() {
         let protocols =
             [Protocol::Pool(CopyKind::Plain), Protocol::Pool(CopyKind::Streaming), Protocol::SingleCopy];
         for facts in CopyFacts::all_built_in() {
-            // On family 25 each protocol is more than twice as slow as another one in one of the two places: near, lines go by a cache that
-            // both share; far, to write a line that the other one has read takes ten times as long.
+            // On family 25 writing a far line that the peer has read takes ten times as long.
             let most = if facts.of == "AMD family 25" { 2.8 } else { 1.5 };
             for magnitude in LENGTHS {
                 let protocol = CopyPlan::new(&facts, Proximity::Unknown, ALL).of(1 << magnitude).protocol;

@@ -1,7 +1,7 @@
-//! What comes from one peer by its ring.
+//! Messages of one peer from its ring.
 
 use super::Link;
-use crate::{Sink, Taken, dispatch};
+use crate::{FrameSink, Taken, dispatch};
 use oxmpi_shm::ring::{RingReceiver, Slot};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_sys::clock::{pass_moment, pass_ticks, ticks_of_ns};
@@ -20,15 +20,15 @@ impl RingIn {
         RingIn { receiver, framed: None }
     }
 
-    /// Polls the ring for a moment. Whether something has come.
+    /// Polls the ring for a moment.
     #[inline(never)]
     pub(super) fn comes_soon(&self) -> bool {
-        let gap = ticks_of_ns(LOOK_GAP_NS);
-        for looks in 1..=LOOKS {
+        let gap = ticks_of_ns(POLL_GAP_NS);
+        for polls in 1..=POLLS {
             if !self.receiver.is_empty() {
                 return true;
             }
-            if looks <= CLOSE_LOOKS {
+            if polls <= CLOSE_POLLS {
                 pass_moment();
             } else {
                 pass_ticks(gap);
@@ -39,10 +39,9 @@ impl RingIn {
 }
 
 impl Link {
-    /// Hands up what lies in the ring of this peer, `from`, `most` slots at most.
     #[inline]
-    pub(super) fn poll<S: Sink>(&mut self, from: u32, most: usize, sink: &mut S) -> RingLook {
-        let mut seen = RingLook::default();
+    pub(super) fn poll<S: FrameSink>(&mut self, from: u32, most: usize, sink: &mut S) -> RingPoll {
+        let mut seen = RingPoll::default();
         let Link { ring_in: Some(RingIn { receiver, framed, .. }), matched_in, cells_in, .. } = self else {
             return seen;
         };
@@ -102,7 +101,6 @@ impl Link {
         seen
     }
 
-    /// Wakes a sender that waits for credits, as it has got some.
     #[inline(never)]
     pub(super) fn ring_bell(&self) {
         if let Some(out) = &self.out {
@@ -110,7 +108,7 @@ impl Link {
         }
     }
 
-    /// Takes the message that lies whole in its slot into `into`, if it is of this context and tag and fits.
+    /// Copies the message in one slot to `into`, if context and tag match and it fits.
     #[inline(always)]
     pub(super) fn take_short(&mut self, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
         let Some(RingIn { receiver, .. }) = &mut self.ring_in else { return Taken::Other };
@@ -131,15 +129,14 @@ impl Link {
         Taken::Message { tag, len }
     }
 
-    /// Takes the message that lies in the ring, or begins with what lies there, into `into`, if it is of this context
-    /// and tag and fits.
+    /// As [`Link::take_short`], of a message of any length.
     pub(super) fn take(&mut self, context: u32, tags: Tags, mut into: BytesMut<'_>) -> (Taken, bool) {
         let Some(RingIn { receiver, framed: None, .. }) = &mut self.ring_in else {
             return (Taken::Other, false);
         };
         let (its_tag, total, mut stored) = match receiver.peek() {
             None => return (Taken::Nothing, false),
-            // A frame, or a chunk of a message that has begun to come to somebody else.
+            // A frame, or a chunk of a message whose beginning another receive has taken.
             Some(Slot::Frame { .. } | Slot::Chunk { offset: 1.., .. }) => {
                 return (Taken::Other, false);
             }
@@ -165,8 +162,7 @@ impl Link {
         };
         self.matched_in = self.matched_in.wrapping_add(1);
         let mut wakes = receiver.release();
-        // The sender publishes all chunks of a message in a row, so the next one is a copy away, unless the sender has
-        // lost its processor.
+        // The sender publishes all chunks in a row, unless it has lost its processor.
         let mut patience = PATIENCE;
         while stored < total {
             let Some(Slot::Chunk { offset, bytes, .. }) = receiver.peek() else {
@@ -186,10 +182,10 @@ impl Link {
     }
 }
 
-/// Hands up a part of the message that has begun to come. If it is known where that goes it is copied there by vectors: the string
-/// instruction, which the C library takes for long copies, takes half as long again to read what another processor has just written
-/// (60 and 100 ns for a KiB on AMD family 25).
-fn hand_up<S: Sink>(from: u32, offset: usize, bytes: Bytes<'_>, sink: &mut S) {
+/// Hands up a part of a message. If its destination is known the part is copied there by vectors:
+/// the string instruction of the C library's long copies takes half as long again for data that
+/// another processor has just written (60 and 100 ns for a KiB on AMD family 25).
+fn hand_up<S: FrameSink>(from: u32, offset: usize, bytes: Bytes<'_>, sink: &mut S) {
     if bytes.len() >= BY_VECTORS_FROM
         && let Some(into) = sink.place(from, offset, bytes.len())
     {
@@ -199,18 +195,18 @@ fn hand_up<S: Sink>(from: u32, offset: usize, bytes: Bytes<'_>, sink: &mut S) {
     sink.more(from, offset, bytes);
 }
 
-/// The shortest part that is worth the question where it goes, bytes. Shorter ones are copied by vectors anyway.
+/// In bytes: shorter parts are copied by vectors anyway.
 const BY_VECTORS_FROM: usize = 2 << 10;
 
-/// How often somebody who waits for a message from one process looks into the ring alone. The first looks follow closely upon each
-/// other, for what answers; the others are so many nanoseconds apart, so that the line is left to who writes it.
-const LOOKS: u32 = 48;
-const CLOSE_LOOKS: u32 = 8;
-const LOOK_GAP_NS: u64 = 40;
-/// How many looks for the next chunk of a message that has begun before others get their turn.
+/// The number of polls of the ring alone by a process that waits for a message of one peer. The
+/// first polls follow each other closely, to see an answer at once; the others are [`POLL_GAP_NS`]
+/// apart, so that the line stays with its writer.
+const POLLS: u32 = 48;
+const CLOSE_POLLS: u32 = 8;
+const POLL_GAP_NS: u64 = 40;
+/// The number of polls for the next chunk of a message before other messages get their turn.
 const PATIENCE: u32 = 200;
 
-/// Counts a message that matches: its number modulo 256.
 #[inline(always)]
 fn count(matched_in: &mut u8) -> u8 {
     let sequence = *matched_in;
@@ -218,22 +214,19 @@ fn count(matched_in: &mut u8) -> u8 {
     sequence
 }
 
-/// Gives a frame that matches its number: in a ring it is not on the wire.
 fn numbered(matched_in: &mut u8, got: Received) -> Received {
     if got.frame.matches() { Received { sequence: count(matched_in), ..got } } else { got }
 }
 
-/// What one look into a ring has shown.
 #[derive(Default)]
-pub(super) struct RingLook {
+pub(super) struct RingPoll {
     pub(super) any: bool,
-    /// See [`Link::ring_bell`].
     pub(super) wakes: bool,
-    /// The sender grants us a ring.
+    /// The ring that the sender grants us.
     pub(super) granted: Option<u32>,
 }
 
-/// Reads a frame from shared memory: copied first, because its writer could still change it.
+/// Reads a frame from shared memory; copies it first, because its writer could still change it.
 #[inline]
 pub(super) fn decode(bytes: Bytes<'_>) -> Option<Received> {
     let mut copy = [0; MAX_FRAME_LEN];

@@ -1,5 +1,5 @@
-//! What `shm` says of itself. The sizes of segments (`shm_ring_slots` and so on) are no parameters of it alone: every process
-//! has one, whichever way its messages take.
+//! The module `shm`. The sizes of segments (`shm_ring_slots` and others) are not its parameters:
+//! every process has a segment, whatever path its messages take.
 
 use crate::constructor::Constructor;
 use linkme::distributed_slice;

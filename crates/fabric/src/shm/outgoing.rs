@@ -1,7 +1,7 @@
-//! What goes to one peer.
+//! Messages to one peer.
 
 use super::copy_policy::{CopyDecision, CopyPlan, Traffic};
-use crate::{Body, Message, Room};
+use crate::{Body, OutgoingMessage, Room};
 use oxmpi_shm::door::Bell;
 use oxmpi_shm::inbox::{CELL_PAYLOAD, InboxSender};
 use oxmpi_shm::pool::{Laid, Pool};
@@ -12,23 +12,20 @@ use oxmpi_wire::{Context, Envelope, Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How to send to a peer.
 #[derive(Debug)]
 pub(super) struct Out {
     pub(super) segment: Arc<Segment>,
     pub(super) bell: Bell,
     pub(super) path: Path,
-    /// Frames we have put into its inbox.
+    /// Frames that this process has put into the peer's inbox.
     pub(super) cells: u64,
-    /// Its process number, once it is known that its memory may be read.
+    /// The process id, once the peer's memory is known to be readable.
     pub(super) pid: u32,
-    /// This process's number where the peer is: another than here if that is under another launcher.
     pub(super) known_as: u32,
-    /// How messages to it go.
     pub(super) plan: Arc<CopyPlan>,
-    /// The last piece for it found no room in the pool, though there was some in the ring: who empties the pool need not ring.
+    /// The pool had no room, though the ring had: a peer that empties the pool need not ring.
     pub(super) lacks_pool: bool,
-    /// The pieces of long messages in the pool that it had not read by the last look, in order, and the bytes of their blocks.
+    /// Pieces in the pool that the peer had not read at the last check, and their bytes.
     pieces: VecDeque<Laid>,
     laid_bytes: usize,
 }
@@ -40,7 +37,6 @@ pub(super) enum Path {
 }
 
 impl Out {
-    /// The way to the owner of `segment`, whose bell it is, through its inbox at first.
     pub(super) fn new(segment: Arc<Segment>, bell: Bell, known_as: u32, plan: Arc<CopyPlan>) -> Out {
         let path = Path::Inbox(InboxSender::new(segment.inbox()));
         let pieces = VecDeque::new();
@@ -58,16 +54,19 @@ impl Out {
         }
     }
 
-    /// Sends a message to process `to`, this one; through the pool if it is given and has room. Whether there was
-    /// room.
-    pub(super) fn send(&mut self, to: u32, message: &Message<'_>, pool: Option<&mut Pool>) -> bool {
+    /// Sends a message to this peer, `to`, through the pool if that has room. Returns success.
+    pub(super) fn send(&mut self, to: u32, message: &OutgoingMessage<'_>, pool: Option<&mut Pool>) -> bool {
         let pool = pool.map(|pool| (pool, self.plan.of(message.body.len())));
         self.send_by(to, message, pool)
     }
 
-    /// As [`Out::send`], by this decision.
     #[inline]
-    fn send_by(&mut self, to: u32, message: &Message<'_>, pool: Option<(&mut Pool, CopyDecision)>) -> bool {
+    fn send_by(
+        &mut self,
+        to: u32,
+        message: &OutgoingMessage<'_>,
+        pool: Option<(&mut Pool, CopyDecision)>,
+    ) -> bool {
         let me = self.known_as;
         let gone = match &mut self.path {
             Path::Inbox(inbox) => {
@@ -93,11 +92,12 @@ impl Out {
         gone
     }
 
-    /// Sends a piece of a long message to process `to`, this one: through the pool, of which such pieces take `share` bytes at most, or
-    /// through the data ring if it is short enough. The bytes that went through the pool; `None`: there was no room.
+    /// Sends a piece of a long message to this peer, `to`: through the pool, of which such pieces
+    /// take at most `share` bytes, or through the data ring if it is short enough. Returns the
+    /// bytes that went through the pool; `None`: there was no room.
     pub(super) fn send_piece(
         &mut self,
-        (to, message): (u32, &Message<'_>),
+        (to, message): (u32, &OutgoingMessage<'_>),
         traffic: Traffic,
         pool: &mut Pool,
         share: usize,
@@ -117,7 +117,7 @@ impl Out {
         Some(len)
     }
 
-    /// Whether a piece of a long message would leave now through the pool, of which such pieces take `share` bytes at most.
+    /// Whether a piece would leave now through the pool, within `share` bytes.
     pub(super) fn room_for_piece(&mut self, len: usize, to: u32, pool: &mut Pool, share: usize) -> Room {
         let has_share = self.has_share(len, to, pool, share);
         let Path::Ring(ring) = &mut self.path else { return Room::Never };
@@ -131,7 +131,6 @@ impl Out {
         }
     }
 
-    /// Whether this peer has read so many pieces that `len` bytes more are within its share of the pool.
     fn has_share(&mut self, len: usize, to: u32, pool: &Pool, share: usize) -> bool {
         while let Some(first) = self.pieces.front()
             && !pool.is_laid(first, to)
@@ -142,7 +141,7 @@ impl Out {
         self.pieces.is_empty() || self.laid_bytes + len <= share
     }
 
-    /// Sends an eager message of more bytes than a slot takes; through the pool if it is given and has room.
+    /// Sends an eager message that is longer than a slot, through the pool if it has room.
     pub(super) fn send_now(
         &mut self,
         to: u32,
@@ -162,18 +161,17 @@ impl Out {
     }
 }
 
-/// How a message is copied into the pool.
 #[inline]
 fn pooling(pool: &mut Pool, to: u32, decision: CopyDecision) -> Pooling<'_> {
     Pooling { pool, to, kind: decision.kind, piece_bytes: decision.piece_bytes }
 }
 
-/// A frame in a cell of an inbox, with its body, or with word where that lies in the pool (rule 1).
+/// Puts a frame and its body, or the place of its body in the pool (rule 1), into a cell.
 fn send_cell(
     inbox: &mut InboxSender,
     me: u32,
     to: u32,
-    message: &Message<'_>,
+    message: &OutgoingMessage<'_>,
     pool: Option<&mut Pool>,
 ) -> bool {
     let (mut frame, len) = ([0; MAX_FRAME_LEN], message.body.len());
@@ -189,7 +187,7 @@ fn send_cell(
     if !pool.room_for(len) {
         return false;
     }
-    // Before a cell is claimed: what is behind it in the inbox waits for it.
+    // Before a cell is claimed, because the cells behind it wait for it.
     let pieces = pool.lay(len, to, |at, piece| message.body.fill(at, piece));
     let mut word = [0; MAX_FRAME_LEN];
     let word_len = Frame::Pooled { pieces }.encode(0, me, &mut word);
@@ -203,7 +201,6 @@ fn send_cell(
     gone
 }
 
-/// An eager message in a ring (rules 4 and 5).
 fn send_eager(
     ring: &mut RingSender,
     tag: i32,
@@ -232,8 +229,12 @@ fn send_eager(
     len <= ring.max_data() && ring.try_send_data(tag, context, len, |at, chunk| body.fill(at, chunk))
 }
 
-/// A frame in a ring, and its body (rules 4 and 5).
-fn send_framed(ring: &mut RingSender, me: u32, message: &Message<'_>, pooling: Option<Pooling<'_>>) -> bool {
+fn send_framed(
+    ring: &mut RingSender,
+    me: u32,
+    message: &OutgoingMessage<'_>,
+    pooling: Option<Pooling<'_>>,
+) -> bool {
     let mut bytes = [0; INLINE_MAX];
     let mut frame = [0; MAX_FRAME_LEN];
     let frame_len = message.frame.encode(message.sequence, me, &mut frame);
@@ -254,7 +255,6 @@ fn send_framed(ring: &mut RingSender, me: u32, message: &Message<'_>, pooling: O
     len <= ring.max_data() && ring.try_send_frame_with_body(frame, len, None, fill)
 }
 
-/// Copies a part of a body into shared memory.
 #[inline]
 fn fill(body: &Body<'_>, at: usize, piece: BytesMut<'_>, kind: CopyKind) {
     match body {
@@ -264,7 +264,7 @@ fn fill(body: &Body<'_>, at: usize, piece: BytesMut<'_>, kind: CopyKind) {
     }
 }
 
-/// Packs a part of a body into shared memory, past the caches: through memory that stays in the nearest one.
+/// Packs past the caches, through memory that stays in the nearest cache.
 fn fill_streaming(body: &Body<'_>, at: usize, mut piece: BytesMut<'_>) {
     const PART: usize = 4 << 10;
     let mut packed = [0; PART];

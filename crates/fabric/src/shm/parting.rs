@@ -1,46 +1,41 @@
 //! Processes of other jobs with which this one has no communicator any more.
 //!
-//! When such a process has called MPI_Finalize it writes nothing more. What is kept of it is dropped then, its memory unmapped,
-//! and its ring in our segment is free for somebody else. (That it was written in last are hints at most: a disconnect waits for
-//! everything else.) Whether one has come so far is looked at when there are new ones.
+//! A process that has called MPI_Finalize writes nothing more. Its state is dropped then, its
+//! memory unmapped, and its ring in our segment is free for another peer. (The last frames in the
+//! ring can only be hints: a disconnect waits for everything else.) This is checked when such a
+//! process is added.
 
 use super::Shm;
 use oxmpi_shm::segment::RankState;
 
-/// In the place of a peer that has a ring: nobody.
+/// The owner of a free ring.
 const NOBODY: u32 = u32::MAX;
 
-/// What is to be dropped, and what was.
 #[derive(Debug, Default)]
 pub(super) struct Parted {
-    /// Peers with which this process has no communicator any more.
     peers: Vec<u32>,
     /// Rings in our segment that were theirs.
     free_rings: Vec<u32>,
 }
 
 impl Shm {
-    /// There is a communicator with this peer now.
     pub(super) fn meet(&mut self, peer: u32) {
         self.parted.peers.retain(|other| *other != peer);
         self.drop_finished();
     }
 
-    /// There is none any more.
     pub(super) fn part(&mut self, peer: u32) {
         if !self.parted.peers.contains(&peer) {
             self.parted.peers.push(peer);
         }
     }
 
-    /// The number of a ring that nobody has.
     pub(super) fn free_ring(&self) -> Option<u32> {
         let new = self.granted.len() as u32;
         let ring = self.parted.free_rings.last().copied();
         ring.or((new < self.own.boot().config.max_rings).then_some(new))
     }
 
-    /// Notes that a peer has this ring.
     pub(super) fn note_ring(&mut self, ring: u32, peer: u32) {
         self.parted.free_rings.retain(|free| *free != ring);
         match self.granted.get_mut(ring as usize) {
@@ -56,7 +51,6 @@ impl Shm {
             match out {
                 Some(RankState::Finalized) => self.drop_link(peer),
                 Some(_) => self.parted.peers.push(peer),
-                // No contact was made.
                 None => {}
             }
         }

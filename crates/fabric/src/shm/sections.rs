@@ -1,19 +1,17 @@
-//! Which teams use the control sections of our segment. Each team has two that lie side by side.
+//! The control sections of our segment that are in use. Each team has two adjacent ones.
 
 use oxmpi_shm::segment::{Segment, SegmentConfig};
 use oxmpi_sys::barrier::BarrierKind;
 use std::sync::Arc;
 
-/// All control sections of one segment.
 #[derive(Debug)]
 pub(super) struct SectionTable(Vec<Section>);
 
-/// What is known of one.
 #[derive(Debug, Clone, Copy)]
 enum Section {
     Free,
     Used,
-    /// The team of so many ranks has no use for it; some of them may still read it.
+    /// The team of this number of ranks does not use it any more; some ranks may still read it.
     Leaving(u32),
 }
 
@@ -21,7 +19,7 @@ impl SectionTable {
     pub(super) fn new(config: &SegmentConfig) -> SectionTable {
         let mut all = vec![Section::Free; config.control_sections as usize];
         for first in all.iter_mut().take(2) {
-            // All processes know without a word that the first two sections of the first process are the world's.
+            // The first two sections of the first process are the world's.
             *first = Section::Used;
         }
         SectionTable(all)
@@ -44,7 +42,7 @@ impl SectionTable {
         Some((index, last(index).max(last(index + 1))))
     }
 
-    /// A section is free again: at once if no team got it, else when all ranks of its team have left it.
+    /// Frees a section: at once if no team got it, else when all ranks of its team have left it.
     pub(super) fn release(&mut self, index: u32, team: Option<u32>) {
         if let Some(section) = self.0.get_mut(index as usize) {
             *section = team.map_or(Section::Free, Section::Leaving);

@@ -1,9 +1,9 @@
-//! Two processes' ways to each other, in one process.
+//! Two transports connected to each other in one process.
 
 use super::*;
 use crate::Taken;
-use crate::neighbours::Opened;
-use crate::sink::testing::CountingSink;
+use crate::frame_sink::testing::CountingSink;
+use crate::peer_segments::OpenedSegment;
 use oxmpi_shm::heap::Heap;
 use oxmpi_shm::segment::{Boot, SegmentConfig};
 use oxmpi_sys::barrier::BarrierKind;
@@ -28,10 +28,10 @@ fn two_of(created: &[OwnedFd; 2]) -> [Shm; 2] {
     [0, 1].map(|me: usize| {
         let other = created[1 - me].try_clone().unwrap();
         let open = Box::new(move |_| {
-            other.try_clone().map(|fd| Opened { fd, other: None }).map_err(|error| error.to_string())
+            other.try_clone().map(|fd| OpenedSegment { fd, other: None }).map_err(|error| error.to_string())
         });
         let own = Segment::map(&created[me]).unwrap();
-        Shm::new(Neighbours::new(own, BarrierKind::Symmetric, open), ShmSettings::default())
+        Shm::new(PeerSegments::new(own, BarrierKind::Symmetric, open), ShmSettings::default())
     })
 }
 
@@ -39,7 +39,7 @@ fn send(from: &mut Shm, to: u32, bytes: &[u8]) {
     let envelope = Envelope { context: Context::Local(0), tag: 0 };
     let frame = Frame::Eager { envelope };
     let body = Body::Bytes(Bytes::from(bytes));
-    assert_eq!(from.send(to, &Message { sequence: 0, frame, body, lent: None, token: 0 }), Ok(Sent::Done));
+    assert_eq!(from.send(to, &OutgoingMessage::new(frame, body)), Ok(Sent::Done));
 }
 
 fn receive(shm: &mut Shm, value: u8, bytes: usize) {
@@ -50,7 +50,6 @@ fn receive(shm: &mut Shm, value: u8, bytes: usize) {
     assert_eq!(sink.bytes, bytes);
 }
 
-/// Each becomes hot for the other.
 fn make_hot(a: &mut Shm, b: &mut Shm) {
     for _ in 0..4 {
         send(a, 1, &[1]);
@@ -60,14 +59,12 @@ fn make_hot(a: &mut Shm, b: &mut Shm) {
     }
 }
 
-/// A look for what comes soon tells of whatever lies in the ring, and takes nothing.
 #[test]
-fn what_comes_soon_is_told_and_stays() {
+fn comes_soon_reports_a_message_and_leaves_it() {
     let [mut a, mut b] = two();
     assert_eq!(b.comes_soon(0), None, "there is no ring yet");
     make_hot(&mut a, &mut b);
     assert_eq!((b.comes_soon(0), b.comes_soon(7)), (Some(false), None));
-    // A message in its slot, in the data ring, in the pool, and several.
     for lengths in [&[8][..], &[100], &[70 << 10], &[8, 8, 100, 8]] {
         for len in lengths {
             send(&mut a, 1, &vec![3; *len]);
@@ -83,7 +80,6 @@ fn what_comes_soon_is_told_and_stays() {
     }
 }
 
-/// One peer is polled alone, for no more than was asked for.
 #[test]
 fn a_peer_can_be_polled_alone() {
     let [mut a, mut b] = two();
@@ -105,9 +101,8 @@ fn a_peer_can_be_polled_alone() {
     }
 }
 
-/// A message in memory that its receiver maps is announced, so that it is copied once, unless it is short.
 #[test]
-fn what_lies_in_the_heap_is_announced() {
+fn messages_in_the_heap_are_announced() {
     const LEN: usize = 64 << 10;
     let created = created(1 << 20);
     let [mut a, mut b] = two_of(&created);
@@ -126,7 +121,6 @@ fn what_lies_in_the_heap_is_announced() {
     assert!(leaves(&mut a, &block), "the copy that a sender keeps could not be read");
 }
 
-/// What lies in the pool for the dead is free.
 #[test]
 fn the_dead_leave_no_blocks_taken() {
     const LEN: usize = 48 << 10;
@@ -136,7 +130,7 @@ fn the_dead_leave_no_blocks_taken() {
     let all = free(&mut a);
     send(&mut a, 1, &[3; LEN]);
     assert_eq!(free(&mut a), all - LEN);
-    a.bury(1);
+    a.remove_failed(1);
     assert_eq!(free(&mut a), all);
     send(&mut b, 0, &[4; LEN]);
     receive(&mut a, 4, LEN);

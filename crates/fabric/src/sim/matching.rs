@@ -1,17 +1,16 @@
-//! A virtual network that matches messages by itself: each process has a queue of posted receives and one of messages that nobody
-//! wanted yet, and the network looks through them when something arrives, whatever the process does meanwhile.
+//! Matching by the virtual network: each process has a queue of posted receives and an unexpected
+//! queue, which the network searches when a message arrives, independently of the process.
 //!
-//! Messages of one process to another keep their order. A cancelled receive is taken out some time later, so that a message may be
-//! faster.
+//! Messages of one process to another keep their order. A cancelled receive is taken out some time
+//! later, so that a message may match it before.
 
-use super::{Event, Life, Network, Sim};
+use super::{Event, Network, ProcessState, Sim};
 use crate::{MatchingTransport, Probed, Sent, TaggedReceive, TaggedSend, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::Tags;
 use std::collections::{HashMap, VecDeque};
 
-/// A message under way, or arrived.
 #[derive(Debug)]
 pub(super) struct Tagged {
     pub(super) from: u32,
@@ -23,7 +22,7 @@ pub(super) struct Tagged {
 }
 
 #[derive(Debug)]
-struct Posted {
+struct SimReceive {
     from: Option<u32>,
     context: u32,
     tags: Tags,
@@ -31,7 +30,7 @@ struct Posted {
     token: u64,
 }
 
-impl Posted {
+impl SimReceive {
     fn wants(&self, message: &Tagged) -> bool {
         wants((self.from, self.context, self.tags), message)
     }
@@ -41,18 +40,15 @@ fn wants((from, context, tags): (Option<u32>, u32, Tags), message: &Tagged) -> b
     from.is_none_or(|from| from == message.from) && context == message.context && tags.fit(message.tag)
 }
 
-/// What the network keeps for one process.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
-    posted: Vec<Posted>,
+    posted: Vec<SimReceive>,
     unexpected: VecDeque<Tagged>,
-    /// Messages that were taken out, by name.
     taken: HashMap<u64, Tagged>,
     next_name: u64,
 }
 
 impl Network {
-    /// A message arrives: it is matched, or waits.
     pub(super) fn arrive_tagged(&mut self, to: u32, message: Tagged) {
         let queues = &mut self.ports[to as usize].queues;
         match queues.posted.iter().position(|posted| posted.wants(&message)) {
@@ -64,33 +60,32 @@ impl Network {
         }
     }
 
-    /// A receive has its message. Its process hears of that, and the sender if it waits.
     fn match_tagged(&mut self, to: u32, buffer: &UserBuf, token: u64, message: Tagged) {
         let Tagged { from, tag, data, waits, .. } = message;
         let fits = data.len().min(buffer.packed_len());
         buffer.unpack(0, Bytes::from(&data[..fits]));
-        // Nobody hears of a death before everything that the dead had sent.
+        // A death is reported after everything that the dead process had sent.
         let sender = &mut self.ports[from as usize];
         let mut heard = self.now_ns;
-        if sender.life == Life::Alive {
-            heard += self.random.below(self.weather.max_delay_ns + 1);
+        if sender.life == ProcessState::Alive {
+            heard += self.random.below(self.faults.max_delay_ns + 1);
             sender.quiet_ns = sender.quiet_ns.max(heard);
         }
         self.at(heard, Event::Received { at: to, token, from, tag, length: data.len() as u64 });
         if let Some(token) = waits {
-            let when = self.now_ns + self.weather.min_delay_ns + self.random.below(self.weather.max_delay_ns);
+            let when = self.now_ns + self.faults.min_delay_ns + self.random.below(self.faults.max_delay_ns);
             self.at(when, Event::Gone { at: from, token });
         }
     }
 
-    /// A cancelled receive is taken out, if it has no message by now.
+    /// Takes a cancelled receive out, if it has no message by now.
     pub(super) fn cancel_tagged(&mut self, at: u32, token: u64) {
         if self.unpost_tagged(at, token) {
             self.at(self.now_ns, Event::NotReceived { at, token });
         }
     }
 
-    /// Takes a posted receive out. Whether it was there.
+    /// Takes a posted receive out. Returns whether it existed.
     pub(super) fn unpost_tagged(&mut self, at: u32, token: u64) -> bool {
         let posted = &mut self.ports[at as usize].queues.posted;
         let found = posted.iter().position(|posted| posted.token == token);
@@ -105,11 +100,11 @@ impl Network {
         let TaggedSend { context, tag, buffer, is_synchronous, token } = *message;
         let mut data = vec![0; buffer.packed_len()];
         buffer.pack(0, BytesMut::from(&mut data[..]));
-        let spread = self.weather.max_delay_ns.saturating_sub(self.weather.min_delay_ns);
-        let mut when = self.now_ns + self.weather.min_delay_ns + self.random.below(spread + 1);
-        let way = self.ways.entry((from, to)).or_default();
-        when = when.max(way.last_tagged + 1);
-        way.last_tagged = when;
+        let spread = self.faults.max_delay_ns.saturating_sub(self.faults.min_delay_ns);
+        let mut when = self.now_ns + self.faults.min_delay_ns + self.random.below(spread + 1);
+        let link = self.links.entry((from, to)).or_default();
+        when = when.max(link.last_tagged + 1);
+        link.last_tagged = when;
         let port = &mut self.ports[from as usize];
         port.quiet_ns = port.quiet_ns.max(when);
         let waits = is_synchronous.then_some(token);
@@ -117,8 +112,8 @@ impl Network {
         if is_synchronous {
             return Sent::Later;
         }
-        if self.random.of_256(self.weather.later_of_256) {
-            let gone = when + self.random.below(4 * self.weather.max_delay_ns);
+        if self.random.of_256(self.faults.later_of_256) {
+            let gone = when + self.random.below(4 * self.faults.max_delay_ns);
             self.at(gone, Event::Gone { at: from, token });
             return Sent::Later;
         }
@@ -127,16 +122,15 @@ impl Network {
 }
 
 impl Sim {
-    /// Whether the network matches what this process and a peer send each other.
     pub(super) fn is_beyond(&self, peer: u32) -> bool {
-        let beyond = self.network.borrow().weather.matched_beyond;
+        let beyond = self.network.borrow().faults.matched_beyond;
         beyond.is_some_and(|of_a_node| self.me / of_a_node != peer / of_a_node)
     }
 }
 
 impl MatchingTransport for Sim {
     fn last_context(&self) -> u32 {
-        self.network.borrow().weather.last_context
+        self.network.borrow().faults.last_context
     }
 
     fn tsend(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
@@ -158,7 +152,7 @@ impl MatchingTransport for Sim {
         match found.and_then(|found| unexpected.remove(found)) {
             Some(message) => network.match_tagged(self.me, buffer, token, message),
             None => {
-                let posted = Posted { from, context, tags, buffer: buffer.clone(), token };
+                let posted = SimReceive { from, context, tags, buffer: buffer.clone(), token };
                 network.ports[self.me as usize].queues.posted.push(posted);
             }
         }
@@ -167,7 +161,7 @@ impl MatchingTransport for Sim {
 
     fn tcancel(&mut self, token: u64) {
         let mut network = self.network.borrow_mut();
-        let longest = network.weather.max_delay_ns;
+        let longest = network.faults.max_delay_ns;
         let when = network.now_ns + network.below(longest + 1);
         network.at(when, Event::CancelTagged { at: self.me, token });
     }
@@ -204,7 +198,7 @@ impl MatchingTransport for Sim {
 impl Network {
     /// Whether a process finds no room for a receive; it is woken soon.
     fn has_no_room(&mut self, process: u32) -> bool {
-        let full = self.weather.full_of_256;
+        let full = self.faults.full_of_256;
         let is_full = self.random.of_256(full);
         if is_full {
             let soon = 1 + self.below(1000);
@@ -213,18 +207,17 @@ impl Network {
         is_full
     }
 
-    /// What was posted by a process, and what waits there, is gone with it.
     pub(super) fn drop_tagged(&mut self, process: u32) {
         self.ports[process as usize].queues = Queues::default();
     }
 
-    /// A tagged message comes to a process. Whether that takes part.
+    /// A tagged message arrives at a process. Returns whether the process takes part.
     pub(super) fn take_in_tagged(&mut self, to: u32, message: Tagged) -> bool {
         match self.ports[to as usize].life {
-            Life::Alive => self.arrive_tagged(to, message),
-            Life::Left => self.tell_left(message.from, to),
-            Life::Dead => {}
+            ProcessState::Alive => self.arrive_tagged(to, message),
+            ProcessState::Left => self.tell_left(message.from, to),
+            ProcessState::Dead => {}
         }
-        self.ports[to as usize].life == Life::Alive
+        self.ports[to as usize].life == ProcessState::Alive
     }
 }

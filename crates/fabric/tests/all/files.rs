@@ -1,8 +1,9 @@
-//! The example of a transport, through files: planned messages arrive once, in order and whole, and a full directory says so.
+//! The example of a transport, through files: planned messages arrive once, in order and complete,
+//! and a full directory is reported.
 
 use crate::files_transport::{Directory, Files, PIECE, ROOM};
 use crate::support::{Recorder, buffer_of, content, exchange, with_message};
-use oxmpi_fabric::{Body, Membership as _, Message, Sent, Sink, Transport as _};
+use oxmpi_fabric::{Body, FrameSink, Membership as _, OutgoingMessage, Sent, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, ContextId, Envelope, Frame};
 use std::path::Path;
@@ -26,7 +27,7 @@ fn messages_between_two_ends_arrive_in_order() {
 }
 
 #[test]
-fn a_full_directory_takes_nothing_until_its_process_looks() {
+fn a_full_directory_takes_nothing_until_its_process_polls() {
     let directory = Directory::new("full");
     let (mut one, mut other) = (end(FIRST, &directory.0), end(FIRST + 1, &directory.0));
     let mut send = |number| with_message(FIRST, number, |message| one.send(FIRST + 1, message)).unwrap();
@@ -57,7 +58,7 @@ fn a_long_message_comes_in_pieces() {
             let len = one.piece_limit(FIRST + 1).min(whole.len() - offset);
             let frame = Frame::Data { receiver: 9, offset: offset as u64 };
             let body = Body::of(&buffer, offset, len);
-            let message = Message { sequence: 0, frame, body, lent: Some(&buffer), token: 0 };
+            let message = OutgoingMessage { sequence: 0, frame, body, lent: Some(&buffer), token: 0 };
             assert_eq!(one.send(FIRST + 1, &message), Ok(Sent::Done));
             assert!(other.poll(None, &mut got));
         }
@@ -66,7 +67,7 @@ fn a_long_message_comes_in_pieces() {
 }
 
 #[test]
-fn who_sends_no_frames_is_reported_once() {
+fn a_sender_of_invalid_frames_is_reported_once() {
     let directory = Directory::new("foreign");
     let mut own = end(FIRST, &directory.0);
     let of_peer = |number| directory.0.join(format!("{FIRST}/{}-{number}", FIRST + 1));
@@ -87,18 +88,16 @@ fn only_ranks_of_the_job_are_reached() {
     assert_eq!(error.to_string(), "process 7 cannot be reached: it is no rank of this job");
 }
 
-/// What has come of a message in pieces, and in how many.
 #[derive(Default)]
 struct Pieces(Vec<u8>, usize);
 
-impl Sink for Pieces {
+impl FrameSink for Pieces {
     fn data(&mut self, from: u32, receiver: u64, offset: u64, total: usize, first: Bytes<'_>) {
         assert_eq!((from, receiver, offset, total), (FIRST, 9, self.0.len() as u64, first.len()));
         first.append_to(&mut self.0);
         self.1 += 1;
     }
 
-    // Nobody sends anything else.
     fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, _: Bytes<'_>) {}
     fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
     fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}

@@ -1,6 +1,6 @@
-//! Which announced messages a receiver copies from the sender's heap by itself.
+//! Announced messages that a receiver copies from the sender's heap.
 use oxmpi_fabric::Fetching;
-use oxmpi_fabric::neighbours::{Neighbours, Opened};
+use oxmpi_fabric::peer_segments::{OpenedSegment, PeerSegments};
 use oxmpi_fabric::shm::{Shm, ShmSettings, SingleCopyMode};
 use oxmpi_shm::heap::Heap;
 use oxmpi_shm::segment::{Boot, Segment, SegmentConfig};
@@ -21,7 +21,7 @@ fn created(rank: u32, oversubscribed: bool) -> OwnedFd {
     .unwrap()
 }
 
-/// A receiver that may not read the memory of process 1, and how often it has opened its segment.
+/// It may not read the memory of process 1; the counter is of openings of that segment.
 fn receiver(of: &OwnedFd, oversubscribed: bool) -> (Shm, Arc<AtomicU32>) {
     let own = Segment::map(created(0, oversubscribed)).unwrap();
     let settings = ShmSettings { single_copy: SingleCopyMode::Off, ..ShmSettings::default() };
@@ -30,13 +30,13 @@ fn receiver(of: &OwnedFd, oversubscribed: bool) -> (Shm, Arc<AtomicU32>) {
     let open = Box::new(move |peer| {
         assert_eq!(peer, 1);
         count.fetch_add(1, Ordering::Relaxed);
-        of.try_clone().map(|fd| Opened { fd, other: None }).map_err(|e| e.to_string())
+        of.try_clone().map(|fd| OpenedSegment { fd, other: None }).map_err(|e| e.to_string())
     });
-    (Shm::new(Neighbours::new(own, BarrierKind::Symmetric, open), settings), opened)
+    (Shm::new(PeerSegments::new(own, BarrierKind::Symmetric, open), settings), opened)
 }
 
 #[test]
-fn what_lies_whole_in_the_heap_is_read_and_nothing_else() {
+fn only_messages_completely_in_the_heap_are_read() {
     for oversubscribed in [false, true] {
         let fd = created(1, oversubscribed);
         let own = fd.try_clone().unwrap();
@@ -53,7 +53,7 @@ fn what_lies_whole_in_the_heap_is_read_and_nothing_else() {
         block.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at % 251) as u8);
         let at = block.as_ptr() as u64;
         let mut into = [0u8; 5];
-        assert!(shm.read(1, at, BytesMut::from(&mut into[..])).is_err(), "nobody has asked whether it may");
+        assert!(shm.read(1, at, BytesMut::from(&mut into[..])).is_err(), "the permission is unknown");
         assert_eq!(shm.fetching(1, elsewhere.as_ptr() as u64, 100, false), Fetching::Ask);
         assert_eq!(opened.load(Ordering::Relaxed), 1, "the heap is mapped when it is needed");
         for (start, len) in [(0, HEAP), (1, 1), (HEAP - 5, 5), (HEAP, 0)] {

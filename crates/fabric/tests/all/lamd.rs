@@ -1,13 +1,13 @@
-//! Processes whose messages go through relays on threads of this program: order, receivers that do not look, connections between
-//! relays that are killed at random, and bytes that nobody of the job has sent. OXMPI_FUZZ_SECONDS says how long the tests with
-//! random bytes run, OXMPI_FUZZ_SEED replays one case.
+//! Processes whose messages go through relays on threads of this program: order, receivers that do
+//! not poll, connections between relays that are killed at random, and bytes from outside the job.
+//! OXMPI_FUZZ_SECONDS is the time of the tests with random bytes, OXMPI_FUZZ_SEED replays one case.
 
 use crate::chaos::Chaos;
 use crate::support::{Anything, Recorder, fuzz, planned, with_message};
 use oxmpi_fabric::lamd::Lamd;
 use oxmpi_fabric::relay::{Relay, RelayError};
-use oxmpi_fabric::tcp::{Address, Encryption, Identity, Secret, Tcp, TcpSettings, Whereabouts};
-use oxmpi_fabric::{Body, Membership as _, Message, Sent, Statistics as _, Transport as _};
+use oxmpi_fabric::tcp::{Address, Encryption, Identity, PeerLocation, Secret, Tcp, TcpSettings};
+use oxmpi_fabric::{Body, Membership as _, OutgoingMessage, Sent, Statistics as _, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::parcel;
@@ -21,15 +21,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What no test takes.
 const LIMIT: Duration = Duration::from_secs(100);
-/// Files that a relay keeps open, if a test does not say another number.
+/// The default number of files that a relay keeps open.
 const FILES: usize = 100;
-/// How long relays try to reach each other in most tests.
+/// The default time for attempts to reach another relay.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// The relays of some nodes, of which each has two processes in a row.
-struct World {
+/// The relays of some nodes, each of which has two consecutive processes.
+struct Relays {
     controls: Vec<OwnedFd>,
     relays: Vec<JoinHandle<Result<(), RelayError>>>,
     listening: Vec<SocketAddr>,
@@ -39,26 +38,25 @@ fn say(to: &OwnedFd, order: &Order, fd: Option<&OwnedFd>) {
     parcel::send(to, &[Bytes::from(&order.encode()[..])], fd.map(AsFd::as_fd)).unwrap();
 }
 
-impl World {
-    fn new(nodes: u32, files: usize) -> World {
-        World::with((nodes, files), Encryption::BetweenHosts, PATIENCE, |_, address| address)
+impl Relays {
+    fn new(nodes: u32, files: usize) -> Relays {
+        Relays::with((nodes, files), Encryption::BetweenHosts, PATIENCE, |_, address| address)
     }
 
-    /// `patience`: how long a relay tries to reach another one. `detour` says where the others
-    /// connect instead of an address.
+    /// `detour` maps each address to the one where the other relays connect.
     fn with(
         (nodes, files): (u32, usize),
         encrypt: Encryption,
         patience: Duration,
         detour: impl Fn(u32, SocketAddr) -> SocketAddr,
-    ) -> World {
-        let mut world = World { controls: Vec::new(), relays: Vec::new(), listening: Vec::new() };
+    ) -> Relays {
+        let mut world = Relays { controls: Vec::new(), relays: Vec::new(), listening: Vec::new() };
         for node in 0..nodes {
             let (ours, theirs) = parcel::pair().unwrap();
             let relay = Relay::new(theirs, files).unwrap().with_patience(patience);
             world.relays.push(std::thread::spawn(move || {
                 let ended = relay.run();
-                // Nobody joins it where a test waits for what it will not bring.
+                // A test that waits for something else does not join the thread.
                 ended.inspect_err(|error| eprintln!("the relay of node {node} ends: {error}"))
             }));
             let listener = Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap();
@@ -83,22 +81,19 @@ impl World {
         &self.controls[process as usize / 2]
     }
 
-    /// The socket of a process.
     fn socket(&self, process: u32) -> OwnedFd {
         let (theirs, ours) = parcel::pair().unwrap();
         say(self.control(process), &Order::Process { number: process }, Some(&theirs));
         ours
     }
 
-    /// A process that receives from `from`.
-    fn process(&self, number: u32, from: u32) -> End {
+    fn process(&self, number: u32, from: u32) -> LamdProcess {
         let poller = Arc::new(Poller::new().unwrap());
         let tell = Box::new(|text: &str| panic!("{text}"));
         let lamd = Lamd::new(number, self.socket(number), poller.clone(), tell).unwrap();
-        End { lamd, poller, recorder: Recorder::of(from), pushed: 0 }
+        LamdProcess { lamd, poller, recorder: Recorder::of(from), pushed: 0 }
     }
 
-    /// What the relay of a process's node says next.
     fn notice(&self, process: u32) -> Notice {
         let mut bytes = [0; MAX_ORDER];
         let start = Instant::now();
@@ -111,22 +106,21 @@ impl World {
         }
     }
 
-    /// Ends the relays.
     fn end(self) -> Vec<Result<(), RelayError>> {
         drop(self.controls);
         self.relays.into_iter().map(|relay| relay.join().unwrap()).collect()
     }
 }
 
-struct End {
+struct LamdProcess {
     lamd: Lamd,
     poller: Arc<Poller>,
     recorder: Recorder,
     pushed: u32,
 }
 
-impl End {
-    /// Sends its next message as the process `planner` of the plan would.
+impl LamdProcess {
+    /// Sends its next message as process `planner` of the plan.
     fn send(&mut self, planner: u32, to: u32) {
         let start = Instant::now();
         loop {
@@ -139,7 +133,6 @@ impl End {
         self.pushed += 1;
     }
 
-    /// Receives until so many have come.
     fn receive(&mut self, messages: u32) {
         let start = Instant::now();
         while self.recorder.next < messages {
@@ -151,8 +144,8 @@ impl End {
     }
 }
 
-/// Both send all before either looks, and then receive all.
-fn exchange(world: &World, a: u32, b: u32, messages: u32) {
+/// Both send everything before either polls, and then receive everything.
+fn exchange(world: &Relays, a: u32, b: u32, messages: u32) {
     let (mut one, mut other) = (world.process(a, b), world.process(b, a));
     for _ in 0..messages {
         one.send(a, b);
@@ -164,8 +157,8 @@ fn exchange(world: &World, a: u32, b: u32, messages: u32) {
 }
 
 #[test]
-fn messages_of_all_kinds_come_in_order_although_nobody_looks_meanwhile() {
-    let world = World::new(1, FILES);
+fn messages_of_all_kinds_come_in_order_without_polls_meanwhile() {
+    let world = Relays::new(1, FILES);
     exchange(&world, 0, 1, 400);
     assert!(world.end().iter().all(Result::is_ok));
 }
@@ -173,7 +166,7 @@ fn messages_of_all_kinds_come_in_order_although_nobody_looks_meanwhile() {
 #[test]
 fn so_they_do_between_nodes() {
     for encrypt in [Encryption::Never, Encryption::Always] {
-        let world = World::with((2, FILES), encrypt, PATIENCE, |_, address| address);
+        let world = Relays::with((2, FILES), encrypt, PATIENCE, |_, address| address);
         exchange(&world, 0, 3, 400);
         assert!(world.end().iter().all(Result::is_ok));
     }
@@ -182,7 +175,7 @@ fn so_they_do_between_nodes() {
 #[test]
 fn more_long_messages_can_wait_than_files_may_be_open() {
     for nodes in [1, 2] {
-        let world = World::new(nodes, 3);
+        let world = Relays::new(nodes, 3);
         exchange(&world, 0, 2 * nodes - 1, 200);
         assert!(world.end().iter().all(Result::is_ok));
     }
@@ -195,9 +188,9 @@ fn connections_between_relays_may_break_at_any_time() {
         (Encryption::Always, Chaos::new()),
         (Encryption::Always, Chaos::spoiling()),
     ] {
-        // Many connections in a row may end before anything new has come over one.
+        // Many connections in a row may end before one has brought anything new.
         let detour = |node, address| chaos.to(address, u64::from(node) + 5);
-        let world = World::with((2, FILES), encrypt, LIMIT, detour);
+        let world = Relays::with((2, FILES), encrypt, LIMIT, detour);
         exchange(&world, 1, 2, 600);
         assert!(chaos.kills() > 0);
         assert!(world.end().iter().all(Result::is_ok));
@@ -205,16 +198,16 @@ fn connections_between_relays_may_break_at_any_time() {
 }
 
 #[test]
-fn who_does_not_look_keeps_nobody_waiting() {
-    let world = World::new(1, FILES);
-    // Process 1 never looks while both that send to it go on.
+fn a_receiver_that_does_not_poll_delays_no_other() {
+    let world = Relays::new(1, FILES);
+    // Process 1 never polls while both that send to it continue.
     let mut deaf = world.process(1, 0);
     let mut sender = world.process(0, 0);
     for _ in 0..2000 {
         sender.send(0, 1);
     }
     sender.pushed = 0;
-    // To oneself through the relay: behind all that.
+    // To itself through the relay: behind all other messages.
     for _ in 0..100 {
         sender.send(0, 0);
     }
@@ -224,14 +217,14 @@ fn who_does_not_look_keeps_nobody_waiting() {
 }
 
 #[test]
-fn messages_wait_for_those_who_come_late_and_for_those_whose_place_is_not_known() {
-    let world = World::new(2, FILES);
+fn messages_wait_for_late_and_unknown_processes() {
+    let world = Relays::new(2, FILES);
     let mut sender = world.process(0, 0);
     for _ in 0..50 {
         sender.send(0, 3);
     }
     world.process(3, 0).receive(50);
-    // Of process 4 neither relay has heard.
+    // Neither relay knows process 4.
     sender.pushed = 0;
     for _ in 0..50 {
         sender.send(0, 4);
@@ -243,11 +236,10 @@ fn messages_wait_for_those_who_come_late_and_for_those_whose_place_is_not_known(
     say(&world.controls[1], &Order::Process { number: 4 }, Some(&theirs));
     let poller = Arc::new(Poller::new().unwrap());
     let lamd = Lamd::new(4, ours, poller.clone(), Box::new(|text| panic!("{text}"))).unwrap();
-    End { lamd, poller, recorder: Recorder::of(0), pushed: 0 }.receive(50);
+    LamdProcess { lamd, poller, recorder: Recorder::of(0), pushed: 0 }.receive(50);
     world.end();
 }
 
-/// A packet with a frame of process `source`, as it makes it.
 fn packet(source: u32, to: u32, tag: i32, body: &[u8]) -> Vec<u8> {
     let envelope = Envelope { context: Context::Local(7), tag };
     let mut frame = [0; MAX_FRAME_LEN];
@@ -269,16 +261,16 @@ fn next(socket: &OwnedFd, bytes: &mut [u8]) -> usize {
 }
 
 #[test]
-fn the_end_of_a_process_is_told_behind_all_that_it_has_sent() {
+fn the_end_of_a_process_is_reported_behind_everything_that_it_has_sent() {
     for (nodes, asker) in [(1, 1), (2, 3)] {
-        let world = World::new(nodes, FILES);
+        let world = Relays::new(nodes, FILES);
         let (dying, asking) = (world.socket(0), world.socket(asker));
         let question = PacketHeader { kind: PacketKind::Question, frame: 0, peer: 0, length: 0 }.encode();
         parcel::send(&asking, &[Bytes::from(&question)], None).unwrap();
         for tag in 0..100 {
             parcel::send(&dying, &[Bytes::from(&packet(0, asker, tag, b"last words")[..])], None).unwrap();
         }
-        // The launcher says so while somebody else has the socket still.
+        // The launcher reports the end while another process still has the socket.
         say(world.control(0), &Order::Ended { number: 0 }, None);
         let mut bytes = vec![0; MAX_PACKET];
         for tag in 0..100 {
@@ -295,7 +287,7 @@ fn the_end_of_a_process_is_told_behind_all_that_it_has_sent() {
 
 #[test]
 fn processes_of_a_lost_node_have_ended_and_the_others_go_on() {
-    let World { mut controls, mut relays, .. } = World::new(3, FILES);
+    let Relays { mut controls, mut relays, .. } = Relays::new(3, FILES);
     let asking = {
         let (theirs, ours) = parcel::pair().unwrap();
         say(&controls[0], &Order::Process { number: 1 }, Some(&theirs));
@@ -305,7 +297,7 @@ fn processes_of_a_lost_node_have_ended_and_the_others_go_on() {
         let question = PacketHeader { kind: PacketKind::Question, frame: 0, peer: about, length: 0 }.encode();
         parcel::send(&asking, &[Bytes::from(&question)], None).unwrap();
     };
-    // One question is on its way, and one comes when the node is gone; so do messages.
+    // One request is on its way, and one comes when the node is lost; so do messages.
     ask(4);
     drop(controls.remove(2));
     relays.remove(2).join().unwrap().unwrap();
@@ -330,7 +322,7 @@ fn processes_of_a_lost_node_have_ended_and_the_others_go_on() {
 #[test]
 fn nonsense_of_one_process_is_reported_and_nothing_of_others_is_lost() {
     fuzz(|random| {
-        let world = World::new(2, FILES);
+        let world = Relays::new(2, FILES);
         let wrong = world.socket(0);
         let (mut sender, mut receiver) = (world.process(2, 1), world.process(1, 2));
         for _ in 0..10 {
@@ -338,11 +330,8 @@ fn nonsense_of_one_process_is_reported_and_nothing_of_others_is_lost() {
         }
         let mut bytes = packet(0, 2, 5, b"body");
         match random.below(4) {
-            // Anything.
             0 => bytes = (0..1 + random.below(300)).map(|_| random.draw() as u8).collect(),
-            // A frame of somebody else.
             1 => bytes = packet(1, 2, 5, b"body"),
-            // Too short or too long.
             2 => bytes.truncate(1 + random.below(bytes.len() as u64 - 1) as usize),
             _ => bytes.push(0),
         }
@@ -358,24 +347,22 @@ fn nonsense_of_one_process_is_reported_and_nothing_of_others_is_lost() {
 }
 
 #[test]
-fn strangers_at_the_sockets_between_relays_disturb_nobody() {
+fn unauthenticated_connections_between_relays_have_no_effect() {
     fuzz(|random| {
-        let world = World::new(2, FILES);
-        let mut strangers: Vec<TcpStream> = Vec::new();
+        let world = Relays::new(2, FILES);
+        let mut unauthenticated: Vec<TcpStream> = Vec::new();
         for at in 0..20 {
-            let mut stranger = TcpStream::connect(world.listening[at % 2]).unwrap();
+            let mut connection = TcpStream::connect(world.listening[at % 2]).unwrap();
             let bytes: Vec<u8> = (0..random.below(400)).map(|_| random.draw() as u8).collect();
-            // It may be closed by then.
-            let _ = stranger.write_all(&bytes);
-            strangers.push(stranger);
+            let _ = connection.write_all(&bytes);
+            unauthenticated.push(connection);
         }
         exchange(&world, 0, 2, 30);
         assert!(world.end().iter().all(Result::is_ok));
     });
 }
 
-/// A relay alone, to which somebody who knows the secret connects as the relay of node 1, and sends this. Why the relay has
-/// ended, if it has by itself.
+/// Why a relay alone has ended after these records of another relay, if it has.
 fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
     let (ours, theirs) = parcel::pair().unwrap();
     let relay = std::thread::spawn(move || Relay::new(theirs, FILES).unwrap().run());
@@ -388,7 +375,7 @@ fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
     say(&ours, &Order::Places { first: 0, count: 2, node: 0 }, None);
     let poller = Arc::new(Poller::new().unwrap());
     let own = Identity { job: 7, rank: 1, size: 2, incarnation: 1 };
-    let found = Whereabouts::At(vec![Address { socket, interface: "lo".into(), host: None }]);
+    let found = PeerLocation::At(vec![Address { socket, interface: "lo".into(), host: None }]);
     let mut tcp = Tcp::new(
         own,
         Secret([9; 32]),
@@ -405,7 +392,7 @@ fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
         }
         if let [(frame, body), rest @ ..] = left {
             let body = Body::Bytes(Bytes::from(&body[..]));
-            match tcp.send(0, &Message { sequence: 0, frame: *frame, body, lent: None, token: 0 }) {
+            match tcp.send(0, &OutgoingMessage::new(*frame, body)) {
                 Ok(Sent::Full) => {}
                 Ok(_) => left = rest,
                 Err(_) => break,
@@ -420,16 +407,16 @@ fn said_by_another(messages: &[(Frame, Vec<u8>)]) -> Option<String> {
 }
 
 #[test]
-fn a_relay_ends_with_a_reason_when_another_sends_what_none_sends() {
+fn a_relay_ends_with_a_reason_after_invalid_records_of_another() {
     let data = |offset, body: &[u8]| (Frame::Data { receiver: 1, offset }, body.to_vec());
     let whole = packet(5, 5, 1, b"body");
     assert_eq!(said_by_another(&[data(0, &whole), data(0, &whole)]), None);
     for (wrong, why) in [
-        ((Frame::Fin { request: 1 }, Vec::new()), "it sends what no daemon sends"),
-        (data(7, b"a part of nothing"), "it sends what no daemon sends"),
+        ((Frame::Fin { request: 1 }, Vec::new()), "it sends invalid records"),
+        (data(7, b"a part of nothing"), "it sends invalid records"),
         (data(0, b"no packet"), "are no packet"),
         (data(0, &[0x6c; 80]), "are no packet"),
-        ((Frame::Data { receiver: 1 << 40, offset: 0 }, whole.clone()), "it sends what no daemon sends"),
+        ((Frame::Data { receiver: 1 << 40, offset: 0 }, whole.clone()), "it sends invalid records"),
     ] {
         let text = said_by_another(&[data(0, &whole), wrong]).unwrap();
         assert!(text.starts_with("the daemon of node 1: ") && text.contains(why), "{text}");
@@ -448,25 +435,23 @@ fn nothing_that_another_sends_breaks_a_relay() {
                 (Frame::Data { receiver: random.below(3), offset: random.below(2) * random.below(9) }, body)
             })
             .collect();
-        // Whether there is a reason to end depends on the bytes.
+        // It depends on the bytes whether there is a reason to end.
         let _ = said_by_another(&messages);
     });
 }
 
 #[test]
 fn a_relay_that_cannot_reach_another_says_so_and_ends() {
-    // Nobody listens there.
     let nowhere = Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap().address().unwrap();
-    let world = World::with((2, FILES), Encryption::default(), PATIENCE, |_, _| nowhere);
+    let world = Relays::with((2, FILES), Encryption::default(), PATIENCE, |_, _| nowhere);
     let mut sender = world.process(0, 0);
     sender.send(0, 2);
     let Notice::Lost { text } = world.notice(0) else { panic!("another notice") };
     assert!(text.contains("the daemon of node 0 cannot reach the daemon of node 1"), "{text}");
-    // Who has lost its relay waits for the launcher.
+    // A process that has lost its relay waits for the launcher.
     while sender.lamd.poll(None, &mut sender.recorder) || sender.lamd.counts().connections > 0 {}
     let envelope = Envelope { context: Context::Local(7), tag: 0 };
-    let message =
-        Message { sequence: 0, frame: Frame::Eager { envelope }, body: Body::NONE, lent: None, token: 0 };
+    let message = OutgoingMessage::new(Frame::Eager { envelope }, Body::NONE);
     assert_eq!(sender.lamd.send(2, &message), Ok(Sent::Full));
     assert!(!sender.lamd.poll(None, &mut Anything));
     assert!(world.end()[0].is_err());

@@ -1,4 +1,5 @@
-//! Threads of one program through queues in its memory: planned messages arrive once, in order and whole, and a full queue says so.
+//! Threads of one program through queues in its memory: planned messages arrive once, in order and
+//! complete, and a full queue is reported.
 
 use crate::support::{Recorder, exchange, planned, with_message};
 use oxmpi_fabric::transports::loopback::{Loopback, PacketQueues, ROOM};
@@ -24,7 +25,7 @@ fn messages_between_two_threads_arrive_in_order() {
 }
 
 #[test]
-fn a_full_queue_takes_nothing_until_its_process_looks() {
+fn a_full_queue_takes_nothing_until_its_process_polls() {
     let queues = queues();
     let (mut one, mut other) = (Loopback::new(FIRST, queues.clone()), Loopback::new(FIRST + 1, queues));
     let mut send = |number| with_message(FIRST, number, |message| one.send(FIRST + 1, message)).unwrap();

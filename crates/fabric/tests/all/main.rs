@@ -1,4 +1,5 @@
-//! Tests of the crate through its face. They are one program: each would take as long to be linked.
+//! Tests of the crate through its public interface. They are one program: each would take as long
+//! to link.
 #![allow(clippy::unwrap_used)] // a failure is the test's
 
 #[path = "../support/chaos.rs"]
@@ -19,5 +20,5 @@ mod raw;
 mod support;
 mod tcp;
 mod tcp_early;
+mod tcp_fast_path;
 mod tcp_lending;
-mod tcp_straight;

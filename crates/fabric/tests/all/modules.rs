@@ -1,9 +1,8 @@
-//! What the transports of this crate say of themselves, and what is selected of them.
+//! The modules of this crate, and their selection.
 use oxmpi_fabric::Constructor;
 use oxmpi_param::module::{BetweenNodes, Supplies};
 use oxmpi_param::{Job, Module, NodeCount, Param, Params, Source, ThreadLevel};
 
-/// The value of a parameter that is a number.
 fn number(params: &Params, name: &str) -> i64 {
     params.number(Param::find(name).unwrap())
 }
@@ -11,7 +10,7 @@ fn number(params: &Params, name: &str) -> i64 {
 #[test]
 fn the_folders_are_the_modules_in_their_order() {
     let names: Vec<_> = Module::all().iter().map(|module| module.name).collect();
-    // More may follow: nothing else lists them, and this does not either.
+    // More may follow: there is no other list of them, and this is none.
     assert_eq!(names[..6], ["shm", "tcp", "usysv", "sysv", "crtcp", "lamd"]);
     assert!(names.contains(&"loopback"));
     assert_eq!(Param::find("rpi").unwrap().words(), names);
@@ -88,7 +87,7 @@ fn a_number_may_be_negative_where_its_limits_say_so() {
 }
 
 #[test]
-fn who_is_asked_for_is_chosen_and_otherwise_the_highest_priority() {
+fn the_named_module_is_chosen_and_otherwise_the_highest_priority() {
     let with = |name, value| Params::default().with(name, value).unwrap();
     assert_eq!(Params::default().rpi().name, "shm");
     assert_eq!(with("rpi", "tcp").rpi().name, "tcp");
@@ -115,14 +114,14 @@ fn sockets_have_the_limits_of_the_transport_in_use() {
     let limits = |params: &Params| (params.sockets_short(), params.sockets_buffers());
     assert_eq!(limits(&all), (100, 300), "those of tcp, also between hosts");
     let all = all.with("rpi", "crtcp").unwrap();
-    assert_eq!(limits(&all), (200, 1 << 20), "no buffers are asked for");
+    assert_eq!(limits(&all), (200, 1 << 20), "no buffers are requested");
     let long = all.clone().with("rpi_crtcp_short", "2m").unwrap();
-    assert_eq!(limits(&long), (2 << 20, 2 << 20), "no buffers are asked for: as many as a short message");
+    assert_eq!(limits(&long), (2 << 20, 2 << 20), "no buffers are requested: as many as a short message");
     assert_eq!(limits(&all.with("rpi_crtcp_sockbuf", "400").unwrap()), (200, 400));
 }
 
 #[test]
-fn what_cannot_be_used_leaves_its_place_or_ends_the_job() {
+fn an_unusable_module_yields_or_ends_the_job() {
     let job = Job { no_sockets: Some("there is no network".into()), ..Job::default() };
     let preferring = Params::default().with("rpi_tcp_priority", "61").unwrap();
     let found = preferring.select(&job, ThreadLevel::Multiple).unwrap();
@@ -153,7 +152,7 @@ fn chosen(pairs: &[(&'static str, &str)]) -> Result<&'static str, String> {
 }
 
 #[test]
-fn the_spellings_of_open_mpi_select_what_they_say() {
+fn the_spellings_of_open_mpi_select_their_modules() {
     for (pairs, transport) in [
         (&[("btl", "self,sm,tcp")][..], "shm"),
         (&[("btl", "self,vader")], "shm"),
@@ -192,7 +191,7 @@ fn the_spellings_of_open_mpi_select_what_they_say() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_reason_source_and_remedy() {
+fn impossible_selections_are_refused_with_reason_source_and_remedy() {
     for (pairs, texts) in [
         (&[("btl", "sm,tcp")][..], &["'btl' is 'sm,tcp' (from --mca btl sm,tcp)", "write 'self,sm,tcp'"][..]),
         (&[("btl", "^self")], &["leaves out 'self'"]),

@@ -1,10 +1,10 @@
-//! A process whose messages stand still at the word of its launcher, which is the test.
+//! A process whose messages are quiesced by its launcher, which is the test.
 
-use crate::ends::{End, JOB, LIMIT, Plan};
-use oxmpi_fabric::neighbours::Neighbours;
+use crate::ends::{JOB, LIMIT, ProcessConfig, TestProcess};
+use oxmpi_fabric::peer_segments::PeerSegments;
 use oxmpi_fabric::routes::{Coordinator, Reach, Routes};
 use oxmpi_fabric::shm::{Shm, ShmSettings};
-use oxmpi_fabric::tcp::{Address, Whereabouts};
+use oxmpi_fabric::tcp::{Address, PeerLocation};
 use oxmpi_fabric::{Connections as _, Fabric as _, Sent, Statistics as _};
 use oxmpi_shm::segment::{Boot, Segment};
 use oxmpi_sys::barrier::BarrierKind;
@@ -13,11 +13,11 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// Asks for each step as soon as the one before is taken.
+/// Requests each step as soon as the one before is taken.
 struct Launcher {
     segment: Arc<Segment>,
-    /// Where the peer finds the process.
-    known: Arc<Mutex<Result<Whereabouts, String>>>,
+    /// The addresses at which the peer finds the process.
+    known: Arc<Mutex<Result<PeerLocation, String>>>,
     is_known_abroad: bool,
 }
 
@@ -25,9 +25,9 @@ fn listener() -> Listener {
     Listener::bind(Ipv4Addr::LOCALHOST.into(), None).unwrap()
 }
 
-fn place(listener: &Listener) -> Result<Whereabouts, String> {
+fn place(listener: &Listener) -> Result<PeerLocation, String> {
     let address = Address { socket: listener.address().unwrap(), interface: "lo".into(), host: None };
-    Ok(Whereabouts::At(vec![address]))
+    Ok(PeerLocation::At(vec![address]))
 }
 
 impl Coordinator for Launcher {
@@ -49,11 +49,11 @@ impl Coordinator for Launcher {
     }
 }
 
-/// A process that receives and sends nothing, so that only the peer connects, at the one of its listeners that it was told of.
-fn is_found_again(is_known_abroad: bool, plans: [Plan; 2]) {
+/// A process that sends nothing, so that only the peer connects, at the known listener.
+fn is_found_again(is_known_abroad: bool, plans: [ProcessConfig; 2]) {
     const MESSAGES: u32 = 5;
     const TIMES: u32 = 3;
-    let (mut peer, mut end) = (End::new(0, &plans[0]), End::new(1, &plans[1]));
+    let (mut peer, mut end) = (TestProcess::new(0, &plans[0]), TestProcess::new(1, &plans[1]));
     plans[0].at(end.address);
     plans[1].at(peer.address);
     if is_known_abroad {
@@ -64,8 +64,8 @@ fn is_found_again(is_known_abroad: bool, plans: [Plan; 2]) {
     let boot = Boot { oversubscribed: true, sockets: true, ..Boot::on_one_node(JOB, 1, 2) };
     let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
     let open = Box::new(|_| Err("nobody shares memory with it".into()));
-    let neighbours = Neighbours::new(segment.clone(), BarrierKind::Symmetric, open);
-    let routes = Routes::new(Shm::new(neighbours, ShmSettings::default())).with_memory(Reach::Nobody);
+    let peer_segments = PeerSegments::new(segment.clone(), BarrierKind::Symmetric, open);
+    let routes = Routes::new(Shm::new(peer_segments, ShmSettings::default())).with_memory(Reach::Nobody);
     let launcher = Launcher { segment: segment.clone(), known: plans[0].peer.clone(), is_known_abroad };
     let routes = routes.with(Box::new(end.tcp), Reach::Everybody);
     let mut routes = routes.with_coordinator(segment.clone(), Box::new(launcher));
@@ -73,7 +73,7 @@ fn is_found_again(is_known_abroad: bool, plans: [Plan; 2]) {
     for time in 0..=TIMES {
         while end.recorder.next < (time + 1) * MESSAGES {
             if peer.pushed < (time + 1) * MESSAGES {
-                assert!(peer.recorder.lost.is_empty(), "{:?}", plans[0].told.lock().unwrap());
+                assert!(peer.recorder.lost.is_empty(), "{:?}", plans[0].texts.lock().unwrap());
                 let _: Sent = peer.send();
             }
             peer.poll();
@@ -90,18 +90,18 @@ fn is_found_again(is_known_abroad: bool, plans: [Plan; 2]) {
     assert_eq!((&*peer.recorder.lost, &*end.recorder.lost), (&[][..], &[][..]));
 }
 
-/// A process that was restored from an image: messages are under way, nobody has come to rest, and all goes on over new connections.
-fn goes_on_restored(plans: [Plan; 2]) {
+/// Messages are under way, nothing was quiesced, and everything continues.
+fn goes_on_restored(plans: [ProcessConfig; 2]) {
     const MESSAGES: u32 = 40;
     const TIMES: u32 = 3;
-    let (mut peer, mut end) = (End::new(0, &plans[0]), End::new(1, &plans[1]));
+    let (mut peer, mut end) = (TestProcess::new(0, &plans[0]), TestProcess::new(1, &plans[1]));
     plans[0].at(end.address);
     plans[1].at(peer.address);
     let boot = Boot { oversubscribed: true, sockets: true, ..Boot::on_one_node(JOB, 1, 2) };
     let segment = Segment::map(Segment::create(&boot).unwrap()).unwrap();
     let open = Box::new(|_| Err("nobody shares memory with it".into()));
-    let neighbours = Neighbours::new(segment.clone(), BarrierKind::Symmetric, open);
-    let routes = Routes::new(Shm::new(neighbours, ShmSettings::default())).with_memory(Reach::Nobody);
+    let peer_segments = PeerSegments::new(segment.clone(), BarrierKind::Symmetric, open);
+    let routes = Routes::new(Shm::new(peer_segments, ShmSettings::default())).with_memory(Reach::Nobody);
     let launcher =
         Launcher { segment: segment.clone(), known: plans[0].peer.clone(), is_known_abroad: false };
     let routes = routes.with(Box::new(end.tcp), Reach::Everybody);
@@ -109,7 +109,7 @@ fn goes_on_restored(plans: [Plan; 2]) {
     let (start, mut restored) = (Instant::now(), 0);
     while end.recorder.next < MESSAGES {
         if peer.pushed < MESSAGES {
-            assert!(peer.recorder.lost.is_empty(), "{:?}", plans[0].told.lock().unwrap());
+            assert!(peer.recorder.lost.is_empty(), "{:?}", plans[0].texts.lock().unwrap());
             let _: Sent = peer.send();
         }
         peer.poll();
@@ -121,25 +121,25 @@ fn goes_on_restored(plans: [Plan; 2]) {
         }
         assert!(start.elapsed() < LIMIT, "it does not come: {peer:?}");
     }
-    assert_eq!((restored, segment.status().quiesce_step()), (TIMES, 3 * TIMES), "no step is asked for");
+    assert_eq!((restored, segment.status().quiesce_step()), (TIMES, 3 * TIMES), "no step is requested");
     assert!(routes.counts().connections_remade >= 1, "{:?}", routes.counts());
     assert_eq!((&*peer.recorder.lost, &*end.recorder.lost), (&[][..], &[][..]));
 }
 
 #[test]
-fn who_was_restored_goes_on_with_what_was_under_way() {
-    goes_on_restored([Plan::new(), Plan::new()]);
-    goes_on_restored([Plan::encrypted(), Plan::encrypted()]);
+fn a_restored_process_continues_with_messages_under_way() {
+    goes_on_restored([ProcessConfig::new(), ProcessConfig::new()]);
+    goes_on_restored([ProcessConfig::encrypted(), ProcessConfig::encrypted()]);
 }
 
 #[test]
-fn who_has_stood_still_is_found_again() {
-    is_found_again(false, [Plan::new(), Plan::new()]);
-    is_found_again(false, [Plan::encrypted(), Plan::encrypted()]);
+fn a_quiesced_process_is_found_again() {
+    is_found_again(false, [ProcessConfig::new(), ProcessConfig::new()]);
+    is_found_again(false, [ProcessConfig::encrypted(), ProcessConfig::encrypted()]);
 }
 
 #[test]
-fn who_is_sought_by_other_launchers_is_found_again_by_them() {
-    is_found_again(true, [Plan::new(), Plan::new()]);
-    is_found_again(true, [Plan::encrypted(), Plan::encrypted()]);
+fn a_quiesced_process_is_found_again_by_other_launchers() {
+    is_found_again(true, [ProcessConfig::new(), ProcessConfig::new()]);
+    is_found_again(true, [ProcessConfig::encrypted(), ProcessConfig::encrypted()]);
 }

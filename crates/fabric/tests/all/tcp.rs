@@ -1,19 +1,19 @@
-//! Processes over real sockets on the loopback: connections that are killed at random, strangers, peers that die.
+//! Processes over real sockets on the loopback: connections that are killed at random,
+//! unauthenticated processes, peers that die.
 
 use crate::chaos::Chaos;
-use crate::ends::{End, LIMIT, Plan, pair, until};
+use crate::ends::{LIMIT, ProcessConfig, TestProcess, pair, until};
 use crate::support::{Manner, content, fuzz, planned, with_message};
 use oxmpi_fabric::sim::Random;
-use oxmpi_fabric::tcp::{HELLO, PROOF, VERDICT, WELCOME, Whereabouts};
+use oxmpi_fabric::tcp::{HELLO, PROOF, PeerLocation, VERDICT, WELCOME};
 use oxmpi_fabric::{Membership as _, Sent, Statistics as _, Transport as _};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Who may have connected and not said who it is: strangers, and one for each process.
+/// The most incomplete greetings: those of unauthenticated processes, and one for each process.
 const PLACES: usize = 32 + 2;
-/// Both send `messages`, and then take leave.
-fn exchange(ends: &mut [End; 2], messages: u32) {
+fn exchange(ends: &mut [TestProcess; 2], messages: u32) {
     until(ends, |ends| {
         for end in ends.iter_mut() {
             if end.pushed < messages {
@@ -31,16 +31,19 @@ fn exchange(ends: &mut [End; 2], messages: u32) {
 #[test]
 fn both_may_connect_at_once() {
     for _ in 0..20 {
-        let mut ends = pair(&[Plan::new(), Plan::new()]);
+        let mut ends = pair(&[ProcessConfig::new(), ProcessConfig::new()]);
         exchange(&mut ends, 10);
     }
 }
 
-/// Rule 8: whoever wants it.
+/// Rule 8: one side is enough.
 #[test]
 fn both_may_connect_at_once_if_one_wants_encryption() {
     for _ in 0..10 {
-        for plans in [[Plan::encrypted(), Plan::encrypted()], [Plan::new(), Plan::encrypted()]] {
+        for plans in [
+            [ProcessConfig::encrypted(), ProcessConfig::encrypted()],
+            [ProcessConfig::new(), ProcessConfig::encrypted()],
+        ] {
             exchange(&mut pair(&plans), 30);
         }
     }
@@ -48,33 +51,37 @@ fn both_may_connect_at_once_if_one_wants_encryption() {
 
 #[test]
 fn connections_may_die_at_any_time() {
-    fuzz(|random| exchange_in(&Chaos::new(), [Plan::new(), Plan::new()], random));
+    fuzz(|random| exchange_in(&Chaos::new(), [ProcessConfig::new(), ProcessConfig::new()], random));
 }
 
 #[test]
 fn encrypted_connections_may_die_at_any_time() {
-    fuzz(|random| exchange_in(&Chaos::new(), [Plan::encrypted(), Plan::encrypted()], random));
+    fuzz(|random| {
+        exchange_in(&Chaos::new(), [ProcessConfig::encrypted(), ProcessConfig::encrypted()], random)
+    });
 }
 
-/// Of what somebody in between changes, repeats, adds or leaves out nothing is believed, and nothing is lost.
+/// Changes, repetitions, additions and omissions are never accepted, and nothing is lost.
 #[test]
-fn whoever_changes_what_is_encrypted_has_only_killed_a_connection() {
-    fuzz(|random| exchange_in(&Chaos::spoiling(), [Plan::encrypted(), Plan::encrypted()], random));
+fn a_change_of_encrypted_data_only_ends_the_connection() {
+    fuzz(|random| {
+        exchange_in(&Chaos::spoiling(), [ProcessConfig::encrypted(), ProcessConfig::encrypted()], random)
+    });
 }
 
-fn exchange_in(chaos: &Chaos, mut plans: [Plan; 2], random: &mut Random) {
+fn exchange_in(chaos: &Chaos, mut plans: [ProcessConfig; 2], random: &mut Random) {
     for plan in &mut plans {
         plan.settings.patience = LIMIT;
     }
-    let mut ends = [End::new(0, &plans[0]), End::new(1, &plans[1])];
+    let mut ends = [TestProcess::new(0, &plans[0]), TestProcess::new(1, &plans[1])];
     plans[0].at(chaos.to(ends[1].address, random.draw()));
     plans[1].at(chaos.to(ends[0].address, random.draw()));
     exchange_through(&mut ends, 200, &plans);
     assert!(chaos.kills() > 0);
 }
 
-/// As [`exchange`]; who comes too late to hear a goodbye hears of it from the launcher.
-fn exchange_through(ends: &mut [End; 2], messages: u32, plans: &[Plan; 2]) {
+/// As [`exchange`]; a process that misses a goodbye learns of it from the launcher.
+fn exchange_through(ends: &mut [TestProcess; 2], messages: u32, plans: &[ProcessConfig; 2]) {
     until(ends, |ends| {
         for end in ends.iter_mut() {
             if end.pushed < messages {
@@ -87,17 +94,16 @@ fn exchange_through(ends: &mut [End; 2], messages: u32, plans: &[Plan; 2]) {
         let left = [a.tcp.leave(), b.tcp.leave()];
         for (at, plan) in [1, 0].into_iter().zip(plans) {
             if left[at] {
-                *plan.peer.lock().unwrap() = Ok(Whereabouts::Left);
+                *plan.peer.lock().unwrap() = Ok(PeerLocation::Left);
             }
         }
         left == [true; 2]
     });
     for (end, plan) in ends.iter().zip(plans) {
-        assert_eq!((&end.recorder.lost[..], &plan.told.lock().unwrap()[..]), (&[][..], &[][..]));
+        assert_eq!((&end.recorder.lost[..], &plan.texts.lock().unwrap()[..]), (&[][..], &[][..]));
     }
 }
 
-/// Reads until the other side closes.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     let mut buffer = [0; 1000];
@@ -111,8 +117,8 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn strangers_change_nothing_and_are_sent_away() {
-    let plans = [Plan::new(), Plan::new()];
+fn unauthenticated_connections_change_nothing_and_are_closed() {
+    let plans = [ProcessConfig::new(), ProcessConfig::new()];
     let mut ends = pair(&plans);
     until(&mut ends, |ends| {
         ends[0].send();
@@ -121,11 +127,11 @@ fn strangers_change_nothing_and_are_sent_away() {
     until(&mut ends, |ends| ends[1].recorder.next == 3);
     let connect = || TcpStream::connect(ends[1].address).unwrap();
 
-    // A recording of a real Hello: somebody in between has seen it.
+    // A recording of a real Hello.
     let tap = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let victim_plan = Plan::new();
+    let victim_plan = ProcessConfig::new();
     victim_plan.at(tap.local_addr().unwrap());
-    let mut victim = End::new(0, &victim_plan);
+    let mut victim = TestProcess::new(0, &victim_plan);
     victim.send();
     let (mut tapped, _) = tap.accept().unwrap();
     tapped.set_nonblocking(true).unwrap();
@@ -138,11 +144,11 @@ fn strangers_change_nothing_and_are_sent_away() {
         }
     }
 
-    let mut strangers: Vec<(&str, TcpStream)> = Vec::new();
+    let mut unauthenticated: Vec<(&str, TcpStream)> = Vec::new();
     let mut add = |name, bytes: &[u8]| {
-        let mut stranger = connect();
-        stranger.write_all(bytes).unwrap();
-        strangers.push((name, stranger));
+        let mut connection = connect();
+        connection.write_all(bytes).unwrap();
+        unauthenticated.push((name, connection));
     };
     add("silence", b"");
     add("a browser", b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n");
@@ -153,24 +159,24 @@ fn strangers_change_nothing_and_are_sent_away() {
     add("a changed Hello", &[&hello[..40], &[0xff; HELLO - 40]].concat());
     let mut more: Vec<TcpStream> = (0..200).map(|_| connect()).collect();
 
-    // All but those for whom there is a place are closed, while messages go on between those who know each other.
+    // Connections without a place are closed, while messages of the job continue.
     let start = Instant::now();
     let mut closed = 0;
     until(&mut ends, |ends| {
         if ends[0].pushed < 100 {
             ends[0].send();
         }
-        strangers.retain_mut(|(_, stream)| !is_closed(stream));
+        unauthenticated.retain_mut(|(_, stream)| !is_closed(stream));
         more.retain_mut(|stream| {
             let gone = is_closed(stream);
             closed += u32::from(gone);
             !gone
         });
-        assert!(start.elapsed() < LIMIT, "still there: {strangers:?} and {}", more.len());
-        strangers.len() + more.len() <= PLACES && ends[0].pushed == 100
+        assert!(start.elapsed() < LIMIT, "still there: {unauthenticated:?} and {}", more.len());
+        unauthenticated.len() + more.len() <= PLACES && ends[0].pushed == 100
     });
     assert!(closed >= 200 - PLACES as u32);
-    assert!(strangers.iter().all(|(name, _)| *name == "a recorded Hello"), "{strangers:?}");
+    assert!(unauthenticated.iter().all(|(name, _)| *name == "a recorded Hello"), "{unauthenticated:?}");
     until(&mut ends, |ends| ends[1].recorder.next == 100);
     until(&mut ends, |[a, b]| a.tcp.leave() & b.tcp.leave());
     until(&mut ends, |_| more.iter_mut().all(is_closed));
@@ -179,7 +185,7 @@ fn strangers_change_nothing_and_are_sent_away() {
 }
 
 /// Closes connections to `tap`, each as soon as it is made, for as long as `goes_on`.
-fn close_all(tap: &TcpListener, from: &mut End, mut goes_on: impl FnMut(&End, u32) -> bool) {
+fn close_all(tap: &TcpListener, from: &mut TestProcess, mut goes_on: impl FnMut(&TestProcess, u32) -> bool) {
     tap.set_nonblocking(true).unwrap();
     let (start, mut closed) = (Instant::now(), 0);
     while goes_on(from, closed) {
@@ -193,8 +199,8 @@ fn close_all(tap: &TcpListener, from: &mut End, mut goes_on: impl FnMut(&End, u3
 }
 
 #[test]
-fn who_closes_connections_for_a_while_is_not_lost() {
-    let mut plans = [Plan::new(), Plan::new()];
+fn a_peer_that_closes_connections_for_a_while_is_not_lost() {
+    let mut plans = [ProcessConfig::new(), ProcessConfig::new()];
     plans[0].settings.patience = LIMIT;
     let mut ends = pair(&plans);
     let tap = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -205,14 +211,14 @@ fn who_closes_connections_for_a_while_is_not_lost() {
     exchange(&mut ends, 10);
 }
 
-/// Such as the end of a tunnel behind which nobody listens.
+/// For example the end of a tunnel without a listener behind it.
 #[test]
-fn who_closes_each_connection_is_lost_and_the_text_says_where_that_was() {
-    let plan = Plan::new();
+fn a_peer_that_closes_each_connection_is_lost_and_reported_with_its_address() {
+    let plan = ProcessConfig::new();
     let tap = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = tap.local_addr().unwrap();
     plan.at(address);
-    let mut end = End::new(0, &plan);
+    let mut end = TestProcess::new(0, &plan);
     // A short message leaves early, and counts as sent.
     let is_short = |number: &u32| matches!(planned(0, *number), (Manner::Eager, 1..1000));
     end.pushed = (0..).find(is_short).unwrap();
@@ -224,18 +230,18 @@ fn who_closes_each_connection_is_lost_and_the_text_says_where_that_was() {
     assert_eq!(end.tcp.lost_messages(), None);
     close_all(&tap, &mut end, |end, _| end.recorder.lost.is_empty());
     assert!(end.tcp.leave() && end.tcp.lost_messages().is_some(), "nobody is waited for");
-    let told = plan.told.lock().unwrap().join("\n");
+    let texts = plan.texts.lock().unwrap().join("\n");
     let place = format!("the last address was {address} on interface lo of host over-there");
     for word in ["rank 0 cannot reach rank 1", "times in ", &place] {
-        assert!(told.contains(word), "'{word}' in: {told}");
+        assert!(texts.contains(word), "'{word}' in: {texts}");
     }
-    // The one or the other, whether the greeting was there when the connection was closed.
-    assert!(told.contains("closed at the other end") || told.contains("reset by peer"), "{told}");
+    // Depends on whether the greeting had arrived when the connection was closed.
+    assert!(texts.contains("closed at the other end") || texts.contains("reset by peer"), "{texts}");
 }
 
 #[test]
-fn who_does_not_know_the_secret_is_no_peer() {
-    let plans = [Plan::new(), Plan { secret: [8; 32], ..Plan::new() }];
+fn a_process_without_the_secret_is_no_peer() {
+    let plans = [ProcessConfig::new(), ProcessConfig { secret: [8; 32], ..ProcessConfig::new() }];
     let mut ends = pair(&plans);
     until(&mut ends, |ends| {
         if ends[0].recorder.lost.is_empty() {
@@ -245,16 +251,15 @@ fn who_does_not_know_the_secret_is_no_peer() {
     });
     assert_eq!(ends[0].recorder.lost, [1]);
     assert_eq!(ends[1].recorder.next, 0);
-    let told = plans[0].told.lock().unwrap().join("\n");
-    assert!(told.contains("rank 0 cannot reach rank 1 over sockets: the connection was closed"), "{told}");
+    let texts = plans[0].texts.lock().unwrap().join("\n");
+    assert!(texts.contains("rank 0 cannot reach rank 1 over sockets: the connection was closed"), "{texts}");
 }
 
-/// An address that leads to another one, where a bit of the first record behind the greeting is changed, in either direction of the
-/// first `times` connections: that bit of the record's head.
+/// A proxy that changes bit `bit` of the head of the first record, in the first `times`
+/// connections.
 fn flipping(address: SocketAddr, times: usize, bit: usize) -> SocketAddr {
     let tap = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let here = tap.local_addr().unwrap();
-    // It ends with the process of the test.
     std::thread::spawn(move || {
         for (number, from) in tap.incoming().enumerate() {
             let Ok(to) = TcpStream::connect(address) else { return };
@@ -279,14 +284,14 @@ fn flipping(address: SocketAddr, times: usize, bit: usize) -> SocketAddr {
     here
 }
 
-/// Rule 8: the length of a record is clear, so that a receiver which believed a changed one would wait for bytes that nobody sends.
+/// Rule 8: the length of a record is not encrypted, and a changed one must not be accepted.
 #[test]
 fn a_changed_length_of_an_encrypted_record_ends_its_connection_and_if_it_always_is_the_peer_is_lost() {
     let is_short = |from, number| matches!(planned(from, number), (Manner::Eager, 1..1000));
     let number = (0..).find(|number| is_short(0, *number) && is_short(1, *number)).unwrap();
     // The last one always makes the record longer.
     for (times, bit) in [(1, 5), (1, 8), (1, 15), (usize::MAX, 15)] {
-        let plans = [Plan::encrypted(), Plan::encrypted()];
+        let plans = [ProcessConfig::encrypted(), ProcessConfig::encrypted()];
         let mut ends = pair(&plans);
         plans[0].at(flipping(ends[1].address, times, bit));
         plans[1].at(flipping(ends[0].address, times, bit));
@@ -303,20 +308,20 @@ fn a_changed_length_of_an_encrypted_record_ends_its_connection_and_if_it_always_
             ends.iter()
                 .all(|end| if is_lost { !end.recorder.lost.is_empty() } else { end.recorder.next > number })
         });
-        let told = plans.each_ref().map(|plan| plan.told.lock().unwrap().join("\n"));
-        assert_eq!(told.iter().all(String::is_empty), !is_lost, "{told:?}");
-        for (rank, told) in told.iter().enumerate().filter(|_| is_lost) {
+        let texts = plans.each_ref().map(|plan| plan.texts.lock().unwrap().join("\n"));
+        assert_eq!(texts.iter().all(String::is_empty), !is_lost, "{texts:?}");
+        for (rank, texts) in texts.iter().enumerate().filter(|_| is_lost) {
             let begin = format!("rank {rank} cannot reach rank {} over sockets: ", 1 - rank);
-            assert!(told.contains(&begin) && told.contains("interface lo of host over-there"), "{told:?}");
+            assert!(texts.contains(&begin) && texts.contains("interface lo of host over-there"), "{texts:?}");
             assert_eq!(ends[rank].recorder.next, number, "nothing of it is believed");
         }
-        assert!(!is_lost || told.iter().any(|text| text.contains("changed on the way")), "{told:?}");
+        assert!(!is_lost || texts.iter().any(|text| text.contains("changed on the way")), "{texts:?}");
     }
 }
 
 #[test]
-fn a_dead_peer_is_lost_after_some_time_and_the_text_says_what_was_tried() {
-    let plans = [Plan::new(), Plan::new()];
+fn a_dead_peer_is_lost_after_some_time_and_reported_with_the_attempts() {
+    let plans = [ProcessConfig::new(), ProcessConfig::new()];
     let [mut alive, mut dead] = pair(&plans);
     while alive.pushed < 2 || dead.recorder.next < 2 {
         if alive.pushed < 2 {
@@ -334,19 +339,19 @@ fn a_dead_peer_is_lost_after_some_time_and_the_text_says_what_was_tried() {
     }
     assert!(start.elapsed() >= Duration::from_millis(300), "it is tried for some time");
     assert_eq!(alive.recorder.lost, [1]);
-    let told = plans[0].told.lock().unwrap();
-    assert_eq!(told.len(), 1);
+    let texts = plans[0].texts.lock().unwrap();
+    assert_eq!(texts.len(), 1);
     for word in ["rank 0", "rank 1", "refused", "times in ", &address.to_string(), "interface lo"] {
-        assert!(told[0].contains(word), "'{word}' in: {}", told[0]);
+        assert!(texts[0].contains(word), "'{word}' in: {}", texts[0]);
     }
     let error = with_message(0, 0, |message| alive.tcp.send(1, message)).unwrap_err();
-    assert_eq!((error.peer, &error.why), (1, &told[0]));
+    assert_eq!((error.peer, &error.why), (1, &texts[0]));
     assert!(alive.tcp.leave(), "nobody is waited for");
 }
 
 #[test]
-fn who_has_left_is_not_lost() {
-    let plans = [Plan::new(), Plan::new()];
+fn a_peer_that_has_left_is_not_lost() {
+    let plans = [ProcessConfig::new(), ProcessConfig::new()];
     let mut ends = pair(&plans);
     until(&mut ends, |ends| ends[0].send() != Sent::Full);
     until(&mut ends, |ends| ends[1].recorder.next == 1);
@@ -362,21 +367,20 @@ fn who_has_left_is_not_lost() {
     assert!(stays.tcp.leave());
     assert_eq!(stays.recorder.lost, [0u32; 0]);
 
-    // A first message to somebody who has left already.
-    let plan = Plan::new();
-    *plan.peer.lock().unwrap() = Ok(Whereabouts::Left);
-    let mut late = End::new(0, &plan);
+    // A first message to a process that has left already.
+    let plan = ProcessConfig::new();
+    *plan.peer.lock().unwrap() = Ok(PeerLocation::Left);
+    let mut late = TestProcess::new(0, &plan);
     assert_eq!(late.send(), Sent::Full);
     late.poll();
     assert_eq!(late.send(), Sent::Done);
     assert!(late.tcp.leave());
 }
 
-/// Rule 6: what was said after the last communicator was given up is not waited for, if the peer ends without a goodbye, or with
-/// one that the kernel has thrown away.
+/// Rule 6: later records are not waited for, if the peer ends without a goodbye.
 #[test]
-fn who_rests_waits_for_nobody_with_whom_it_has_nothing_to_do() {
-    let plans = [Plan::new(), Plan::new()];
+fn a_resting_process_waits_only_for_peers_with_a_communicator() {
+    let plans = [ProcessConfig::new(), ProcessConfig::new()];
     let mut ends = pair(&plans);
     until(&mut ends, |ends| ends[0].send() != Sent::Full);
     until(&mut ends, |ends| ends[1].recorder.next == 1);
@@ -393,7 +397,7 @@ fn who_rests_waits_for_nobody_with_whom_it_has_nothing_to_do() {
     }
     assert!(oxmpi_fabric::Membership::rest(&mut stays.tcp));
     assert_eq!(stays.recorder.lost, [0u32; 0]);
-    // If the two have to do with each other again, it is looked for.
+    // If the two get a communicator again, they are.
     stays.tcp.attach(1);
     while !oxmpi_fabric::Membership::rest(&mut stays.tcp) {
         stays.rest();
@@ -404,17 +408,17 @@ fn who_rests_waits_for_nobody_with_whom_it_has_nothing_to_do() {
 
 #[test]
 fn an_older_incarnation_is_refused_and_a_newer_one_ends_the_older() {
-    let plans = [Plan::new(), Plan { incarnation: 5, ..Plan::new() }];
+    let plans = [ProcessConfig::new(), ProcessConfig { incarnation: 5, ..ProcessConfig::new() }];
     let mut ends = pair(&plans);
     until(&mut ends, |ends| ends[1].pushed > 0 || ends[1].send() != Sent::Full);
     until(&mut ends, |ends| ends[0].recorder.next == 1);
     for (incarnation, is_newer) in [(4, false), (6, true)] {
-        let plan = Plan { incarnation, ..Plan::new() };
+        let plan = ProcessConfig { incarnation, ..ProcessConfig::new() };
         plan.at(ends[0].address);
-        let mut other = End::new(1, &plan);
+        let mut other = TestProcess::new(1, &plan);
         let start = Instant::now();
         while other.recorder.lost.is_empty() {
-            if plan.told.lock().unwrap().is_empty() {
+            if plan.texts.lock().unwrap().is_empty() {
                 other.send();
             }
             other.rest();
@@ -431,15 +435,15 @@ fn an_older_incarnation_is_refused_and_a_newer_one_ends_the_older() {
 }
 
 #[test]
-fn many_messages_that_nobody_acknowledges_wait() {
-    wait_for_each_other([Plan::new(), Plan::new()]);
-    wait_for_each_other([Plan::encrypted(), Plan::encrypted()]);
+fn many_unacknowledged_messages_wait() {
+    wait_for_each_other([ProcessConfig::new(), ProcessConfig::new()]);
+    wait_for_each_other([ProcessConfig::encrypted(), ProcessConfig::encrypted()]);
 }
 
-fn wait_for_each_other(plans: [Plan; 2]) {
+fn wait_for_each_other(plans: [ProcessConfig; 2]) {
     let mut ends = pair(&plans);
     until(&mut ends, |ends| ends[0].send() != Sent::Full);
-    // The other side does not look: the first one fills what the kernel takes and then keeps nothing more.
+    // The other side does not poll: the kernel's buffers fill, and nothing more is retained.
     let start = Instant::now();
     let mut full = 0;
     while full < 100 {
@@ -453,9 +457,9 @@ fn wait_for_each_other(plans: [Plan; 2]) {
     exchange(&mut ends, pushed + 10);
 }
 
-/// What two processes that find each other say, each way of all connections by itself.
-fn recorded(plans: &[Plan; 2]) -> Vec<Vec<u8>> {
-    let mut ends = [End::new(0, &plans[0]), End::new(1, &plans[1])];
+/// The bytes between two processes, each direction of each connection by itself.
+fn recorded(plans: &[ProcessConfig; 2]) -> Vec<Vec<u8>> {
+    let mut ends = [TestProcess::new(0, &plans[0]), TestProcess::new(1, &plans[1])];
     let taps = [0, 1].map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
     let places = [0, 1].map(|at: usize| taps[at].local_addr().unwrap());
     let addresses = [ends[1].address, ends[0].address];
@@ -468,13 +472,13 @@ fn recorded(plans: &[Plan; 2]) -> Vec<Vec<u8>> {
         });
         exchange(&mut ends, 20);
         drop(ends);
-        // A process that has not connected is waited for no longer.
+        // Ends the wait for a process that has not connected.
         places.iter().for_each(|place| drop(TcpStream::connect(place)));
         seen.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     })
 }
 
-/// Carries a connection to an address, and returns what went over it, each way.
+/// Carries a connection to an address, and returns the bytes of each direction.
 fn record(tap: &TcpListener, to: SocketAddr) -> Vec<Vec<u8>> {
     let (from, _) = tap.accept().unwrap();
     let Ok(to) = TcpStream::connect(to) else { return Vec::new() };
@@ -493,21 +497,21 @@ fn record(tap: &TcpListener, to: SocketAddr) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_is_encrypted_cannot_be_read_on_its_way() {
+fn encrypted_data_cannot_be_read_on_the_wire() {
     // A part of each longer message, in either direction.
     let part = &content(0, 3000)[1000..1016];
     let is_seen = |bytes: &Vec<u8>| bytes.windows(part.len()).any(|window| window == part);
     let long = |bytes: &Vec<u8>| bytes.len() > 100_000;
     for (plans, is_encrypted) in [
-        ([Plan::new(), Plan::new()], false),
-        ([Plan::encrypted(), Plan::encrypted()], true),
-        ([Plan::new(), Plan::encrypted()], true),
-        ([Plan::encrypted(), Plan::new()], true),
+        ([ProcessConfig::new(), ProcessConfig::new()], false),
+        ([ProcessConfig::encrypted(), ProcessConfig::encrypted()], true),
+        ([ProcessConfig::new(), ProcessConfig::encrypted()], true),
+        ([ProcessConfig::encrypted(), ProcessConfig::new()], true),
     ] {
-        let ways = recorded(&plans);
-        assert!(ways.iter().filter(|bytes| long(bytes)).count() >= 2, "the messages went elsewhere");
-        let seen = ways.iter().filter(|bytes| long(bytes) && is_seen(bytes)).count();
+        let directions = recorded(&plans);
+        assert!(directions.iter().filter(|bytes| long(bytes)).count() >= 2, "the messages went elsewhere");
+        let seen = directions.iter().filter(|bytes| long(bytes) && is_seen(bytes)).count();
         assert_eq!(seen >= 2, !is_encrypted);
-        assert!(!is_encrypted || !ways.iter().any(is_seen));
+        assert!(!is_encrypted || !directions.iter().any(is_seen));
     }
 }

@@ -1,14 +1,15 @@
-//! Records that are sent before a greeting is over (`tcp/greeting.rs` rules 7 to 10): they come while their sender does nothing, once,
-//! in order, and only from who may send them.
+//! Records that are sent before the end of a greeting (`tcp/greeting.rs` rules 7 to 10): they
+//! arrive while their sender does nothing, once, in order, and only from processes that may send
+//! them.
 
-use crate::ends::{self, End, JOB, LIMIT, Plan};
-use crate::raw::{CONTEXT, Came, answer, look, record};
+use crate::ends::{self, JOB, LIMIT, ProcessConfig, TestProcess};
+use crate::raw::{CONTEXT, HandedUp, answer, look, record};
 use crate::support::content;
 use oxmpi_fabric::tcp::{
     Acceptor, EARLY_BYTES, HELLO, Identity, Initiator, PROOF, Point, RECORD_HEADER, RecordHeader, Secret,
     VERDICT, WELCOME,
 };
-use oxmpi_fabric::{Body, Membership as _, Message, Sent, Statistics as _, Transport as _};
+use oxmpi_fabric::{Body, Membership as _, OutgoingMessage, Sent, Statistics as _, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Context, Envelope, Frame};
 use std::io::{ErrorKind, Read, Write};
@@ -17,16 +18,15 @@ use std::time::Instant;
 
 const SECRET: Secret = Secret([7; 32]);
 
-/// Sends an eager message with this tag.
-fn send(end: &mut End, tag: i32, body: &[u8]) -> Sent {
+fn send(end: &mut TestProcess, tag: i32, body: &[u8]) -> Sent {
     let frame = Frame::Eager { envelope: Envelope { context: Context::Local(CONTEXT), tag } };
     let body = Body::Bytes(Bytes::from(body));
-    let message = Message { sequence: tag as u8, frame, body, lent: None, token: tag as u64 };
+    let message = OutgoingMessage { sequence: tag as u8, frame, body, lent: None, token: tag as u64 };
     end.tcp.send(1 - end.me, &message).unwrap()
 }
 
-/// Sends messages with tags from 0 on, of a length in bytes, as long as they leave at once. How many there were.
-fn send_all(end: &mut End, bytes: usize) -> i32 {
+/// Sends messages with tags from 0 on, as long as they leave at once. Returns their number.
+fn send_all(end: &mut TestProcess, bytes: usize) -> i32 {
     (0..).find(|tag| send(end, *tag, &content(*tag as u32, bytes)) != Sent::Done).unwrap()
 }
 
@@ -35,13 +35,15 @@ fn expected(from: u32, messages: i32, bytes: usize) -> Vec<(u32, i32, Vec<u8>)> 
     (0..messages).map(|tag| (from, tag, content(tag as u32, bytes))).collect()
 }
 
-/// Two processes, and where a test puts what comes.
-fn pair(plans: &[Plan; 2]) -> ([End; 2], [Came; 2]) {
-    (ends::pair(plans), [Came::default(), Came::default()])
+fn pair(plans: &[ProcessConfig; 2]) -> ([TestProcess; 2], [HandedUp; 2]) {
+    (ends::pair(plans), [HandedUp::default(), HandedUp::default()])
 }
 
-/// Lets both processes go on until `done`.
-fn until(ends: &mut [End; 2], came: &mut [Came; 2], mut done: impl FnMut(&mut [End; 2], &[Came; 2]) -> bool) {
+fn until(
+    ends: &mut [TestProcess; 2],
+    came: &mut [HandedUp; 2],
+    mut done: impl FnMut(&mut [TestProcess; 2], &[HandedUp; 2]) -> bool,
+) {
     let start = Instant::now();
     while !done(ends, came) {
         for (end, came) in ends.iter_mut().zip(&mut *came) {
@@ -51,20 +53,19 @@ fn until(ends: &mut [End; 2], came: &mut [Came; 2], mut done: impl FnMut(&mut [E
     }
 }
 
-/// Has both take leave.
-fn leave(ends: &mut [End; 2], came: &mut [Came; 2]) {
+fn leave(ends: &mut [TestProcess; 2], came: &mut [HandedUp; 2]) {
     until(ends, came, |[a, b], _| a.tcp.leave() & b.tcp.leave());
 }
 
 #[test]
-fn what_is_sent_first_comes_while_its_sender_does_nothing() {
-    let (mut ends, mut came) = pair(&[Plan::new(), Plan::new()]);
+fn first_messages_arrive_while_their_sender_does_nothing() {
+    let (mut ends, mut came) = pair(&[ProcessConfig::new(), ProcessConfig::new()]);
     assert_eq!(send(&mut ends[0], 0, b"first"), Sent::Done, "with the first call");
     assert_eq!(send(&mut ends[0], 1, b""), Sent::Done);
     look(&mut ends[1], &mut came[1], |came| came.whole() == 2);
     assert_eq!(came[1].messages, [(0, 0, b"first".to_vec()), (0, 1, Vec::new())]);
     assert_eq!((ends[0].tcp.counts().connections, ends[1].tcp.counts().connections), (0, 0));
-    // Then the connection goes on behind them.
+    // Then the connection continues behind them.
     until(&mut ends, &mut came, |ends, _| ends[0].tcp.counts().connections == 1);
     assert_eq!(send(&mut ends[0], 2, b"second"), Sent::Done);
     look(&mut ends[1], &mut came[1], |came| came.whole() == 3);
@@ -73,20 +74,20 @@ fn what_is_sent_first_comes_while_its_sender_does_nothing() {
 }
 
 #[test]
-fn what_is_sent_first_comes_when_its_sender_is_dead() {
-    let ([mut dies, mut end], [_, mut came]) = pair(&[Plan::new(), Plan::new()]);
+fn first_messages_of_a_dead_sender_arrive() {
+    let ([mut dies, mut end], [_, mut came]) = pair(&[ProcessConfig::new(), ProcessConfig::new()]);
     let messages = send_all(&mut dies, 100);
     drop(dies);
     look(&mut end, &mut came, |came| came.whole() == messages as usize);
     assert_eq!(came.messages, expected(0, messages, 100));
 }
 
-/// The kernel takes all of them whole, with the smallest buffers as well.
+/// The kernel takes all of them whole, even with the smallest buffers.
 #[test]
 fn no_more_is_sent_early_than_the_kernel_keeps() {
     for buffers in [Some(32 << 10), Some(65535), None] {
         for bytes in [0, 1, 40, 440, 2048, 9000] {
-            let plans = [Plan::new(), Plan::new()].map(|mut plan| {
+            let plans = [ProcessConfig::new(), ProcessConfig::new()].map(|mut plan| {
                 plan.settings.buffers = buffers;
                 plan
             });
@@ -109,11 +110,11 @@ fn no_more_is_sent_early_than_the_kernel_keeps() {
     }
 }
 
-/// Whoever is lower, and in whatever order they poll.
+/// For either order of ranks and any order of polls.
 #[test]
-fn what_both_send_first_comes_once_and_in_order() {
+fn first_messages_of_both_arrive_once_and_in_order() {
     for polls in 0..64 {
-        let (mut ends, mut came) = pair(&[Plan::new(), Plan::new()]);
+        let (mut ends, mut came) = pair(&[ProcessConfig::new(), ProcessConfig::new()]);
         let mut next = [0, 1].map(|at: usize| send_all(&mut ends[at], 60 + 600 * at));
         // Each bit is a poll by one of them.
         for bit in 0..6 {
@@ -136,16 +137,15 @@ fn what_both_send_first_comes_once_and_in_order() {
     }
 }
 
-/// A peer of which a test says each byte, when it has said Hello.
+/// A peer whose bytes the test writes, after its Hello.
 struct Raw {
     stream: TcpStream,
     initiator: Initiator,
-    /// All that it has said.
     said: Vec<u8>,
 }
 
 impl Raw {
-    fn connect(end: &End, from: u32, incarnation: u64) -> Raw {
+    fn connect(end: &TestProcess, from: u32, incarnation: u64) -> Raw {
         let own = Identity { job: JOB, rank: from, size: 2, incarnation };
         let mut stream = TcpStream::connect(end.address).unwrap();
         let (mut initiator, hello) = Initiator::new(own, end.me, &SECRET, &[9; 32], false).unwrap();
@@ -154,7 +154,6 @@ impl Raw {
         Raw { stream, initiator, said: hello.to_vec() }
     }
 
-    /// An early message with a record.
     fn message(&mut self, record: &[u8]) -> Vec<u8> {
         let mut message = Vec::new();
         self.initiator.early(&[Bytes::from(record)], &mut message);
@@ -171,8 +170,8 @@ impl Raw {
         self.say(&message);
     }
 
-    /// Goes through the rest of the greeting. What the process says it has received.
-    fn greet(&mut self, end: &mut End, came: &mut Came) -> Point {
+    /// Completes the greeting. Returns the received point of the process.
+    fn greet(&mut self, end: &mut TestProcess, came: &mut HandedUp) -> Point {
         let welcome: [u8; WELCOME] = answer(end, &mut self.stream, &mut |end| _ = end.tcp.poll(None, came));
         let (_, proof) = self.initiator.welcomed(&welcome, Point::default()).unwrap();
         self.say(&proof);
@@ -181,7 +180,7 @@ impl Raw {
     }
 
     /// Lets the process poll until it has closed the connection.
-    fn is_closed(&mut self, end: &mut End, came: &mut Came) {
+    fn is_closed(&mut self, end: &mut TestProcess, came: &mut HandedUp) {
         self.stream.set_nonblocking(true).unwrap();
         let start = Instant::now();
         loop {
@@ -202,25 +201,25 @@ fn early(number: u64) -> Vec<u8> {
 }
 
 /// A process with number 1, and its plan.
-fn process() -> (Plan, End, Came) {
-    let plan = Plan::new();
-    let end = End::new(1, &plan);
-    (plan, end, Came::default())
+fn process() -> (ProcessConfig, TestProcess, HandedUp) {
+    let plan = ProcessConfig::new();
+    let end = TestProcess::new(1, &plan);
+    (plan, end, HandedUp::default())
 }
 
 #[test]
-fn what_has_come_early_does_not_come_again_when_the_connection_ends() {
+fn early_records_do_not_come_again_when_the_connection_ends() {
     let (_plan, mut end, mut came) = process();
     let mut raw = Raw::connect(&end, 0, 1);
     for number in 0..2 {
         raw.say_early(&early(number));
     }
-    // Half of the third one comes.
+    // Half of the third one arrives.
     let third = raw.message(&early(2));
     raw.say(&third[..third.len() / 2]);
     look(&mut end, &mut came, |came| came.whole() == 2);
     drop(raw);
-    // The next attempt says all of it once more: that is no place for it.
+    // The next attempt repeats all of it, in the wrong place.
     let mut raw = Raw::connect(&end, 0, 1);
     for number in 0..3 {
         raw.say_early(&early(number));
@@ -233,9 +232,9 @@ fn what_has_come_early_does_not_come_again_when_the_connection_ends() {
     assert_eq!(came.messages, expected(0, 4, 50));
 }
 
-/// The process has said in its own Proof that it has nothing, and then gets an early record: it comes once more where it has said so.
+/// A Proof without records, then an early record: it comes again on the Proof's connection.
 #[test]
-fn what_has_come_early_after_a_proof_is_skipped_when_it_comes_again() {
+fn early_records_after_a_proof_are_skipped_when_they_come_again() {
     let (plan, mut end, mut came) = process();
     let tap = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     plan.at(tap.local_addr().unwrap());
@@ -266,7 +265,7 @@ fn what_has_come_early_after_a_proof_is_skipped_when_it_comes_again() {
         end.tcp.poll(None, &mut came);
         assert!(start.elapsed() < LIMIT);
     }
-    // In pieces; what it says meanwhile does not count what has not come again.
+    // In pieces; acknowledgements meanwhile do not count records that have not come again.
     let seen = came.whole() as u64;
     let again: Vec<u8> = (0..5).flat_map(early).collect();
     own.write_all(&again[..70]).unwrap();
@@ -288,12 +287,12 @@ fn what_has_come_early_after_a_proof_is_skipped_when_it_comes_again() {
     assert_eq!(RecordHeader::decode(&said).unwrap().acknowledged, 5);
 }
 
-/// A change of the early messages, and which of the two come all the same.
-type Change = (&'static str, usize, fn(&mut Raw) -> Vec<u8>);
+/// A change of the early messages, and the number of messages that are still taken.
+type EarlyChange = (&'static str, usize, fn(&mut Raw) -> Vec<u8>);
 
 #[test]
-fn who_breaks_the_rules_of_early_records_is_closed() {
-    let changes: [Change; 8] = [
+fn violations_of_the_early_rules_close_the_connection() {
+    let changes: [EarlyChange; 8] = [
         ("a wrong MAC", 1, |raw| {
             let mut two = [raw.message(&early(0)), raw.message(&early(1))].concat();
             *two.last_mut().unwrap() ^= 1;
@@ -336,22 +335,22 @@ fn who_breaks_the_rules_of_early_records_is_closed() {
         raw.say(&message);
         raw.is_closed(&mut end, &mut came);
         assert_eq!(came.whole(), whole, "{name}");
-        // It costs nobody anything.
+        // It has no effect on the next connection.
         let point = Raw::connect(&end, 0, 1).greet(&mut end, &mut came);
         assert_eq!(point, Point { records: whole as u64, bytes: 0 }, "{name}");
     }
 }
 
-/// Everything that a connection has brought is said again, by somebody who has recorded it.
+/// A recording of everything on a connection is sent again.
 #[test]
-fn a_replay_delivers_nothing_to_who_has_heard_of_that_rank() {
+fn a_replay_delivers_nothing_to_a_process_that_knows_the_rank() {
     let (_plan, mut end, mut came) = process();
     let mut raw = Raw::connect(&end, 0, 1);
     for number in 0..3 {
         raw.say_early(&early(number));
     }
     look(&mut end, &mut came, |came| came.whole() == 3);
-    let replay = |end: &mut End, came: &mut Came, all: &[u8]| {
+    let replay = |end: &mut TestProcess, came: &mut HandedUp, all: &[u8]| {
         let mut stream = TcpStream::connect(end.address).unwrap();
         stream.write_all(all).unwrap();
         let _: [u8; WELCOME] = answer(end, &mut stream, &mut |end| _ = end.tcp.poll(None, came));
@@ -369,16 +368,16 @@ fn a_replay_delivers_nothing_to_who_has_heard_of_that_rank() {
 #[test]
 fn a_replay_from_an_earlier_generation_delivers_nothing() {
     for (own, incarnation, is_taken) in [(2, 1, false), (2, 2, true), (1, 2, true)] {
-        let plan = Plan { incarnation: own, ..Plan::new() };
-        let (mut end, mut came) = (End::new(1, &plan), Came::default());
+        let plan = ProcessConfig { incarnation: own, ..ProcessConfig::new() };
+        let (mut end, mut came) = (TestProcess::new(1, &plan), HandedUp::default());
         let mut raw = Raw::connect(&end, 0, incarnation);
         raw.say_early(&early(0));
         let point = raw.greet(&mut end, &mut came);
         assert_eq!((came.whole(), point.records), (usize::from(is_taken), u64::from(is_taken)));
-        // What was dropped comes again.
+        // Dropped records come again.
         raw.say(&early(point.records));
         look(&mut end, &mut came, |came| came.whole() == 1 + usize::from(is_taken));
-        // Of another incarnation nothing comes.
+        // Nothing of another incarnation is taken.
         let mut other = Raw::connect(&end, 0, incarnation + 1);
         other.say_early(&early(0));
         let _: [u8; WELCOME] =
@@ -391,10 +390,10 @@ fn a_replay_from_an_earlier_generation_delivers_nothing() {
 #[test]
 fn nothing_goes_early_if_either_side_wants_encryption() {
     for (plans, first) in [
-        ([Plan::encrypted(), Plan::new()], Sent::Full),
-        ([Plan::encrypted(), Plan::encrypted()], Sent::Full),
+        ([ProcessConfig::encrypted(), ProcessConfig::new()], Sent::Full),
+        ([ProcessConfig::encrypted(), ProcessConfig::encrypted()], Sent::Full),
         // It cannot know; the record comes again, encrypted.
-        ([Plan::new(), Plan::encrypted()], Sent::Done),
+        ([ProcessConfig::new(), ProcessConfig::encrypted()], Sent::Done),
     ] {
         let (mut ends, mut came) = pair(&plans);
         assert_eq!(send(&mut ends[0], 0, b"first"), first);
@@ -412,10 +411,10 @@ fn nothing_goes_early_if_either_side_wants_encryption() {
     }
 }
 
-/// Who ends, rests, or parts with a peer, has acknowledged everything that has come.
+/// A process that ends, rests, or parts with a peer has acknowledged everything received.
 #[test]
-fn who_has_taken_early_records_waits_until_their_sender_knows() {
-    let (mut ends, mut came) = pair(&[Plan::new(), Plan::new()]);
+fn a_receiver_of_early_records_waits_for_its_acknowledgement() {
+    let (mut ends, mut came) = pair(&[ProcessConfig::new(), ProcessConfig::new()]);
     assert_eq!(send(&mut ends[0], 0, b"first"), Sent::Done);
     look(&mut ends[1], &mut came[1], |came| came.whole() == 1);
     let end = &mut ends[1].tcp;

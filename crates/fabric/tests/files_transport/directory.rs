@@ -1,13 +1,12 @@
-//! Where the files of a test are.
+//! The directory of a test's files.
 
 use std::path::PathBuf;
 
-/// A directory that ends with its test.
+/// A directory that is removed at the end of its test.
 #[derive(Debug)]
 pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
-    /// That of the test of this name.
     pub(crate) fn new(name: &str) -> Directory {
         let path = std::env::temp_dir().join(format!("oxmpi-files-{name}-{}", std::process::id()));
         std::fs::create_dir(&path).unwrap();

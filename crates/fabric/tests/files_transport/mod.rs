@@ -1,24 +1,31 @@
-//! Files: ranks of one host through files in a directory. An example of a transport in one file, written by the steps of
-//! `docs/transports-howto.md`; no job can select it, as it contributes no `Module`.
+//! Files: ranks of one host through files in a directory. An example of a transport in one file,
+//! written by the steps of `docs/transports-howto.md`; no job can select it, as it contributes no
+//! `Module`.
 //!
 //! Rules (beside the promises at the head of the crate)
 //!
-//! 1. Each process has a directory for what is sent to it. A frame and its body are one file there, `FROM-NUMBER`; the numbers of a
-//!    sender count from 0 for each receiver.
-//! 2. A file is written elsewhere and renamed when it is whole: a receiver never sees a part of one, and no body comes in parts.
-//! 3. A receiver takes the files of a sender in the order of their numbers, by name, and deletes each when it has handed it up. It
-//!    does not list its directory: the kernel may leave out of a list what is added meanwhile, and still name what came after that.
-//! 4. A sender has at most [`ROOM`] files with a receiver. As these go in order, the one which is so many numbers older says whether
-//!    there is room: nobody counts files, and senders need not agree with each other.
-//! 5. Nobody wakes a process that sleeps: its sleeps are short.
-//! 6. Who leaves puts down a file `left`. All that it has sent is there by then, and by rule 4 no more than one poll takes.
+//! 1. Each process has a directory for messages to it. A frame and its body are one file there,
+//!    `FROM-NUMBER`; the numbers of a sender count from 0 for each receiver.
+//! 2. A file is written elsewhere and renamed when it is complete: a receiver never sees a part of
+//!    one, and no body comes in parts.
+//! 3. A receiver takes the files of a sender in the order of their numbers, by name, and deletes
+//!    each when it has handed it up. It does not list its directory: the kernel may leave out of a
+//!    list a file that is added meanwhile, and still name a later one.
+//! 4. A sender has at most [`ROOM`] files with a receiver. As files are deleted in order, the one
+//!    that is [`ROOM`] numbers older shows whether there is room: files are not counted, and
+//!    senders need not agree with each other.
+//! 5. No peer wakes a process that sleeps: its sleeps are short.
+//! 6. A process that leaves writes a file `left`. Everything that it has sent is there by then, and
+//!    by rule 4 no more than one poll takes.
 #![allow(dead_code)] // not every test uses all
 
 mod directory;
 
 pub(crate) use directory::Directory;
 
-use oxmpi_fabric::{Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable, dispatch};
+use oxmpi_fabric::{
+    FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport, Unreachable, dispatch,
+};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN, Received};
 use std::fs;
@@ -26,11 +33,11 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The longest body of an eager frame, bytes: the receiver copies it once more if no receive waits for it.
+/// In bytes: the receiver copies it once more if no receive waits for it.
 pub(crate) const EAGER: usize = 16 << 10;
-/// The longest piece of an announced message, bytes: long, because a file costs as much time as many bytes.
+/// In bytes: long, because a file costs as much time as many bytes.
 pub(crate) const PIECE: usize = 256 << 10;
-/// Files of one sender with one receiver, at most.
+/// The most files of one sender with one receiver.
 pub(crate) const ROOM: u64 = 64;
 
 /// The transport of one process.
@@ -39,29 +46,23 @@ pub(crate) struct Files {
     own: u32,
     job: Range<u32>,
     root: PathBuf,
-    /// By place in the job; this process is its own peer as well.
+    /// By place in the job; this process is also its own peer.
     peers: Vec<Peer>,
 }
 
-/// What is known of a peer.
 #[derive(Clone, Debug, Default)]
 struct Peer {
-    /// The number of the next message to it.
     sent: u64,
-    /// The number of the next message from it.
     next: u64,
-    /// Its next file cannot be taken. It was reported, and is not tried again.
+    /// Its next file cannot be read. That was reported, and is not tried again.
     is_lost: bool,
 }
 
 impl Files {
-    /// That of process `own` of a job, whose files are in the directory `root`. No other job may have used that: what it has
-    /// left there would be taken for messages.
-    ///
-    /// # Errors
-    /// If the directories cannot be made.
+    /// The transport of process `own` of a job, whose files are in the directory `root`. No other
+    /// job may have used `root`: its remaining files would be taken for messages.
     pub(crate) fn new(own: u32, job: Range<u32>, root: &Path) -> io::Result<Files> {
-        // Each makes all of them: whoever is first can send to those who have not started yet.
+        // The first process can send to others that have not started yet.
         job.clone().try_for_each(|process| fs::create_dir_all(root.join(process.to_string())))?;
         let peers = vec![Peer::default(); job.len()];
         Ok(Files { own, job, root: root.into(), peers })
@@ -71,14 +72,14 @@ impl Files {
         self.job.contains(&peer).then(|| (peer - self.job.start) as usize)
     }
 
-    /// Where the message number `number` is on its way.
+    /// The file of message `number`.
     fn path(&self, from: u32, to: u32, number: u64) -> PathBuf {
         self.root.join(format!("{to}/{from}-{number}"))
     }
 
-    /// Rule 2.
+    /// See rule 2.
     fn put(&self, packet: &[u8], path: &Path) -> io::Result<()> {
-        // It must be of the same file system. One name is enough: a process writes one file at a time.
+        // A rename needs the same file system. A process writes one file at a time.
         let unfinished = self.root.join(format!("unfinished-{}", self.own));
         fs::write(&unfinished, packet)?;
         fs::rename(&unfinished, path)
@@ -98,9 +99,9 @@ impl Files {
         }
     }
 
-    /// Hands up what has come from a peer, at most as many messages as there is room for: a sender that is faster than this
-    /// process would keep it from the others. Returns how many.
-    fn receive(&mut self, from: u32, at: usize, sink: &mut dyn Sink) -> io::Result<u64> {
+    /// Hands up messages of a peer, at most [`ROOM`], so that a fast sender does not keep this
+    /// process from the others. Returns their number.
+    fn receive(&mut self, from: u32, at: usize, sink: &mut dyn FrameSink) -> io::Result<u64> {
         for count in 0..ROOM {
             let number = self.peers[at].next;
             let Some((got, packet)) = self.take(from, number)? else { return Ok(count) };
@@ -131,8 +132,8 @@ impl Transport for Files {
         PIECE
     }
 
-    /// Rules 1 and 4.
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    /// See rules 1 and 4.
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let failed = |why| Unreachable { peer: to, why };
         let at = self.place(to).ok_or_else(|| failed("it is no rank of this job".into()))?;
         let number = self.peers[at].sent;
@@ -144,14 +145,14 @@ impl Transport for Files {
         let mut packet = vec![0; len + message.body.len()];
         packet[..len].copy_from_slice(&frame[..len]);
         message.body.fill(0, BytesMut::from(&mut packet[len..]));
-        // A file system without space is an error, not `Sent::Full`: it may be that no peer ever makes any.
+        // No `Sent::Full`: perhaps no peer ever frees any space.
         self.put(&packet, &self.path(self.own, to, number)).map_err(|error| failed(error.to_string()))?;
         self.peers[at].sent += 1;
         Ok(Sent::Done)
     }
 
-    /// Rule 3.
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    /// See rule 3.
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         let mut came = false;
         for (at, from) in self.job.clone().enumerate() {
             if self.peers[at].is_lost {
@@ -174,24 +175,23 @@ impl Transport for Files {
         !peers.any(|(from, peer)| self.path(from, self.own, peer.next).exists())
     }
 
-    /// Rule 5.
+    /// See rule 5.
     fn sleeps_lightly(&self) -> bool {
         true
     }
 }
 
-/// Rule 6.
+/// See rule 6.
 impl Membership for Files {
     fn has_left(&mut self, peer: u32) -> bool {
         self.place(peer).is_some() && self.root.join(format!("{peer}/left")).exists()
     }
 
     fn leave(&mut self) -> bool {
-        // Without it the others do not know: they need not, and asking again would not help.
+        // Other processes need not learn of it.
         let _ = fs::write(self.root.join(format!("{}/left", self.own)), []);
         true
     }
 }
 
-/// Nothing is counted.
 impl Statistics for Files {}

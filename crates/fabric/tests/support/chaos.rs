@@ -1,4 +1,4 @@
-//! A proxy that kills connections, and spoils what goes over them if it shall.
+//! A proxy that kills connections, and can spoil their data.
 #![allow(clippy::unwrap_used, dead_code)] // a failure is the test's; not every test uses all
 
 use oxmpi_fabric::sim::Random;
@@ -9,13 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Something in between that kills connections at random, after a random number of bytes, and hands on in random
-/// pieces.
+/// A proxy that kills connections after random numbers of bytes, forwarded in random pieces.
 #[derive(Default)]
 pub(crate) struct Chaos {
     over: Arc<AtomicBool>,
     kills: Arc<AtomicU32>,
-    /// Instead of killing a connection it changes, repeats, adds or leaves out bytes there.
+    /// Instead of killing a connection it changes, repeats, adds or omits bytes there.
     spoils: bool,
 }
 
@@ -27,17 +26,15 @@ impl Chaos {
         Chaos::default()
     }
 
-    /// One that spoils what goes over connections, but for their greetings.
+    /// A proxy that spoils the data of connections, except their greetings.
     pub(crate) fn spoiling() -> Chaos {
         Chaos { over: Arc::default(), kills: Arc::default(), spoils: true }
     }
 
-    /// How many connections were killed.
     pub(crate) fn kills(&self) -> u32 {
         self.kills.load(Ordering::Relaxed)
     }
 
-    /// An address that leads to another one.
     pub(crate) fn to(&self, address: SocketAddr, seed: u64) -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let here = listener.local_addr().unwrap();
@@ -48,7 +45,7 @@ impl Chaos {
             while !over.load(Ordering::Relaxed) {
                 match listener.accept() {
                     Ok((from, _)) => {
-                        // Some die before a greeting is over, most after some records.
+                        // Some die before the end of a greeting, most after some records.
                         let bytes = match random.below(4) {
                             0 => random.below(600),
                             1 => random.below(20_000),
@@ -75,14 +72,14 @@ impl Drop for Chaos {
     }
 }
 
-/// Carries so many bytes in either direction, and then kills the connection, or spoils what comes behind them.
+/// Kills the connection after `bytes` bytes in either direction, or spoils the next data.
 fn carry(from: TcpStream, to: SocketAddr, (bytes, spoils): (u64, bool), seed: u64, kills: &Arc<AtomicU32>) {
     from.set_nonblocking(false).unwrap();
     let Ok(to) = TcpStream::connect(to) else { return };
     let left = Arc::new(Mutex::new(bytes));
-    let ways = [(from.try_clone(), to.try_clone()), (to.try_clone(), from.try_clone())];
+    let directions = [(from.try_clone(), to.try_clone()), (to.try_clone(), from.try_clone())];
     std::thread::scope(|scope| {
-        for (at, (source, sink)) in ways.into_iter().enumerate() {
+        for (at, (source, sink)) in directions.into_iter().enumerate() {
             let (Ok(mut source), Ok(mut sink)) = (source, sink) else { return };
             let (left, kills, mut random) = (left.clone(), kills.clone(), Random::new(seed + at as u64));
             scope.spawn(move || {
@@ -91,7 +88,7 @@ fn carry(from: TcpStream, to: SocketAddr, (bytes, spoils): (u64, bool), seed: u6
                     let most = 1 + random.below(buffer.len() as u64) as usize;
                     let n = match source.read(&mut buffer[..most]) {
                         Ok(0) => {
-                            // The end is handed on as well, after what came before it.
+                            // The end is also forwarded, after the data before it.
                             let _ = sink.shutdown(Shutdown::Write);
                             return;
                         }
@@ -122,7 +119,7 @@ fn carry(from: TcpStream, to: SocketAddr, (bytes, spoils): (u64, bool), seed: u6
     });
 }
 
-/// What comes instead of these bytes: others, more, or none.
+/// The replacement of these bytes: others, more, or none.
 fn spoilt(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     let mut wrong = bytes.to_vec();
     match (random.below(4), wrong.len() as u64) {
@@ -134,7 +131,7 @@ fn spoilt(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     wrong
 }
 
-/// Hands on what comes until nothing does for some time, so that whoever has got wrong bytes can read what follows them.
+/// So that a receiver of wrong bytes can read the next ones.
 fn hand_on(source: &mut TcpStream, sink: &mut TcpStream) -> std::io::Result<()> {
     source.set_read_timeout(Some(Duration::from_millis(20)))?;
     let mut buffer = [0; 10_000];

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // not every test uses all
 
 use crate::support::{Recorder, planned, with_message};
-use oxmpi_fabric::tcp::{Address, Encryption, Identity, Secret, Tcp, TcpSettings, Whereabouts};
+use oxmpi_fabric::tcp::{Address, Encryption, Identity, PeerLocation, Secret, Tcp, TcpSettings};
 use oxmpi_fabric::{Sent, Transport as _};
 use oxmpi_sys::net::Listener;
 use oxmpi_sys::poller::Poller;
@@ -11,45 +11,43 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 pub(crate) const JOB: u64 = 0x5eed;
-/// What no test takes.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// What a process of a test is made with.
-pub(crate) struct Plan {
+pub(crate) struct ProcessConfig {
     pub(crate) incarnation: u64,
     pub(crate) secret: [u8; 32],
     pub(crate) settings: TcpSettings,
-    /// Where the peer is found.
-    pub(crate) peer: Arc<Mutex<Result<Whereabouts, String>>>,
-    pub(crate) told: Arc<Mutex<Vec<String>>>,
+    pub(crate) peer: Arc<Mutex<Result<PeerLocation, String>>>,
+    pub(crate) texts: Arc<Mutex<Vec<String>>>,
 }
 
-impl Plan {
-    pub(crate) fn new() -> Plan {
-        Plan {
+impl ProcessConfig {
+    pub(crate) fn new() -> ProcessConfig {
+        ProcessConfig {
             incarnation: 1,
             secret: [7; 32],
             settings: TcpSettings { patience: Duration::from_millis(300), ..TcpSettings::default() },
             peer: Arc::new(Mutex::new(Err("nobody is there".into()))),
-            told: Arc::default(),
+            texts: Arc::default(),
         }
     }
 
-    /// One whose process wants encryption.
-    pub(crate) fn encrypted() -> Plan {
-        let plan = Plan::new();
-        Plan { settings: TcpSettings { encrypt: Encryption::Always, ..plan.settings.clone() }, ..plan }
+    pub(crate) fn encrypted() -> ProcessConfig {
+        let plan = ProcessConfig::new();
+        ProcessConfig {
+            settings: TcpSettings { encrypt: Encryption::Always, ..plan.settings.clone() },
+            ..plan
+        }
     }
 
     pub(crate) fn at(&self, address: SocketAddr) {
         let address = Address { socket: address, interface: "lo".into(), host: Some("over-there".into()) };
-        *self.peer.lock().unwrap() = Ok(Whereabouts::At(vec![address]));
+        *self.peer.lock().unwrap() = Ok(PeerLocation::At(vec![address]));
     }
 }
 
-/// One process of two.
 #[derive(Debug)]
-pub(crate) struct End {
+pub(crate) struct TestProcess {
     pub(crate) tcp: Tcp,
     pub(crate) poller: Arc<Poller>,
     pub(crate) address: SocketAddr,
@@ -58,30 +56,29 @@ pub(crate) struct End {
     pub(crate) pushed: u32,
 }
 
-impl End {
-    pub(crate) fn new(me: u32, plan: &Plan) -> End {
+impl TestProcess {
+    pub(crate) fn new(me: u32, plan: &ProcessConfig) -> TestProcess {
         let listener = Listener::bind(Ipv4Addr::LOCALHOST.into(), plan.settings.buffers).unwrap();
-        End::on(listener, me, plan)
+        TestProcess::on(listener, me, plan)
     }
 
-    pub(crate) fn on(listener: Listener, me: u32, plan: &Plan) -> End {
+    pub(crate) fn on(listener: Listener, me: u32, plan: &ProcessConfig) -> TestProcess {
         let address = listener.address().unwrap();
         let poller = Arc::new(Poller::new().unwrap());
         let own = Identity { job: JOB, rank: me, size: 2, incarnation: plan.incarnation };
-        let (peer, told) = (plan.peer.clone(), plan.told.clone());
+        let (peer, texts) = (plan.peer.clone(), plan.texts.clone());
         let tcp = Tcp::new(
             own,
             Secret(plan.secret),
             plan.settings.clone(),
             (listener, poller.clone()),
             Box::new(move |_| peer.lock().unwrap().clone()),
-            Box::new(move |text| told.lock().unwrap().push(text.into())),
+            Box::new(move |text| texts.lock().unwrap().push(text.into())),
         )
         .unwrap();
-        End { tcp, poller, address, recorder: Recorder::of(1 - me), me, pushed: 0 }
+        TestProcess { tcp, poller, address, recorder: Recorder::of(1 - me), me, pushed: 0 }
     }
 
-    /// Offers the next message.
     pub(crate) fn send(&mut self) -> Sent {
         let (_, len) = planned(self.me, self.pushed);
         let (to, tcp) = (1 - self.me, &mut self.tcp);
@@ -98,7 +95,7 @@ impl End {
         self.tcp.poll(None, &mut self.recorder)
     }
 
-    /// Looks, and sleeps a little if there was nothing.
+    /// Polls, and sleeps a little if there was nothing.
     pub(crate) fn rest(&mut self) {
         if !self.poll() {
             self.poller.wait(Some(Duration::from_millis(5)));
@@ -106,16 +103,14 @@ impl End {
     }
 }
 
-/// Two processes that can find each other.
-pub(crate) fn pair(plans: &[Plan; 2]) -> [End; 2] {
-    let ends = [End::new(0, &plans[0]), End::new(1, &plans[1])];
+pub(crate) fn pair(plans: &[ProcessConfig; 2]) -> [TestProcess; 2] {
+    let ends = [TestProcess::new(0, &plans[0]), TestProcess::new(1, &plans[1])];
     plans[0].at(ends[1].address);
     plans[1].at(ends[0].address);
     ends
 }
 
-/// Lets both go on until `done`.
-pub(crate) fn until(ends: &mut [End; 2], mut done: impl FnMut(&mut [End; 2]) -> bool) {
+pub(crate) fn until(ends: &mut [TestProcess; 2], mut done: impl FnMut(&mut [TestProcess; 2]) -> bool) {
     let start = Instant::now();
     while !done(ends) {
         let came = ends[0].poll() | ends[1].poll();

@@ -1,11 +1,12 @@
-//! What the tests of transports share: messages with numbers, whose receiver knows what they must be, and fuzzing.
+//! Helpers of the tests of transports: messages with numbers, whose receiver knows their content,
+//! and fuzzing.
 #![allow(clippy::unwrap_used, dead_code)] // a failure is the test's; not every test uses all
 
 #[path = "../../../wire/tests/support/seeds.rs"]
 mod seeds;
 
 use oxmpi_fabric::sim::Random;
-use oxmpi_fabric::{Body, Message, Sent, Sink, Transport};
+use oxmpi_fabric::{Body, FrameSink, OutgoingMessage, Sent, Transport};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::layout::Layout;
 use oxmpi_mem::memory::Scratch;
@@ -18,7 +19,6 @@ pub(crate) fn fuzz(case: impl Fn(&mut Random)) {
     seeds::each_seed(|seed| case(&mut Random::new(seed)));
 }
 
-/// What kind of message it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Manner {
     Eager,
@@ -28,11 +28,10 @@ pub(crate) enum Manner {
     Piece {
         gaps: bool,
     },
-    /// Without a body.
     Answer,
 }
 
-/// The message number `number` of `from`: sender and receiver know it alike.
+/// The kind and length of message `number` of `from`: sender and receiver compute the same.
 pub(crate) fn planned(from: u32, number: u32) -> (Manner, usize) {
     let mut random = Random::new(u64::from(from) << 32 | u64::from(number));
     let len = match random.below(8) {
@@ -59,12 +58,10 @@ fn byte(number: u32, at: usize) -> u8 {
     (number as usize * 31 + at * 7 + at / 251) as u8
 }
 
-/// The bytes of a message's body.
 pub(crate) fn content(number: u32, len: usize) -> Vec<u8> {
     (0..len).map(|at| byte(number, at)).collect()
 }
 
-/// A buffer with these packed bytes.
 pub(crate) fn buffer_of(content: &[u8], gaps: bool) -> UserBuf {
     let child = Layout::basic(1, 1);
     let layout = if gaps { Layout::hvector(3, 1, 2, &child).unwrap() } else { child };
@@ -75,7 +72,7 @@ pub(crate) fn buffer_of(content: &[u8], gaps: bool) -> UserBuf {
 }
 
 /// Calls `send` with a planned message, which lends its buffer if it is a piece.
-pub(crate) fn with_message<R>(from: u32, number: u32, send: impl FnOnce(&Message<'_>) -> R) -> R {
+pub(crate) fn with_message<R>(from: u32, number: u32, send: impl FnOnce(&OutgoingMessage<'_>) -> R) -> R {
     let (manner, len) = planned(from, number);
     let content = content(number, len);
     let context = match manner {
@@ -91,22 +88,22 @@ pub(crate) fn with_message<R>(from: u32, number: u32, send: impl FnOnce(&Message
         Manner::Piece { .. } => Frame::Data { receiver: request, offset: 0 },
     };
     let sequence = if frame.matches() { number as u8 } else { 0 };
-    let message = Message { sequence, frame, body: Body::NONE, lent: None, token: request };
+    let message = OutgoingMessage { sequence, frame, body: Body::NONE, lent: None, token: request };
     match manner {
         Manner::Piece { gaps } => {
             let buffer = buffer_of(&content, gaps);
-            send(&Message { body: Body::of(&buffer, 0, len), lent: Some(&buffer), ..message })
+            send(&OutgoingMessage { body: Body::of(&buffer, 0, len), lent: Some(&buffer), ..message })
         }
-        _ => send(&Message { body: Body::Bytes(Bytes::from(&content[..])), ..message }),
+        _ => send(&OutgoingMessage { body: Body::Bytes(Bytes::from(&content[..])), ..message }),
     }
 }
 
-/// A receiver of planned messages from one process: they must come in order, each once and right.
+/// A receiver of planned messages of one process: each once, in order and unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) from: u32,
     pub(crate) next: u32,
-    /// Number, length, and how much of it is here.
+    /// Number, length, and received bytes.
     body: Option<(u32, usize, usize)>,
     pub(crate) sent: Vec<u64>,
     pub(crate) lost: Vec<u32>,
@@ -139,7 +136,7 @@ impl Recorder {
 
 const PIECES: [Manner; 2] = [Manner::Piece { gaps: false }, Manner::Piece { gaps: true }];
 
-impl Sink for Recorder {
+impl FrameSink for Recorder {
     fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
         assert_eq!(sequence, self.next as u8);
         let manner = match envelope.context {
@@ -202,7 +199,7 @@ impl Sink for Recorder {
     }
 }
 
-/// Sends the planned messages of process `me` to a peer, and receives as many planned ones of the peer.
+/// Sends the planned messages of `me` to a peer, and receives those of the peer.
 pub(crate) fn exchange(own: &mut dyn Transport, me: u32, peer: u32, messages: u32) {
     let (mut recorder, mut pushed) = (Recorder::of(peer), 0);
     while pushed < messages || recorder.next < messages {
@@ -218,11 +215,10 @@ pub(crate) fn exchange(own: &mut dyn Transport, me: u32, peer: u32, messages: u3
     assert!(recorder.lost.is_empty() && recorder.sent.is_empty());
 }
 
-/// Takes anything, for bytes that nobody has planned.
 #[derive(Debug, Default)]
 pub(crate) struct Anything;
 
-impl Sink for Anything {
+impl FrameSink for Anything {
     fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, _: Bytes<'_>) {}
     fn eager_sync(&mut self, _: u32, _: u8, _: Envelope, _: u64, _: usize, _: Bytes<'_>) {}
     fn rendezvous(&mut self, _: u32, _: u8, _: Envelope, _: Announced, _: Bytes<'_>) {}

@@ -1,37 +1,35 @@
-//! A peer of which a test says each byte that it sends.
+//! A peer whose bytes the test writes.
 #![allow(dead_code)] // not every test uses all
 
-use crate::ends::{End, JOB, LIMIT};
+use crate::ends::{JOB, LIMIT, TestProcess};
 use oxmpi_fabric::tcp::{
     ALIGNMENT, Identity, Initiator, Point, RECORD_HEADER, RecordHeader, RecordKind, Secret,
 };
-use oxmpi_fabric::{Sink, Transport as _};
+use oxmpi_fabric::{FrameSink, Transport as _};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
 
-/// The context of all messages here.
 pub(crate) const CONTEXT: u32 = 7;
 
-/// What was handed up: eager messages with their tags, in order, and parts of the body of one that was not.
+/// Eager messages with their tags, in order, and parts of an incomplete body.
 #[derive(Debug, Default)]
-pub(crate) struct Came {
+pub(crate) struct HandedUp {
     pub(crate) messages: Vec<(u32, i32, Vec<u8>)>,
     pub(crate) parts: Vec<(usize, Vec<u8>)>,
-    /// How much of the last message is to come.
+    /// The missing bytes of the last message.
     left: usize,
 }
 
-impl Came {
-    /// How many messages came whole.
+impl HandedUp {
     pub(crate) fn whole(&self) -> usize {
         self.messages.len() - usize::from(self.left > 0)
     }
 }
 
-impl Sink for Came {
+impl FrameSink for HandedUp {
     fn eager(&mut self, from: u32, _: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
         self.left = total - first.len();
         self.messages.push((from, envelope.tag, first.to_vec()));
@@ -58,8 +56,8 @@ impl Sink for Came {
     }
 }
 
-/// The bytes of message number `number` from process `from`, without the first `start` bytes of frame and body, and with `lead`
-/// zeros before the rest.
+/// Message `number` of `from`, without `start` bytes of frame and body, with `lead` zeros before
+/// the rest.
 pub(crate) fn record(from: u32, number: u64, tag: i32, body: &[u8], (start, lead): (usize, u8)) -> Vec<u8> {
     let mut frame = [0; MAX_FRAME_LEN];
     let envelope = Envelope { context: Context::Local(CONTEXT), tag };
@@ -81,8 +79,7 @@ pub(crate) fn record(from: u32, number: u64, tag: i32, body: &[u8], (start, lead
     bytes
 }
 
-/// Lets a process look until `done`.
-pub(crate) fn look(end: &mut End, came: &mut Came, mut done: impl FnMut(&Came) -> bool) {
+pub(crate) fn look(end: &mut TestProcess, came: &mut HandedUp, mut done: impl FnMut(&HandedUp) -> bool) {
     let start = Instant::now();
     while !done(came) {
         end.tcp.poll(None, came);
@@ -90,13 +87,12 @@ pub(crate) fn look(end: &mut End, came: &mut Came, mut done: impl FnMut(&Came) -
     }
 }
 
-/// Connects to a process as process `from` of `size`, looking with `poll` there. Returns the connection, and what the process
-/// says that it has received.
+/// Connects as process `from` of `size`. Returns the connection, and the point of the process.
 pub(crate) fn connect(
-    end: &mut End,
+    end: &mut TestProcess,
     from: u32,
     size: u32,
-    mut poll: impl FnMut(&mut End),
+    mut poll: impl FnMut(&mut TestProcess),
 ) -> (TcpStream, Point) {
     let own = Identity { job: JOB, rank: from, size, incarnation: 1 };
     let mut stream = TcpStream::connect(end.address).unwrap();
@@ -110,11 +106,10 @@ pub(crate) fn connect(
     (stream, initiator.judged(&verdict).unwrap())
 }
 
-/// Reads the next `N` bytes that a process says.
 pub(crate) fn answer<const N: usize>(
-    end: &mut End,
+    end: &mut TestProcess,
     stream: &mut TcpStream,
-    poll: &mut impl FnMut(&mut End),
+    poll: &mut impl FnMut(&mut TestProcess),
 ) -> [u8; N] {
     stream.set_nonblocking(true).unwrap();
     let (mut bytes, mut have, start) = ([0; N], 0, Instant::now());

@@ -1,30 +1,28 @@
-//! Memory that the process itself gives to its program and takes back, such as that of MPI_Alloc_mem: with `rpi_gm_nopin 1` no other is
-//! registered.
+//! Memory that the process allocates for its program and frees, such as that of MPI_Alloc_mem: with
+//! `rpi_gm_nopin 1` only this memory is registered.
 
 use super::{Gm, GmPort};
 use crate::LastingMemory;
 use oxmpi_mem::buffer::UserBuf;
 use std::collections::BTreeMap;
 
-/// All such memory: how many bytes from which address on.
+/// The length of each allocation, by its address.
 #[derive(Debug, Default)]
 pub(super) struct Allocated(BTreeMap<usize, usize>);
 
 impl Allocated {
-    /// All that there is.
     #[cfg(test)]
     pub(super) fn everything() -> Allocated {
         Allocated(BTreeMap::from([(0, usize::MAX)]))
     }
 
-    /// Whether `len` bytes at an address are of one allocation.
     pub(super) fn has(&self, start: usize, len: usize) -> bool {
         let before = self.0.range(..=start).next_back();
         before.is_some_and(|(at, all)| len <= all.saturating_sub(start - at))
     }
 }
 
-/// The memory is registered for each message all the same, and not between them.
+/// Registrations end with their messages.
 impl<P: GmPort> LastingMemory for Gm<P> {
     fn keep_memory(&mut self, memory: &UserBuf) {
         if let Some(bytes) = memory.as_contiguous() {
@@ -42,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_lies_in_one_allocation_is_allocated() {
+    fn memory_is_allocated_only_within_one_allocation() {
         let all = Allocated(BTreeMap::from([(100, 50), (150, 10)]));
         assert!(all.has(100, 50) && all.has(149, 1) && all.has(155, 5));
         assert!(!all.has(99, 2) && !all.has(100, 51) && !all.has(160, 1) && !all.has(149, usize::MAX));

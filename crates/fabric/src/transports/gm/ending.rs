@@ -1,11 +1,11 @@
-//! Peers that leave, fail, are lost or belong to another job, and what a process that ends still waits for (rules 5 and 7 of the module).
+//! Peers that leave, fail, are lost or belong to another job, and the waits of a process that ends
+//! (rules 5 and 7 of the module).
 
 use super::peer::{self, GmPeer};
 use super::{GRACE, Gm, GmPort, POLLS};
-use crate::{Membership, Sink};
+use crate::{FrameSink, Membership};
 use std::time::Instant;
 
-/// Something to a peer that has failed.
 #[derive(Debug)]
 pub(super) struct FailedSend {
     pub(super) peer: u32,
@@ -14,7 +14,6 @@ pub(super) struct FailedSend {
 }
 
 impl<P: GmPort> Gm<P> {
-    /// Nothing is kept of a peer any more.
     pub(super) fn forget(&mut self, peer: u32) {
         self.unanswered.retain(|to| *to != peer);
         let Some(known) = self.peers.get_mut(peer as usize).and_then(|peer| peer.as_deref_mut()) else {
@@ -31,12 +30,12 @@ impl<P: GmPort> Gm<P> {
         self.forget_lent(peer);
     }
 
-    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
+    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.forget(peer);
         sink.lost(peer);
     }
 
-    /// Something to a peer has failed, which is no lack of buffers.
+    /// A send to a peer has failed for another reason than a lack of buffers.
     pub(super) fn fail(&mut self, to: u32, why: String) {
         if self.is_resting {
             return;
@@ -49,15 +48,12 @@ impl<P: GmPort> Gm<P> {
         self.polls = POLLS;
     }
 
-    /// Rule 5.
-    pub(super) fn settle_failed(&mut self, failed: FailedSend, sink: &mut dyn Sink) {
+    pub(super) fn settle_failed(&mut self, failed: FailedSend, sink: &mut dyn FrameSink) {
         let FailedSend { peer, why, since } = &failed;
         if self.sockets.has_left(*peer) {
-            // What it had sent comes first.
             self.drain(sink);
             self.forget(*peer);
         } else if self.peer(*peer).is_none_or(|peer| peer.is_gone) {
-            // It is lost by now.
         } else if since.elapsed() < GRACE {
             self.failed.push(failed);
         } else {
@@ -66,7 +62,7 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Whether all that was sent has arrived (rule 7), and no peer that has not left waits for this process.
+    /// Whether everything has arrived (rule 7), and no peer waits for this process.
     pub(super) fn has_all_arrived(&mut self) -> bool {
         let Gm { peers, sockets, lending, landings, owed, .. } = self;
         let mut is_over = |(at, peer): (usize, &Option<Box<GmPeer>>)| {
@@ -89,7 +85,6 @@ impl<P: GmPort> Membership for Gm<P> {
     fn has_left(&mut self, peer: u32) -> bool {
         let has_left = self.sockets.has_left(peer);
         if has_left {
-            // What it had sent comes with the next poll.
             self.polls = POLLS;
         }
         has_left
@@ -129,14 +124,14 @@ impl<P: GmPort> Membership for Gm<P> {
         self.has_all_arrived() && self.sockets.rest()
     }
 
-    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
+    fn await_end(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.drain(sink);
-        self.sockets.await_end(peer, &mut self.meetings.watch(sink));
-        self.end_meetings();
+        self.sockets.await_end(peer, &mut self.introductions.watch(sink));
+        self.end_introductions();
     }
 
-    fn bury(&mut self, peer: u32) {
+    fn remove_failed(&mut self, peer: u32) {
         self.forget(peer);
-        self.sockets.bury(peer);
+        self.sockets.remove_failed(peer);
     }
 }

@@ -1,8 +1,8 @@
-//! What the port says: messages that have come, and sends that have ended.
+//! Events of the port: received messages, and finished sends.
 
 use super::landing::{OwnFrame, read_words};
 use super::{Gm, GmPort, HEAD};
-use crate::{Sink, dispatch};
+use crate::{FrameSink, dispatch};
 use oxmpi_gm::{GmEvent, GmOperation, GmSlot, GmStatus};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
@@ -12,7 +12,7 @@ impl<P: GmPort> Gm<P> {
         let before = self.events.len();
         self.port.poll(&mut self.events);
         self.reads += u64::from(self.events.len() > before);
-        // Puts and gets hand up nothing by themselves, so that their ends can be heard of where nobody may be called.
+        // The ends of puts and gets hand up nothing, so that they can be handled outside of a poll.
         let is_move = |event: &mut GmEvent| {
             let GmEvent::Ended { operation, .. } = event else { return false };
             matches!(operation, GmOperation::Put(_) | GmOperation::Get(_) | GmOperation::GetWord(_))
@@ -25,7 +25,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// A put or get is over.
     pub(super) fn end_move(&mut self, with: u32, operation: GmOperation, status: &GmStatus) {
         match operation {
             GmOperation::Put(region) => self.put_ended(region, status),
@@ -38,7 +37,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// GM has stopped the order of messages to a peer (rule 5).
     pub(super) fn stop(&mut self, to: u32) {
         let Some(peer) = self.peer(to) else { return };
         peer.needs_drop = true;
@@ -47,8 +45,7 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Takes all that has happened at the port. Whether there was anything.
-    pub(super) fn drain(&mut self, sink: &mut dyn Sink) -> bool {
+    pub(super) fn drain(&mut self, sink: &mut dyn FrameSink) -> bool {
         if self.is_closed {
             return false;
         }
@@ -76,21 +73,20 @@ impl<P: GmPort> Gm<P> {
         any | self.lending.pieces.report(sink)
     }
 
-    pub(super) fn take(&mut self, event: GmEvent, sink: &mut dyn Sink) {
+    pub(super) fn take(&mut self, event: GmEvent, sink: &mut dyn FrameSink) {
         match event {
             GmEvent::Received { slot, len, .. } => self.receive(slot, len, sink),
             GmEvent::Ended { label, operation, status } => self.end(label, operation, status),
         }
     }
 
-    /// An operation is over.
     pub(super) fn end(&mut self, to: u32, operation: GmOperation, status: GmStatus) {
         let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
         let is_done = status == GmStatus::Done;
         let stops = matches!(status, GmStatus::TimedOut | GmStatus::Failed(_));
         let what = match operation {
             GmOperation::Send(slot) => {
-                // What fails for good is not sent again.
+                // A message that has failed for good is not sent again.
                 if peer.lands(slot, is_done || matches!(status, GmStatus::Failed(_))) {
                     self.send_slots.push(slot);
                 }
@@ -115,8 +111,7 @@ impl<P: GmPort> Gm<P> {
         self.report(to);
     }
 
-    /// A message has come.
-    pub(super) fn receive(&mut self, slot: GmSlot, len: usize, sink: &mut dyn Sink) {
+    pub(super) fn receive(&mut self, slot: GmSlot, len: usize, sink: &mut dyn FrameSink) {
         let Gm { peers, port, received, frames_received, .. } = self;
         let bytes = port.slot(slot);
         let bytes = &bytes[..len.min(bytes.len())];
@@ -126,10 +121,9 @@ impl<P: GmPort> Gm<P> {
             && let Some(peer) = peers.get_mut(got.source as usize).and_then(|peer| peer.as_deref_mut())
         {
             let [r0, r1, r2, r3, key @ ..] = *head;
-            // Rule 2.
             if u32::from_le_bytes(key) == peer.key && !peer.is_gone {
                 from = Some(got.source);
-                peer.returns_lower(u32::from_le_bytes([r0, r1, r2, r3]));
+                peer.credits.take_returned_lower(u32::from_le_bytes([r0, r1, r2, r3]));
                 let body = &rest[got.body_at..];
                 received.note(&got.frame, body.len());
                 *frames_received += 1;
@@ -139,7 +133,7 @@ impl<P: GmPort> Gm<P> {
             }
         }
         if let Err(error) = self.port.provide(slot) {
-            // The token of the message that came is there, so this does not happen.
+            // Impossible: the token of the received message is free.
             self.receive_slots.push(slot);
             self.provided = self.provided.saturating_sub(1);
             self.say(&format!("a buffer cannot be provided again: {error}"));
@@ -148,7 +142,7 @@ impl<P: GmPort> Gm<P> {
         if let Some(from) = from
             && let Some(peer) = self.peer(from)
         {
-            peer.frees();
+            peer.credits.freed += 1;
             self.report(from);
         }
         if let (Some(from), Some(own)) = (from, own) {

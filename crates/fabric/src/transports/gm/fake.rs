@@ -1,11 +1,12 @@
-//! A network in memory for the tests of this transport: two ports, whose operations end late and in an order that a seed chooses, and
-//! sockets on which processes meet. It fails a test that sends without a token, or changes what GM has.
+//! A network in memory for the tests of this transport: two ports, whose operations end late and in
+//! an order that a seed chooses, and sockets for introductions. It fails a test that sends without
+//! a token, or changes memory that GM has.
 
 #![allow(clippy::panic_in_result_fn, clippy::expect_used)] // what a test must not do fails it
 
 use super::GmPort;
 use crate::sim::Random;
-use crate::{Body, Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable};
+use crate::{Body, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport, Unreachable};
 use oxmpi_gm::{GmError, GmEvent, GmOperation, GmRegion, GmSlot, GmStatus, GmTarget, WordId};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
@@ -13,10 +14,10 @@ use oxmpi_wire::Frame;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The length of a slot.
+/// In bytes.
 pub(super) const SLOT: usize = 248;
 
-enum Sending {
+enum FakeGmOperation {
     Slot(GmSlot, Vec<u8>),
     Word(u64, u64),
     Put(GmRegion, u64),
@@ -24,28 +25,26 @@ enum Sending {
     GetWord(WordId, u64),
 }
 
-impl Sending {
+impl FakeGmOperation {
     fn is_word(&self) -> bool {
-        matches!(self, Sending::Word(..))
+        matches!(self, FakeGmOperation::Word(..))
     }
     fn operation(&self) -> GmOperation {
         match self {
-            Sending::Slot(slot, _) => GmOperation::Send(*slot),
-            Sending::Word(..) => GmOperation::PutWord,
-            Sending::Put(region, _) => GmOperation::Put(*region),
-            Sending::Get(region, _) => GmOperation::Get(*region),
-            Sending::GetWord(word, _) => GmOperation::GetWord(*word),
+            FakeGmOperation::Slot(slot, _) => GmOperation::Send(*slot),
+            FakeGmOperation::Word(..) => GmOperation::PutWord,
+            FakeGmOperation::Put(region, _) => GmOperation::Put(*region),
+            FakeGmOperation::Get(region, _) => GmOperation::Get(*region),
+            FakeGmOperation::GetWord(word, _) => GmOperation::GetWord(*word),
         }
     }
 }
 
-/// One of the two ports.
 struct FakeEnd {
     send_tokens: u32,
     receive_tokens: u32,
     provided: VecDeque<GmSlot>,
-    /// What GM has to send to the other one, in order.
-    queue: VecDeque<Sending>,
+    queue: VecDeque<FakeGmOperation>,
     is_disabled: bool,
     is_closed: bool,
     done: VecDeque<(GmEvent, Vec<u8>)>,
@@ -71,26 +70,20 @@ impl FakeEnd {
     }
 }
 
-/// Both ports and the sockets between the two processes.
 pub(super) struct GmWorld {
     random: Random,
     ends: [FakeEnd; 2],
-    /// The receiver is no more.
     pub(super) is_broken: bool,
-    /// Of so many messages the next one finds no buffer in time.
+    /// If set, one of this number of messages finds no buffer in time.
     pub(super) times_out: Option<u64>,
-    /// Messages that have timed out.
     pub(super) timed_out: u32,
     pub(super) has_left: [bool; 2],
-    /// Who can register no memory.
     pub(super) cannot_register: [bool; 2],
     made_regions: u32,
     tokens: (u32, u32),
-    /// Bytes that were put or got.
     pub(super) moved: u64,
 }
 
-/// A world that several hold.
 #[derive(Clone)]
 pub(super) struct SharedGmWorld(Arc<Mutex<GmWorld>>);
 
@@ -123,12 +116,10 @@ impl SharedGmWorld {
 }
 
 impl GmWorld {
-    /// Whether all that has arrived was polled.
     pub(super) fn has_delivered(&self) -> bool {
         self.ends.iter().all(|end| end.done.is_empty())
     }
 
-    /// How much is registered.
     pub(super) fn regions(&self) -> usize {
         self.ends.iter().map(|end| end.regions.len()).sum()
     }
@@ -139,7 +130,6 @@ impl GmWorld {
             .push_back((GmEvent::Ended { label: 1 - me as u32, operation, status }, Vec::new()));
     }
 
-    /// Lets what is first in one direction arrive, or fail.
     fn step(&mut self) {
         let me = self.random.below(2) as usize;
         let random = self.random.below(1 << 20);
@@ -161,16 +151,18 @@ impl GmWorld {
             let why = "send says: target node was unreachable (status 18)".to_string();
             return self.ended(me, operation, GmStatus::Failed(why));
         }
-        let is_move = !matches!(sending, Sending::Slot(..) | Sending::Word(..));
+        let is_move = !matches!(sending, FakeGmOperation::Slot(..) | FakeGmOperation::Word(..));
         if is_move && self.times_out.is_some_and(|one_of| random.is_multiple_of(one_of)) {
             from.is_disabled = true;
             self.timed_out += 1;
             return self.ended(me, operation, GmStatus::TimedOut);
         }
         match sending {
-            Sending::Word(address, value) => to.words[address as usize] = value,
-            Sending::GetWord(word, address) => from.words[word.0 as usize] = to.words[address as usize],
-            Sending::Put(region, address) | Sending::Get(region, address) => {
+            FakeGmOperation::Word(address, value) => to.words[address as usize] = value,
+            FakeGmOperation::GetWord(word, address) => {
+                from.words[word.0 as usize] = to.words[address as usize]
+            }
+            FakeGmOperation::Put(region, address) | FakeGmOperation::Get(region, address) => {
                 let Some(other) = to.regions.get(&(address as u32)) else {
                     from.is_disabled = true;
                     let why = "send says: send was rejected (status 16)".to_string();
@@ -183,12 +175,12 @@ impl GmWorld {
                     self.moved += own.packed_len() as u64;
                 }
             }
-            Sending::Slot(slot, bytes) => {
+            FakeGmOperation::Slot(slot, bytes) => {
                 let is_late = self.times_out.is_some_and(|one_of| random.is_multiple_of(one_of));
                 if is_late || to.provided.is_empty() {
-                    // Without the first the receiver may just be slow: GM tries again.
+                    // Without a buffer the receiver may just be slow: GM tries again.
                     if !is_late && !random.is_multiple_of(4) {
-                        return from.queue.push_front(Sending::Slot(slot, bytes));
+                        return from.queue.push_front(FakeGmOperation::Slot(slot, bytes));
                     }
                     from.is_disabled = true;
                     self.timed_out += 1;
@@ -203,7 +195,6 @@ impl GmWorld {
     }
 }
 
-/// A port of the world.
 #[derive(Debug)]
 pub(super) struct FakeGmPort {
     pub(super) world: SharedGmWorld,
@@ -221,7 +212,7 @@ impl FakeGmPort {
         self.world.with(|world| of(&mut world.ends[self.me]))
     }
 
-    fn queue(&self, sending: Sending) -> Result<(), GmError> {
+    fn queue(&self, sending: FakeGmOperation) -> Result<(), GmError> {
         self.take_token()?;
         self.end(|end| end.queue.push_back(sending));
         Ok(())
@@ -244,7 +235,7 @@ impl GmPort for FakeGmPort {
             let (sends, receives) = world.tokens;
             let end = &mut world.ends[self.me];
             assert!(
-                end.queue.iter().all(Sending::is_word) && end.regions.is_empty(),
+                end.queue.iter().all(FakeGmOperation::is_word) && end.regions.is_empty(),
                 "something is under way"
             );
             let meets = std::mem::take(&mut end.meets);
@@ -297,7 +288,7 @@ impl GmPort for FakeGmPort {
         self.take_token()?;
         assert!(self.lent.insert(slot), "a slot is sent once");
         let bytes = self.slots[slot.0 as usize][..len].to_vec();
-        self.end(|end| end.queue.push_back(Sending::Slot(slot, bytes)));
+        self.end(|end| end.queue.push_back(FakeGmOperation::Slot(slot, bytes)));
         Ok(())
     }
     fn new_word(&mut self) -> Result<WordId, GmError> {
@@ -312,14 +303,14 @@ impl GmPort for FakeGmPort {
     }
     fn put_word(&mut self, _: u32, _: GmTarget, _: WordId, at_peer: (u64, u64)) -> Result<(), GmError> {
         self.take_token()?;
-        self.end(|end| end.queue.push_back(Sending::Word(at_peer.0, at_peer.1)));
+        self.end(|end| end.queue.push_back(FakeGmOperation::Word(at_peer.0, at_peer.1)));
         Ok(())
     }
     fn set_word(&mut self, word: WordId, value: u64) {
         self.end(|end| end.words[word.0 as usize] = value);
     }
     fn get_word(&mut self, _: u32, _: GmTarget, word: WordId, address: u64) -> Result<(), GmError> {
-        self.queue(Sending::GetWord(word, address))
+        self.queue(FakeGmOperation::GetWord(word, address))
     }
     fn register(&mut self, buffer: &UserBuf) -> Result<GmRegion, GmError> {
         assert!(buffer.as_contiguous().is_some_and(|bytes| !bytes.is_empty()));
@@ -339,10 +330,10 @@ impl GmPort for FakeGmPort {
         region.0.into()
     }
     fn put(&mut self, _: u32, _: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
-        self.queue(Sending::Put(region, address))
+        self.queue(FakeGmOperation::Put(region, address))
     }
     fn get(&mut self, _: u32, _: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError> {
-        self.queue(Sending::Get(region, address))
+        self.queue(FakeGmOperation::Get(region, address))
     }
     fn drop_sends(&mut self, _: u32, _: GmTarget) -> Result<(), GmError> {
         self.take_token()?;
@@ -350,7 +341,7 @@ impl GmPort for FakeGmPort {
             let end = &mut world.ends[self.me];
             assert!(std::mem::take(&mut end.is_disabled), "sends are dropped after a failure");
             let queue = std::mem::take(&mut end.queue);
-            // The callback of this comes before or after those of what is dropped.
+            // The callback of the drop comes before or after those of the dropped sends.
             let is_first = world.random.below(2) == 0;
             if is_first {
                 world.ended(self.me, GmOperation::Drop, GmStatus::Done);
@@ -392,7 +383,6 @@ impl GmPort for FakeGmPort {
     }
 }
 
-/// The sockets of a process of the world, to the other one.
 #[derive(Debug)]
 pub(super) struct GmSockets {
     pub(super) world: SharedGmWorld,
@@ -409,8 +399,8 @@ impl Transport for GmSockets {
     fn piece_limit(&mut self, _: u32) -> usize {
         1 << 16
     }
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
-        let Frame::Meet { wants_answer: asks } = message.frame else {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
+        let Frame::Meet { wants_answer } = message.frame else {
             panic!("{:?} goes over the network", message.frame)
         };
         let Body::Bytes(body) = message.body else { panic!("an introduction lies in one piece") };
@@ -418,16 +408,16 @@ impl Transport for GmSockets {
             if world.random.below(3) == 0 {
                 return Sent::Full;
             }
-            world.ends[to as usize].meets.push_back((asks, body.to_vec()));
+            world.ends[to as usize].meets.push_back((wants_answer, body.to_vec()));
             Sent::Done
         }))
     }
-    fn poll(&mut self, _: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         let came = self.world.with(|world| {
             if world.random.below(3) == 0 { None } else { world.ends[self.me].meets.pop_front() }
         });
-        let Some((asks, body)) = came else { return false };
-        sink.meet(1 - self.me as u32, asks, body.len(), Bytes::from(&body[..]));
+        let Some((wants_answer, body)) = came else { return false };
+        sink.meet(1 - self.me as u32, wants_answer, body.len(), Bytes::from(&body[..]));
         true
     }
 }

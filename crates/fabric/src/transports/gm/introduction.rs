@@ -1,18 +1,17 @@
-//! What two processes exchange over sockets before they send by GM: the body of [`Frame::Meet`](oxmpi_wire::Frame::Meet).
+//! Introductions: the body of [`Frame::Meet`](oxmpi_wire::Frame::Meet), which two processes
+//! exchange over sockets before they send by GM.
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 0..4 | the node, by its identifier in the whole network |
 //! | 4..8 | number of the port |
-//! | 8..12 | what messages of the peer have in their heads |
-//! | 12..16 | buffers that are provided for the peer, all bits set if nobody counts |
+//! | 8..12 | key of the peer's messages |
+//! | 12..16 | buffers that are provided for the peer; all bits set: not counted |
 //! | 16..20 | the longest message, bytes |
 //! | 20..28 | address of the word that the peer writes |
 
-/// Its length, bytes.
 const LEN: usize = 28;
 
-/// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct GmIntroduction {
     pub(super) address: (u32, u32),
@@ -33,7 +32,6 @@ impl GmIntroduction {
         out
     }
 
-    /// Reads such a body. `None`: it is none.
     pub(super) fn decode(body: &[u8]) -> Option<GmIntroduction> {
         let (numbers, word) = body.split_first_chunk::<20>()?;
         let mut fields = [0; 5];

@@ -1,31 +1,28 @@
 //! Long pieces of messages on the side of their receiver (rule 6 of the module).
 
 use super::{Gm, GmPort};
-use crate::{Body, Message, Sent, Sink};
+use crate::{Body, FrameSink, OutgoingMessage, Sent};
 use oxmpi_gm::{GmRegion, GmStatus, GmTarget, WordId};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 use std::time::{Duration, Instant};
 
-/// How long a get into memory that is taken back may go on before nothing waits for it.
+/// The longest wait for a get into memory that is taken back.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// GM registers whole pages of so many bytes.
+/// GM registers whole pages of this length.
 const PAGE: usize = 4096;
 
-/// How far a piece is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum LandingStep {
-    /// Its sender puts it here.
     AwaitsPut,
-    /// It is to be got when there is a token, and is got.
+    /// It is to be got when there is a token; it is being got.
     WantsData,
     GetsData,
-    /// So is the word that says whether it was the message, into a word of this process.
+    /// The same for the check, which shows whether the data were the message.
     WantsCheck(WordId),
     GetsCheck(WordId),
-    /// It is here. `false`: it is no message, and there will be none.
+    /// It has arrived. `false`: the data are no message, and none will come.
     Here(bool),
-    /// It comes through slots.
     Refused,
 }
 
@@ -35,7 +32,7 @@ impl LandingStep {
     }
 }
 
-/// A piece that comes straight into the memory of a receive.
+/// A piece that is received directly into the memory of a receive.
 #[derive(Debug)]
 struct Landing {
     from: u32,
@@ -43,13 +40,13 @@ struct Landing {
     receiver: u64,
     offset: u64,
     length: usize,
-    /// Where it and its check lie at the sender.
+    /// The addresses of the piece and its check at the sender.
     place: [u64; 2],
     region: GmRegion,
-    /// Where it is to lie, from whole page to whole page.
+    /// The pages of its memory here: start and end.
     pages: (usize, usize),
     step: LandingStep,
-    /// The receive was released, or its sender is gone.
+    /// The receive was released, or its sender is lost.
     is_given_up: bool,
 }
 
@@ -60,64 +57,54 @@ impl Landing {
     }
 }
 
-/// All pieces that a process receives so.
 #[derive(Debug, Default)]
 pub(super) struct Landings {
     landings: Vec<Landing>,
-    /// Given up, while something may come for them still: as long as none of their pages is registered, that finds no memory.
+    /// Pieces that were given up, whose pages stay unregistered while data may arrive for them.
     abandoned: Vec<Landing>,
     free_words: Vec<WordId>,
-    /// Bytes that were got.
     pub(super) got_bytes: u64,
 }
 
 impl Landings {
-    /// Whether what was given up may still come to this memory if it is registered.
+    /// Whether data of a piece that was given up may still arrive here if this is registered.
     pub(super) fn is_abandoned(&self, start: usize, len: usize) -> bool {
         let (first, end) = pages(start, len);
         self.abandoned.iter().any(|one| first < one.pages.1 && one.pages.0 < end)
     }
 
-    /// Whether something comes from a peer.
     pub(super) fn owes(&self, peer: u32) -> bool {
         self.landings.iter().any(|one| one.from == peer)
     }
 
-    /// Whether anything is over and not handed up.
     pub(super) fn has_news(&self) -> bool {
         self.landings.iter().any(Landing::is_over)
     }
 
-    /// The words of a port that was closed are gone, as is what might have come there.
     pub(super) fn forget_words(&mut self) {
         self.free_words.clear();
         self.abandoned.clear();
     }
 
-    /// Gets that are under way.
     pub(super) fn under_way(&self) -> usize {
         self.landings.iter().filter(|one| one.step.is_under_way()).count()
     }
 }
 
-/// The pages of this memory: where the first begins, and the last ends.
 fn pages(start: usize, len: usize) -> (usize, usize) {
     (start - start % PAGE, start.saturating_add(len).next_multiple_of(PAGE))
 }
 
-/// Addresses, as the bodies of the frames of this transport.
 pub(super) fn words<const N: usize>(all: &[u64; N]) -> Vec<u8> {
     all.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Reads such a body. `None`: it is none.
 pub(super) fn read_words<const N: usize>(body: &[u8]) -> Option<[u64; N]> {
     let (chunks, rest) = body.as_chunks::<8>();
     let all: [[u8; 8]; N] = chunks.try_into().ok().filter(|_| rest.is_empty())?;
     Some(all.map(u64::from_le_bytes))
 }
 
-/// A frame of the transport itself that has come, and the addresses behind it.
 pub(super) struct OwnFrame {
     pub(super) frame: Frame,
     pub(super) place: Option<[u64; 2]>,
@@ -125,8 +112,7 @@ pub(super) struct OwnFrame {
 }
 
 impl<P: GmPort> Gm<P> {
-    /// A frame of the transport itself has come.
-    pub(super) fn take_own(&mut self, from: u32, own: &OwnFrame, sink: &mut dyn Sink) {
+    pub(super) fn take_own(&mut self, from: u32, own: &OwnFrame, sink: &mut dyn FrameSink) {
         match (own.frame, own.place) {
             (Frame::DataAt { receiver, offset, length, number }, Some(place)) => {
                 let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -168,20 +154,18 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Where the body goes that a peer has begun, registered. `None`: it does not go to one piece of memory, or that cannot be registered.
     fn place_for(
         &mut self,
         from: u32,
         length: usize,
-        sink: &mut dyn Sink,
+        sink: &mut dyn FrameSink,
     ) -> Option<(GmRegion, (usize, usize))> {
         let buffer = sink.place_lent(from, 0, length).filter(|buffer| self.may_register(buffer))?;
         let region = self.port.register(&buffer).inspect_err(|error| self.warn_of_registration(error));
         Some((region.ok()?, pages(buffer.as_contiguous()?.as_ptr().addr(), length)))
     }
 
-    /// Where a put or get to a peer goes, if it may be begun now: the last token is for the return of buffers and for dropping, and half of
-    /// them for messages.
+    /// The last token is for the return of buffers and for drops, half of them for messages.
     pub(super) fn target_of_move(&self, peer: u32) -> Option<GmTarget> {
         let most = (self.tokens as usize / 2).max(1);
         if self.port.send_tokens() < 2 || self.lending.under_way() + self.landings.under_way() >= most {
@@ -191,7 +175,6 @@ impl<P: GmPort> Gm<P> {
         peer.met.filter(|_| !peer.is_stopped() && !peer.is_gone).map(|met| met.target)
     }
 
-    /// Begins the gets for which there are tokens.
     pub(super) fn begin_gets(&mut self) {
         for at in 0..self.landings.landings.len() {
             let Landing { from, region, place: [data, check], step, is_given_up, .. } =
@@ -214,7 +197,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// A get of a piece is over.
     pub(super) fn get_ended(&mut self, region: GmRegion, status: &GmStatus) {
         let Gm { landings, port, .. } = self;
         landings.abandoned.retain(|one| one.region != region);
@@ -232,7 +214,6 @@ impl<P: GmPort> Gm<P> {
         };
     }
 
-    /// A get of the word that says whether a piece was the message is over.
     pub(super) fn check_ended(&mut self, word: WordId, status: &GmStatus) {
         let Gm { landings, port, .. } = self;
         let is_it = |one: &&mut Landing| one.step == LandingStep::GetsCheck(word);
@@ -249,8 +230,7 @@ impl<P: GmPort> Gm<P> {
         };
     }
 
-    /// Hands up what is here, and answers. Whether there was anything.
-    pub(super) fn finish_landings(&mut self, sink: &mut dyn Sink) -> bool {
+    pub(super) fn finish_landings(&mut self, sink: &mut dyn FrameSink) -> bool {
         if self.landings.landings.is_empty() {
             return false;
         }
@@ -266,7 +246,6 @@ impl<P: GmPort> Gm<P> {
         !over.is_empty()
     }
 
-    /// Says to the sender of a piece what became of it, if that has it still.
     fn answer(&mut self, one: &Landing) {
         if let LandingStep::WantsCheck(word) = one.step {
             self.landings.free_words.push(word);
@@ -281,13 +260,12 @@ impl<P: GmPort> Gm<P> {
         self.owed.push_back((one.from, Frame::DataRead { number: one.number, whole }, None));
     }
 
-    /// Sends what was to be said and found no room. Whether any went.
     pub(super) fn send_owed(&mut self) -> bool {
         let mut any = false;
         for (to, frame, address) in std::mem::take(&mut self.owed) {
             let bytes = address.map(|address| words(&[address])).unwrap_or_default();
             let body = Body::Bytes(Bytes::from(&bytes[..]));
-            let message = Message { sequence: 0, frame, body, lent: None, token: 0 };
+            let message = OutgoingMessage::new(frame, body);
             match self.send_message(to, &message) {
                 Ok(Sent::Full) => self.owed.push_back((to, frame, address)),
                 _ => any = true,
@@ -296,19 +274,17 @@ impl<P: GmPort> Gm<P> {
         any
     }
 
-    /// Nothing is written any more into the memory of a receive, which is the program's again.
     pub(super) fn stop_receive(&mut self, receiver: u64) {
         self.give_up_landings(|one| one.receiver == receiver);
     }
 
-    /// Nothing is written any more for a peer that is gone.
     pub(super) fn forget_landings(&mut self, peer: u32) {
         self.give_up_landings(|one| one.from == peer);
         self.landings.abandoned.retain(|one| one.from != peer || one.step != LandingStep::AwaitsPut);
         self.owed.retain(|(to, ..)| *to != peer);
     }
 
-    /// Gives pieces up. Gets end soon, as no process takes part in them; those of a peer that is not there find no registered memory.
+    /// Gets end soon: no process takes part, and an ended one has no registered memory.
     fn give_up_landings(&mut self, which: impl Fn(&Landing) -> bool) {
         let mut any = false;
         for one in self.landings.landings.iter_mut().filter(|one| which(one)) {

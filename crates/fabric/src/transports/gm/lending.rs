@@ -3,73 +3,67 @@
 use super::landing::words;
 use super::{Gm, GmPort, HEAD};
 use crate::pieces::{LentPiece, LentPieces};
-use crate::{Body, Message, Sent, Unreachable};
+use crate::{Body, OutgoingMessage, Sent, Unreachable};
 use oxmpi_gm::{GmError, GmRegion, GmStatus, WordId};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 
-/// The shortest piece that is registered, bytes: a shorter one is copied in less time than both sides need to register it.
+/// In bytes: copying a shorter piece takes less time than registering it on both sides.
 pub(super) const REGISTER_FROM: usize = 16 << 10;
-/// The longest piece, bytes: of a longer message only so much is registered at a time.
+/// The longest piece, in bytes: it limits the memory of a message that is registered at a time.
 pub(super) const PIECE_MOST: usize = 64 << 20;
 
-/// What becomes of an exposed piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PutStep {
     /// Its receiver gets it, or has not answered yet.
     Offered,
-    /// It is to be put there, when there is a token.
+    /// It is to be put to this address, when there is a token.
     Wanted(u64),
-    /// It is being put there.
+    /// It is being put to this address.
     UnderWay(u64),
 }
 
-/// A piece that lies registered until its receiver has it.
+/// A piece that is registered until its receiver has it.
 #[derive(Debug)]
-struct Exposure {
+struct GmExposure {
     to: u32,
     number: u64,
     region: GmRegion,
-    /// A word that is `number` as long as the message lies there.
+    /// A word with the value `number` as long as the message lies there.
     check: WordId,
     receiver: u64,
     offset: u64,
     length: u64,
     step: PutStep,
-    /// What is to be sent if it cannot be moved. `None`: the sender's buffer was released.
+    /// The piece to send if it cannot be moved directly. `None`: the sender's buffer was released.
     piece: Option<LentPiece>,
 }
 
-impl Exposure {
-    /// What says that it is with its receiver (`length`), or does not come so (0).
+impl GmExposure {
+    /// The frame that the piece has arrived (`length`), or does not come directly (0).
     fn ended(&self, length: u64) -> Frame {
-        let Exposure { receiver, offset, number, .. } = *self;
+        let GmExposure { receiver, offset, number, .. } = *self;
         Frame::DataAt { receiver, offset, length, number }
     }
 }
 
-/// All long pieces that a process sends.
 #[derive(Debug, Default)]
 pub(super) struct Lending {
-    exposures: Vec<Exposure>,
-    /// What goes in frames of its own, and what is gone.
+    exposures: Vec<GmExposure>,
     pub(super) pieces: LentPieces,
-    /// Of the piece that was exposed last: no number is used twice, nor is 0.
+    /// The number of the last exposed piece: numbers are unique, and not 0.
     number: u64,
     free_checks: Vec<WordId>,
-    /// Bytes that were put from the program's memory, and that were copied into slots.
     pub(super) put_bytes: u64,
     pub(super) copied_bytes: u64,
 }
 
 impl Lending {
-    /// Whether a peer has not got all yet.
     pub(super) fn owes(&self, peer: u32) -> bool {
         self.exposures.iter().any(|one| one.to == peer) || self.pieces.peers().any(|to| to == peer)
     }
 
-    /// The peers that have not got all.
     pub(super) fn peers(&self) -> Vec<u32> {
         let exposed = self.exposures.iter().map(|one| one.to);
         let mut peers: Vec<u32> = exposed.chain(self.pieces.peers()).collect();
@@ -78,35 +72,32 @@ impl Lending {
         peers
     }
 
-    /// The words of a port that was closed are gone.
     pub(super) fn forget_words(&mut self) {
         self.free_checks.clear();
     }
 
-    /// Puts that are under way.
     pub(super) fn under_way(&self) -> usize {
         self.exposures.iter().filter(|one| matches!(one.step, PutStep::UnderWay(_))).count()
     }
 }
 
 impl<P: GmPort> Gm<P> {
-    /// The longest body of a piece in one slot, bytes: a message of GM's has a power of two of bytes, less 8, and a piece fills it.
+    /// In bytes: GM's messages have a power of two of bytes, less 8, and a piece fills one.
     pub(super) fn slot_piece(&self) -> usize {
         self.port.slot_len().saturating_sub(HEAD + MAX_FRAME_LEN)
     }
 
-    /// Whether a part of the program's memory may be registered: all may, or what MPI_Alloc_mem gave.
+    /// See [`GmSettings::pins`].
     pub(super) fn may_register(&self, part: &UserBuf) -> bool {
         let Some(bytes) = part.as_contiguous() else { return false };
         let (start, len) = (bytes.as_ptr().addr(), bytes.len());
         (self.settings.pins || self.allocated.has(start, len)) && !self.landings.is_abandoned(start, len)
     }
 
-    /// Sends a piece that is longer than a slot, out of a buffer that is lent.
     pub(super) fn lend(
         &mut self,
         to: u32,
-        message: &Message<'_>,
+        message: &OutgoingMessage<'_>,
         place: (u64, u64),
         buffer: &UserBuf,
     ) -> Result<Sent, Unreachable> {
@@ -125,7 +116,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Says where a piece lies.
     fn offer(&mut self, to: u32, region: GmRegion, piece: LentPiece) -> Result<Sent, Unreachable> {
         let check = match self.lending.free_checks.pop().map_or_else(|| self.port.new_word(), Ok) {
             Ok(check) => check,
@@ -142,8 +132,8 @@ impl<P: GmPort> Gm<P> {
         let place = words(&[self.port.region_address(region), self.port.word_address(check)]);
         let body = Body::Bytes(Bytes::from(&place[..]));
         let frame = Frame::DataAt { receiver, offset, length, number };
-        let sent = self.send_message(to, &Message { sequence: 0, frame, body, lent: None, token: 0 });
-        let one = Exposure {
+        let sent = self.send_message(to, &OutgoingMessage::new(frame, body));
+        let one = GmExposure {
             to,
             number,
             region,
@@ -162,22 +152,20 @@ impl<P: GmPort> Gm<P> {
         sent
     }
 
-    /// A piece does not lie open any more. What was to be sent of it otherwise.
-    fn cover(&mut self, one: Exposure) -> Option<LentPiece> {
+    /// Returns the piece that is to be sent instead.
+    fn cover(&mut self, one: GmExposure) -> Option<LentPiece> {
         self.port.set_word(one.check, 0);
         self.lending.free_checks.push(one.check);
         self.port.deregister(one.region);
         one.piece
     }
 
-    /// Sends a piece through slots: now, as far as there is room.
     fn stream(&mut self, piece: LentPiece) -> Sent {
         self.lending.pieces.keep(piece);
         self.send_streams();
         Sent::Later
     }
 
-    /// Goes on with what goes through slots. Whether anything went.
     pub(super) fn send_streams(&mut self) -> bool {
         let mut any = false;
         let longest = self.slot_piece();
@@ -194,22 +182,21 @@ impl<P: GmPort> Gm<P> {
         any
     }
 
-    /// What a receiver answers: it has got a piece, wants it put at an address, or wants it sent.
+    /// A receiver has got a piece, requests a put to an address, or requests slots.
     pub(super) fn was_answered(&mut self, from: u32, number: u64, whole: bool, address: Option<u64>) {
-        let is_it = |one: &Exposure| (one.to, one.number) == (from, number);
+        let is_it = |one: &GmExposure| (one.to, one.number) == (from, number);
         let Some(at) = self.lending.exposures.iter().position(is_it) else { return };
         let one = &mut self.lending.exposures[at];
         if let (Some(address), true) = (address, whole) {
             if one.step == PutStep::Offered && one.piece.is_some() {
                 one.step = PutStep::Wanted(address);
             } else if one.piece.is_none() {
-                // The buffer is the program's again.
                 self.end_put(at, 0);
             }
             return;
         }
         if matches!(one.step, PutStep::UnderWay(_)) {
-            // Nothing asks for this; the end of the put is awaited.
+            // No correct peer requests this; the end of the put is awaited.
             return;
         }
         let one = self.lending.exposures.swap_remove(at);
@@ -220,17 +207,16 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// A piece is with its receiver (`length`), or does not come to where that has registered its memory (0).
+    /// A put has ended (`length`), or cannot reach the receiver's memory (0).
     fn end_put(&mut self, at: usize, length: u64) -> Option<LentPiece> {
         let one = self.lending.exposures.swap_remove(at);
         self.owed.push_back((one.to, one.ended(length), None));
         self.cover(one)
     }
 
-    /// Begins the puts for which there are tokens.
     pub(super) fn begin_puts(&mut self) {
         for at in 0..self.lending.exposures.len() {
-            let Exposure { to, region, step, .. } = self.lending.exposures[at];
+            let GmExposure { to, region, step, .. } = self.lending.exposures[at];
             let PutStep::Wanted(address) = step else { continue };
             let Some(target) = self.target_of_move(to) else { continue };
             if self.port.put(to, target, region, address).is_ok() {
@@ -239,7 +225,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// A put is over.
     pub(super) fn put_ended(&mut self, region: GmRegion, status: &GmStatus) {
         let Some(at) = self.lending.exposures.iter().position(|one| one.region == region) else { return };
         let one = &mut self.lending.exposures[at];
@@ -252,7 +237,7 @@ impl<P: GmPort> Gm<P> {
                 let piece = self.end_put(at, length);
                 self.lending.pieces.end(piece.map(|piece| piece.token));
             }
-            // The receiver's memory is not registered any more, or this process's is the program's.
+            // One side's memory is not registered any more.
             _ => {
                 let piece = self.end_put(at, 0);
                 piece.into_iter().for_each(|piece| self.lending.pieces.keep(piece));
@@ -260,8 +245,7 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// A buffer is the program's again. What a peer has got of it is no message, as the check says; nor is what was put there, as the last
-    /// frame about it says.
+    /// Data that a peer has got, or that were put, are no message any more.
     pub(super) fn take_back(&mut self, token: u64) {
         let Gm { lending, port, .. } = self;
         for one in &mut lending.exposures {
@@ -269,16 +253,15 @@ impl<P: GmPort> Gm<P> {
                 port.set_word(one.check, 0);
             }
         }
-        let is_it = |one: &Exposure| one.piece.is_none() && matches!(one.step, PutStep::Wanted(_));
+        let is_it = |one: &GmExposure| one.piece.is_none() && matches!(one.step, PutStep::Wanted(_));
         while let Some(at) = self.lending.exposures.iter().position(is_it) {
             self.end_put(at, 0);
         }
         self.lending.pieces.take_back(token);
     }
 
-    /// A peer that is gone gets nothing more. The tokens of what it has not got.
     pub(super) fn forget_lent(&mut self, peer: u32) -> Vec<u64> {
-        let to_it = |one: &mut Exposure| one.to == peer;
+        let to_it = |one: &mut GmExposure| one.to == peer;
         let exposed: Vec<_> = self.lending.exposures.extract_if(.., to_it).collect();
         let mut tokens: Vec<u64> =
             exposed.into_iter().filter_map(|one| Some(self.cover(one)?.token)).collect();
@@ -286,7 +269,6 @@ impl<P: GmPort> Gm<P> {
         tokens
     }
 
-    /// A peer that has left needs nothing of what it has not taken.
     pub(super) fn end_sends_to_left(&mut self) {
         for peer in self.lending.peers() {
             if self.sockets.has_left(peer) {
@@ -296,7 +278,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Says once that long messages are copied, as memory cannot be registered.
     pub(super) fn warn_of_registration(&mut self, error: &GmError) {
         if !std::mem::replace(&mut self.has_warned, true) {
             self.say(&format!(

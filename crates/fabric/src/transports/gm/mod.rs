@@ -1,44 +1,55 @@
 //! Myrinet through GM 2: the module `gm` of the components guide.
 //!
-//! `module.rs` is what it says of itself. A process has one port ([`GmPort`]) and the sockets of the transport between nodes. Over the sockets
-//! two processes only meet (`meeting.rs`), and hear of each other's end; processes of other launchers, which may be on no common network,
-//! use the sockets for everything.
+//! `module.rs` is its description. A process has one port ([`GmPort`]) and the sockets of the
+//! transport between nodes. Over the sockets two processes only exchange introductions
+//! (`exchange.rs`), and learn of each other's end; processes of other launchers, which may be on no
+//! common network, use the sockets for everything.
 //!
 //! Rules
 //!
-//! 1. At first contact a process provides buffers for the peer, and introduces itself (`introduction.rs`); the peer does the same. Who
-//!    has the peer's introduction may send: GM has no connections. So a message may come before the introduction of its sender.
-//! 2. A message is a head (number of returned buffers, key of the receiver for this sender, 4 bytes each), a frame and a body of at most
-//!    `rpi_gm_tinymsglen` bytes. One with another key is of a job that had the port before, and is dropped.
-//! 3. A sender has one credit for each buffer that is provided for it, and sends nothing without one, so GM never waits for a buffer,
-//!    however long the receiver computes. With `rpi_gm_fast` the receiver provides buffers for all together, and nobody counts: if a
-//!    receiver calls MPI too seldom, GM gives up after its time limit (30 s), and rule 5 applies.
-//! 4. An emptied buffer is provided again at once. The number of those is in the head of each message that goes the other way; when
-//!    half of them are due it is put into a word of the sender's memory, which takes no buffer. The last send token is for that, and for
-//!    rule 5. All grants together are no more than the port has receive tokens: the first peers are granted all their credits, until
-//!    half of the tokens are granted; the other half is for peers of one buffer each.
-//! 5. GM stops an order of messages in which one has failed. If the receiver is there (GM_SEND_TIMED_OUT) all that is queued is dropped and
-//!    sent again, in order, before anything else (`sending.rs`). What has failed otherwise names the peer, which is lost if it has not left.
-//! 6. Longer messages are announced. When the receiver requests the data, the sender registers them and says where they lie
-//!    ([`Frame::DataAt`]), and the receiver registers its buffer. It answers where that is ([`Frame::DataRead`]), the sender puts the data
-//!    there and says so (`DataAt` without an address); with `rpi_gm_cr` the receiver gets them, and then a word that says whether they
-//!    were the message still, and answers that it has them. So a program's memory is registered for one message. What is short, does not
-//!    lie in one piece on both sides or cannot be registered comes in pieces through slots, each a message; with `rpi_gm_nopin` all does
-//!    that is not in memory of MPI_Alloc_mem (`lending.rs`, `landing.rs`).
+//! 1. At first contact a process provides buffers for the peer, and introduces itself
+//!    (`introduction.rs`); the peer does the same. A process that has the peer's introduction may
+//!    send: GM has no connections. So a message may come before the introduction of its sender.
+//! 2. A message is a head (number of returned buffers, key of the receiver for this sender, 4 bytes
+//!    each), a frame and a body of at most `rpi_gm_tinymsglen` bytes. A message with another key is
+//!    of a job that had the port before, and is dropped.
+//! 3. A sender has one credit for each buffer that is provided for it, and sends nothing without
+//!    one, so GM never waits for a buffer, however long the receiver computes. With `rpi_gm_fast`
+//!    the receiver provides buffers for all peers together, and they are not counted: if a receiver
+//!    calls MPI too seldom, GM gives up after its time limit (30 s), and rule 5 applies.
+//! 4. An emptied buffer is provided again at once. The number of returned buffers is in the head of
+//!    each message in the other direction; when half of the credits are due it is put into a word
+//!    of the sender's memory, which takes no buffer. The last send token is for that, and for rule
+//!    5. All grants together are no more than the receive tokens of the port: the first peers are
+//!    granted all their credits, until half of the tokens are granted; the other half is for peers
+//!    of one buffer each.
+//! 5. GM stops the sends to a peer when one has failed. If the receiver is there
+//!    (GM_SEND_TIMED_OUT) everything queued is dropped and sent again, in order, before anything
+//!    else (`sending.rs`). Any other failure names the peer, which is lost if it has not left.
+//! 6. Longer messages are announced. When the receiver requests the data, the sender registers them
+//!    and sends their address ([`Frame::DataAt`]), and the receiver registers its buffer. It
+//!    answers with the buffer's address ([`Frame::DataRead`]), and the sender puts the data there
+//!    and confirms that (`DataAt` without an address); with `rpi_gm_cr` the receiver gets them, and
+//!    then a check that says whether they were still the message, and answers that it has them. So
+//!    a program's memory is registered for one message. A piece that is short, not contiguous on
+//!    both sides or cannot be registered comes in parts through slots, each a message; with
+//!    `rpi_gm_nopin` every piece does that does not lie in memory of MPI_Alloc_mem (`lending.rs`,
+//!    `landing.rs`).
 //! 7. A message has arrived when its callback has come. A process that ends waits for that.
 //! 8. GM has no descriptor to sleep on, so a process sleeps lightly.
-//! 9. With `rpi_gm_cr` the port can be closed when all has arrived (rule 7) and nobody waits for an introduction, and another one be opened
-//!    later: then all meet again (`quiesce.rs`).
+//! 9. With `rpi_gm_cr` the port can be closed when everything has arrived (rule 7) and no process
+//!    waits for an introduction, and another one be opened later: then all processes exchange
+//!    introductions again (`quiesce.rs`).
 
 mod allocated;
 mod ending;
 mod events;
+mod exchange;
 #[cfg(test)]
 mod fake;
 mod introduction;
 mod landing;
 mod lending;
-mod meeting;
 mod module;
 mod peer;
 mod port;
@@ -55,54 +66,44 @@ use self::landing::Landings;
 use self::lending::{Lending, PIECE_MOST};
 use self::peer::GmPeer;
 use self::port::ReopenedPort;
-use crate::meetings::Meetings;
+use crate::introductions::Introductions;
 use crate::routes::Nodes;
-use crate::transports::Tell;
+use crate::transports::{Tell, Teller};
 use crate::{
-    Connected, Connections, Counts, LastingMemory, Limits, Message, Sent, Sink, Statistics, Traffic,
-    Transport, Unreachable,
+    Connected, Connections, Counts, FrameSink, LastingMemory, Limits, OutgoingMessage, Sent, Statistics,
+    Traffic, Transport, Unreachable,
 };
 use oxmpi_gm::{GmEvent, GmSlot};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
-/// Polls of the port for one of the sockets, which costs a system call, as long as nothing comes over these.
+/// Polls of the port for one poll of the sockets, which costs a system call.
 const POLLS: u32 = 8;
-/// For how long a peer to which something failed may turn out to have left.
+/// The time within which a peer with a failed send may turn out to have left.
 const GRACE: Duration = Duration::from_secs(1);
 /// Bytes before the frame in a message.
 const HEAD: usize = 8;
-/// Buffers that the first peers are granted.
+/// The number of buffers that the first peers are granted.
 const CREDITS: u32 = 32;
 
-/// How a process uses its port.
+/// The settings of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GmSettings {
-    /// The longest body that leaves before its receive is known, bytes.
+    /// The longest body that leaves before its receive is known, in bytes.
     pub tiny: usize,
-    /// Nobody counts the buffers of receivers.
+    /// Whether the buffers of receivers are not counted.
     pub is_fast: bool,
-    /// The program's memory is registered for long messages; else that of MPI_Alloc_mem alone.
+    /// Whether all memory is registered for long messages, or only that of MPI_Alloc_mem.
     pub pins: bool,
-    /// The receiver gets long messages; else their sender puts them.
+    /// Whether the receiver gets long messages; else their sender puts them.
     pub gets: bool,
 }
 
 impl GmSettings {
-    /// The length of a message at least, bytes.
+    /// The least length of a message buffer, in bytes.
     pub fn message_len(&self) -> usize {
         HEAD + MAX_FRAME_LEN + self.tiny
-    }
-}
-
-/// Prints text for the user.
-struct Speaker(Tell);
-
-impl fmt::Debug for Speaker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Speaker")
     }
 }
 
@@ -113,22 +114,18 @@ pub struct Gm<P: GmPort> {
     port: P,
     sockets: Box<dyn Transport>,
     settings: GmSettings,
-    speaker: Speaker,
+    speaker: Teller,
     allocated: Allocated,
-    /// Which processes belong to this launcher. `None`: all do.
     nodes: Option<Nodes>,
-    meetings: Meetings,
-    /// By process number.
+    introductions: Introductions,
     peers: Vec<Option<Box<GmPeer>>>,
-    /// Send tokens of the port.
     tokens: u32,
-    /// Those to whom this process owes an answer.
     unanswered: Vec<u32>,
-    /// Those to whom something is to be sent again, or dropped first (rule 5).
+    /// Peers to which messages are to be dropped or sent again (rule 5).
     stopped: Vec<u32>,
-    /// Those whose word was to be written when there was no token.
+    /// Peers whose word was not written for lack of a token.
     unreported: Vec<u32>,
-    /// Buffers that GM has, and how many of these are granted to no peer.
+    /// Buffers that GM has, and the number of these that are granted to no peer.
     provided: u32,
     spare: u32,
     send_slots: Vec<GmSlot>,
@@ -136,15 +133,13 @@ pub struct Gm<P: GmPort> {
     made_send_slots: u32,
     lending: Lending,
     landings: Landings,
-    /// Frames of the transport itself that wait for room, with an address perhaps.
+    /// Frames of the transport itself that wait for room, perhaps with an address.
     owed: VecDeque<(u32, Frame, Option<u64>)>,
-    /// Nothing goes before the port is opened again (rule 9).
+    /// Nothing is sent before the port is opened again (rule 9).
     is_closed: bool,
-    /// All that was sent has arrived, and peers may close their ports: what fails now returns buffers that nobody needs any more.
+    /// Everything has arrived, and peers may close their ports: sends may fail now.
     is_resting: bool,
-    /// To how many listeners others connect.
     listeners: usize,
-    /// It has said that memory cannot be registered.
     has_warned: bool,
     failed: Vec<FailedSend>,
     lost: Vec<u32>,
@@ -159,8 +154,8 @@ pub struct Gm<P: GmPort> {
 }
 
 impl<P: GmPort> Gm<P> {
-    /// The transport of process `own` over `port` and `sockets`. `is_allocated` says what memory is of MPI_Alloc_mem. `nodes`: those of a
-    /// launcher that has to do with others.
+    /// `allocated` is the memory of MPI_Alloc_mem. `nodes` is given if
+    /// the processes communicate with processes of other launchers.
     pub fn new(
         own: u32,
         port: P,
@@ -175,10 +170,10 @@ impl<P: GmPort> Gm<P> {
             port,
             sockets,
             settings,
-            speaker: Speaker(tell),
+            speaker: Teller(tell),
             allocated: Allocated::default(),
             nodes,
-            meetings: Meetings::default(),
+            introductions: Introductions::default(),
             peers: Vec::new(),
             unanswered: Vec::new(),
             stopped: Vec::new(),
@@ -216,12 +211,10 @@ impl<P: GmPort> Gm<P> {
         (self.speaker.0)(&format!("rank {}: gm, {}: {what}", self.own, self.port.describe()));
     }
 
-    /// Polls the sockets, and does what follows.
-    fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
-        let came = self.sockets.poll(None, &mut self.meetings.watch(sink));
-        self.end_meetings();
-        for peer in self.meetings.take_lost() {
-            // What it had sent comes first.
+    fn poll_sockets(&mut self, sink: &mut dyn FrameSink) -> bool {
+        let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
+        self.end_introductions();
+        for peer in self.introductions.take_lost() {
             self.drain(sink);
             self.lose(peer, sink);
         }
@@ -251,7 +244,7 @@ impl<P: GmPort> Transport for Gm<P> {
         if self.is_of_launcher(to) { PIECE_MOST } else { self.sockets.piece_limit(to) }
     }
 
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         if self.peer(to).is_some_and(|peer| peer.met.is_some() || peer.is_gone) {
             let sent = match (message.frame, message.lent) {
                 _ if self.sockets.has_left(to) => Sent::Done,
@@ -280,8 +273,7 @@ impl<P: GmPort> Transport for Gm<P> {
         if self.is_closed {
             return Ok(Sent::Full);
         }
-        self.begin_meeting(to)?;
-        // A process that has left takes nothing.
+        self.request_introduction(to)?;
         Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
     }
 
@@ -291,7 +283,7 @@ impl<P: GmPort> Transport for Gm<P> {
         self.stop_receive(token);
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         for peer in std::mem::take(&mut self.lost) {
             self.lose(peer, sink);
         }

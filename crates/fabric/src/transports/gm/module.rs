@@ -1,8 +1,8 @@
-//! What `gm` says of itself: Myrinet through GM 2.
+//! The module `gm`: Myrinet through GM 2.
 
 use super::{Gm, GmSettings, ReopenedPort};
 use crate::constructor::{Constructor, Offer, Services, Situation, Survey};
-use crate::meetings;
+use crate::introductions;
 use crate::routes::{Nodes, Reach};
 use crate::transports::Tell;
 use linkme::distributed_slice;
@@ -23,7 +23,7 @@ static GM: Module = Module {
     checkpoint_switch: Some(&CR),
     rests_for_images: true,
     images: false,
-    // Its processes meet over sockets.
+    // Its processes exchange introductions over sockets.
     needs: Supplies::Listeners,
     is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
@@ -36,14 +36,14 @@ static CR: Param = Param::switch(
     "rpi_gm_cr",
     false,
     "Whether jobs over 'gm' support checkpoints (1): an image of each rank, with 'cr blcr'. Then receivers get long messages (gm_get) whose \
-     senders put them otherwise (gm_put), and ranks of one host share no memory. With 0 'gm' is refused if 'cr' asks for checkpoints.",
+     senders put them otherwise (gm_put), and ranks of one host share no memory. With 0 'gm' is refused if 'cr' selects checkpoints.",
 );
 
 static FAST: Param = Param::switch(
     "rpi_gm_fast",
     false,
-    "Whether messages over 'gm' are sent without the receiver's buffers being counted (1). That needs fewer buffers, and no word back. \
-     What a receiver does not take within GM's time limit (30 s) is sent again.",
+    "Whether messages over 'gm' are sent without the receiver's buffers being counted (1). That needs fewer buffers, and no returned credits. \
+     A message that its receiver does not take within GM's time limit (30 s) is sent again.",
 );
 
 static MAXPORT: Param = Param {
@@ -98,19 +98,17 @@ static LIBRARY: Param = Param {
     ..Param::NEW
 };
 
-/// The files by which a program speaks to the driver of GM.
 const DEVICES: [&str; 2] = ["/dev/gm0", "/dev/gmp0"];
 
-/// The interface that is used, GM's `unit`.
 const UNIT: u32 = 0;
-/// One for messages, and one for what keeps them going.
+/// One for messages, and one for returned buffers and drops.
 const FEWEST_TOKENS: u32 = 2;
 
-/// Why this machine has no GM, if so. Where nobody has named a library and there is no device, none is opened.
+/// No library is opened if the user has named none and there is no device.
 fn not_found(params: &Params) -> Option<String> {
     if let Some(cr) = params.cr().filter(|_| !params.is_on(&CR)) {
         return Some(format!(
-            "cr {cr} is asked for, and rpi_gm_cr is 0: set it to 1 ('--mca rpi_gm_cr 1'), or use '--mca rpi crtcp'"
+            "cr {cr} is selected, and rpi_gm_cr is 0: set it to 1 ('--mca rpi_gm_cr 1'), or use '--mca rpi crtcp'"
         ));
     }
     let name = params.text(&LIBRARY);
@@ -133,7 +131,6 @@ fn settings(params: &Params) -> GmSettings {
     }
 }
 
-/// The ports that may be used: one alone, or a range.
 fn candidates(params: &Params) -> std::ops::RangeInclusive<u32> {
     match u32::try_from(params.number(&PORT)) {
         Ok(port) => port..=port,
@@ -141,7 +138,6 @@ fn candidates(params: &Params) -> std::ops::RangeInclusive<u32> {
     }
 }
 
-/// Opens a port of this host.
 fn open_port(params: &Params) -> Result<OpenPort, String> {
     let library = GmLibrary::open(params.text(&LIBRARY)).map_err(|error| error.to_string())?;
     let tried = candidates(params);
@@ -170,7 +166,6 @@ fn open_port(params: &Params) -> Result<OpenPort, String> {
     Ok(port)
 }
 
-/// The library, and the port that a process would get now.
 fn survey(params: &Params) -> Result<Survey, String> {
     let name = params.text(&LIBRARY);
     let GmSettings { tiny, is_fast, .. } = settings(params);
@@ -197,20 +192,19 @@ fn survey(params: &Params) -> Result<Survey, String> {
 
 const COLUMNS: [&str; 5] = ["port", "node", "send tokens", "receive tokens", "message length"];
 
-/// A port of this host, and the sockets of the process.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     if services.poller().is_none() {
         return Ok(None);
     }
     let params = of.params.clone();
     let port = ReopenedPort::open(Box::new(move || open_port(&params)))?;
-    let sockets = meetings::carrier(of, services)?;
+    let sockets = introductions::carrier(of, services)?;
     let (teller, located) = (services.clone(), services.clone());
     let tell: Tell = Box::new(move |text| teller.say(text));
     let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
     let nodes = Nodes::new(of.node.unwrap_or(0), nodes);
     let gm = Gm::new(of.rank, port, sockets, settings(of.params), tell, Some(nodes));
-    // What processes share is in no image of one of them.
+    // No image of a process contains shared memory.
     let memory = if of.params.is_on(&CR) { Reach::Nobody } else { Reach::Node };
     Ok(Some(Offer::new(gm, Reach::Everybody, memory)))
 }

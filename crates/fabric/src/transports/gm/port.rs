@@ -1,66 +1,35 @@
-//! What the transport needs of a port: an open one of GM's, or in tests one that a seed makes late or short of tokens.
+//! The interface of the transport to a port: an open one of GM, or in tests one that a seed makes
+//! late or short of tokens.
 
 use oxmpi_gm::{GmError, GmEvent, GmRegion, GmSlot, GmTarget, OpenPort, WordId};
 use oxmpi_mem::buffer::UserBuf;
 use std::fmt;
 use std::fmt::Debug;
 
-/// See [`OpenPort`], whose functions most of these are.
+/// The functions of [`OpenPort`], with closing and opening again.
 pub trait GmPort: Debug + Send {
-    /// Names the port, for a person.
     fn describe(&self) -> String;
-    /// Closes it: nothing of it is left in this process.
     fn close(&mut self);
-    /// Opens one again, another one perhaps.
-    ///
-    /// # Errors
-    /// Why there is none, for a person.
+    /// Opens a port again, perhaps another one. The error is for the user.
     fn reopen(&mut self) -> Result<(), String>;
-    /// Where others find it: the node, by its identifier in the whole network, and the number of the port.
+    /// The address for peers: the node's identifier in the whole network, and the port's number.
     fn address(&self) -> (u32, u32);
-    /// How this interface names a port of a node of the network.
-    ///
-    /// # Errors
-    /// The network has no such node.
+    /// This interface's name for a port of a node of the network.
     fn target(&self, address: (u32, u32)) -> Result<GmTarget, GmError>;
-    /// Send tokens that are free.
     fn send_tokens(&self) -> u32;
-    /// Receive tokens that are free.
     fn receive_tokens(&self) -> u32;
-    /// The longest message, bytes.
     fn slot_len(&self) -> usize;
-    /// Makes more slots.
-    ///
-    /// # Errors
-    /// There is no memory for them.
     fn more_slots(&mut self, count: usize) -> Result<Vec<GmSlot>, GmError>;
-    /// What a slot has; nothing while GM has it.
+    /// The content of a slot; empty while GM has it.
     fn slot(&self, slot: GmSlot) -> &[u8];
-    /// As [`GmPort::slot`], to be filled.
     fn slot_mut(&mut self, slot: GmSlot) -> &mut [u8];
-    /// Provides a slot for what comes.
-    ///
-    /// # Errors
-    /// There is no receive token.
     fn provide(&mut self, slot: GmSlot) -> Result<(), GmError>;
-    /// Sends the beginning of a slot.
-    ///
-    /// # Errors
-    /// There is no send token.
     fn send(&mut self, label: u32, to: GmTarget, slot: GmSlot, len: usize) -> Result<(), GmError>;
-    /// Makes a word that a peer writes.
-    ///
-    /// # Errors
-    /// There is no memory for it.
     fn new_word(&mut self) -> Result<WordId, GmError>;
-    /// What the peer has written.
+    /// The value that the peer has written.
     fn word(&self, word: WordId) -> u64;
-    /// Where it writes that.
+    /// The address of a word for peers.
     fn word_address(&self, word: WordId) -> u64;
-    /// Writes the word at a peer.
-    ///
-    /// # Errors
-    /// There is no send token.
     fn put_word(
         &mut self,
         label: u32,
@@ -68,45 +37,22 @@ pub trait GmPort: Debug + Send {
         word: WordId,
         at_peer: (u64, u64),
     ) -> Result<(), GmError>;
-    /// Changes a word that no peer writes.
     fn set_word(&mut self, word: WordId, value: u64);
-    /// Reads a word of a peer's into one of this process's.
-    ///
-    /// # Errors
-    /// There is no send token.
     fn get_word(&mut self, label: u32, to: GmTarget, word: WordId, address: u64) -> Result<(), GmError>;
-    /// Registers a buffer in one piece.
-    ///
-    /// # Errors
-    /// There is not so much memory that may be registered.
     fn register(&mut self, buffer: &UserBuf) -> Result<GmRegion, GmError>;
-    /// Ends that.
     fn deregister(&mut self, region: GmRegion);
-    /// Where it lies, for peers.
     fn region_address(&self, region: GmRegion) -> u64;
-    /// Writes all of a region into registered memory of a peer.
-    ///
-    /// # Errors
-    /// There is no send token.
+    /// Writes a whole region into registered memory of a peer.
     fn put(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError>;
-    /// Fills a region from there.
-    ///
-    /// # Errors
-    /// There is no send token.
+    /// Reads registered memory of a peer into a whole region.
     fn get(&mut self, label: u32, to: GmTarget, region: GmRegion, address: u64) -> Result<(), GmError>;
-    /// Drops what is queued for a target to which something has failed.
-    ///
-    /// # Errors
-    /// There is no send token.
     fn drop_sends(&mut self, label: u32, to: GmTarget) -> Result<(), GmError>;
-    /// Reads what has happened.
     fn poll(&mut self, into: &mut Vec<GmEvent>);
 }
 
-/// Opens a port; the error is for a person.
 pub(super) type OpenAgain = Box<dyn Fn() -> Result<OpenPort, String> + Send>;
 
-/// A port of GM's that may be closed for some time.
+/// A port of GM that may be closed for some time.
 pub(super) struct ReopenedPort {
     port: Option<OpenPort>,
     open: OpenAgain,
@@ -119,10 +65,6 @@ impl fmt::Debug for ReopenedPort {
 }
 
 impl ReopenedPort {
-    /// An open one.
-    ///
-    /// # Errors
-    /// Those of `open`.
     pub(super) fn open(open: OpenAgain) -> Result<ReopenedPort, String> {
         Ok(ReopenedPort { port: Some(open()?), open })
     }

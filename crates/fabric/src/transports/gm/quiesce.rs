@@ -1,27 +1,27 @@
-//! How the port is closed, so that nothing of GM is in an image of the process, and another one is opened (rule 9 of the module).
+//! Closing the port, so that an image of the process contains nothing of GM, and opening another
+//! one (rule 9 of the module).
 
 use super::{Gm, GmPort, POLLS};
-use crate::{Connections, Sink};
+use crate::{Connections, FrameSink};
 use oxmpi_sys::net::Listener;
 use std::io;
 
 impl<P: GmPort> Gm<P> {
-    /// Whether each introduction that this process has requested has come: what comes later would be of a port that is closed.
+    /// Whether each requested introduction has arrived: a later one would be of a closed port.
     fn has_met_all(&mut self) -> bool {
         let Gm { peers, sockets, .. } = self;
         let mut waits = |(at, peer): (usize, &Option<Box<super::GmPeer>>)| {
-            peer.as_ref().is_some_and(|peer| peer.has_asked && !peer.was_answered && !peer.is_gone)
+            peer.as_ref().is_some_and(|peer| peer.has_requested && !peer.was_answered && !peer.is_gone)
                 && !sockets.has_left(at as u32)
         };
         !peers.iter().enumerate().any(&mut waits)
     }
 
-    /// Closes the port, and forgets all that is said of it to peers and by them. All messages have arrived.
-    fn close_port(&mut self, sink: &mut dyn Sink) {
+    fn close_port(&mut self, sink: &mut dyn FrameSink) {
         if self.is_closed {
             return;
         }
-        // What has come with the last callbacks of its senders.
+        // Messages that arrived with the last callbacks of their senders.
         self.drain(sink);
         self.port.close();
         self.is_closed = true;
@@ -60,20 +60,20 @@ impl<P: GmPort> Connections for Gm<P> {
         self.is_resting
     }
 
-    fn give_up_connections(&mut self, sink: &mut dyn Sink) {
+    fn give_up_connections(&mut self, sink: &mut dyn FrameSink) {
         self.close_port(sink);
-        let Gm { sockets, meetings, .. } = self;
+        let Gm { sockets, introductions, .. } = self;
         if let Some(sockets) = sockets.connections() {
-            sockets.give_up_connections(&mut meetings.watch(sink));
+            sockets.give_up_connections(&mut introductions.watch(sink));
         }
     }
 
-    fn give_up_lost_connections(&mut self, sink: &mut dyn Sink) {
-        // A process with an open port is in no image.
+    fn give_up_lost_connections(&mut self, sink: &mut dyn FrameSink) {
+        // A process with an open port cannot be imaged.
         self.close_port(sink);
-        let Gm { sockets, meetings, .. } = self;
+        let Gm { sockets, introductions, .. } = self;
         if let Some(sockets) = sockets.connections() {
-            sockets.give_up_lost_connections(&mut meetings.watch(sink));
+            sockets.give_up_lost_connections(&mut introductions.watch(sink));
         }
     }
 

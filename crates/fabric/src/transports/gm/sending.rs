@@ -1,26 +1,26 @@
-//! What goes to peers: messages, what is sent again, and the words by which buffers are returned (rules 3 to 5 of the module).
+//! Sends to peers: messages, messages that are sent again, and the words by which buffers are
+//! returned (rules 3 to 5 of the module).
 
-use super::peer::{Flight, Met};
+use super::peer::{PeerPort, QueuedMessage};
 use super::{Gm, GmPort, HEAD};
-use crate::{Message, Sent, Unreachable};
+use crate::{OutgoingMessage, Sent, Unreachable};
 use oxmpi_gm::GmSlot;
 use oxmpi_wire::MAX_FRAME_LEN;
 
-/// Slots that are made at a time.
 const SLOTS: usize = 8;
 
 impl<P: GmPort> Gm<P> {
-    /// Send tokens that messages may take: the last one is kept for words and for dropping (rule 4).
+    /// Whether a message may take a send token: the last one is for words and drops (rule 4).
     fn has_token(&self) -> bool {
         self.port.send_tokens() > 1
     }
 
-    /// How many messages to one peer GM may have: a peer that answers no more does not take all tokens from others.
+    /// The most messages to one peer, so that a peer without answers leaves tokens for others.
     fn most_in_flight(&self) -> usize {
         (self.tokens as usize * 3 / 4).max(1)
     }
 
-    /// A slot for a message, if there is one. Those of messages that GM has, and of those that it gives back, are twice as many as tokens.
+    /// At most twice as many as tokens: for messages that GM has, and for returned ones.
     fn send_slot(&mut self) -> Result<Option<GmSlot>, String> {
         if self.send_slots.is_empty() && self.made_send_slots < 2 * self.tokens {
             match self.port.more_slots(SLOTS) {
@@ -28,7 +28,6 @@ impl<P: GmPort> Gm<P> {
                     self.made_send_slots += slots.len() as u32;
                     self.send_slots = slots;
                 }
-                // The next callback gives one back.
                 Err(_) if self.made_send_slots > 0 => {}
                 Err(error) => return Err(error.to_string()),
             }
@@ -36,20 +35,22 @@ impl<P: GmPort> Gm<P> {
         Ok(self.send_slots.pop())
     }
 
-    /// Whether a peer that was met has room for a message now.
     pub(super) fn has_room(&mut self, to: u32) -> bool {
         let (has_token, most) = (self.has_token(), self.most_in_flight());
         let Gm { peers, port, .. } = self;
         let known = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut());
         let Some(peer) = known.filter(|peer| !peer.is_gone && peer.met.is_some()) else { return false };
         if peer.credits() == 0 {
-            peer.returns(port.word(peer.word));
+            peer.credits.take_returned(port.word(peer.word));
         }
         has_token && peer.credits() > 0 && !peer.is_stopped() && peer.in_flight.len() < most
     }
 
-    /// Sends a frame to a peer that was met.
-    pub(super) fn send_message(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    pub(super) fn send_message(
+        &mut self,
+        to: u32,
+        message: &OutgoingMessage<'_>,
+    ) -> Result<Sent, Unreachable> {
         let has_room = self.has_room(to);
         let Some(peer) = self.peer(to).filter(|peer| !peer.is_gone) else {
             return Err(Unreachable { peer: to, why: "it is gone".into() });
@@ -62,11 +63,11 @@ impl<P: GmPort> Gm<P> {
             let why = format!("a body of {} bytes is longer than a message", message.body.len());
             return Err(Unreachable { peer: to, why });
         };
-        Ok(self.dispatch_slot(to, met, Flight { slot, len }))
+        Ok(self.dispatch_slot(to, met, QueuedMessage { slot, len }))
     }
 
-    /// Writes frame and body behind the head of a slot. The length of all, bytes; `None`: it does not fit.
-    fn fill(&mut self, slot: GmSlot, message: &Message<'_>) -> Option<usize> {
+    /// Returns the whole length in bytes; `None`: it does not fit.
+    fn fill(&mut self, slot: GmSlot, message: &OutgoingMessage<'_>) -> Option<usize> {
         let bytes = self.port.slot_mut(slot);
         let mut encoded = [0; MAX_FRAME_LEN];
         let frame = message.frame.encode(message.sequence, self.own, &mut encoded);
@@ -77,8 +78,7 @@ impl<P: GmPort> Gm<P> {
         Some(end)
     }
 
-    /// Writes the head of a new message, and gives it to GM.
-    fn dispatch_slot(&mut self, to: u32, met: Met, flight: Flight) -> Sent {
+    fn dispatch_slot(&mut self, to: u32, met: PeerPort, flight: QueuedMessage) -> Sent {
         let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else {
             self.send_slots.push(flight.slot);
             return Sent::Full;
@@ -89,7 +89,6 @@ impl<P: GmPort> Gm<P> {
             head[4..].copy_from_slice(&met.key.to_le_bytes());
         }
         if self.port.send(to, met.target, flight.slot, flight.len).is_err() {
-            // There is no token after all.
             peer.unsends();
             self.send_slots.push(flight.slot);
             return Sent::Full;
@@ -97,7 +96,6 @@ impl<P: GmPort> Gm<P> {
         Sent::Done
     }
 
-    /// Returns buffers to a peer by its word, if that is due.
     pub(super) fn report(&mut self, to: u32) {
         let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
         let (Some(number), Some(met)) = (peer.report_due(), peer.met) else { return };
@@ -108,7 +106,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Does what waited for a token, or for GM to give back what it had.
     pub(super) fn go_on(&mut self) {
         self.begin_gets();
         self.begin_puts();
@@ -127,7 +124,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Rule 5.
     fn start_again(&mut self, to: u32) {
         let Gm { peers, port, .. } = self;
         let Some(peer) = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };

@@ -6,15 +6,13 @@ use super::fake::{FakeGmPort, GmSockets, SLOT, SharedGmWorld};
 use super::peer::UNCOUNTED;
 use super::{Gm, GmSettings, HEAD};
 use crate::transports::Tell;
-use crate::{Body, Membership, Message, Sent, Sink, Statistics, Transport};
+use crate::{Body, FrameSink, Membership, OutgoingMessage, Sent, Statistics, Transport};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame, MAX_FRAME_LEN};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// So many messages go each way.
 const MESSAGES: u32 = 120;
-/// Turns after which something hangs.
 const TURNS: u32 = 200_000;
 
 #[derive(Default)]
@@ -23,7 +21,7 @@ struct Arrivals {
     lost: Vec<u32>,
 }
 
-impl Sink for Arrivals {
+impl FrameSink for Arrivals {
     fn eager(&mut self, _: u32, _: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
         assert_eq!(total, first.len());
         self.came.push((envelope.tag, first.to_vec()));
@@ -51,7 +49,6 @@ struct GmRank {
     said: Arc<Mutex<Vec<String>>>,
 }
 
-/// Two processes, one that counts buffers and one that does not, or two of a kind.
 fn ranks(world: &SharedGmWorld, is_fast: [bool; 2]) -> [GmRank; 2] {
     let rank = |me: usize| {
         let said = Arc::new(Mutex::new(Vec::new()));
@@ -65,21 +62,19 @@ fn ranks(world: &SharedGmWorld, is_fast: [bool; 2]) -> [GmRank; 2] {
     [rank(0), rank(1)]
 }
 
-/// What message number `number` of a process is.
 fn planned(from: u32, number: u32) -> Vec<u8> {
     let len = (number * 29 + from * 7) % 65;
     (0..len).map(|at| (at * 31 + number * 7 + from) as u8).collect()
 }
 
 impl GmRank {
-    /// Sends the next message if there is room. Whether it is gone.
     fn send_next(&mut self) -> bool {
         let own = self.gm.own;
         let body = planned(own, self.sent);
         let envelope = Envelope { context: Context::Local(1), tag: self.sent as i32 };
         let body = Body::Bytes(Bytes::from(&body[..]));
         let (sequence, frame) = (self.sent as u8, Frame::Eager { envelope });
-        let message = Message { sequence, frame, body, lent: None, token: 0 };
+        let message = OutgoingMessage { sequence, frame, body, lent: None, token: 0 };
         let is_gone = self.gm.send(1 - own, &message).unwrap() == Sent::Done;
         self.sent += u32::from(is_gone);
         is_gone
@@ -140,7 +135,7 @@ fn messages_in_one_direction_need_no_answer() {
 }
 
 #[test]
-fn what_is_not_counted_is_sent_again_in_order_when_it_times_out() {
+fn uncounted_messages_that_time_out_are_sent_again_in_order() {
     let mut timed_out = 0;
     for seed in 0..60 {
         for (sends, receives) in [(2, 1), (4, 2), (16, 3), (64, 16)] {
@@ -154,7 +149,7 @@ fn what_is_not_counted_is_sent_again_in_order_when_it_times_out() {
     assert!(timed_out > 1000, "{timed_out}");
 }
 
-/// The time limit of GM may strike at any message, also at those that return buffers.
+/// GM's time limit may end any message, also one that returns buffers.
 #[test]
 fn nothing_is_lost_or_overtaken_whichever_messages_time_out() {
     for seed in 0..60 {
@@ -167,7 +162,6 @@ fn nothing_is_lost_or_overtaken_whichever_messages_time_out() {
     }
 }
 
-/// Lets the ranks send and poll until rank 1 has got a message.
 fn meet(ranks: &mut [GmRank; 2]) {
     for _ in 0..TURNS {
         if !ranks[1].arrivals.came.is_empty() {
@@ -207,7 +201,7 @@ fn a_peer_that_is_not_reached_is_named_and_lost_and_keeps_no_token() {
 }
 
 #[test]
-fn what_fails_to_a_peer_that_has_left_is_no_loss() {
+fn failed_sends_to_a_peer_that_has_left_are_no_loss() {
     let world = SharedGmWorld::new(5, 8, 8);
     let mut ranks = ranks(&world, [false; 2]);
     meet(&mut ranks);
@@ -236,9 +230,9 @@ fn the_first_peers_are_granted_all_credits_and_the_others_one_until_there_is_non
     assert!(grants[..4].iter().all(|grant| *grant == 32) && grants[4..].iter().all(|grant| *grant == 1));
     let why = rank.gm.make_end(500).unwrap_err();
     assert!(why.contains("all 256 receive tokens") && why.contains("rpi_gm_fast"), "{why}");
-    rank.gm.bury(0);
+    rank.gm.remove_failed(0);
     assert!(rank.gm.make_end(500).is_ok(), "what one had is there for the next one");
-    // Who does not count needs no grant.
+    // A process that does not count needs no grant.
     (0..1000).for_each(|peer| fast.gm.make_end(peer).unwrap());
     assert_eq!((fast.gm.peers[999].as_ref().unwrap().granted, fast.gm.provided), (UNCOUNTED, 128));
 }
@@ -270,7 +264,7 @@ fn a_body_that_fits_no_message_is_refused_and_the_longest_piece_fits() {
     let mut send = |len: usize| {
         let body = Body::Bytes(Bytes::from(&body[..len]));
         for _ in 0..TURNS {
-            match ranks[0].gm.send(1, &Message { sequence: 0, frame, body, lent: None, token: 0 }) {
+            match ranks[0].gm.send(1, &OutgoingMessage::new(frame, body)) {
                 Ok(Sent::Full) => ranks.iter_mut().for_each(GmRank::poll),
                 other => return other.map_err(|error| error.why),
             }

@@ -10,90 +10,79 @@ use oxmpi_verbs::{AdapterOperation as Operation, Completion, Refusal, RegionId, 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// How often an access that the peer's adapter has refused is repeated: over another connection it would be refused as well.
+/// Of a refused access: another connection would probably change nothing.
 const REPETITIONS: u32 = 1;
 
-/// What an atomic operation changes, bytes.
 const WORD: usize = size_of::<u64>();
 
-/// Accesses to a peer that wait for room before one more first takes note of what has ended: a program that makes many keeps the adapter busy.
+/// With this number of waiting accesses a new one first handles completions.
 const QUEUED: usize = 16;
 
-/// What an access does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum AccessKind {
     Data(Direction),
     Atomic(AtomicOperation),
 }
 
-impl Kind {
-    /// What it is called in messages for a person.
+impl AccessKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Data(Direction::Put) => "a one-sided write (MPI_Put)",
-            Kind::Data(Direction::Get) => "a one-sided read (MPI_Get)",
-            Kind::Atomic(_) => "an atomic operation (MPI_Accumulate and its like)",
+            AccessKind::Data(Direction::Put) => "a one-sided write (MPI_Put)",
+            AccessKind::Data(Direction::Get) => "a one-sided read (MPI_Get)",
+            AccessKind::Atomic(_) => "an atomic operation (MPI_Accumulate and its like)",
         }
     }
 }
 
-/// An access that has not ended.
 #[derive(Debug)]
 struct Access {
     owner: u32,
     peer: u32,
-    kind: Kind,
+    kind: AccessKind,
     buffer: UserBuf,
     len: usize,
     at: (u64, u32),
-    /// The buffer, registered. `None`: the data fit a slot, and go through one.
+    /// The registered buffer. `None`: the data fit into a slot.
     region: Option<RegionId>,
-    /// Bytes whose operation was posted, and operations that are under way.
+    /// Bytes whose operation was posted, and operations under way.
     posted: usize,
     under_way: u32,
-    /// One of them has failed, so all are repeated over the next connection.
+    /// An operation has failed, so all are repeated over the next connection.
     has_failed: bool,
-    /// Why nobody knows whether an atomic operation was carried out, if so.
+    /// The error, if it is unknown whether an atomic operation was carried out.
     unknown: Option<String>,
-    /// The value from before it.
     before: u64,
-    /// How often the peer's adapter has refused it, and in which words.
+    /// The number of refusals by the peer's adapter, and the text of the last one.
     refusals: u32,
     refused: String,
     is_given_up: bool,
 }
 
-/// What names an operation when it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum By {
+enum OperationName {
     Region(RegionId),
     Slot(SlotId),
 }
 
-/// All accesses of a process.
 #[derive(Debug, Default)]
 pub(super) struct Accesses {
     all: HashMap<u64, Access>,
-    /// Those of which not all is posted, for each peer in the order in which they came.
+    /// Accesses that are not completely posted, for each peer in their order.
     waiting: BTreeMap<u32, VecDeque<u64>>,
-    under_way: HashMap<By, u64>,
-    /// What has ended, for each owner.
+    under_way: HashMap<OperationName, u64>,
     ended: HashMap<u32, Vec<AccessEnd>>,
-    /// Of the last one.
     number: u64,
-    /// Bytes that were read from the memory of peers, and written there, and atomic operations that were carried out.
+    /// Bytes read from peers, bytes written to peers, and atomic operations carried out.
     pub(super) read: u64,
     pub(super) written: u64,
     pub(super) atomics: u64,
 }
 
 impl Accesses {
-    /// Whether some wait for room.
     pub(super) fn wait_for_room(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Whether an access to a peer has not ended.
     pub(super) fn owes(&self, peer: u32) -> bool {
         !self.all.is_empty() && self.all.values().any(|one| one.peer == peer)
     }
@@ -108,7 +97,7 @@ impl Accesses {
 }
 
 impl<P: IbPort> Ib<P> {
-    /// Posts what waits, as far as there is room. Whether any access has ended by that: its peer cannot be reached.
+    /// Returns whether an access has ended, because its peer cannot be reached.
     pub(super) fn post_accesses(&mut self) -> bool {
         if self.accesses.waiting.is_empty() {
             return false;
@@ -127,14 +116,13 @@ impl<P: IbPort> Ib<P> {
             return self.end_accesses(number, &format!("process {number} is gone"));
         }
         let is_new = self.peer(number).is_none_or(|peer| !peer.is_ready && peer.broken.is_none());
-        if is_new && let Err(unreachable) = self.begin_meeting(number) {
+        if is_new && let Err(unreachable) = self.request_introduction(number) {
             return self.end_accesses(number, &unreachable.to_string());
         }
         while self.post_next(number) {} // at most ACCESSES times
         false
     }
 
-    /// Posts the next operation to a peer. `false`: there is none, or no room.
     fn post_next(&mut self, number: u32) -> bool {
         let Some(at) = self.accesses.waiting.get(&number).and_then(|queue| queue.front().copied()) else {
             self.accesses.waiting.remove(&number);
@@ -157,27 +145,29 @@ impl<P: IbPort> Ib<P> {
                 let len = READ_LEN.min(access.len - access.posted);
                 let place = (access.posted, len as u32);
                 let posted = match access.kind {
-                    Kind::Data(Direction::Put) => port.write(queue_pair, region, place, there),
-                    Kind::Data(Direction::Get) => port.read(queue_pair, region, place, there),
-                    Kind::Atomic(_) => return false, // these go through slots
+                    AccessKind::Data(Direction::Put) => port.write(queue_pair, region, place, there),
+                    AccessKind::Data(Direction::Get) => port.read(queue_pair, region, place, there),
+                    AccessKind::Atomic(_) => return false, // these go through slots
                 };
-                (By::Region(region), len, posted)
+                (OperationName::Region(region), len, posted)
             }
             (None, Some(slot)) => {
                 let posted = match access.kind {
-                    Kind::Data(Direction::Put) => {
+                    AccessKind::Data(Direction::Put) => {
                         let room = port.slot_mut(slot);
                         let room = &mut room[..access.len];
                         access.buffer.pack(0, BytesMut::from(room));
                         port.write_slot(queue_pair, slot, access.len, there)
                     }
-                    Kind::Data(Direction::Get) => port.read_into_slot(queue_pair, slot, access.len, there),
-                    Kind::Atomic(operation) => port.atomic(queue_pair, slot, operation, there),
+                    AccessKind::Data(Direction::Get) => {
+                        port.read_into_slot(queue_pair, slot, access.len, there)
+                    }
+                    AccessKind::Atomic(operation) => port.atomic(queue_pair, slot, operation, there),
                 };
                 if posted.is_err() {
                     send_slots.push(slot);
                 }
-                (By::Slot(slot), access.len, posted)
+                (OperationName::Slot(slot), access.len, posted)
             }
             (None, None) => return false,
         };
@@ -198,13 +188,13 @@ impl<P: IbPort> Ib<P> {
         true
     }
 
-    /// An operation of an access is over. Nothing is handed up yet, as for reads of messages.
+    /// Hands up nothing, as for reads of messages.
     pub(super) fn access_ended(&mut self, completion: &Completion) {
         let Completion { queue_pair, operation, error, refusal, .. } = completion;
         let by = match *operation {
-            Operation::Read(region) | Operation::Write(region) => By::Region(region),
+            Operation::Read(region) | Operation::Write(region) => OperationName::Region(region),
             Operation::ReadSlot(slot) | Operation::WriteSlot(slot) | Operation::AtomicSlot(slot) => {
-                By::Slot(slot)
+                OperationName::Slot(slot)
             }
             Operation::Send(_) | Operation::Receive(..) | Operation::WriteWord => return,
         };
@@ -215,23 +205,23 @@ impl<P: IbPort> Ib<P> {
         if let Some(peer) = peers.get_mut(access.peer as usize).and_then(|peer| peer.as_deref_mut()) {
             peer.accesses = peer.accesses.saturating_sub(1);
         }
-        if let By::Slot(slot) = by {
+        if let OperationName::Slot(slot) = by {
             accesses.under_way.remove(&by);
             let bytes = &port.slot(slot);
             match access.kind {
-                Kind::Data(Direction::Get) if error.is_none() && !access.is_given_up => {
+                AccessKind::Data(Direction::Get) if error.is_none() && !access.is_given_up => {
                     access.buffer.unpack(0, Bytes::from(&bytes[..access.len]));
                 }
-                Kind::Atomic(_) if error.is_none() => {
+                AccessKind::Atomic(_) if error.is_none() => {
                     access.before = bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
                 }
-                Kind::Data(_) | Kind::Atomic(_) => {}
+                AccessKind::Data(_) | AccessKind::Atomic(_) => {}
             }
             send_slots.push(slot);
         }
         if let Some(error) = error {
             access.has_failed = true;
-            let is_atomic = matches!(access.kind, Kind::Atomic(_));
+            let is_atomic = matches!(access.kind, AccessKind::Atomic(_));
             match refusal {
                 Some(refusal) if !is_atomic || *refusal == Refusal::Untouched => {
                     access.refusals += 1;
@@ -255,21 +245,21 @@ impl<P: IbPort> Ib<P> {
             let what = access.kind.name();
             let why = format!("{what} at process {peer} was perhaps carried out, and perhaps not: {error}");
             self.finish_access(at, Err(why.clone()));
-            self.lose_track(peer, &why);
+            self.lose_unknown(peer, &why);
         } else if !access.has_failed && access.posted == access.len {
             let before = access.before;
             match access.kind {
-                Kind::Data(Direction::Put) => accesses.written += access.len as u64,
-                Kind::Data(Direction::Get) => accesses.read += access.len as u64,
-                Kind::Atomic(_) => accesses.atomics += 1,
+                AccessKind::Data(Direction::Put) => accesses.written += access.len as u64,
+                AccessKind::Data(Direction::Get) => accesses.read += access.len as u64,
+                AccessKind::Atomic(_) => accesses.atomics += 1,
             }
             self.finish_access(at, Ok(before));
         }
     }
 
-    /// Nobody knows any more what the memory of a peer has, so it has failed: what was lost cannot be sent again. This process itself goes on,
-    /// and knows that an operation of its own has failed.
-    fn lose_track(&mut self, peer: u32, why: &str) {
+    /// The state of a peer's memory is unknown: the peer counts as failed. This process continues,
+    /// and knows that one of its operations has failed.
+    fn lose_unknown(&mut self, peer: u32, why: &str) {
         let is_known = self.peer(peer).is_some_and(|peer| !peer.is_gone) && !self.sockets.has_left(peer);
         if peer == self.own || !is_known || self.lost.contains(&peer) {
             return;
@@ -279,19 +269,18 @@ impl<P: IbPort> Ib<P> {
         self.lost.push(peer);
     }
 
-    /// An access has ended, of which nothing is under way.
     fn finish_access(&mut self, number: u64, how: Result<u64, String>) {
         let Some(access) = self.accesses.end(number, how) else { return };
         if let Some(queue) = self.accesses.waiting.get_mut(&access.peer) {
             queue.retain(|waiting| *waiting != number);
         }
         if let Some(region) = access.region {
-            self.accesses.under_way.remove(&By::Region(region));
+            self.accesses.under_way.remove(&OperationName::Region(region));
             self.port.deregister(region);
         }
     }
 
-    /// All accesses to a peer that have not ended go over another connection, from the beginning.
+    /// Repeats all unfinished accesses to a peer over another connection, from the beginning.
     pub(super) fn restart_accesses(&mut self, peer: u32) {
         let mut numbers = Vec::new();
         for (number, access) in self.accesses.all.iter_mut().filter(|(_, access)| access.peer == peer) {
@@ -304,7 +293,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// The accesses to a peer end with an error, none of which is under way. Whether there were any.
+    /// No access may be under way.
     fn end_accesses(&mut self, peer: u32, why: &str) -> bool {
         let to_it =
             self.accesses.all.iter().filter(|(_, access)| access.peer == peer && access.under_way == 0);
@@ -317,7 +306,6 @@ impl<P: IbPort> Ib<P> {
         !numbers.is_empty()
     }
 
-    /// Nothing is accessed any more at a peer whose connection is closed.
     pub(super) fn forget_accesses(&mut self, peer: u32) {
         if !self.accesses.owes(peer) {
             return;
@@ -330,17 +318,16 @@ impl<P: IbPort> Ib<P> {
         self.end_accesses(peer, "the process is lost");
     }
 
-    /// Begins an access. Its number.
     fn begin_access(
         &mut self,
         owner: u32,
         peer: u32,
-        (kind, buffer, region): (Kind, UserBuf, Option<RegionId>),
+        (kind, buffer, region): (AccessKind, UserBuf, Option<RegionId>),
         at: RemotePlace,
     ) -> u64 {
         self.accesses.number += 1;
         let number = self.accesses.number;
-        let len = if matches!(kind, Kind::Atomic(_)) { WORD } else { buffer.packed_len() };
+        let len = if matches!(kind, AccessKind::Atomic(_)) { WORD } else { buffer.packed_len() };
         let access = Access {
             owner,
             peer,
@@ -369,7 +356,7 @@ impl<P: IbPort> Ib<P> {
         number
     }
 
-    /// Waits until no operation of such accesses is under way. What else ends meanwhile is kept for the next poll.
+    /// Other completions are kept for the next poll.
     fn await_accesses(&mut self, most: Duration, which: impl Fn(&Access) -> bool) {
         let start = Instant::now();
         let is_used =
@@ -382,7 +369,6 @@ impl<P: IbPort> Ib<P> {
     }
 }
 
-/// Rule 10.
 impl<P: IbPort> RemoteAccess for Ib<P> {
     fn reaches_memory(&mut self, peer: u32) -> bool {
         self.settings.rma && self.goes_by_port(peer)
@@ -422,7 +408,7 @@ impl<P: IbPort> RemoteAccess for Ib<P> {
             };
             Some(registered.inspect_err(|error| self.warn_of_registration(error)).ok()?)
         };
-        Some(self.begin_access(owner, peer, (Kind::Data(direction), buffer.clone(), region), at))
+        Some(self.begin_access(owner, peer, (AccessKind::Data(direction), buffer.clone(), region), at))
     }
 
     fn atomics(&mut self) -> AtomicScope {
@@ -442,7 +428,7 @@ impl<P: IbPort> RemoteAccess for Ib<P> {
         if is_lost || !at.address.is_multiple_of(WORD as u64) || !self.reaches_memory(peer) {
             return None;
         }
-        Some(self.begin_access(owner, peer, (Kind::Atomic(operation), UserBuf::empty(), None), at))
+        Some(self.begin_access(owner, peer, (AccessKind::Atomic(operation), UserBuf::empty(), None), at))
     }
 
     fn ended(&mut self, owner: u32) -> Vec<AccessEnd> {

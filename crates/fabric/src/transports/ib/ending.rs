@@ -2,16 +2,14 @@
 
 use super::peer::IbPeer;
 use super::{Ib, IbPort};
-use crate::Sink;
+use crate::FrameSink;
 
 impl<P: IbPort> Ib<P> {
-    /// Polls the sockets, and does what follows.
-    pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
-        let came = self.sockets.poll(None, &mut self.meetings.watch(sink));
-        self.end_meetings();
+    pub(super) fn poll_sockets(&mut self, sink: &mut dyn FrameSink) -> bool {
+        let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
+        self.end_introductions();
         self.regain();
-        for peer in self.meetings.take_lost() {
-            // What it had sent comes first.
+        for peer in self.introductions.take_lost() {
             self.drain(sink);
             self.lose(peer, sink);
         }
@@ -20,7 +18,7 @@ impl<P: IbPort> Ib<P> {
         came
     }
 
-    /// Nothing is kept of a peer any more, and its connection touches no memory of messages. The tokens of what it has not got.
+    /// Returns the tokens of unfinished messages, whose memory is not used any more.
     pub(super) fn forget(&mut self, peer: u32) -> Vec<u64> {
         self.unanswered.retain(|to| *to != peer);
         self.unconfirmed.retain(|to| *to != peer);
@@ -28,7 +26,7 @@ impl<P: IbPort> Ib<P> {
             return Vec::new();
         };
         if !std::mem::replace(&mut known.is_gone, true) {
-            // Sends that have failed already do not end again.
+            // Failed sends have no further completion.
             let ended = known.unacknowledged.len().saturating_sub(known.in_flight as usize);
             self.send_slots.extend(known.unacknowledged.drain(..ended).map(|(_, slot, _)| slot));
             if self.numbers.contains_key(&known.end.queue_pair) {
@@ -42,7 +40,7 @@ impl<P: IbPort> Ib<P> {
         self.forget_lent(peer)
     }
 
-    /// Envelopes of peers whose queue pairs are gone are for others (rule 5). All completions that were read have been handled.
+    /// Grants the envelopes of closed queue pairs again (rule 5), after all their completions.
     pub(super) fn regain(&mut self) {
         for queue_pair in self.port.take_closed() {
             let number = self.numbers.remove(&queue_pair);
@@ -61,15 +59,15 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
+    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.forget(peer);
-        // What it can do no more is to reach its own memory by the adapter.
+        // The loss of the own process ends only the access to its own memory by the adapter.
         if peer != self.own {
             sink.lost(peer);
         }
     }
 
-    /// Whether all that was sent has arrived (rule 6), and no peer that has not left waits for this process.
+    /// Whether everything has arrived (rule 6), and no peer waits for this process.
     pub(super) fn has_all_arrived(&mut self) -> bool {
         let Ib { peers, sockets, lending, readings, accesses, .. } = self;
         let mut is_over = |(at, peer): (usize, &Option<Box<IbPeer>>)| {

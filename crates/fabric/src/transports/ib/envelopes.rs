@@ -2,12 +2,11 @@
 
 use super::settings::HEAD;
 use super::{Ib, IbPort, lending};
-use crate::{Message, Sent, Sink, Unreachable, dispatch};
+use crate::{FrameSink, OutgoingMessage, Sent, Unreachable, dispatch};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{AdapterOperation as Operation, Completion, Refusal, SlotId, VerbsError};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 
-/// Slots from which envelopes are sent, at most.
 const SEND_SLOTS: usize = 1024;
 
 impl<P: IbPort> Ib<P> {
@@ -36,8 +35,7 @@ impl<P: IbPort> Ib<P> {
         self.reads += u64::from(!self.events.is_empty());
     }
 
-    /// Takes all that has ended. Whether there was anything.
-    pub(super) fn drain(&mut self, sink: &mut dyn Sink) -> bool {
+    pub(super) fn drain(&mut self, sink: &mut dyn FrameSink) -> bool {
         let mut any = false;
         for event in std::mem::take(&mut self.early) {
             any = true;
@@ -66,11 +64,10 @@ impl<P: IbPort> Ib<P> {
         any | self.lending.pieces.report(sink)
     }
 
-    /// An operation is over.
     pub(super) fn end(
         &mut self,
         Completion { queue_pair, operation, error, has_timed_out, .. }: Completion,
-        sink: &mut dyn Sink,
+        sink: &mut dyn FrameSink,
     ) {
         let number = self.numbers.get(&queue_pair).copied();
         match operation {
@@ -78,7 +75,7 @@ impl<P: IbPort> Ib<P> {
                 let mut is_free = true;
                 if let Some(peer) = number.and_then(|number| self.peer(number)) {
                     peer.in_flight = peer.in_flight.saturating_sub(1);
-                    // What may not have arrived is sent again.
+                    // An envelope that may not have arrived is sent again.
                     is_free = error.is_none() || peer.is_gone;
                     if is_free {
                         peer.acknowledged(slot);
@@ -93,7 +90,6 @@ impl<P: IbPort> Ib<P> {
                     peer.is_reporting = false;
                 }
             }
-            // It has been counted when it was read from the queue.
             Operation::Read(_)
             | Operation::Write(_)
             | Operation::ReadSlot(_)
@@ -102,7 +98,7 @@ impl<P: IbPort> Ib<P> {
             Operation::Receive(slot, len) if error.is_none() => {
                 self.take(number, (queue_pair, slot, len), sink)
             }
-            // It counts as no envelope of the peer, with which the connection has failed.
+            // It counts as no envelope of the peer, whose connection has failed.
             Operation::Receive(slot, _) if self.settings.shared.is_some() => {
                 self.repost(number, (queue_pair, slot));
             }
@@ -125,7 +121,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Returns envelopes to a peer by its word, if that is due (rule 3).
     pub(super) fn report(&mut self, to: u32) {
         let Some(peer) = self.peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut()) else { return };
         if let Some(number) = peer.report()
@@ -135,12 +130,11 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// An envelope has come.
     pub(super) fn take(
         &mut self,
         from: Option<u32>,
         (queue_pair, slot, len): (u32, SlotId, usize),
-        sink: &mut dyn Sink,
+        sink: &mut dyn FrameSink,
     ) {
         let Ib { peers, port, received, frames_received, .. } = self;
         let known = from.and_then(|from| Some((from, peers.get_mut(from as usize)?.as_deref_mut()?)));
@@ -152,7 +146,7 @@ impl<P: IbPort> Ib<P> {
         {
             peer.taken += 1;
             is_ready = (!peer.is_ready && peer.is_connected).then_some(from);
-            peer.returns_lower(u32::from_le_bytes(*head));
+            peer.credits.take_returned_lower(u32::from_le_bytes(*head));
             if let Ok(got) = Frame::decode(rest)
                 && got.source == from
                 && !peer.is_gone
@@ -167,7 +161,7 @@ impl<P: IbPort> Ib<P> {
         if self.repost(from, (queue_pair, slot))
             && let Some(peer) = from.and_then(|from| self.peer(from))
         {
-            peer.frees();
+            peer.credits.freed += 1;
         }
         if let Some(from) = is_ready {
             self.becomes_ready(from);
@@ -177,8 +171,9 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Posts a slot again whose receive is over. Whether it is posted. A shared queue gets back each, of whatever queue pair and however its
-    /// receive has ended; the queue of a connection only as long as that is in use.
+    /// Posts a slot again after its receive. Returns whether it is posted. A shared queue gets
+    /// every slot back, whatever its queue pair and the result of its receive; the queue of a
+    /// connection only while the connection is used.
     pub(super) fn repost(&mut self, from: Option<u32>, (queue_pair, slot): (u32, SlotId)) -> bool {
         let is_shared = self.settings.shared.is_some();
         let is_open = from.and_then(|from| self.peer(from)).is_some_and(|peer| !peer.is_gone);
@@ -186,7 +181,7 @@ impl<P: IbPort> Ib<P> {
             self.receive_slots.push(slot);
             return false;
         }
-        // The next end of the connection gets another one for it.
+        // The next end of the connection gets another slot for it.
         if !is_shared && from.and_then(|from| self.peer(from)).is_some_and(|peer| peer.is_closing()) {
             self.receive_slots.push(slot);
             return true;
@@ -206,19 +201,17 @@ impl<P: IbPort> Ib<P> {
         false
     }
 
-    /// Whether a peer has room for an envelope.
     pub(super) fn has_room(&mut self, to: u32) -> bool {
         let depth = self.settings.envelopes;
         let Ib { peers, port, .. } = self;
         let known = peers.get_mut(to as usize).and_then(|peer| peer.as_deref_mut());
         let Some(peer) = known.filter(|peer| !peer.is_gone && peer.is_ready) else { return false };
         if peer.credits() == 0 {
-            peer.returns(port.peer_word(peer.end.queue_pair));
+            peer.credits.take_returned(port.peer_word(peer.end.queue_pair));
         }
         peer.credits() > 0 && peer.in_flight < depth
     }
 
-    /// Makes slots from which envelopes are sent, if none is free and there may be more.
     fn make_send_slots(&mut self) -> Result<(), VerbsError> {
         if self.send_slots.is_empty() && self.made_send_slots < SEND_SLOTS {
             let slots = self.port.more_slots()?;
@@ -228,23 +221,20 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// A slot for something else than an envelope. `None`: none is free now.
+    /// Envelopes have other slots.
     pub(super) fn take_send_slot(&mut self) -> Option<SlotId> {
-        // Without more slots the next completion frees one.
         let _ = self.make_send_slots();
         self.send_slots.pop()
     }
 
-    /// Sends an envelope with a frame, or an empty one.
     pub(super) fn send_envelope(
         &mut self,
         to: u32,
-        message: Option<&Message<'_>>,
+        message: Option<&OutgoingMessage<'_>>,
     ) -> Result<Sent, Unreachable> {
         let own = self.own;
         match self.make_send_slots() {
             Ok(()) => {}
-            // The next completion frees one.
             Err(_) if self.made_send_slots > 0 => return Ok(Sent::Full),
             Err(error) => return Err(Unreachable { peer: to, why: error.to_string() }),
         }
@@ -277,7 +267,7 @@ impl<P: IbPort> Ib<P> {
         let head = peer.sends();
         bytes[..HEAD].copy_from_slice(&head.to_le_bytes());
         peer.posted(slot, len);
-        // What was refused goes over the next connection.
+        // A refused envelope goes over the next connection.
         if let Err(error) = port.send(peer.end.queue_pair, slot, len) {
             peer.in_flight -= 1;
             self.fail(to, error.to_string());

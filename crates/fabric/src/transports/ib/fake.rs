@@ -1,5 +1,6 @@
-//! A network in memory for the tests of this transport: two ports, whose operations end late and in an order that a seed chooses, and
-//! sockets on which processes meet. It fails a test that sends without a receive being posted, or has more sends under way than it said.
+//! A network in memory for the tests of this transport: two ports, whose operations end late and in
+//! an order that a seed chooses, and sockets for introductions. It fails a test that sends without
+//! a posted receive, or has more sends under way than announced.
 
 #![allow(clippy::panic_in_result_fn, clippy::expect_used)] // what a test must not do fails it
 
@@ -7,8 +8,8 @@ use super::settings::{ACCESSES, READS};
 use super::{IbPort, IbSettings};
 use crate::sim::Random;
 use crate::{
-    AtomicOperation, AtomicScope, Body, Limits, Membership, Message, Sent, Sink, Statistics, Transport,
-    Unreachable,
+    AtomicOperation, AtomicScope, Body, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics,
+    Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -21,45 +22,40 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The numbers of the queue pairs of port 1 begin here.
 const SECOND: u32 = 1000;
 
-enum Sending {
+enum FakeIbOperation {
     Slot(SlotId, Vec<u8>),
     Word(u64),
-    /// Of so many bytes into a region, from a place of a peer's.
     Read(RegionId, (usize, u32), (u64, u32)),
     Check(RegionId, u32),
-    /// A part of a region, its bytes, and where they go.
     Write(RegionId, Vec<u8>, (u64, u32)),
     WriteSlot(SlotId, Vec<u8>, (u64, u32)),
     ReadSlot(SlotId, usize, (u64, u32)),
     Atomic(SlotId, AtomicOperation, (u64, u32)),
 }
 
-impl Sending {
+impl FakeIbOperation {
     fn operation(&self) -> Operation {
         match self {
-            Sending::Slot(slot, _) => Operation::Send(*slot),
-            Sending::Word(_) => Operation::WriteWord,
-            Sending::Read(region, ..) | Sending::Check(region, _) => Operation::Read(*region),
-            Sending::Write(region, ..) => Operation::Write(*region),
-            Sending::WriteSlot(slot, ..) => Operation::WriteSlot(*slot),
-            Sending::ReadSlot(slot, ..) => Operation::ReadSlot(*slot),
-            Sending::Atomic(slot, ..) => Operation::AtomicSlot(*slot),
+            FakeIbOperation::Slot(slot, _) => Operation::Send(*slot),
+            FakeIbOperation::Word(_) => Operation::WriteWord,
+            FakeIbOperation::Read(region, ..) | FakeIbOperation::Check(region, _) => Operation::Read(*region),
+            FakeIbOperation::Write(region, ..) => Operation::Write(*region),
+            FakeIbOperation::WriteSlot(slot, ..) => Operation::WriteSlot(*slot),
+            FakeIbOperation::ReadSlot(slot, ..) => Operation::ReadSlot(*slot),
+            FakeIbOperation::Atomic(slot, ..) => Operation::AtomicSlot(*slot),
         }
     }
 }
 
-/// Registered memory, named by its key.
 struct FakeRegion {
     buffer: UserBuf,
     check: u64,
     is_exposed: bool,
-    /// Peers may write it.
     is_open: bool,
     uses: u32,
-    /// Where the memory begins that it is of, if that lasts.
+    /// The start of the lasting memory that it is part of.
     of: Option<usize>,
 }
 
@@ -68,79 +64,62 @@ struct FakeEnd {
     remote: Option<u32>,
     receives: VecDeque<SlotId>,
     word: u64,
-    /// What was posted and has not arrived, in order.
-    wire: VecDeque<Sending>,
+    /// Posted operations that have not arrived, in order.
+    wire: VecDeque<FakeIbOperation>,
     in_flight: u32,
     reads: u32,
     accesses: u32,
     is_writing: bool,
-    /// An operation has failed, so all others do.
     is_in_error: bool,
 }
 
 /// Both ports and the sockets between the two processes.
-pub(super) struct World {
+pub(super) struct IbWorld {
     random: Random,
     settings: IbSettings,
     ends: HashMap<u32, FakeEnd>,
     shared: [VecDeque<SlotId>; 2],
     done: [VecDeque<(Completion, Vec<u8>)>; 2],
     meets: [VecDeque<(bool, Vec<u8>)>; 2],
-    /// Eager messages over the sockets, which carry them only if one of the two has no port.
+    /// Whether each process has a port; the sockets carry eager messages only if one has none.
     pub(super) has_port: [bool; 2],
     messages: [VecDeque<(Envelope, Vec<u8>)>; 2],
     made: u32,
-    /// Whether a port has made an end.
+    /// Whether each port has made a queue pair.
     has_made: [bool; 2],
-    /// Closed queue pairs that have not been taken note of, of each port.
     closed: [Vec<u32>; 2],
-    /// Nothing arrives any more, and all that is under way fails.
+    /// Nothing arrives any more, and everything under way fails.
     pub(super) is_broken: bool,
-    /// The other process has taken leave, as the sockets of each see it.
     pub(super) has_left: [bool; 2],
-    /// The sockets take nothing.
     pub(super) are_full: bool,
     /// Calls of `receive` after which the next one fails, once.
     pub(super) receives_left: Option<u32>,
-    /// Whether the device has no more queue pairs.
     pub(super) is_exhausted: bool,
     regions: HashMap<u32, FakeRegion>,
     made_regions: u32,
-    /// Memory of each port that lasts: where it begins, and its length.
     lasting: [HashMap<usize, usize>; 2],
-    /// Whether the ports register nothing.
     pub(super) cannot_register: [bool; 2],
-    /// Whether every read of memory is refused.
     pub(super) denies_reads: bool,
-    /// Whether every access to a window is refused.
     pub(super) denies_accesses: bool,
-    /// To what atomic operations are atomic.
     pub(super) atomics: AtomicScope,
-    /// Bytes that were read.
     pub(super) read: u64,
-    /// Bytes that were written into windows.
     pub(super) written: u64,
-    /// Atomic operations that were carried out.
     pub(super) changes: u64,
-    /// One of so many operations fails, if it is not 0; it has arrived or not.
+    /// If not 0, one of this number of operations fails; it may have arrived.
     pub(super) failures: u64,
-    /// No connection can be made.
     pub(super) refuses: bool,
-    /// One of so many steps of making a connection is refused, if it is not 0: a new end, the connection of two ends.
+    /// If not 0, one of this number of steps of making a connection is refused.
     pub(super) refusals: u64,
-    /// How many were.
     pub(super) refused: u32,
-    /// Connections that have failed so.
     pub(super) failed: u32,
 }
 
-/// A world that several hold.
 #[derive(Clone)]
-pub(super) struct SharedWorld(Arc<Mutex<World>>);
+pub(super) struct SharedIbWorld(Arc<Mutex<IbWorld>>);
 
-impl std::fmt::Debug for SharedWorld {
+impl std::fmt::Debug for SharedIbWorld {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SharedWorld")
+        f.write_str("SharedIbWorld")
     }
 }
 
@@ -148,9 +127,9 @@ fn port_of(queue_pair: u32) -> usize {
     usize::from(queue_pair >= SECOND)
 }
 
-impl SharedWorld {
-    pub(super) fn new(seed: u64, settings: IbSettings) -> SharedWorld {
-        SharedWorld(Arc::new(Mutex::new(World {
+impl SharedIbWorld {
+    pub(super) fn new(seed: u64, settings: IbSettings) -> SharedIbWorld {
+        SharedIbWorld(Arc::new(Mutex::new(IbWorld {
             random: Random::new(seed),
             settings,
             ends: HashMap::new(),
@@ -185,28 +164,24 @@ impl SharedWorld {
         })))
     }
 
-    pub(super) fn with<T>(&self, of: impl FnOnce(&mut World) -> T) -> T {
+    pub(super) fn with<T>(&self, of: impl FnOnce(&mut IbWorld) -> T) -> T {
         of(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl World {
-    /// Ends of connections that were made.
+impl IbWorld {
     pub(super) fn ends_made(&self) -> u32 {
         self.made - 1
     }
 
-    /// Regions that are registered.
     pub(super) fn regions(&self) -> usize {
         self.regions.len()
     }
 
-    /// Slots in the shared queue of a port.
     pub(super) fn shared_len(&self, me: usize) -> usize {
         self.shared[me].len()
     }
 
-    /// A queue pair takes a slot of the shared queue, and its receive ends with an error.
     pub(super) fn flush(&mut self, me: usize, queue_pair: u32) {
         let slot = self.shared[me].pop_front().expect("the shared queue has a slot");
         let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
@@ -215,14 +190,12 @@ impl World {
         self.done[me].push_back((ended, Vec::new()));
     }
 
-    /// Whether a step of making a connection is refused.
     fn refuses_step(&mut self) -> bool {
         let is_refused = self.refusals > 0 && self.random.below(self.refusals) == 0;
         self.refused += u32::from(is_refused);
         is_refused
     }
 
-    /// Lets an operation of some queue pair arrive.
     fn step(&mut self) {
         let mut busy: Vec<u32> =
             self.ends.iter().filter(|(_, end)| !end.wire.is_empty()).map(|(at, _)| *at).collect();
@@ -256,7 +229,7 @@ impl World {
         if let (Some(_), Some(end)) = (&error, self.ends.get_mut(&from)) {
             end.is_in_error = true;
         }
-        // That a peer is gone is found out sooner than the adapter gives up.
+        // The test notices the end of a peer sooner than the adapter gives up.
         let has_timed_out = has_timed_out && self.is_broken;
         let is_refused = error.as_ref().is_some_and(|error| error.contains("remote access error"));
         let refusal = is_refused.then_some(Refusal::Untouched);
@@ -264,14 +237,13 @@ impl World {
         self.done[port_of(from)].push_back((ended, bytes));
     }
 
-    /// The memory of a window, if it is open to peers.
     fn opened(&self, (address, key): (u64, u32), len: usize) -> Option<BytesMut<'_>> {
         let region = self.regions.get(&key).filter(|region| region.is_open && !self.denies_accesses)?;
         Some(region.buffer.as_contiguous_mut()?.into_slice(address as usize, len))
     }
 
-    /// An operation arrives. What is wrong with it, and the bytes that come back.
-    fn arrive(&mut self, to: u32, sending: Sending) -> (Option<String>, Vec<u8>) {
+    /// Carries out an operation. Returns its error, and the bytes that return.
+    fn arrive(&mut self, to: u32, sending: FakeIbOperation) -> (Option<String>, Vec<u8>) {
         let denied = || (Some("remote access error (vendor error 0x88)".to_string()), Vec::new());
         let shared = &mut self.shared[port_of(to)];
         let end = self.ends.get_mut(&to).expect("the other end is there");
@@ -280,16 +252,16 @@ impl World {
             return (Some("transport retry counter exceeded (vendor error 0x81)".to_string()), Vec::new());
         }
         match sending {
-            Sending::Write(_, bytes, there) | Sending::WriteSlot(_, bytes, there) => {
+            FakeIbOperation::Write(_, bytes, there) | FakeIbOperation::WriteSlot(_, bytes, there) => {
                 let Some(memory) = self.opened(there, bytes.len()) else { return denied() };
                 Bytes::from(&bytes[..]).copy_to(memory);
                 self.written += bytes.len() as u64;
             }
-            Sending::ReadSlot(_, len, there) => {
+            FakeIbOperation::ReadSlot(_, len, there) => {
                 let Some(memory) = self.opened(there, len) else { return denied() };
                 return (None, memory.as_bytes().to_vec());
             }
-            Sending::Atomic(_, operation, there) => {
+            FakeIbOperation::Atomic(_, operation, there) => {
                 let Some(memory) = self.opened(there, size_of::<u64>()) else { return denied() };
                 let before = memory.as_bytes().to_vec();
                 let value = u64::from_ne_bytes(before[..].try_into().expect("it has eight bytes"));
@@ -302,8 +274,8 @@ impl World {
                 self.changes += 1;
                 return (None, before);
             }
-            Sending::Word(value) => end.word = value,
-            Sending::Slot(_, bytes) => {
+            FakeIbOperation::Word(value) => end.word = value,
+            FakeIbOperation::Slot(_, bytes) => {
                 let queue = if self.settings.shared.is_some() { shared } else { &mut end.receives };
                 let slot = queue.pop_front().expect("a receiver is always ready (rule 2)");
                 let operation = Operation::Receive(slot, bytes.len());
@@ -316,7 +288,7 @@ impl World {
                 };
                 self.done[port_of(to)].push_back((ended, bytes));
             }
-            Sending::Read(region, (offset, len), (address, key)) => {
+            FakeIbOperation::Read(region, (offset, len), (address, key)) => {
                 let may_read = |source: &&FakeRegion| {
                     source.is_exposed && !self.denies_reads || source.is_open && !self.denies_accesses
                 };
@@ -329,7 +301,7 @@ impl World {
                 bytes.copy_to(target.into_slice(offset, len as usize));
                 self.read += u64::from(len);
             }
-            Sending::Check(region, key) => {
+            FakeIbOperation::Check(region, key) => {
                 let Some(check) = self.regions.get(&key).map(|source| source.check) else { return denied() };
                 self.regions.get_mut(&region.0).expect("what is read into is registered").check = check;
             }
@@ -338,10 +310,9 @@ impl World {
     }
 }
 
-/// A port of the world.
 #[derive(Debug)]
 pub(super) struct FakePort {
-    pub(super) world: SharedWorld,
+    pub(super) world: SharedIbWorld,
     pub(super) me: usize,
     pub(super) slots: Vec<Vec<u8>>,
     pub(super) posted: HashSet<SlotId>,
@@ -372,7 +343,7 @@ impl FakePort {
         })
     }
 
-    fn post_read(&mut self, queue_pair: u32, region: RegionId, sending: Sending) {
+    fn post_read(&mut self, queue_pair: u32, region: RegionId, sending: FakeIbOperation) {
         self.world.with(|world| {
             let end = world.ends.get_mut(&queue_pair).expect("it is open");
             end.reads += 1;
@@ -382,7 +353,7 @@ impl FakePort {
         });
     }
 
-    fn post_access(&mut self, queue_pair: u32, sending: Sending) {
+    fn post_access(&mut self, queue_pair: u32, sending: FakeIbOperation) {
         self.world.with(|world| {
             let end = world.ends.get_mut(&queue_pair).expect("it is open");
             end.accesses += 1;
@@ -412,7 +383,7 @@ impl IbPort for FakePort {
     }
     fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError> {
         let queue_pair = self.world.with(|world| {
-            // That the first end cannot be made is final.
+            // Only the failure of the first queue pair is final.
             if world.is_exhausted || world.has_made[self.me] && world.refuses_step() {
                 return Err(self.exhausted("queue pairs"));
             }
@@ -438,7 +409,7 @@ impl IbPort for FakePort {
         self.world.with(|world| {
             let Some(end) = world.ends.remove(&queue_pair) else { return };
             let receives = end.receives.iter().map(|slot| Operation::Receive(*slot, 0));
-            for operation in end.wire.iter().map(Sending::operation).chain(receives) {
+            for operation in end.wire.iter().map(FakeIbOperation::operation).chain(receives) {
                 let error = Some("Work Request Flushed Error (vendor error 0xf9)".to_string());
                 let ended = Completion { queue_pair, operation, error, has_timed_out: false, refusal: None };
                 world.done[self.me].push_back((ended, Vec::new()));
@@ -462,7 +433,7 @@ impl IbPort for FakePort {
         self.world.with(|world| {
             let end = world.ends.get_mut(&queue_pair).expect("it is open");
             assert!(!std::mem::replace(&mut end.is_writing, true), "one word at a time");
-            end.wire.push_back(Sending::Word(value));
+            end.wire.push_back(FakeIbOperation::Word(value));
         });
         Ok(())
     }
@@ -474,7 +445,7 @@ impl IbPort for FakePort {
             let end = world.ends.get_mut(&queue_pair).expect("it is open");
             end.in_flight += 1;
             assert!(end.in_flight <= most, "the send queue has room for {most}");
-            end.wire.push_back(Sending::Slot(slot, bytes));
+            end.wire.push_back(FakeIbOperation::Slot(slot, bytes));
         });
         Ok(())
     }
@@ -519,7 +490,7 @@ impl IbPort for FakePort {
             let bytes = region.buffer.as_contiguous().expect("it lies in one piece");
             bytes.slice(offset, len as usize).to_vec()
         });
-        self.post_access(queue_pair, Sending::Write(region, bytes, to));
+        self.post_access(queue_pair, FakeIbOperation::Write(region, bytes, to));
         Ok(())
     }
     fn write_slot(
@@ -531,7 +502,7 @@ impl IbPort for FakePort {
     ) -> Result<(), VerbsError> {
         self.lend(slot);
         let bytes = self.slots[slot.0 as usize][..len].to_vec();
-        self.post_access(queue_pair, Sending::WriteSlot(slot, bytes, to));
+        self.post_access(queue_pair, FakeIbOperation::WriteSlot(slot, bytes, to));
         Ok(())
     }
     fn read_into_slot(
@@ -542,7 +513,7 @@ impl IbPort for FakePort {
         from: (u64, u32),
     ) -> Result<(), VerbsError> {
         self.lend(slot);
-        self.post_access(queue_pair, Sending::ReadSlot(slot, len, from));
+        self.post_access(queue_pair, FakeIbOperation::ReadSlot(slot, len, from));
         Ok(())
     }
     fn atomics(&self) -> AtomicScope {
@@ -556,7 +527,7 @@ impl IbPort for FakePort {
         at: (u64, u32),
     ) -> Result<(), VerbsError> {
         self.lend(slot);
-        self.post_access(queue_pair, Sending::Atomic(slot, operation, at));
+        self.post_access(queue_pair, FakeIbOperation::Atomic(slot, operation, at));
         Ok(())
     }
     fn deregister(&mut self, region: RegionId) -> bool {
@@ -604,11 +575,11 @@ impl IbPort for FakePort {
         place: (usize, u32),
         from: (u64, u32),
     ) -> Result<(), VerbsError> {
-        self.post_read(queue_pair, region, Sending::Read(region, place, from));
+        self.post_read(queue_pair, region, FakeIbOperation::Read(region, place, from));
         Ok(())
     }
     fn read_check(&mut self, queue_pair: u32, region: RegionId, from: (u64, u32)) -> Result<(), VerbsError> {
-        self.post_read(queue_pair, region, Sending::Check(region, from.1));
+        self.post_read(queue_pair, region, FakeIbOperation::Check(region, from.1));
         Ok(())
     }
     fn poll(&mut self, into: &mut Vec<Completion>) -> Result<(), VerbsError> {
@@ -659,10 +630,9 @@ impl IbPort for FakePort {
     fn take_events(&mut self) {}
 }
 
-/// The sockets of a process of the world, to the other one.
 #[derive(Debug)]
 pub(super) struct FakeSockets {
-    pub(super) world: SharedWorld,
+    pub(super) world: SharedIbWorld,
     pub(super) me: usize,
 }
 
@@ -676,7 +646,7 @@ impl Transport for FakeSockets {
     fn piece_limit(&mut self, _: u32) -> usize {
         1 << 16
     }
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let Body::Bytes(body) = message.body else { panic!("it lies in one piece") };
         if let Frame::Eager { envelope } = message.frame {
             return Ok(self.world.with(|world| {
@@ -688,18 +658,18 @@ impl Transport for FakeSockets {
                 Sent::Done
             }));
         }
-        let Frame::Meet { wants_answer: asks } = message.frame else {
+        let Frame::Meet { wants_answer } = message.frame else {
             panic!("{:?} goes over the network", message.frame)
         };
         Ok(self.world.with(|world| {
             if world.are_full || world.random.below(3) == 0 {
                 return Sent::Full;
             }
-            world.meets[to as usize].push_back((asks, body.to_vec()));
+            world.meets[to as usize].push_back((wants_answer, body.to_vec()));
             Sent::Done
         }))
     }
-    fn poll(&mut self, _: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         let came = self
             .world
             .with(|world| if world.random.below(3) == 0 { None } else { world.meets[self.me].pop_front() });
@@ -707,10 +677,10 @@ impl Transport for FakeSockets {
         if let Some((envelope, body)) = self.world.with(|world| world.messages[self.me].pop_front()) {
             sink.eager(other, 0, envelope, body.len(), Bytes::from(&body[..]));
         }
-        let Some((asks, body)) = came else { return false };
-        // It comes in two parts.
+        let Some((wants_answer, body)) = came else { return false };
+        // The introduction arrives in two parts.
         let (first, second) = body.split_at(body.len() / 2);
-        sink.meet(other, asks, body.len(), Bytes::from(first));
+        sink.meet(other, wants_answer, body.len(), Bytes::from(first));
         sink.more(other, first.len(), Bytes::from(second));
         true
     }

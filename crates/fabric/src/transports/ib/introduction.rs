@@ -1,4 +1,5 @@
-//! What two processes exchange over sockets before they are connected: the body of [`Frame::Meet`](oxmpi_wire::Frame::Meet).
+//! Introductions: the body of [`Frame::Meet`](oxmpi_wire::Frame::Meet), which two processes
+//! exchange over sockets before they are connected.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -10,20 +11,18 @@
 //! | 36..40 | its remote key |
 //! | 40..44 | envelopes that are posted for the peer |
 //! | 44..48 | the length of an envelope |
-//! | 48..52 | reads that this end serves at the same time |
+//! | 48..52 | reads that this queue pair serves at the same time |
 //! | 52..56 | number of the connection between the two, from 1 |
-//! | 56..64 | envelopes of the peer that have come over the connections before |
-//! | 64..72 | how many of these were returned |
+//! | 56..64 | envelopes received from the peer over earlier connections |
+//! | 64..72 | number of these that were returned |
 
 use oxmpi_verbs::LocalEnd;
 
-/// Its length, bytes.
 const LEN: usize = 72;
 
-/// The number of no connection: the process has no port, and the rest says nothing.
+/// The connection number of a process without a port; the other fields are 0.
 pub(super) const WITHOUT_PORT: u32 = u32::MAX - 1;
 
-/// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct IbIntroduction {
     pub(super) end: LocalEnd,
@@ -35,7 +34,6 @@ pub(super) struct IbIntroduction {
 }
 
 impl IbIntroduction {
-    /// That of a process without a port.
     pub(super) const WITHOUT_PORT: IbIntroduction = IbIntroduction {
         end: LocalEnd { queue_pair: 0, first_packet: 0, lid: 0, gid: [0; 16], word: (0, 0), reads: 0 },
         granted: 1,
@@ -63,7 +61,6 @@ impl IbIntroduction {
         out
     }
 
-    /// Reads such a body. `None`: it is none.
     pub(super) fn decode(body: &[u8]) -> Option<IbIntroduction> {
         fn number(rest: &mut &[u8]) -> Option<u32> {
             let (number, left) = rest.split_first_chunk::<4>()?;

@@ -2,46 +2,41 @@
 
 use super::{Ib, IbPort};
 use crate::pieces::{LentPiece, LentPieces};
-use crate::{Body, Message, Sent, Unreachable};
+use crate::{Body, OutgoingMessage, Sent, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{RegionId, RemoteMemory};
 use oxmpi_wire::Frame;
 
-/// The shortest piece that is registered, bytes: a shorter one is in fewer envelopes than registering it twice takes time for.
+/// In bytes: envelopes are faster than registering a shorter piece on both sides.
 pub(super) const REGISTER_FROM: usize = 16 << 10;
-/// The longest piece, bytes: of a longer message only so much is registered at a time.
+/// The longest piece, in bytes: it limits the memory of a message that is registered at a time.
 pub(super) const PIECE_MOST: usize = 64 << 20;
-/// The bytes that say where a piece lies.
 const PLACE_LEN: usize = 24;
 
-/// A piece that lies registered until its receiver has read it.
+/// A piece that is registered until its receiver has read it.
 #[derive(Debug)]
-struct Exposure {
+struct IbExposure {
     to: u32,
     number: u64,
     region: RegionId,
-    /// What is to be sent if the receiver cannot read it. `None`: the sender's buffer was released.
+    /// The piece to send if the receiver cannot read it. `None`: the sender's buffer was released.
     piece: Option<LentPiece>,
 }
 
-/// All pieces that a process sends.
 #[derive(Debug, Default)]
 pub(super) struct Lending {
-    exposures: Vec<Exposure>,
-    /// What goes in frames of its own, and what is gone.
+    exposures: Vec<IbExposure>,
     pub(super) pieces: LentPieces,
-    /// Of the piece that was exposed last: no number is used twice, nor is 0.
+    /// The number of the last exposed piece: numbers are unique, and not 0.
     number: u64,
 }
 
 impl Lending {
-    /// Whether a peer has not got all yet.
     pub(super) fn owes(&self, peer: u32) -> bool {
         self.exposures.iter().any(|one| one.to == peer) || self.pieces.peers().any(|to| to == peer)
     }
 
-    /// The peers that have not got all.
     pub(super) fn peers(&self) -> Vec<u32> {
         let exposed = self.exposures.iter().map(|one| one.to);
         let mut peers: Vec<u32> = exposed.chain(self.pieces.peers()).collect();
@@ -51,7 +46,6 @@ impl Lending {
     }
 }
 
-/// Where a piece lies, as the body of [`Frame::DataAt`].
 fn encode(at: &RemoteMemory) -> [u8; PLACE_LEN] {
     let mut out = [0; PLACE_LEN];
     let RemoteMemory { memory, check } = at;
@@ -62,7 +56,6 @@ fn encode(at: &RemoteMemory) -> [u8; PLACE_LEN] {
     out
 }
 
-/// Reads such a body. `None`: it is none.
 pub(super) fn decode(body: &[u8]) -> Option<RemoteMemory> {
     let (memory, rest) = body.split_first_chunk::<8>()?;
     let (check, rest) = rest.split_first_chunk::<8>()?;
@@ -75,11 +68,10 @@ pub(super) fn decode(body: &[u8]) -> Option<RemoteMemory> {
 }
 
 impl<P: IbPort> Ib<P> {
-    /// Sends a piece that is longer than an envelope, out of a buffer that is lent.
     pub(super) fn lend(
         &mut self,
         to: u32,
-        message: &Message<'_>,
+        message: &OutgoingMessage<'_>,
         place: (u64, u64),
         buffer: &UserBuf,
     ) -> Result<Sent, Unreachable> {
@@ -99,7 +91,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Says where a piece lies.
     fn offer(&mut self, to: u32, region: RegionId, piece: LentPiece) -> Result<Sent, Unreachable> {
         let Some(place) = self.port.exposed(region) else { return Ok(self.stream(piece)) };
         self.lending.number += 1;
@@ -109,23 +100,21 @@ impl<P: IbPort> Ib<P> {
         let frame = Frame::DataAt { receiver, offset, length, number };
         let place = encode(&place);
         let body = Body::Bytes(Bytes::from(&place[..]));
-        let sent = self.send_envelope(to, Some(&Message { sequence: 0, frame, body, lent: None, token: 0 }));
+        let sent = self.send_envelope(to, Some(&OutgoingMessage::new(frame, body)));
         if matches!(sent, Ok(Sent::Done)) {
-            self.lending.exposures.push(Exposure { to, number, region, piece: Some(piece) });
+            self.lending.exposures.push(IbExposure { to, number, region, piece: Some(piece) });
             return Ok(Sent::Later);
         }
         self.port.deregister(region);
         sent
     }
 
-    /// Sends a piece in envelopes: now, as far as there is room.
     fn stream(&mut self, piece: LentPiece) -> Sent {
         self.lending.pieces.keep(piece);
         self.send_streams();
         Sent::Later
     }
 
-    /// Goes on with what goes in envelopes. Whether anything went.
     pub(super) fn send_streams(&mut self) -> bool {
         let mut any = false;
         let longest = self.settings.piece_len();
@@ -140,11 +129,10 @@ impl<P: IbPort> Ib<P> {
         any
     }
 
-    /// A receiver has read a piece, or wants it sent.
     pub(super) fn was_read(&mut self, from: u32, number: u64, whole: bool) {
-        let is_it = |one: &Exposure| (one.to, one.number) == (from, number);
+        let is_it = |one: &IbExposure| (one.to, one.number) == (from, number);
         let Some(at) = self.lending.exposures.iter().position(is_it) else { return };
-        let Exposure { region, piece, .. } = self.lending.exposures.swap_remove(at);
+        let IbExposure { region, piece, .. } = self.lending.exposures.swap_remove(at);
         self.port.deregister(region);
         match piece {
             Some(piece) if whole => self.lending.pieces.end([piece.token]),
@@ -153,7 +141,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// A buffer is the program's again. A peer that still reads it finds out by the check, so what it has read is no message.
+    /// A peer that still reads the buffer finds the check changed, and drops the data.
     pub(super) fn take_back(&mut self, token: u64) {
         for one in &mut self.lending.exposures {
             if one.piece.take_if(|piece| piece.token == token).is_some() {
@@ -163,9 +151,8 @@ impl<P: IbPort> Ib<P> {
         self.lending.pieces.take_back(token);
     }
 
-    /// A peer that is gone gets nothing more; its connection is closed. The tokens of what it has not got.
     pub(super) fn forget_lent(&mut self, peer: u32) -> Vec<u64> {
-        let to_it = |one: &mut Exposure| one.to == peer;
+        let to_it = |one: &mut IbExposure| one.to == peer;
         let exposed: Vec<_> = self.lending.exposures.extract_if(.., to_it).collect();
         for one in &exposed {
             self.port.deregister(one.region);
@@ -175,7 +162,6 @@ impl<P: IbPort> Ib<P> {
         tokens
     }
 
-    /// A peer that has left needs nothing of what it has not taken.
     pub(super) fn end_sends_to_left(&mut self) {
         for peer in self.lending.peers() {
             if self.sockets.has_left(peer) {

@@ -1,59 +1,77 @@
 //! InfiniBand and RoCE through libibverbs: the module `ib` of the components guide.
 //!
-//! `module.rs` is what it says of itself, `ports.rs` which port a process uses. A process has one port ([`IbPort`]) and the sockets of the
-//! transport between nodes. Over the sockets two processes only meet, and hear of each other's end; processes of other launchers, which
-//! may be on no common network, use the sockets for everything, and so does a process on a host without a port (`without_port.rs`).
+//! `module.rs` is its description, `ports.rs` chooses the port. A process has one port ([`IbPort`])
+//! and the sockets of the transport between nodes. Over the sockets two processes exchange
+//! introductions, and learn of each other's end; processes of other launchers, which may be on no
+//! common network, use the sockets for everything, and so does a process on a host without a port
+//! (`without_port.rs`).
 //!
 //! Rules
 //!
-//! 1. A connection (a queue pair at each end) is made at first contact. Who wants it makes its end, posts the envelopes, and sends an
-//!    introduction (`introduction.rs`) that requests the peer's. The peer makes its end, connects it, and answers; the first one
-//!    connects its own and sends an empty envelope. Who has got an answer, or any envelope, knows that the other end receives, and
-//!    sends from then on. If both begin, both answer.
-//! 2. An envelope is a head (number of returned envelopes, 4 bytes), a frame and a body of at most `rpi_ib_tinymsglen` bytes. A sender has
-//!    one credit for each envelope that is posted for it, and sends nothing without one: so a receiver is never not ready.
-//! 3. An emptied envelope is posted again at once. The number of those is in the head of each envelope that goes the other way; when
-//!    half of them are due it is written into a word of the sender's memory, which takes no envelope. So one envelope for each peer is
+//! 1. A connection (a queue pair at each end) is made at first contact. The initiator makes its
+//!    queue pair, posts the envelopes, and sends an introduction (`introduction.rs`) that requests
+//!    the peer's. The peer makes its queue pair, connects it, and answers; the initiator connects
+//!    its own and sends an empty envelope. A process that has got an answer, or any envelope, knows
+//!    that the other end receives, and sends from then on. If both begin, both answer.
+//! 2. An envelope is a head (number of returned envelopes, 4 bytes), a frame and a body of at most
+//!    `rpi_ib_tinymsglen` bytes. A sender has one credit for each envelope that is posted for it,
+//!    and sends nothing without one: so a receiver is always ready.
+//! 3. An emptied envelope is posted again at once. The number of returned envelopes is in the head
+//!    of each envelope in the other direction; when half of the credits are due it is written into
+//!    a word of the sender's memory, which takes no envelope. So one envelope for each peer is
 //!    enough. A sender without credits sleeps lightly, since a written word wakes no process.
-//! 4. Longer messages are announced. When the receiver requests the data, the sender registers them and says where they lie
-//!    ([`Frame::DataAt`]); the receiver registers its buffer, its adapter reads them there, and it answers ([`Frame::DataRead`]). What is
-//!    short, does not lie in one piece on both sides or cannot be registered comes in pieces, one in each envelope (`lending.rs`,
+//! 4. Longer messages are announced. When the receiver requests the data, the sender registers them
+//!    and sends their address ([`Frame::DataAt`]); the receiver registers its buffer, its adapter
+//!    reads the data, and it answers ([`Frame::DataRead`]). A piece that is short, not contiguous
+//!    on both sides or cannot be registered goes in parts, one in each envelope (`lending.rs`,
 //!    `reading.rs`).
-//! 5. With a shared receive queue envelopes are the peers' together. The first peers are granted all their credits, until half of the queue
-//!    is granted; the other half is for peers of one credit each. Credits of a peer that is gone are granted again when its queue pair is
-//!    gone too: by then each slot is in the queue or was taken off the count.
-//! 6. What is sent is in the adapter of the peer when its send has ended. A process that ends waits for that.
-//! 7. The adapter repeats packets for about `rpi_ib_timeout`. A connection on which something has failed is closed, and made again when
-//!    all that had come over it was taken. Both ends say how many envelopes have come from the other; the others are sent again from their
-//!    slots, in order, and what was being read is read again: so nothing is lost, and nothing comes twice (`reconnecting.rs`). A peer over
-//!    whose next connections nothing comes for `rpi_ib_timeout` is lost, and what has failed is said.
-//! 8. An adapter writes into the memory of a receive only by its own reads. Memory that the program gets back before these have ended
-//!    ([`Transport::release`], a lost peer) is waited for: they end soon, as no process takes part in them, or else their connection is
-//!    closed, which ends them. What a sender gets back a peer may still read. It finds out: the check of the memory
-//!    ([`RemoteMemory`](oxmpi_verbs::RemoteMemory)), which it reads after the data, is not the number that it was told.
-//! 9. Memory is registered for each message anew, since nobody says when the program unmaps it; but memory that lasts until the process itself
-//!    gives it back stays registered from its first message on ([`LastingMemory`]). Each message has a check of its own there as well. Before
-//!    such memory is given back nothing is read into it any more, and its registration is gone: a peer that still reads fails, and what it
-//!    reads again over the next connection it does not get either.
-//! 10. Windows are accessed by the adapter if they could be registered (`rpi_ib_rma`): data of MPI_Put are written into them, and data of
-//!     MPI_Get read from them, through a slot if they fit one, else out of the registered buffer of the program. What had not ended when a
-//!     connection fails is done again over the next one, from the beginning: that is no harm, since nobody else may use the same bytes before
-//!     the epoch has ended, and it ends when all is done. The next connection is made when the queue pairs of the one before are gone on both
-//!     sides, so nothing of that comes late. What the peer's adapter refuses twice has failed.
-//! 11. Atomic operations on words of windows are carried out by the adapter of the peer, each through a slot. Only those go over the next
-//!     connection of which it is known that nothing was done: what the peer's adapter has refused (once more, as in rule 10), and what follows
-//!     that on its connection. If a connection fails otherwise with one under way, also because this process closes it, nobody knows whether
-//!     it was carried out, and the peer is lost. Where they are atomic to each other alone, and not to the processor, a process changes its own
-//!     words so as well, over a queue pair that is connected with itself; if that fails the operation has failed, and nobody is lost.
+//! 5. The peers share the envelopes of a shared receive queue. The first peers are granted all
+//!    their credits, until half of the queue is granted; the other half is for peers of one credit
+//!    each. Credits of a lost peer are granted again when its queue pair is destroyed: by then each
+//!    of its slots is in the queue or is not counted any more.
+//! 6. A finished send means that the peer's adapter has the data. A process that ends waits for
+//!    that.
+//! 7. The adapter repeats packets for about `rpi_ib_timeout`. A failed connection is closed, and
+//!    made again when everything received over it was taken. Both ends state the number of
+//!    envelopes received from the other; the others are sent again from their slots, in order, and
+//!    unfinished reads are repeated: so nothing is lost, and nothing arrives twice
+//!    (`reconnecting.rs`). If a peer's next connections bring nothing for `rpi_ib_timeout`, the
+//!    peer is lost, and the error is reported.
+//! 8. An adapter writes into the memory of a receive only by its own reads. Before such memory
+//!    returns to the program ([`Transport::release`], a lost peer) the transport waits for their
+//!    end: they end soon, as no process takes part in them, or else their connection is closed,
+//!    which ends them. A peer may still read memory that its sender has taken back. It notices: the
+//!    check of the memory ([`RemoteMemory`](oxmpi_verbs::RemoteMemory)), which it reads after the
+//!    data, has another value than in the announcement.
+//! 9. Memory is registered anew for each message, since the transport does not learn when the
+//!    program unmaps it; but memory that lasts until the process itself frees it stays registered
+//!    from its first message on ([`LastingMemory`]). Each message has a check of its own there as
+//!    well. Before such memory is freed all reads into it have ended, and its registration has
+//!    ended: a peer that still reads it fails, and cannot read it over the next connection either.
+//! 10. The adapter accesses windows that could be registered (`rpi_ib_rma`): it writes data of
+//!     MPI_Put into them, and reads data of MPI_Get from them, through a slot if they fit into one,
+//!     else out of the registered buffer of the program. When a connection fails, unfinished
+//!     accesses are repeated over the next one, from the beginning: no other process may use the
+//!     same bytes before the epoch has ended, and the epoch ends when all accesses have ended. The
+//!     next connection is made when the queue pairs of the one before are destroyed on both sides,
+//!     so no access arrives late. An access that the peer's adapter refuses twice has failed.
+//! 11. The adapter of the peer carries out atomic operations on words of windows, each through a
+//!     slot. An operation is repeated over the next connection only if it certainly had no effect:
+//!     the peer's adapter has refused it (one repetition, as in rule 10), or it follows a refused
+//!     one on its connection. If a connection fails otherwise with one under way, also because this
+//!     process closes it, its effect is unknown, and the peer is lost. Where such operations are
+//!     atomic to each other alone, and not to the processor, a process also changes its own words
+//!     by the adapter, over a queue pair that is connected with itself; if that fails the operation
+//!     has failed, and no process is lost.
 
 mod accesses;
 mod ending;
 mod envelopes;
+mod exchange;
 #[cfg(test)]
 mod fake;
 mod introduction;
 mod lending;
-mod meeting;
 mod module;
 mod peer;
 mod port;
@@ -72,33 +90,23 @@ use self::accesses::Accesses;
 use self::lending::{Lending, PIECE_MOST, REGISTER_FROM};
 use self::peer::IbPeer;
 use self::reading::Readings;
-use crate::meetings::Meetings;
+use crate::introductions::Introductions;
 use crate::routes::Nodes;
-use crate::transports::Tell;
+use crate::transports::{Tell, Teller};
 use crate::{
-    Connected, Connections, Counts, LastingMemory, Limits, Membership, Message, RemoteAccess, Sent, Sink,
-    Statistics, Traffic, Transport, Unreachable,
+    Connected, Connections, Counts, FrameSink, LastingMemory, Limits, Membership, OutgoingMessage,
+    RemoteAccess, Sent, Statistics, Traffic, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::poller::Poller;
 use oxmpi_verbs::{Completion, SlotId, VerbsError};
 use oxmpi_wire::Frame;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 
-/// Polls of the port for one of the sockets, which costs a system call, as long as nothing comes over these.
+/// Polls of the port for one poll of the sockets, which costs a system call.
 const POLLS: u32 = 8;
 /// The port's descriptor, in the poller on which the process sleeps.
 const DESCRIPTOR: u64 = 3 << 33;
-
-/// Prints text for the user.
-struct Teller(Tell);
-
-impl fmt::Debug for Teller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Teller")
-    }
-}
 
 /// The transport of one process over a port.
 #[derive(Debug)]
@@ -108,22 +116,18 @@ pub struct Ib<P: IbPort> {
     sockets: Box<dyn Transport>,
     settings: IbSettings,
     tell: Teller,
-    /// Which processes belong to this launcher. `None`: all do.
     nodes: Option<Nodes>,
-    meetings: Meetings,
-    /// Peers that have no port.
+    introductions: Introductions,
     portless: HashSet<u32>,
-    /// By process number.
     peers: Vec<Option<Box<IbPeer>>>,
-    /// By the numbers of their queue pairs.
+    /// Ranks by the numbers of their queue pairs.
     numbers: HashMap<u32, u32>,
-    /// Queue pairs on which a peer's adapter has refused something, so that nothing behind it was carried out (rule 11).
+    /// Queue pairs on which operations behind a refused one had no effect (rule 11).
     untouched: HashSet<u32>,
-    /// Those to whom this process owes an answer.
     unanswered: Vec<u32>,
-    /// Those to whom it owes an empty envelope (rule 1).
+    /// Peers to which it owes an empty envelope (rule 1).
     unconfirmed: Vec<u32>,
-    /// Envelopes in the shared queue, and how many of these are granted to no peer.
+    /// Envelopes in the shared queue, and the number of these that are granted to no peer.
     posted: u32,
     spare: u32,
     receive_slots: Vec<SlotId>,
@@ -132,9 +136,7 @@ pub struct Ib<P: IbPort> {
     lending: Lending,
     readings: Readings,
     accesses: Accesses,
-    /// It has said that memory cannot be registered.
     has_warned: bool,
-    /// Those whose connection has failed.
     broken: Vec<u32>,
     lost: Vec<u32>,
     events: Vec<Completion>,
@@ -149,11 +151,8 @@ pub struct Ib<P: IbPort> {
 }
 
 impl<P: IbPort> Ib<P> {
-    /// The transport of process `own` over `port` and `sockets`. The process sleeps on `poller`. `nodes`: those of a launcher that has to do
-    /// with others.
-    ///
-    /// # Errors
-    /// The descriptor of the port cannot be watched.
+    /// The transport of process `own` over `port` and `sockets`. The process sleeps on `poller`.
+    /// `nodes` is given if the processes communicate with processes of other launchers.
     pub fn new(
         own: u32,
         port: P,
@@ -172,7 +171,7 @@ impl<P: IbPort> Ib<P> {
             settings,
             tell: Teller(tell),
             nodes,
-            meetings: Meetings::default(),
+            introductions: Introductions::default(),
             portless: HashSet::new(),
             peers: Vec::new(),
             numbers: HashMap::new(),
@@ -210,7 +209,6 @@ impl<P: IbPort> Ib<P> {
         (self.tell.0)(&format!("rank {}: ib, {}: {what}", self.own, self.port.describe()));
     }
 
-    /// Nothing sensible can be done.
     fn give_up(&self, why: &VerbsError) -> ! {
         self.say(&why.to_string());
         std::process::abort();
@@ -235,7 +233,7 @@ impl<P: IbPort> Transport for Ib<P> {
         if self.goes_by_port(to) { PIECE_MOST } else { self.sockets.piece_limit(to) }
     }
 
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         if self.peer(to).is_some_and(|peer| peer.is_ready || peer.is_gone) {
             let sent = match (message.frame, message.lent) {
                 _ if self.sockets.has_left(to) => Sent::Done,
@@ -255,24 +253,22 @@ impl<P: IbPort> Transport for Ib<P> {
         if !self.goes_by_port(to) {
             return self.sockets.send(to, message);
         }
-        self.begin_meeting(to)?;
-        // A process that has left takes nothing.
+        self.request_introduction(to)?;
         Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
     }
 
-    /// Rule 8.
     fn release(&mut self, token: u64) {
         self.sockets.release(token);
         self.take_back(token);
         self.stop_receive(token);
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         if std::mem::take(&mut self.is_armed) {
             self.port.take_events();
         }
         let came = self.drain(sink);
-        // Behind what they had sent, and before anybody hears that an access to one of them has ended.
+        // After their frames, and before the end of an access to one of them is reported.
         for peer in std::mem::take(&mut self.lost) {
             self.lose(peer, sink);
         }
@@ -296,7 +292,7 @@ impl<P: IbPort> Transport for Ib<P> {
             self.give_up(&error);
         }
         self.is_armed = true;
-        // What has ended before the queue was armed raises nothing.
+        // Operations that ended before the queue was armed raise no event.
         self.read();
         self.early.append(&mut self.events);
         let has_news = !self.early.is_empty()
@@ -341,7 +337,6 @@ impl<P: IbPort> Transport for Ib<P> {
     }
 }
 
-/// Rule 9.
 impl<P: IbPort> LastingMemory for Ib<P> {
     fn keep_memory(&mut self, memory: &UserBuf) {
         if memory.packed_len() >= REGISTER_FROM {
@@ -365,7 +360,6 @@ impl<P: IbPort> Membership for Ib<P> {
     fn has_left(&mut self, peer: u32) -> bool {
         let has_left = self.sockets.has_left(peer);
         if has_left {
-            // What it had sent comes with the next poll.
             self.polls = POLLS;
         }
         has_left
@@ -403,15 +397,15 @@ impl<P: IbPort> Membership for Ib<P> {
         self.has_all_arrived() && self.sockets.rest()
     }
 
-    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
+    fn await_end(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.drain(sink);
-        self.sockets.await_end(peer, &mut self.meetings.watch(sink));
-        self.end_meetings();
+        self.sockets.await_end(peer, &mut self.introductions.watch(sink));
+        self.end_introductions();
     }
 
-    fn bury(&mut self, peer: u32) {
+    fn remove_failed(&mut self, peer: u32) {
         self.forget(peer);
-        self.sockets.bury(peer);
+        self.sockets.remove_failed(peer);
     }
 }
 

@@ -1,10 +1,10 @@
-//! What `ib` says of itself: InfiniBand and RoCE through libibverbs.
+//! The module `ib`: InfiniBand and RoCE through libibverbs.
 
 use super::ports::{self, DEVICES, PortRequest};
 use super::without_port::WithoutPort;
 use super::{Ib, IbSettings};
 use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
-use crate::meetings;
+use crate::introductions;
 use crate::routes::{Nodes, Reach};
 use crate::transports::Tell;
 use linkme::distributed_slice;
@@ -25,9 +25,9 @@ static IB: Module = Module {
     ],
     priority: Some(&PRIORITY),
     btl: Btl { names: &["openib"], left: BtlRule::ListedOrRequested },
-    // A connection is the adapter's affair, and an image has none.
+    // A connection is state of the adapter, which an image does not contain.
     images: false,
-    // Its processes meet over sockets.
+    // Its processes exchange introductions over sockets.
     needs: Supplies::Listeners,
     is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
@@ -68,7 +68,7 @@ static ENVELOPES: Param = Param {
     default: 64,
     min: 1,
     max: 4096,
-    help: "Envelopes that 'ib' posts for each peer with which there is contact: so many short messages may be on their way.",
+    help: "Envelopes that 'ib' posts for each peer with contact: the number of short messages that may be under way.",
     ..Param::NEW
 };
 
@@ -95,7 +95,7 @@ static TIMEOUT: Param = Param {
     default: 10,
     min: 1,
     max: 600,
-    help: "For about how many seconds the adapter of 'ib' repeats what a peer does not answer, before the peer has failed.",
+    help: "The time in seconds (about) for which the adapter of 'ib' repeats unanswered packets before the peer counts as failed.",
     ..Param::NEW
 };
 
@@ -139,14 +139,13 @@ static PRIORITY: Param = Param::priority(
      if this host has an active port; 0: never.",
 );
 
-/// Envelopes of a shared receive queue at most, in a job of few processes.
+/// The most envelopes of a shared receive queue, in a job of few processes.
 const SHARED_MOST: u32 = 4096;
-/// How long a connection that fails again and again is left alone each time.
 const PAUSE: Duration = Duration::from_millis(200);
-/// A packet is sent so often before a connection has failed.
 const ATTEMPTS: u128 = RETRIES as u128 + 1;
 
-/// The power of two of 4.096 microseconds after which a packet is repeated, so that all attempts take about so many seconds.
+/// The exponent of the interval (4.096 microseconds times a power of two) after which a packet is
+/// repeated, so that all attempts take about this number of seconds.
 fn ack_timeout(seconds: u32) -> u8 {
     let units = u128::from(seconds) * 1_000_000_000 / ATTEMPTS / 4096;
     // The field has five bits, and 0 is for ever.
@@ -162,13 +161,12 @@ fn request(params: &Params) -> PortRequest {
     }
 }
 
-/// How long the shared receive queue of a job of so many processes may become. Half of it is for peers of one envelope each, so all of the
-/// job have one; the other half has room for all envelopes of one peer at least.
+/// The longest shared receive queue. One half is for peers of one envelope each, so it suffices for
+/// the job; the other half has room for all envelopes of one peer.
 fn shared_len(envelopes: u32, processes: u32) -> u32 {
     SHARED_MOST.max(processes.max(envelopes).saturating_mul(2))
 }
 
-/// How a process of a job of so many uses its port, as far as the device supports it.
 fn settings(params: &Params, processes: u32) -> IbSettings {
     let envelopes = params.count(&ENVELOPES) as u32;
     let shared = params.is_on(&SRQ).then(|| shared_len(envelopes, processes));
@@ -177,12 +175,11 @@ fn settings(params: &Params, processes: u32) -> IbSettings {
     IbSettings { tiny, envelopes, shared, mtu, timeout, pause: PAUSE, rma }
 }
 
-/// Whether a process without a port goes over sockets.
 fn falls_back(params: &Params) -> bool {
     params.number(&FALLBACK) == 1
 }
 
-/// Why this machine has nothing for it, if so. No library is opened where no port is active.
+/// The reason why this machine has no port. No library is opened if no port is active.
 fn not_found(params: &Params) -> Option<String> {
     let is_needed = !falls_back(params) && !ports::has_active_port(Path::new(DEVICES));
     is_needed.then(|| {
@@ -194,14 +191,12 @@ fn not_found(params: &Params) -> Option<String> {
     })
 }
 
-/// The library, and the devices of this machine.
 fn found(params: &Params) -> Result<(Arc<VerbsLibrary>, Vec<Device>), String> {
     let library = VerbsLibrary::open(params.text(&LIBRARY)).map_err(|error| error.to_string())?;
     let devices = library.devices().map_err(|error| error.to_string())?;
     Ok((library, devices))
 }
 
-/// What cannot work at all is refused before any process starts.
 fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
     if is_one_host && !falls_back(params) {
         let (_, devices) = found(params)?;
@@ -216,7 +211,7 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
     Ok(decided)
 }
 
-/// A job on several hosts goes over the port of this host, if there is one to which connections of this kind can be made.
+/// A job on several hosts uses the port of this host, if its connections can be made there.
 fn suits_hosts(params: &Params) -> Option<String> {
     let is_wanted = params.number(&PRIORITY) > 0 && params.mpi_encrypt() != Encrypt::On;
     if !is_wanted || !ports::has_active_port(Path::new(DEVICES)) {
@@ -230,7 +225,6 @@ fn suits_hosts(params: &Params) -> Option<String> {
 
 const COLUMNS: [&str; 7] = ["device", "port", "state", "MTU", "link", "atomic with", "address"];
 
-/// The row of a port.
 fn row(device: &Device, port: &oxmpi_verbs::DevicePort) -> Vec<String> {
     let gid = port.gid.map_or(String::new(), |(_, gid)| std::net::Ipv6Addr::from(gid).to_string());
     vec![
@@ -244,7 +238,7 @@ fn row(device: &Device, port: &oxmpi_verbs::DevicePort) -> Vec<String> {
     ]
 }
 
-/// How much memory the envelopes take (the product of the components guide), and what else the parameters say.
+/// The memory of the envelopes (the product of the components guide), and the other parameters.
 fn use_of(params: &Params, settings: &IbSettings) -> String {
     let (envelopes, len) = (settings.envelopes as usize, settings.envelope_len());
     let queue = match settings.shared {
@@ -269,7 +263,6 @@ fn use_of(params: &Params, settings: &IbSettings) -> String {
     )
 }
 
-/// What there is, what a job on this host would use, and how much memory that takes, also where the library is not there.
 fn survey(params: &Params) -> Result<Survey, String> {
     let uses = use_of(params, &settings(params, 1));
     let (library, devices) = match found(params) {
@@ -282,7 +275,6 @@ fn survey(params: &Params) -> Result<Survey, String> {
     Ok(Survey { title: format!("{library}; {uses}"), choice, columns: &COLUMNS, rows })
 }
 
-/// A port of this host, and the sockets of the process.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     let Some(poller) = services.poller() else { return Ok(None) };
     let request = request(of.params);
@@ -295,12 +287,12 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     let (library, device, port) = match chosen {
         Ok(chosen) => chosen,
         Err(why) if falls_back(of.params) => {
-            // One of each host says so.
+            // One process of each host reports it.
             if of.members(&**services)?.first() == Some(&of.rank) {
                 let host = oxmpi_sys::host::name();
                 services.say(&format!("ib: host {host} has no port, so its ranks use sockets: {why}"));
             }
-            let transport = WithoutPort::new(meetings::carrier(of, services)?);
+            let transport = WithoutPort::new(introductions::carrier(of, services)?);
             return Ok(Some(Offer::new(transport, Reach::Everybody, memory)));
         }
         Err(why) => {
@@ -325,7 +317,7 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer
     };
     let adapter = Adapter::open(library, adapter).map_err(|error| error.to_string())?;
     let settings = IbSettings { shared: adapter.shared(), ..settings };
-    let sockets = meetings::carrier(of, services)?;
+    let sockets = introductions::carrier(of, services)?;
     let (teller, located) = (services.clone(), services.clone());
     let tell: Tell = Box::new(move |text| teller.say(text));
     let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());
@@ -350,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_survey_without_the_library_says_why_and_what_envelopes_take() {
+    fn a_survey_without_the_library_has_the_reason_and_the_memory_of_envelopes() {
         let file = "/nonexistent/libibverbs.so.1";
         let params = Params::default().with("rpi_ib_library", file).unwrap();
         let Survey { title, choice, rows, .. } = survey(&params).unwrap();

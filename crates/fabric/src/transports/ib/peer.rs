@@ -1,32 +1,29 @@
-//! What is known of one peer: its end of the connection, and the credits in both directions (rules 2 and 3 of the module).
+//! The state of one peer: its end of the connection, and the credits in both directions (rules 2
+//! and 3 of the module).
 
 use super::introduction::IbIntroduction;
 use super::reconnecting::BrokenConnection;
+use crate::credits::Credits;
 use oxmpi_verbs::{LocalEnd, SlotId};
 use std::collections::VecDeque;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct IbPeer {
-    /// The own end.
     pub(super) end: LocalEnd,
     /// The introduction of this process was sent, with the request for the peer's.
-    pub(super) has_asked: bool,
-    /// The own end is connected with the peer's.
+    pub(super) has_requested: bool,
+    /// The own queue pair is connected with the peer's.
     pub(super) is_connected: bool,
-    /// So is the peer's with this one: it may be sent to.
+    /// The peer's queue pair is connected with this one: messages may be sent.
     pub(super) is_ready: bool,
     /// The number of the connection, from 1.
     pub(super) connection: u32,
-    /// The connection has failed, and nothing has gone over another one yet.
+    /// The connection has failed, and nothing has arrived over another one yet.
     pub(super) broken: Option<BrokenConnection>,
-    /// Envelopes whose sends have not ended well, the oldest first: the number of each, its slot, its length.
+    /// Envelopes whose sends have not succeeded yet, the oldest first: number, slot, length.
     pub(super) unacknowledged: VecDeque<(u64, SlotId, usize)>,
-    /// An envelope was sent over this connection.
     pub(super) was_sent_to: bool,
-    /// Envelopes of its that have come.
     pub(super) taken: u64,
-    /// It is lost: nothing goes to it.
     pub(super) is_gone: bool,
     /// The two have no communicator any more, and neither waits for the other.
     pub(super) is_detached: bool,
@@ -34,20 +31,10 @@ pub(super) struct IbPeer {
     pub(super) granted: u32,
     /// Envelopes that it has posted for this process.
     allowed: u32,
-    /// Envelopes that were sent to it.
-    sent: u64,
-    /// How many of these it has emptied and posted again, as it has said.
-    returned: u64,
-    /// Envelopes of its that were emptied and posted again here, and how many of these it has been sent.
-    freed: u64,
-    reported: u64,
-    /// The word with that number is being written.
+    pub(super) credits: Credits,
     pub(super) is_reporting: bool,
-    /// Sends that are under way.
     pub(super) in_flight: u32,
-    /// Reads of its memory that are under way.
     pub(super) reads: u32,
-    /// One-sided accesses to its memory that are under way.
     pub(super) accesses: u32,
 }
 
@@ -55,7 +42,7 @@ impl IbPeer {
     pub(super) fn new(end: LocalEnd, granted: u32) -> IbPeer {
         IbPeer {
             end,
-            has_asked: false,
+            has_requested: false,
             is_connected: false,
             is_ready: false,
             connection: 1,
@@ -67,10 +54,7 @@ impl IbPeer {
             is_detached: false,
             granted,
             allowed: 0,
-            sent: 0,
-            returned: 0,
-            freed: 0,
-            reported: 0,
+            credits: Credits::default(),
             is_reporting: false,
             in_flight: 0,
             reads: 0,
@@ -78,81 +62,52 @@ impl IbPeer {
         }
     }
 
-    /// The own end is connected with that of this introduction. The slots of envelopes that had arrived before.
+    /// Returns the slots of envelopes that had arrived before.
     pub(super) fn connected(&mut self, with: &IbIntroduction) -> Vec<SlotId> {
         (self.is_connected, self.allowed) = (true, with.granted);
-        self.returns(with.freed);
+        self.credits.take_returned(with.freed);
         let arrived = self.unacknowledged.iter().take_while(|(number, ..)| *number <= with.taken).count();
         self.unacknowledged.drain(..arrived).map(|(_, slot, _)| slot).collect()
     }
 
-    /// The connection is being closed, or closed and not made again.
     pub(super) fn is_closing(&self) -> bool {
         self.broken.as_ref().is_some_and(|broken| !broken.is_made)
     }
 
-    /// What this process says of itself.
     pub(super) fn introduction(&self, envelope: u32) -> IbIntroduction {
-        let IbPeer { end, granted, connection, taken, freed, .. } = *self;
-        IbIntroduction { end, granted, envelope, connection, taken, freed }
+        let IbPeer { end, granted, connection, taken, .. } = *self;
+        IbIntroduction { end, granted, envelope, connection, taken, freed: self.credits.freed }
     }
 
-    /// An envelope was posted in this slot, with a head that [`IbPeer::sends`] has made.
+    /// The head is the result of [`IbPeer::sends`].
     pub(super) fn posted(&mut self, slot: SlotId, len: usize) {
-        self.unacknowledged.push_back((self.sent, slot, len));
+        self.unacknowledged.push_back((self.credits.sent, slot, len));
         self.was_sent_to = true;
     }
 
-    /// The send of an envelope has ended well.
     pub(super) fn acknowledged(&mut self, slot: SlotId) {
         self.unacknowledged.retain(|(_, known, _)| *known != slot);
     }
 
-    /// Envelopes that may be sent to it now.
     pub(super) fn credits(&self) -> u64 {
-        (u64::from(self.allowed) + self.returned).saturating_sub(self.sent)
+        self.credits.available(self.allowed)
     }
 
-    /// The peer has returned so many envelopes in all.
-    pub(super) fn returns(&mut self, number: u64) {
-        // More than were sent cannot be: credits never exceed what is posted.
-        self.returned = self.returned.max(number.min(self.sent));
-    }
-
-    /// As [`IbPeer::returns`] of the lower half of the number, as an envelope has it.
-    pub(super) fn returns_lower(&mut self, lower: u32) {
-        let more = lower.wrapping_sub(self.returned as u32);
-        if more <= u32::MAX / 2 {
-            self.returns(self.returned + u64::from(more));
-        }
-    }
-
-    /// An envelope is sent. What its head reports.
     pub(super) fn sends(&mut self) -> u32 {
-        self.sent += 1;
         self.in_flight += 1;
-        self.reported = self.freed;
-        self.freed as u32
+        self.credits.count_sent()
     }
 
-    /// An envelope of its was posted again.
-    pub(super) fn frees(&mut self) {
-        self.freed += 1;
-    }
-
-    /// The number that is to be written at the peer, if it is due: half of its credits are used up as far as it knows.
+    /// The number for its word, due when the peer has used up half of the credits it knows of.
     pub(super) fn report(&mut self) -> Option<u64> {
-        let due = u64::from(self.granted / 2).max(1);
-        let is_due =
-            self.is_ready && !self.is_gone && !self.is_reporting && self.freed - self.reported >= due;
-        if !is_due {
+        let can = self.is_ready && !self.is_gone && !self.is_reporting;
+        if !can || !self.credits.is_report_due(self.granted) {
             return None;
         }
-        (self.is_reporting, self.reported) = (true, self.freed);
-        Some(self.freed)
+        (self.is_reporting, self.credits.reported) = (true, self.credits.freed);
+        Some(self.credits.freed)
     }
 
-    /// Nothing is under way to it any more, and it knows what it has to.
     pub(super) fn is_quiet(&self) -> bool {
         self.is_gone || self.in_flight == 0 && self.unacknowledged.is_empty() && !self.is_reporting
     }

@@ -1,4 +1,5 @@
-//! What the transport needs of a port: a port of a device, or in tests one that a seed makes late, full or faulty.
+//! The interface of the transport to a port: a port of a device, or in tests one that a seed makes
+//! late, full or faulty.
 
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_verbs::{
@@ -8,74 +9,31 @@ use oxmpi_verbs::{
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
 
-/// See [`Adapter`], whose functions these are.
+/// The functions of [`Adapter`].
 pub trait IbPort: Debug + Send {
-    /// Names the device and the port, for a person.
     fn describe(&self) -> String;
-    /// Makes more slots.
-    ///
-    /// # Errors
-    /// They cannot be registered.
     fn more_slots(&mut self) -> Result<Vec<SlotId>, VerbsError>;
-    /// What a slot has; nothing while it is posted.
+    /// The content of a slot; empty while it is posted.
     fn slot(&self, slot: SlotId) -> &[u8];
-    /// As [`IbPort::slot`], to be filled.
     fn slot_mut(&mut self, slot: SlotId) -> &mut [u8];
-    /// Makes one end of a connection.
-    ///
-    /// # Errors
-    /// The device has no more.
     fn create(&mut self, first_packet: u32) -> Result<LocalEnd, VerbsError>;
-    /// Connects it with the other one.
-    ///
-    /// # Errors
-    /// The device refuses that.
     fn connect(&mut self, local: &LocalEnd, remote: &RemoteEnd) -> Result<(), VerbsError>;
-    /// Ends a connection.
     fn close(&mut self, queue_pair: u32);
-    /// Destroys the closed queue pairs from which no slot comes back any more, and gives their numbers, which may be given to others.
+    /// Destroys closed queue pairs without slots. Their numbers may be used again.
     fn take_closed(&mut self) -> Vec<u32>;
-    /// The word that the peer writes.
     fn peer_word(&self, queue_pair: u32) -> u64;
-    /// Writes the word at the peer.
-    ///
-    /// # Errors
-    /// The device refuses that.
     fn write_word(&mut self, queue_pair: u32, value: u64) -> Result<(), VerbsError>;
-    /// Sends the beginning of a slot.
-    ///
-    /// # Errors
-    /// The device refuses that.
     fn send(&mut self, queue_pair: u32, slot: SlotId, len: usize) -> Result<(), VerbsError>;
-    /// Posts a slot for what comes.
-    ///
-    /// # Errors
-    /// The device refuses that.
     fn receive(&mut self, queue_pair: u32, slot: SlotId) -> Result<(), VerbsError>;
-    /// Registers a buffer in one piece, which peers may read.
-    ///
-    /// # Errors
-    /// It cannot be registered.
+    /// Registers a contiguous buffer, which peers may read.
     fn expose(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
-    /// Registers a buffer in one piece, into which this process reads.
-    ///
-    /// # Errors
-    /// It cannot be registered.
+    /// Registers a contiguous buffer, into which this process reads.
     fn register(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
-    /// Registers a buffer in one piece, which peers may read and write.
-    ///
-    /// # Errors
-    /// It cannot be registered.
+    /// Registers a contiguous buffer, which peers may read and write.
     fn open_to_peers(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
-    /// Registers a buffer in one piece, out of which this process writes.
-    ///
-    /// # Errors
-    /// It cannot be registered.
+    /// Registers a contiguous buffer, out of which this process writes.
     fn source(&mut self, buffer: &UserBuf) -> Result<RegionId, VerbsError>;
-    /// Writes a part of a region into a peer's memory: `place` is the offset there, and how many bytes.
-    ///
-    /// # Errors
-    /// The device refuses that.
+    /// Writes a part of a region, `place` (offset, length), into a peer's memory.
     fn write(
         &mut self,
         queue_pair: u32,
@@ -83,10 +41,7 @@ pub trait IbPort: Debug + Send {
         place: (usize, u32),
         to: (u64, u32),
     ) -> Result<(), VerbsError>;
-    /// Writes the beginning of a slot into a peer's memory.
-    ///
-    /// # Errors
-    /// The device refuses that; the slot is free.
+    /// Writes the beginning of a slot into a peer's memory. On an error the slot is free.
     fn write_slot(
         &mut self,
         queue_pair: u32,
@@ -94,10 +49,7 @@ pub trait IbPort: Debug + Send {
         len: usize,
         to: (u64, u32),
     ) -> Result<(), VerbsError>;
-    /// Reads a peer's memory into the beginning of a slot.
-    ///
-    /// # Errors
-    /// As [`IbPort::write_slot`].
+    /// Reads a peer's memory into the beginning of a slot. On an error the slot is free.
     fn read_into_slot(
         &mut self,
         queue_pair: u32,
@@ -105,12 +57,9 @@ pub trait IbPort: Debug + Send {
         len: usize,
         from: (u64, u32),
     ) -> Result<(), VerbsError>;
-    /// To what atomic operations are atomic.
+    /// The scope in which atomic operations are atomic.
     fn atomics(&self) -> AtomicScope;
-    /// Changes eight bytes of a peer's memory; their value from before comes into the slot.
-    ///
-    /// # Errors
-    /// As [`IbPort::write_slot`].
+    /// Changes eight bytes at a peer; the slot gets their old value. On an error the slot is free.
     fn atomic(
         &mut self,
         queue_pair: u32,
@@ -118,24 +67,17 @@ pub trait IbPort: Debug + Send {
         operation: AtomicOperation,
         at: (u64, u32),
     ) -> Result<(), VerbsError>;
-    /// Ends a region. `false`: a read into it or a write out of it is under way, and nothing happened.
+    /// `false`: a read into the region or a write out of it is under way.
     fn deregister(&mut self, region: RegionId) -> bool;
-    /// This memory stays where it is until [`IbPort::forget`]: it need not be registered anew for each region.
+    /// This memory stays until [`IbPort::forget`]: it need not be registered anew for each region.
     fn keep(&mut self, memory: &UserBuf);
-    /// The memory that begins there goes. `false`: a read into it is under way, and nothing happened.
+    /// The memory that begins there is freed. `false`: a read into it is under way.
     fn forget(&mut self, start: usize) -> bool;
-    /// Whether a region is of the memory that begins there.
     fn is_of(&self, region: RegionId, start: usize) -> bool;
-    /// Where a peer finds what is exposed.
     fn exposed(&self, region: RegionId) -> Option<RemoteMemory>;
-    /// Writes the check of a region.
     fn set_check(&mut self, region: RegionId, value: u64);
-    /// The check of a region.
     fn check_of(&self, region: RegionId) -> u64;
-    /// Reads a peer's memory into a region: `place` is the offset there, and how many bytes.
-    ///
-    /// # Errors
-    /// The device refuses that.
+    /// Reads a peer's memory into a part of a region, `place` (offset, length).
     fn read(
         &mut self,
         queue_pair: u32,
@@ -143,24 +85,13 @@ pub trait IbPort: Debug + Send {
         place: (usize, u32),
         from: (u64, u32),
     ) -> Result<(), VerbsError>;
-    /// Reads the check at a peer into that of a region, after all that is read on the connection by now.
-    ///
-    /// # Errors
-    /// The device refuses that.
+    /// Reads the check at a peer into that of a region, after all earlier reads.
     fn read_check(&mut self, queue_pair: u32, region: RegionId, from: (u64, u32)) -> Result<(), VerbsError>;
-    /// Reads what has ended.
-    ///
-    /// # Errors
-    /// The queue is of no use any more.
+    /// Reads completions. After an error the queue is unusable.
     fn poll(&mut self, into: &mut Vec<Completion>) -> Result<(), VerbsError>;
-    /// The descriptor to sleep on, if there is one.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
-    /// The next completion makes it readable.
-    ///
-    /// # Errors
-    /// The device refuses that.
+    /// Makes the next completion raise an event.
     fn arm(&mut self) -> Result<(), VerbsError>;
-    /// It is not readable any more.
     fn take_events(&mut self);
 }
 

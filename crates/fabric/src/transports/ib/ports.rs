@@ -1,24 +1,21 @@
-//! Which port of which device a process uses.
+//! The choice of the port that a process uses.
 
 use oxmpi_verbs::{Device, DevicePort};
 use std::fs;
 use std::path::Path;
 
-/// Where the kernel lists devices for InfiniBand.
 pub(super) const DEVICES: &str = "/sys/class/infiniband";
 
-/// What the parameters request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PortRequest {
-    /// The device; `None`: the first with such a port.
+    /// `None`: the first device with such a port.
     pub(super) device: Option<String>,
-    /// The number of the port; `None`: the first active one.
+    /// `None`: the first active port.
     pub(super) port: Option<u8>,
-    /// The MTU, bytes.
     pub(super) mtu: usize,
 }
 
-/// Whether a device of this machine has an active port, as the kernel's files say: a machine without one opens no library.
+/// By the kernel's files, so that a machine without an active port opens no library.
 pub(super) fn has_active_port(devices: &Path) -> bool {
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_active =
@@ -26,13 +23,12 @@ pub(super) fn has_active_port(devices: &Path) -> bool {
     entries(devices).any(|device| entries(&device.join("ports")).any(|port| is_active(&port)))
 }
 
-/// Whether the driver of a device, by which it is called, has fast reliable connections. Those of these networks have none, or only emulate
-/// them, and libfabric has providers of their own.
+/// Whether a device, which is called by its driver, has fast reliable connections. The devices of
+/// these networks have none, or only emulate them, and libfabric has providers of their own.
 pub(super) fn has_reliable_connections(device: &str) -> bool {
     !["efa", "usnic", "hfi1"].iter().any(|driver| device.starts_with(driver))
 }
 
-/// The devices with the states of their ports, for a person.
 pub(super) fn listing(devices: &[Device]) -> String {
     if devices.is_empty() {
         return "there is no device".into();
@@ -49,35 +45,32 @@ pub(super) fn listing(devices: &[Device]) -> String {
     format!("this host has {}", all.join("; "))
 }
 
-/// The port that a process uses.
-///
-/// # Errors
-/// There is none, for a person.
+/// The port that a process uses. The error is for the user.
 pub(super) fn choose<'a>(
     devices: &'a [Device],
-    asked: &PortRequest,
+    request: &PortRequest,
 ) -> Result<(&'a str, &'a DevicePort), String> {
-    if !matches!(asked.mtu, 256 | 512 | 1024 | 2048 | 4096) {
-        return Err(format!("rpi_ib_mtu is {}, and not one of 256, 512, 1024, 2048, 4096", asked.mtu));
+    if !matches!(request.mtu, 256 | 512 | 1024 | 2048 | 4096) {
+        return Err(format!("rpi_ib_mtu is {}, and not one of 256, 512, 1024, 2048, 4096", request.mtu));
     }
-    let wanted = |device: &&Device| asked.device.as_ref().is_none_or(|name| *name == device.name);
+    let wanted = |device: &&Device| request.device.as_ref().is_none_or(|name| *name == device.name);
     let candidates: Vec<_> = devices.iter().filter(wanted).collect();
-    if let (Some(name), true) = (&asked.device, candidates.is_empty()) {
-        return Err(format!("rpi_ib_hca_id asks for device '{name}': {}", listing(devices)));
+    if let (Some(name), true) = (&request.device, candidates.is_empty()) {
+        return Err(format!("rpi_ib_hca_id names device '{name}': {}", listing(devices)));
     }
     let suits =
-        |port: &&DevicePort| port.is_active() && asked.port.is_none_or(|number| number == port.number);
+        |port: &&DevicePort| port.is_active() && request.port.is_none_or(|number| number == port.number);
     let found = candidates.iter().find_map(|one| Some((one.name.as_str(), one.ports.iter().find(suits)?)));
-    let (device, port) = found.ok_or_else(|| match asked.port {
+    let (device, port) = found.ok_or_else(|| match request.port {
         Some(number) => {
-            format!("rpi_ib_port asks for port {number}, which is not active: {}", listing(devices))
+            format!("rpi_ib_port names port {number}, which is not active: {}", listing(devices))
         }
         None => format!("no port is active: {}", listing(devices)),
     })?;
-    if asked.mtu > port.mtu {
+    if request.mtu > port.mtu {
         return Err(format!(
             "rpi_ib_mtu is {}, and port {} of device {device} has {}",
-            asked.mtu, port.number, port.mtu
+            request.mtu, port.number, port.mtu
         ));
     }
     Ok((device, port))
@@ -103,8 +96,8 @@ mod tests {
     }
 
     fn chosen(device: Option<&str>, port: Option<u8>, mtu: usize) -> Result<(String, u8), String> {
-        let asked = PortRequest { device: device.map(String::from), port, mtu };
-        choose(&devices(), &asked).map(|(device, port)| (device.to_string(), port.number))
+        let request = PortRequest { device: device.map(String::from), port, mtu };
+        choose(&devices(), &request).map(|(device, port)| (device.to_string(), port.number))
     }
 
     #[test]
@@ -114,11 +107,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_answered_with_what_is() {
+    fn a_missing_device_is_reported_with_the_existing_ones() {
         let why = chosen(Some("c0"), None, 1024).unwrap_err();
         assert_eq!(
             why,
-            "rpi_ib_hca_id asks for device 'c0': this host has a0: port 1 down; b0: port 1 down, port 2 active"
+            "rpi_ib_hca_id names device 'c0': this host has a0: port 1 down; b0: port 1 down, port 2 active"
         );
         let why = chosen(None, Some(1), 1024).unwrap_err();
         assert!(why.contains("port 1") && why.contains("b0: port 1 down, port 2 active"), "{why}");

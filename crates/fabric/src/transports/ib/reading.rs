@@ -1,24 +1,23 @@
-//! Long pieces of messages on the side of their receiver, whose adapter reads them (rule 4 of the module).
+//! Long pieces of messages on the side of their receiver, whose adapter reads them (rule 4 of the
+//! module).
 
 use super::settings::READS;
 use super::{Ib, IbPort};
-use crate::{Body, Message, Sent, Sink};
+use crate::{Body, FrameSink, OutgoingMessage, Sent};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_verbs::{RegionId, RemoteMemory, VerbsError};
 use oxmpi_wire::Frame;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Bytes that are read at a time: any device takes that.
+/// Bytes that are read at a time: any device allows this length.
 pub(super) const READ_LEN: usize = 1 << 20;
-/// How often a read that has failed is repeated.
 const REPETITIONS: u32 = 2;
-/// How long a read whose memory is taken back may go on before its connection is closed.
+/// The longest time for a read whose memory is taken back before its connection is closed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-/// After which time an operation of a closed connection that does not end is a fault of the device, under which nothing is safe.
+/// An operation of a closed connection that takes longer is a fault of the device.
 pub(super) const FORCE: Duration = Duration::from_secs(10);
 
-/// A piece that is read.
 #[derive(Debug)]
 struct Reading {
     from: u32,
@@ -28,15 +27,15 @@ struct Reading {
     length: usize,
     place: RemoteMemory,
     region: RegionId,
-    /// Bytes whose read was posted, and operations that are under way.
+    /// Bytes whose read was posted, and operations under way.
     posted: usize,
     under_way: u32,
-    /// The read of the check was posted, which is the last operation.
+    /// Whether the read of the check was posted, which is the last operation.
     is_checked: bool,
-    /// One of them has failed, so all is read again over the next connection.
+    /// An operation has failed, so everything is read again over the next connection.
     has_failed: bool,
     repetitions: u32,
-    /// The receive was released, or its sender is gone.
+    /// The receive was released, or its sender is lost.
     is_given_up: bool,
 }
 
@@ -46,39 +45,31 @@ impl Reading {
     }
 }
 
-/// All pieces that a process reads.
 #[derive(Debug, Default)]
 pub(super) struct Readings {
     readings: VecDeque<Reading>,
-    /// Answers to senders that wait for room.
     owed: VecDeque<(u32, Frame)>,
-    /// Bytes that were read.
     pub(super) bytes: u64,
 }
 
 impl Readings {
-    /// Whether answers wait for room in envelopes.
     pub(super) fn waits_for_room(&self) -> bool {
         !self.owed.is_empty()
     }
 
-    /// Whether there is nothing to do.
     fn is_idle(&self) -> bool {
         self.readings.is_empty() && self.owed.is_empty()
     }
 
-    /// Whether something is read from a peer, or an answer waits for it.
     pub(super) fn owes(&self, peer: u32) -> bool {
         self.readings.iter().any(|one| one.from == peer) || self.owed.iter().any(|(to, _)| *to == peer)
     }
 
-    /// Whether anything is over and not handed up.
     pub(super) fn has_news(&self) -> bool {
         self.readings.iter().any(Reading::is_over)
     }
 }
 
-/// Takes those out of a queue that are such.
 fn extract(queue: &mut VecDeque<Reading>, is_it: impl FnMut(&mut Reading) -> bool) -> Vec<Reading> {
     let mut all: Vec<Reading> = std::mem::take(queue).into();
     let taken = all.extract_if(.., is_it).collect();
@@ -87,13 +78,12 @@ fn extract(queue: &mut VecDeque<Reading>, is_it: impl FnMut(&mut Reading) -> boo
 }
 
 impl<P: IbPort> Ib<P> {
-    /// A frame of the transport itself has come, with a body.
     pub(super) fn take_own(
         &mut self,
         from: u32,
         frame: Frame,
         body: Option<RemoteMemory>,
-        sink: &mut dyn Sink,
+        sink: &mut dyn FrameSink,
     ) {
         match (frame, body) {
             (Frame::DataAt { receiver, offset, length, number }, Some(place)) => {
@@ -125,13 +115,11 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Where the body goes that a peer has begun, registered. `None`: it does not go to one piece of memory, or that cannot be registered.
-    fn place_for(&mut self, from: u32, length: usize, sink: &mut dyn Sink) -> Option<RegionId> {
+    fn place_for(&mut self, from: u32, length: usize, sink: &mut dyn FrameSink) -> Option<RegionId> {
         let buffer = sink.place_lent(from, 0, length)?;
         self.port.register(&buffer).inspect_err(|error| self.warn_of_registration(error)).ok()
     }
 
-    /// Posts reads, as far as there is room.
     fn post_reads(&mut self) {
         for at in 0..self.readings.readings.len() {
             loop {
@@ -175,8 +163,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// A read is over. Nothing is handed up yet, so that this can be heard of where nobody may be called.
-    /// `false`: it was not of a message.
+    /// May be called outside of a poll. `false`: it was no read of a message.
     pub(super) fn read_ended(&mut self, region: RegionId, has_failed: bool) -> bool {
         let Some(one) = self.readings.readings.iter_mut().find(|one| one.region == region) else {
             return false;
@@ -190,8 +177,7 @@ impl<P: IbPort> Ib<P> {
         true
     }
 
-    /// Hands up what was read, and goes on. Whether there was anything.
-    pub(super) fn finish_readings(&mut self, sink: &mut dyn Sink) -> bool {
+    pub(super) fn finish_readings(&mut self, sink: &mut dyn FrameSink) -> bool {
         if self.readings.is_idle() {
             return false;
         }
@@ -200,7 +186,7 @@ impl<P: IbPort> Ib<P> {
             any = true;
             let is_whole = self.port.check_of(one.region) == one.number;
             self.port.deregister(one.region);
-            // A sender that has taken its buffer back has cleared the check: what was read is no message, and there will be none.
+            // The sender has taken its buffer back: the data are no message, and none will come.
             if is_whole && !one.is_given_up {
                 self.readings.bytes += one.length as u64;
                 sink.data(one.from, one.receiver, one.offset, one.length, Bytes::empty());
@@ -212,11 +198,10 @@ impl<P: IbPort> Ib<P> {
         self.send_owed() || any
     }
 
-    /// Sends answers, as far as there is room. Whether any went.
     fn send_owed(&mut self) -> bool {
         let mut any = false;
         for (to, frame) in std::mem::take(&mut self.readings.owed) {
-            let message = Message { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
+            let message = OutgoingMessage::new(frame, Body::NONE);
             match self.send_envelope(to, Some(&message)) {
                 Ok(Sent::Full) => self.readings.owed.push_back((to, frame)),
                 _ => any = true,
@@ -232,19 +217,17 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Nothing is written any more into these regions.
     pub(super) fn stop_reads_into(&mut self, regions: &[RegionId]) {
         if self.give_up_readings(|one| regions.contains(&one.region)) {
             self.stop_given_up();
         }
     }
 
-    /// The regions into which something is read.
     pub(super) fn regions_read_into(&self) -> impl Iterator<Item = RegionId> + '_ {
         self.readings.readings.iter().map(|one| one.region)
     }
 
-    /// Waits until nothing is read for what was given up; a connection on which that takes long is closed.
+    /// A connection whose reads take long is closed.
     fn stop_given_up(&mut self) {
         self.await_reads(PATIENCE);
         let stuck: Vec<u32> = self.stuck().collect();
@@ -254,7 +237,6 @@ impl<P: IbPort> Ib<P> {
         self.end_given_up();
     }
 
-    /// Nothing is read from a peer any more, whose connection is closed.
     pub(super) fn forget_readings(&mut self, peer: u32) {
         self.readings.owed.retain(|(to, _)| *to != peer);
         if !self.give_up_readings(|one| one.from == peer) {
@@ -264,7 +246,7 @@ impl<P: IbPort> Ib<P> {
         self.readings.owed.retain(|(to, _)| *to != peer);
     }
 
-    /// Waits until nothing is read for what was given up; the connections that do not work are closed.
+    /// Connections whose reads do not end are closed.
     fn end_given_up(&mut self) {
         self.await_reads(FORCE);
         if self.stuck().next().is_some() {
@@ -274,7 +256,8 @@ impl<P: IbPort> Ib<P> {
         self.drop_given_up();
     }
 
-    /// All that was not read of a peer's is read over another connection, from the beginning. What fails again and again is sent instead.
+    /// Repeats all unfinished reads from a peer over another connection, from the beginning. A
+    /// piece whose read fails repeatedly is requested in envelopes.
     pub(super) fn restart_readings(&mut self, peer: u32) {
         let is_hopeless =
             |one: &mut Reading| one.from == peer && one.has_failed && one.repetitions >= REPETITIONS;
@@ -288,7 +271,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Marks readings as given up. Whether there are any.
     fn give_up_readings(&mut self, which: impl Fn(&Reading) -> bool) -> bool {
         let mut any = false;
         for one in self.readings.readings.iter_mut().filter(|one| which(one)) {
@@ -298,7 +280,6 @@ impl<P: IbPort> Ib<P> {
         any
     }
 
-    /// The device does not know the memory of readings that were given up and are over.
     fn drop_given_up(&mut self) {
         let is_it = |one: &mut Reading| one.is_given_up && one.under_way == 0;
         for one in extract(&mut self.readings.readings, is_it) {
@@ -307,12 +288,11 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// The senders of readings that were given up and are not over.
     fn stuck(&self) -> impl Iterator<Item = u32> + '_ {
         self.readings.readings.iter().filter(|one| one.is_given_up && one.under_way > 0).map(|one| one.from)
     }
 
-    /// Waits until what was given up has ended. What else ends meanwhile is kept for the next poll.
+    /// Other completions are kept for the next poll.
     fn await_reads(&mut self, most: Duration) {
         let start = Instant::now();
         loop {
@@ -325,9 +305,8 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Says once that long messages go in envelopes, as memory cannot be registered.
     pub(super) fn warn_of_registration(&mut self, error: &VerbsError) {
-        // Some memory cannot be registered at all: shared mappings that may only be read.
+        // Some memory cannot be registered at all: shared read-only mappings.
         if error.is_out_of_memory() && !std::mem::replace(&mut self.has_warned, true) {
             self.say(&format!(
                 "{error}; long messages go in envelopes where memory cannot be registered ('ulimit -l' is what a process may lock)"

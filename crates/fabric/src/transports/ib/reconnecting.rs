@@ -1,48 +1,44 @@
-//! A connection that has failed is made again (rule 7 of the module).
+//! Making a failed connection again (rule 7 of the module).
 
 use super::introduction::IbIntroduction;
 use super::{Ib, IbPort, POLLS};
-use crate::{Body, Message, Sink};
+use crate::{Body, FrameSink, OutgoingMessage};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::fill_random;
 use oxmpi_wire::Frame;
 use std::time::{Duration, Instant};
 
-/// For how long a peer to which something failed may turn out to have left.
+/// The time within which a peer with a failed connection may turn out to have left.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// How often an end is tried before another one is made, as the port may be down, or there may be something wrong with the end.
+/// Attempts to connect a queue pair, as the port may be down, before it counts as faulty.
 const REFUSALS: u32 = 25;
 
-/// The number of no connection: there will be none any more.
+/// The connection number that means that no connection follows.
 pub(super) const NO_MORE: u32 = u32::MAX;
 
-/// A connection that has failed.
 #[derive(Debug)]
 pub(super) struct BrokenConnection {
-    /// What has failed first.
     why: String,
-    /// When the peer was in reach for the last time, and when the failure was noticed.
+    /// When the peer was last in reach, and when the failure was noticed.
     since: Instant,
     noticed: Instant,
     /// When its next end may be made.
     due: Instant,
-    /// Its queue pair is gone; another one was made.
+    /// Its queue pair is destroyed; another one was made.
     is_closed: bool,
     pub(super) is_made: bool,
-    /// What the peer has said of the next connection, and whether it has requested an answer.
+    /// The peer's introduction for the next connection, and whether it requests an answer.
     introduction: Option<(IbIntroduction, bool)>,
-    /// How often the port has refused to connect the end as it is.
+    /// The number of times that the port has refused to connect this queue pair.
     refusals: u32,
 }
 
 impl<P: IbPort> Ib<P> {
-    /// Something to a peer has failed.
     pub(super) fn fail(&mut self, peer: u32, why: String) {
         self.break_connection(peer, why, false);
     }
 
-    /// The connection to a peer is of no use any more. It is closed, so that all that is under way ends.
     pub(super) fn break_connection(&mut self, number: u32, why: String, has_timed_out: bool) {
         self.polls = POLLS;
         let now = Instant::now();
@@ -50,7 +46,8 @@ impl<P: IbPort> Ib<P> {
         let due = now + self.settings.pause;
         let Some(peer) = self.peer(number).filter(|peer| !peer.is_gone && !peer.is_closing()) else { return };
         peer.connection += 1;
-        (peer.is_connected, peer.is_ready, peer.has_asked, peer.was_sent_to) = (false, false, false, false);
+        (peer.is_connected, peer.is_ready, peer.has_requested, peer.was_sent_to) =
+            (false, false, false, false);
         let (why, since, noticed) = match peer.broken.take() {
             Some(before) => (before.why, before.since, before.noticed),
             None => (why, since.unwrap_or(now), now),
@@ -74,8 +71,8 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// The port has refused to connect an end, which is as it was: it may be down for a while. It is tried again with the same end, since a new
-    /// one would be new to the peer as well.
+    /// The port has refused to connect a queue pair, which is unchanged: the port may be down for a
+    /// while. The same queue pair is tried again, since the peer would have to make a new one, too.
     pub(super) fn refused(
         &mut self,
         number: u32,
@@ -106,32 +103,31 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Tries once more to connect the end that the port has refused, if it is time.
     fn connect_refused(&mut self, number: u32) -> Result<(), String> {
         let Some(broken) = self.peer(number).and_then(|peer| peer.broken.as_mut()) else { return Ok(()) };
         if !broken.is_made || Instant::now() < broken.due {
             return Ok(());
         }
         match broken.introduction.take() {
-            Some((its, asks)) => self.meet_again(number, &its, asks),
+            Some((its, wants_answer)) => self.connect_end(number, &its, wants_answer),
             None => Ok(()),
         }
     }
 
-    /// The queue pair of a connection that has failed is gone, and what had come over it was handed up.
+    /// The queue pair is destroyed, and everything received over it was handed up.
     pub(super) fn closed(&mut self, number: u32) {
         if let Some(broken) = self.peer(number).and_then(|peer| peer.broken.as_mut()) {
             broken.is_closed = true;
         }
     }
 
-    /// Whether an introduction of a peer is about the connection as it is. One to come waits until its own end is made.
-    pub(super) fn is_current(&mut self, from: u32, its: &IbIntroduction, asks: bool) -> bool {
+    /// An introduction for the next connection waits until the own end is made.
+    pub(super) fn is_current(&mut self, from: u32, its: &IbIntroduction, wants_answer: bool) -> bool {
         if self.peer(from).is_some_and(|peer| its.connection > peer.connection) {
             self.break_connection(from, "the process makes the connection anew".into(), false);
         }
         let Some(peer) = self.peer(from) else { return false };
-        // One that has failed here as well gets another introduction.
+        // A peer whose connection has failed here as well gets another introduction.
         if its.connection < peer.connection && !peer.is_closing() {
             return false;
         }
@@ -139,7 +135,7 @@ impl<P: IbPort> Ib<P> {
         match &mut peer.broken {
             Some(broken) if !broken.is_made => {
                 if its.connection == peer.connection {
-                    broken.introduction = Some((*its, asks));
+                    broken.introduction = Some((*its, wants_answer));
                 }
                 false
             }
@@ -147,7 +143,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Makes the next end of a connection whose queue pair is gone.
     fn remake_end(&mut self, number: u32) -> Result<(), String> {
         let mut bytes = [0; 4];
         fill_random(&mut bytes).map_err(|error| format!("the system has no random numbers: {error}"))?;
@@ -170,12 +165,12 @@ impl<P: IbPort> Ib<P> {
         self.restart_readings(number);
         self.restart_accesses(number);
         match introduction {
-            Some((its, asks)) => self.meet_again(number, &its, asks),
+            Some((its, wants_answer)) => self.connect_end(number, &its, wants_answer),
             None => Ok(()),
         }
     }
 
-    /// The peer receives now: what of the envelopes before has not arrived goes first.
+    /// First go the envelopes that have not arrived over the last connection.
     pub(super) fn becomes_ready(&mut self, number: u32) {
         let Ib { peers, port, .. } = self;
         let Some(peer) = peers.get_mut(number as usize).and_then(|peer| peer.as_deref_mut()) else { return };
@@ -196,7 +191,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Something has arrived over a connection.
     pub(super) fn mended(&mut self, number: u32) {
         if let Some(peer) = self.peer(number)
             && peer.broken.as_ref().is_some_and(|broken| broken.is_made)
@@ -205,8 +199,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Goes on with the connections that have failed, or gives up their peers.
-    pub(super) fn settle_broken(&mut self, sink: &mut dyn Sink) {
+    pub(super) fn settle_broken(&mut self, sink: &mut dyn FrameSink) {
         for number in std::mem::take(&mut self.broken) {
             let timeout = self.settings.timeout;
             if self.sockets.has_left(number) {
@@ -232,7 +225,7 @@ impl<P: IbPort> Ib<P> {
             };
             let met = made.and_then(|()| {
                 let is_made = self.peer(number).is_some_and(|peer| !peer.is_closing());
-                if is_made { self.begin_meeting(number).map_err(|error| error.why) } else { Ok(()) }
+                if is_made { self.request_introduction(number).map_err(|error| error.why) } else { Ok(()) }
             });
             // A port that is down refuses connections.
             if let Err(why) = met {
@@ -241,7 +234,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// A connection to a peer could not be made.
     pub(super) fn try_again(&mut self, number: u32, why: String) {
         self.break_connection(number, why, false);
         let due = Instant::now() + self.settings.pause;
@@ -250,7 +242,7 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Tells a peer that is given up that it is, as far as it can be reached: it may have noticed nothing, and wait for this process.
+    /// The peer may have noticed nothing, and wait for this process.
     pub(super) fn take_leave(&mut self, number: u32) {
         let envelope = self.settings.envelope_len() as u32;
         let is_itself = number == self.own;
@@ -259,7 +251,7 @@ impl<P: IbPort> Ib<P> {
         let last = IbIntroduction { connection: NO_MORE, granted, ..peer.introduction(envelope) }.encode();
         let body = Body::Bytes(Bytes::from(&last[..]));
         let frame = Frame::Meet { wants_answer: false };
-        // If it is not reached, it finds out by itself.
-        let _ = self.sockets.send(number, &Message { sequence: 0, frame, body, lent: None, token: 0 });
+        // A peer that gets no notice finds out by itself.
+        let _ = self.sockets.send(number, &OutgoingMessage::new(frame, body));
     }
 }

@@ -5,20 +5,17 @@ mod failing;
 mod long;
 mod without_port;
 
-use super::fake::{FakePort, FakeSockets, SharedWorld};
+use super::fake::{FakePort, FakeSockets, SharedIbWorld};
 use super::{Ib, IbSettings};
-use crate::{Body, Membership, Message, Sent, Sink, Statistics, Transport};
+use crate::{Body, FrameSink, Membership, OutgoingMessage, Sent, Statistics, Transport};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Announced, Context, ContextId, Envelope, Frame};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a connection is left alone that has failed.
 const PAUSE: Duration = Duration::from_millis(20);
-/// So many messages go each way.
 const MESSAGES: u32 = 120;
-/// Turns after which something hangs.
 const TURNS: u32 = 200_000;
 
 #[derive(Default)]
@@ -27,7 +24,7 @@ struct Mailbox {
     lost: Vec<u32>,
 }
 
-impl Sink for Mailbox {
+impl FrameSink for Mailbox {
     fn eager(&mut self, _: u32, _: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
         assert_eq!(total, first.len());
         self.came.push((envelope.tag, first.to_vec()));
@@ -60,8 +57,8 @@ fn settings(envelopes: u32, shared: Option<u32>) -> IbSettings {
     IbSettings { tiny: 64, envelopes, shared, mtu: 1024, timeout, pause: PAUSE, rma: true }
 }
 
-fn world(seed: u64, settings: IbSettings) -> (SharedWorld, [Rank; 2]) {
-    let world = SharedWorld::new(seed, settings);
+fn world(seed: u64, settings: IbSettings) -> (SharedIbWorld, [Rank; 2]) {
+    let world = SharedIbWorld::new(seed, settings);
     let rank = |me: usize| {
         let port = FakePort { world: world.clone(), me, slots: Vec::new(), posted: HashSet::new() };
         let sockets = Box::new(FakeSockets { world: world.clone(), me });
@@ -75,20 +72,18 @@ fn world(seed: u64, settings: IbSettings) -> (SharedWorld, [Rank; 2]) {
     (world, ranks)
 }
 
-/// What message number `number` of a process is.
 fn planned(from: u32, number: u32) -> Vec<u8> {
     let len = (number * 29 + from * 7) % 65;
     (0..len).map(|at| (at * 31 + number * 7 + from) as u8).collect()
 }
 
 impl Rank {
-    /// Sends the next message if there is room. Whether it is gone.
     fn send_next(&mut self) -> bool {
         let own = self.ib.own;
         let body = planned(own, self.sent);
         let envelope = Envelope { context: Context::Local(1), tag: self.sent as i32 };
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message = Message {
+        let message = OutgoingMessage {
             sequence: self.sent as u8,
             frame: Frame::Eager { envelope },
             body,
@@ -110,7 +105,6 @@ impl Rank {
     }
 }
 
-/// Sends `counts[i]` messages from rank i, and lets all arrive.
 fn run(seed: u64, settings: IbSettings, counts: [u32; 2]) -> [Rank; 2] {
     let (_, mut ranks) = world(seed, settings);
     let mut turns = 0;
@@ -156,7 +150,6 @@ fn messages_in_one_direction_need_no_answer() {
     }
 }
 
-/// Lets the ranks send and poll until rank 1 has got a message.
 fn meet(ranks: &mut [Rank; 2]) {
     for _ in 0..TURNS {
         if !ranks[1].mailbox.came.is_empty() {
@@ -182,14 +175,13 @@ fn thousands_of_peers_have_an_envelope_each_and_the_first_ones_all() {
     assert!(grants[..32].iter().all(|grant| *grant == 64) && grants[32..].iter().all(|grant| *grant == 1));
     let why = rank.ib.make_end(4000).unwrap_err();
     assert!(why.contains("4096") && why.contains("rpi_ib_srq"), "{why}");
-    // What is granted to no peer is granted again.
     rank.ib.spare = 1;
     assert!(rank.ib.make_end(4000).is_ok() && rank.ib.make_end(4001).is_err());
     assert_eq!((rank.ib.posted, rank.ib.spare), (4096, 0));
 }
 
 #[test]
-fn what_is_left_of_the_first_half_is_granted_before_single_envelopes() {
+fn the_rest_of_the_first_half_is_granted_before_single_envelopes() {
     let grant = |posted, spare| {
         let (_, [mut rank, _]) = world(1, settings(64, Some(200)));
         (rank.ib.posted, rank.ib.spare) = (posted, spare);
@@ -213,11 +205,10 @@ fn a_connection_that_cannot_be_made_takes_no_envelope() {
     world.with(|world| (world.is_exhausted, world.receives_left) = (false, Some(5)));
     let why = rank.ib.make_end(1).unwrap_err();
     assert!(why.contains("receives") && why.contains("ulimit -l"), "{why}");
-    // Those that were posted are in the queue, for the next peer.
     assert_eq!((rank.ib.posted, rank.ib.spare), (5, 5));
     rank.ib.make_end(2).unwrap();
     assert_eq!((rank.ib.posted, rank.ib.spare), (8, 0));
-    // A failure after some were granted again leaves those to others as well.
+    // A failure after some were granted again leaves those to other peers as well.
     rank.ib.spare = 3;
     world.with(|world| world.receives_left = Some(2));
     rank.ib.make_end(3).unwrap_err();
@@ -225,7 +216,6 @@ fn a_connection_that_cannot_be_made_takes_no_envelope() {
     assert_eq!(world.with(|world| world.shared_len(0)), 10);
 }
 
-/// Polls rank 1 until nothing comes any more.
 fn drain(rank: &mut Rank) {
     for _ in 0..200 {
         rank.poll();
@@ -239,7 +229,7 @@ fn a_shared_queue_gets_back_each_envelope_however_its_receive_has_ended() {
     ranks.iter_mut().for_each(drain);
     let queue_pair = ranks[1].ib.peers[0].as_ref().unwrap().end.queue_pair;
     assert_eq!((world.with(|world| world.shared_len(1)), ranks[1].ib.posted), (4, 4));
-    // Of a queue pair that is not known, and of the peer's, with an error.
+    // With an error, from an unknown queue pair and from the peer's.
     for from in [77_777, queue_pair] {
         world.with(|world| world.flush(1, from));
         assert_eq!(world.with(|world| world.shared_len(1)), 3);
@@ -263,8 +253,8 @@ fn an_envelope_that_cannot_be_posted_again_is_taken_off_the_peer_and_the_queue()
     let granted = |rank: &Rank| rank.ib.peers[0].as_ref().unwrap().granted;
     assert_eq!((granted(&ranks[1]), ranks[1].ib.posted, ranks[1].ib.spare), (3, 3, 0));
     assert_eq!(world.with(|world| world.shared_len(1)), 3);
-    // When the peer is gone, others have what it had.
-    ranks[1].ib.bury(0);
+    // When the peer is lost, others have its envelopes.
+    ranks[1].ib.remove_failed(0);
     drain(&mut ranks[1]);
     assert_eq!((granted(&ranks[1]), ranks[1].ib.posted, ranks[1].ib.spare), (0, 3, 3));
 }
@@ -275,7 +265,7 @@ fn envelopes_of_a_peer_that_is_gone_are_spare_when_all_came_back() {
     meet(&mut ranks);
     ranks.iter_mut().for_each(drain);
     let queue_pair = ranks[1].ib.peers[0].as_ref().unwrap().end.queue_pair;
-    ranks[1].ib.bury(0);
+    ranks[1].ib.remove_failed(0);
     world.with(|world| world.flush(1, queue_pair));
     ranks[1].ib.regain();
     assert_eq!((ranks[1].ib.spare, world.with(|world| world.shared_len(1))), (0, 3));
@@ -285,11 +275,11 @@ fn envelopes_of_a_peer_that_is_gone_are_spare_when_all_came_back() {
 }
 
 /// Rank 1 owes rank 0 an answer, for which its sockets have no room.
-fn owing(seed: u64) -> (SharedWorld, Rank) {
+fn owing(seed: u64) -> (SharedIbWorld, Rank) {
     let (world, [mut asking, mut owing]) = world(seed, settings(4, None));
     for _ in 0..TURNS {
         asking.send_next();
-        if asking.ib.peers.iter().flatten().any(|peer| peer.has_asked) {
+        if asking.ib.peers.iter().flatten().any(|peer| peer.has_requested) {
             world.with(|world| world.are_full = true);
             owing.poll();
         }
@@ -301,7 +291,7 @@ fn owing(seed: u64) -> (SharedWorld, Rank) {
 }
 
 #[test]
-fn who_leaves_waits_for_answers_only_to_peers_that_need_them() {
+fn a_process_that_leaves_answers_only_peers_that_need_it() {
     let (world, mut rank) = owing(19);
     assert!(!rank.ib.leave(), "the peer waits for the answer");
     rank.ib.detach(0);
@@ -321,7 +311,7 @@ fn who_leaves_waits_for_answers_only_to_peers_that_need_them() {
     rank.ib.unanswered.clear();
     rank.ib.unconfirmed.push(0);
     assert!(!rank.ib.leave(), "the peer waits for an envelope");
-    rank.ib.bury(0);
+    rank.ib.remove_failed(0);
     assert!(rank.ib.leave());
 }
 
@@ -365,7 +355,7 @@ fn a_failed_connection_names_the_peer_and_the_vendors_words_and_loses_it() {
 }
 
 #[test]
-fn what_fails_to_a_peer_that_has_left_is_no_loss() {
+fn failed_sends_to_a_peer_that_has_left_are_no_loss() {
     let (world, mut ranks) = world(5, settings(4, None));
     meet(&mut ranks);
     let mut turns = 0;
@@ -393,7 +383,7 @@ fn a_body_that_fits_no_envelope_is_refused() {
     let why = loop {
         turns += 1;
         assert!(turns < TURNS, "there is no room for a message");
-        match ranks[0].ib.send(1, &Message { sequence: 0, frame, body, lent: None, token: 0 }) {
+        match ranks[0].ib.send(1, &OutgoingMessage::new(frame, body)) {
             Ok(Sent::Full) => ranks.iter_mut().for_each(Rank::poll),
             other => break other.unwrap_err().why,
         }

@@ -1,47 +1,44 @@
-//! A process of a job over `ib` on a host that has no port: all its messages go over the sockets, on which the others meet it and hear
-//! that it has none.
+//! A process of a job over `ib` on a host without a port: all its messages go over the sockets, and
+//! peers that request its introduction learn that it has no port.
 
 use super::introduction::IbIntroduction;
-use crate::meetings::Meetings;
+use crate::introductions::Introductions;
 use crate::{
-    Body, Connected, Connections, Counts, Limits, Membership, Message, Sent, Sink, Statistics, Transport,
-    Unreachable,
+    Body, Connected, Connections, Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics,
+    Transport, Unreachable,
 };
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct WithoutPort {
     sockets: Box<dyn Transport>,
-    meetings: Meetings,
-    /// Those who have introduced themselves and wait for an answer.
+    introductions: Introductions,
+    /// Peers that have introduced themselves and wait for an answer.
     unanswered: Vec<u32>,
 }
 
 impl WithoutPort {
     pub(super) fn new(sockets: Box<dyn Transport>) -> WithoutPort {
-        WithoutPort { sockets, meetings: Meetings::default(), unanswered: Vec::new() }
+        WithoutPort { sockets, introductions: Introductions::default(), unanswered: Vec::new() }
     }
 
-    /// Answers all who wait for that, as far as there is room.
-    fn answer(&mut self, sink: &mut dyn Sink) {
-        let met = self.meetings.take().into_iter().filter(|(_, asks, _)| *asks);
+    fn answer(&mut self, sink: &mut dyn FrameSink) {
+        let met = self.introductions.take().into_iter().filter(|(_, wants_answer, _)| *wants_answer);
         self.unanswered.extend(met.map(|(from, ..)| from));
         let body = IbIntroduction::WITHOUT_PORT.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
         let frame = Frame::Meet { wants_answer: false };
         for to in std::mem::take(&mut self.unanswered) {
-            match self.sockets.send(to, &Message { sequence: 0, frame, body, lent: None, token: 0 }) {
+            match self.sockets.send(to, &OutgoingMessage::new(frame, body)) {
                 Ok(Sent::Full) if !self.sockets.has_left(to) => self.unanswered.push(to),
                 Ok(_) => {}
                 Err(_) => sink.lost(to),
             }
         }
-        self.meetings.take_lost().into_iter().for_each(|peer| sink.lost(peer));
+        self.introductions.take_lost().into_iter().for_each(|peer| sink.lost(peer));
     }
 
-    /// Whether nobody who has not left waits for an answer.
     fn has_answered(&mut self) -> bool {
         let WithoutPort { sockets, unanswered, .. } = self;
         unanswered.iter().all(|to| sockets.has_left(*to))
@@ -65,7 +62,7 @@ impl Transport for WithoutPort {
         self.sockets.piece_limit(to)
     }
 
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         self.sockets.send(to, message)
     }
 
@@ -73,8 +70,8 @@ impl Transport for WithoutPort {
         self.sockets.release(token);
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
-        let came = self.sockets.poll(None, &mut self.meetings.watch(sink));
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
+        let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
         self.answer(sink);
         came
     }
@@ -137,14 +134,14 @@ impl Membership for WithoutPort {
         self.has_answered() && self.sockets.rest()
     }
 
-    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
-        self.sockets.await_end(peer, &mut self.meetings.watch(sink));
+    fn await_end(&mut self, peer: u32, sink: &mut dyn FrameSink) {
+        self.sockets.await_end(peer, &mut self.introductions.watch(sink));
         self.answer(sink);
     }
 
-    fn bury(&mut self, peer: u32) {
+    fn remove_failed(&mut self, peer: u32) {
         self.unanswered.retain(|to| *to != peer);
-        self.sockets.bury(peer);
+        self.sockets.remove_failed(peer);
     }
 }
 

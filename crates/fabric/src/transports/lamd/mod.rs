@@ -1,32 +1,35 @@
-//! Messages through the daemons: the components guide's module `lamd` ("The lamd Module (Daemon-Based
-//! Communication)").
+//! Messages through the daemons: the components guide's module `lamd` ("The lamd Module
+//! (Daemon-Based Communication)").
 //!
-//! Each node has a *relay* ([`relay`](crate::relay)), a daemon of the launcher's, and each process one socket to the relay of its node. All
-//! messages go to the relay, from there, if the receiver is on another node, to the relay there, and then to the receiver. Relays
-//! always read: what cannot be delivered yet they keep. So a message arrives whatever the programs of its sender and receiver
-//! do meanwhile.
+//! Each node has a *relay* ([`relay`](crate::relay)), a process of the launcher, and each process
+//! one socket to the relay of its node. All messages go to the relay, from there, if the receiver
+//! is on another node, to the relay there, and then to the receiver. Relays always read, and keep
+//! messages that cannot be delivered yet. So a message arrives even if the programs of its sender
+//! and receiver compute.
 //!
 //! Rules
-//! 1. Every message leaves with its data, however long it is: nothing waits until the receiver's program looks. Data of up
-//!    to [`INLINE`] bytes lie in the packet; longer ones in a file without a name (memfd_create(2)), of which the descriptor goes
-//!    with the packet, so that the receiver of the same node reads what the sender has written, and no relay copies it.
-//! 2. A message is [`Sent::Done`] when the kernel has its packet: the relay will read it, also if this process has ended by
-//!    then. If the socket is full the process waits a moment, because the relay is reading. So there is nothing to be seen to
-//!    when a process ends or rests.
+//! 1. Every message leaves with its data, however long it is: nothing waits for a call of the
+//!    receiver's program. Data of up to [`INLINE`] bytes lie in the packet; longer ones in a file
+//!    without a name (memfd_create(2)), of which the descriptor goes with the packet, so that a
+//!    receiver on the same node reads the sender's file, and no relay copies it.
+//! 2. A message is [`Sent::Done`] when the kernel has its packet: the relay will read it, even if
+//!    this process has ended by then. If the socket is full the process waits a moment, because the
+//!    relay is reading. So a process that ends or rests has nothing to wait for.
 //! 3. A relay delivers the messages of one process to another in the order in which they were sent.
-//! 4. A process of which the launcher says that it has died may have sent something that has not come yet. The relay of its node
-//!    is asked, and answers behind all that ([`Membership::await_end`]). So it is before a message is asked back, which the receiver may
-//!    not read any more: the answer says that nobody will.
-//! 5. Who has lost its relay says nothing and waits: the launcher sees the end of a relay, reports it, and ends the job. So there
-//!    is one report, whoever notices first.
+//! 4. A process that the launcher reports as dead may have sent messages that have not arrived yet.
+//!    The process queries the relay of that node, which answers behind all of them
+//!    ([`Membership::await_end`]). The same query goes out before a message is withdrawn, which a
+//!    receiver that has ended does not answer: the relay's answer ends the wait.
+//! 5. A process that has lost its relay reports nothing and waits: the launcher sees the end of a
+//!    relay, reports it, and ends the job. So there is one report.
 
 mod module;
 
 use crate::relay::PART;
 use crate::transports::Tell;
 use crate::{
-    Body, Counts, Limits, Membership, Message, Sent, Sink, Statistics, Traffic, Transport, Unreachable,
-    dispatch,
+    Body, Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Traffic, Transport,
+    Unreachable, dispatch,
 };
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_sys::parcel;
@@ -40,15 +43,14 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The name of the socket in the poller.
 const SOCKET: u64 = 1 << 32;
-/// Packets that are received in one look.
+/// Packets that are received in one poll.
 const READS: usize = 64;
-/// How long to wait for room in the socket before the caller is told that there is none.
+/// The longest wait for room in the socket before a send returns that there is none.
 const ROOM: Duration = Duration::from_secs(1);
-/// How long to wait when the kernel has no memory or descriptors to send.
+/// The pause when the kernel has no memory or descriptors to send.
 const STARVED: Duration = Duration::from_millis(10);
-/// The longest piece of an announced message, bytes.
+/// The longest piece of an announced message, in bytes.
 const PIECE: usize = 1 << 20;
 
 /// The transport of one process through its relay.
@@ -58,19 +60,15 @@ pub struct Lamd {
     poller: Arc<Poller>,
     tell: Tell,
     packet: Vec<u8>,
-    /// A part of a long body.
     part: Vec<u8>,
-    /// An event tells of room in the socket.
+    /// Whether the poller reports room in the socket.
     wants_room: bool,
-    /// The clock is set.
     is_starved: bool,
-    /// The relay has ended.
     is_cut: bool,
-    /// Processes that have ended, and of which everything has come.
+    /// Processes that have ended, and of which everything has arrived.
     ended: HashSet<u32>,
-    /// Those of whose end the relay will tell.
-    asked: HashSet<u32>,
-    /// Processes to which nothing is sent any more.
+    /// Processes whose end the relay will report.
+    end_queries: HashSet<u32>,
     lost: HashSet<u32>,
     sent: Traffic,
     received: Traffic,
@@ -83,10 +81,7 @@ impl fmt::Debug for Lamd {
 }
 
 impl Lamd {
-    /// The transport of process `own` through the relay at the other end of `socket` ([`parcel::pair`]). The caller sleeps on `poller`.
-    ///
-    /// # Errors
-    /// If the socket cannot be added to the poller.
+    /// `socket` leads to the relay ([`parcel::pair`]). The caller sleeps on `poller`.
     pub fn new(own: u32, socket: OwnedFd, poller: Arc<Poller>, tell: Tell) -> io::Result<Lamd> {
         parcel::set_nonblocking(&socket)?;
         poller.add(&socket, SOCKET, false)?;
@@ -101,21 +96,19 @@ impl Lamd {
             is_starved: false,
             is_cut: false,
             ended: HashSet::new(),
-            asked: HashSet::new(),
+            end_queries: HashSet::new(),
             lost: HashSet::new(),
             sent: Traffic::default(),
             received: Traffic::default(),
         })
     }
 
-    /// The relay is gone (rule 5).
     fn cut(&mut self) {
         if !std::mem::replace(&mut self.is_cut, true) {
             self.poller.remove(&self.socket);
         }
     }
 
-    /// Sends a packet, waiting for room for some time.
     fn post(&mut self, pieces: &[Bytes<'_>], file: Option<&OwnedFd>) -> Sent {
         let mut is_patient = true;
         while !self.is_cut {
@@ -128,7 +121,7 @@ impl Lamd {
                     continue;
                 }
                 self.wants_room = true;
-                // It fails only if the descriptor is not there, and it is.
+                // It fails only for a descriptor that was not added, and this one was.
                 let _ = self.poller.change(&self.socket, SOCKET, true);
                 break;
             }
@@ -138,7 +131,6 @@ impl Lamd {
         Sent::Full
     }
 
-    /// Something was not sent, for another reason than that the socket is full.
     fn refused(&mut self, error: &io::Error) {
         if parcel::is_full(error) {
             self.is_starved = true;
@@ -151,13 +143,12 @@ impl Lamd {
         }
     }
 
-    /// Nothing sensible can be done: as if the program had read there itself.
+    /// Ends the process, as the kernel's SIGSEGV does if the program reads there itself.
     fn give_up(&self, text: &str) -> ! {
         (self.tell)(text);
         std::process::abort();
     }
 
-    /// Writes a long body into a file.
     fn pack(&mut self, body: &Body<'_>) -> io::Result<OwnedFd> {
         let file = parcel::new_file()?;
         if let Body::Bytes(bytes) = body {
@@ -175,12 +166,11 @@ impl Lamd {
         Ok(file)
     }
 
-    /// Hands up a packet.
-    fn take(&mut self, bytes: usize, file: Option<OwnedFd>, sink: &mut dyn Sink) {
+    fn take(&mut self, bytes: usize, file: Option<OwnedFd>, sink: &mut dyn FrameSink) {
         let packet = match Packet::read(&self.packet[..bytes], None) {
             Ok(packet) => packet,
             Err(error) => {
-                self.give_up(&format!("rank {}: the daemon says what makes no sense: {error}", self.own))
+                self.give_up(&format!("rank {}: the daemon has sent an invalid packet: {error}", self.own))
             }
         };
         let (Packet { kind, peer, length, body, .. }, got) = (packet, packet.got);
@@ -214,22 +204,19 @@ impl Lamd {
                 self.ended.insert(peer);
                 sink.left(peer);
             }
-            _ => self.give_up(&format!(
-                "rank {}: the daemon has sent {packet:?} without what belongs to it",
-                self.own
-            )),
+            _ => self.give_up(&format!("rank {}: the daemon has sent {packet:?} without its data", self.own)),
         }
     }
 
-    /// Has the relay tell when a process has ended and everything of it has come.
-    fn ask_for_end(&mut self, peer: u32) -> Sent {
-        if self.asked.contains(&peer) {
+    /// Requests a report from the relay when a process has ended and everything of it has arrived.
+    fn query_end(&mut self, peer: u32) -> Sent {
+        if self.end_queries.contains(&peer) {
             return Sent::Done;
         }
         let question = PacketHeader { kind: PacketKind::Question, frame: 0, peer, length: 0 }.encode();
         let sent = self.post(&[Bytes::from(&question)], None);
         if sent == Sent::Done {
-            self.asked.insert(peer);
+            self.end_queries.insert(peer);
         }
         sent
     }
@@ -240,7 +227,7 @@ impl Transport for Lamd {
         "lamd"
     }
 
-    /// Rule 1. What a process sends to itself goes nowhere, and may as well wait.
+    /// See rule 1. A message of a process to itself may as well wait for its receive.
     fn limits(&self, to: u32) -> Limits {
         Limits { eager: if to == self.own { INLINE } else { usize::MAX }, announced: 0 }
     }
@@ -249,13 +236,12 @@ impl Transport for Lamd {
         PIECE
     }
 
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         if !self.lost.is_empty() && self.lost.contains(&to) {
             return Err(Unreachable { peer: to, why: "its process has ended".into() });
         }
-        // What asks for an answer, which a process that has ended does not give.
-        let asks = matches!(message.frame, Frame::Withdraw { .. } | Frame::AskLast { .. });
-        if self.is_cut || asks && self.ask_for_end(to) != Sent::Done {
+        let needs_answer = matches!(message.frame, Frame::Withdraw { .. } | Frame::AskLast { .. });
+        if self.is_cut || needs_answer && self.query_end(to) != Sent::Done {
             return Ok(Sent::Full);
         }
         let mut frame = [0; MAX_FRAME_LEN];
@@ -288,12 +274,11 @@ impl Transport for Lamd {
         Ok(sent)
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         if std::mem::take(&mut self.is_starved) {
             self.poller.set_clock(None);
         }
         if std::mem::take(&mut self.wants_room) && !self.is_cut {
-            // Who still waits will say so again.
             let _ = self.poller.change(&self.socket, SOCKET, false);
         }
         let mut any = false;
@@ -308,7 +293,7 @@ impl Transport for Lamd {
                     self.take(bytes, file, sink);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // No descriptors are left for what comes with the packet, or the like.
+                // There are no descriptors left for that of the packet, or a similar error.
                 Err(error) => {
                     self.give_up(&format!("rank {} cannot receive from the daemon: {error}", self.own))
                 }
@@ -328,26 +313,25 @@ impl Membership for Lamd {
         self.ended.contains(&peer)
     }
 
-    /// Rule 4.
-    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
+    fn await_end(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         if self.ended.contains(&peer) {
             return;
         }
-        while !self.is_cut && self.ask_for_end(peer) != Sent::Done {
-            // The kernel has no memory, perhaps, and no event tells when it has some again.
+        while !self.is_cut && self.query_end(peer) != Sent::Done {
+            // The kernel may have no memory, and no event reports when it has some again.
             if !self.poll(None, sink) {
                 parcel::wait_for_packet(&self.socket, STARVED);
             }
         }
         while !self.is_cut && !self.ended.contains(&peer) {
             if !self.poll(None, sink) {
-                // The answer alone: what else the process sleeps on may be ready, and nobody polls that now.
+                // Other descriptors of the poller may be ready, and are not polled now.
                 parcel::wait_for_packet(&self.socket, ROOM);
             }
         }
     }
 
-    fn bury(&mut self, peer: u32) {
+    fn remove_failed(&mut self, peer: u32) {
         self.lost.insert(peer);
     }
 }

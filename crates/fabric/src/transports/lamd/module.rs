@@ -1,4 +1,4 @@
-//! What `lamd` says of itself: messages through the daemons.
+//! The module `lamd`: messages through the daemons.
 
 use super::Lamd;
 use crate::constructor::{Constructor, Offer, Services, Situation};
@@ -17,7 +17,6 @@ static LAMD: Module = Module {
     params: &[&PRIORITY],
     priority: Some(&PRIORITY),
     needs: Supplies::Daemons,
-    // The daemons talk to each other over sockets.
     between: BetweenNodes::Another,
     sections: false,
     unavailable: |job| job.no_daemons.clone(),
@@ -32,7 +31,6 @@ static PRIORITY: Param = Param::priority(
      highest priority that can run is used.",
 );
 
-/// The socket to the daemon of this node.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     let Some(poller) = services.poller() else { return Ok(None) };
     let teller = services.clone();

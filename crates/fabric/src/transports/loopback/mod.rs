@@ -1,17 +1,21 @@
-//! Loopback: ranks of one program, through queues in its memory. It is the transport to copy for a new one
-//! (`docs/transports-howto.md`), so it has what every transport has, and nothing else.
+//! Loopback: ranks of one program, through queues in its memory. It is the example for a new
+//! transport (`docs/transports-howto.md`), so it has only the parts that every transport has.
 //!
 //! Rules (beside the promises at the head of this crate)
 //!
-//! 1. A frame and its body are one packet, copied when it is sent: all that is sent is [`Sent::Done`], and no body comes in parts.
-//! 2. Each process has one queue, to which all others send, and which has room for [`ROOM`] packets. So packets of one process to
-//!    another stay in order.
-//! 3. Nobody wakes a process that sleeps: its sleeps are short.
-//! 4. What a process has sent before it leaves lies in the queues of the others. Processes of one program do not die alone.
+//! 1. A frame and its body are one packet, copied when it is sent: all sends are [`Sent::Done`],
+//!    and no body comes in parts.
+//! 2. Each process has one queue, to which all others send, and which has room for [`ROOM`]
+//!    packets. So packets of one process to another stay in order.
+//! 3. No peer wakes a process that sleeps: its sleeps are short.
+//! 4. Packets that a process has sent before it leaves are in the queues of the others. Processes
+//!    of one program do not die alone.
 
 mod module;
 
-use crate::{Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable, dispatch};
+use crate::{
+    FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport, Unreachable, dispatch,
+};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
@@ -19,22 +23,20 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The longest body of an eager frame, bytes.
+/// The longest body of an eager frame, in bytes.
 const EAGER: usize = 16 << 10;
-/// The longest piece of an announced message, bytes.
+/// The longest piece of an announced message, in bytes.
 const PIECE: usize = 64 << 10;
-/// Packets in the queue of a process, at most.
+/// The most packets in the queue of a process.
 pub const ROOM: usize = 64;
 
-/// What the processes share.
+/// The queues that the processes share.
 #[derive(Debug)]
 pub struct PacketQueues {
-    /// The number of the first process.
     first: u32,
     all: Vec<PacketQueue>,
 }
 
-/// What belongs to one process.
 #[derive(Debug, Default)]
 struct PacketQueue {
     /// Frames, each with its body.
@@ -43,7 +45,7 @@ struct PacketQueue {
 }
 
 impl PacketQueues {
-    /// Those of processes with these numbers.
+    /// The queues of these processes.
     pub fn new(processes: Range<u32>) -> PacketQueues {
         let first = processes.start;
         PacketQueues { first, all: processes.map(|_| PacketQueue::default()).collect() }
@@ -56,7 +58,7 @@ impl PacketQueues {
 
 impl PacketQueue {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Box<[u8]>>> {
-        // A queue is whole whenever its lock is free, also if a thread that had it has panicked.
+        // A panic leaves a valid queue.
         self.packets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -69,7 +71,7 @@ pub struct Loopback {
 }
 
 impl Loopback {
-    /// That of process `own`, which has one of the queues.
+    /// The transport of process `own`, which has one of the queues.
     pub fn new(own: u32, queues: Arc<PacketQueues>) -> Loopback {
         Loopback { own, queues }
     }
@@ -96,8 +98,7 @@ impl Transport for Loopback {
         PIECE
     }
 
-    /// Rules 1 and 2.
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let unknown = || Unreachable { peer: to, why: "it is no rank of this program".into() };
         let mut queue = self.queues.of(to).ok_or_else(unknown)?.lock();
         if queue.len() >= ROOM {
@@ -112,13 +113,13 @@ impl Transport for Loopback {
         Ok(Sent::Done)
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
-        // Who sends meanwhile does not wait for the sink, nor the sink for its own answer.
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
+        // Senders do not wait for the sink meanwhile, nor does the sink for its own answer.
         let Some(packets) = self.queues.of(self.own).map(|own| std::mem::take(&mut *own.lock())) else {
             return false;
         };
         for packet in &packets {
-            // What this program has encoded itself is a frame.
+            // This program has encoded it, so it is a frame.
             let Ok(got) = Frame::decode(packet) else { continue };
             let body = &packet[got.body_at..];
             dispatch(got.source, &got, body.len(), Bytes::from(body), sink);
@@ -130,13 +131,11 @@ impl Transport for Loopback {
         self.queues.of(self.own).is_none_or(|own| own.lock().is_empty())
     }
 
-    /// Rule 3.
     fn sleeps_lightly(&self) -> bool {
         true
     }
 }
 
-/// Rule 4.
 impl Membership for Loopback {
     fn has_left(&mut self, peer: u32) -> bool {
         self.queues.of(peer).is_some_and(|own| own.has_left.load(Ordering::Acquire))
@@ -150,5 +149,4 @@ impl Membership for Loopback {
     }
 }
 
-/// Nothing is counted.
 impl Statistics for Loopback {}

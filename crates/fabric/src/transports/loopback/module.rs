@@ -1,4 +1,4 @@
-//! What `loopback` says of itself, and how it is made.
+//! The module `loopback` and its constructor.
 
 use super::{Loopback, PacketQueues};
 use crate::constructor::{Constructor, Offer, Services, Situation};
@@ -20,12 +20,10 @@ static LOOPBACK: Module = Module {
 const SEVERAL: &str = "it is between ranks that are threads of one program, and the ranks of this job are programs of their own: \
                        leave 'rpi' out";
 
-/// The queues of a process alone.
 fn open(of: &Situation<'_>, _services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     if of.job.len() != 1 {
         return Err(SEVERAL.into());
     }
     let queues = Arc::new(PacketQueues::new(of.job.clone()));
-    // Processes of other jobs have their own memory.
     Ok(Some(Offer::new(Loopback::new(of.rank, queues), Reach::Launcher, Reach::Everybody)))
 }

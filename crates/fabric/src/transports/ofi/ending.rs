@@ -1,12 +1,11 @@
-//! How a process ends, and what becomes of peers that are lost or have left (rules 5 and 7 of the module).
+//! The end of a process, and peers that are lost or have left (rules 5 and 7 of the module).
 
-use super::{FailedOperation, GRACE, Kind, Name, Ofi, OfiPeer, POLLS};
-use crate::Sink;
+use super::{FailedOperation, GRACE, Name, Ofi, OfiPeer, OperationKind, POLLS};
+use crate::FrameSink;
 use oxmpi_wire::Frame;
 use std::time::Instant;
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// Nothing is kept of a peer any more.
     pub(super) fn forget(&mut self, peer: u32) {
         self.unmatched.retain(|(to, ..)| *to != peer);
         self.own_frames.retain(|(to, _)| *to != peer);
@@ -26,13 +25,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A peer is lost.
-    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
+    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.forget(peer);
         sink.lost(peer);
     }
 
-    /// Something to a peer, or from one, has failed.
     pub(super) fn fail(&mut self, name: Name, why: String) {
         if self.failed.iter().all(|known| known.name != name) {
             self.failed.push(FailedOperation { name, why, since: Instant::now() });
@@ -40,16 +37,17 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.polls = POLLS;
     }
 
-    /// Whether something that has failed does not matter, as the peer has left (rule 5); else the peer is lost.
-    pub(super) fn settle_failed(&mut self, failed: FailedOperation, sink: &mut dyn Sink) {
+    /// Ignores the failure if the peer has left (rule 5); else the peer is lost.
+    pub(super) fn settle_failed(&mut self, failed: FailedOperation, sink: &mut dyn FrameSink) {
         let FailedOperation { name: Name { kind, token, peer }, why, since } = &failed;
-        if self.sockets.has_left(*peer) && matches!(kind, Kind::Send | Kind::Frame | Kind::Part) {
+        if self.sockets.has_left(*peer)
+            && matches!(kind, OperationKind::Send | OperationKind::Frame | OperationKind::Part)
+        {
             self.in_parts.forget_sending(*token);
             if *token != 0 {
                 sink.sent(*token);
             }
         } else if self.address_to(*peer).is_none() {
-            // It is lost by now.
         } else if since.elapsed() < GRACE {
             self.failed.push(failed);
         } else {
@@ -62,7 +60,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Whether all that was sent has arrived, and the peers know what has come from them (rule 7).
+    /// Whether everything has arrived, and the peers know that of theirs (rule 7).
     pub(super) fn has_all_arrived(&mut self) -> bool {
         let mut all = self.own_frames.is_empty() && self.unfinished_frames.is_empty();
         all &= !self.in_parts.waits_for_room();
@@ -73,9 +71,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         all
     }
 
-    /// As [`Ofi::has_all_arrived`], of one peer.
     pub(super) fn has_arrived_at(&mut self, at: u32) -> bool {
-        let Some(&mut OfiPeer { is_gone, sent, delivered, asked_for, received, reported, .. }) =
+        let Some(&mut OfiPeer { is_gone, sent, delivered, last_request, received, reported, .. }) =
             self.peer(at)
         else {
             return true;
@@ -84,20 +81,22 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             return true;
         }
         let is_reported = reported == received || self.send_own(at, Frame::Arrived { number: received });
-        let leaves =
-            |name: &Name| name.peer == at && matches!(name.kind, Kind::Send | Kind::Frame | Kind::Part);
-        let mut is_asked = delivered >= sent || asked_for == sent;
-        if !is_asked && !self.endpoint.is_live(leaves) {
-            is_asked = self.send_own(at, Frame::AskArrived { number: sent });
+        let leaves = |name: &Name| {
+            name.peer == at
+                && matches!(name.kind, OperationKind::Send | OperationKind::Frame | OperationKind::Part)
+        };
+        let mut is_requested = delivered >= sent || last_request == sent;
+        if !is_requested && !self.endpoint.is_live(leaves) {
+            is_requested = self.send_own(at, Frame::AskArrived { number: sent });
         }
         if let Some(peer) = self.peer(at) {
             peer.reported = if is_reported { received } else { reported };
-            peer.asked_for = if is_asked { sent } else { asked_for };
+            peer.last_request = if is_requested { sent } else { last_request };
         }
         is_reported && delivered >= sent
     }
 
-    /// Whether the frames are gone that say so to peers which are still there.
+    /// Whether frames with these numbers have left, to peers that still exist.
     pub(super) fn has_said_all(&mut self) -> bool {
         let (peers, sockets) = (&self.peers, &mut self.sockets);
         let waits: Vec<bool> = (0..peers.len() as u32)
@@ -108,12 +107,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             })
             .collect();
         let is_needed = |name: &Name| {
-            name.kind == Kind::Frame && waits.get(name.peer as usize).is_some_and(|waits| *waits)
+            name.kind == OperationKind::Frame && waits.get(name.peer as usize).is_some_and(|waits| *waits)
         };
         !self.endpoint.is_live(is_needed)
     }
 
-    /// A peer wants a report when so many messages of its have come.
     pub(super) fn wants_report(&mut self, from: u32, number: u64) {
         if let Some(peer) = self.peer(from) {
             peer.question = Some(number);
@@ -121,8 +119,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.report(from);
     }
 
-    /// Reports to a peer that wants it what has come. With one context nothing that was sent before its question can come behind that; with
-    /// several it waits for as many messages (rule 7).
+    /// Sends a requested report. With one context no earlier message can come behind the request;
+    /// with several the report waits for the requested number of messages (rule 7).
     pub(super) fn report(&mut self, to: u32) {
         let Some(peer) = self.peer(to) else { return };
         let is_due = |number: &mut u64| !GROUPED || peer.received >= *number;
@@ -133,7 +131,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Whether this process and a peer wait for each other at their ends.
     pub(super) fn set_detached(&mut self, peer: u32, is_detached: bool) {
         if let Some(peer) = self.peer(peer) {
             peer.is_detached = is_detached;

@@ -1,33 +1,31 @@
-//! How frames lie in the messages of the provider (rule 6 of the module).
+//! The form of frames in the provider's messages (rule 6 of the module).
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
-//! | 0..8 | cookie | a number that the receiver has given its sender when they met: strangers do not know it |
-//! | 8..12 | sender | its process number |
-//! | 12..16 | left | bytes of the body that come in the next messages of this sender |
+//! | 0..8 | cookie | a number from the receiver's introduction, unknown to other processes |
+//! | 8..12 | sender | its rank |
+//! | 12..16 | left | bytes of the body that follow in the next messages of this sender |
 //!
-//! Then follow the frame and its body, or, where the message before has left something, no more than the next part of that.
+//! Then follow the frame and its body, or, where the message before has left a rest, only its next
+//! part.
 
-use super::{Kind, Name, Ofi, OfiPeer, parts};
-use crate::{Body, Message, Sent, Sink, Traffic, Unreachable, dispatch};
+use super::{Name, Ofi, OfiPeer, OperationKind, parts};
+use crate::{Body, FrameSink, OutgoingMessage, Sent, Traffic, Unreachable, dispatch};
 use oxmpi_libfabric::{Admission, FrameBody, FrameRoom};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 
-/// Messages that may come before the first of them is read, without the provider keeping any.
+/// Receives for frames: messages that may arrive before the first one is read.
 pub(super) const ROOMS: usize = 8;
-/// Bytes of a body in one message, at most.
+/// The most bytes of a body in one message.
 pub(super) const BODY: usize = 64 << 10;
-/// Bytes before the frame.
 const HEAD: usize = 16;
-/// The longest message, bytes.
 pub(super) const ROOM: usize = HEAD + MAX_FRAME_LEN + BODY;
-/// So many receives for frames may fail one after the other.
+/// The number of receives for frames that may fail in a row.
 const FAILED_ROOMS: u32 = 1000;
-/// The longest body that a frame says it has, bytes.
+/// The longest allowed body of a frame, in bytes.
 const LONGEST: usize = 1 << 30;
 
-/// What stands before each frame, and before each part of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FrameHead {
     cookie: u64,
@@ -44,7 +42,6 @@ impl FrameHead {
         out
     }
 
-    /// The head of a message, and what follows it.
     fn split(bytes: &[u8]) -> Option<(FrameHead, &[u8])> {
         let (cookie, rest) = bytes.split_first_chunk::<8>()?;
         let (sender, rest) = rest.split_first_chunk::<4>()?;
@@ -58,14 +55,13 @@ impl FrameHead {
     }
 }
 
-/// FrameHead and frame of a message.
 pub(super) struct FrameOpening {
     bytes: [u8; HEAD + MAX_FRAME_LEN],
     len: usize,
 }
 
 impl FrameOpening {
-    /// Of a frame to a peer that wants to see `cookie`, of whose body `left` bytes come later.
+    /// `left` bytes of the body follow later.
     pub(super) fn new(
         cookie: u64,
         sender: u32,
@@ -89,14 +85,12 @@ impl FrameOpening {
 pub(super) struct BodyRest {
     bytes: Vec<u8>,
     at: usize,
-    /// What the engine calls the message.
     token: u64,
-    /// A message of it is under way, behind which the next one goes when that has ended.
+    /// Whether a part is under way; the next one is sent when it has ended.
     is_under_way: bool,
 }
 
 impl BodyRest {
-    /// That of a body behind its first message, if there is one.
     pub(super) fn of(body: &Body<'_>, token: u64) -> Option<BodyRest> {
         let len = body.len().checked_sub(BODY).filter(|len| *len > 0)?;
         let mut bytes = vec![0; len];
@@ -104,21 +98,18 @@ impl BodyRest {
         Some(BodyRest { bytes, at: 0, token, is_under_way: true })
     }
 
-    /// The next part, with what stands before it, and whether it is the last one. `None`: all are gone.
     pub(super) fn next(&self, cookie: u64, sender: u32) -> Option<([u8; HEAD], Bytes<'_>, bool)> {
         let part = self.bytes[self.at..].chunks(BODY).next()?;
         let left = self.bytes.len() - self.at - part.len();
         Some((FrameHead { cookie, sender, left: left as u32 }.encode(), Bytes::from(part), left == 0))
     }
 
-    /// That one is under way. Whether it was the last one.
     pub(super) fn advance(&mut self) -> bool {
         self.at = self.bytes.len().min(self.at + BODY);
         self.is_under_way = true;
         self.at == self.bytes.len()
     }
 
-    /// Its end is not reported, if this is the engine's name for it.
     pub(super) fn release(&mut self, token: u64) {
         if self.token == token {
             self.token = 0;
@@ -126,14 +117,12 @@ impl BodyRest {
     }
 }
 
-/// Whether the sender of a frame has to know that it has arrived. A hint need not arrive, and an answer arrives before its receiver has
-/// all.
+/// A hint need not arrive, and a request for a report must not delay its own answer.
 pub(super) fn is_needed(frame: &Frame) -> bool {
     !matches!(frame, Frame::Learn { .. } | Frame::AskArrived { .. } | Frame::Arrived { .. })
 }
 
-/// What of a body goes with the frame.
-pub(super) fn first_part<'a>(message: &Message<'a>) -> FrameBody<'a> {
+pub(super) fn first_part<'a>(message: &OutgoingMessage<'a>) -> FrameBody<'a> {
     let len = message.body.len().min(BODY);
     match (message.lent, &message.body) {
         (Some(buffer), body) if body.len() <= BODY => {
@@ -145,39 +134,35 @@ pub(super) fn first_part<'a>(message: &Message<'a>) -> FrameBody<'a> {
     }
 }
 
-/// A body that has come in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArrivingBody {
     offset: usize,
     left: usize,
 }
 
-/// What a message was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivery {
-    /// It was handed up.
     Up,
-    /// A frame of the transport's own, of this process.
+    /// A frame of the transport itself, from this process.
     Own(u32, Frame),
-    /// Its sender is a process that this one has not met.
+    /// The sender has not introduced itself to this process.
     Unmet(u32),
-    /// Its sender is lost.
     Late,
-    /// Nothing of this job.
-    Stranger,
+    /// No message of this job.
+    Intruder,
 }
 
-/// Hands a message up. `cookie` is this process's own, `len` the message's length, of which `bytes` has as much as fits.
+/// `cookie` is this process's own; `bytes` has as much of the `len` bytes as fits.
 pub(super) fn take(
     (bytes, len): (&[u8], usize),
     cookie: u64,
     peers: &mut [Option<Box<OfiPeer>>],
     received: &mut Traffic,
-    sink: &mut dyn Sink,
+    sink: &mut dyn FrameSink,
 ) -> Delivery {
-    let Some((head, rest)) = FrameHead::split(bytes) else { return Delivery::Stranger };
+    let Some((head, rest)) = FrameHead::split(bytes) else { return Delivery::Intruder };
     if head.cookie != cookie || len != bytes.len() {
-        return Delivery::Stranger;
+        return Delivery::Intruder;
     }
     let from = head.sender;
     let Some(Some(peer)) = peers.get_mut(from as usize) else { return Delivery::Unmet(from) };
@@ -186,18 +171,18 @@ pub(super) fn take(
     }
     if let Some(ArrivingBody { offset, left }) = peer.arriving.take() {
         if rest.is_empty() || rest.len() > left {
-            return Delivery::Stranger;
+            return Delivery::Intruder;
         }
         let left = left - rest.len();
         peer.arriving = (left > 0).then_some(ArrivingBody { offset: offset + rest.len(), left });
         sink.more(from, offset, Bytes::from(rest));
         return Delivery::Up;
     }
-    let Ok(got) = Frame::decode(rest) else { return Delivery::Stranger };
+    let Ok(got) = Frame::decode(rest) else { return Delivery::Intruder };
     let body = &rest[got.body_at..];
     let total = body.len() + head.left as usize;
     if got.source != from || total > LONGEST {
-        return Delivery::Stranger;
+        return Delivery::Intruder;
     }
     received.note(&got.frame, total);
     peer.received += u64::from(is_needed(&got.frame));
@@ -209,8 +194,7 @@ pub(super) fn take(
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// Sends a frame to a peer that this process has met.
-    pub(super) fn send_frame(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    pub(super) fn send_frame(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let own = self.own;
         let Some(peer) = self.peer(to).filter(|peer| !peer.is_gone) else {
             return Err(Unreachable { peer: to, why: "it is gone".into() });
@@ -222,7 +206,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         let left = message.body.len().saturating_sub(BODY);
         let opening = FrameOpening::new(peer.cookie, own, (&message.frame, message.sequence), left);
         let (address, token) = (peer.address, if rest.is_some() { 0 } else { message.token });
-        let name = Name { kind: Kind::Frame, token, peer: to };
+        let name = Name { kind: OperationKind::Frame, token, peer: to };
         let body = first_part(message);
         match self.endpoint.send_frame(address, opening.as_bytes(), body, name) {
             Ok(Admission::Yes) => {}
@@ -244,7 +228,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Ok(if is_done { Sent::Done } else { Sent::Later })
     }
 
-    /// Sends what waits of frames, and posts their rooms, as far as there is room.
     pub(super) fn send_waiting_frames(&mut self) {
         for room in std::mem::take(&mut self.unposted_rooms) {
             self.post_room(room);
@@ -263,7 +246,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A frame to a peer, or a part of one, has ended: the next part may go.
     pub(super) fn end_part_of_frame(&mut self, to: u32) {
         if let Some(peer) = self.peer(to)
             && let Some(rest) = &mut peer.rest
@@ -272,7 +254,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Sends the next part of a long frame. Whether all of it is gone.
     pub(super) fn send_rest(&mut self, to: u32) -> bool {
         let own = self.own;
         let Ofi { endpoint, peers, sockets, .. } = self;
@@ -285,7 +266,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             peer.rest = None;
             return true;
         };
-        let name = Name { kind: Kind::Frame, token: if is_last { rest.token } else { 0 }, peer: to };
+        let name = Name { kind: OperationKind::Frame, token: if is_last { rest.token } else { 0 }, peer: to };
         match endpoint.send_frame(peer.address, &head, FrameBody::Copied(part), name) {
             Ok(Admission::NoRoom) if sockets.has_left(to) => {
                 let token = rest.token;
@@ -307,15 +288,13 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Sends a frame of the transport's own. Whether there was room.
     pub(super) fn send_own(&mut self, to: u32, frame: Frame) -> bool {
-        let message = Message { sequence: 0, frame, body: Body::NONE, lent: None, token: 0 };
+        let message = OutgoingMessage::new(frame, Body::NONE);
         // A peer that cannot be reached waits for nothing.
         self.address_to(to).is_none() || !matches!(self.send_frame(to, &message), Ok(Sent::Full))
     }
 
-    /// Hands up what has come into a room.
-    pub(super) fn take_frame(&mut self, room: FrameRoom, length: usize, sink: &mut dyn Sink) {
+    pub(super) fn take_frame(&mut self, room: FrameRoom, length: usize, sink: &mut dyn FrameSink) {
         self.failed_rooms = 0;
         let Ofi { endpoint, peers, received, introduction, .. } = self;
         let bytes = endpoint.frame(room, length);
@@ -332,30 +311,30 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 self.in_parts.announce(parts::MessageKey { from, label }, number, length, part);
             }
             Delivery::Own(from, Frame::AskParts { number, length }) => {
-                self.asked_for_parts(from, number, length, sink);
+                self.parts_requested(from, number, length, sink);
             }
             Delivery::Own(..) | Delivery::Late => {}
-            // Its introduction is under way.
+            // The sender's introduction is under way.
             Delivery::Unmet(from) if self.introduced.contains(&from) => {
                 self.held_rooms.push((from, room, length));
                 return;
             }
-            Delivery::Unmet(_) | Delivery::Stranger => self.tell_of_stranger(),
+            Delivery::Unmet(_) | Delivery::Intruder => self.report_intruder(),
         }
         self.post_room(room);
     }
 
-    pub(super) fn tell_of_stranger(&mut self) {
-        if !std::mem::replace(&mut self.is_stranger_told, true) {
+    pub(super) fn report_intruder(&mut self) {
+        if !std::mem::replace(&mut self.is_intruder_reported, true) {
             (self.tell.0)(&format!(
-                "rank {}: libfabric, provider {}: somebody who is not of the job sends to this process; that is dropped",
+                "rank {}: libfabric, provider {}: a process outside the job sends to this one; its messages are dropped",
                 self.own,
                 self.endpoint.provider()
             ));
         }
     }
 
-    /// A receive for a frame has failed: its sender may have died, which the sockets report. A provider that receives none any more is of no use.
+    /// A provider whose receives all fail is unusable; one alone may be of a dead sender.
     pub(super) fn post_failed_room(&mut self, room: FrameRoom, why: &str) {
         self.failed_rooms += 1;
         if self.failed_rooms > FAILED_ROOMS {
@@ -376,7 +355,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::testing::CountingSink;
+    use crate::frame_sink::testing::CountingSink;
     use oxmpi_libfabric::PeerAddress;
     use oxmpi_wire::{Context, Envelope};
     use proptest::prelude::*;
@@ -430,18 +409,18 @@ mod tests {
                 }
                 let len = message.len();
                 let taken = take((&message, len), COOKIE, &mut peers, &mut received, &mut sink);
-                prop_assert!(knows && len >= HEAD || taken == Delivery::Stranger, "{taken:?}");
+                prop_assert!(knows && len >= HEAD || taken == Delivery::Intruder, "{taken:?}");
             }
         }
     }
 
     #[test]
-    fn who_does_not_know_the_cookie_is_not_heard() {
+    fn messages_without_the_cookie_are_dropped() {
         let message = FrameOpening::new(COOKIE ^ 1, 1, (&eager(), 0), 0);
         let (mut peers, mut received, mut sink) = (peers(), Traffic::default(), CountingSink::default());
         let bytes = message.as_bytes();
         let taken = take((bytes, bytes.len()), COOKIE, &mut peers, &mut received, &mut sink);
-        assert_eq!((taken, received), (Delivery::Stranger, Traffic::default()));
+        assert_eq!((taken, received), (Delivery::Intruder, Traffic::default()));
         let unmet = FrameOpening::new(COOKIE, 0, (&eager(), 0), 0);
         let bytes = unmet.as_bytes();
         let taken = take((bytes, bytes.len()), COOKIE, &mut peers, &mut received, &mut sink);

@@ -1,52 +1,61 @@
 //! Messages over libfabric, matched by its provider: Open MPI's MTL `ofi` (fi_tagged(3)).
 //!
-//! `module.rs` is what it says of itself, `providers.rs` which provider a job uses. What the providers differ in is in the guide
-//! `docs/ofi.md`. Its ranks can be threads of a test, too (`core/tests/ofi.rs`).
+//! `module.rs` is its description, `providers.rs` chooses the provider. The guide `docs/ofi.md` has
+//! the differences between providers. Its ranks can also be threads of a test
+//! (`core/tests/ofi.rs`).
 //!
-//! A process has one endpoint of a provider, and the sockets of `tcp`. Messages of communicators go by tag (`tags.rs` says
-//! what the bits mean), and the provider matches them. What the engine says of itself goes in frames, as messages of the provider
-//! without a tag. Over the sockets two processes only meet (`meeting.rs`), and hear of each other's end: a process that has not proved
-//! there to be of the job is never known to the provider. Processes of other launchers have no provider in common with this one for sure, so all
-//! that goes to them goes over sockets.
+//! A process has one endpoint of a provider, and the sockets of `tcp`. Messages of communicators go
+//! by tag (`tags.rs` has the meaning of the bits), and the provider matches them. The engine's own
+//! traffic goes in frames, as messages of the provider without a tag. Over the sockets two
+//! processes only exchange introductions (`exchange.rs`), and learn of each other's end: the
+//! provider never gets the address of a process that has not proved there to be of the job.
+//! Processes of other launchers may have no provider in common with this one, so all messages to
+//! them go over sockets.
 //!
 //! Rules
 //!
-//! 1. One function drains the queue of completions, a number of events at a time, until it is empty. An event finds its operation by the
-//!    context that libfabric gives back.
-//! 2. A synchronous message has a bit that says so. Its receiver acknowledges the match by a frame ([`Frame::Matched`]), by the tag that the message
-//!    had. Of several messages with one tag the oldest is meant: which of them it was is the same to their sender.
-//! 3. In the full mode a receive from one process names it by its address, and its number travels beside the message; in the
-//!    others both are in the tag.
-//! 4. A process sleeps on the provider's descriptor together with those of the sockets. A provider without one is polled.
-//! 5. What fails in the provider names the peer: nothing can be said to it any more, and it is lost. A receive from MPI_ANY_SOURCE that fails ends
-//!    the job, as the source of its message is not known. What fails to a peer that has left was not needed.
-//! 6. All frames between two processes that have met go over the provider, and before that none but the meeting's goes at all. Each begins
-//!    with a cookie of the receiver's (`frames.rs`). The provider may end long ones later than short ones that were sent behind them; of a body in
-//!    several messages each goes when the one before it has ended.
-//! 7. A process that ends, or rests, says to each peer how many of its messages have come ([`Frame::Arrived`]). Those that have not said so
-//!    of its own it asks ([`Frame::AskArrived`]), when all its sends to them have ended, and waits: the end of a send says less. The
-//!    question comes behind all messages; on endpoints with several contexts it may overtake some, so it is answered when as many have
-//!    come. Then the process takes leave over the sockets.
+//! 1. One function drains the completion queue, a number of events at a time, until it is empty.
+//!    libfabric returns the context of each operation, which names it.
+//! 2. A synchronous message has a bit in its tag. Its receiver acknowledges the match by a frame
+//!    ([`Frame::Matched`]) with the tag of the message. Of several messages with one tag the
+//!    acknowledgement counts for the oldest: the sender cannot see the difference.
+//! 3. In the full mode a receive from one process names it by its address, and its rank travels
+//!    beside the message; in the other modes both are in the tag.
+//! 4. A process sleeps on the provider's descriptor together with those of the sockets. A provider
+//!    without a descriptor is polled.
+//! 5. A failed operation names the peer, which is lost: nothing can be sent to it any more. A
+//!    failed receive from MPI_ANY_SOURCE ends the job, as the source of its message is unknown. A
+//!    failed operation to a peer that has left was not needed.
+//! 6. All frames between two introduced processes go over the provider, and before that only their
+//!    introductions are sent at all. Each begins with the receiver's cookie (`frames.rs`). The
+//!    provider may end long messages later than short ones that were sent after them; so each part
+//!    of a body is sent when the one before has ended.
+//! 7. A process that ends, or rests, sends each peer the number of messages that it has received
+//!    from it ([`Frame::Arrived`]). It requests that number ([`Frame::AskArrived`]) from each peer
+//!    that has not sent it, when all its sends to that peer have ended, and waits: the end of a
+//!    send does not mean that the message has arrived. The request comes behind all messages; on
+//!    endpoints with several contexts it may overtake some, so it is answered when the number in it
+//!    has arrived. Then the process takes leave over the sockets.
 //! 8. A message that is too long for the provider goes in parts (`parts.rs`).
 
 mod ending;
+mod exchange;
 mod frames;
-mod meeting;
 mod module;
 mod parts;
 mod providers;
 mod tags;
 
-pub use self::tags::{ModeError, Parts, TagLayout, TagMode, TagProtocol};
+pub use self::tags::{ModeError, TagFields, TagLayout, TagMode, TagProtocol};
 
+use self::exchange::Introduction;
 use self::frames::{BODY, BodyRest, ROOM, ROOMS};
-use self::meeting::Introduction;
-use crate::meetings::Meetings;
+use crate::introductions::Introductions;
 use crate::routes::Nodes;
-use crate::transports::Tell;
+use crate::transports::{Tell, Teller};
 use crate::{
-    Connected, Connections, Counts, Limits, MatchingTransport, Membership, Message, Probed, Sent, Sink,
-    Statistics, TaggedReceive, TaggedSend, Traffic, Transport, Unreachable,
+    Connected, Connections, Counts, FrameSink, Limits, MatchingTransport, Membership, OutgoingMessage,
+    Probed, Sent, Statistics, TaggedReceive, TaggedSend, Traffic, Transport, Unreachable,
 };
 use oxmpi_libfabric::{
     Admission, Claimed, Ended, Ending, Endpoint, EndpointError, FrameRoom, Label, PeerAddress, Provider,
@@ -63,118 +72,97 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Completions that are read at a time, if nothing else is asked for (`mtl_ofi_progress_event_cnt`).
+/// The default number of completions that are read at a time (`mtl_ofi_progress_event_cnt`).
 pub const EVENTS: usize = 100;
-/// Polls of the provider for one of the sockets, which costs a system call, as long as nothing comes over these.
+/// Polls of the provider for one poll of the sockets, which costs a system call.
 const POLLS: u32 = 8;
 /// The provider's descriptor, in the poller on which the process sleeps.
 const DESCRIPTOR: u64 = 3 << 33;
-/// How long to wait for an operation that is withdrawn by force.
+/// The longest time to wait for an operation that is being cancelled.
 const FORCE: Duration = Duration::from_secs(10);
-/// For how long a peer to which something failed may turn out to have left.
+/// The time within which a peer with a failed operation may turn out to have left.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What an operation of the endpoint is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    /// A message of the engine's.
+enum OperationKind {
     Send,
-    /// A receive of the engine's.
     Receive,
-    /// A probe.
     Peek,
-    /// A frame, or a part of its body.
     Frame,
     /// A receive for frames.
     Room,
-    /// A part of a message that is too long.
     Part,
-    /// A receive for one of its later parts.
+    /// A receive for a later part.
     LaterPart,
 }
 
-/// The name of an operation of the endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Name {
-    kind: Kind,
-    /// The engine's name for it.
+    kind: OperationKind,
     token: u64,
-    /// The peer; [`u32::MAX`]: anybody.
+    /// [`u32::MAX`]: any.
     peer: u32,
 }
 
-/// How a process uses libfabric.
+/// The settings of libfabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfiSettings {
-    /// Completions that are read at a time.
     pub events: usize,
-    /// The bits of tags.
     pub layout: TagLayout,
-    /// Whether contexts have transmit and receive contexts of their own, if the provider has scalable endpoints.
+    /// Whether contexts have pairs of transmit and receive contexts, if the provider has them.
     pub grouped: bool,
     /// Whether the engine matches the messages, and all go in frames.
     pub matches_itself: bool,
 }
 
-/// Why there is no endpoint.
+/// The reason why there is no endpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum OfiError {
-    /// libfabric refuses it.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// It posts no receive for frames.
     #[error(transparent)]
     Rooms(#[from] EndpointError),
-    /// There are no random numbers.
     #[error("the system has no random numbers: {0}")]
     Random(io::Error),
-    /// The tags cannot name this process.
     #[error(
         "{mode} has room for process numbers up to {last}, and this is process {own}: mtl_ofi_tag_mode ofi_tag_full has no such limit"
     )]
     Processes {
-        /// The mode.
         mode: TagMode,
-        /// The last process that it can name.
+        /// The highest rank that the mode can name.
         last: u32,
-        /// This one.
         own: u32,
     },
-    /// Its descriptor cannot be slept on.
     #[error("the descriptor of the provider cannot be watched: {0}")]
     Descriptor(#[from] io::Error),
 }
 
-/// A process with which this one has met.
 #[derive(Debug)]
 struct OfiPeer {
     address: PeerAddress,
-    /// It is lost: nothing goes to it. What it had sent can still be received.
+    /// It is lost: nothing goes to it. Its earlier messages can still be received.
     is_gone: bool,
-    /// The two have no communicator any more, and neither waits for the other ([`Membership::detach`]).
+    /// The two have no communicator any more, and neither waits for the other.
     is_detached: bool,
-    /// What messages to it begin with, other than those by tag.
     cookie: u64,
-    /// Messages that were sent to it, of which it has to have each (rule 7).
+    /// Messages sent to it that must arrive (rule 7).
     sent: u64,
-    /// How many of these it has, as it has reported.
+    /// The number of these that have arrived, as it has reported.
     delivered: u64,
-    /// The number in the last question to it.
-    asked_for: u64,
-    /// Messages that have come from it, and how many of these were reported to it.
+    /// The number in the last request to it.
+    last_request: u64,
+    /// Messages received from it, and how many of these were reported to it.
     received: u64,
     reported: u64,
-    /// The number in its question, while that cannot be answered yet.
+    /// The number in its request, while that cannot be answered yet.
     question: Option<u64>,
-    /// What of a long frame has not gone.
     rest: Option<BodyRest>,
-    /// What of one has come.
     arriving: Option<frames::ArrivingBody>,
 }
 
 impl OfiPeer {
     fn new(address: PeerAddress, cookie: u64) -> OfiPeer {
-        let (sent, delivered, asked_for, received, reported) = (0, 0, 0, 0, 0);
+        let (sent, delivered, last_request, received, reported) = (0, 0, 0, 0, 0);
         OfiPeer {
             address,
             is_gone: false,
@@ -182,7 +170,7 @@ impl OfiPeer {
             cookie,
             sent,
             delivered,
-            asked_for,
+            last_request,
             received,
             reported,
             question: None,
@@ -192,7 +180,6 @@ impl OfiPeer {
     }
 }
 
-/// Something to a peer that has failed.
 #[derive(Debug)]
 struct FailedOperation {
     name: Name,
@@ -200,81 +187,65 @@ struct FailedOperation {
     since: Instant,
 }
 
-/// The transport of one process over libfabric. What is the same for all messages is a constant parameter, so that no message tests
-/// it: `FULL`, the source travels beside a message ([`TagMode::Full`]); `GROUPED`, each context has a pair of transmit and
-/// receive contexts of a scalable endpoint (`mtl_ofi_thread_grouping`).
+/// The transport of one process over libfabric. Properties that are the same for all messages are
+/// constant parameters, so that no message tests them: `FULL`, the source travels beside a message
+/// ([`TagMode::Full`]); `GROUPED`, each context has a pair of transmit and receive contexts of a
+/// scalable endpoint (`mtl_ofi_thread_grouping`).
 #[derive(Debug)]
 pub struct Ofi<const FULL: bool, const GROUPED: bool> {
     own: u32,
-    /// What the tag of each of its messages says of it.
     own_bits: u64,
     last_tag: i32,
     endpoint: Endpoint<Name, GROUPED>,
     sockets: Box<dyn Transport>,
     settings: OfiSettings,
-    tell: OfTell,
-    /// By process number; those with whom this process has met.
+    tell: Teller,
     peers: Vec<Option<Box<OfiPeer>>>,
-    /// What this process says of itself.
     introduction: Introduction,
-    meetings: Meetings,
-    /// Those to whom it has said it, and who have not answered.
+    introductions: Introductions,
+    /// Peers to which it has introduced itself, and that have not answered.
     introduced: HashSet<u32>,
-    /// Those to whom it owes an answer.
     unanswered: Vec<u32>,
-    /// Frames of its own that wait for room.
+    /// Frames of the transport itself that wait for room.
     own_frames: VecDeque<(u32, Frame)>,
     /// Peers to which the rest of a long frame waits for room.
     unfinished_frames: Vec<u32>,
-    /// Rooms that wait to be posted.
     unposted_rooms: Vec<FrameRoom>,
-    /// Rooms with frames of processes that have not answered yet: from whom, and the length.
+    /// Received frames of processes that have not answered yet: sender, receive, length.
     held_rooms: Vec<(u32, FrameRoom, usize)>,
-    /// What has failed, of which it is not known yet whether the peer has left.
+    /// Failed operations of peers that may have left.
     failed: Vec<FailedOperation>,
     in_parts: parts::MessagesInParts,
-    /// The user was warned that a stranger sends to this process.
-    is_stranger_told: bool,
+    /// Whether the user was warned that an unauthenticated process sends to this one.
+    is_intruder_reported: bool,
     frames_sent: u64,
     frames_received: u64,
     events: Vec<Ended<Name>>,
-    /// Events that were read while something else was waited for.
+    /// Events that were read while another operation was waited for.
     early: VecDeque<Ended<Name>>,
-    /// Synchronous messages that are to be matched, the oldest first: to whom, by which label, and the engine's names.
+    /// Synchronous messages without a match, the oldest first: receiver, label, the engine's token.
     unmatched: VecDeque<(u32, u64, u64)>,
-    /// Those of which one half is done, by the engine's names.
+    /// Tokens of synchronous messages of which the send or the match has ended.
     halves: HashSet<u64>,
-    /// Messages that probes have taken out, by the names that they got.
+    /// Messages that probes have taken out, by their names.
     claimed: HashMap<u64, (Claimed, (u32, u64), u32)>,
     next_claim: u64,
-    /// Peers that cannot be reached any more, of which the engine is to hear.
+    /// Lost peers that the engine does not know of yet.
     lost: Vec<u32>,
-    /// Those of which it has heard before this process has met them.
+    /// Peers that were reported as lost before their introduction.
     never_met: HashSet<u32>,
-    /// Receives for frames that have failed one after the other.
+    /// Receives for frames that have failed in a row.
     failed_rooms: u32,
     polls: u32,
     reads: u64,
     sent: Traffic,
     received: Traffic,
-    /// Which processes belong to this launcher; all that goes to those of others goes over sockets. `None`: all do.
+    /// The processes of this launcher; messages to others go over sockets. `None`: all.
     nodes: Option<Nodes>,
 }
 
-/// Tells the user something.
-struct OfTell(Tell);
-
-impl std::fmt::Debug for OfTell {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Tell")
-    }
-}
-
-/// The transport of process `own` over `provider` and `sockets`. The process sleeps on `poller`. `nodes`: those of a launcher that
-/// has to do with others.
-///
-/// # Errors
-/// See [`OfiError`].
+/// The transport of process `own` over `provider` and `sockets`. The process sleeps on `poller`.
+/// `nodes` is given if the processes communicate with processes of other launchers.
 pub fn open(
     own: u32,
     provider: &Provider,
@@ -293,14 +264,13 @@ pub fn open(
     })
 }
 
-/// What a transport is made of.
-type Ingredients<'a> = (Box<dyn Transport>, OfiSettings, &'a Poller, Tell, Option<Nodes>);
+type TransportParts<'a> = (Box<dyn Transport>, OfiSettings, &'a Poller, Tell, Option<Nodes>);
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
     fn new(
         own: u32,
         provider: &Provider,
-        (sockets, settings, poller, tell, nodes): Ingredients<'_>,
+        (sockets, settings, poller, tell, nodes): TransportParts<'_>,
     ) -> Result<Self, OfiError> {
         let layout = &settings.layout;
         if own > layout.last_source() {
@@ -308,7 +278,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
         let mut endpoint = Endpoint::open(provider, settings.events)?;
         endpoint.keep_buffers(layout.first_part_bits());
-        endpoint.open_rooms(ROOMS, ROOM, Name { kind: Kind::Room, token: 0, peer: u32::MAX })?;
+        endpoint.open_rooms(ROOMS, ROOM, Name { kind: OperationKind::Room, token: 0, peer: u32::MAX })?;
         let mut cookie = [0; 8];
         fill_random(&mut cookie).map_err(OfiError::Random)?;
         if let Some(fd) = endpoint.wait_fd() {
@@ -325,9 +295,9 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             endpoint,
             sockets,
             settings,
-            tell: OfTell(tell),
+            tell: Teller(tell),
             peers: Vec::new(),
-            meetings: Meetings::default(),
+            introductions: Introductions::default(),
             introduced: HashSet::new(),
             unanswered: Vec::new(),
             own_frames: VecDeque::new(),
@@ -336,7 +306,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             held_rooms: Vec::new(),
             failed: Vec::new(),
             in_parts: parts::MessagesInParts::default(),
-            is_stranger_told: false,
+            is_intruder_reported: false,
             frames_sent: 0,
             frames_received: 0,
             events: Vec::new(),
@@ -356,19 +326,16 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         })
     }
 
-    /// How a message with these parts is named to the provider.
     #[inline(always)]
-    fn label(&self, parts: Parts) -> Label {
+    fn label(&self, parts: TagFields) -> Label {
         Label { context: parts.context, tag: self.settings.layout.encode(parts), data: self.data() }
     }
 
-    /// The remote CQ data of a message (rule 3).
     #[inline(always)]
     fn data(&self) -> Option<u64> {
         if FULL { Some(u64::from(self.own)) } else { None }
     }
 
-    /// Messages of a context from this source, or from anybody, with these tags.
     #[inline(always)]
     fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> TagFilter {
         let (tag, ignore) = self.settings.layout.wanted(context, from, tags);
@@ -383,20 +350,17 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Some(self.peers.get(peer as usize)?.as_deref()?.address)
     }
 
-    /// The address of a peer to which something can be sent.
     #[inline]
     fn address_to(&self, peer: u32) -> Option<PeerAddress> {
         let peer = self.peers.get(peer as usize)?.as_deref()?;
         if peer.is_gone { None } else { Some(peer.address) }
     }
 
-    /// The address by which a receive names its source; none where the tag does.
     #[inline(always)]
     fn directed(&self, from: Option<u32>) -> Option<PeerAddress> {
         if FULL { from.and_then(|from| self.address_of(from)) } else { None }
     }
 
-    /// Nothing sensible can be done.
     fn give_up(&self, what: &str) -> ! {
         (self.tell.0)(&format!(
             "rank {}: libfabric, provider {}: {what}",
@@ -406,7 +370,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         std::process::abort();
     }
 
-    /// The provider refuses to send something to a peer: it has left, which is no harm, or is lost.
     fn not_sent(&mut self, peer: u32, error: &EndpointError) -> Result<Sent, Unreachable> {
         if self.sockets.has_left(peer) {
             return Ok(Sent::Done);
@@ -415,12 +378,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Err(Unreachable { peer, why: error.to_string() })
     }
 
-    /// The provider has no room for something to a peer. It never has any for one that has closed its endpoint, which needs nothing any more.
+    /// A peer that has closed its endpoint never has room, and needs no message any more.
     fn no_room(&mut self, peer: u32) -> Sent {
         if self.sockets.has_left(peer) { Sent::Done } else { Sent::Full }
     }
 
-    /// Reads what the queue has, up to the number of events that are read at a time. Whether there was anything.
     fn read(&mut self) -> bool {
         let any = match self.endpoint.read(&mut self.events) {
             Ok(any) => any,
@@ -430,8 +392,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         any
     }
 
-    /// Drains the queue (rule 1). Whether there was anything.
-    fn drain(&mut self, sink: &mut dyn Sink) -> bool {
+    fn drain(&mut self, sink: &mut dyn FrameSink) -> bool {
         let mut any = false;
         while let Some(event) = self.early.pop_front() {
             any = true;
@@ -450,12 +411,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         any
     }
 
-    /// An operation is over.
-    fn end(&mut self, Ended { token: name, outcome }: Ended<Name>, sink: &mut dyn Sink) {
+    fn end(&mut self, Ended { token: name, outcome }: Ended<Name>, sink: &mut dyn FrameSink) {
         let Name { kind, token, peer } = name;
         match (kind, outcome) {
-            (Kind::Send, Ending::Sent) => self.end_half(token, sink),
-            (Kind::Receive, Ending::Came { tag, data, length, order }) => {
+            (OperationKind::Send, Ending::Sent) => self.end_half(token, sink),
+            (OperationKind::Receive, Ending::Came { tag, data, length, order }) => {
                 let parts = self.settings.layout.decode(tag);
                 let from = self.source(parts, data);
                 self.count_came(from);
@@ -472,31 +432,35 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 }
                 sink.received(token, from, parts.tag, length);
             }
-            (Kind::Frame, Ending::Sent) => {
+            (OperationKind::Frame, Ending::Sent) => {
                 self.end_part_of_frame(peer);
                 if token != 0 {
                     sink.sent(token);
                 }
             }
-            (Kind::Receive, Ending::Unwanted { tag, data, order }) => {
+            (OperationKind::Receive, Ending::Unwanted { tag, data, order }) => {
                 let parts = self.settings.layout.decode(tag);
                 let from = self.source(parts, data);
                 self.count_came(from);
                 self.gave_up_first_part((from, parts), tag, order);
             }
-            (Kind::Room, Ending::NoFrame { room, why }) => self.post_failed_room(room, &why),
-            (Kind::Part, Ending::Sent) => self.sent_part(token, sink),
-            (Kind::LaterPart, Ending::Came { .. }) => {
+            (OperationKind::Room, Ending::NoFrame { room, why }) => self.post_failed_room(room, &why),
+            (OperationKind::Part, Ending::Sent) => self.sent_part(token, sink),
+            (OperationKind::LaterPart, Ending::Came { .. }) => {
                 self.count_came(peer);
                 self.received_part(token);
             }
-            (Kind::Room, Ending::Frame { room, length }) => self.take_frame(room, length, sink),
-            (Kind::Receive, Ending::Cancelled) => sink.not_received(token),
+            (OperationKind::Room, Ending::Frame { room, length }) => self.take_frame(room, length, sink),
+            (OperationKind::Receive, Ending::Cancelled) => sink.not_received(token),
             (
-                Kind::Send | Kind::Receive | Kind::Frame | Kind::Part | Kind::LaterPart,
+                OperationKind::Send
+                | OperationKind::Receive
+                | OperationKind::Frame
+                | OperationKind::Part
+                | OperationKind::LaterPart,
                 Ending::Failed(why),
             ) if peer != u32::MAX => self.fail(name, why),
-            (Kind::Receive, Ending::Failed(why)) => {
+            (OperationKind::Receive, Ending::Failed(why)) => {
                 self.give_up(&format!("a receive has failed: {why}"));
             }
             // A probe that is not waited for any more.
@@ -504,7 +468,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A message to a peer has begun.
     #[inline(always)]
     fn count_sent(&mut self, to: u32) {
         if let Some(peer) = self.peer(to) {
@@ -512,7 +475,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A message of a peer's has come.
     #[inline(always)]
     fn count_came(&mut self, from: u32) {
         if let Some(peer) = self.peer(from) {
@@ -523,28 +485,26 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A send is over, or one half of a synchronous one, in either order.
+    /// A send has ended, or one half of a synchronous one, in either order.
     #[inline(always)]
-    fn end_half(&mut self, token: u64, sink: &mut dyn Sink) {
+    fn end_half(&mut self, token: u64, sink: &mut dyn FrameSink) {
         if self.halves.is_empty() || !self.halves.remove(&token) {
             sink.sent(token);
         }
     }
 
-    /// A peer has received a synchronous message (rule 2).
-    fn matched(&mut self, from: u32, label: u64, sink: &mut dyn Sink) {
+    fn matched(&mut self, from: u32, label: u64, sink: &mut dyn FrameSink) {
         let found = self.unmatched.iter().position(|(to, of, _)| (*to, *of) == (from, label));
         if let Some((.., token)) = found.and_then(|found| self.unmatched.remove(found)) {
             self.end_half(token, sink);
         }
     }
 
-    /// Who has sent a message (rule 3).
-    fn source(&self, parts: Parts, data: u64) -> u32 {
+    fn source(&self, parts: TagFields, data: u64) -> u32 {
         if FULL { data as u32 } else { parts.source }
     }
 
-    /// Waits for the end of one operation; what else ends meanwhile is handed up later.
+    /// Other events are handled later.
     fn wait_for(&mut self, name: Name) -> Ending {
         loop {
             self.read();
@@ -581,24 +541,24 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         self.sockets.piece_limit(to).min(BODY)
     }
 
-    /// Rule 6.
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         if self.address_of(to).is_some() {
             return self.send_frame(to, message);
         }
         if !self.is_of_launcher(to) {
             return self.sockets.send(to, message);
         }
-        self.begin_meeting(to)?;
-        // A process that has left takes nothing.
+        self.request_introduction(to)?;
         Ok(if self.sockets.has_left(to) { Sent::Done } else { Sent::Full })
     }
 
-    /// What was posted is cancelled, and a receive is waited for: nothing is written into its memory any more. Some providers never end
-    /// a send to who is gone, and may read its memory again, which is no harm.
+    /// Cancels posted operations, and waits for receives, whose memory is the program's again. Some
+    /// providers never end a send to a dead process, and may read its memory again.
     fn release(&mut self, token: u64) {
         self.sockets.release(token);
-        let is_it = |name: &Name| name.token == token && !matches!(name.kind, Kind::Peek | Kind::Room);
+        let is_it = |name: &Name| {
+            name.token == token && !matches!(name.kind, OperationKind::Peek | OperationKind::Room)
+        };
         self.halves.remove(&token);
         self.unmatched.retain(|(.., of)| *of != token);
         self.give_up_early(is_it);
@@ -611,19 +571,19 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         }
         self.endpoint.cancel(is_it);
         let start = Instant::now();
-        while self
-            .endpoint
-            .is_live(|name| is_it(name) && !matches!(name.kind, Kind::Send | Kind::Frame | Kind::Part))
-        {
+        while self.endpoint.is_live(|name| {
+            is_it(name)
+                && !matches!(name.kind, OperationKind::Send | OperationKind::Frame | OperationKind::Part)
+        }) {
             self.read();
             self.early.extend(self.events.drain(..));
             if start.elapsed() > FORCE {
-                self.give_up("an operation was withdrawn and does not end");
+                self.give_up("a cancelled operation does not end");
             }
         }
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         for peer in std::mem::take(&mut self.lost) {
             self.lose(peer, sink);
         }
@@ -650,7 +610,6 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
         self.sockets.before_sleep() && may
     }
 
-    /// Rule 4.
     fn sleeps_lightly(&self) -> bool {
         let waits_for_room = !(self.own_frames.is_empty()
             && self.unfinished_frames.is_empty()
@@ -661,9 +620,10 @@ impl<const FULL: bool, const GROUPED: bool> Transport for Ofi<FULL, GROUPED> {
     }
 
     fn announce_waiting(&mut self, peer: u32) -> bool {
-        // The answer of a peer that is to be met comes over sockets. Room in the provider comes with a completion, if anything is
-        // under way; else there is no event.
-        let leaves = |name: &Name| matches!(name.kind, Kind::Send | Kind::Frame | Kind::Part);
+        // The introduction comes over sockets. Room is an event only if anything is under way.
+        let leaves = |name: &Name| {
+            matches!(name.kind, OperationKind::Send | OperationKind::Frame | OperationKind::Part)
+        };
         self.sockets.announce_waiting(peer)
             && (self.address_of(peer).is_none() || self.endpoint.is_live(leaves))
     }
@@ -702,7 +662,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         if self.address_of(peer).is_some() {
             return true;
         }
-        if self.begin_meeting(peer).is_err() && self.never_met.insert(peer) {
+        if self.request_introduction(peer).is_err() && self.never_met.insert(peer) {
             self.lost.push(peer);
         }
         false
@@ -711,14 +671,14 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
     fn tsend(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
         let TaggedSend { context, tag, buffer, is_synchronous, token } = *message;
         let Some(address) = self.address_to(to) else {
-            return Err(Unreachable { peer: to, why: "the two have not met, or it is gone".into() });
+            return Err(Unreachable { peer: to, why: "the two have no contact, or it is lost".into() });
         };
         if buffer.packed_len() > self.endpoint.max_message() {
             return self.send_in_parts(to, message);
         }
         let protocol = if is_synchronous { TagProtocol::Synchronous } else { TagProtocol::Plain };
-        let label = self.label(Parts { context, source: self.own, protocol, tag });
-        let name = Name { kind: Kind::Send, token, peer: to };
+        let label = self.label(TagFields { context, source: self.own, protocol, tag });
+        let name = Name { kind: OperationKind::Send, token, peer: to };
         match self.endpoint.send(address, label, buffer, name) {
             Ok(Admission::Yes) => {}
             Ok(Admission::NoRoom) => return Ok(self.no_room(to)),
@@ -742,7 +702,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
         let Some(address) = self.address_to(to) else { return Sent::Full };
         let bits = self.settings.layout.encode_plain(self.own_bits, context, tag);
         let label = Label { context, tag: bits, data: self.data() };
-        let name = Name { kind: Kind::Send, token, peer: to };
+        let name = Name { kind: OperationKind::Send, token, peer: to };
         // `tsend` reports an error.
         let posted = self.endpoint.send_short(address, label, bytes, name);
         let Ok(Some(posted)) = posted else { return Sent::Full };
@@ -759,7 +719,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
 
     fn trecv(&mut self, receive: &TaggedReceive<'_>) -> bool {
         let TaggedReceive { from, context, tags, buffer, token } = *receive;
-        let name = Name { kind: Kind::Receive, token, peer: from.unwrap_or(u32::MAX) };
+        let name = Name { kind: OperationKind::Receive, token, peer: from.unwrap_or(u32::MAX) };
         match self.endpoint.receive(self.wanted(context, from, tags), buffer, name) {
             Ok(Admission::Yes) => true,
             Ok(Admission::NoRoom) => false,
@@ -775,12 +735,12 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
     }
 
     fn tcancel(&mut self, token: u64) {
-        self.endpoint.cancel(|name| name.kind == Kind::Receive && name.token == token);
+        self.endpoint.cancel(|name| name.kind == OperationKind::Receive && name.token == token);
     }
 
     fn tprobe(&mut self, from: Option<u32>, context: u32, tags: Tags, takes: bool) -> Option<Probed> {
         let wanted = self.wanted(context, from, tags);
-        // What may have more parts is taken out only if all is known of it.
+        // A message that may have more parts is taken out only if its length is known.
         let mut known = None;
         if takes && self.may_be_in_parts() {
             known = Some(self.peek(wanted, false)?.0.length?);
@@ -798,7 +758,7 @@ impl<const FULL: bool, const GROUPED: bool> MatchingTransport for Ofi<FULL, GROU
 
     fn receive_probed(&mut self, name: u64, buffer: &UserBuf, token: u64) -> bool {
         let Some(&(claimed, tag, from)) = self.claimed.get(&name) else { return true };
-        let operation = Name { kind: Kind::Receive, token, peer: from };
+        let operation = Name { kind: OperationKind::Receive, token, peer: from };
         match self.endpoint.receive_claimed(claimed, tag, buffer, operation) {
             Ok(Admission::Yes) => {
                 self.claimed.remove(&name);
@@ -814,7 +774,6 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
     fn has_left(&mut self, peer: u32) -> bool {
         let has_left = self.sockets.has_left(peer);
         if has_left {
-            // What it had sent comes with the next poll.
             self.polls = POLLS;
         }
         has_left
@@ -845,7 +804,7 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
             return false;
         }
         if let Some(file) = self.own_file() {
-            // Peers that have mapped it keep it; it may be gone.
+            // Peers that have mapped it keep it; it may be removed already.
             let _ = std::fs::remove_file(file);
         }
         self.sockets.leave()
@@ -855,38 +814,36 @@ impl<const FULL: bool, const GROUPED: bool> Membership for Ofi<FULL, GROUPED> {
         self.has_all_arrived() && self.has_said_all() && self.sockets.rest()
     }
 
-    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
+    fn await_end(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.drain(sink);
-        self.sockets.await_end(peer, &mut self.meetings.watch(sink));
-        self.end_meetings(sink);
+        self.sockets.await_end(peer, &mut self.introductions.watch(sink));
+        self.end_introductions(sink);
     }
 
-    fn bury(&mut self, peer: u32) {
+    fn remove_failed(&mut self, peer: u32) {
         self.forget(peer);
-        self.sockets.bury(peer);
+        self.sockets.remove_failed(peer);
     }
 }
 
-/// What a probe has found.
 struct ProbeResult {
     key: parts::MessageKey,
     bits: u64,
-    parts: Parts,
-    /// The place of the probe among the receives.
+    parts: TagFields,
+    /// The place of the probe in the order of receives.
     order: u64,
-    /// Of the whole message, if that is known.
+    /// The length of the whole message, if it is known.
     length: Option<u64>,
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// Whether there are messages that the provider does not take as one.
     fn may_be_in_parts(&self) -> bool {
         self.endpoint.max_message() < 1 << 48
     }
 
-    /// Probes for a message. Which it is, the name of the probe, and how the message is received if it was claimed.
+    /// Returns the message, the name of the probe, and the handle for receiving if it was claimed.
     fn peek(&mut self, wanted: TagFilter, claims: bool) -> Option<(ProbeResult, u64, Claimed)> {
-        let name = Name { kind: Kind::Peek, token: self.next_claim, peer: u32::MAX };
+        let name = Name { kind: OperationKind::Peek, token: self.next_claim, peer: u32::MAX };
         self.next_claim += 1;
         let (posted, claimed) = match self.endpoint.peek(wanted, claims, name) {
             Ok(peeked) => peeked,
@@ -904,7 +861,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Some((ProbeResult { key, bits, parts, order, length }, name.token, claimed))
     }
 
-    /// Whether a send that has just begun has ended, by one read of the queue.
+    /// Whether a send that has just begun has ended, after one read of the queue.
     #[inline]
     fn has_ended(&mut self, name: Name) -> bool {
         self.read();
@@ -919,7 +876,6 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         has_ended
     }
 
-    /// As [`Ofi::has_ended`], of a short message.
     #[inline]
     fn is_gone(&mut self, send: ShortSend) -> bool {
         let is_gone = match self.endpoint.read_after(send, &mut self.events) {
@@ -933,8 +889,8 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// The file in which peers of the provider `shm` find this process: it is left behind when a process ends. Its name is the end of
-    /// the address (`fi_shm://PID:0:0`).
+    /// The file in which peers of the provider `shm` find this process: it remains when a process
+    /// ends. Its name is the end of the address (`fi_shm://PID:0:0`).
     fn own_file(&self) -> Option<PathBuf> {
         let address = std::str::from_utf8(self.endpoint.address()).ok()?;
         let name = address.trim_end_matches('\0').strip_prefix("fi_shm://")?;

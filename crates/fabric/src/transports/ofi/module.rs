@@ -1,12 +1,12 @@
-//! What `ofi` says of itself: libfabric, whose provider matches messages by itself.
+//! The module `ofi`: libfabric, whose provider matches messages.
 
-use super::providers::{self, Candidate, Wanted};
+use super::providers::{self, Candidate, ProviderRequest};
 use super::{EVENTS, OfiSettings, TagMode};
+use crate::addresses::PeerLocation;
 use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
-use crate::meetings;
+use crate::introductions;
 use crate::routes::{Nodes, Reach};
 use crate::transports::Tell;
-use crate::whereabouts::Whereabouts;
 use linkme::distributed_slice;
 use oxmpi_libfabric::{Library, Provider};
 use oxmpi_param::module::{Btl, BtlRule, MODULES, Module, Supplies};
@@ -24,9 +24,9 @@ static OFI: Module = Module {
     far_priority: Some(&PRIORITY),
     mtl: &["ofi"],
     btl: Btl { names: &["ofi"], left: BtlRule::ListedOrRequested },
-    // Connections of a provider are its own affair, and an image has none.
+    // Connections of a provider are its own state, which an image does not contain.
     images: false,
-    // Its processes meet over sockets.
+    // Its processes exchange introductions over sockets.
     needs: Supplies::Listeners,
     is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
@@ -57,16 +57,16 @@ static EXCLUDE: Param = Param {
     ..Param::NEW
 };
 
-/// The words of [`TAG_MODE`], in the order of [`mode_of`].
+/// The values of [`TAG_MODE`], in the order of [`mode_of`].
 const MODES: &[&str] = &["auto", "ofi_tag_1", "ofi_tag_2", "ofi_tag_full"];
 
 static TAG_MODE: Param = Param {
     name: "mtl_ofi_tag_mode",
     unit: Unit::Choice(MODES),
     max: MODES.len() as i64 - 1,
-    help: "How the 64 bits of a tag of libfabric's are used. ofi_tag_full sends the source beside a message, which the provider must be able \
-           to; ofi_tag_1 has 12 bits for communicators, 18 for the source, 32 for tags; ofi_tag_2 has 24, 18 and 20. auto: the full \
-           one where the provider can, else ofi_tag_1.",
+    help: "How the 64 bits of a tag of libfabric are used. ofi_tag_full sends the source beside a message, if the provider supports \
+           that; ofi_tag_1 has 12 bits for communicators, 18 for the source, 32 for tags; ofi_tag_2 has 24, 18 and 20. auto: \
+           ofi_tag_full where the provider supports it, else ofi_tag_1.",
     ..Param::NEW
 };
 
@@ -77,15 +77,15 @@ static EVENT_COUNT: Param = Param {
     min: 1,
     max: 1 << 20,
     level: Level::Tune,
-    help: "Events for which each read of the queue of libfabric's provider has room; it is read until it is empty.",
+    help: "The most events that one read of the completion queue of libfabric's provider returns; it is read until it is empty.",
     ..Param::NEW
 };
 
 static GROUPING: Param = Param::switch(
     "mtl_ofi_thread_grouping",
     false,
-    "Whether each communicator has a transmit and a receive context of a scalable endpoint of libfabric's to itself, as long as the \
-     provider has some left. Worth it for programs whose threads have a communicator each.",
+    "Whether each communicator has its own transmit and receive context of a scalable endpoint of libfabric, while the \
+     provider has free ones. This helps programs whose threads have a communicator each.",
 );
 
 static MATCH: Param = Param {
@@ -105,16 +105,15 @@ static SHM: Param = Param::switch(
     "Whether messages within a node go through shared memory (1), or through libfabric's provider as well (0).",
 );
 
-// That of Open MPI, where it is that of the whole `pml cm`, against 20 of the one with sockets.
+// As in Open MPI, for the whole `pml cm`, against 20 of the one with sockets.
 static PRIORITY: Param = Param::priority(
     "mtl_ofi_priority",
     25,
-    "The priority of 'ofi' for a job on several hosts that names no transport, if the host of mpirun has a device for a fabric and \
-     libfabric's best provider is for one: 'ib' has rpi_ib_priority there. 0: it is never used by itself. On one host it always is used only \
-     where it is named.",
+    "The priority of 'ofi' for a job on several hosts that names no transport, if the host of mpirun \
+     has a fabric device that libfabric's best provider uses; 'ib' has rpi_ib_priority there. 0: \
+     never. On one host 'ofi' is used only if it is named.",
 );
 
-/// The mode that a parameter asks for; `None`: any.
 fn mode_of(params: &Params) -> Option<TagMode> {
     match params.number(&TAG_MODE) {
         1 => Some(TagMode::One),
@@ -124,7 +123,6 @@ fn mode_of(params: &Params) -> Option<TagMode> {
     }
 }
 
-/// Whether messages over this provider are matched by OxMPI.
 fn matches_itself(params: &Params, provider: &Provider) -> bool {
     match params.number(&MATCH) {
         1 => false,
@@ -133,16 +131,14 @@ fn matches_itself(params: &Params, provider: &Provider) -> bool {
     }
 }
 
-/// The parameters about providers, for a job that is on one host or on several.
-fn wanted(params: &Params, is_one_host: bool) -> Wanted {
+fn wanted(params: &Params, is_one_host: bool) -> ProviderRequest {
     let names = |list: &Param| {
         let names = params.text(list).split(',').map(|name| name.trim().to_string());
         names.filter(|name| !name.is_empty()).collect()
     };
-    Wanted { include: names(&INCLUDE), exclude: names(&EXCLUDE), mode: mode_of(params), is_one_host }
+    ProviderRequest { include: names(&INCLUDE), exclude: names(&EXCLUDE), mode: mode_of(params), is_one_host }
 }
 
-/// libfabric, and what it has for such a job.
 fn found(params: &Params, is_one_host: bool) -> Result<(Arc<Library>, Vec<Candidate>), String> {
     let library = Library::open(params.text(&LIBRARY)).map_err(|error| error.to_string())?;
     let candidates = providers::candidates(&library, &wanted(params, is_one_host))?;
@@ -171,11 +167,9 @@ fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
     Ok(Decided { params: values, variables, remarks })
 }
 
-/// Where the kernel has a directory for each kind of device.
 const DEVICES: &str = "/sys/class";
 
-/// Whether this host has a device for a fabric, by the names of kinds of devices. libfabric is not opened to find out that there is none, which
-/// takes it some tenths of a second.
+/// By kinds of devices, as opening libfabric to find none takes some tenths of a second.
 fn has_fabric(kinds: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(kinds) else { return false };
     let is_one = |name: &str| ["infiniband", "cxi", "hfi"].iter().any(|kind| name.starts_with(kind));
@@ -184,7 +178,7 @@ fn has_fabric(kinds: &Path) -> bool {
     entries.flatten().any(|entry| entry.file_name().to_str().is_some_and(is_one) && has_devices(&entry))
 }
 
-/// A job on several hosts goes over the provider for the fabric of this host, if that is the best one.
+/// A job on several hosts uses the provider for the fabric of this host, if that is the best one.
 fn suits_hosts(params: &Params) -> Option<String> {
     let is_wanted = params.number(&PRIORITY) > 0 && params.mpi_encrypt() != Encrypt::On;
     if !is_wanted || !has_fabric(Path::new(DEVICES)) {
@@ -196,7 +190,6 @@ fn suits_hosts(params: &Params) -> Option<String> {
     providers::is_for_fabric(name).then(|| format!("provider {name} of {library}, which is for a fabric"))
 }
 
-/// What libfabric has here, and what a job on this host would use.
 fn survey(params: &Params) -> Result<Survey, String> {
     let (library, candidates) = found(params, true)?;
     let rows = candidates.iter().map(providers::row).collect();
@@ -219,17 +212,16 @@ fn survey(params: &Params) -> Result<Survey, String> {
     Ok(Survey { title: library.to_string(), choice, columns: &providers::COLUMNS, rows })
 }
 
-/// An endpoint of the provider, and the sockets of the process.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     let Some(poller) = services.poller() else { return Ok(None) };
     let is_one_host = of.node.is_none() || of.params.mpi_virtual_nodes() > 1;
     let (library, candidates) = found(of.params, is_one_host)?;
     let own = match services.locate(of.rank) {
-        Ok(Whereabouts::At(addresses)) => addresses.into_iter().next().map(|address| address.interface),
+        Ok(PeerLocation::At(addresses)) => addresses.into_iter().next().map(|address| address.interface),
         _ => None,
     };
     let (provider, layout) = providers::choose(&library, candidates, own.as_deref())?;
-    let sockets = meetings::carrier(of, services)?;
+    let sockets = introductions::carrier(of, services)?;
     let grouped = of.params.is_on(&GROUPING);
     let provider = if grouped {
         let other = providers::grouped(&library, &provider, layout)?;

@@ -1,131 +1,120 @@
 //! Messages that are too long for the provider (rule 8 of the module).
 //!
-//! The first part is a message by tag like any other, of the greatest length that the provider has, with a bit that says that there is more.
-//! A frame tells the whole length and a number ([`Frame::InParts`]). Who has received the first part posts receives for the others,
-//! which have that number for a tag in the transport's own context, and then requests them ([`Frame::AskParts`]). So they find their
-//! memory, and a probe finds the length.
+//! The first part is an ordinary message by tag, of the greatest length that the provider has, with
+//! a bit that announces more. A frame has the whole length and a number ([`Frame::InParts`]). The
+//! receiver of the first part posts receives for the others, whose tags have that number in the
+//! transport's own context, and then requests them ([`Frame::AskParts`]). So their memory is ready,
+//! and a probe finds the length.
 //!
-//! Messages with one label (context, tag, perhaps the source) are matched in the order in which they were sent, and announced in that order;
-//! but receives may end in another one. A receive waits for its announcement until each one that was posted before it, and that would have
-//! taken its message, has ended.
+//! Messages with one label (context, tag, perhaps the source) are matched in the order in which
+//! they were sent, and announced in that order; but receives may end in another order. A receive
+//! waits for its announcement until each receive that was posted before it, and that would have
+//! matched its message, has ended.
 
-use super::{Kind, Name, Ofi, Parts, TagProtocol};
-use crate::{Sent, Sink, TaggedSend, Unreachable};
+use super::{Name, Ofi, OperationKind, TagFields, TagProtocol};
+use crate::{FrameSink, Sent, TaggedSend, Unreachable};
 use oxmpi_libfabric::{Admission, Ending, Label, TagFilter};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_wire::Frame;
 use std::collections::{HashMap, VecDeque};
 
-/// What all messages have in common whose order counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct MessageKey {
     pub(super) from: u32,
-    /// Its tag of libfabric's, without the protocol.
+    /// The tag of libfabric, without the protocol.
     pub(super) label: u64,
 }
 
-/// A message that a peer has announced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct InParts {
+pub(super) struct PartsAnnouncement {
     number: u64,
     length: u64,
-    /// Of each part but the last.
+    /// The length of each part but the last.
     part: usize,
 }
 
-/// A message that is sent in parts.
 #[derive(Debug)]
 struct PartedSend {
     to: u32,
     token: u64,
     number: u64,
-    /// In one piece: the user's, or a copy.
+    /// Contiguous: the user's, or a copy.
     buffer: UserBuf,
-    /// Up to where it is with the provider, and up to where it is wanted.
+    /// The ends of the bytes that the provider has, and of the requested bytes.
     at: usize,
     wanted: usize,
-    /// Parts that are with the provider.
     under_way: usize,
-    /// Its receiver has requested the other parts.
-    is_asked: bool,
+    is_requested: bool,
 }
 
 impl PartedSend {
     fn is_done(&self) -> bool {
-        self.is_asked && self.at >= self.wanted && self.under_way == 0
+        self.is_requested && self.at >= self.wanted && self.under_way == 0
     }
 }
 
-/// A receive that has the first part.
 #[derive(Debug)]
 struct BegunReceive {
     key: MessageKey,
     token: u64,
     tag: i32,
-    /// Its place among the receives, and the ones that it waits for.
+    /// Its place in the order of receives, and the receives that it waits for.
     order: u64,
     before: Vec<u64>,
     buffer: UserBuf,
-    /// If that is known already.
-    what: Option<InParts>,
-    /// The receive was released: this only takes its announcement, so that no other receive does.
+    what: Option<PartsAnnouncement>,
+    /// The receive was released: it only takes its announcement, so that no other receive does.
     is_given_up: bool,
 }
 
-/// A receive that gets the other parts.
 #[derive(Debug)]
 struct PartedReceive {
     from: u32,
     token: u64,
     tag: i32,
-    what: InParts,
-    /// Where they go, in one piece.
+    what: PartsAnnouncement,
+    /// Contiguous memory for the other parts.
     rest: UserBuf,
-    /// The user's, if that is not in one piece: it gets them when all are there.
+    /// The user's buffer, if it is not contiguous: it gets them when all have arrived.
     scattered: Option<UserBuf>,
-    /// How much of it has receives.
     posted: usize,
-    /// How many of them go on.
     under_way: usize,
 }
 
-/// All messages in parts of a process.
 #[derive(Debug, Default)]
 pub(super) struct MessagesInParts {
     next_number: u64,
     sending: Vec<PartedSend>,
-    announced: VecDeque<(MessageKey, InParts)>,
+    announced: VecDeque<(MessageKey, PartsAnnouncement)>,
     begun: Vec<BegunReceive>,
     receiving: Vec<PartedReceive>,
-    /// What probes have taken out, by the places of the receives that get it.
-    of_probes: HashMap<u64, InParts>,
+    /// Messages taken out by probes, by the places of the receives that get them.
+    of_probes: HashMap<u64, PartsAnnouncement>,
 }
 
 impl MessagesInParts {
-    /// Whether anything is to be done that needs room.
     pub(super) fn waits_for_room(&self) -> bool {
-        self.sending.iter().any(|one| one.is_asked && one.at < one.wanted)
+        self.sending.iter().any(|one| one.is_requested && one.at < one.wanted)
             || self.receiving.iter().any(|one| one.posted < one.rest.packed_len())
     }
 
-    /// A peer announces one.
     pub(super) fn announce(&mut self, key: MessageKey, number: u64, length: u64, part: u64) {
         let part = usize::try_from(part).unwrap_or(usize::MAX).max(1);
-        self.announced.push_back((key, InParts { number, length, part }));
+        self.announced.push_back((key, PartsAnnouncement { number, length, part }));
     }
 
-    /// What was announced for the message of a key that comes after so many of the same.
-    fn announcement(&self, key: MessageKey, after: usize) -> Option<InParts> {
+    /// The announcement of the message that comes after `after` messages with this key.
+    fn announcement(&self, key: MessageKey, after: usize) -> Option<PartsAnnouncement> {
         self.announced.iter().filter(|(of, _)| *of == key).nth(after).map(|(_, what)| *what)
     }
 
-    fn take_announcement(&mut self, key: MessageKey, after: usize) -> Option<InParts> {
+    fn take_announcement(&mut self, key: MessageKey, after: usize) -> Option<PartsAnnouncement> {
         let at = self.announced.iter().enumerate().filter(|(_, (of, _))| *of == key).nth(after)?.0;
         self.announced.remove(at).map(|(_, what)| what)
     }
 
-    /// Releases a token. The peers whose later parts were not requested, and the numbers of their messages.
+    /// Returns the peers whose later parts were not requested, and the numbers of their messages.
     fn release(&mut self, token: u64) -> Vec<(u32, u64)> {
         self.forget_sending(token);
         for one in self.begun.iter_mut().filter(|one| one.token == token) {
@@ -134,16 +123,14 @@ impl MessagesInParts {
         let (over, rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.receiving).into_iter().partition(|one| one.token == token);
         self.receiving = rest;
-        let unasked = over.iter().filter(|one| one.posted < one.rest.packed_len());
-        unasked.map(|one| (one.from, one.what.number)).collect()
+        let unrequested = over.iter().filter(|one| one.posted < one.rest.packed_len());
+        unrequested.map(|one| (one.from, one.what.number)).collect()
     }
 
-    /// A message is sent no more.
     pub(super) fn forget_sending(&mut self, token: u64) {
         self.sending.retain(|one| one.token != token || token == 0);
     }
 
-    /// A peer is lost.
     pub(super) fn forget(&mut self, peer: u32) {
         self.announced.retain(|(key, _)| key.from != peer);
         self.begun.retain(|one| one.key.from != peer);
@@ -151,7 +138,7 @@ impl MessagesInParts {
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// Sends a message that the provider does not take as one. It is gone when all parts are, so it is synchronous in any case.
+    /// The message is complete when all parts are, so it is always synchronous.
     pub(super) fn send_in_parts(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
         let TaggedSend { context, tag, buffer, token, .. } = *message;
         let (first, length) = (self.endpoint.max_message(), buffer.packed_len());
@@ -164,14 +151,15 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         };
         let Some(part) = buffer.packed_range(0, first) else { return Ok(Sent::Full) };
         let Some(address) = self.address_to(to) else { return Ok(Sent::Full) };
-        let label = self.label(Parts { context, source: self.own, protocol: TagProtocol::FirstPart, tag });
-        let name = Name { kind: Kind::Part, token, peer: to };
+        let label =
+            self.label(TagFields { context, source: self.own, protocol: TagProtocol::FirstPart, tag });
+        let name = Name { kind: OperationKind::Part, token, peer: to };
         match self.endpoint.send(address, label, &part, name) {
             Ok(Admission::Yes) => {}
             Ok(Admission::NoRoom) => return Ok(Sent::Full),
             Err(error) => return self.not_sent(to, &error),
         }
-        // The number has to find room in a tag.
+        // The number has to fit into a tag.
         let number = self.in_parts.next_number % (self.last_tag as u64 + 1);
         self.in_parts.next_number += 1;
         self.count_sent(to);
@@ -184,7 +172,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
             at: first,
             wanted: first,
             under_way: 1,
-            is_asked: false,
+            is_requested: false,
         });
         let label = self.settings.layout.label(label.tag);
         let (length, part) = (length as u64, first as u64);
@@ -193,12 +181,10 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Ok(Sent::Later)
     }
 
-    /// A peer wants the other parts of a message, so many bytes of them.
-    pub(super) fn asked_for_parts(&mut self, from: u32, number: u64, length: u64, sink: &mut dyn Sink) {
-        let found = |one: &&mut PartedSend| (one.to, one.number, one.is_asked) == (from, number, false);
-        // Its sender may have given it up.
+    pub(super) fn parts_requested(&mut self, from: u32, number: u64, length: u64, sink: &mut dyn FrameSink) {
+        let found = |one: &&mut PartedSend| (one.to, one.number, one.is_requested) == (from, number, false);
         let Some(one) = self.in_parts.sending.iter_mut().find(found) else { return };
-        one.is_asked = true;
+        one.is_requested = true;
         let rest = one.buffer.packed_len() - one.at;
         one.wanted = one.at + usize::try_from(length).map_or(rest, |length| length.min(rest));
         let token = one.token;
@@ -206,15 +192,14 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.end_sending(token, sink);
     }
 
-    /// A part of a message is gone.
-    pub(super) fn sent_part(&mut self, token: u64, sink: &mut dyn Sink) {
+    pub(super) fn sent_part(&mut self, token: u64, sink: &mut dyn FrameSink) {
         if let Some(one) = self.in_parts.sending.iter_mut().find(|one| one.token == token) {
             one.under_way = one.under_way.saturating_sub(1);
         }
         self.end_sending(token, sink);
     }
 
-    fn end_sending(&mut self, token: u64, sink: &mut dyn Sink) {
+    fn end_sending(&mut self, token: u64, sink: &mut dyn FrameSink) {
         let is_it = |one: &PartedSend| one.token == token && one.is_done();
         if let Some(at) = self.in_parts.sending.iter().position(is_it) {
             self.in_parts.sending.remove(at);
@@ -222,19 +207,18 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Sends the requested parts, as far as there is room.
     pub(super) fn send_parts(&mut self) {
         let most = self.endpoint.max_message();
         for at in 0..self.in_parts.sending.len() {
             loop {
                 let one = &self.in_parts.sending[at];
                 let (to, token, len) = (one.to, one.token, most.min(one.wanted.saturating_sub(one.at)));
-                if !one.is_asked || len == 0 {
+                if !one.is_requested || len == 0 {
                     break;
                 }
                 let Some(part) = one.buffer.packed_range(one.at, len) else { break };
                 let label: Label = self.label(self.later_part(self.own, one.number));
-                let name = Name { kind: Kind::Part, token, peer: to };
+                let name = Name { kind: OperationKind::Part, token, peer: to };
                 let Some(address) = self.address_to(to) else { break };
                 match self.endpoint.send(address, label, &part, name) {
                     Ok(Admission::Yes) => {}
@@ -252,16 +236,15 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// What the later parts of a message have for a tag.
-    fn later_part(&self, source: u32, number: u64) -> Parts {
+    /// The tag of the later parts of a message.
+    fn later_part(&self, source: u32, number: u64) -> TagFields {
         let context = self.settings.layout.own_context();
-        Parts { context, source, protocol: TagProtocol::Plain, tag: number as i32 }
+        TagFields { context, source, protocol: TagProtocol::Plain, tag: number as i32 }
     }
 
-    /// A receive has ended with the first part of a message.
     pub(super) fn received_first_part(
         &mut self,
-        (from, parts): (u32, Parts),
+        (from, parts): (u32, TagFields),
         (token, bits): (u64, u64),
         order: u64,
     ) {
@@ -273,8 +256,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.in_parts.begun.push(BegunReceive { key, token, tag, order, before, buffer, what, is_given_up });
     }
 
-    /// As [`Ofi::received_first_part`], of a receive that was released.
-    pub(super) fn gave_up_first_part(&mut self, (from, parts): (u32, Parts), bits: u64, order: u64) {
+    pub(super) fn gave_up_first_part(&mut self, (from, parts): (u32, TagFields), bits: u64, order: u64) {
         let label = self.settings.layout.label(bits);
         let before = self.endpoint.receives_before(order, label, self.address_of(from), parts.context);
         let (key, what) = (MessageKey { from, label }, self.in_parts.of_probes.remove(&order));
@@ -283,13 +265,12 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         self.in_parts.begun.push(one);
     }
 
-    /// Drops the early events of operations that are released.
     pub(super) fn give_up_early(&mut self, is_it: impl Fn(&Name) -> bool) {
         for event in std::mem::take(&mut self.early) {
             match event.outcome {
                 _ if !is_it(&event.token) => self.early.push_back(event),
                 Ending::Unwanted { .. } => self.early.push_back(event),
-                Ending::Came { tag, data, order, .. } if event.token.kind == Kind::Receive => {
+                Ending::Came { tag, data, order, .. } if event.token.kind == OperationKind::Receive => {
                     let parts = self.settings.layout.decode(tag);
                     let from = self.source(parts, data);
                     self.count_came(from);
@@ -303,15 +284,14 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Nothing more is to be done for an operation of the engine's.
     pub(super) fn release_parts(&mut self, token: u64) {
         for (from, number) in self.in_parts.release(token) {
             self.own_frames.push_back((from, Frame::AskParts { number, length: 0 }));
         }
     }
 
-    /// Goes on with the receives that have their first part, as far as their announcements are known.
-    pub(super) fn go_on_with_parts(&mut self, sink: &mut dyn Sink) {
+    /// Continues the receives with a first part whose announcements have arrived.
+    pub(super) fn go_on_with_parts(&mut self, sink: &mut dyn FrameSink) {
         self.send_parts();
         loop {
             let is_ready = |one: &BegunReceive| {
@@ -351,7 +331,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    fn begin_receiving(&mut self, BegunReceive { key, token, tag, buffer, .. }: BegunReceive, what: InParts) {
+    fn begin_receiving(
+        &mut self,
+        BegunReceive { key, token, tag, buffer, .. }: BegunReceive,
+        what: PartsAnnouncement,
+    ) {
         let from = key.from;
         let (first, room) = (what.part, buffer.packed_len());
         let length = usize::try_from(what.length).unwrap_or(usize::MAX).min(room).saturating_sub(first);
@@ -377,7 +361,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// Posts receives for parts, as far as there is room, and requests the parts of messages that have all of theirs.
+    /// Posts receives for parts, and requests the parts of messages with all receives.
     fn post_parts(&mut self) {
         for at in 0..self.in_parts.receiving.len() {
             loop {
@@ -392,7 +376,7 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
                 let tag = self.settings.layout.encode(later);
                 let wanted =
                     TagFilter { context: later.context, from: self.directed(Some(from)), tag, ignore: 0 };
-                let name = Name { kind: Kind::LaterPart, token: one.token, peer: from };
+                let name = Name { kind: OperationKind::LaterPart, token: one.token, peer: from };
                 match self.endpoint.receive(wanted, &part, name) {
                     Ok(Admission::Yes) => {}
                     Ok(Admission::NoRoom) => break,
@@ -412,17 +396,16 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A receive of a part has ended.
     pub(super) fn received_part(&mut self, token: u64) {
         if let Some(one) = self.in_parts.receiving.iter_mut().find(|one| one.token == token) {
             one.under_way -= 1;
         }
     }
 
-    /// The whole length of a message of which a probe has found the first part. `None`: that is not known yet.
+    /// The whole length of a message whose first part a probe has found, if it is known.
     pub(super) fn length_in_parts(&mut self, key: MessageKey, context: u32) -> Option<u64> {
         // Receives with early events may have earlier messages.
-        if self.early.iter().any(|event| event.token.kind == Kind::Receive) {
+        if self.early.iter().any(|event| event.token.kind == OperationKind::Receive) {
             self.polls = super::POLLS;
             return None;
         }
@@ -433,12 +416,11 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         Some(self.in_parts.announcement(key, self.begun_of(key))?.length)
     }
 
-    /// How many receives have the first part of earlier messages of a key whose announcements are not taken.
+    /// Receives with the first part of a message of this key without an announcement.
     fn begun_of(&self, key: MessageKey) -> usize {
         self.in_parts.begun.iter().filter(|one| one.key == key && one.what.is_none()).count()
     }
 
-    /// A probe has taken such a message out, by the receive with this place.
     pub(super) fn take_in_parts(&mut self, key: MessageKey, order: u64) {
         if let Some(what) = self.in_parts.take_announcement(key, self.begun_of(key)) {
             self.in_parts.of_probes.insert(order, what);

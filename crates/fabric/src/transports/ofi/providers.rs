@@ -1,8 +1,9 @@
-//! Which provider of libfabric a job uses.
+//! The choice of the provider of libfabric for a job.
 //!
-//! libfabric lists what it has, the best first, a provider once for each network that it can use. `mpirun` takes the first that the
-//! parameters and the job leave ([`verdict`]), and tells the ranks its name and the mode of its tags; each takes that provider on the
-//! interface that its sockets use, if the provider has it.
+//! libfabric lists its providers, the best first, each once for each network that it can use.
+//! `mpirun` takes the first one that the parameters and the job allow ([`verdict`]), and sends its
+//! name and the mode of its tags to the ranks; each takes that provider on the interface that its
+//! sockets use, if the provider has it.
 
 use super::frames::ROOM;
 use super::{TagLayout, TagMode};
@@ -11,28 +12,25 @@ use oxmpi_sys::foreign::LibraryError;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Providers that stay on a host.
 const ON_A_HOST: [&str; 2] = ["shm", "sm2"];
 
-/// Providers that are for ordinary networks, or for a host; `psm3` goes over any Ethernet.
+/// Providers for ordinary networks, or within a host; `psm3` goes over any Ethernet.
 const ORDINARY: [&str; 7] = ["tcp", "udp", "sockets", "net", "shm", "sm2", "psm3"];
 
-/// Whether a provider is for a fabric, in all layers of its name.
 pub(super) fn is_for_fabric(name: &str) -> bool {
     !name.split(';').any(|layer| ORDINARY.contains(&layer))
 }
 
-/// What is wrong with how a provider matches messages. Where it is used all the same, OxMPI matches them (`mtl_ofi_match`).
+/// A defect in matching: where such a provider is used, OxMPI matches (`mtl_ofi_match`).
 struct Defect {
-    /// The last layer of its name: that which matches messages.
+    /// The last layer of its name, which matches messages.
     layer: &'static str,
-    /// The end of a sentence that begins with the provider.
     what: &'static str,
-    /// It is used only if its name is given.
+    /// Whether it is used only if the user names it.
     is_refused: bool,
 }
 
-/// Seen in libfabric 1.17 and 2.5, where they have the provider (`net` is in 1.15 to 1.17 alone).
+/// Observed in libfabric 1.17 and 2.5 (`net` is in 1.15 to 1.17 alone).
 const DEFECTS: [Defect; 4] = [
     Defect { layer: "shm", what: MIXED_UP, is_refused: false },
     Defect { layer: "sm2", what: MIXED_UP, is_refused: false },
@@ -48,43 +46,37 @@ const DEFECTS: [Defect; 4] = [
     },
 ];
 
-/// A message that comes before its receive, or while others are cancelled.
+/// Messages that arrive before their receives, or while others are cancelled.
 const MIXED_UP: &str = "it loses messages that it matches, or mixes them up";
 
-/// What is wrong with a provider, if something is.
 fn defect(name: &str) -> Option<&'static Defect> {
     let layer = name.split(';').next_back();
     DEFECTS.iter().find(|defect| Some(defect.layer) == layer)
 }
 
-/// Whether a provider shall not match messages.
 pub(super) fn matches_badly(name: &str) -> bool {
     defect(name).is_some()
 }
 
-/// The parameters about providers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct ProviderRequest {
     /// Names, if only these may be used.
     pub(super) include: Vec<String>,
-    /// Names of those that may not.
+    /// Names that may not be used.
     pub(super) exclude: Vec<String>,
     /// The mode of tags; `None`: the best one that the provider can have.
     pub(super) mode: Option<TagMode>,
-    /// Whether all processes of the job are on one host.
     pub(super) is_one_host: bool,
 }
 
-/// A provider on one network.
 #[derive(Debug)]
 pub(super) struct Candidate {
-    /// The provider.
     pub(super) provider: Provider,
-    /// How its tags are used, or why it is not used; for a person.
+    /// The layout of its tags, or the reason why it is not used; for the user.
     pub(super) layout: Result<TagLayout, String>,
 }
 
-/// What of a provider decides whether it is used.
+/// The facts of a provider that decide whether it is used.
 #[derive(Clone, Copy, Debug)]
 struct Facts<'a> {
     name: &'a str,
@@ -95,8 +87,7 @@ struct Facts<'a> {
     max_message: usize,
 }
 
-/// How the tags of a provider are used, or why it is not.
-fn verdict(facts: Facts<'_>, wanted: &Wanted) -> Result<TagLayout, String> {
+fn verdict(facts: Facts<'_>, wanted: &ProviderRequest) -> Result<TagLayout, String> {
     let Facts { name, domain, tag_bits, data_bytes, is_directed, max_message } = facts;
     let is_in = |list: &[String]| list.iter().any(|one| one == name);
     if !wanted.include.is_empty() && !is_in(&wanted.include) {
@@ -122,9 +113,9 @@ fn verdict(facts: Facts<'_>, wanted: &Wanted) -> Result<TagLayout, String> {
     TagLayout::choose(wanted.mode, tag_bits, data_bytes, is_directed).map_err(|error| error.to_string())
 }
 
-/// The settings of libfabric with which a provider does as MPI wants when a message is longer than its receive, in its own words
-/// (fi_rxm(7)). `ofi_rxm` crashes or mixes messages up where it cuts one to pieces (1.17, 2.5), and ends the connection
-/// where it asks for a buffer only when a message has come (1.17; not 2.5).
+/// The settings with which a provider fulfils MPI when a message is longer than its receive
+/// (fi_rxm(7)). `ofi_rxm` crashes or mixes messages up where it fragments one (1.17, 2.5), and ends
+/// the connection where it requests a buffer only when a message has arrived (1.17; not 2.5).
 pub(super) fn variables(name: &str, version: (u32, u32)) -> Vec<(&'static str, &'static str)> {
     let mut all = Vec::new();
     if name.split(';').any(|layer| layer == "ofi_rxm") {
@@ -136,12 +127,10 @@ pub(super) fn variables(name: &str, version: (u32, u32)) -> Vec<(&'static str, &
     all
 }
 
-/// What libfabric has, in its order, which is from the best to the worst.
-///
-/// # Errors
-/// libfabric cannot look, or the lists of providers contradict each other or name what is not there; for a person.
-pub(super) fn candidates(library: &Arc<Library>, wanted: &Wanted) -> Result<Vec<Candidate>, String> {
-    let Wanted { include, exclude, .. } = wanted;
+/// The providers of libfabric, in its order, from the best to the worst. Fails if libfabric cannot
+/// list them, or the parameters contradict each other or name a provider that does not exist.
+pub(super) fn candidates(library: &Arc<Library>, wanted: &ProviderRequest) -> Result<Vec<Candidate>, String> {
+    let ProviderRequest { include, exclude, .. } = wanted;
     if !include.is_empty() && !exclude.is_empty() {
         return Err(
             "mtl_ofi_provider_include and mtl_ofi_provider_exclude are both given: leave out one of the two"
@@ -169,7 +158,7 @@ pub(super) fn candidates(library: &Arc<Library>, wanted: &Wanted) -> Result<Vec<
     Ok(all.into_iter().map(judged).collect())
 }
 
-/// All providers. A capability is reported only if it is requested, so they are listed with each request.
+/// libfabric reports a capability only if it is requested, so there are several lists.
 fn providers(library: &Arc<Library>) -> Result<Vec<Provider>, LibraryError> {
     let plain = library.providers(&ProviderQuery::default())?;
     let mut directed = library.providers(&ProviderQuery { directed: true, ..ProviderQuery::default() })?;
@@ -187,10 +176,6 @@ fn providers(library: &Arc<Library>) -> Result<Vec<Provider>, LibraryError> {
     Ok(all)
 }
 
-/// The same provider with scalable endpoints, if it has those.
-///
-/// # Errors
-/// libfabric cannot look; for a person.
 pub(super) fn grouped(
     library: &Arc<Library>,
     provider: &Provider,
@@ -205,7 +190,6 @@ pub(super) fn grouped(
     Ok(all.into_iter().find(is_it))
 }
 
-/// Each name once.
 fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names = Vec::new();
     all.for_each(|name| {
@@ -216,10 +200,7 @@ fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
-/// The candidate that is used: the first that can be, of the same provider the one on this interface if there is one.
-///
-/// # Errors
-/// Why none can be; for a person.
+/// The first possible one, of the same provider the one on this interface if there is one.
 pub(super) fn choose(
     library: &Library,
     candidates: Vec<Candidate>,
@@ -236,11 +217,9 @@ pub(super) fn choose(
     Ok((provider, layout?))
 }
 
-/// The facts of a provider that are shown.
 pub(super) const COLUMNS: [&str; 8] =
     ["provider", "domain", "tag bits", "data bytes", "directed receive", "longest message", "order", "use"];
 
-/// Those of a candidate.
 pub(super) fn row(candidate: &Candidate) -> Vec<String> {
     let Candidate { provider, layout } = candidate;
     let yes = |is: bool| if is { "yes" } else { "no" }.to_string();
@@ -257,7 +236,6 @@ pub(super) fn row(candidate: &Candidate) -> Vec<String> {
     ]
 }
 
-/// Why no provider can be used, with a reason for each.
 fn none_of(library: &Library, candidates: &[Candidate]) -> String {
     if candidates.is_empty() {
         return format!(
@@ -286,11 +264,11 @@ mod tests {
         max_message: usize::MAX,
     };
 
-    fn wanted() -> Wanted {
-        Wanted { is_one_host: true, ..Wanted::default() }
+    fn wanted() -> ProviderRequest {
+        ProviderRequest { is_one_host: true, ..ProviderRequest::default() }
     }
 
-    fn why(facts: Facts<'_>, wanted: &Wanted) -> String {
+    fn why(facts: Facts<'_>, wanted: &ProviderRequest) -> String {
         verdict(facts, wanted).unwrap_err()
     }
 
@@ -299,7 +277,7 @@ mod tests {
         let listed = |include: &str, exclude: &str| {
             let list =
                 |text: &str| text.split(',').filter(|name| !name.is_empty()).map(String::from).collect();
-            Wanted { include: list(include), exclude: list(exclude), ..wanted() }
+            ProviderRequest { include: list(include), exclude: list(exclude), ..wanted() }
         };
         assert!(verdict(TCP, &listed("", "")).is_ok());
         assert!(verdict(TCP, &listed("shm,tcp;ofi_rxm", "")).is_ok());
@@ -309,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn fabrics_are_what_is_no_ordinary_network() {
+    fn providers_of_fabrics_are_distinguished_from_ordinary_ones() {
         let found = [
             "cxi",
             "efa",
@@ -327,8 +305,8 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_on_a_host_is_for_jobs_on_one() {
-        let several = Wanted { is_one_host: false, ..wanted() };
+    fn providers_within_a_host_are_for_jobs_on_one() {
+        let several = ProviderRequest { is_one_host: false, ..wanted() };
         for facts in
             [Facts { name: "shm", ..TCP }, Facts { name: "sm2;ofi_x", ..TCP }, Facts { domain: "lo", ..TCP }]
         {
@@ -348,8 +326,8 @@ mod tests {
     fn a_provider_that_matches_badly_matches_none_and_if_it_hangs_or_cuts_messages_it_is_used_by_its_name_alone()
      {
         let found = ["shm", "sm2", "net", "udp;ofi_rxd", "udp", "tcp", "net;ofi_rxm", "cxi"];
-        let named = |name: &str| Wanted { include: vec![name.into()], ..wanted() };
-        let is_used = |name, wanted: &Wanted| verdict(Facts { name, ..TCP }, wanted).is_ok();
+        let named = |name: &str| ProviderRequest { include: vec![name.into()], ..wanted() };
+        let is_used = |name, wanted: &ProviderRequest| verdict(Facts { name, ..TCP }, wanted).is_ok();
         assert_eq!(found.map(matches_badly), [true, true, true, true, false, false, false, false]);
         let by_itself = found.map(|name| is_used(name, &wanted()));
         assert_eq!(by_itself, [true, true, false, false, true, true, true, true]);
@@ -363,7 +341,8 @@ mod tests {
 
     #[test]
     fn the_best_mode_that_a_provider_can_have_is_taken_and_none_instead_of_another() {
-        let mode = |facts, mode| verdict(facts, &Wanted { mode, ..wanted() }).map(|layout| layout.mode());
+        let mode =
+            |facts, mode| verdict(facts, &ProviderRequest { mode, ..wanted() }).map(|layout| layout.mode());
         let (undirected, short) = (Facts { is_directed: false, ..TCP }, Facts { data_bytes: 3, ..TCP });
         assert_eq!(mode(TCP, None), Ok(TagMode::Full));
         assert_eq!([mode(undirected, None), mode(short, None)], [Ok(TagMode::One), Ok(TagMode::One)]);

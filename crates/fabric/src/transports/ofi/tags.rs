@@ -1,4 +1,4 @@
-//! What the 64 bits of a tag of libfabric's say: the modes of Open MPI's guide to its MTL `ofi`.
+//! The 64 bits of a tag of libfabric: the modes of Open MPI's guide to its MTL `ofi`.
 //!
 //! | mode | context | source | protocol | MPI tag |
 //! |---|---|---|---|---|
@@ -6,22 +6,23 @@
 //! | [`TagMode::Two`] (`ofi_tag_2`) | 24 bits | 18 bits | 2 bits | 20 bits |
 //! | [`TagMode::Full`] (`ofi_tag_full`) | 28 bits | beside the message | 2 bits | 32 bits |
 //!
-//! The context stands highest. A provider that keeps bits for itself keeps the highest ones, and the context has fewer; in the full mode
-//! two bits are spare, which go first. The sign of the MPI tag is its highest bit: the library's own tags are negative, and
-//! MPI_ANY_TAG does not take those. Tags of the library that are longer than the field wrap within it.
+//! The context is in the highest bits. A provider that reserves bits reserves the highest ones, and
+//! the context has fewer; the full mode has two free bits, which go first. The sign of the MPI tag
+//! is its highest bit: the library's own tags are negative, and MPI_ANY_TAG does not match them.
+//! Tags of the library that are longer than the field wrap within it.
 
 use oxmpi_wire::Tags;
 use std::fmt;
 
-/// How the bits are distributed.
+/// The distribution of the bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TagMode {
     /// `ofi_tag_1`: few communicators, all tags.
     One,
     /// `ofi_tag_2`: more communicators, fewer tags.
     Two,
-    /// `ofi_tag_full`: the source is sent beside the message (FI_REMOTE_CQ_DATA), and receives name it by its address
-    /// (FI_DIRECTED_RECV).
+    /// `ofi_tag_full`: the source is sent beside the message (FI_REMOTE_CQ_DATA), and receives name
+    /// it by its address (FI_DIRECTED_RECV).
     Full,
 }
 
@@ -35,63 +36,49 @@ impl fmt::Display for TagMode {
     }
 }
 
-/// What a message is for, in its two bits of protocol.
+/// The protocol of a message, in its two bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TagProtocol {
-    /// It is a message.
     Plain,
-    /// It is one whose sender waits for the match.
     Synchronous,
-    /// It is the first part of one that is too long for the provider.
+    /// The first part of a message that is too long for the provider.
     FirstPart,
 }
 
-/// Bits of protocol.
 const PROTOCOL_BITS: u32 = 2;
-/// Fewer communicators than these bits name are of no use.
+/// The least useful number of bits for contexts.
 const FEWEST_CONTEXT_BITS: u32 = 8;
 
-/// Where each part lies.
+/// The bits of a mode with a provider.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TagLayout {
     mode: TagMode,
     tag_bits: u32,
     source_bits: u32,
     context_bits: u32,
-    /// Where the context begins.
+    /// The lowest bit of the context.
     context_at: u32,
 }
 
-/// What a tag of libfabric's says.
+/// The fields of a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Parts {
+pub struct TagFields {
     /// The receiver's index of the context.
     pub context: u32,
-    /// The sender's process, where the tag says it.
+    /// The sender's rank, if the tag has it.
     pub source: u32,
-    /// What it is for.
     pub protocol: TagProtocol,
-    /// The MPI tag.
     pub tag: i32,
 }
 
 /// A mode that a provider cannot have.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ModeError {
-    /// It keeps too many bits.
     #[error(
         "{mode} leaves {context_bits} bits for communicators of the {provider_bits} that the provider has for tags: {FEWEST_CONTEXT_BITS} \
          are needed"
     )]
-    Bits {
-        /// The mode.
-        mode: TagMode,
-        /// What is left for the context.
-        context_bits: u32,
-        /// What the provider has.
-        provider_bits: u32,
-    },
-    /// It lacks something.
+    Bits { mode: TagMode, context_bits: u32, provider_bits: u32 },
     #[error("ofi_tag_full needs {0}, which the provider has not")]
     Lacks(&'static str),
 }
@@ -101,10 +88,7 @@ const fn ones(bits: u32) -> u64 {
 }
 
 impl TagLayout {
-    /// The layout of a mode with a provider that has so many bits for tags.
-    ///
-    /// # Errors
-    /// If that leaves too few for the context.
+    /// The layout of a mode with this number of bits. Fails if the context gets too few.
     pub fn new(mode: TagMode, provider_bits: u32) -> Result<TagLayout, ModeError> {
         let (tag_bits, source_bits, context_bits) = match mode {
             TagMode::One => (32, 18, 12),
@@ -120,13 +104,12 @@ impl TagLayout {
         Ok(TagLayout { mode, tag_bits, source_bits, context_bits, context_at })
     }
 
-    /// The layout that a provider gets: of the requested mode, or else the first that it can have of the full one and the other two.
-    ///
-    /// # Errors
-    /// If the mode that is asked for, or the first, cannot be had. `data_bytes` travel beside a message; `is_directed`: the provider
-    /// receives from one source by its address.
+    /// The layout for a provider: of the requested mode, or else the first possible one of the full
+    /// mode and the other two. `data_bytes` travel beside a message; `is_directed`: the provider
+    /// receives from one source by its address. Fails if the requested mode, or all, are
+    /// impossible.
     pub fn choose(
-        asked: Option<TagMode>,
+        requested: Option<TagMode>,
         provider_bits: u32,
         data_bytes: usize,
         is_directed: bool,
@@ -136,7 +119,7 @@ impl TagLayout {
             (_, false) => Err(ModeError::Lacks("FI_DIRECTED_RECV")),
             _ => TagLayout::new(TagMode::Full, provider_bits),
         };
-        match asked {
+        match requested {
             Some(TagMode::Full) => full(),
             Some(mode) => TagLayout::new(mode, provider_bits),
             None => full()
@@ -145,37 +128,37 @@ impl TagLayout {
         }
     }
 
-    /// The mode.
+    /// The mode of the layout.
     pub fn mode(&self) -> TagMode {
         self.mode
     }
 
-    /// How many contexts have names in tags.
+    /// The number of contexts that tags can name.
     pub fn contexts(&self) -> u32 {
         ones(self.context_bits) as u32
     }
 
-    /// The highest index that a context may have. The one behind it is that of the transport itself ([`TagLayout::own_context`]).
+    /// The highest index of a context; the next one is [`TagLayout::own_context`].
     pub fn last_context(&self) -> u32 {
         self.contexts() - 1
     }
 
-    /// The context of messages that no receive of a program takes.
+    /// The context of messages that no receive of a program matches.
     pub fn own_context(&self) -> u32 {
         self.contexts()
     }
 
-    /// The bits that a tag has if it is of a message in parts.
+    /// The protocol bits of the first part of a message in parts.
     pub fn first_part_bits(&self) -> u64 {
         (TagProtocol::FirstPart as u64) << self.tag_bits
     }
 
-    /// A tag of libfabric's without its protocol.
+    /// A tag of libfabric without its protocol.
     pub fn label(&self, bits: u64) -> u64 {
         bits & !(ones(PROTOCOL_BITS) << self.tag_bits)
     }
 
-    /// The highest process number, where the tag says it.
+    /// The highest rank, if the tag has it.
     pub fn last_source(&self) -> u32 {
         if self.mode == TagMode::Full { u32::MAX } else { ones(self.source_bits) as u32 }
     }
@@ -185,14 +168,13 @@ impl TagLayout {
         ones(self.tag_bits - 1) as i32
     }
 
-    /// A tag in its field.
     fn field(&self, tag: i32) -> u64 {
         let sign = u64::from(tag < 0) << (self.tag_bits - 1);
         sign | u64::from(tag.cast_unsigned()) & ones(self.tag_bits - 1)
     }
 
     /// The bits of a message.
-    pub fn encode(&self, Parts { context, source, protocol, tag }: Parts) -> u64 {
+    pub fn encode(&self, TagFields { context, source, protocol, tag }: TagFields) -> u64 {
         let protocol = protocol as u64;
         let mut bits = self.field(tag) | protocol << self.tag_bits;
         let mut at = self.tag_bits + PROTOCOL_BITS;
@@ -206,14 +188,14 @@ impl TagLayout {
         (u64::from(source) & ones(self.source_bits)) << (self.tag_bits + PROTOCOL_BITS)
     }
 
-    /// As [`TagLayout::encode`] of a plain message, of a source with these bits and a context and a tag that fit.
+    /// As [`TagLayout::encode`] of a plain message whose context and tag fit.
     #[inline(always)]
     pub fn encode_plain(&self, bits_of_source: u64, context: u32, tag: i32) -> u64 {
         bits_of_source | u64::from(context) << self.context_at | u64::from(tag.cast_unsigned())
     }
 
-    /// What the bits of a message say.
-    pub fn decode(&self, bits: u64) -> Parts {
+    /// The fields of a tag.
+    pub fn decode(&self, bits: u64) -> TagFields {
         let field = bits & ones(self.tag_bits);
         let is_negative = field >> (self.tag_bits - 1) == 1;
         let low = field & ones(self.tag_bits - 1);
@@ -227,14 +209,13 @@ impl TagLayout {
         at += PROTOCOL_BITS;
         let source = (bits >> at & ones(self.source_bits)) as u32;
         at += self.source_bits;
-        Parts { context: (bits >> at & ones(self.context_bits)) as u32, source, protocol, tag }
+        TagFields { context: (bits >> at & ones(self.context_bits)) as u32, source, protocol, tag }
     }
 
-    /// The tag of a receive, and which bits of it do not matter: from this process or (`None`) from anybody.
+    /// The tag of a receive from this process or (`None`) any, and the bits that are ignored.
     pub fn wanted(&self, context: u32, from: Option<u32>, tags: Tags) -> (u64, u64) {
         let source = from.unwrap_or(0);
-        let bits = self.encode(Parts { context, source, protocol: TagProtocol::Plain, tag: tags.tag });
-        // A synchronous message is received like any other, and so is one in parts.
+        let bits = self.encode(TagFields { context, source, protocol: TagProtocol::Plain, tag: tags.tag });
         let mut ignored = ones(PROTOCOL_BITS) << self.tag_bits;
         if tags.mask != -1 {
             // Any tag, but none of the library's.
@@ -253,7 +234,7 @@ mod tests {
 
     const MODES: [TagMode; 3] = [TagMode::One, TagMode::Two, TagMode::Full];
 
-    fn matches(layout: &TagLayout, (bits, ignored): (u64, u64), parts: Parts) -> bool {
+    fn matches(layout: &TagLayout, (bits, ignored): (u64, u64), parts: TagFields) -> bool {
         (bits ^ layout.encode(parts)) & !ignored == 0
     }
 
@@ -272,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_provider_takes_its_bits_from_the_communicators() {
-        // The full mode has two to spare.
+        // The full mode has two free bits.
         let bits = |mode, bits| TagLayout::new(mode, bits).map(|layout| layout.contexts());
         assert_eq!(bits(TagMode::Full, 62), Ok(268_435_455));
         assert_eq!(bits(TagMode::Full, 61), Ok(134_217_727));
@@ -284,13 +265,13 @@ mod tests {
         for mode in MODES {
             let layout = TagLayout::new(mode, 60).unwrap();
             let all =
-                Parts { context: u32::MAX, source: u32::MAX, protocol: TagProtocol::FirstPart, tag: -1 };
+                TagFields { context: u32::MAX, source: u32::MAX, protocol: TagProtocol::FirstPart, tag: -1 };
             assert_eq!(layout.encode(all) >> 60, 0, "{mode}");
         }
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn encoded_fields_are_decoded() {
         for mode in MODES {
             let layout = TagLayout::new(mode, 64).unwrap();
             for protocol in [TagProtocol::Plain, TagProtocol::Synchronous, TagProtocol::FirstPart] {
@@ -299,9 +280,9 @@ mod tests {
                         let source = if mode == TagMode::Full { 0 } else { source };
                         if protocol == TagProtocol::Plain && tag >= 0 {
                             let bits = layout.encode_plain(layout.bits_of(source), context, tag);
-                            assert_eq!(bits, layout.encode(Parts { context, source, protocol, tag }));
+                            assert_eq!(bits, layout.encode(TagFields { context, source, protocol, tag }));
                         }
-                        let parts = Parts { context, source, protocol, tag };
+                        let parts = TagFields { context, source, protocol, tag };
                         assert_eq!(layout.decode(layout.encode(parts)), parts, "{mode}");
                     }
                 }
@@ -310,15 +291,16 @@ mod tests {
     }
 
     #[test]
-    fn a_receive_takes_what_it_wants_and_nothing_else() {
+    fn a_receive_matches_only_its_messages() {
         for mode in MODES {
             let layout = TagLayout::new(mode, 64).unwrap();
-            let message = |context, source, tag| Parts { context, source, protocol: TagProtocol::Plain, tag };
+            let message =
+                |context, source, tag| TagFields { context, source, protocol: TagProtocol::Plain, tag };
             let has_source = mode != TagMode::Full;
             let one = layout.wanted(5, Some(9), Tags::one(3));
             assert!(matches(&layout, one, message(5, 9, 3)));
             for protocol in [TagProtocol::Synchronous, TagProtocol::FirstPart] {
-                assert!(matches(&layout, one, Parts { protocol, ..message(5, 9, 3) }));
+                assert!(matches(&layout, one, TagFields { protocol, ..message(5, 9, 3) }));
             }
             assert!(!matches(&layout, one, message(layout.own_context(), 9, 3)));
             assert!(!matches(&layout, one, message(5, 9, 4)) && !matches(&layout, one, message(4, 9, 3)));
@@ -336,9 +318,9 @@ mod tests {
     }
 
     #[test]
-    fn only_a_mode_that_is_asked_for_is_refused() {
-        let mode = |asked, bits, data, directed| {
-            TagLayout::choose(asked, bits, data, directed).map(|layout| layout.mode())
+    fn only_a_requested_mode_is_refused() {
+        let mode = |requested, bits, data, directed| {
+            TagLayout::choose(requested, bits, data, directed).map(|layout| layout.mode())
         };
         assert_eq!(mode(None, 64, 8, true), Ok(TagMode::Full));
         assert_eq!(mode(None, 64, 0, true), Ok(TagMode::One));

@@ -1,39 +1,34 @@
-//! What match bits and header data say.
+//! Match bits and header data.
 //!
 //! | bits of a message | meaning |
 //! |---|---|
-//! | 0..32 | the MPI tag; those of the library are negative, and MPI_ANY_TAG does not take them |
-//! | 32..34 | what the message is ([`PortalsProtocol`]) |
-//! | 34..52 | the sender's process number |
+//! | 0..32 | the MPI tag; those of the library are negative, and MPI_ANY_TAG does not match them |
+//! | 32..34 | the protocol ([`PortalsProtocol`]) |
+//! | 34..52 | the sender's rank |
 //! | 52..64 | the receiver's index of the context |
 //!
-//! Header data are 0, or those of an announcement: 20 bits of a number, under which the sender exposes the message, and 44 bits of its
-//! length. The match bits of a get are that number and, lowest, a bit that says that it is the last one.
+//! Header data are 0, or those of an announcement: 20 bits of a number, under which the sender
+//! exposes the message, and 44 bits of its length. The match bits of a get are that number and,
+//! lowest, a bit that marks the last get.
 
 use oxmpi_portals::MatchCriteria;
 use oxmpi_wire::Tags;
 
-/// The highest process number.
 pub(super) const LAST_PROCESS: u32 = (1 << 18) - 1;
-/// The highest index of a context.
 pub(super) const LAST_CONTEXT: u32 = (1 << 12) - 1;
-/// How many messages can be announced at a time.
+/// The most messages that can be announced at a time.
 pub(super) const NUMBERS: u32 = 1 << 20;
-/// The longest message, bytes.
 pub(super) const LONGEST: u64 = (1 << 44) - 1;
 
-/// What a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PortalsProtocol {
-    /// All of it.
     Plain,
-    /// All of it, and its sender waits for a get of nothing, which says that it was matched.
+    /// The whole message; its sender waits for an empty get, which means that it was matched.
     Synchronous,
-    /// Its announcement: its receiver gets it.
+    /// The announcement of a message that its receiver gets.
     Announced,
 }
 
-/// What the bits of a message say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct MessageLabel {
     pub(super) context: u32,
@@ -70,7 +65,7 @@ impl MessageLabel {
     }
 }
 
-/// What a receive of a context takes: messages from this process or (`None`) from anybody, with these tags.
+/// Matches messages of a context from this process or (`None`) any, with these tags.
 pub(super) fn wanted(context: u32, from: Option<u32>, tags: Tags) -> MatchCriteria {
     let source = from.unwrap_or(0);
     let label = MessageLabel { context, source, protocol: PortalsProtocol::Plain, tag: tags.tag };
@@ -79,17 +74,14 @@ pub(super) fn wanted(context: u32, from: Option<u32>, tags: Tags) -> MatchCriter
     MatchCriteria { bits: label.encode(), ignored }
 }
 
-/// The header data of an announcement.
 pub(super) fn announcement(number: u32, length: u64) -> u64 {
     length << 20 | u64::from(number)
 }
 
-/// The number and the length of an announcement.
 pub(super) fn announced(header: u64) -> (u32, u64) {
     (header as u32 & (NUMBERS - 1), header >> 20)
 }
 
-/// The match bits of a get.
 pub(super) fn of_get(number: u32, is_last: bool) -> u64 {
     u64::from(number) << 1 | u64::from(is_last)
 }
@@ -104,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn encoded_fields_are_decoded() {
         for protocol in [Plain, Synchronous, Announced] {
             for (context, source, tag) in [(0, 0, 0), (LAST_CONTEXT, LAST_PROCESS, i32::MAX), (7, 9, -3)] {
                 let one = label(context, source, protocol, tag);
@@ -116,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receive_takes_what_it_wants_and_nothing_else() {
+    fn a_receive_matches_only_its_messages() {
         let takes =
             |MatchCriteria { bits, ignored }, one: MessageLabel| (bits ^ one.encode()) & !ignored == 0;
         let one = wanted(5, Some(9), Tags::one(3));

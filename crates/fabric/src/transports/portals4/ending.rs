@@ -1,11 +1,10 @@
-//! How a process ends, and what becomes of peers that are lost or have left (rule 6 of the module).
+//! The end of a process, and peers that are lost or have left (rule 6 of the module).
 
 use super::{GRACE, POLLS, Portals, PortalsFailure};
-use crate::Sink;
+use crate::FrameSink;
 use std::time::Instant;
 
 impl Portals {
-    /// Nothing is kept of a peer any more.
     pub(super) fn forget(&mut self, peer: u32) {
         self.introduced.remove(&peer);
         self.never_met.insert(peer);
@@ -18,13 +17,11 @@ impl Portals {
         }
     }
 
-    /// A peer is lost.
-    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn Sink) {
+    pub(super) fn lose(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.forget(peer);
         sink.lost(peer);
     }
 
-    /// Something to a peer, or from one, has failed.
     pub(super) fn fail(&mut self, peer: u32, why: String) {
         if self.failed.iter().all(|known| known.peer != peer) {
             self.failed.push(PortalsFailure { peer, why, since: Instant::now() });
@@ -32,12 +29,10 @@ impl Portals {
         self.polls = POLLS;
     }
 
-    /// Whether what has failed does not matter, as the peer has left; else the peer is lost.
-    pub(super) fn settle_failures(&mut self, sink: &mut dyn Sink) {
+    pub(super) fn settle_failures(&mut self, sink: &mut dyn FrameSink) {
         for failed in std::mem::take(&mut self.failed) {
             let PortalsFailure { peer, why, since } = &failed;
             if self.peer(*peer).is_none_or(|peer| peer.is_gone) {
-                // It is lost by now.
             } else if self.sockets.has_left(*peer) {
                 self.end_sends_to(*peer, sink);
             } else if since.elapsed() < GRACE {
@@ -52,8 +47,7 @@ impl Portals {
         }
     }
 
-    /// A peer that has left needs no message.
-    fn end_sends_to(&mut self, peer: u32, sink: &mut dyn Sink) {
+    fn end_sends_to(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         let is_to = |(number, (to, token)): (&u32, &(u32, u64))| (*to == peer).then_some((*number, *token));
         for (number, token) in self.announced.iter().filter_map(is_to).collect::<Vec<_>>() {
             self.withdraw_exposed(number);
@@ -65,13 +59,12 @@ impl Portals {
         }
     }
 
-    /// Whether all that was sent has arrived, and all that was announced is here.
+    /// Whether everything that was sent has arrived, and everything announced was received.
     pub(super) fn has_all_arrived(&mut self) -> bool {
         (0..self.peers.len() as u32)
             .all(|at| self.peer(at).is_none_or(|peer| peer.is_detached) || self.has_arrived_at(at))
     }
 
-    /// As [`Portals::has_all_arrived`], of one peer.
     pub(super) fn has_arrived_at(&mut self, at: u32) -> bool {
         let Some(peer) = self.peer(at).filter(|peer| !peer.is_gone) else { return true };
         let is_through = peer.under_way == 0 && peer.refused.is_empty() && !peer.wants_stop;
@@ -82,7 +75,6 @@ impl Portals {
         is_done || self.sockets.has_left(at)
     }
 
-    /// Whether this process and a peer wait for each other at their ends.
     pub(super) fn set_detached(&mut self, peer: u32, is_detached: bool) {
         if let Some(peer) = self.peer(peer) {
             peer.is_detached = is_detached;

@@ -1,43 +1,37 @@
-//! Messages that are announced: their receiver gets them (rules 2 and 3 of the module).
+//! Announced messages, which their receivers get (rules 2 and 3 of the module).
 
 use super::bits::{self, NUMBERS};
 use super::{Portals, PortalsName, ReceiveEnd};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_portals::{PortalsEnding, ProcessAddress};
 
-/// A message that is got.
 #[derive(Debug)]
 pub(super) struct PortalsFetch {
     id: u64,
     pub(super) from: u32,
-    /// Under which its sender exposes it.
+    /// The number under which its sender exposes it.
     number: u32,
-    /// The engine's name of the receive, which is over when all is here; 0: it is over, and its sender is to hear that.
+    /// 0: the receive is complete, and its sender gets a last get.
     token: u64,
     tag: i32,
     buffer: UserBuf,
-    /// Of the whole message.
     length: u64,
-    /// How much of it is got, and how much is here.
+    /// Bytes to get, and bytes that have arrived.
     wanted: usize,
     at: usize,
-    /// Bytes that are under way, and whether they are the last.
+    /// Bytes under way, and whether they are the last.
     under_way: Option<(usize, bool)>,
 }
 
-/// The receive for which a message is got.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FetchReceive<'a> {
-    /// The engine's name for it.
     pub(super) token: u64,
     pub(super) tag: i32,
     pub(super) buffer: &'a UserBuf,
-    /// Of the message.
     pub(super) length: u64,
 }
 
 impl Portals {
-    /// A number under which memory can be exposed.
     pub(super) fn free_number(&mut self) -> Option<u32> {
         let free = (0..NUMBERS)
             .map(|more| self.next_number.wrapping_add(more) % NUMBERS)
@@ -46,7 +40,6 @@ impl Portals {
         Some(free)
     }
 
-    /// Exposes a message to a peer. Whether there was room.
     pub(super) fn expose(
         &mut self,
         to: (ProcessAddress, usize),
@@ -72,12 +65,10 @@ impl Portals {
         Ok(exposed)
     }
 
-    /// Memory is exposed no more: nothing reads it from now on.
     pub(super) fn withdraw_exposed(&mut self, number: u32) {
         self.wait_while(|name| *name == PortalsName::Exposed { number });
     }
 
-    /// Begins to get a message.
     pub(super) fn fetch(&mut self, from: u32, number: u32, receive: FetchReceive<'_>) {
         let FetchReceive { token, tag, buffer, length } = receive;
         let id = self.next_fetch;
@@ -99,7 +90,6 @@ impl Portals {
         });
     }
 
-    /// Gets what is next of each message, as far as there is room.
     pub(super) fn go_on_with_fetches(&mut self) {
         let Portals { fetches, interface, peers, .. } = self;
         let mut failed = Vec::new();
@@ -130,7 +120,6 @@ impl Portals {
         }
     }
 
-    /// A get is over.
     pub(super) fn end_get(&mut self, id: u64, ending: PortalsEnding) {
         let Some(place) = self.fetches.iter().position(|one| one.id == id) else { return };
         match ending {
@@ -149,14 +138,13 @@ impl Portals {
                 let from = self.fetches.swap_remove(place).from;
                 self.fail(from, why);
             }
-            // Its sender has given the message up.
             _ => {
                 self.fetches.swap_remove(place);
             }
         }
     }
 
-    /// No memory of the receive with this name is written any more. The sender hears that its message has gone.
+    /// Ends the gets into the memory of a receive, and notifies the sender.
     pub(super) fn release_fetches(&mut self, token: u64) {
         let found: Vec<u64> =
             self.fetches.iter().filter(|one| one.token == token && token != 0).map(|one| one.id).collect();

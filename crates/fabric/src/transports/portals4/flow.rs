@@ -1,15 +1,20 @@
-//! Flow control: what happens when the entry for messages finds no room, and the network disables it.
+//! Flow control: the entry for messages has no room, and the network disables it.
 //!
-//! Events, blocks and the network's own places for unexpected messages are limited. An entry that finds no room for a message
-//! refuses it and all that come after it, from all processes, until it is enabled. If it were enabled while messages of a peer
-//! are under way, a later one could be taken after an earlier one was refused. So
+//! Events, blocks and the network's own places for unexpected messages are limited. An entry
+//! without room for a message refuses it and all later ones, from all processes, until it is
+//! enabled. If it were enabled while messages of a peer are under way, a later one could be taken
+//! after an earlier one was refused. So
 //!
-//! 1. the process whose entry is disabled says [`Word::Stop`] to all who know where to find it, and introduces itself to nobody;
-//! 2. a peer that hears it puts nothing more there. When each of its puts was acknowledged or refused it says [`Word::Stopped`];
-//! 3. when all have said so, or are gone, the process enables the entry and says [`Word::Go`];
-//! 4. a peer that hears that puts what was refused, in its old order, before anything new.
+//! 1. the process whose entry is disabled sends [`Word::Stop`] to all introduced peers, and
+//!    introduces itself to no other;
+//! 2. a peer that gets it puts nothing more there. When each of its puts was acknowledged or
+//!    refused it sends [`Word::Stopped`];
+//! 3. when all peers have sent that, or are lost, the process enables the entry and sends
+//!    [`Word::Go`];
+//! 4. a peer that gets that puts the refused messages again, in their old order, before anything
+//!    new.
 
-use super::meeting::Word;
+use super::exchange::Word;
 use super::{Portals, PortalsName};
 use oxmpi_portals::{PortalsEnding, PutMessage};
 use std::collections::HashSet;
@@ -17,30 +22,28 @@ use std::collections::HashSet;
 /// The own entry is disabled.
 #[derive(Debug)]
 pub(super) struct ClosedEntry {
-    /// Those who have not said that they have stopped.
+    /// Peers that have not sent [`Word::Stopped`].
     waiting: HashSet<u32>,
-    /// All who are to hear that it is open again.
-    told: Vec<u32>,
+    /// Peers that get [`Word::Go`].
+    notified: Vec<u32>,
 }
 
 impl Portals {
-    /// The network has disabled the entry for messages.
     pub(super) fn close_entry(&mut self) {
         if self.closed.is_some() {
             return;
         }
         let known = self.peers.iter().enumerate();
         let known = known.filter(|(_, peer)| peer.as_ref().is_some_and(|peer| !peer.is_gone));
-        let mut told: Vec<u32> = known.map(|(at, _)| at as u32).collect();
-        told.extend(self.introduced.iter().copied());
-        for to in told.clone() {
+        let mut notified: Vec<u32> = known.map(|(at, _)| at as u32).collect();
+        notified.extend(self.introduced.iter().copied());
+        for to in notified.clone() {
             self.say(to, false, Word::Stop);
         }
-        self.closed = Some(ClosedEntry { waiting: told.iter().copied().collect(), told });
+        self.closed = Some(ClosedEntry { waiting: notified.iter().copied().collect(), notified });
     }
 
-    /// A peer says something about an entry.
-    pub(super) fn heed(&mut self, from: u32, word: Word) {
+    pub(super) fn take_word(&mut self, from: u32, word: Word) {
         self.is_flow_due = true;
         match word {
             Word::Stop => match self.peer(from) {
@@ -61,7 +64,6 @@ impl Portals {
         }
     }
 
-    /// Does what can be done about entries that are closed, the own one and those of others.
     pub(super) fn go_on_with_flow(&mut self) {
         if std::mem::take(&mut self.is_flow_due) {
             for at in 0..self.peers.len() as u32 {
@@ -81,7 +83,7 @@ impl Portals {
         if let Err(error) = self.interface.enable() {
             self.give_up(&error.to_string());
         }
-        for to in closed.told {
+        for to in closed.notified {
             self.say(to, false, Word::Go);
         }
     }
@@ -98,7 +100,6 @@ impl Portals {
         self.is_flow_due |= waits;
     }
 
-    /// Puts again what a peer has refused, as far as there is room.
     fn put_refused(&mut self, to: u32) {
         while let Some(peer) = self.peer(to)
             && let Some((number, message)) = peer.refused.pop_first()
@@ -116,7 +117,6 @@ impl Portals {
         }
     }
 
-    /// Puts a message. It comes back if there is no room now.
     pub(super) fn put(
         &mut self,
         to: u32,
@@ -136,13 +136,11 @@ impl Portals {
         }
     }
 
-    /// A put is over.
     pub(super) fn end_put(&mut self, to: u32, number: u64, ending: PortalsEnding) {
         let Some(peer) = self.peer(to) else { return };
         peer.under_way = peer.under_way.saturating_sub(1);
         match ending {
             PortalsEnding::Refused(message) if !peer.is_gone => {
-                // It will say that it is closed, and then that it is open.
                 peer.is_stopped = true;
                 peer.refused.insert(number, message);
                 self.is_flow_due = true;

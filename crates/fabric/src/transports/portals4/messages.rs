@@ -12,7 +12,7 @@ use oxmpi_portals::{Arrival, MatchCriteria, PortalsEnding, PortalsEvent, PutMess
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Tags;
 
-/// A message that has come from a process whose introduction has not.
+/// A message of a process whose introduction has not arrived.
 #[derive(Debug)]
 pub(super) struct UnmetArrival {
     pub(super) token: u64,
@@ -21,7 +21,6 @@ pub(super) struct UnmetArrival {
     pub(super) buffer: UserBuf,
 }
 
-/// A message that a probe has taken out.
 #[derive(Debug)]
 pub(super) struct TakenMessage {
     label: MessageLabel,
@@ -29,12 +28,10 @@ pub(super) struct TakenMessage {
     bytes: Vec<u8>,
 }
 
-/// How long a message is.
 fn length_of(label: MessageLabel, arrival: &Arrival) -> u64 {
     if label.protocol == PortalsProtocol::Announced { announced(arrival.header).1 } else { arrival.length }
 }
 
-/// All of a buffer, in one piece.
 fn packed(buffer: &UserBuf) -> Vec<u8> {
     let mut bytes = vec![0; buffer.packed_len()];
     buffer.pack(0, (&mut bytes[..]).into());
@@ -42,7 +39,6 @@ fn packed(buffer: &UserBuf) -> Vec<u8> {
 }
 
 impl Portals {
-    /// A receive has matched a message.
     pub(super) fn came(&mut self, token: u64, wanted: MatchCriteria, arrival: Arrival, buffer: UserBuf) {
         let label = MessageLabel::decode(arrival.bits);
         let from = label.source;
@@ -50,22 +46,21 @@ impl Portals {
             if self.introduced.contains(&from) {
                 self.unmet.push(UnmetArrival { token, wanted, arrival, buffer });
             } else {
-                self.refuse_stranger(token, wanted, &buffer);
+                self.refuse_intruder(token, wanted, &buffer);
             }
             return;
         };
         if peer.messages.process != arrival.from {
-            return self.refuse_stranger(token, wanted, &buffer);
+            return self.refuse_intruder(token, wanted, &buffer);
         }
         let is_gone = peer.is_gone;
         if is_gone && label.protocol == PortalsProtocol::Announced {
-            // Its data are gone with its sender: the receive waits for another message.
+            // The data are lost with their sender: the receive waits for another message.
             return self.post_again(token, wanted, &buffer);
         }
         self.deliver(token, label, &arrival, &buffer, is_gone);
     }
 
-    /// A message is for a receive, whose buffer has what of it has come.
     fn deliver(
         &mut self,
         token: u64,
@@ -90,7 +85,6 @@ impl Portals {
         }
     }
 
-    /// A process has introduced itself: its messages go their way.
     pub(super) fn take_unmet(&mut self, from: u32) {
         let is_of = |one: &mut UnmetArrival| MessageLabel::decode(one.arrival.bits).source == from;
         let taken: Vec<_> = self.unmet.extract_if(.., is_of).collect();
@@ -99,11 +93,11 @@ impl Portals {
         }
     }
 
-    /// A message is of no process of the job: the receive that it has taken is posted again.
-    fn refuse_stranger(&mut self, token: u64, wanted: MatchCriteria, buffer: &UserBuf) {
-        if !std::mem::replace(&mut self.is_stranger_told, true) {
+    /// A message is of no process of the job: posts the receive again that it has matched.
+    fn refuse_intruder(&mut self, token: u64, wanted: MatchCriteria, buffer: &UserBuf) {
+        if !std::mem::replace(&mut self.is_intruder_reported, true) {
             (self.tell.0)(&format!(
-                "rank {}: Portals 4: a process that is not of the job sends to this one; that is dropped",
+                "rank {}: Portals 4: a process outside the job sends to this one; its messages are dropped",
                 self.own
             ));
         }
@@ -121,7 +115,7 @@ impl Portals {
         }
     }
 
-    /// The first message that such a receive would get; with `takes`, with its data, and taken out.
+    /// The first message that such a receive would match; with `takes`, it is taken out.
     fn search(&mut self, wanted: MatchCriteria, takes: bool) -> Option<(Arrival, Vec<u8>)> {
         let name = PortalsName::Probe { number: self.next_probe };
         self.next_probe += 1;
@@ -145,7 +139,6 @@ impl Portals {
         }
     }
 
-    /// Gives a message that is announced, or synchronous, to the network.
     fn announce(
         &mut self,
         to: u32,
@@ -210,14 +203,14 @@ impl MatchingTransport for Portals {
         if self.is_met(peer) {
             return true;
         }
-        self.begin_meeting(peer);
+        self.request_introduction(peer);
         false
     }
 
     fn tsend(&mut self, to: u32, message: &TaggedSend<'_>) -> Result<Sent, Unreachable> {
         let unreachable = |why: String| Unreachable { peer: to, why };
         let Some(peer) = self.peer(to).filter(|peer| !peer.is_gone) else {
-            return Err(unreachable("the two have not met, or it is gone".into()));
+            return Err(unreachable("the two have no contact, or it is lost".into()));
         };
         if peer.is_stopped || !peer.refused.is_empty() {
             return Ok(Sent::Full);
@@ -226,7 +219,6 @@ impl MatchingTransport for Portals {
         if length > LONGEST {
             return Err(unreachable(format!("a message of {length} bytes is too long for portals4")));
         }
-        // Who has left takes nothing.
         if self.sockets.has_left(to) {
             return Ok(Sent::Done);
         }
@@ -256,7 +248,7 @@ impl MatchingTransport for Portals {
     fn tcancel(&mut self, token: u64) {
         let is_it =
             |name: &PortalsName| matches!(name, PortalsName::Receive { token: of, .. } if *of == token);
-        // One that is not there any more has a message.
+        // A receive that cannot be unlinked has a message.
         for _ in self.interface.unlink(is_it) {
             self.ended.push_back(ReceiveEnd::NotReceived { token });
         }
@@ -266,7 +258,7 @@ impl MatchingTransport for Portals {
         let wanted = bits::wanted(context, from, tags);
         let (arrival, _) = self.search(wanted, false)?;
         let label = MessageLabel::decode(arrival.bits);
-        // It comes to light when its sender has been met.
+        // It is handled when its sender has introduced itself.
         let peer = self.peer(label.source)?;
         if peer.messages.process != arrival.from {
             return None;

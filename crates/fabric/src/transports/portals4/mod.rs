@@ -1,43 +1,49 @@
 //! Messages over Portals 4, matched by its network: Open MPI's MTL `portals4`.
 //!
-//! `module.rs` is what it says of itself. A process has one interface of Portals ([`PortalsInterface`]), and the sockets of the
-//! transport between nodes. Messages of communicators are put and matched by Portals (`bits.rs` says what the match bits mean).
-//! Everything else goes in frames over the sockets, which also say that a process has ended, and over which two processes meet
-//! (`meeting.rs`): a process that has not proved there to be of the job is never known here.
+//! `module.rs` is its description. A process has one interface of Portals ([`PortalsInterface`]),
+//! and the sockets of the transport between nodes. Messages of communicators are put and matched by
+//! Portals (`bits.rs` has the meaning of the match bits). Everything else goes in frames over the
+//! sockets, which also report the end of a process, and over which two processes exchange
+//! introductions (`exchange.rs`): the address of a process that has not proved there to be of the
+//! job is never used.
 //!
 //! Rules
 //!
-//! 1. A message of up to `mtl_portals4_eager_limit` bytes is put whole. It is copied and kept until its acknowledgement, so the
-//!    sender's buffer is free at once. The acknowledgement says that the message is in a receive or in a block for unexpected messages:
-//!    nothing is lost from then on, though nobody may have received it. A message that was refused waits for its sender's next look at
-//!    the library, other than [`Sent::Done`] says of other transports: only while the receiver's entry is closed (rule 4).
-//! 2. A longer message is announced by a put of nothing (`fetches.rs`). Its sender exposes it under a number that the announcement has, and
-//!    its receiver gets it in parts of the longest message that both interfaces take. The last get has match bits of its own; it ends
-//!    the send.
-//! 3. Of a synchronous message that is put whole an empty part is exposed likewise. An acknowledgement alone does not end it, as it may
-//!    be of a block: the get does, which its receiver makes when it is matched.
-//! 4. The network keeps the order of puts, also when it refuses some (`flow.rs`).
-//! 5. There is no descriptor on which to wait for events of Portals beside others, so a process that waits polls, with short sleeps.
-//! 6. A process leaves when all its puts are acknowledged, and all its gets and exposed memory are done with. Who has left needs nothing
-//!    more. Of a lost process, what has been put can be received; what was only announced cannot.
+//! 1. A message of up to `mtl_portals4_eager_limit` bytes is put whole. Its copy is retained until
+//!    the acknowledgement, so the sender's buffer is free at once. The acknowledgement means that
+//!    the message is in a receive or in a block for unexpected messages: it cannot get lost from
+//!    then on. Unlike the usual [`Sent::Done`], a refused message waits for the next call of its
+//!    sender into the library: only while the receiver's entry is closed (rule 4).
+//! 2. A longer message is announced by an empty put (`fetches.rs`). Its sender exposes it under the
+//!    number in the announcement, and its receiver gets it in parts of the longest message that
+//!    both interfaces take. The last get has its own match bits; it ends the send.
+//! 3. Of a synchronous message that is put whole an empty part is exposed likewise. An
+//!    acknowledgement alone does not end it, as the message may be in a block: the receiver's get,
+//!    when it is matched, does.
+//! 4. The network keeps the order of puts, even if it refuses some (`flow.rs`).
+//! 5. There is no descriptor on which to wait for events of Portals beside others, so a process
+//!    that waits polls, with short sleeps.
+//! 6. A process leaves when all its puts are acknowledged, and all its gets and exposures have
+//!    ended. A process that has left needs nothing more. Of a lost process, completely put messages
+//!    can be received; announced ones cannot.
 
 mod bits;
 mod ending;
+mod exchange;
 mod fetches;
 mod flow;
-mod meeting;
 mod messages;
 mod module;
 
 use self::fetches::PortalsFetch;
 use self::flow::ClosedEntry;
 use self::messages::{TakenMessage, UnmetArrival};
-use crate::meetings::Meetings;
+use crate::introductions::Introductions;
 use crate::routes::Nodes;
-use crate::transports::Tell;
+use crate::transports::{Tell, Teller};
 use crate::{
-    Connected, Connections, Counts, Limits, MatchingTransport, Membership, Message, Sent, Sink, Statistics,
-    Traffic, Transport, Unreachable,
+    Connected, Connections, Counts, FrameSink, Limits, MatchingTransport, Membership, OutgoingMessage, Sent,
+    Statistics, Traffic, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_portals::{
@@ -46,69 +52,68 @@ use oxmpi_portals::{
 };
 use oxmpi_sys::foreign::LibraryError;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Polls of the interface for one of the sockets, which costs a system call, as long as nothing comes over these.
+/// Polls of the interface for one poll of the sockets, which costs a system call.
 const POLLS: u32 = 8;
-/// How long to wait for an operation that is withdrawn by force.
+/// The longest time to wait for an operation that is being cancelled.
 const FORCE: Duration = Duration::from_secs(10);
-/// For how long a peer to which something failed may turn out to have left.
+/// The time within which a peer with a failed operation may turn out to have left.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How a process uses Portals.
+/// The settings of Portals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortalsSettings {
-    /// The longest message that is put whole, bytes.
+    /// The longest message that is put whole, in bytes.
     pub eager: usize,
-    /// Blocks for unexpected messages.
     pub blocks: usize,
-    /// Bytes of each.
     pub block_len: usize,
-    /// Events of sends that find room.
     pub send_events: usize,
-    /// Events of receives that find room.
     pub receive_events: usize,
 }
 
-/// The name of an operation of the interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PortalsName {
-    /// A message, the `number`th of all.
-    Put { to: u32, number: u64 },
-    /// Memory of an announced message.
-    Exposed { number: u32 },
-    /// A receive of the engine's.
-    Receive { token: u64, wanted: MatchCriteria },
-    /// A part of a message.
-    Get { fetch: u64 },
-    /// A probe.
-    Probe { number: u64 },
+    /// The put of message `number`.
+    Put {
+        to: u32,
+        number: u64,
+    },
+    /// The memory of an announced message.
+    Exposed {
+        number: u32,
+    },
+    Receive {
+        token: u64,
+        wanted: MatchCriteria,
+    },
+    Get {
+        fetch: u64,
+    },
+    Probe {
+        number: u64,
+    },
 }
 
-/// A process with which this one has met.
 #[derive(Debug)]
 struct PortalsPeer {
-    /// Where it gets messages, and where it exposes memory.
+    /// Its entries for messages and for exposed memory.
     messages: RemoteEntry,
     exposed: RemoteEntry,
-    /// The longest message between the two.
     max_message: usize,
-    /// It is lost: nothing goes to it. What it had sent can still be received.
+    /// It is lost: nothing goes to it. Its earlier messages can still be received.
     is_gone: bool,
-    /// The two have no communicator any more, and neither waits for the other ([`Membership::detach`]).
+    /// The two have no communicator any more, and neither waits for the other.
     is_detached: bool,
-    /// Puts to it that are not acknowledged.
     under_way: u32,
-    /// Nothing may be put to it until it says so; it wants to hear when nothing is under way (`flow.rs`).
+    /// Its entry is closed; it waits for [`Word::Stopped`] (`flow.rs`).
     is_stopped: bool,
     wants_stop: bool,
     /// Messages that it has refused, by their numbers.
     refused: BTreeMap<u64, PutMessage>,
 }
 
-/// The end of a receive that is to be handed up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ReceiveEnd {
     Received { token: u64, from: u32, tag: i32, length: u64 },
@@ -123,21 +128,11 @@ impl ReceiveEnd {
     }
 }
 
-/// Something to a peer that has failed.
 #[derive(Debug)]
 struct PortalsFailure {
     peer: u32,
     why: String,
     since: Instant,
-}
-
-/// Tells the user something.
-struct PortalsTell(Tell);
-
-impl fmt::Debug for PortalsTell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tell")
-    }
 }
 
 /// The transport of one process over Portals 4.
@@ -147,56 +142,49 @@ pub struct Portals {
     interface: PortalsInterface<PortalsName>,
     sockets: Box<dyn Transport>,
     settings: PortalsSettings,
-    tell: PortalsTell,
-    /// By process number; those with whom this process has met.
+    tell: Teller,
     peers: Vec<Option<Box<PortalsPeer>>>,
-    meetings: Meetings,
-    /// Those to whom this process has introduced itself, and who have not answered.
+    introductions: Introductions,
+    /// Peers to which this process has introduced itself, and that have not answered.
     introduced: HashSet<u32>,
-    /// Those to whom it owes an answer.
     unanswered: Vec<u32>,
-    /// What is to be said over the sockets: to whom, whether it wants an answer, and the body of the frame.
+    /// Words for the sockets: receiver, whether it has to answer, and the body of the frame.
     outbox: VecDeque<(u32, bool, Vec<u8>)>,
-    /// The entry for messages is closed.
     closed: Option<ClosedEntry>,
-    /// A peer may wait for a word about its entry, or have refused something.
+    /// A peer may wait for a word about its entry, or have refused a message.
     is_flow_due: bool,
     events: Vec<PortalsEvent<PortalsName>>,
-    /// Events that were read while something else was waited for.
+    /// Events that were read while another operation was waited for.
     early: VecDeque<PortalsEvent<PortalsName>>,
-    /// Messages whose memory is exposed, by number: to whom, and the engine's name.
+    /// Exposed messages, by number: receiver, and the engine's token.
     announced: HashMap<u32, (u32, u64)>,
     next_number: u32,
     next_put: u64,
     fetches: Vec<PortalsFetch>,
     next_fetch: u64,
-    /// Messages of processes whose introduction is still under way.
+    /// Messages of processes whose introduction is under way.
     unmet: Vec<UnmetArrival>,
     ended: VecDeque<ReceiveEnd>,
-    /// Messages that probes have taken out, by the names that they got.
+    /// Messages that probes have taken out, by their names.
     taken: HashMap<u64, TakenMessage>,
     next_probe: u64,
-    /// What has failed, of which it is not known yet whether the peer has left.
     failed: Vec<PortalsFailure>,
-    /// Peers that cannot be reached any more, of which the engine is to hear.
+    /// Lost peers that the engine does not know of yet.
     lost: Vec<u32>,
-    /// Those of which it has heard before this process has met them.
+    /// Peers that were reported as lost before their introduction.
     never_met: HashSet<u32>,
-    is_stranger_told: bool,
+    is_intruder_reported: bool,
     polls: u32,
     reads: u64,
     sent: Traffic,
     received: Traffic,
-    /// Which processes belong to this launcher; all that goes to those of others goes over sockets. `None`: all do.
+    /// The processes of this launcher; messages to others go over sockets. `None`: all.
     nodes: Option<Nodes>,
 }
 
 impl Portals {
-    /// The transport of process `own` over an interface of `library` and `sockets`. `nodes`: those of a launcher that has to do with
-    /// others.
-    ///
-    /// # Errors
-    /// If there is no interface.
+    /// The transport of process `own` over an interface of `library` and `sockets`. `nodes`
+    /// is given if the processes communicate with processes of other launchers.
     pub fn new(
         own: u32,
         library: &Arc<PortalsLibrary>,
@@ -217,9 +205,9 @@ impl Portals {
             interface: PortalsInterface::open(library, options)?,
             sockets,
             settings,
-            tell: PortalsTell(tell),
+            tell: Teller(tell),
             peers: Vec::new(),
-            meetings: Meetings::default(),
+            introductions: Introductions::default(),
             introduced: HashSet::new(),
             unanswered: Vec::new(),
             outbox: VecDeque::new(),
@@ -239,7 +227,7 @@ impl Portals {
             failed: Vec::new(),
             lost: Vec::new(),
             never_met: HashSet::new(),
-            is_stranger_told: false,
+            is_intruder_reported: false,
             polls: 0,
             reads: 0,
             sent: Traffic::default(),
@@ -256,13 +244,11 @@ impl Portals {
         self.peers.get(peer as usize).is_some_and(Option::is_some)
     }
 
-    /// Nothing sensible can be done.
     fn give_up(&self, what: &str) -> ! {
         (self.tell.0)(&format!("rank {}: {what}", self.own));
         std::process::abort();
     }
 
-    /// Reads what has happened, for [`Portals::drain`].
     fn read(&mut self) -> bool {
         let more = match self.interface.poll(&mut self.events) {
             Ok(more) => more,
@@ -273,8 +259,7 @@ impl Portals {
         more
     }
 
-    /// Handles all that has happened. Whether there was anything.
-    fn drain(&mut self, sink: &mut dyn Sink) -> bool {
+    fn drain(&mut self, sink: &mut dyn FrameSink) -> bool {
         let mut any = false;
         loop {
             let more = self.read();
@@ -304,8 +289,7 @@ impl Portals {
         any
     }
 
-    /// An operation is over.
-    fn end(&mut self, name: PortalsName, ending: PortalsEnding, sink: &mut dyn Sink) {
+    fn end(&mut self, name: PortalsName, ending: PortalsEnding, sink: &mut dyn FrameSink) {
         match (name, ending) {
             (PortalsName::Put { to, number }, ending) => self.end_put(to, number, ending),
             (PortalsName::Exposed { number }, PortalsEnding::Fetched) => {
@@ -318,12 +302,12 @@ impl Portals {
                 self.came(token, wanted, arrival, buffer);
             }
             (PortalsName::Get { fetch }, ending) => self.end_get(fetch, ending),
-            // A receive that has failed stays: what the network could not bring fails at its sender, too.
+            // A failed receive stays: its message fails at the sender, too.
             _ => {}
         }
     }
 
-    /// Waits until no such operation goes on any more; what else ends meanwhile is handed up later.
+    /// Other events are handled later.
     fn wait_while(&mut self, is_it: impl Fn(&PortalsName) -> bool) {
         let start = Instant::now();
         loop {
@@ -333,7 +317,7 @@ impl Portals {
             }
             self.read();
             if start.elapsed() > FORCE {
-                self.give_up("Portals 4: an operation was withdrawn and does not end");
+                self.give_up("Portals 4: a cancelled operation does not end");
             }
         }
     }
@@ -356,11 +340,11 @@ impl Transport for Portals {
         self.sockets.piece_limit(to)
     }
 
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         self.sockets.send(to, message)
     }
 
-    /// What was posted or exposed is unlinked. What has been matched already is waited for, and its message is gone.
+    /// Unlinks memory; waits for operations that were matched, whose messages are dropped.
     fn release(&mut self, token: u64) {
         self.sockets.release(token);
         self.ended.retain(|end| end.token() != token);
@@ -384,7 +368,7 @@ impl Transport for Portals {
         }
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         for peer in std::mem::take(&mut self.lost) {
             self.lose(peer, sink);
         }
@@ -409,13 +393,12 @@ impl Transport for Portals {
         self.sockets.before_sleep() && may
     }
 
-    /// Rule 5.
     fn sleeps_lightly(&self) -> bool {
         true
     }
 
     fn announce_waiting(&mut self, peer: u32) -> bool {
-        // The answer of a peer that is to be met comes over sockets; for room in Portals there is no event.
+        // The peer's introduction comes over sockets; there is no event for room in Portals.
         self.sockets.announce_waiting(peer) && !self.is_met(peer)
     }
 
@@ -440,7 +423,6 @@ impl Membership for Portals {
     fn has_left(&mut self, peer: u32) -> bool {
         let has_left = self.sockets.has_left(peer);
         if has_left {
-            // What it had sent comes with the next poll.
             self.polls = POLLS;
         }
         has_left
@@ -472,15 +454,15 @@ impl Membership for Portals {
         self.has_all_arrived() && self.sockets.rest()
     }
 
-    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
+    fn await_end(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.drain(sink);
-        self.sockets.await_end(peer, &mut self.meetings.watch(sink));
-        self.end_meetings(sink);
+        self.sockets.await_end(peer, &mut self.introductions.watch(sink));
+        self.end_introductions(sink);
     }
 
-    fn bury(&mut self, peer: u32) {
+    fn remove_failed(&mut self, peer: u32) {
         self.forget(peer);
-        self.sockets.bury(peer);
+        self.sockets.remove_failed(peer);
     }
 }
 

@@ -1,8 +1,8 @@
-//! What `portals4` says of itself: Portals 4, whose network matches messages by itself.
+//! The module `portals4`: Portals 4, whose network matches messages.
 
 use super::{Portals, PortalsSettings};
 use crate::constructor::{Constructor, Decided, Offer, Services, Situation, Survey};
-use crate::meetings;
+use crate::introductions;
 use crate::routes::{Nodes, Reach};
 use crate::transports::Tell;
 use linkme::distributed_slice;
@@ -19,9 +19,9 @@ static PORTALS4: Module = Module {
     params: &[&LIBRARY, &EAGER, &BLOCKS, &BLOCK_LEN, &RECEIVE_EVENTS, &SEND_EVENTS, &SHM],
     mtl: &["portals4"],
     btl: Btl { names: &["portals4"], left: BtlRule::ListedOrRequested },
-    // What is in the network, or in an interface, is in no image.
+    // No image contains the state of the network, or of an interface.
     images: false,
-    // Its processes meet over sockets.
+    // Its processes exchange introductions over sockets.
     needs: Supplies::Listeners,
     is_unencrypted: true,
     unavailable: |job| job.no_sockets.clone(),
@@ -75,7 +75,7 @@ static RECEIVE_EVENTS: Param = Param {
     min: 64,
     max: 1 << 20,
     level: Level::Tune,
-    help: "Events of messages that come over Portals 4 and find room before they are read. Where there is none all peers pause.",
+    help: "Events of received messages that Portals 4 stores until they are read. Without room all peers pause.",
     ..Param::NEW
 };
 
@@ -111,16 +111,14 @@ fn library(params: &Params) -> Result<Arc<PortalsLibrary>, String> {
     PortalsLibrary::open(params.text(&LIBRARY)).map_err(|error| error.to_string())
 }
 
-/// What cannot work at all is refused before any process starts.
 fn decide(params: &Params, is_one_host: bool) -> Result<Decided, String> {
-    // Other hosts may have what this one lacks.
+    // Other hosts may have the library that this one lacks.
     if is_one_host {
         library(params)?;
     }
     Ok(Decided::default())
 }
 
-/// What the interface of this machine can do, and how a job on this host would use it.
 fn survey(params: &Params) -> Result<Survey, String> {
     let library = library(params)?;
     let PortalsSettings { eager, blocks, block_len, .. } = settings(params);
@@ -140,13 +138,12 @@ fn survey(params: &Params) -> Result<Survey, String> {
     Ok(Survey { title: library.to_string(), choice, columns: &["limit", "value"], rows })
 }
 
-/// An interface of this host, and the sockets of the process.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     if services.poller().is_none() {
         return Ok(None);
     }
     let library = library(of.params)?;
-    let sockets = meetings::carrier(of, services)?;
+    let sockets = introductions::carrier(of, services)?;
     let (teller, located) = (services.clone(), services.clone());
     let tell: Tell = Box::new(move |text| teller.say(text));
     let nodes = Box::new(move |from| located.nodes(from).unwrap_or_default());

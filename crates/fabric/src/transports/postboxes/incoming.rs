@@ -1,38 +1,34 @@
-//! What comes from one peer by its postbox.
+//! Packets from one peer, through its postbox.
 
-use crate::{Sink, dispatch};
+use crate::{FrameSink, dispatch};
 use oxmpi_shm::postbox::{Packet, PostboxArea, PostboxReceiver};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 
-/// Packets taken from one postbox before the others get their turn: its sender may be posting all the time.
+/// Packets taken from one postbox before the next one, whose sender may post all the time.
 const BURST: usize = 4;
 
-/// The receiving side of a postbox.
 #[derive(Debug)]
-pub(super) struct In {
+pub(super) struct PostboxIn {
     receiver: PostboxReceiver,
-    /// How much of the data of the last frame has come.
+    /// The bytes of the last frame's body that have arrived.
     at: usize,
 }
 
-/// What one look has shown.
 #[derive(Default)]
-pub(super) struct PostboxLook {
+pub(super) struct PostboxPoll {
     pub(super) any: bool,
-    /// The sender wants to be rung.
     pub(super) sender_waits: bool,
 }
 
-impl In {
-    pub(super) fn new(receiver: PostboxReceiver) -> In {
-        In { receiver, at: 0 }
+impl PostboxIn {
+    pub(super) fn new(receiver: PostboxReceiver) -> PostboxIn {
+        PostboxIn { receiver, at: 0 }
     }
 
-    /// Hands up what lies in the postbox of process `from`.
     #[inline]
-    pub(super) fn poll(&mut self, from: u32, area: &PostboxArea, sink: &mut dyn Sink) -> PostboxLook {
-        let mut seen = PostboxLook::default();
+    pub(super) fn poll(&mut self, from: u32, area: &PostboxArea, sink: &mut dyn FrameSink) -> PostboxPoll {
+        let mut seen = PostboxPoll::default();
         for _ in 0..BURST {
             let Some(packet) = self.receiver.peek() else { break };
             seen.any = true;
@@ -62,9 +58,8 @@ impl In {
     }
 }
 
-fn hand_up(from: u32, frame: &[u8], total: usize, first: Bytes<'_>, sink: &mut dyn Sink) {
+fn hand_up(from: u32, frame: &[u8], total: usize, first: Bytes<'_>, sink: &mut dyn FrameSink) {
     if let Ok(got) = Frame::decode(frame) {
-        // Frames of other paths mean nothing here.
         let _ = dispatch(from, &got, total, first, sink);
     }
 }

@@ -1,99 +1,97 @@
-//! Postboxes: the modules usysv and sysv of the components guide, between the processes of one job on one node.
+//! Postboxes: the modules usysv and sysv of the components guide, between the processes of one job
+//! on one node.
 //!
-//! They share one segment (`oxmpi_shm::postbox`), in which each pair has a postbox in each direction. What S is, the most bytes
-//! of data in a postbox, the parameter of the module for short messages says.
+//! They share one segment (`oxmpi_shm::postbox`), in which each pair has a postbox in each
+//! direction. S, the most bytes of data in a postbox, is the module's parameter for short messages.
 //!
 //! Rules (beside those of the postboxes)
 //!
-//! 1. All frames of a pair go through its postbox, in order. An eager message has at most 2S bytes of data and goes in one
-//!    packet or two. Data that find no room are copied, and leave when the receiver has emptied the postbox ([`Sent::Later`]).
-//! 2. A longer message is announced with its first S bytes. When the receiver has asked for it the rest goes in pieces of at most
-//!    `max_alloc` bytes through the pool, from which the receiver copies.
-//! 3. If the pool has no room, or nobody gets its lock, a piece of at most S bytes goes through the postbox.
-//! 4. Who posts rings the receiver's bell. Who empties a postbox rings its sender's if that waits.
-//! 5. A sender that finds the postbox full looks at it `write_polls` times, then pauses once, and does not pause again before
-//!    it has posted something: then it waits as it waits for anything, and has itself rung. The lock of the pool it waits for
-//!    likewise.
+//! 1. All frames of a pair go through its postbox, in order. An eager message has at most 2S bytes
+//!    of data and goes in one packet or two. Data without room are copied, and leave when the
+//!    receiver has emptied the postbox ([`Sent::Later`]).
+//! 2. A longer message is announced with its first S bytes. When the receiver has requested it the
+//!    rest goes in pieces of at most `max_alloc` bytes through the pool, from which the receiver
+//!    copies.
+//! 3. If the pool has no room, or its lock cannot be had, a piece of at most S bytes goes through
+//!    the postbox.
+//! 4. A sender rings the receiver's bell after each post. A receiver that empties a postbox rings
+//!    its sender if that waits.
+//! 5. A sender that finds the postbox full polls it `write_polls` times, then pauses once, and does
+//!    not pause again before it has posted something: from then on it waits like any process, for a
+//!    ring. It waits likewise for the lock of the pool.
 
 mod incoming;
 mod module;
 mod outgoing;
 
-use self::incoming::In;
+use self::incoming::PostboxIn;
 use self::outgoing::PostboxOut;
-use crate::neighbours::{Neighbour, Neighbours};
-use crate::{Counts, Limits, Membership, Message, Sent, Sink, Statistics, Transport, Unreachable};
+use crate::peer_segments::{PeerSegment, PeerSegments};
+use crate::{
+    Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics, Transport, Unreachable,
+};
 use oxmpi_shm::postbox::PostboxArea;
 use oxmpi_shm::segment::RankState;
 use oxmpi_sys::pause::Pause;
 use oxmpi_sys::semaphore::Semaphore;
 use oxmpi_wire::Frame;
 
-/// How a process uses the postboxes.
+/// The settings of the postboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PostboxSettings {
     /// The most bytes that one piece of a long message takes of the pool.
     pub max_alloc: usize,
-    /// How often a sender looks at what it waits for before it pauses.
+    /// The number of polls by a sender before it pauses.
     pub write_polls: u32,
-    /// How it pauses.
     pub pause: Pause,
-    /// Who waits for the lock of the pool sleeps (sysv), instead of looking again (usysv).
+    /// Whether a process sleeps for the lock of the pool (sysv), or polls (usysv).
     pub sleeps: bool,
-    /// The lock of the pool, if it is a semaphore.
     pub lock: Option<Semaphore>,
-    /// Failures are survived: a peer may end, and empty its postbox no more, with a notice on the way to it.
+    /// Whether the job survives failures: a notice may wait in the postbox of an ended peer.
     pub survives: bool,
 }
 
 /// The transport of one process to the others of its job on its node.
 #[derive(Debug)]
 pub struct Postboxes {
-    /// The numbers of these processes, in the order of their places.
     members: Vec<u32>,
-    /// The own place.
     place: u32,
     area: PostboxArea,
-    neighbours: Neighbours,
+    peer_segments: PeerSegments,
     settings: PostboxSettings,
-    /// By place; none is at the own.
+    /// By place; there is none at the own place.
     peers: Vec<Option<PostboxPeer>>,
-    /// Places of those to whom data that were copied have not left yet.
+    /// Places of peers to which copied data have not left yet.
     unfinished: Vec<usize>,
-    /// Tokens of messages that have left since the last look.
     gone: Vec<u64>,
-    tally: Tally,
+    counters: PostboxCounts,
 }
 
 #[derive(Debug)]
 struct PostboxPeer {
     number: u32,
     out: PostboxOut,
-    incoming: In,
-    neighbour: Option<Neighbour>,
-    /// It is to be rung as soon as contact is made.
+    incoming: PostboxIn,
+    segment_of_peer: Option<PeerSegment>,
+    /// It gets a ring as soon as its segment is mapped.
     is_to_be_rung: bool,
     is_dead: bool,
 }
 
-/// What is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tally {
+struct PostboxCounts {
     pooled_pieces: u64,
     boxed_pieces: u64,
     pauses: u64,
 }
 
 impl Postboxes {
-    /// The transport of process `me` through `area` to `members`, the processes of its job on its node, itself among them. Their
-    /// numbers rise.
-    ///
-    /// # Errors
-    /// A text for a person, if `area` is not for these.
+    /// The transport of process `me` through `area` to `members`, the processes of its job on its
+    /// node with itself, in rising order. The error, if `area` is not for these, is for the user.
     pub fn new(
         me: u32,
         members: Vec<u32>,
-        (area, neighbours): (PostboxArea, Neighbours),
+        (area, peer_segments): (PostboxArea, PeerSegments),
         settings: PostboxSettings,
     ) -> Result<Postboxes, String> {
         let place = members.iter().position(|member| *member == me);
@@ -108,22 +106,32 @@ impl Postboxes {
             (at != own).then(|| PostboxPeer {
                 number: *number,
                 out: PostboxOut::new(area.sender(own, at)),
-                incoming: In::new(area.receiver(at, own)),
-                neighbour: None,
+                incoming: PostboxIn::new(area.receiver(at, own)),
+                segment_of_peer: None,
                 is_to_be_rung: false,
                 is_dead: false,
             })
         };
         let peers = (0..).zip(&members).map(peer).collect();
-        let (unfinished, gone, tally) = (Vec::new(), Vec::new(), Tally::default());
-        Ok(Postboxes { place: own, members, area, neighbours, settings, peers, unfinished, gone, tally })
+        let (unfinished, gone, counters) = (Vec::new(), Vec::new(), PostboxCounts::default());
+        Ok(Postboxes {
+            place: own,
+            members,
+            area,
+            peer_segments,
+            settings,
+            peers,
+            unfinished,
+            gone,
+            counters,
+        })
     }
 
     #[inline]
     fn place_of(&self, peer: u32) -> Option<usize> {
         let first = *self.members.first()?;
         let at = peer.wrapping_sub(first) as usize;
-        // Mostly their numbers follow each other.
+        // Mostly the ranks are consecutive.
         if self.members.get(at) == Some(&peer) { Some(at) } else { self.members.binary_search(&peer).ok() }
     }
 
@@ -133,28 +141,27 @@ impl Postboxes {
         self.peers.get_mut(at)?.as_mut()
     }
 
-    /// Makes contact with this process, if that is still to be done.
     #[inline]
     fn meet(&mut self, number: u32) -> Result<(), Unreachable> {
         match self.peer_mut(number) {
-            Some(PostboxPeer { neighbour: None, .. }) => self.connect(number),
+            Some(PostboxPeer { segment_of_peer: None, .. }) => self.connect(number),
             _ => Ok(()),
         }
     }
 
     #[cold]
     fn connect(&mut self, number: u32) -> Result<(), Unreachable> {
-        let neighbour = self.neighbours.connect(number)?;
+        let segment_of_peer = self.peer_segments.connect(number)?;
         if let Some(peer) = self.peer_mut(number) {
             if std::mem::take(&mut peer.is_to_be_rung) {
-                neighbour.bell.ring();
+                segment_of_peer.bell.ring();
             }
-            peer.neighbour = Some(neighbour);
+            peer.segment_of_peer = Some(segment_of_peer);
         }
         Ok(())
     }
 
-    /// Rings those that wait to be rung and with which contact is still to be made.
+    /// Their segments may have been mapped only now.
     fn ring_unmet(&mut self) {
         for at in 0..self.peers.len() {
             let Some(PostboxPeer { number, is_to_be_rung: true, .. }) = self.peers[at] else { continue };
@@ -166,7 +173,6 @@ impl Postboxes {
         }
     }
 
-    /// Sends what was copied, as far as there is room.
     fn finish(&mut self) {
         let Postboxes { unfinished, peers, gone, .. } = self;
         unfinished.retain(|at| {
@@ -184,7 +190,6 @@ impl Postboxes {
         });
     }
 
-    /// Whether all that was taken to be sent lies in postboxes.
     fn is_finished(&self) -> bool {
         self.unfinished.is_empty()
     }
@@ -192,16 +197,17 @@ impl Postboxes {
 
 impl PostboxPeer {
     fn ring(&mut self) {
-        match &self.neighbour {
-            Some(neighbour) => neighbour.bell.ring(),
+        match &self.segment_of_peer {
+            Some(segment_of_peer) => segment_of_peer.bell.ring(),
             None => self.is_to_be_rung = true,
         }
     }
 
-    /// To a program that is over goes nothing but late notices, which nobody takes out of a full postbox.
+    /// A finalized program gets only late notices, which it does not take out of a full postbox.
     fn is_over(&self) -> bool {
-        let is_over = |neighbour: &Neighbour| neighbour.segment.status().state() == RankState::Finalized;
-        self.is_dead || self.neighbour.as_ref().is_some_and(is_over)
+        let is_over =
+            |segment_of_peer: &PeerSegment| segment_of_peer.segment.status().state() == RankState::Finalized;
+        self.is_dead || self.segment_of_peer.as_ref().is_some_and(is_over)
     }
 }
 
@@ -233,27 +239,27 @@ impl Transport for Postboxes {
         let (short, most) = (self.area.shape().short as usize, self.settings.max_alloc);
         let shuns_pool = self.peer_mut(to).is_none_or(|peer| peer.out.shuns_pool);
         match if shuns_pool { 0 } else { self.area.room(most) } {
-            // What the postbox takes as well is no reason to go through a pool that is nearly full.
+            // A nearly full pool is not used for a piece that fits into the postbox.
             room if room < most.min(short) => short,
             0 => short,
             room => room,
         }
     }
 
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         self.meet(to)?;
         let Some(at) = self.place_of(to) else { return Err(unknown(to)) };
         let (me, place) = (self.members[self.place as usize], self.place);
-        let Postboxes { peers, area, settings, tally, gone, unfinished, .. } = self;
+        let Postboxes { peers, area, settings, counters, gone, unfinished, .. } = self;
         let Some(Some(peer)) = peers.get_mut(at) else { return Err(unknown(to)) };
         let left = peer.out.flush();
         gone.extend(left.token);
         let mut has_posted = left.has_posted;
-        let sent = if left.is_unfinished || !peer.out.wait(settings, tally) {
+        let sent = if left.is_unfinished || !peer.out.wait(settings, counters) {
             Sent::Full
         } else {
             let sent = match message.frame {
-                Frame::Data { .. } => peer.out.send_piece(me, message, (area, place), settings, tally),
+                Frame::Data { .. } => peer.out.send_piece(me, message, (area, place), settings, counters),
                 _ => peer.out.send(me, message),
             };
             has_posted |= sent != Sent::Full;
@@ -268,7 +274,7 @@ impl Transport for Postboxes {
         Ok(if sent == Sent::Full && peer.is_over() { Sent::Done } else { sent })
     }
 
-    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, _except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         let mut any = false;
         for peer in self.peers.iter_mut().flatten() {
             let PostboxPeer { number, incoming, .. } = peer;
@@ -303,13 +309,14 @@ impl Transport for Postboxes {
 
 impl Membership for Postboxes {
     fn has_left(&mut self, peer: u32) -> bool {
-        let neighbour = self.peer_mut(peer).and_then(|peer| peer.neighbour.as_ref());
-        neighbour.is_some_and(|neighbour| neighbour.segment.status().has_left())
+        let segment_of_peer = self.peer_mut(peer).and_then(|peer| peer.segment_of_peer.as_ref());
+        segment_of_peer.is_some_and(|segment_of_peer| segment_of_peer.segment.status().has_left())
     }
 
     fn has_ended(&mut self, peer: u32) -> bool {
-        let neighbour = self.peer_mut(peer).and_then(|peer| peer.neighbour.as_ref());
-        neighbour.is_some_and(|neighbour| neighbour.segment.status().state() == RankState::Finalized)
+        let segment_of_peer = self.peer_mut(peer).and_then(|peer| peer.segment_of_peer.as_ref());
+        segment_of_peer
+            .is_some_and(|segment_of_peer| segment_of_peer.segment.status().state() == RankState::Finalized)
     }
 
     fn leave(&mut self) -> bool {
@@ -320,8 +327,8 @@ impl Membership for Postboxes {
         self.is_finished()
     }
 
-    /// The lock of the pool, if the peer held that, and what it has not taken.
-    fn bury(&mut self, number: u32) {
+    /// Frees the lock of the pool, if the peer held it, and the data that it has not taken.
+    fn remove_failed(&mut self, number: u32) {
         let Some(at) = self.place_of(number) else { return };
         self.area.break_lock(at as u32);
         let Some(Some(peer)) = self.peers.get_mut(at) else { return };
@@ -334,7 +341,7 @@ impl Membership for Postboxes {
 
 impl Statistics for Postboxes {
     fn count(&mut self, counts: &mut Counts) {
-        let Tally { pooled_pieces, boxed_pieces, pauses } = self.tally;
+        let PostboxCounts { pooled_pieces, boxed_pieces, pauses } = self.counters;
         counts.postbox_bytes += self.area.shape().bytes();
         counts.postbox_pool_bytes += self.area.shape().pool;
         counts.postbox_pool_used += self.area.taken();

@@ -1,4 +1,4 @@
-//! What `usysv` and `sysv` say of themselves: postboxes where a waiting rank polls, and where it sleeps.
+//! The modules `usysv` and `sysv`: postboxes where a waiting rank polls, and where it sleeps.
 
 use super::{PostboxSettings, Postboxes};
 use crate::constructor::{Constructor, Offer, Services, Situation};
@@ -11,7 +11,7 @@ use oxmpi_sys::pause::Pause;
 use oxmpi_sys::semaphore::OwnSemaphores;
 use std::sync::Arc;
 
-/// Both are made of shared memory, which Open MPI's lists have several names for.
+/// Both use shared memory, which has several names in Open MPI's lists.
 const BTL: Btl = Btl { names: &["sm", "vader", "shm"], left: BtlRule::AllBut };
 
 #[distributed_slice(MODULES)]
@@ -40,8 +40,8 @@ const USYSV_SIZES: PostboxParams =
     PostboxParams { short: &USYSV_SHORT, pool: &USYSV_POOL, piece: &USYSV_PIECE, semaphores: None };
 
 static USYSV_SHORT: Param = Param {
-    help: "Bytes of data in a postbox of usysv. A message of at most twice as many is sent before its receive is known to be \
-           posted; of a longer one so many bytes go with its announcement.",
+    help: "Bytes of data in a postbox of usysv. A message of at most twice this length is sent before its receive is known to be \
+           posted; of a longer one this number of bytes goes with its announcement.",
     ..short("rpi_usysv_short")
 };
 
@@ -107,8 +107,8 @@ const SYSV_SIZES: PostboxParams = PostboxParams {
 };
 
 static SYSV_SHORT: Param = Param {
-    help: "Bytes of data in a postbox of sysv. A message of at most twice as many is sent before its receive is known to be \
-           posted; of a longer one so many bytes go with its announcement.",
+    help: "Bytes of data in a postbox of sysv. A message of at most twice this length is sent before its receive is known to be \
+           posted; of a longer one this number of bytes goes with its announcement.",
     ..short("rpi_sysv_short")
 };
 
@@ -168,8 +168,12 @@ static USYSV_CONSTRUCTOR: Constructor = Constructor {
     suits_hosts: |_| None,
     open: |of, services| {
         let write_polls = of.params.count(&USYSV_WRITE_POLLS) as u32; // the limits of the row let it fit
-        let has =
-            Own { sizes: USYSV_SIZES, write_polls, pause: pause(of.params, &USYSV_YIELD), sleeps: false };
+        let has = PostboxVariant {
+            sizes: USYSV_SIZES,
+            write_polls,
+            pause: pause(of.params, &USYSV_YIELD),
+            sleeps: false,
+        };
         open(of, services, has)
     },
     wait: |params, policy, local_size| {
@@ -184,8 +188,12 @@ static SYSV_CONSTRUCTOR: Constructor = Constructor {
     survey: None,
     suits_hosts: |_| None,
     open: |of, services| {
-        let has =
-            Own { sizes: SYSV_SIZES, write_polls: 0, pause: pause(of.params, &SYSV_YIELD), sleeps: true };
+        let has = PostboxVariant {
+            sizes: SYSV_SIZES,
+            write_polls: 0,
+            pause: pause(of.params, &SYSV_YIELD),
+            sleeps: true,
+        };
         open(of, services, has)
     },
     wait: |params, policy, _| Policy {
@@ -195,16 +203,18 @@ static SYSV_CONSTRUCTOR: Constructor = Constructor {
     },
 };
 
-/// In what the two differ.
-struct Own {
+struct PostboxVariant {
     sizes: PostboxParams,
     write_polls: u32,
     pause: Pause,
     sleeps: bool,
 }
 
-/// The postboxes to the peers of this job on this node, and the semaphores to sleep on, if there are some.
-fn open(of: &Situation<'_>, services: &Arc<dyn Services>, has: Own) -> Result<Option<Offer>, String> {
+fn open(
+    of: &Situation<'_>,
+    services: &Arc<dyn Services>,
+    has: PostboxVariant,
+) -> Result<Option<Offer>, String> {
     if of.local_size <= 1 {
         return Ok(None);
     }
@@ -222,26 +232,26 @@ fn open(of: &Situation<'_>, services: &Arc<dyn Services>, has: Own) -> Result<Op
         lock: semaphores.as_ref().map(OwnSemaphores::pool_lock),
         survives: of.params.mpi_ft_enable(),
     };
-    let transport = Postboxes::new(of.rank, members, (area, services.neighbours()), settings)?;
+    let transport = Postboxes::new(of.rank, members, (area, services.peer_segments()), settings)?;
     Ok(Some(Offer { semaphores, ..Offer::new(transport, Reach::Launcher, Reach::Everybody) }))
 }
 
-/// How a process gives its processor to others.
 fn pause(params: &Params, yields: &Param) -> Pause {
     if params.is_on(yields) { Pause::Yield } else { Pause::Select }
 }
 
-/// How often a rank over usysv polls before it yields: each poll is of the postboxes of all peers. With more
-/// ranks than processors who spins keeps the rank that it waits for from running, so it does not unless the user wants that.
+/// The number of polls of a rank over usysv before it yields: each poll is of the postboxes of all
+/// peers. With more ranks than processors a spinning rank keeps the rank that it waits for from
+/// running, so it does not spin unless the user wants that.
 fn spinning(params: &Params, oversubscribed: bool, local_size: u32) -> u32 {
     if oversubscribed && params.is_default(&USYSV_READ_POLLS) {
         return OVERSUBSCRIBED_POLLS;
     }
-    // The limits of the row let it fit.
+    // The limits of the parameter let it fit.
     (params.count(&USYSV_READ_POLLS) as u32).div_ceil(local_size.saturating_sub(1).max(1))
 }
 
-/// Polls of a rank over usysv before it yields, if there are more ranks than processors and nobody has said otherwise.
+/// The default with more ranks than processors.
 const OVERSUBSCRIBED_POLLS: u32 = 10;
 
 #[cfg(test)]
@@ -257,7 +267,7 @@ mod tests {
         let usysv = Params::default().with("rpi", "usysv").unwrap();
         assert_eq!(spinning(&usysv, false), Some(2500));
         assert_eq!(spinning(&usysv, true), Some(OVERSUBSCRIBED_POLLS));
-        let asked = usysv.with("rpi_usysv_readlockpoll", "10000").unwrap();
-        assert_eq!(spinning(&asked, true), Some(2500));
+        let set = usysv.with("rpi_usysv_readlockpoll", "10000").unwrap();
+        assert_eq!(spinning(&set, true), Some(2500));
     }
 }

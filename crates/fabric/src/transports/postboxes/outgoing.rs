@@ -1,30 +1,28 @@
-//! What goes to one peer by its postbox.
+//! Packets to one peer, through its postbox.
 
-use super::{PostboxSettings, Tally};
-use crate::{Message, Sent};
+use super::{PostboxCounts, PostboxSettings};
+use crate::{OutgoingMessage, Sent};
 use oxmpi_shm::postbox::{PoolLock, PostboxArea, PostboxSender};
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::MAX_FRAME_LEN;
 use std::time::Duration;
 
-/// How often a sender that looks for the lock of the pool pauses before it does without.
+/// The number of pauses for the lock of the pool before a sender continues without it.
 const PAUSES_FOR_LOCK: u32 = 100;
-/// How long one sleeps for it before it does without.
+/// The longest sleep for the lock before a sender continues without it.
 const SLEEP_FOR_LOCK: Duration = Duration::from_millis(20);
 
-/// The sending side of a postbox.
 #[derive(Debug)]
 pub(super) struct PostboxOut {
     sender: PostboxSender,
     /// Data of an eager message that have not left yet.
     rest: Option<Rest>,
-    /// It has paused since something was posted (rule 5 of the module).
+    /// Whether it has paused since the last post (rule 5 of the module).
     has_paused: bool,
-    /// The next piece goes without the pool: there was no room, or its lock was not to be had.
+    /// Whether the pool had no room, or its lock could not be had: the next piece avoids it.
     pub(super) shuns_pool: bool,
 }
 
-/// The data of a message behind its first packet.
 #[derive(Debug)]
 struct Rest {
     data: Vec<u8>,
@@ -32,12 +30,11 @@ struct Rest {
     token: u64,
 }
 
-/// What became of the data that waited.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     pub(super) has_posted: bool,
     pub(super) is_unfinished: bool,
-    /// All of them have left; this is their message's.
+    /// The token of the message, if all its data have left.
     pub(super) token: Option<u64>,
 }
 
@@ -46,9 +43,9 @@ impl PostboxOut {
         PostboxOut { sender, rest: None, has_paused: false, shuns_pool: false }
     }
 
-    /// Whether the postbox is empty, perhaps after some looks and a pause.
+    /// Whether the postbox is empty, perhaps after some polls and a pause.
     #[inline]
-    pub(super) fn wait(&mut self, settings: &PostboxSettings, tally: &mut Tally) -> bool {
+    pub(super) fn wait(&mut self, settings: &PostboxSettings, counters: &mut PostboxCounts) -> bool {
         if self.sender.is_empty() {
             return true;
         }
@@ -62,12 +59,12 @@ impl PostboxOut {
             std::hint::spin_loop();
         }
         self.has_paused = true;
-        tally.pauses += 1;
+        counters.pauses += 1;
         settings.pause.pass();
         self.sender.is_empty()
     }
 
-    /// Posts what waits, as far as there is room; if not all of it can leave the receiver will ring.
+    /// The receiver will ring if some data remain.
     #[inline]
     pub(super) fn flush(&mut self) -> Unsent {
         let mut left = Unsent::default();
@@ -91,8 +88,8 @@ impl PostboxOut {
         }
     }
 
-    /// Posts a frame and its data in an empty postbox; data that find no room are copied.
-    pub(super) fn send(&mut self, me: u32, message: &Message<'_>) -> Sent {
+    /// The postbox must be empty; data without room are copied.
+    pub(super) fn send(&mut self, me: u32, message: &OutgoingMessage<'_>) -> Sent {
         let mut frame = [0; MAX_FRAME_LEN];
         let len = message.frame.encode(message.sequence, me, &mut frame);
         let total = message.body.len();
@@ -104,19 +101,19 @@ impl PostboxOut {
         let mut data = vec![0; total - posted];
         message.body.fill(posted, BytesMut::from(&mut data[..]));
         self.rest = Some(Rest { data, at: 0, token: message.token });
-        // It will ring when it has the first packet, or has it already: then the next look posts more.
+        // If the receiver has rung already, the next poll posts more.
         self.sender.want_room();
         Sent::Later
     }
 
-    /// Posts a piece of an announced message in an empty postbox: through the pool, or else if it is short enough.
+    /// The postbox must be empty; a short piece may go directly, without the pool.
     pub(super) fn send_piece(
         &mut self,
         me: u32,
-        message: &Message<'_>,
+        message: &OutgoingMessage<'_>,
         (area, place): (&PostboxArea, u32),
         settings: &PostboxSettings,
-        tally: &mut Tally,
+        counters: &mut PostboxCounts,
     ) -> Sent {
         let mut frame = [0; MAX_FRAME_LEN];
         let frame_len = message.frame.encode(0, me, &mut frame);
@@ -124,15 +121,15 @@ impl PostboxOut {
         let row = if self.shuns_pool || len > settings.max_alloc {
             None
         } else {
-            lock(area, place, settings, tally).and_then(|lock| lock.allocate(len))
+            lock(area, place, settings, counters).and_then(|lock| lock.allocate(len))
         };
         if let Some(mut row) = row {
             message.body.fill(0, area.row_mut(&mut row));
             self.sender.post_pooled(&frame[..frame_len], row);
-            tally.pooled_pieces += 1;
+            counters.pooled_pieces += 1;
         } else if len <= self.sender.short() {
             self.sender.post(&frame[..frame_len], len, |into| message.body.fill(0, into));
-            tally.boxed_pieces += 1;
+            counters.boxed_pieces += 1;
             self.shuns_pool = false;
         } else {
             self.shuns_pool = true;
@@ -142,29 +139,26 @@ impl PostboxOut {
         Sent::Done
     }
 
-    /// Has the receiver ring when it has emptied the postbox. `false`: it is empty.
     pub(super) fn want_room(&self) -> bool {
         self.sender.want_room()
     }
 
-    /// The receiver is dead: takes back what it has left. Returns the message that has not left.
+    /// The receiver is dead. Returns the token of the unsent message.
     pub(super) fn give_up(&mut self) -> Option<u64> {
         self.sender.take_back();
         self.drop_rest()
     }
 
-    /// Nobody takes the data that wait. Returns the message whose they are.
     pub(super) fn drop_rest(&mut self) -> Option<u64> {
         self.rest.take().map(|rest| rest.token)
     }
 }
 
-/// The lock of the pool, unless others have it for too long.
 fn lock<'a>(
     area: &'a PostboxArea,
     place: u32,
     settings: &PostboxSettings,
-    tally: &mut Tally,
+    counters: &mut PostboxCounts,
 ) -> Option<PoolLock<'a>> {
     if let Some(semaphore) = settings.lock {
         return area.lock_by(semaphore, SLEEP_FOR_LOCK);
@@ -173,16 +167,15 @@ fn lock<'a>(
         return area.lock(place, SLEEP_FOR_LOCK);
     }
     for _ in 0..PAUSES_FOR_LOCK {
-        let mut looks = 1;
+        let mut spins = 1;
         for _ in 0..settings.write_polls.max(1) {
             if let Some(lock) = area.try_lock(place) {
                 return Some(lock);
             }
-            // Back off: a little longer each time.
-            (0..looks).for_each(|_| std::hint::spin_loop());
-            looks = (looks * 2).min(64);
+            (0..spins).for_each(|_| std::hint::spin_loop());
+            spins = (spins * 2).min(64);
         }
-        tally.pauses += 1;
+        counters.pauses += 1;
         settings.pause.pass();
     }
     None

@@ -1,74 +1,75 @@
-//! How connections come and go: attempts, greetings on either side, failures (rules 3, 4 and 7 of the module).
+//! Attempts to connect, greetings on either side, and failures of connections (rules 3, 4 and 7 of
+//! the module).
 
 use super::greeting::{Acceptor, Initiator};
-use super::greetings::Said;
-use super::peer::{Bond, Failure, FailureKind, Way};
+use super::greetings::GreetingEvent;
+use super::peer::{Bond, ConnectionFailure, ConnectionState, FailureKind};
 use super::record::Point;
 use super::sealed::Sealed;
 use super::settings::wants_encryption;
-use super::{Address, GREETING, PEER, RecordError, Tcp, Whereabouts, greetings, trouble};
-use crate::{Connected, Sink};
+use super::{Address, GREETING, PEER, PeerLocation, RecordError, Tcp, attempts, greetings};
+use crate::{Connected, FrameSink};
 use oxmpi_sys::net::{Socket, fill_random};
 use oxmpi_wire::noise::Cipher;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// How long the higher rank waits for the lower one to make a broken connection again, if it has nothing to send.
-const YOURS: Duration = Duration::from_millis(20);
-/// How long nobody is accepted when there are no descriptors left.
-const DEAF: Duration = Duration::from_millis(100);
-/// How long a kernel may take to answer an attempt to connect.
+/// The time for the lower rank to connect again before the higher one does.
+const LOWER_RANK_FIRST: Duration = Duration::from_millis(20);
+/// The pause in accepting connections when there are no descriptors left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The time limit for a kernel to answer an attempt to connect.
 const CONNECTING: Duration = Duration::from_secs(5);
-/// A connection that was used for so long was a good one, even if nothing came over it.
+/// A connection that was used for this time was a good one, even if nothing arrived over it.
 const STABLE: Duration = Duration::from_secs(1);
 
 impl Tcp {
-    /// A connection is over; how it goes on is `way`.
-    pub(super) fn part(&mut self, at: u32, way: Way) {
+    /// Ends a connection; the peer continues in state `state`.
+    pub(super) fn end_connection(&mut self, at: u32, state: ConnectionState) {
         let poller = self.poller.clone();
         self.forget_watched(at);
         let Some(peer) = self.known(at) else { return };
-        if let Some(socket) = peer.way.socket() {
+        if let Some(socket) = peer.state.socket() {
             poller.remove(socket);
         }
-        if matches!(way, Way::Left | Way::Lost(_)) {
-            peer.link.clear(matches!(way, Way::Lost(_)));
+        if matches!(state, ConnectionState::Left | ConnectionState::Lost(_)) {
+            peer.link.clear(matches!(state, ConnectionState::Lost(_)));
         }
-        peer.way = way;
+        peer.state = state;
         (peer.is_blocked, peer.is_broken, peer.wants_room) = (false, false, false);
         peer.starved_until = None;
         self.news.push(at);
     }
 
-    /// A connection, or an attempt to make one, has failed: tries again soon, or gives up (rule 4). Silence is no reason to give
-    /// up; whether the process is there still, the launcher is asked before the next attempt.
-    pub(super) fn cut(&mut self, at: u32, failure: &Failure) {
+    /// A connection, or an attempt to make one, has failed: tries again soon, or gives up (rule 4).
+    /// Silence is no reason to give up: before the next attempt this process queries the launcher
+    /// whether the process is still there.
+    pub(super) fn connection_failed(&mut self, at: u32, failure: &ConnectionFailure) {
         let (now, own, patience) = (self.now(), self.own.rank, self.settings.patience);
         let own_job = self.own.job;
         if self.leaving.is_some() {
-            // Everything is acknowledged, so nobody misses anything.
-            return self.part(at, Way::Left);
+            // Everything is acknowledged, so neither side misses anything.
+            return self.end_connection(at, ConnectionState::Left);
         }
         let is_quiet = self.is_quiet;
         let Some(peer) = self.known(at) else { return };
         if is_quiet && peer.link.has_delivered() {
-            return self.part(at, Way::Apart);
+            return self.end_connection(at, ConnectionState::Apart);
         }
         if peer.bond == Bond::None && peer.link.is_settled() {
-            // Nobody waits for anything.
-            return self.part(at, Way::Apart);
+            return self.end_connection(at, ConnectionState::Apart);
         }
-        let was_up = peer.way.connection().is_some();
+        let was_up = peer.state.connection().is_some();
         if was_up && now.saturating_sub(peer.up_since) > STABLE {
-            peer.trouble.over();
+            peer.failures.over();
         }
         let tried = peer.tried.take();
-        let is_silent = matches!(peer.way, Way::Connecting { limit, .. } if limit <= now);
-        // It refuses when attempts cross.
-        let is_reached = matches!(peer.way, Way::Greeting { is_welcome: true, .. });
+        let is_silent = matches!(peer.state, ConnectionState::Connecting { limit, .. } if limit <= now);
+        // The peer refuses when attempts cross.
+        let is_reached = matches!(peer.state, ConnectionState::Greeting { is_welcome: true, .. });
         if let Some(address) = &tried
             && !is_reached
-            && (is_silent || peer.alternatives > 1 && !was_up && failure.kind == FailureKind::Told)
+            && (is_silent || peer.alternatives > 1 && !was_up && failure.kind == FailureKind::Unreachable)
             && !peer.skipped.contains(&address.socket)
         {
             peer.skipped.push(address.socket);
@@ -87,18 +88,18 @@ impl Tcp {
         }
         let Some(peer) = self.known(at) else { return };
         let next = match failure.kind {
-            FailureKind::Silent => trouble::Retry::Again(peer.trouble.unclear()),
-            FailureKind::Told | FailureKind::Closed => peer.trouble.failed(now, patience),
+            FailureKind::Silent => attempts::Retry::Again(peer.failures.unclear()),
+            FailureKind::Unreachable | FailureKind::Closed => peer.failures.failed(now, patience),
         };
         match next {
-            trouble::Retry::Again(pause) => {
+            attempts::Retry::Again(pause) => {
                 let is_lower = peer.other_job.map_or(own < at, |job| own_job < job);
                 let mine = is_lower || !peer.link.is_acknowledged() || !was_up;
-                let until = now + if mine { pause } else { pause.max(YOURS) };
-                self.part(at, Way::Pause { until });
+                let until = now + if mine { pause } else { pause.max(LOWER_RANK_FIRST) };
+                self.end_connection(at, ConnectionState::Pause { until });
                 self.wake_at(until);
             }
-            trouble::Retry::GiveUp { tries, time } => {
+            attempts::Retry::GiveUp { tries, time } => {
                 let to = match tried {
                     Some(address) => format!("the last address was {}", address.shown()),
                     None => self.first_address(at).map_or("no address was found".into(), |address| {
@@ -116,39 +117,39 @@ impl Tcp {
                 if is_missed {
                     self.undelivered.get_or_insert_with(|| text.clone());
                 }
-                self.part(at, Way::Lost(text));
+                self.end_connection(at, ConnectionState::Lost(text));
             }
         }
     }
 
-    /// Where a peer would be tried that has made all connections itself.
     fn first_address(&mut self, at: u32) -> Option<Address> {
         match (self.find)(at).ok()? {
-            Whereabouts::At(addresses) | Whereabouts::Elsewhere(_, _, addresses) => {
+            PeerLocation::At(addresses) | PeerLocation::Elsewhere(_, _, addresses) => {
                 addresses.into_iter().next()
             }
-            Whereabouts::Left => None,
+            PeerLocation::Left => None,
         }
     }
 
-    /// Begins to make a connection.
     pub(super) fn connect(&mut self, at: u32) {
         let found = (self.find)(at);
         let buffers = self.settings.buffers;
         let addresses = match found {
-            Ok(Whereabouts::At(addresses)) => addresses,
-            Ok(Whereabouts::Elsewhere(stranger, secret, addresses)) => {
+            Ok(PeerLocation::At(addresses)) => addresses,
+            Ok(PeerLocation::Elsewhere(foreign, secret, addresses)) => {
                 let peer = self.peer(at);
-                (peer.other_job, peer.stranger) = (Some(stranger.job), Some((stranger, secret)));
+                (peer.other_job, peer.foreign) = (Some(foreign.job), Some((foreign, secret)));
                 addresses
             }
-            Ok(Whereabouts::Left) => return self.part(at, Way::Left),
-            // It was to be expected that it ends soon.
-            Err(why) if self.peer(at).bond != Bond::Close => return self.part(at, Way::Lost(why)),
-            Err(why) => return self.cut(at, &why.into()),
+            Ok(PeerLocation::Left) => return self.end_connection(at, ConnectionState::Left),
+            // The peer was expected to end soon.
+            Err(why) if self.peer(at).bond != Bond::Close => {
+                return self.end_connection(at, ConnectionState::Lost(why));
+            }
+            Err(why) => return self.connection_failed(at, &why.into()),
         };
         if addresses.is_empty() {
-            return self.cut(at, &"it listens nowhere".to_string().into());
+            return self.connection_failed(at, &"it listens nowhere".to_string().into());
         }
         let peer = self.peer(at);
         let address = addresses[peer.attempts as usize % addresses.len()].clone();
@@ -161,35 +162,34 @@ impl Tcp {
         match connected {
             Ok(socket) => {
                 let limit = self.now() + CONNECTING;
-                // A connection has a peer's address only when it is there. Within a host the kernel makes it at once.
+                // Only a connected socket has the peer's address. Within a host that is at once.
                 let is_there = socket.is_within_host();
-                self.peer(at).way = Way::Connecting { socket, limit };
+                self.peer(at).state = ConnectionState::Connecting { socket, limit };
                 self.wake_at(limit);
                 if is_there {
                     self.on_connected(at);
                 }
             }
-            Err(error) => self.cut(at, &error.into()),
+            Err(error) => self.connection_failed(at, &error.into()),
         }
     }
 
-    /// An attempt to connect is decided: if it went well, the greeting begins.
     pub(super) fn on_connected(&mut self, at: u32) {
         let (own, secret, encrypt) = (self.own, self.secret.clone(), self.settings.encrypt);
         let poller = self.poller.clone();
         let Some(peer) = self.known(at) else { return };
-        let Way::Connecting { socket, .. } = &peer.way else { return };
+        let ConnectionState::Connecting { socket, .. } = &peer.state else { return };
         let greeted = socket.outcome().and_then(|()| {
             let mut nonce = [0; 32];
             fill_random(&mut nonce)?;
             let encrypt = wants_encryption(encrypt, socket);
-            let (mut greeting, hello) = match &peer.stranger {
-                Some((stranger, secret)) => Initiator::to_stranger(own, *stranger, secret, &nonce, encrypt),
+            let (mut greeting, hello) = match &peer.foreign {
+                Some((foreign, secret)) => Initiator::to_foreign(own, *foreign, secret, &nonce, encrypt),
                 None => Initiator::new(own, at, &secret, &nonce, encrypt),
             }
             .map_err(std::io::Error::other)?;
             greetings::send_whole(socket, &hello)?;
-            if peer.connections == 0 && peer.stranger.is_none() && socket.is_within_host() {
+            if peer.connections == 0 && peer.foreign.is_none() && socket.is_within_host() {
                 greeting.allow_early();
             }
             poller.change(socket, PEER | u64::from(at), false)?;
@@ -197,36 +197,40 @@ impl Tcp {
         });
         match greeted {
             Ok(greeting) => {
-                if let Way::Connecting { socket, .. } = std::mem::replace(&mut peer.way, Way::Apart) {
-                    peer.way = Way::Greeting { socket, greeting, got: Vec::new(), is_welcome: false };
+                if let ConnectionState::Connecting { socket, .. } =
+                    std::mem::replace(&mut peer.state, ConnectionState::Apart)
+                {
+                    peer.state =
+                        ConnectionState::Greeting { socket, greeting, got: Vec::new(), is_welcome: false };
                 }
             }
-            Err(error) => self.cut(at, &error.into()),
+            Err(error) => self.connection_failed(at, &error.into()),
         }
     }
 
-    /// Something came in the greeting that we have begun.
     pub(super) fn on_greeted(&mut self, at: u32) {
         let Some(peer) = self.known(at) else { return };
         match peer.greeted() {
             Ok(None) => {}
             Ok(Some(point)) => {
-                if let Way::Greeting { socket, greeting, .. } = std::mem::replace(&mut peer.way, Way::Apart) {
+                if let ConnectionState::Greeting { socket, greeting, .. } =
+                    std::mem::replace(&mut peer.state, ConnectionState::Apart)
+                {
                     self.begin(at, (socket, greeting.into_cipher()), point);
                 }
             }
-            Err(failure) => self.cut(at, &failure),
+            Err(failure) => self.connection_failed(at, &failure),
         }
     }
 
-    /// Both sides believe each other: the connection is used. Its descriptor is in the poller under the peer's name.
+    /// The descriptor is in the poller under the peer's name.
     fn begin(&mut self, at: u32, (socket, cipher): (Socket, Option<Box<Cipher>>), point: Point) {
         let now = self.now();
         socket.tune_within_host();
         let peer = self.peer(at);
-        peer.way = match cipher {
-            None => Way::Up(socket),
-            Some(cipher) => Way::Sealed(Box::new(Sealed::new(socket, cipher))),
+        peer.state = match cipher {
+            None => ConnectionState::Up(socket),
+            Some(cipher) => ConnectionState::Sealed(Box::new(Sealed::new(socket, cipher))),
         };
         peer.up_since = now;
         let before = peer.connections;
@@ -234,17 +238,16 @@ impl Tcp {
         (peer.is_blocked, peer.is_broken, peer.wants_room) = (false, false, false);
         peer.starved_until = None;
         match peer.link.resume(point) {
-            // It has received something, even if its word of that was lost with the connection.
-            Ok(true) => peer.trouble.over(),
+            // The peer has received something; its acknowledgement was lost with the connection.
+            Ok(true) => peer.failures.over(),
             Ok(false) => {}
-            Err(error) => return self.cut(at, &error.into()),
+            Err(error) => return self.connection_failed(at, &error.into()),
         }
         self.news.push(at);
         self.watch.note(Connected { peer: at, before });
         self.write(at);
     }
 
-    /// Nobody can connect any more, and who has connected and not greeted is sent away.
     pub(super) fn stop_listening(&mut self) {
         for listener in self.listeners.drain(..) {
             self.poller.remove(&listener);
@@ -252,11 +255,10 @@ impl Tcp {
         for socket in self.greetings.end() {
             self.poller.remove(&socket);
         }
-        self.deaf_until = None;
+        self.accepts_after = None;
     }
 
-    /// Others connect.
-    pub(super) fn on_listener(&mut self, sink: &mut dyn Sink) {
+    pub(super) fn on_listener(&mut self, sink: &mut dyn FrameSink) {
         let mut at = 0;
         for _ in 0..greetings::AT_ONCE {
             let Some(listener) = self.listeners.get(at) else { return };
@@ -266,24 +268,24 @@ impl Tcp {
                     at += 1;
                     continue;
                 }
-                // It does not listen any more (rule 11): there will be another one.
+                // It does not listen any more (rule 11): there will be another listener.
                 Err(error) if error.kind() == ErrorKind::InvalidInput => {
                     self.poller.remove(listener);
                     at += 1;
                     continue;
                 }
                 Err(error) => {
-                    if !std::mem::replace(&mut self.is_deafness_told, true) {
+                    if !std::mem::replace(&mut self.is_pause_reported, true) {
                         let own = self.own.rank;
                         (self.tell)(&format!(
                             "rank {own} cannot accept connections for the moment: {error}; if it has too many open files, \
                              raise the limit ('ulimit -n')"
                         ));
                     }
-                    // No descriptors left: those who connect wait, and nobody asks for them all the time.
+                    // There are no descriptors left: connections wait in the kernel, unreported.
                     self.listeners.iter().for_each(|listener| self.poller.remove(listener));
-                    let until = self.now() + DEAF;
-                    self.deaf_until = Some(until);
+                    let until = self.now() + ACCEPT_PAUSE;
+                    self.accepts_after = Some(until);
                     return self.wake_at(until);
                 }
             };
@@ -300,14 +302,13 @@ impl Tcp {
         }
     }
 
-    /// Something came from somebody who has connected.
-    pub(super) fn on_greeting(&mut self, place: u64, sink: &mut dyn Sink) {
+    pub(super) fn on_greeting(&mut self, place: u64, sink: &mut dyn FrameSink) {
         loop {
             let secret = (&self.secret, self.settings.encrypt);
             let is_good = match self.greetings.greeted(place, self.own, secret, &mut self.secret_of) {
-                Ok(Said::Nothing) => return,
-                Ok(Said::More) => true,
-                Ok(Said::Early(from, record)) => match self.take_early(from, &record, sink) {
+                Ok(GreetingEvent::Nothing) => return,
+                Ok(GreetingEvent::More) => true,
+                Ok(GreetingEvent::Early(from, record)) => match self.take_early(from, &record, sink) {
                     Ok(true) => true,
                     Ok(false) => {
                         self.greetings.drop_early(place);
@@ -315,7 +316,7 @@ impl Tcp {
                     }
                     Err(_) => false,
                 },
-                Ok(Said::Proof(acceptor, point)) => {
+                Ok(GreetingEvent::Proof(acceptor, point)) => {
                     if let Some(socket) = self.greetings.take(place) {
                         self.poller.remove(&socket);
                         self.judge(*acceptor, socket, point);
@@ -333,21 +334,19 @@ impl Tcp {
         }
     }
 
-    /// Hands up an early record if it may be (`greeting.rs` rules 8 and 9). Whether it was.
-    ///
-    /// # Errors
-    /// If it makes no sense.
+    /// See `greeting.rs` rules 8 and 9. Returns whether the record was handed up.
     fn take_early(
         &mut self,
         (at, incarnation): (u32, u64),
         record: &[u8],
-        sink: &mut dyn Sink,
+        sink: &mut dyn FrameSink,
     ) -> Result<bool, RecordError> {
         if self.leaving.is_some() {
             return Ok(false);
         }
         let peer = self.peer(at);
-        let is_first = peer.connections == 0 && !matches!(peer.way, Way::Left | Way::Lost(_));
+        let is_first =
+            peer.connections == 0 && !matches!(peer.state, ConnectionState::Left | ConnectionState::Lost(_));
         if !is_first || peer.incarnation.is_some_and(|known| known != incarnation) {
             return Ok(false);
         }
@@ -359,28 +358,28 @@ impl Tcp {
         Ok(is_taken)
     }
 
-    /// A peer has proved who it is: takes the connection, or not.
     fn judge(&mut self, mut acceptor: Acceptor, socket: Socket, point: Point) {
         let (at, incarnation) = acceptor.from();
         if !matches!(socket.receive(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock) {
-            // It has given this attempt up meanwhile, for a better one, or says what it must not.
+            // The peer has given this attempt up for a better one, or sends an impossible point.
             return;
         }
         let (poller, is_leaving) = (self.poller.clone(), self.leaving.is_some());
         let peer = self.peer(at);
-        let own_attempt = matches!(peer.way, Way::Connecting { .. } | Way::Greeting { .. });
+        let own_attempt =
+            matches!(peer.state, ConnectionState::Connecting { .. } | ConnectionState::Greeting { .. });
         let is_old = peer.incarnation.is_some_and(|known| incarnation < known);
         let is_new = peer.incarnation.is_some_and(|known| incarnation > known);
         if is_new {
             let text = format!("rank {at} was started anew");
-            return self.part(at, Way::Lost(text));
+            return self.end_connection(at, ConnectionState::Lost(text));
         }
         if is_old
             || (own_attempt && acceptor.loses_to_own())
-            || matches!(peer.way, Way::Left | Way::Lost(_))
+            || matches!(peer.state, ConnectionState::Left | ConnectionState::Lost(_))
             || is_leaving
         {
-            // It finds out by itself if this does not arrive.
+            // The peer notices by itself if this does not arrive.
             let _ = greetings::send_whole(&socket, &acceptor.judge(None));
             return;
         }
@@ -388,7 +387,7 @@ impl Tcp {
         peer.other_job = acceptor.other_job();
         self.forget_watched(at);
         let peer = self.peer(at);
-        if let Some(old) = std::mem::replace(&mut peer.way, Way::Apart).socket() {
+        if let Some(old) = std::mem::replace(&mut peer.state, ConnectionState::Apart).socket() {
             poller.remove(old);
         }
         let cipher = acceptor.take_cipher();
@@ -397,7 +396,7 @@ impl Tcp {
             .and_then(|()| poller.add(&socket, PEER | u64::from(at), false));
         match welcome {
             Ok(()) => self.begin(at, (socket, cipher), point),
-            Err(error) => self.cut(at, &error.into()),
+            Err(error) => self.connection_failed(at, &error.into()),
         }
     }
 }

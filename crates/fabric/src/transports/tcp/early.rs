@@ -1,4 +1,5 @@
-//! Early records: what the initiator of a greeting sends before the acceptor's process has answered (`greeting.rs` rules 7 to 10).
+//! Early records: the initiator of a greeting sends them before the acceptor's process has answered
+//! (`greeting.rs` rules 7 to 10).
 //!
 //! | bytes | field |
 //! |---|---|
@@ -7,7 +8,7 @@
 //! | 16..24 | length of the record in bytes, with its zeros |
 //! | 24..32 | zero |
 //! | 32.. | the record |
-//! | last 32 | MAC, over a label, the Hello, and all before it |
+//! | last 32 | MAC, over a label, the Hello, and all fields before |
 
 use super::greeting::GreetingError;
 use super::record::{ALIGNMENT, MAX_LEAD, RECORD_HEADER};
@@ -16,46 +17,38 @@ use oxmpi_wire::{HEADER_LEN, MAC, MAX_FRAME_LEN, Transcript};
 
 /// The kind of the message, and the label of its MAC.
 pub(super) const KIND_EARLY: u8 = 5;
-/// Bytes before the record.
 pub(super) const EARLY_HEAD: usize = 32;
-/// Bytes of the early messages of one connection, at most. The kernel buffers more of a connection that nobody reads, with the
-/// smallest buffers that `rpi_tcp_sockbuf` allows as well.
+/// The most bytes of the early messages of one connection. The kernel buffers more of an unread
+/// connection even with the smallest buffers that `rpi_tcp_sockbuf` allows.
 pub const EARLY_BYTES: usize = 16 << 10;
 
-/// Bytes of an early message without the body, at most.
+/// The most bytes of an early message without the body.
 const LONGEST_REST: usize = EARLY_HEAD + RECORD_HEADER + MAX_LEAD + MAX_FRAME_LEN + (ALIGNMENT - 1) + MAC;
-/// Bytes of the shortest record.
 const SHORTEST: usize = (RECORD_HEADER + HEADER_LEN).next_multiple_of(ALIGNMENT);
 const _: () = assert!((EARLY_HEAD + MAC).is_multiple_of(ALIGNMENT));
 
-/// The early messages of a connection, on either side.
 #[derive(Debug)]
 pub(super) struct Early {
-    /// Up to the Hello.
+    /// The transcript up to the Hello.
     hello: Transcript,
-    /// Index of the next one.
     next: u64,
-    /// Bytes that more of them may have.
     left: usize,
 }
 
 impl Early {
-    /// After the Hello, whose transcript this is.
     pub(super) fn new(hello: &Transcript) -> Early {
         Early { hello: hello.clone(), next: 0, left: EARLY_BYTES }
     }
 
-    /// How many there were.
     pub(super) fn count(&self) -> u64 {
         self.next
     }
 
-    /// Whether a message with a body of `len` bytes may still be one.
     pub(super) fn has_room(&self, len: usize) -> bool {
         LONGEST_REST.saturating_add(len) <= self.left
     }
 
-    /// Puts the next message, with these pieces of a record, in place of what is in `message`.
+    /// Replaces the content of `message` by the next early message with these pieces of a record.
     pub(super) fn seal(&mut self, record: &[Bytes<'_>], message: &mut Vec<u8>) {
         let len: usize = record.iter().map(Bytes::len).sum();
         message.clear();
@@ -69,10 +62,7 @@ impl Early {
         self.left = self.left.saturating_sub(message.len());
     }
 
-    /// Length of the message that begins with `head`, which must be the next one.
-    ///
-    /// # Errors
-    /// If it cannot be.
+    /// The length of the next message, which begins with `head`. Fails unless it is the next one.
     pub(super) fn length(&self, head: &[u8]) -> Result<usize, GreetingError> {
         let word = |at: usize| head.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
         let len = word(16).and_then(|len| usize::try_from(len).ok()).unwrap_or(0);
@@ -84,10 +74,7 @@ impl Early {
         }
     }
 
-    /// Opens the next message, of the length that [`Early::length`] has said. Returns its record.
-    ///
-    /// # Errors
-    /// If it is none, or from somebody who does not know the secret.
+    /// Opens the next message, of [`Early::length`], and checks its MAC. Returns its record.
     pub(super) fn open<'a>(&mut self, message: &'a [u8]) -> Result<&'a [u8], GreetingError> {
         let (said, mac) = message.split_last_chunk().ok_or(GreetingError::NotGreeting)?;
         if self.length(said)? != message.len() {

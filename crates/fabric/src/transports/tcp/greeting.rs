@@ -1,128 +1,123 @@
-//! How two processes convince each other, before either believes a byte, that both belong to the job.
+//! The greeting: two processes prove to each other that both belong to the job, before either
+//! accepts a byte.
 //!
-//! They share a secret of 32 random bytes. Each message ends with a MAC, keyed BLAKE3 over a label that names the
-//! message, all greetings before it on this connection, and itself; so a message of one role, connection, job,
-//! pair of ranks or incarnation is worth nothing in another.
+//! They share a secret of 32 random bytes. Each message ends with a MAC, keyed BLAKE3 over a label
+//! that names the message, all greetings before it on this connection, and the message itself; so a
+//! message of one role, connection, job, pair of ranks or incarnation is invalid in another.
 //!
 //! ```text
 //! initiator                                   acceptor
-//!   Hello    who, to whom, nonce        ->                         closes if the MAC is wrong
+//!   Hello    identity, peer, nonce      ->                         closes if the MAC is wrong
 //!   early records, if any               ->
 //!            closes if the MAC is wrong <-      Welcome  its nonce
-//!   Proof    what it has received       ->                         closes if the MAC is wrong
-//!                                       <-      Verdict  whether it takes the connection, what it has received
+//!   Proof    its received point         ->                         closes if the MAC is wrong
+//!                                       <-      Verdict  accepted or not, its received point
 //!   records                            <->      records
 //! ```
 //!
-//! Hello and Welcome carry the two messages of a Noise handshake as well (`oxmpi_wire::noise`), so that keys for the records cost
-//! no way more.
+//! Hello and Welcome also carry the two messages of a Noise handshake (`oxmpi_wire::noise`), so
+//! that keys for the records cost no additional round trip.
 //!
 //! Rules
-//! 1. A Hello can be a recording, so it changes nothing but that the acceptor waits longer; for early records see rule 9. The
-//!    Proof answers a nonce of the acceptor's, so it is new.
-//! 2. The initiator has closed its older connection before it says in the Proof what it has received. The acceptor closes
-//!    its own when it has the Proof, and then says what it has received. So neither receives anything from an older
-//!    connection after it has said up to where.
-//! 3. Crossing attempts: who gets a Proof while it makes an attempt of its own takes it if the initiator's rank
-//!    is lower than its own, and gives its own attempt up; else it refuses.
-//!    Of two processes of different launchers, where ranks are different numbers, that of the job with the lower number is the
-//!    lower one.
-//! 4. A process of an older incarnation than the one known is refused.
-//! 5. Between processes of different launchers the ranks are those of the acceptor's, and the secret is one that the acceptor's
-//!    launcher has told the initiator's. The job in a Hello is the initiator's, so that the acceptor knows which secret is
-//!    meant.
-//! 6. Records are encrypted if either side wants that. Hello and Welcome say it under their MACs, so nobody in between can talk
-//!    the two out of it. The initiator's keys are made for each connection, and what it says of itself is the handshake's prologue.
-//! 7. Between Hello and Proof the initiator may send *early records* (`early.rs`), so that an eager message leaves while the
-//!    acceptor's process computes. It does so only while all that it has ever sent to the peer are early records of this
-//!    connection, no connection with the peer was ever used, both are of one launcher and, by their addresses, on one host, the
-//!    initiator wants no encryption, and all of them together have at most [`EARLY_BYTES`](super::EARLY_BYTES). The kernel takes
-//!    each whole, or the connection is given up.
-//! 8. They are records of the link as any others: numbered from its beginning, and retained until they are acknowledged. What the
-//!    acceptor says it has received counts those that it has handed up. It hands up those that come at the place they have in the
-//!    link, until the first connection with that peer is used; all others it drops, and rule 2 has them sent again. If it hands one
-//!    up after it has said in a Proof of its own what it had received, the record comes once more on that connection, and is
+//! 1. A Hello can be a recording, so its only effect is that the acceptor waits longer; for early
+//!    records see rule 9. The Proof answers a nonce of the acceptor, so it is new.
+//! 2. The initiator has closed its older connection before it states its received point in the
+//!    Proof. The acceptor closes its own when it has the Proof, and then states its received point.
+//!    So neither receives anything from an older connection after it has stated its point.
+//! 3. Crossing attempts: a process that gets a Proof while it makes an attempt of its own accepts
+//!    it if the initiator's rank is lower than its own, and gives its own attempt up; else it
+//!    refuses. Of two processes of different launchers, which number ranks differently, the one
+//!    whose job has the lower number counts as lower.
+//! 4. A process of an older incarnation than the known one is refused.
+//! 5. Between processes of different launchers the ranks are those of the acceptor's launcher, and
+//!    the secret is one that the acceptor's launcher has given to the initiator's. The job in a
+//!    Hello is the initiator's, so that the acceptor knows which secret is meant.
+//! 6. Records are encrypted if either side wants that. Hello and Welcome state it under their MACs,
+//!    so nothing between the two can change it. The initiator's keys are made for each connection,
+//!    and its identity is the prologue of the handshake.
+//! 7. Between Hello and Proof the initiator may send *early records* (`early.rs`), so that an eager
+//!    message leaves while the acceptor's process computes. It does so only if it has sent nothing
+//!    to the peer but early records of this connection, no connection with the peer was ever used,
+//!    both are of one launcher and, by their addresses, on one host, the initiator wants no
+//!    encryption, and the early records have at most [`EARLY_BYTES`](super::EARLY_BYTES) together.
+//!    The kernel takes each whole, or the connection is given up.
+//! 8. They are ordinary records of the link: numbered from its beginning, and retained until they
+//!    are acknowledged. The acceptor's received point counts the ones handed up. It hands
+//!    up the next record of the link until the first connection with that peer is used; it drops
+//!    all others, which are sent again by rule 2. If it hands one up after it has stated its
+//!    received point in a Proof of its own, the record comes again on that connection, and is
 //!    skipped there.
-//! 9. Early records are believed without an answer to a nonce of the acceptor's. Each has a MAC with the secret, over the Hello and
-//!    its index, so that nobody without the secret makes, changes, mixes or reorders them. Who records a connection within a host
-//!    has root's rights or this user's, and so the secret as well. A replay delivers nothing to a process that has received anything
-//!    of that rank or has used a connection with it, that knows another incarnation of it, or that belongs to a later generation of
-//!    the job than the recorded one. (So the first messages of a process that was spawned by a later generation wait for the
+//! 9. Early records are accepted without an answer to a nonce of the acceptor. Each has a MAC with
+//!    the secret, over the Hello and its index, so that a process without the secret cannot make,
+//!    change, mix or reorder them. A process that can record a connection within a host has the
+//!    rights of root or of this user, and so the secret. A replay delivers nothing to a process
+//!    that has received anything of that rank or has used a connection with it, that knows another
+//!    incarnation of it, or that belongs to a later generation of the job than the recorded one.
+//!    (So the first messages of a process that was spawned by a later generation wait for the
 //!    greeting.)
-//! 10. What the acceptor has handed up early its sender does not know before the greeting is over. An acceptor that ends, rests or gives
-//!     up the last communicator with the sender waits for that.
+//! 10. The sender learns only at the end of the greeting which early records the acceptor has
+//!     handed up. An acceptor that ends, rests or gives up the last communicator with the sender
+//!     waits for that.
 
 use super::early::{Early, KIND_EARLY};
 use super::record::{ALIGNMENT, Point};
-use crate::neighbours::ForeignProcess;
+use crate::peer_segments::ForeignProcess;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::noise::{Cipher, HANDSHAKE, Handshake, NoiseError};
 use oxmpi_wire::{MAC, Transcript, WrongMac};
 
 pub use oxmpi_wire::{Nonce, Secret};
 
-/// Who a process is.
+/// The identity of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Names the job.
     pub job: u64,
-    /// Its number in the job.
     pub rank: u32,
-    /// How many processes the job has: so many may connect at a time, and more if they come later.
+    /// This number of processes may connect at a time, and more if they come later.
     pub size: u32,
-    /// How often this rank has been started: a newer one replaces an older one.
+    /// How often this rank has been started: a newer incarnation replaces an older one.
     pub incarnation: u64,
 }
 
-/// Why a greeting ends.
+/// The reason why a greeting ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GreetingError {
-    /// The bytes are no greeting of this version.
-    #[error("what it says is no greeting of this version of OxMPI")]
+    #[error("its greeting is not of this version of OxMPI")]
     NotGreeting,
-    /// The MAC is wrong, so it does not have the secret.
+    /// The MAC is wrong, so the peer does not have the secret.
     #[error("it does not know the secret of the job")]
-    Stranger,
-    /// It means another process.
-    #[error("it is or means another process of the job")]
+    WrongMac,
+    #[error("its greeting names another process of the job")]
     Elsewhere,
-    /// The acceptor does not take the connection (rules 3 and 4).
     #[error("it has refused the connection")]
     Refused,
     /// This side wants encryption, and the acceptor has answered without (rule 6).
-    #[error("it has answered without encryption, which parameter 'mpi_encrypt' asks for")]
+    #[error("it has answered without encryption, which parameter 'mpi_encrypt' requires")]
     Plain,
-    /// The keys of the handshake.
     #[error(transparent)]
     Keys(#[from] NoiseError),
 }
 
 impl From<WrongMac> for GreetingError {
     fn from(_: WrongMac) -> GreetingError {
-        GreetingError::Stranger
+        GreetingError::WrongMac
     }
 }
 
-// All are multiples of `ALIGNMENT`, so that the records behind them begin at one.
-/// Bytes of a Hello.
+// All lengths are multiples of `ALIGNMENT`, so that the records behind them begin at one.
 pub const HELLO: usize = 160 + MAC;
-/// Bytes of a Welcome.
 pub const WELCOME: usize = 160 + MAC;
-/// Bytes of a Proof.
 pub const PROOF: usize = 32 + MAC;
-/// Bytes of a Verdict.
 pub const VERDICT: usize = 32 + MAC;
 
-/// Bytes of all greetings of a connection.
 const ROOM: usize = HELLO + WELCOME + PROOF + VERDICT;
 const _: () = assert!((HELLO | WELCOME | PROOF | VERDICT).is_multiple_of(ALIGNMENT));
 const MAGIC: [u8; 8] = *b"OxMPItcp";
 const VERSION: u8 = 6;
 
-/// Where a Hello and a Welcome say whether records are to be encrypted; the handshake's message follows.
+/// The offset of the encryption flag in a Hello and a Welcome; the handshake's message follows it.
 const HELLO_ENCRYPT: usize = 72;
 const WELCOME_ENCRYPT: usize = 56;
-/// Bytes that say it.
 const FLAG: usize = 8;
 const _: () = assert!(HELLO_ENCRYPT + FLAG + HANDSHAKE <= HELLO - MAC);
 const _: () = assert!(WELCOME_ENCRYPT + FLAG + HANDSHAKE <= WELCOME - MAC);
@@ -148,7 +143,7 @@ impl Writer {
     }
 }
 
-/// Reads a message; what is not there reads as zero.
+/// Reads a message; missing bytes read as zero.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -169,7 +164,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-// What each message is; also the labels of the MACs.
+// The kinds of messages, which are also the labels of the MACs.
 const KIND_HELLO: u8 = 1;
 const KIND_WELCOME: u8 = 2;
 const KIND_PROOF: u8 = 3;
@@ -178,10 +173,9 @@ const KIND_VERDICT: u8 = 4;
 /// The side that has connected.
 #[derive(Debug)]
 pub struct Initiator {
-    /// What the Welcome is to say: the job, who the peer is, and who this process is there.
+    /// The job, the peer and this process, as the Welcome must state them.
     expected: (u64, u32, u32),
     transcript: Transcript,
-    /// It wants encryption.
     encrypt: bool,
     handshake: Option<Box<Handshake>>,
     /// After the Welcome, if records are encrypted.
@@ -191,10 +185,7 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// Begins, with what to send first. `encrypt`: records are to be encrypted, whatever the acceptor wants.
-    ///
-    /// # Errors
-    /// If no keys can be made.
+    /// Returns also the Hello. `encrypt`: records are encrypted, whatever the acceptor wants.
     pub fn new(
         own: Identity,
         to: u32,
@@ -203,14 +194,11 @@ impl Initiator {
         encrypt: bool,
     ) -> Result<(Initiator, [u8; HELLO]), GreetingError> {
         let there = ForeignProcess { job: own.job, number: to, known_as: own.rank };
-        Initiator::to_stranger(own, there, secret, nonce, encrypt)
+        Initiator::to_foreign(own, there, secret, nonce, encrypt)
     }
 
-    /// The same to a process of another launcher.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn to_stranger(
+    /// Begins a greeting with a process of another launcher.
+    pub fn to_foreign(
         own: Identity,
         ForeignProcess { job, number, known_as }: ForeignProcess,
         secret: &Secret,
@@ -231,19 +219,19 @@ impl Initiator {
         Ok((Initiator { expected, transcript, encrypt, handshake, cipher: None, early: None }, hello))
     }
 
-    /// Early records may be sent until the Welcome has come, if records need not be encrypted (rule 7).
+    /// Allows early records until the Welcome has come, if records need not be encrypted (rule 7).
     pub fn allow_early(&mut self) {
         if !self.encrypt && self.handshake.is_some() {
             self.early = Some(Early::new(&self.transcript));
         }
     }
 
-    /// How many early records there were, if one with a body of `len` bytes may follow.
+    /// The number of early records so far, if one with a body of `len` bytes may follow.
     pub fn early_records(&self, len: usize) -> Option<u64> {
         self.early.as_ref().filter(|early| early.has_room(len)).map(Early::count)
     }
 
-    /// Puts what to send for the next early record into `message`, if there may be one ([`Initiator::early_records`]).
+    /// Replaces `message` by that of the next early record, if there may be one.
     pub fn early(&mut self, record: &[Bytes<'_>], message: &mut Vec<u8>) {
         message.clear();
         if let Some(early) = &mut self.early {
@@ -251,10 +239,7 @@ impl Initiator {
         }
     }
 
-    /// Answers a Welcome, and says what was received. Returns the peer's incarnation, and what to send.
-    ///
-    /// # Errors
-    /// If the acceptor is not who it should be.
+    /// Answers a Welcome. Returns the peer's incarnation, and the Proof with the received point.
     pub fn welcomed(
         &mut self,
         welcome: &[u8; WELCOME],
@@ -283,10 +268,7 @@ impl Initiator {
         Ok((incarnation, self.transcript.seal(KIND_PROOF, &proof)))
     }
 
-    /// Reads a Verdict: what the peer has received.
-    ///
-    /// # Errors
-    /// If the peer has refused.
+    /// Reads a Verdict: the point that the peer has received. Fails if the peer has refused.
     pub fn judged(&mut self, verdict: &[u8; VERDICT]) -> Result<Point, GreetingError> {
         self.transcript.open(KIND_VERDICT, verdict)?;
         let mut reader = Reader(verdict);
@@ -296,13 +278,12 @@ impl Initiator {
         }
     }
 
-    /// What seals and opens the records, if they are encrypted. The greeting is over.
+    /// The cipher of the records, if they are encrypted, after the greeting.
     pub fn into_cipher(self) -> Option<Box<Cipher>> {
         self.cipher
     }
 }
 
-/// Whether a Hello or a Welcome asks for encryption, and its message of the handshake.
 fn encryption(message: &[u8], at: usize) -> Result<(bool, [u8; HANDSHAKE]), GreetingError> {
     let mut reader = Reader(&message[at..]);
     let encrypt = match reader.u64() {
@@ -322,25 +303,23 @@ fn point(reader: &mut Reader<'_>) -> Point {
 pub struct Acceptor {
     own: Identity,
     transcript: Transcript,
-    /// Who it says it is, and of which job.
+    /// The rank and job in the Hello.
     from: u32,
     job: u64,
     incarnation: u64,
     cipher: Option<Box<Cipher>>,
-    /// `None`: the initiator wants encryption, so that there is none.
+    /// `None`: the initiator wants encryption, so that there are no early records.
     early: Option<Early>,
 }
 
-/// Of which job the sender of a Hello says it is; nothing is proved.
+/// The job in a Hello; nothing is proved.
 pub(super) fn job_of(hello: &[u8; HELLO]) -> u64 {
     Reader(&hello[16..]).u64()
 }
 
 impl Acceptor {
-    /// Begins with the first message, and what to answer. `encrypt`: records are to be encrypted, whatever the initiator wants.
-    ///
-    /// # Errors
-    /// If it is not from a process of the job, or not for this one.
+    /// Returns also the Welcome. `encrypt`: records are encrypted, whatever the initiator wants.
+    /// Fails if the Hello is not from a process of the job, or not for this one.
     pub fn new(
         own: Identity,
         secret: &Secret,
@@ -351,10 +330,7 @@ impl Acceptor {
         Acceptor::of_job(own, own.job, secret, hello, nonce, encrypt)
     }
 
-    /// The same with a process of `job`, which may be another launcher's.
-    ///
-    /// # Errors
-    /// As there.
+    /// As [`Acceptor::new`], with a process of `job`, which may be another launcher's.
     pub fn of_job(
         own: Identity,
         wanted: u64,
@@ -392,10 +368,7 @@ impl Acceptor {
         Ok((Acceptor { own, transcript, from, job, incarnation, cipher, early }, welcome))
     }
 
-    /// Length of the initiator's next message, of which `begin` has come: a Proof or an early record. Its first [`PROOF`] bytes say which.
-    ///
-    /// # Errors
-    /// If it is neither.
+    /// The length of a Proof or an early record, by its first [`PROOF`] bytes.
     pub fn next_length(&self, begin: &[u8]) -> Result<usize, GreetingError> {
         match Reader(begin).u64() {
             kind if kind == KIND_EARLY.into() && begin.len() >= PROOF => {
@@ -405,10 +378,7 @@ impl Acceptor {
         }
     }
 
-    /// Reads an early record.
-    ///
-    /// # Errors
-    /// If it is none of this connection, or not the next one.
+    /// Reads an early record. Fails unless it is the next one of this connection.
     pub fn early<'a>(&mut self, message: &'a [u8]) -> Result<&'a [u8], GreetingError> {
         self.early.as_mut().ok_or(GreetingError::NotGreeting)?.open(message)
     }
@@ -418,12 +388,12 @@ impl Acceptor {
         self.cipher.is_none() && self.job == self.own.job && self.incarnation >= self.own.incarnation
     }
 
-    /// What seals and opens the records, if they are encrypted; `None` the second time.
+    /// The cipher of the records, if they are encrypted; `None` at the second call.
     pub fn take_cipher(&mut self) -> Option<Box<Cipher>> {
         self.cipher.take()
     }
 
-    /// Who has sent the Hello, and its incarnation; certain only after the Proof.
+    /// The rank and incarnation in the Hello; certain only after the Proof.
     pub fn from(&self) -> (u32, u64) {
         (self.from, self.incarnation)
     }
@@ -433,7 +403,7 @@ impl Acceptor {
         (self.job != self.own.job).then_some(self.job)
     }
 
-    /// Whether this side is to refuse if it makes an attempt of its own to the same peer (rule 3).
+    /// Whether this side refuses if it makes an attempt of its own to the same peer (rule 3).
     pub fn loses_to_own(&self) -> bool {
         match self.other_job() {
             Some(job) => self.own.job < job,
@@ -441,10 +411,7 @@ impl Acceptor {
         }
     }
 
-    /// Reads a Proof: what the peer has received.
-    ///
-    /// # Errors
-    /// If the peer does not have the secret after all.
+    /// Reads a Proof: the peer's received point. Fails if the peer does not have the secret.
     pub fn proved(&mut self, proof: &[u8; PROOF]) -> Result<Point, GreetingError> {
         self.transcript.open(KIND_PROOF, proof)?;
         let mut reader = Reader(proof);
@@ -454,7 +421,7 @@ impl Acceptor {
         Ok(point(&mut reader))
     }
 
-    /// Ends with the verdict: what this side has received if it takes the connection.
+    /// The Verdict, with the received point of this side if it takes the connection.
     pub fn judge(mut self, received: Option<Point>) -> [u8; VERDICT] {
         let point = received.unwrap_or_default();
         let verdict = Writer(Vec::new())
@@ -471,9 +438,9 @@ impl Acceptor {
 mod tests {
     use super::*;
 
-    /// Only a process that does not keep to rule 6 does that: nobody else can make the MAC.
+    /// Only a process that violates rule 6 does that: no other process can make the MAC.
     #[test]
-    fn who_wants_encryption_takes_no_answer_without() {
+    fn a_side_that_wants_encryption_refuses_an_answer_without() {
         let secret = Secret([7; 32]);
         let own = |rank| Identity { job: 5, rank, size: 2, incarnation: 1 };
         for (wants, encrypt, error) in [

@@ -1,4 +1,4 @@
-//! Those who have connected and have not proved who they are (rule 7 of the module).
+//! Connections of processes that have not proved their identity (rule 7 of the module).
 
 use super::SecretOf;
 use super::greeting::{Acceptor, GreetingError, HELLO, Identity, PROOF, Secret, job_of};
@@ -9,39 +9,34 @@ use oxmpi_sys::net::Socket;
 use oxmpi_wire::noise::Encryption;
 use std::io;
 
-/// Connections accepted in one look.
+/// Connections accepted in one poll.
 pub(super) const AT_ONCE: usize = 16;
-/// Places for strangers, beside one for each process of the job.
-const STRANGERS: usize = 32;
+/// Places for unauthenticated processes, beside one for each process of the job.
+const EXTRA_PLACES: usize = 32;
 
-/// Somebody who has connected.
 #[derive(Debug)]
 struct Greeting {
     socket: Socket,
     got: Vec<u8>,
     acceptor: Option<Acceptor>,
-    /// It does not hear the Welcome: what it has said before is the last.
-    is_deaf: bool,
-    /// Its early records are handed up.
+    /// The Welcome could not be sent: the initiator's earlier messages are its last ones.
+    cannot_answer: bool,
     takes_early: bool,
-    /// Its place in the order in which they came.
     number: u64,
 }
 
-/// What somebody has said.
+/// The next message of a greeting.
 #[derive(Debug)]
-pub(super) enum Said {
-    /// Nothing more, for now.
+pub(super) enum GreetingEvent {
     Nothing,
-    /// Something that changes nothing; more of it may be there.
+    /// A message without effect; call again.
     More,
-    /// An early record of such a rank and incarnation; more of it may be there.
+    /// An early record of this rank and incarnation; call again.
     Early((u32, u64), Vec<u8>),
-    /// Who it is, with proof: the greeting, to be ended by a verdict, and what the peer has received.
+    /// The peer is authenticated; the greeting needs a verdict. With the peer's received point.
     Proof(Box<Acceptor>, Point),
 }
 
-/// All of them; each has a place.
 #[derive(Debug)]
 pub(super) struct Greetings {
     places: Vec<Option<Greeting>>,
@@ -51,17 +46,17 @@ pub(super) struct Greetings {
 
 impl Greetings {
     pub(super) fn new(processes: usize) -> Greetings {
-        Greetings { places: Vec::new(), most: processes + STRANGERS, next: 0 }
+        Greetings { places: Vec::new(), most: processes + EXTRA_PLACES, next: 0 }
     }
 
-    /// Gives somebody a place. If there is none, the oldest of those who have not even said Hello loses its own, or else
-    /// the oldest of all. Nobody loses it by time alone: a process that computes looks at its sockets when it likes, and
-    /// so does the peer that has connected to it.
+    /// Adds a connection. If there is no place, it takes that of the oldest connection without a
+    /// Hello, or else of the oldest one. Time alone ends no greeting: a process that computes reads
+    /// its sockets late, and so does the peer that has connected to it.
     pub(super) fn add(&mut self, socket: Socket) -> (u64, Option<Socket>) {
         let number = self.next;
         self.next += 1;
         let got = Vec::new();
-        let new = Greeting { socket, got, acceptor: None, is_deaf: false, takes_early: false, number };
+        let new = Greeting { socket, got, acceptor: None, cannot_answer: false, takes_early: false, number };
         if let Some(place) = self.places.iter().position(Option::is_none) {
             self.places[place] = Some(new);
             return (place as u64, None);
@@ -82,75 +77,78 @@ impl Greetings {
         Some(&self.places.get(place as usize)?.as_ref()?.socket)
     }
 
-    /// Takes somebody away.
     pub(super) fn take(&mut self, place: u64) -> Option<Socket> {
         Some(self.places.get_mut(place as usize)?.take()?.socket)
     }
 
-    /// Takes all of them away.
     pub(super) fn end(&mut self) -> Vec<Socket> {
         self.places.drain(..).flatten().map(|greeting| greeting.socket).collect()
     }
 
-    /// The process was restored, and none of the connections is there any more ([`Socket::adopt`]).
+    /// After a restoration the connections do not exist any more ([`Socket::adopt`]).
     pub(super) fn adopt(&mut self) {
         self.places.iter_mut().flatten().for_each(|greeting| greeting.socket.adopt());
     }
 
-    /// Drops the early records of somebody from now on.
     pub(super) fn drop_early(&mut self, place: u64) {
         if let Some(Some(greeting)) = self.places.get_mut(place as usize) {
             greeting.takes_early = false;
         }
     }
 
-    /// Reads what somebody says.
-    ///
-    /// # Errors
-    /// If it is nobody of the job, or gone.
+    /// Fails if the connection has ended, or the sender is no process of the job.
     pub(super) fn greeted(
         &mut self,
         place: u64,
         own: Identity,
         (secret, encrypt): (&Secret, Encryption),
         secret_of: &mut SecretOf,
-    ) -> Result<Said, GreetingError> {
-        let Some(Some(greeting)) = self.places.get_mut(place as usize) else { return Ok(Said::Nothing) };
+    ) -> Result<GreetingEvent, GreetingError> {
+        let Some(Some(greeting)) = self.places.get_mut(place as usize) else {
+            return Ok(GreetingEvent::Nothing);
+        };
         if !greeting.receive_message()? {
-            return if greeting.is_deaf { Err(GreetingError::NotGreeting) } else { Ok(Said::Nothing) };
+            return if greeting.cannot_answer {
+                Err(GreetingError::NotGreeting)
+            } else {
+                Ok(GreetingEvent::Nothing)
+            };
         }
-        let Greeting { socket, got, acceptor, is_deaf, takes_early, .. } = greeting;
+        let Greeting { socket, got, acceptor, cannot_answer, takes_early, .. } = greeting;
         if let Some(known) = acceptor {
             if got.len() > PROOF {
                 let record = known.early(got)?.to_vec();
                 got.clear();
-                return Ok(if *takes_early { Said::Early(known.from(), record) } else { Said::More });
+                return Ok(if *takes_early {
+                    GreetingEvent::Early(known.from(), record)
+                } else {
+                    GreetingEvent::More
+                });
             }
             let (Some(mut acceptor), Some(proof)) = (acceptor.take(), got.first_chunk::<PROOF>()) else {
-                return Ok(Said::Nothing);
+                return Ok(GreetingEvent::Nothing);
             };
             let point = acceptor.proved(proof)?;
-            return Ok(Said::Proof(Box::new(acceptor), point));
+            return Ok(GreetingEvent::Proof(Box::new(acceptor), point));
         }
-        let Some(hello) = got.first_chunk::<HELLO>() else { return Ok(Said::Nothing) };
+        let Some(hello) = got.first_chunk::<HELLO>() else { return Ok(GreetingEvent::Nothing) };
         let mut nonce = [0; 32];
         oxmpi_sys::net::fill_random(&mut nonce).map_err(|_| GreetingError::NotGreeting)?;
         let job = job_of(hello);
-        let other = if job == own.job { None } else { Some(secret_of(job).ok_or(GreetingError::Stranger)?) };
+        let other = if job == own.job { None } else { Some(secret_of(job).ok_or(GreetingError::WrongMac)?) };
         let secret = other.as_ref().unwrap_or(secret);
         let (new, welcome) =
             Acceptor::of_job(own, job, secret, hello, &nonce, wants_encryption(encrypt, socket))?;
-        // Before the answer, at which the kernel of a dead peer ends the connection: then it has no addresses.
+        // Before the answer, which ends the connection if the peer is dead.
         *takes_early = new.may_take_early() && socket.is_within_host();
-        *is_deaf = send_whole(socket, &welcome).is_err();
+        *cannot_answer = send_whole(socket, &welcome).is_err();
         got.clear();
         *acceptor = Some(new);
-        Ok(Said::More)
+        Ok(GreetingEvent::More)
     }
 }
 
 impl Greeting {
-    /// Receives the rest of its next message. Whether that is here.
     fn receive_message(&mut self) -> Result<bool, GreetingError> {
         let Greeting { socket, got, acceptor, .. } = self;
         let first = if acceptor.is_some() { PROOF } else { HELLO };
@@ -161,10 +159,7 @@ impl Greeting {
     }
 }
 
-/// Receives until `got` has `whole` bytes, not more. Whether it has.
-///
-/// # Errors
-/// If nothing more can come.
+/// Receives until `got` has `whole` bytes. Returns whether it has. Fails at the end.
 pub(super) fn receive_up_to(socket: &Socket, got: &mut Vec<u8>, whole: usize) -> io::Result<bool> {
     while got.len() < whole {
         let have = got.len();
@@ -181,10 +176,7 @@ pub(super) fn receive_up_to(socket: &Socket, got: &mut Vec<u8>, whole: usize) ->
     Ok(true)
 }
 
-/// Sends a short message on a connection that has sent next to nothing: it fits.
-///
-/// # Errors
-/// If the connection is gone.
+/// There is room, as the connection has sent hardly anything.
 pub(super) fn send_whole(socket: &Socket, message: &[u8]) -> io::Result<()> {
     let sent = socket.send(&[Bytes::from(message)])?;
     if sent == message.len() { Ok(()) } else { Err(io::Error::other("the connection takes no greeting")) }

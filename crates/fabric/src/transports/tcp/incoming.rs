@@ -1,31 +1,26 @@
-//! What comes from one peer: takes bytes as they come, in any pieces, and hands up what they say.
+//! The records of one direction: reads them from bytes in pieces of any length, and hands up their
+//! content.
 
 use super::RecordError;
 use super::record::{Point, RECORD_HEADER, RecordHeader, RecordKind};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, HEADER_LEN, MAX_FRAME_LEN, Received};
 
-/// Who is told what came.
-pub trait Upper {
-    /// A record's frame, and the part of its body that is here; `total` is the length of the whole body.
-    ///
-    /// # Errors
-    /// If the frame makes no sense here.
+/// Receives the content of records.
+pub trait RecordSink {
+    /// A record's frame, and the part of its body that has arrived; `total` is the length of the
+    /// whole body. Fails if the frame is not allowed here.
     fn frame(&mut self, got: &Received, total: usize, first: Bytes<'_>) -> Result<(), RecordError>;
     /// The next part of the body, which begins at `offset`.
     fn more(&mut self, offset: usize, part: Bytes<'_>);
-    /// So many bytes of the body, from `offset` on, lie where they belong.
+    /// `bytes` bytes of the body, from `offset` on, lie in the memory of their receive.
     fn placed(&mut self, offset: usize, bytes: usize);
-    /// So many records of ours have come whole.
-    ///
-    /// # Errors
-    /// If there are not so many.
+    /// The peer has received `records` of our records. Fails if there are fewer.
     fn acknowledged(&mut self, records: u64) -> Result<(), RecordError>;
-    /// The peer leaves.
     fn bye(&mut self);
 }
 
-/// A record whose frame was handed up and whose body has not come whole.
+/// A record whose frame was handed up and whose body is incomplete.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     frame: u32,
@@ -34,53 +29,49 @@ struct Begun {
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// The header, of which so many bytes are here.
+    /// The header, with the number of its bytes that have arrived.
     RecordHeader(usize),
-    /// The frame, of which so many bytes are here; its record is so long.
+    /// The frame, with the number of its bytes that have arrived, and the length of its record.
     Frame(usize, u32),
-    /// The body.
     Body,
-    /// Frame and body of a record that has come before, with the number of bytes still to come.
+    /// Frame and body of a record that has arrived before, with the number of missing bytes.
     Again(u32),
 }
 
-/// What has come of one direction.
+/// The state of one direction.
 #[derive(Debug)]
-pub struct Incoming {
+pub struct IncomingRecords {
     point: Point,
     begun: Option<Begun>,
-    /// Length of the newest one that has come whole.
     newest: u32,
     stage: Stage,
-    /// Zeros that come before that.
+    /// Zeros that come before the stage.
     zeros: usize,
-    /// After them it is known that the peer leaves.
+    /// Whether the peer leaves after the zeros.
     is_goodbye: bool,
-    /// Zeros behind the record that is coming.
+    /// Zeros behind the arriving record.
     padding: usize,
     /// Bytes before the body of the newest record.
     head: usize,
     header: [u8; RECORD_HEADER],
     frame: [u8; MAX_FRAME_LEN],
-    /// Bytes that have come since somebody said so to the peer.
-    unsaid_bytes: usize,
-    /// Records likewise.
-    unsaid_records: u32,
+    unacknowledged_bytes: usize,
+    unacknowledged_records: u32,
     wanted: bool,
-    /// The sender waits for the acknowledgement of the record that is coming.
+    /// The sender waits for the acknowledgement of the arriving record.
     wanted_when_whole: bool,
-    /// Records that have come early since the point was said to the peer, and so come again on the connection where it was said.
+    /// Records that arrived early after the point was stated, and so come again.
     again: u64,
 }
 
-/// After so many bytes an acknowledgement is due.
+/// The number of bytes after which an acknowledgement is due.
 const ACK_BYTES: usize = 256 << 10;
-/// After so many records an acknowledgement is due.
+/// The number of records after which an acknowledgement is due.
 const ACK_RECORDS: u32 = 256;
 
-impl Default for Incoming {
+impl Default for IncomingRecords {
     fn default() -> Self {
-        Incoming {
+        IncomingRecords {
             point: Point::default(),
             begun: None,
             newest: 0,
@@ -91,8 +82,8 @@ impl Default for Incoming {
             head: 0,
             header: [0; RECORD_HEADER],
             frame: [0; MAX_FRAME_LEN],
-            unsaid_bytes: 0,
-            unsaid_records: 0,
+            unacknowledged_bytes: 0,
+            unacknowledged_records: 0,
             wanted: false,
             wanted_when_whole: false,
             again: 0,
@@ -100,44 +91,45 @@ impl Default for Incoming {
     }
 }
 
-impl Incoming {
-    /// Up to where the direction has come.
+impl IncomingRecords {
+    /// The received point of the direction.
     pub fn point(&self) -> Point {
         self.point
     }
 
-    /// How many records may be acknowledged: no more than it has written to this connection or one before.
+    /// At most the number of records that the peer has written to this connection or earlier ones.
     pub(super) fn acknowledged(&self) -> u64 {
         self.point.records - self.again
     }
 
     /// Whether an acknowledgement should be sent even if nothing else is.
     pub fn owes(&self) -> bool {
-        self.wanted || self.unsaid_bytes >= ACK_BYTES || self.unsaid_records >= ACK_RECORDS
+        self.wanted || self.unacknowledged_bytes >= ACK_BYTES || self.unacknowledged_records >= ACK_RECORDS
     }
 
-    /// From now on an acknowledgement of what has come and was not acknowledged should be sent.
+    /// Requests that received records are acknowledged soon, if any are not.
     pub fn owe(&mut self) {
-        self.wanted |= self.unsaid_records > 0;
+        self.wanted |= self.unacknowledged_records > 0;
     }
 
-    /// The peer is told how many records have come: that many.
+    /// The number of received records, for an acknowledgement that is sent now.
     pub fn say(&mut self) -> u64 {
-        (self.unsaid_bytes, self.unsaid_records, self.wanted) = (0, 0, false);
+        (self.unacknowledged_bytes, self.unacknowledged_records, self.wanted) = (0, 0, false);
         self.acknowledged()
     }
 
-    /// A new connection begins: what is not handed up of the old one is forgotten.
+    /// Begins a new connection: incomplete data of the old one are dropped.
     pub fn restart(&mut self) {
         (self.stage, self.zeros, self.is_goodbye) = (Stage::RecordHeader(0), 0, false);
         self.again = 0;
     }
 
-    /// Takes a whole record that has come before a connection is used, the next one.
-    ///
-    /// # Errors
-    /// If it makes no sense; it has not come then.
-    pub(super) fn take_early(&mut self, record: &[u8], upper: &mut impl Upper) -> Result<(), RecordError> {
+    /// Takes the next record, complete. On an error it counts as not received.
+    pub(super) fn take_early(
+        &mut self,
+        record: &[u8],
+        upper: &mut impl RecordSink,
+    ) -> Result<(), RecordError> {
         let again = self.again;
         self.restart();
         let taken = self.take(record, upper);
@@ -148,37 +140,37 @@ impl Incoming {
         taken
     }
 
-    /// The part of a begun body that has not come: where it begins in the body, and its length.
+    /// The missing part of a begun body: its offset in the body, and its length.
     pub fn missing(&self) -> Option<(usize, usize)> {
         let begun = self.begun.as_ref().filter(|_| matches!(self.stage, Stage::Body) && self.zeros == 0)?;
         Some(((self.point.bytes - begun.frame) as usize, (begun.length - self.point.bytes) as usize))
     }
 
-    /// The next bytes of the connection were stored where they belong: they are no more than [`Incoming::missing`] says.
-    pub fn placed(&mut self, bytes: usize, upper: &mut impl Upper) {
+    /// At most [`IncomingRecords::missing`] bytes were stored in the memory of the receive.
+    pub fn placed(&mut self, bytes: usize, upper: &mut impl RecordSink) {
         let Some((offset, left)) = self.missing() else { return };
         debug_assert!(bytes <= left, "{bytes} of {left}");
         upper.placed(offset, bytes);
         self.count(bytes);
     }
 
-    /// Length of the newest record that has come whole, bytes; 0 if there is none.
+    /// The length of the newest complete record in bytes; 0 if there is none.
     pub fn newest(&self) -> usize {
         self.newest as usize
     }
 
-    /// Bytes of the newest record up to its body, as far as they were seen: header, lead and frame.
+    /// Bytes of the newest record before its body: header, lead and frame.
     pub(super) fn head(&self) -> usize {
         self.head
     }
 
-    /// Whether no record has come in part.
+    /// Whether no record is incomplete.
     pub fn is_between(&self) -> bool {
         matches!(self.stage, Stage::RecordHeader(0)) && self.zeros == 0 && self.begun.is_none()
     }
 
-    /// What `bytes`, the next ones of the connection, begin with, if that is the header and the frame of an eager message that
-    /// names its context by the receiver's index, and all of its body is still to come.
+    /// The header and the frame at the beginning of `bytes`, if they are of an eager message with
+    /// the receiver's context index, and none of its body was taken.
     pub fn peek(&self, bytes: &[u8]) -> Option<(RecordHeader, Received)> {
         let (header, rest) = bytes.split_first_chunk::<RECORD_HEADER>()?;
         let header = RecordHeader::decode(header).ok()?;
@@ -192,8 +184,7 @@ impl Incoming {
         matches!(got.frame, Frame::Eager { .. }).then_some((header, got))
     }
 
-    /// Takes header and frame that [`Incoming::peek`] has shown, and the first `stored` bytes of the body, which are where they
-    /// belong.
+    /// Takes the frame of [`IncomingRecords::peek`], and the first `stored` bytes of its body.
     pub fn take_peeked(&mut self, header: &RecordHeader, stored: usize) {
         self.wanted_when_whole = header.wanted;
         self.begun = Some(Begun { frame: HEADER_LEN as u32, length: header.length });
@@ -203,11 +194,8 @@ impl Incoming {
         self.count(stored);
     }
 
-    /// Takes the next bytes of the connection.
-    ///
-    /// # Errors
-    /// If they are no records, or not those that must come. Nothing can be made of the connection then.
-    pub fn take(&mut self, mut bytes: &[u8], upper: &mut impl Upper) -> Result<(), RecordError> {
+    /// Takes the next bytes of the connection. After an error the connection is unusable.
+    pub fn take(&mut self, mut bytes: &[u8], upper: &mut impl RecordSink) -> Result<(), RecordError> {
         while !bytes.is_empty() {
             bytes = match self.stage {
                 _ if self.zeros > 0 => {
@@ -226,10 +214,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Takes the zeros that come before anything else. Returns the bytes behind them.
-    ///
-    /// # Errors
-    /// If they are none.
+    /// Takes the zeros before anything else. Returns the bytes behind them.
     pub(super) fn take_zeros<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], RecordError> {
         let (zeros, rest) = bytes.split_at(bytes.len().min(self.zeros));
         if let Some(other) = zeros.iter().find(|byte| **byte != 0) {
@@ -243,7 +228,7 @@ impl Incoming {
         &mut self,
         have: usize,
         bytes: &'b [u8],
-        upper: &mut impl Upper,
+        upper: &mut impl RecordSink,
     ) -> Result<&'b [u8], RecordError> {
         let (now, rest) = bytes.split_at(bytes.len().min(RECORD_HEADER - have));
         self.header[have..have + now.len()].copy_from_slice(now);
@@ -263,7 +248,7 @@ impl Incoming {
             }
             RecordKind::Ack => {}
             RecordKind::Ask => self.wanted = true,
-            // Then nothing is left of it that its sender's kernel would miss.
+            // The zeros come first, so that the sender's kernel has no unread bytes left.
             RecordKind::Bye => self.is_goodbye = true,
         }
         Ok(rest)
@@ -286,7 +271,6 @@ impl Incoming {
         Ok(())
     }
 
-    /// Begins a record that has come early.
     fn begin_again(&mut self, header: &RecordHeader) -> Result<(), RecordError> {
         let (records, bytes) = (self.acknowledged(), 0);
         if header.number != records || header.start != 0 {
@@ -301,10 +285,10 @@ impl Incoming {
         let (now, rest) = bytes.split_at(bytes.len().min(left as usize));
         let left = left - now.len() as u32;
         self.stage = Stage::Again(left);
-        self.unsaid_bytes += now.len();
+        self.unacknowledged_bytes += now.len();
         if left == 0 {
             self.again -= 1;
-            self.unsaid_records += 1;
+            self.unacknowledged_records += 1;
             self.wanted |= std::mem::take(&mut self.wanted_when_whole);
             (self.stage, self.zeros) = (Stage::RecordHeader(0), self.padding);
         }
@@ -316,9 +300,8 @@ impl Incoming {
         have: usize,
         length: u32,
         bytes: &'b [u8],
-        upper: &mut impl Upper,
+        upper: &mut impl RecordSink,
     ) -> Result<&'b [u8], RecordError> {
-        // First the fixed part, which says how long the rest is.
         let needed = if have < HEADER_LEN {
             HEADER_LEN
         } else {
@@ -350,7 +333,7 @@ impl Incoming {
         Ok(rest)
     }
 
-    fn take_body<'b>(&mut self, bytes: &'b [u8], upper: &mut impl Upper) -> &'b [u8] {
+    fn take_body<'b>(&mut self, bytes: &'b [u8], upper: &mut impl RecordSink) -> &'b [u8] {
         let Some(begun) = self.begun else { return &[] };
         let left = (begun.length - self.point.bytes) as usize;
         let (part, rest) = bytes.split_at(bytes.len().min(left));
@@ -359,13 +342,12 @@ impl Incoming {
         rest
     }
 
-    /// So many bytes of the begun record's body were handed up.
     fn count(&mut self, bytes: usize) {
-        self.unsaid_bytes += bytes;
+        self.unacknowledged_bytes += bytes;
         self.point.bytes += bytes as u32;
         if self.begun.is_some_and(|begun| begun.length == self.point.bytes) {
             self.point = Point { records: self.point.records + 1, bytes: 0 };
-            self.unsaid_records += 1;
+            self.unacknowledged_records += 1;
             self.wanted |= std::mem::take(&mut self.wanted_when_whole);
             self.newest = self.begun.take().map_or(0, |begun| begun.length);
             (self.stage, self.zeros) = (Stage::RecordHeader(0), self.padding);
@@ -379,11 +361,11 @@ mod tests {
     use super::*;
     use oxmpi_wire::ContextId;
 
-    /// What came, and what was placed: from which byte of the body on, and how much.
+    /// Frames, parts and placed bytes: their kind, their offset in the body, and their length.
     #[derive(Default)]
     struct Seen(Vec<(&'static str, usize, usize)>);
 
-    impl Upper for Seen {
+    impl RecordSink for Seen {
         fn frame(&mut self, _: &Received, total: usize, first: Bytes<'_>) -> Result<(), RecordError> {
             self.0.push(("frame", total, first.len()));
             Ok(())
@@ -421,7 +403,7 @@ mod tests {
         let padding = header.padding();
         assert_eq!((RECORD_HEADER + 5 + len + 100 + padding) % ALIGNMENT, 0);
         let header = header.encode();
-        let (mut came, mut seen) = (Incoming::default(), Seen::default());
+        let (mut came, mut seen) = (IncomingRecords::default(), Seen::default());
         assert_eq!(came.missing(), None);
         came.take(&header, &mut seen).unwrap();
         came.take(&[0; 5], &mut seen).unwrap();
@@ -441,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fills_records_up_is_zeros() {
+    fn padding_must_be_zeros() {
         let header = RecordHeader {
             kind: RecordKind::Ack,
             wanted: false,
@@ -454,7 +436,7 @@ mod tests {
         let mut bytes = header.encode().to_vec();
         bytes.resize(RECORD_HEADER + header.padding(), 0);
         assert_eq!(bytes.len(), ALIGNMENT);
-        let (mut came, mut seen) = (Incoming::default(), Seen::default());
+        let (mut came, mut seen) = (IncomingRecords::default(), Seen::default());
         for _ in 0..3 {
             came.take(&bytes, &mut seen).unwrap();
         }

@@ -1,34 +1,38 @@
-//! How a process rests, parts with others, and ends (rules 5 and 6 of the module).
+//! Rest, partings and the end of a process (rules 5 and 6 of the module).
 
 use super::Tcp;
-use super::peer::{Bond, TcpPeer, Way};
+use super::peer::{Bond, ConnectionState, TcpPeer};
 use std::time::Duration;
 
-/// How long a process that ends waits for its peers' kernels to take its goodbyes.
+/// The longest time that a process that ends waits for its peers' kernels to take its goodbyes.
 const GOODBYE: Duration = Duration::from_secs(5);
-/// How often it looks.
-const GOODBYE_LOOK: Duration = Duration::from_millis(1);
+const GOODBYE_CHECK: Duration = Duration::from_millis(1);
 
 impl Tcp {
-    /// Has the peers say what they have and tells them what has come ([`Membership::rest`](crate::Membership::rest)). Returns whether all
-    /// that was sent and is needed has arrived, and everything is written.
+    /// Requests the peers' acknowledgements and sends our own
+    /// ([`Membership::rest`](crate::Membership::rest)). Returns whether all needed records have
+    /// arrived, and everything is written.
     pub(super) fn settle_all(&mut self) -> bool {
         let mut all = true;
         for at in 0..self.peers.len() as u32 {
             let Some(peer) = self.known(at) else { continue };
             peer.link.owe();
-            // What it does not need it may never look at: it may rest as well. One with which this process has nothing to
-            // do any more needs no word of it that it has what was written (rule 6), and may have ended.
+            // A resting peer may never read records that it does not need. A peer without a common
+            // communicator need not acknowledge (rule 6), and may have ended.
             let is_free = peer.bond == Bond::None && peer.link.is_written();
-            all &= is_free || !peer.has_unsaid();
+            all &= is_free || !peer.has_unacknowledged_early();
             if !is_free && !peer.link.has_delivered() {
                 all = false;
                 self.ask(at);
             } else {
                 self.write(at);
             }
-            if let Some(TcpPeer { way: Way::Up(_) | Way::Sealed(_), link, is_broken: false, .. }) =
-                self.known(at)
+            if let Some(TcpPeer {
+                state: ConnectionState::Up(_) | ConnectionState::Sealed(_),
+                link,
+                is_broken: false,
+                ..
+            }) = self.known(at)
             {
                 all &= link.is_settled();
             }
@@ -36,17 +40,15 @@ impl Tcp {
         all
     }
 
-    /// Asks a peer to say what it has, over a new connection if the last one was given up.
     fn ask(&mut self, at: u32) {
         let Some(peer) = self.known(at) else { return };
         peer.link.ask();
-        match peer.way {
-            Way::Apart => self.connect(at),
+        match peer.state {
+            ConnectionState::Apart => self.connect(at),
             _ => self.write(at),
         }
     }
 
-    /// What [`Membership::settle`](crate::Membership::settle) says.
     pub(super) fn settle_with(&mut self, at: u32) -> bool {
         let Some(peer) = self.known(at) else { return true };
         peer.bond = Bond::Ending;
@@ -54,20 +56,20 @@ impl Tcp {
             self.ask(at);
         }
         self.known(at).is_none_or(|peer| {
-            peer.link.has_delivered() && !peer.has_unsaid() || matches!(peer.way, Way::Left | Way::Lost(_))
+            peer.link.has_delivered() && !peer.has_unacknowledged_early()
+                || matches!(peer.state, ConnectionState::Left | ConnectionState::Lost(_))
         })
     }
 
-    /// What [`Membership::detach`](crate::Membership::detach) says.
     pub(super) fn detach_from(&mut self, at: u32) {
         let Some(peer) = self.known(at) else { return };
         peer.bond = Bond::None;
-        // The peer may wait for it, and nobody knows when this process looks at its sockets again.
+        // This process may not read its sockets again for a long time.
         peer.link.owe();
         self.write(at);
     }
 
-    /// Waits until everything is acknowledged, then says goodbye to all peers (rule 5). Returns whether their kernels have it.
+    /// Says goodbye to all peers when everything is acknowledged (rule 5). Returns success.
     pub(super) fn say_goodbye(&mut self) -> bool {
         let now = self.now();
         let Some(since) = self.leaving else {
@@ -77,7 +79,7 @@ impl Tcp {
                 if peer.bond == Bond::None && peer.link.is_settled() {
                     continue;
                 }
-                is_acknowledged &= !peer.has_unsaid();
+                is_acknowledged &= !peer.has_unacknowledged_early();
                 if !peer.link.is_acknowledged() {
                     is_acknowledged = false;
                     self.ask(at);
@@ -87,7 +89,12 @@ impl Tcp {
                 self.leaving = Some(now);
                 self.stop_listening();
                 for at in 0..self.peers.len() as u32 {
-                    if let Some(TcpPeer { way: Way::Up(_) | Way::Sealed(_), link, .. }) = self.known(at) {
+                    if let Some(TcpPeer {
+                        state: ConnectionState::Up(_) | ConnectionState::Sealed(_),
+                        link,
+                        ..
+                    }) = self.known(at)
+                    {
                         link.say_bye();
                         self.write(at);
                     }
@@ -102,7 +109,7 @@ impl Tcp {
             all &= self.has_parted(at, is_late);
         }
         if !all {
-            self.wake_at(now + GOODBYE_LOOK);
+            self.wake_at(now + GOODBYE_CHECK);
         }
         all
     }
@@ -110,15 +117,15 @@ impl Tcp {
     /// Whether a peer's kernel has our goodbye, or needs none.
     fn has_parted(&mut self, at: u32, is_late: bool) -> bool {
         let Some(peer) = self.known(at) else { return true };
-        let Some(socket) = peer.way.connection() else {
-            // Nobody there who waits; who comes later finds nobody.
-            self.part(at, Way::Left);
+        let Some(socket) = peer.state.connection() else {
+            // No peer waits there; a later attempt to connect fails.
+            self.end_connection(at, ConnectionState::Left);
             return true;
         };
         let has_it = peer.link.is_written() && socket.unsent().is_ok_and(|bytes| bytes == 0);
         if has_it || is_late || peer.is_broken {
             socket.finish();
-            self.part(at, Way::Left);
+            self.end_connection(at, ConnectionState::Left);
             return true;
         }
         false

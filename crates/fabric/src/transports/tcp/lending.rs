@@ -1,29 +1,29 @@
 //! Longer eager messages, which are written from the user's buffer.
 //!
-//! A record must be kept until the peer has acknowledged it, for the connection may break. But mostly the acknowledgement of a
-//! message in a row of many comes while the sender still waits for others, and then nobody needs a copy. So the message is
-//! lent: it is gone when it is acknowledged, or when this process looks in vain, and so has the time to copy it. Who waits for
-//! a single message has it at the first such look; by then the peer reads already. Nobody sleeps while one could be copied: the
-//! acknowledgement may be far away, as the peer says nothing of a few messages by itself.
+//! A record must be retained until the peer has acknowledged it, as the connection may break. But
+//! in a row of many messages the acknowledgement mostly comes while the sender still waits for
+//! others, and then no copy is needed. So the message is lent: it is complete when it is
+//! acknowledged, or when a poll in vain gives this process the time to copy it. A process that
+//! waits for a single message completes it at the first such poll; the peer reads already by then.
+//! The process does not sleep while a message could be copied: the acknowledgement may come late,
+//! as the peer does not acknowledge a few messages by itself.
 
-use super::peer::Way;
+use super::peer::ConnectionState;
 use super::{Link, Tcp};
-use crate::{Message, Sent, Sink, Unreachable};
+use crate::{FrameSink, OutgoingMessage, Sent, Unreachable};
 use oxmpi_mem::buffer::UserBuf;
 
-/// The shortest message that is lent, bytes.
 pub(super) const LEND_FROM: usize = 8 << 10;
-/// Looks in vain before the first of several messages is copied.
+/// Polls in vain before the first of several messages is copied.
 const PATIENCE: u32 = 8;
-/// Looks after which one is copied in any case: another peer may send without a pause.
-const LOOKS: u32 = 64;
+/// Polls after which a message is copied in any case: another peer may send without a pause.
+const MAX_POLLS: u32 = 64;
 
 impl Tcp {
-    /// Sends a message, whose body is all of the buffer.
     pub(super) fn lend_whole(
         &mut self,
         to: u32,
-        message: &Message<'_>,
+        message: &OutgoingMessage<'_>,
         buffer: &UserBuf,
     ) -> Result<Sent, Unreachable> {
         let sent = self.lend_by(to, |link, source| link.lend_whole(source, message, buffer.clone()))?;
@@ -34,8 +34,7 @@ impl Tcp {
         Ok(sent)
     }
 
-    /// Sends a message whose body stays where it is, if it may go now: `lend` gives it to the peer's link, with the number that
-    /// names its sender.
+    /// Lends a message by `lend`, if it may leave now, with the sender's number for the frame.
     pub(super) fn lend_by(
         &mut self,
         to: u32,
@@ -46,23 +45,23 @@ impl Tcp {
         }
         let own = self.own.rank;
         let peer = self.peer(to);
-        if matches!(peer.way, Way::Left) {
+        if matches!(peer.state, ConnectionState::Left) {
             return Ok(Sent::Done);
         }
         let source = peer.source(own);
         lend(&mut peer.link, source);
         self.write(to);
-        match &self.peer(to).way {
-            Way::Lost(why) => Err(Unreachable { peer: to, why: why.clone() }),
+        match &self.peer(to).state {
+            ConnectionState::Lost(why) => Err(Unreachable { peer: to, why: why.clone() }),
             _ => Ok(Sent::Later),
         }
     }
 
-    /// After a look, which has brought something or not: copies one message that is lent, if it is time. Returns whether it did.
-    pub(super) fn look_at_lent(&mut self, came: bool, sink: &mut dyn Sink) -> bool {
+    /// After a poll: copies one lent message if it is time. Returns whether it did.
+    pub(super) fn copy_lent_if_due(&mut self, came: bool, sink: &mut dyn FrameSink) -> bool {
         self.vain = if came { 0 } else { self.vain.saturating_add(1) };
         self.uncopied = self.uncopied.saturating_add(1);
-        let is_overdue = self.uncopied >= LOOKS;
+        let is_overdue = self.uncopied >= MAX_POLLS;
         if came && !is_overdue {
             return false;
         }
@@ -78,14 +77,14 @@ impl Tcp {
         copied
     }
 
-    /// Takes the list of those to whom something is still lent; it is to be put back.
+    /// The caller puts the list back.
     fn take_lenders(&mut self) -> Vec<u32> {
         let mut lenders = std::mem::take(&mut self.lenders);
         lenders.retain(|at| self.known(*at).is_some_and(|peer| peer.link.lent() > 0));
         lenders
     }
 
-    fn copy_oldest(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
+    fn copy_oldest(&mut self, at: u32, sink: &mut dyn FrameSink) -> bool {
         let copied = self.copy_or_ask(at);
         if copied && let Some(peer) = self.known(at) {
             peer.link.tell_gone(sink);
@@ -93,8 +92,9 @@ impl Tcp {
         copied
     }
 
-    /// The process is about to sleep, perhaps until a message is gone that is lent: copies the oldest one to each peer. Returns
-    /// whether any was; the next look tells of it. All others are written, and acknowledged as soon as the peer looks.
+    /// The process is about to sleep, perhaps until a lent message is complete: copies the oldest
+    /// one to each peer. Returns whether any was; the next poll reports it. All others are written,
+    /// and acknowledged as soon as the peer polls.
     pub(super) fn copy_lent_before_sleep(&mut self) -> bool {
         let lenders = self.take_lenders();
         let mut any = false;
@@ -108,14 +108,12 @@ impl Tcp {
         any
     }
 
-    /// Copies the oldest lent message to a peer, if it may be copied; else sees that its acknowledgement comes soon.
     fn copy_or_ask(&mut self, at: u32) -> bool {
         let Some(peer) = self.known(at) else { return false };
         if peer.link.copy_oldest() {
             return true;
         }
         if peer.link.is_written() {
-            // Too much is kept.
             peer.link.ask();
             self.write(at);
         }

@@ -1,92 +1,103 @@
-//! Sockets: the path between processes that share no memory, or when it is asked for.
+//! Sockets: the transport between processes that share no memory, or when the user selects it.
 //!
-//! A connection to a peer is made when there is something to send to it, after both have proved that they know the
-//! secret of the job (`greeting.rs`). What goes over it are *records* (`record.rs`), numbered in each direction.
+//! A connection to a peer is made when there is something to send to it, after both have proved
+//! that they know the secret of the job (`greeting.rs`). It carries *records* (`record.rs`),
+//! numbered in each direction.
 //!
 //! Rules
-//! 1. A record is kept until the peer has acknowledged it: copied if it is eager, by a reference to the user's memory if
-//!    it is a piece of an announced message, which so is complete when the peer has it. (`outgoing.rs`) A longer eager message
-//!    is kept by a reference as well, and copied only if the acknowledgement is long in coming. (`lending.rs`)
-//! 2. A message is taken only if everything before it is with the kernel; it is [`Sent::Done`] if it is with the kernel as
-//!    well. So nothing waits here that the engine does not know of. (Short messages are written only while so little is kept
-//!    that the kernel has room; if it takes a part all the same, the rest is written by the next look: `straight.rs`.)
-//! 3. A connection that breaks is made again, by either side. Both say what they have received; the rest is sent again,
-//!    from that byte on. Nothing is lost, doubled or reordered.
-//! 4. Attempts end if nothing new has come of any for some time (`trouble.rs`); then the peer is lost. Only a peer that is silent, and
-//!    runs, as the launcher says, is tried for ever: it may compute, and look at its sockets seldom. If instead each connection is
-//!    closed, something else accepts them there, or somebody in between changes what the two say.
-//! 5. A process that ends waits until all that it has sent is acknowledged, then says goodbye to each peer it has
-//!    a connection with, and closes that when the peer's kernel has the goodbye. Who hears it takes all it has
-//!    sent for received. A peer to which the goodbye did not come finds out from the launcher, when it tries to connect.
-//!    A process that may come back ([`Membership::rest`]) says no goodbye: it waits as well, tells its peers what it has
-//!    received, and leaves its connections and its listener as they are. Who writes to it waits until it looks again or
-//!    ends.
-//! 6. Processes of different jobs that give up their last communicator wait until each has all that it needs of the other
-//!    (hints it does not need). From then on neither waits for the other: not when it ends, and not when the connection breaks.
-//! 7. Who connects and is not of the job costs a few bytes and some time: greetings have one place each, of which there
-//!    are few; who needs one takes that of the one who has been silent longest.
-//! 8. A connection whose ends want it is encrypted (`greeting.rs` rule 6, `sealed.rs`): the same records go through a cipher, whose
-//!    keys are of this connection alone. What cannot be opened ends the connection, and rule 3 holds.
-//! 9. What goes to a peer before its first connection is used may go early: with the first message of a greeting, which the
-//!    peer's process need not answer for that (`greeting.rs` rules 7 to 10). So it is with the kernel, as rule 2 wants it, while
-//!    the peer computes.
-//! 10. Where messages can be quiesced, all processes stop sending at the launcher's word, wait until everything is
-//!     acknowledged, and end their connections and listeners (`quiesce.rs`). Then each listens anew, wherever it is by then, and
-//!     connects when it has something to send, as if a connection had broken (rule 3). `routes/quiesce.rs` goes through the steps.
-//! 11. A process that was restored from an image has no connections and no listeners, and nobody was quiet before: all processes of the
-//!     job were stopped before the first image was made, so what was with the kernel, or on its way, is kept by its sender (rule 1), and
-//!     goes over the next connection (rule 3). That has new keys. The launcher says where the peers are now.
+//! 1. A record is retained until the peer has acknowledged it: as a copy if it is eager, as a
+//!    reference to the user's memory if it is a piece of an announced message, which is complete
+//!    when the peer has it (`outgoing.rs`). A longer eager message is also retained as a reference,
+//!    and copied only if the acknowledgement comes late (`lending.rs`).
+//! 2. A message is taken only if the kernel has everything before it; it is [`Sent::Done`] if the
+//!    kernel has it as well. So nothing waits here without the engine's knowledge. (Short messages
+//!    are written only while so few records are retained that the kernel has room; if the kernel
+//!    still takes only a part, the next poll writes the rest: `fast_path.rs`.)
+//! 3. A broken connection is made again, by either side. Both state their received points; the rest
+//!    is sent again, from that byte on. Nothing is lost, doubled or reordered.
+//! 4. Attempts end if none of them has brought anything new for some time (`attempts.rs`); then the
+//!    peer is lost. Only a peer that is silent, but runs, as the launcher says, is tried for ever:
+//!    it may compute, and poll its sockets seldom. If each connection is closed instead, another
+//!    program accepts connections at that address, or something between the two changes their data.
+//! 5. A process that ends waits until everything that it has sent is acknowledged, then says
+//!    goodbye to each connected peer, and closes the connection when the peer's kernel has the
+//!    goodbye. A peer that gets it counts everything it has sent as received. A peer that did not
+//!    get the goodbye learns from the launcher, when it tries to connect, that the process has
+//!    ended. A process that may come back ([`Membership::rest`]) says no goodbye: it also waits,
+//!    acknowledges everything, and leaves its connections and its listener open. Peers that write
+//!    to it wait until it polls again or ends.
+//! 6. Processes of different jobs that give up their last communicator wait until each has
+//!    everything from the other that it needs (it does not need hints). From then on neither waits
+//!    for the other: not when it ends, and not when the connection breaks.
+//! 7. A connection of a process outside the job costs a few bytes and some time: there are few
+//!    places for greetings, one each; a new connection without a place takes that of the longest
+//!    silent one.
+//! 8. A connection whose ends want it is encrypted (`greeting.rs` rule 6, `sealed.rs`): the same
+//!    records go through a cipher, whose keys are of this connection alone. Data that cannot be
+//!    opened end the connection, and rule 3 holds.
+//! 9. Records to a peer before its first connection is used may be sent early: with the first
+//!    message of a greeting, before the peer's process has answered (`greeting.rs` rules 7 to 10).
+//!    So the kernel has them, as rule 2 wants it, while the peer computes.
+//! 10. Where messages can be quiesced, all processes stop sending on the launcher's order, wait
+//!     until everything is acknowledged, and end their connections and listeners (`quiesce.rs`).
+//!     Then each listens anew, on whatever host it is by then, and connects when it has something
+//!     to send, as if a connection had broken (rule 3). `routes/quiesce.rs` has the steps.
+//! 11. A process that was restored from an image has no connections and no listeners, and nothing
+//!     was quiesced: all processes of the job were stopped before the first image was made, so data
+//!     in the kernel or on the wire are retained by their sender (rule 1), and go over the next
+//!     connection (rule 3), which has new keys. The launcher reports the new addresses of peers.
 //!
-//! Rules 1 to 3 are a state machine without sockets, the link (`link.rs`); this file moves bytes and times.
+//! Rules 1 to 3 are a state machine without sockets, the link (`link.rs`); this file moves bytes
+//! and measures times.
 
+mod attempts;
 mod connecting;
+mod connection_log;
 mod early;
 mod error;
+mod fast_path;
 mod greeting;
 mod greetings;
 mod incoming;
-mod kept;
 mod leaving;
 mod lending;
 mod link;
 mod module;
 mod outgoing;
 mod peer;
+mod poll_set;
 mod quiesce;
 mod reading;
 mod record;
+mod retained;
 mod sealed;
 mod settings;
-mod straight;
 mod timers;
-mod trouble;
-mod watch;
-mod watched;
 mod writing;
 
+pub use crate::addresses::{Address, PeerLocation};
 pub use crate::transports::Tell;
-pub use crate::whereabouts::{Address, Whereabouts};
 pub use early::EARLY_BYTES;
 pub use error::RecordError;
 pub use greeting::{
     Acceptor, GreetingError, HELLO, Identity, Initiator, Nonce, PROOF, Secret, VERDICT, WELCOME,
 };
-pub use incoming::{Incoming, Upper};
+pub use incoming::{IncomingRecords, RecordSink};
 pub use link::Link;
 pub use outgoing::Pieces;
 pub use oxmpi_wire::noise::Encryption;
 pub use record::{ALIGNMENT, Point, RECORD_HEADER, RecordHeader, RecordKind};
 pub use settings::{Find, SecretOf, TcpSettings};
 
+use self::connection_log::ConnectionLog;
+use self::fast_path::Ahead;
 use self::greetings::Greetings;
 use self::lending::LEND_FROM;
-use self::peer::{Bond, TcpPeer, Way};
-use self::straight::Ahead;
-use self::watch::Watch;
-use self::watched::RecentPeer;
+use self::peer::{Bond, ConnectionState, TcpPeer};
+use self::poll_set::RecentPeer;
 use crate::{
-    Body, Connected, Connections, Counts, Limits, Membership, Message, Sent, Sink, Statistics, Taken,
-    Traffic, Transport, Unreachable,
+    Body, Connected, Connections, Counts, FrameSink, Limits, Membership, OutgoingMessage, Sent, Statistics,
+    Taken, Traffic, Transport, Unreachable,
 };
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
@@ -97,14 +108,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// In frames to a process of another launcher, instead of the sender's number.
+/// The source in frames to a process of another launcher, which numbers this process differently.
 const ANYBODY: u32 = u32::MAX;
-/// The longest piece of an announced message, bytes.
+/// The longest piece of an announced message, in bytes.
 const PIECE: usize = 1 << 20;
-/// Bytes that are received at a time.
 const BUFFER: usize = 256 << 10;
 
-/// The way of one process over sockets.
+/// The sockets of one process.
 pub struct Tcp {
     own: Identity,
     secret: Secret,
@@ -113,68 +123,60 @@ pub struct Tcp {
     secret_of: SecretOf,
     tell: Tell,
     poller: Arc<Poller>,
-    /// Where peers connect: those of the own launcher's jobs at the first one, those of others on other networks at more.
+    /// Peers of this launcher connect to the first; peers of others to the others.
     listeners: Vec<Listener>,
-    /// Nobody is accepted for some time.
-    deaf_until: Option<Duration>,
-    /// The user was told of that.
-    is_deafness_told: bool,
+    /// No connection is accepted before.
+    accepts_after: Option<Duration>,
+    is_pause_reported: bool,
     greetings: Greetings,
-    /// By process index; made at first contact.
+    /// By rank; made at first contact.
     peers: Vec<Option<Box<TcpPeer>>>,
     buffer: Vec<u8>,
     ahead: Ahead,
-    /// A record that is written from one piece.
     record: Vec<u8>,
-    /// What an encrypted record carries.
+    /// The content of an encrypted record.
     plain: Vec<u8>,
-    /// How many records may be kept when one is written before it is kept.
+    /// The most retained records when one is written before it is retained.
     records_with_room: usize,
-    /// One thread calls, and says when it sleeps.
+    /// Whether one thread calls, and reports its sleeps.
     is_alone: bool,
     ready: Vec<Ready>,
     start: Instant,
-    /// When the clock rings.
+    /// The time of the next event of the clock.
     alarm: Option<Duration>,
-    /// Peers whose messages are gone, or that are lost, and of which the sink was not told yet.
+    /// Peers that are lost or have complete messages, not yet reported to the sink.
     news: Vec<u32>,
-    /// Why messages were lost that had counted as sent.
     undelivered: Option<String>,
-    /// When the process began to say goodbye.
+    /// The time at which the process began to say goodbye.
     leaving: Option<Duration>,
-    /// All that was sent has arrived, and nothing is sent for now.
+    /// Whether everything that was sent has arrived, and nothing is sent for now.
     is_quiet: bool,
-    /// Who has asked for connections, and what was noted.
-    watch: Watch,
-    /// Peers to which messages were lent whole that are perhaps not gone.
+    watch: ConnectionLog,
+    /// Peers to which whole messages were lent that may be incomplete.
     lenders: Vec<u32>,
-    /// Looks in vain since something came.
+    /// Polls in vain since something arrived.
     vain: u32,
-    /// Looks since a message that is lent could be copied.
+    /// Polls since a lent message could be copied.
     uncopied: u32,
-    watched: RecentPeer,
-    /// What has left.
+    recent: RecentPeer,
     sent: Traffic,
 }
 
 impl fmt::Debug for Tcp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ways: Vec<_> =
-            self.peers.iter().enumerate().flat_map(|(at, p)| Some((at, &p.as_ref()?.way))).collect();
-        f.debug_struct("Tcp").field("own", &self.own).field("ways", &ways).finish_non_exhaustive()
+        let states: Vec<_> =
+            self.peers.iter().enumerate().flat_map(|(at, p)| Some((at, &p.as_ref()?.state))).collect();
+        f.debug_struct("Tcp").field("own", &self.own).field("states", &states).finish_non_exhaustive()
     }
 }
 
-/// The names of descriptors in the poller: what it is, and which.
+/// The names of descriptors in the poller: the kind, and a number below.
 const LISTENER: u64 = 1 << 32;
 const GREETING: u64 = 2 << 32;
 const PEER: u64 = 3 << 32;
 
 impl Tcp {
-    /// The way of the process `own`, whose peers connect to `listener`. The caller sleeps on `poller`.
-    ///
-    /// # Errors
-    /// If the listener cannot be added to the poller.
+    /// The sockets of `own`, to whose `listener` peers connect, with the caller's `poller`.
     pub fn new(
         own: Identity,
         secret: Secret,
@@ -194,8 +196,8 @@ impl Tcp {
             tell,
             poller,
             listeners: vec![listener],
-            deaf_until: None,
-            is_deafness_told: false,
+            accepts_after: None,
+            is_pause_reported: false,
             greetings: Greetings::new(own.size as usize),
             peers: Vec::new(),
             buffer: vec![0; BUFFER],
@@ -211,23 +213,23 @@ impl Tcp {
             undelivered: None,
             leaving: None,
             is_quiet: false,
-            watch: Watch::default(),
+            watch: ConnectionLog::default(),
             lenders: Vec::new(),
             vain: 0,
             uncopied: 0,
-            watched: RecentPeer::new(),
+            recent: RecentPeer::new(),
             sent: Traffic::default(),
         })
     }
 
-    /// The same, to which processes of other launchers can connect whose secret is known.
+    /// Lets processes of other launchers connect whose secret is known.
     #[must_use]
     pub fn with_secrets(self, secret_of: SecretOf) -> Tcp {
         Tcp { secret_of, ..self }
     }
 
-    /// The same, for a process of one thread that says when it sleeps ([`Transport::before_sleep`]), until it has several
-    /// ([`Transport::share_among_threads`]): not everything that comes need be seen on the poller meanwhile.
+    /// For a process of one thread that reports its sleeps: the poller need not report everything,
+    /// until [`Transport::share_among_threads`].
     #[must_use]
     pub fn for_one_thread(self) -> Tcp {
         Tcp { is_alone: true, ..self }
@@ -246,20 +248,19 @@ impl Tcp {
     }
 
     fn is_up(&self, at: u32) -> bool {
-        matches!(self.peers.get(at as usize), Some(Some(peer)) if peer.way.connection().is_some())
+        matches!(self.peers.get(at as usize), Some(Some(peer)) if peer.state.connection().is_some())
     }
 
     fn known(&mut self, at: u32) -> Option<&mut TcpPeer> {
         self.peers.get_mut(at as usize)?.as_deref_mut()
     }
 
-    /// A descriptor of a peer's is ready.
-    fn on_peer(&mut self, at: u32, ready: Ready, sink: &mut dyn Sink) {
+    fn on_peer(&mut self, at: u32, ready: Ready, sink: &mut dyn FrameSink) {
         let Some(peer) = self.known(at) else { return };
-        match &peer.way {
-            Way::Connecting { .. } => self.on_connected(at),
-            Way::Greeting { .. } => self.on_greeted(at),
-            Way::Up(_) | Way::Sealed(_) => {
+        match &peer.state {
+            ConnectionState::Connecting { .. } => self.on_connected(at),
+            ConnectionState::Greeting { .. } => self.on_greeted(at),
+            ConnectionState::Up(_) | ConnectionState::Sealed(_) => {
                 if ready.writable {
                     peer.is_blocked = peer.is_broken;
                 }
@@ -271,21 +272,23 @@ impl Tcp {
                     peer.link.tell_gone(sink);
                 }
             }
-            Way::Apart | Way::Pause { .. } | Way::Left | Way::Lost(_) => {}
+            ConnectionState::Apart
+            | ConnectionState::Pause { .. }
+            | ConnectionState::Left
+            | ConnectionState::Lost(_) => {}
         }
     }
 
-    /// Tells the sink what has happened outside of a poll.
-    fn tell_news(&mut self, sink: &mut dyn Sink) {
+    fn tell_news(&mut self, sink: &mut dyn FrameSink) {
         while let Some(at) = self.news.pop() {
             let Some(peer) = self.known(at) else { continue };
             peer.link.tell_gone(sink);
-            let is_lost = match peer.way {
-                Way::Lost(_) => true,
-                Way::Left => false,
+            let is_lost = match peer.state {
+                ConnectionState::Lost(_) => true,
+                ConnectionState::Left => false,
                 _ => continue,
             };
-            if !std::mem::replace(&mut peer.is_told, true) {
+            if !std::mem::replace(&mut peer.is_reported, true) {
                 if is_lost { sink.lost(at) } else { sink.left(at) }
             }
         }
@@ -293,27 +296,30 @@ impl Tcp {
 }
 
 impl Tcp {
-    /// Sends a message of which a copy is made.
-    fn send_copy(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send_copy(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         if !self.may_send_copy(to, message.body.len())? {
             return Ok(Sent::Full);
         }
         let own = self.own.rank;
         let peer = self.peer(to);
-        if matches!(peer.way, Way::Left) {
+        if matches!(peer.state, ConnectionState::Left) {
             return Ok(Sent::Done);
         }
         peer.link.push(peer.source(own), message);
         self.write_newest(to);
         let peer = self.peer(to);
-        if let Way::Lost(why) = &peer.way {
+        if let ConnectionState::Lost(why) = &peer.state {
             return Err(Unreachable { peer: to, why: why.clone() });
         }
         Ok(if peer.link.took_newest() { Sent::Done } else { Sent::Later })
     }
 
-    /// Sends a message of which a copy need not be made: its body is part of `buffer`.
-    fn send_lent(&mut self, to: u32, message: &Message<'_>, buffer: &UserBuf) -> Result<Sent, Unreachable> {
+    fn send_lent(
+        &mut self,
+        to: u32,
+        message: &OutgoingMessage<'_>,
+        buffer: &UserBuf,
+    ) -> Result<Sent, Unreachable> {
         if let Frame::Data { offset, .. } = message.frame {
             let piece = (buffer.clone(), offset as usize, message.body.len());
             return self.lend_by(to, |link, source| link.lend(source, message, piece));
@@ -322,35 +328,34 @@ impl Tcp {
             return self.send_copy(to, message);
         }
         match self.lend_whole(to, message, buffer)? {
-            // It is copied then.
             Sent::Full if self.peer(to).takes_early(message.body.len()) => self.send_copy(to, message),
             sent => Ok(sent),
         }
     }
 
-    fn poll_all(&mut self, sink: &mut dyn Sink) -> bool {
+    fn poll_all(&mut self, sink: &mut dyn FrameSink) -> bool {
         let mut any = !self.news.is_empty();
         self.tell_news(sink);
         if let Some(at) = self.ahead.of() {
-            any |= self.look_at(at, sink);
+            any |= self.poll_peer(at, sink);
         }
         any |= match self.last_alone() {
-            Some(at) => self.look_at(at, sink),
-            None => self.look_at_all(None, sink),
+            Some(at) => self.poll_peer(at, sink),
+            None => self.poll_descriptors(None, sink),
         };
         if !self.lenders.is_empty() {
-            any |= self.look_at_lent(any, sink);
+            any |= self.copy_lent_if_due(any, sink);
         }
         any
     }
 
-    fn poll_all_but(&mut self, peer: u32, sink: &mut dyn Sink) -> bool {
+    fn poll_all_but(&mut self, peer: u32, sink: &mut dyn FrameSink) -> bool {
         let mut any = !self.news.is_empty();
         self.tell_news(sink);
         if let Some(at) = self.ahead.of().filter(|at| *at != peer) {
-            any |= self.look_at(at, sink);
+            any |= self.poll_peer(at, sink);
         }
-        any | (!self.watched.has_looked_lately() && self.look_at_all(Some(peer), sink))
+        any | (!self.recent.was_polled_lately() && self.poll_descriptors(Some(peer), sink))
     }
 }
 
@@ -367,7 +372,7 @@ impl Transport for Tcp {
         PIECE
     }
 
-    fn send(&mut self, to: u32, message: &Message<'_>) -> Result<Sent, Unreachable> {
+    fn send(&mut self, to: u32, message: &OutgoingMessage<'_>) -> Result<Sent, Unreachable> {
         let sent = match message.lent {
             Some(buffer) => self.send_lent(to, message, buffer)?,
             None => self.send_copy(to, message)?,
@@ -379,11 +384,11 @@ impl Transport for Tcp {
     }
 
     fn send_now(&mut self, to: u32, context: u32, tag: i32, sequence: u8, bytes: Bytes<'_>) -> bool {
-        self.send_straight(to, (context, tag, sequence), bytes)
+        self.send_fast(to, (context, tag, sequence), bytes)
     }
 
     fn receive_now(&mut self, from: u32, context: u32, tags: Tags, into: BytesMut<'_>) -> Taken {
-        self.receive_straight(from, context, tags, into)
+        self.receive_fast(from, context, tags, into)
     }
 
     fn release(&mut self, token: u64) {
@@ -392,7 +397,7 @@ impl Transport for Tcp {
         }
     }
 
-    fn poll(&mut self, except: Option<u32>, sink: &mut dyn Sink) -> bool {
+    fn poll(&mut self, except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
         match except {
             None => self.poll_all(sink),
             Some(peer) => self.poll_all_but(peer, sink),
@@ -407,7 +412,7 @@ impl Transport for Tcp {
     fn before_sleep(&mut self) -> bool {
         self.watch_all();
         let copied = self.copy_lent_before_sleep();
-        // What the kernel has given already makes no descriptor ready.
+        // Bytes that were received already make no descriptor ready.
         !copied && self.ahead.of().is_none() && self.news.is_empty()
     }
 
@@ -431,7 +436,7 @@ impl Membership for Tcp {
     }
 
     fn has_left(&mut self, peer: u32) -> bool {
-        self.known(peer).is_some_and(|peer| matches!(peer.way, Way::Left))
+        self.known(peer).is_some_and(|peer| matches!(peer.state, ConnectionState::Left))
     }
 
     fn attach(&mut self, peer: u32) {
@@ -456,21 +461,21 @@ impl Membership for Tcp {
         self.say_goodbye()
     }
 
-    fn await_end(&mut self, peer: u32, sink: &mut dyn Sink) {
+    fn await_end(&mut self, peer: u32, sink: &mut dyn FrameSink) {
         self.read_to_end(peer, sink);
     }
 
-    fn bury(&mut self, at: u32) {
-        self.part(at, Way::Lost("its process has ended".into()));
-        // Whoever buries it tells of it.
-        self.peer(at).is_told = true;
+    fn remove_failed(&mut self, at: u32) {
+        self.end_connection(at, ConnectionState::Lost("its process has ended".into()));
+        // The caller reports the loss.
+        self.peer(at).is_reported = true;
     }
 }
 
 impl Statistics for Tcp {
     fn count(&mut self, counts: &mut Counts) {
         for peer in self.peers.iter().flatten() {
-            counts.connections += u64::from(peer.way.connection().is_some());
+            counts.connections += u64::from(peer.state.connection().is_some());
             counts.connections_made += u64::from(peer.connections);
             counts.connections_remade += u64::from(peer.connections.saturating_sub(1));
         }
@@ -479,7 +484,7 @@ impl Statistics for Tcp {
     }
 
     fn watch_connections(&mut self, watch: bool) {
-        self.watch = Watch::new(watch);
+        self.watch = ConnectionLog::new(watch);
     }
 
     fn take_connections(&mut self) -> (Vec<Connected>, u64) {
@@ -487,25 +492,23 @@ impl Statistics for Tcp {
     }
 }
 
-/// Whether a frame may come over a socket from process `from`.
 fn is_ours(from: u32, source: u32, frame: &Frame) -> bool {
     (source == from || source == ANYBODY) && !frame.is_of_segments()
 }
 
 const _: () = assert!(PIECE + MAX_FRAME_LEN <= u32::MAX as usize);
 
-/// The longest body of any record.
 fn body_fits(body: &Body<'_>) -> bool {
     body.len() <= u32::MAX as usize - MAX_FRAME_LEN
 }
 
 #[cfg(test)]
 impl Tcp {
-    /// The way of process 0 of a job of `size`, for a test. The launcher says of all others that they have left.
+    /// All others have left.
     pub(crate) fn of_a_test(size: u32, poller: Arc<Poller>) -> Tcp {
         let own = Identity { job: 1, rank: 0, size, incarnation: 1 };
         let listener = Listener::bind(std::net::Ipv4Addr::LOCALHOST.into(), None).unwrap();
-        let find: Find = Box::new(|_| Ok(Whereabouts::Left));
+        let find: Find = Box::new(|_| Ok(PeerLocation::Left));
         let tell: Tell = Box::new(|text| panic!("{text}"));
         Tcp::new(own, Secret([0; 32]), TcpSettings::default(), (listener, poller), find, tell).unwrap()
     }

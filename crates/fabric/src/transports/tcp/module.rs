@@ -1,4 +1,4 @@
-//! What `tcp` and `crtcp` say of themselves: sockets, and the same where messages can stand still.
+//! The modules `tcp` and `crtcp`: sockets, and sockets whose messages can be quiesced.
 
 use super::{Find, Identity, Secret, SecretOf, Tcp, TcpSettings};
 use crate::constructor::{Constructor, Listening, Offer, Services, Situation};
@@ -34,8 +34,8 @@ static SHORT: Param = Param {
 };
 
 static BUFFERS: Param = Param {
-    help: "Bytes that the kernel is asked to buffer for each socket, in each direction; -1: as many as \
-           rpi_tcp_short says, and at least 1 MiB. Of fewer than 32 KiB mpirun says that so many are asked for all the same.",
+    help: "The size in bytes of the buffers that is requested from the kernel for each socket and direction; -1: the bytes of \
+           rpi_tcp_short, and at least 1 MiB. Below 32 KiB mpirun prints a warning, and 32 KiB are requested.",
     ..buffers("rpi_tcp_sockbuf")
 };
 
@@ -56,7 +56,7 @@ static CRTCP: Module = Module {
     btl: Btl { names: &["tcp"], left: BtlRule::Requested },
     checkpoints: true,
     needs: Supplies::Listeners,
-    // A checkpoint has no image of what processes share.
+    // A checkpoint has no image of shared memory.
     sections: false,
     sockets: Some(SocketParams { short: &CR_SHORT, buffers: &CR_BUFFERS }),
     unavailable: |job| job.no_sockets.clone(),
@@ -71,8 +71,8 @@ static CR_SHORT: Param = Param {
 };
 
 static CR_BUFFERS: Param = Param {
-    help: "With rpi crtcp, what rpi_tcp_sockbuf is with rpi tcp: bytes that the kernel is asked to buffer for each \
-           socket; -1: as many as rpi_crtcp_short says, and at least 1 MiB.",
+    help: "With rpi crtcp, as rpi_tcp_sockbuf with rpi tcp: the size in bytes of the buffers that is requested from the kernel \
+           for each socket and direction; -1: the bytes of rpi_crtcp_short, and at least 1 MiB.",
     ..buffers("rpi_crtcp_sockbuf")
 };
 
@@ -91,7 +91,6 @@ const fn buffers(name: &'static str) -> Param {
     Param { name, unit: Unit::Bytes, default: -1, min: -1, max: 1 << 30, ..Param::NEW }
 }
 
-/// The sockets of a process whose launcher has made one that listens.
 fn open(of: &Situation<'_>, services: &Arc<dyn Services>) -> Result<Option<Offer>, String> {
     let Some(poller) = services.poller() else { return Ok(None) };
     let Listening { socket, incarnation, secret } = services.listener()?;

@@ -1,30 +1,28 @@
-//! What goes to one peer, and is kept until the peer has said that it has come.
+//! The records to one peer, retained until the peer has acknowledged them.
 
 use super::RecordError;
-use super::kept::{Copies, Data, Kept, Notice};
 use super::record::{ALIGNMENT, MAX_LEAD, Point, RECORD_HEADER, RecordHeader, RecordKind};
+use super::retained::{CompletionPoint, Copies, RecordBody, RetainedRecord};
 use crate::Body;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Frame, MAX_FRAME_LEN};
 use std::collections::VecDeque;
 
-/// Records that may be kept for one peer.
+/// The most records that are retained for one peer.
 const MAX_RECORDS: usize = 4096;
-/// Bodies of so many bytes begin where the kernel can copy them best (`record.rs`).
+/// Bodies of at least this length get a lead (`record.rs`).
 const ALIGN_FROM: usize = 4 << 10;
 static ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
 
-/// What is being written.
 #[derive(Debug)]
 struct Writing {
-    /// A header with the zeros behind it, of a record or of nothing else; or the zeros behind a record.
+    /// A header with the zeros behind it, of a record or alone; or the zeros behind a record.
     head: [u8; RECORD_HEADER + MAX_LEAD],
     len: usize,
-    /// Bytes of it that are written.
+    /// The number of its bytes that are written.
     done: usize,
     is_record: bool,
-    /// Zeros behind the record.
     padding: usize,
 }
 
@@ -37,42 +35,39 @@ impl Writing {
         Writing { head, len, done: 0, is_record, padding }
     }
 
-    /// So many zeros.
     fn padding(zeros: usize) -> Writing {
         Writing { head: [0; RECORD_HEADER + MAX_LEAD], len: zeros, done: 0, is_record: false, padding: 0 }
     }
 }
 
-/// One direction, from here to a peer.
 #[derive(Debug, Default)]
-pub(super) struct Outgoing {
-    kept: VecDeque<Kept>,
-    /// Number of the oldest kept record.
+pub(super) struct OutgoingRecords {
+    retained: VecDeque<RetainedRecord>,
+    /// The number of the oldest retained record.
     first: u64,
-    /// The kept record that is being written, or is to be written next.
+    /// The retained record that is being written, or is written next.
     current: usize,
     /// Bytes of it that are written, or that the peer has.
     at: usize,
     writing: Option<Writing>,
-    /// Up to where it was ever written: the peer may have so much, whatever it said before.
+    /// The end of everything that was ever written: the peer may have received it all.
     written: Point,
-    /// What the peer had when the connection began.
+    /// The point of the peer when the connection began.
     resumed: Point,
     copies: Copies,
-    /// Records of which the sender waits for a copy, or the peer's word.
+    /// Records whose senders wait for a copy or an acknowledgement.
     lent: usize,
     ask: bool,
     bye: bool,
-    /// Number behind the newest record for which an acknowledgement was asked.
-    asked: u64,
-    /// Number behind the newest record that the peer needs: all but hints.
+    /// The end of the records for which an acknowledgement was requested.
+    requested: u64,
+    /// The end of the records that the peer needs: all but hints.
     needed: u64,
     stage: Vec<u8>,
-    /// Tokens of messages that are gone.
     pub(super) gone: Vec<u64>,
 }
 
-/// What is to be written next.
+/// The next bytes to write.
 #[derive(Debug)]
 pub struct Pieces<'a>([Bytes<'a>; 4]);
 
@@ -82,45 +77,42 @@ impl<'a> Pieces<'a> {
         &self.0
     }
 
-    /// All bytes.
+    /// The total length in bytes.
     pub fn len(&self) -> usize {
         self.0.iter().map(Bytes::len).sum()
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-impl Outgoing {
-    /// Whether another message would be taken: everything before it is written, and not too much is kept.
+impl OutgoingRecords {
+    /// Everything is written, and not too much is retained.
     pub(super) fn has_room(&self, len: usize) -> bool {
         self.writing.is_none()
-            && self.current == self.kept.len()
-            && self.kept.len() < MAX_RECORDS
+            && self.current == self.retained.len()
+            && self.retained.len() < MAX_RECORDS
             && self.copies.may_take(len)
     }
 
-    /// Takes a message and copies its body. Once it is written the token is among those gone.
     pub(super) fn push(&mut self, frame: Frame, sequence: u8, me: u32, body: &Body<'_>, token: u64) {
         let data = self.copies.take(body);
-        self.keep(frame, sequence, me, Data::Copied(data), Notice::Written(token));
+        self.keep(frame, sequence, me, RecordBody::Copied(data), CompletionPoint::Written(token));
     }
 
-    /// Whether a short message may be written before it is kept: there is nothing else to write, and so few records are kept,
-    /// `most`, that the kernel has room for another one.
+    /// Whether a short message may be written before it is retained: nothing waits, and the kernel
+    /// has room, as fewer than `most` records are retained.
     pub(super) fn is_free(&self, most: usize) -> bool {
-        self.kept.len() < most && self.is_written()
+        self.retained.len() < most && self.is_written()
     }
 
-    /// The number of the next record.
     pub(super) fn next_number(&self) -> u64 {
-        self.first + self.kept.len() as u64
+        self.first + self.retained.len() as u64
     }
 
-    /// Keeps a short message of which `written` bytes, the first ones of its record, are with the kernel already. Nobody is
-    /// told when it is gone. Before it [`Outgoing::is_free`] was true.
+    /// Retains a short message of which the kernel has `written` bytes already.
     pub(super) fn keep_written(
         &mut self,
         header: &RecordHeader,
@@ -130,13 +122,16 @@ impl Outgoing {
     ) {
         let mut bytes = [0; MAX_FRAME_LEN];
         bytes[..frame.len()].copy_from_slice(frame);
-        let data = Data::Copied(self.copies.take(&Body::Bytes(body)));
-        self.append(Kept { frame: bytes, frame_len: frame.len(), data, notice: Notice::Never }, true);
+        let data = RecordBody::Copied(self.copies.take(&Body::Bytes(body)));
+        self.append(
+            RetainedRecord { frame: bytes, frame_len: frame.len(), data, completes: CompletionPoint::Never },
+            true,
+        );
         self.writing = Some(Writing::of(header));
         self.wrote(written);
     }
 
-    /// Takes a message whose body stays where it is until the peer has it; then the token is among those gone.
+    /// Takes a message whose body stays in its buffer until the peer has it; then it is complete.
     pub(super) fn lend(
         &mut self,
         frame: Frame,
@@ -144,10 +139,16 @@ impl Outgoing {
         (buffer, offset, len): (UserBuf, usize, usize),
         token: u64,
     ) {
-        self.keep(frame, 0, me, Data::Lent { buffer, offset, len }, Notice::Acknowledged(token));
+        self.keep(
+            frame,
+            0,
+            me,
+            RecordBody::Lent { buffer, offset, len },
+            CompletionPoint::Acknowledged(token),
+        );
     }
 
-    /// As [`Outgoing::lend`], for an eager message of `len` bytes: a copy will do as well ([`Outgoing::copy_oldest`]).
+    /// Lends an eager message, which [`OutgoingRecords::copy_oldest`] completes as well.
     pub(super) fn lend_whole(
         &mut self,
         frame: Frame,
@@ -157,28 +158,32 @@ impl Outgoing {
         token: u64,
     ) {
         self.lent += 1;
-        self.keep(frame, sequence, me, Data::Lent { buffer, offset: 0, len }, Notice::Copied(token));
+        self.keep(
+            frame,
+            sequence,
+            me,
+            RecordBody::Lent { buffer, offset: 0, len },
+            CompletionPoint::Copied(token),
+        );
     }
 
-    /// How many messages that were lent whole are neither copied nor with the peer.
     pub(super) fn lent(&self) -> usize {
         self.lent
     }
 
-    /// The oldest of these if it is written and may be copied: its place, and its token.
     fn oldest_to_copy(&self) -> Option<(usize, u64)> {
         if self.lent == 0 {
             return None;
         }
-        let found =
-            self.kept.iter().take(self.current).enumerate().find_map(|(at, kept)| match kept.notice {
-                Notice::Copied(token) => Some((at, token)),
+        let found = self.retained.iter().take(self.current).enumerate().find_map(|(at, retained)| {
+            match retained.completes {
+                CompletionPoint::Copied(token) => Some((at, token)),
                 _ => None,
-            });
-        found.filter(|(at, _)| self.copies.may_take(self.kept[*at].data.len()))
+            }
+        });
+        found.filter(|(at, _)| self.copies.may_take(self.retained[*at].data.len()))
     }
 
-    /// Copies that one. Returns whether there is one.
     pub(super) fn copy_oldest(&mut self) -> bool {
         let Some((at, token)) = self.oldest_to_copy() else { return false };
         self.copy(at);
@@ -186,73 +191,65 @@ impl Outgoing {
         true
     }
 
-    /// Makes the data of a lent record our own. Nobody is told.
     fn copy(&mut self, at: usize) {
-        let kept = &mut self.kept[at];
-        let Data::Lent { buffer, offset, len } = &kept.data else { return };
-        let data = Data::Copied(self.copies.take(&Body::of(buffer, *offset, *len)));
-        self.lent -= usize::from(matches!(kept.notice, Notice::Copied(_)));
-        (kept.data, kept.notice) = (data, Notice::Never);
+        let retained = &mut self.retained[at];
+        let RecordBody::Lent { buffer, offset, len } = &retained.data else { return };
+        let data = RecordBody::Copied(self.copies.take(&Body::of(buffer, *offset, *len)));
+        self.lent -= usize::from(matches!(retained.completes, CompletionPoint::Copied(_)));
+        (retained.data, retained.completes) = (data, CompletionPoint::Never);
     }
 
-    fn keep(&mut self, frame: Frame, sequence: u8, me: u32, data: Data, notice: Notice) {
+    fn keep(&mut self, frame: Frame, sequence: u8, me: u32, data: RecordBody, completes: CompletionPoint) {
         let mut bytes = [0; MAX_FRAME_LEN];
         let frame_len = frame.encode(sequence, me, &mut bytes);
         let is_needed = !frame.is_hint();
-        self.append(Kept { frame: bytes, frame_len, data, notice }, is_needed);
+        self.append(RetainedRecord { frame: bytes, frame_len, data, completes }, is_needed);
     }
 
-    /// Keeps a record; hints are not needed.
-    fn append(&mut self, kept: Kept, is_needed: bool) {
-        self.kept.push_back(kept);
+    fn append(&mut self, retained: RetainedRecord, is_needed: bool) {
+        self.retained.push_back(retained);
         if is_needed {
             self.needed = self.next_number();
         }
     }
 
-    /// Whether everything is written.
     pub(super) fn is_written(&self) -> bool {
-        self.writing.is_none() && self.current == self.kept.len() && !self.ask && !self.bye
+        self.writing.is_none() && self.current == self.retained.len() && !self.ask && !self.bye
     }
 
-    /// How many records the peer has said to have.
     pub(super) fn acknowledged(&self) -> u64 {
         self.first
     }
 
-    /// Whether the peer has everything.
     pub(super) fn is_acknowledged(&self) -> bool {
-        self.kept.is_empty()
+        self.retained.is_empty()
     }
 
-    /// Whether the peer has everything that it needs: what it lacks are hints at most.
+    /// Whether the peer has everything that it needs: it lacks hints at most.
     pub(super) fn has_delivered(&self) -> bool {
         self.first >= self.needed
     }
 
-    /// The newest message was written at once: nobody needs to be told of it.
     pub(super) fn take_notice_back(&mut self) {
         self.gone.pop();
     }
 
-    /// Asks for an acknowledgement of everything, if that was not done.
     pub(super) fn ask(&mut self) {
         let end = self.next_number();
-        if !self.kept.is_empty() && self.asked < end {
-            (self.ask, self.asked) = (true, end);
+        if !self.retained.is_empty() && self.requested < end {
+            (self.ask, self.requested) = (true, end);
         }
     }
 
-    /// Says goodbye, after everything else.
     pub(super) fn say_bye(&mut self) {
         self.bye = true;
     }
 
-    /// What to write next. `owed`: an acknowledgement is to be sent even if there is nothing else; `say` tells how
-    /// many records of the other direction have come, for a header that is made now.
+    /// The next bytes to write. `owed`: an acknowledgement is sent even if there is nothing else;
+    /// `say` returns the number of received records, for a header that is made now.
     pub(super) fn pending(&mut self, owed: bool, say: impl FnOnce() -> u64) -> Option<Pieces<'_>> {
-        let Outgoing { writing, kept, current, at, stage, .. } = self;
-        let record = kept.get(*current).map(|kept| (kept, kept.rest(*at, stage)));
+        let OutgoingRecords { writing, retained, current, at, stage, .. } = self;
+        let record = retained.get(*current).map(|retained| (retained, retained.rest(*at, stage)));
         if writing.is_none() {
             let kind = match record {
                 Some(_) => RecordKind::Frame,
@@ -266,28 +263,28 @@ impl Outgoing {
                 RecordKind::Ask => self.ask = false,
                 RecordKind::Frame | RecordKind::Ack => {}
             }
-            let kept = record.as_ref().map(|(kept, _)| *kept);
+            let retained = record.as_ref().map(|(retained, _)| *retained);
             *writing = Some(Writing::of(&RecordHeader {
                 kind,
-                wanted: kept.is_some_and(|kept| matches!(kept.notice, Notice::Acknowledged(_))),
-                number: kept.map_or(0, |_| self.first + *current as u64),
+                wanted: retained
+                    .is_some_and(|retained| matches!(retained.completes, CompletionPoint::Acknowledged(_))),
+                number: retained.map_or(0, |_| self.first + *current as u64),
                 acknowledged: say(),
-                length: kept.map_or(0, |kept| kept.len() as u32),
-                start: kept.map_or(0, |_| *at as u32),
+                length: retained.map_or(0, |retained| retained.len() as u32),
+                start: retained.map_or(0, |_| *at as u32),
                 lead: record.as_ref().map_or(0, |(_, (frame, data))| lead(frame, data)),
             }));
         }
         let writing = writing.as_ref()?;
         let head = Bytes::from(&writing.head[writing.done..writing.len]);
-        let Some((kept, (frame, data))) = record.filter(|_| writing.is_record) else {
+        let Some((retained, (frame, data))) = record.filter(|_| writing.is_record) else {
             return Some(Pieces([head, Bytes::empty(), Bytes::empty(), Bytes::empty()]));
         };
-        let is_all = *at + frame.len() + data.len() == kept.len();
+        let is_all = *at + frame.len() + data.len() == retained.len();
         let padding = Bytes::from(&ZEROS[..if is_all { writing.padding } else { 0 }]);
         Some(Pieces([head, frame, data, padding]))
     }
 
-    /// So many bytes of what [`Outgoing::pending`] said are written.
     pub(super) fn wrote(&mut self, mut bytes: usize) {
         let Some(writing) = &mut self.writing else { return };
         let head = bytes.min(writing.len - writing.done);
@@ -300,12 +297,12 @@ impl Outgoing {
             }
             return;
         }
-        let Some(kept) = self.kept.get_mut(self.current) else { return };
-        let now = bytes.min(kept.len() - self.at);
+        let Some(retained) = self.retained.get_mut(self.current) else { return };
+        let now = bytes.min(retained.len() - self.at);
         self.at += now;
-        if is_head_done && self.at == kept.len() {
-            if let Notice::Written(token) = kept.notice {
-                kept.notice = Notice::Never;
+        if is_head_done && self.at == retained.len() {
+            if let CompletionPoint::Written(token) = retained.completes {
+                retained.completes = CompletionPoint::Never;
                 self.gone.push(token);
             }
             // The peer has the record without the zeros behind it.
@@ -318,10 +315,7 @@ impl Outgoing {
             self.written.max(Point { records: self.first + self.current as u64, bytes: self.at as u32 });
     }
 
-    /// The peer has so many records whole.
-    ///
-    /// # Errors
-    /// If they were not even written.
+    /// The peer has `records` complete records. Fails if fewer were written.
     pub(super) fn acknowledge(&mut self, records: u64) -> Result<(), RecordError> {
         let written = self.first + self.current as u64;
         if records > written {
@@ -331,73 +325,73 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The records before this one are not needed any more.
     fn drop_until(&mut self, records: u64) {
         while self.first < records {
-            let Some(kept) = self.kept.pop_front() else { break };
+            let Some(retained) = self.retained.pop_front() else { break };
             self.first += 1;
             self.current = self.current.saturating_sub(1);
-            self.drop_kept(kept);
+            self.drop_kept(retained);
         }
     }
 
-    /// A new connection begins, whose other side has what `point` says: all behind it is to be written again. Whether that is more
-    /// than when the connection before began.
-    ///
-    /// # Errors
-    /// If it cannot have that.
+    /// A new connection begins, whose other side has received up to `point`: everything behind it
+    /// is written again. Returns whether that is more than at the beginning of the connection
+    /// before. Fails if the point is impossible.
     pub(super) fn resume(&mut self, point: Point) -> Result<bool, RecordError> {
-        // Whoever says less than was said before has given the connection up; more than was ever written nobody has.
+        // Less: the connection was given up. More: it was never written.
         let error = RecordError::Resume { point, first: self.first, written: self.written };
         if point > self.written || point.records < self.first {
             return Err(error);
         }
         self.drop_until(point.records);
-        let whole = self.kept.front().map_or(0, Kept::len);
+        let whole = self.retained.front().map_or(0, RetainedRecord::len);
         if point.bytes != 0 && point.bytes as usize >= whole {
             return Err(error);
         }
         (self.current, self.at, self.writing) = (0, point.bytes as usize, None);
-        (self.ask, self.asked) = (false, self.first);
+        (self.ask, self.requested) = (false, self.first);
         Ok(point > std::mem::replace(&mut self.resumed, point))
     }
 
-    /// Nothing that is kept will be needed: the peer has left as it should and so takes nothing more, or it is lost
-    /// (`is_lost`). Then what is not gone yet never will be: whoever waits for it hears of the loss instead.
+    /// Drops everything: the peer has left as it should and so takes nothing more, or it is lost
+    /// (`is_lost`). Then incomplete messages stay incomplete: their senders learn of the loss.
     pub(super) fn clear(&mut self, is_lost: bool) {
-        while let Some(mut kept) = self.kept.pop_front() {
+        while let Some(mut retained) = self.retained.pop_front() {
             self.first += 1;
             if is_lost {
-                self.lent -= usize::from(matches!(kept.notice, Notice::Copied(_)));
-                kept.notice = Notice::Never;
+                self.lent -= usize::from(matches!(retained.completes, CompletionPoint::Copied(_)));
+                retained.completes = CompletionPoint::Never;
             }
-            self.drop_kept(kept);
+            self.drop_kept(retained);
         }
         (self.current, self.at, self.writing) = (0, 0, None);
         (self.ask, self.bye) = (false, false);
     }
 
-    /// The buffers of a message may not be used any more: copies what is still needed of them.
     pub(super) fn release(&mut self, token: u64) {
-        for at in 0..self.kept.len() {
-            if matches!(self.kept[at].notice, Notice::Acknowledged(of) | Notice::Copied(of) if of == token) {
+        for at in 0..self.retained.len() {
+            if matches!(self.retained[at].completes, CompletionPoint::Acknowledged(of) | CompletionPoint::Copied(of) if of == token)
+            {
                 self.copy(at);
             }
         }
     }
 
-    fn drop_kept(&mut self, kept: Kept) {
-        if let Notice::Written(token) | Notice::Acknowledged(token) | Notice::Copied(token) = kept.notice {
+    fn drop_kept(&mut self, retained: RetainedRecord) {
+        if let CompletionPoint::Written(token)
+        | CompletionPoint::Acknowledged(token)
+        | CompletionPoint::Copied(token) = retained.completes
+        {
             self.gone.push(token);
         }
-        self.lent -= usize::from(matches!(kept.notice, Notice::Copied(_)));
-        if let Data::Copied(bytes) = kept.data {
+        self.lent -= usize::from(matches!(retained.completes, CompletionPoint::Copied(_)));
+        if let RecordBody::Copied(bytes) = retained.data {
             self.copies.give_back(bytes);
         }
     }
 }
 
-/// How many zeros there are before the rest of a record, so that its data lie to a line of the stream as in memory.
+/// Zeros that give the data the same offset to a cache line in the stream as in memory.
 fn lead(frame: &Bytes<'_>, data: &Bytes<'_>) -> u8 {
     if data.len() < ALIGN_FROM {
         return 0;
@@ -410,9 +404,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_kept_for_a_lost_peer_is_not_said_to_be_gone() {
+    fn messages_to_a_lost_peer_are_not_reported_as_complete() {
         for is_lost in [false, true] {
-            let mut out = Outgoing::default();
+            let mut out = OutgoingRecords::default();
             let body = Body::Bytes(Bytes::from(b"body"));
             out.push(Frame::Learn { id: oxmpi_wire::ContextId::new(0, 0), index: 0 }, 0, 0, &body, 7);
             out.clear(is_lost);
@@ -422,9 +416,9 @@ mod tests {
     }
 
     /// Ten thousand bytes lent whole, with the token 5, and written.
-    fn lent() -> (Outgoing, UserBuf) {
+    fn lent() -> (OutgoingRecords, UserBuf) {
         let buffer = oxmpi_mem::memory::Owned::new(vec![7_u8; 10_000]).buf();
-        let mut out = Outgoing::default();
+        let mut out = OutgoingRecords::default();
         let frame = Frame::Learn { id: oxmpi_wire::ContextId::new(0, 0), index: 0 };
         out.lend_whole(frame, 0, 0, (buffer.clone(), 10_000), 5);
         assert!(!out.copy_oldest(), "it is not written");
@@ -435,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lent_is_written_again_from_its_copy() {
+    fn a_lent_message_is_written_again_from_its_copy() {
         for is_released in [false, true] {
             let (mut out, buffer) = lent();
             if is_released {
@@ -453,14 +447,14 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_of_which_something_came_is_told_by_the_next_one() {
+    fn a_connection_that_brought_something_is_recognised_by_the_next_one() {
         let (mut out, _buffer) = lent();
         let mut resume = |bytes| out.resume(Point { records: 0, bytes }).unwrap();
         assert_eq!([0, 5000, 5000, 5001].map(&mut resume), [false, true, false, true]);
     }
 
     #[test]
-    fn what_was_lent_and_acknowledged_needs_no_copy() {
+    fn an_acknowledged_lent_message_needs_no_copy() {
         let (mut out, _buffer) = lent();
         out.acknowledge(1).unwrap();
         assert_eq!(out.gone, [5]);

@@ -1,8 +1,8 @@
-//! How all connections are given up and made again (rules 10 and 11 of the module).
+//! Closing of all connections and making them again (rules 10 and 11 of the module).
 
-use super::peer::Way;
+use super::peer::ConnectionState;
 use super::{LISTENER, Tcp};
-use crate::{Connections, Membership as _, Sink};
+use crate::{Connections, FrameSink, Membership as _};
 use oxmpi_sys::net::{Listener, Socket};
 use std::io;
 
@@ -22,26 +22,31 @@ impl Connections for Tcp {
         self.is_quiet
     }
 
-    fn give_up_connections(&mut self, sink: &mut dyn Sink) {
+    fn give_up_connections(&mut self, sink: &mut dyn FrameSink) {
         self.stop_listening();
         let now = self.now();
         for at in 0..self.peers.len() as u32 {
             let Some(peer) = self.known(at) else { continue };
-            if matches!(peer.way, Way::Apart | Way::Left | Way::Lost(_)) {
+            if matches!(peer.state, ConnectionState::Apart | ConnectionState::Left | ConnectionState::Lost(_))
+            {
                 continue;
             }
-            // Who is not quiet belongs to another launcher, and is sought again.
-            let way = if peer.link.has_delivered() { Way::Apart } else { Way::Pause { until: now } };
-            self.part(at, way);
+            // A peer that was not quiesced belongs to another launcher, and is connected again.
+            let state = if peer.link.has_delivered() {
+                ConnectionState::Apart
+            } else {
+                ConnectionState::Pause { until: now }
+            };
+            self.end_connection(at, state);
             self.wake_at(now);
         }
         self.tell_news(sink);
     }
 
-    fn give_up_lost_connections(&mut self, sink: &mut dyn Sink) {
-        // What is in their place would stay open.
+    fn give_up_lost_connections(&mut self, sink: &mut dyn FrameSink) {
+        // The restored process has other descriptors in their place, which would stay open.
         self.listeners.iter_mut().for_each(Listener::adopt);
-        self.peers.iter_mut().flatten().filter_map(|peer| peer.way.socket_mut()).for_each(Socket::adopt);
+        self.peers.iter_mut().flatten().filter_map(|peer| peer.state.socket_mut()).for_each(Socket::adopt);
         self.greetings.adopt();
         self.give_up_connections(sink);
     }

@@ -1,37 +1,37 @@
-//! Looking at sockets, and taking in what has come.
+//! Polling and reading of sockets.
 //!
-//! The data of a long message go from the kernel straight to where its receive wants them, as soon as its header is known. So of
-//! a peer that sends long messages only a little is read beside that, which is the next header.
+//! The kernel copies the data of a long message into the memory of its receive, as soon as its
+//! header is known. So only a little more is read of a peer that sends long messages: the next
+//! header.
 
-use super::peer::{Failure, TcpPeer, Way};
+use super::peer::{ConnectionFailure, ConnectionState, TcpPeer};
 use super::{BUFFER, GREETING, LISTENER, Link, PEER, Tcp};
-use crate::Sink;
+use crate::FrameSink;
 use oxmpi_sys::net::{Refusal, Socket};
 use oxmpi_sys::poller::CLOCK;
 use std::io::ErrorKind;
 
-/// How often a peer is read before the others get their turn.
+/// The number of reads from a peer before other peers get their turn.
 const READS: usize = 4;
-/// Of a body of which so many bytes are missing they are stored where they belong.
+/// A body with this number of missing bytes is received into the memory of its receive.
 pub(super) const DIRECT: usize = 16 << 10;
-/// After a body of so many bytes the next one will be stored where it belongs as well, even if this one came at once.
+/// After a body of this length the next one is expected to be long as well.
 const LONG: usize = 32 << 10;
 /// Bytes that are read beside such a body, and before one if the last was long.
 const BESIDE: usize = 4 << 10;
 const _: () = assert!(BESIDE <= BUFFER);
 
 impl Tcp {
-    /// The peer that has sent last, if a look at its socket is enough now.
+    /// The peer that has sent last, if polling its socket alone is enough now.
     pub(super) fn last_alone(&self) -> Option<u32> {
-        let at = self.watched.last?;
+        let at = self.recent.last?;
         let peer = self.peers.get(at as usize)?.as_ref()?;
-        // Room is told by the poller.
-        (self.watched.has_looked_lately() && !peer.is_blocked && peer.way.connection().is_some())
+        // The poller reports room.
+        (self.recent.was_polled_lately() && !peer.is_blocked && peer.state.connection().is_some())
             .then_some(at)
     }
 
-    /// Looks at one peer. Returns whether anything had come.
-    pub(super) fn look_at(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
+    pub(super) fn poll_peer(&mut self, at: u32, sink: &mut dyn FrameSink) -> bool {
         if !self.read(at, sink) {
             return false;
         }
@@ -44,20 +44,19 @@ impl Tcp {
         true
     }
 
-    /// Takes in what has come from a peer that is dead, to the end. A poll of the peer that has sent last may have left it, and
-    /// it may have connected and sent early records.
-    pub(crate) fn read_to_end(&mut self, at: u32, sink: &mut dyn Sink) {
-        self.look_at_all(None, sink);
-        while self.look_at(at, sink) {}
+    /// Reads to the end of a dead peer, which may have connected and sent early records.
+    pub(crate) fn read_to_end(&mut self, at: u32, sink: &mut dyn FrameSink) {
+        self.poll_descriptors(None, sink);
+        while self.poll_peer(at, sink) {}
     }
 
-    /// Looks at all descriptors, but does not read what has come from the peer `except`. Returns whether one was ready.
-    pub(super) fn look_at_all(&mut self, except: Option<u32>, sink: &mut dyn Sink) -> bool {
-        self.watched.look();
+    /// Polls all descriptors, but does not read data of the peer `except`.
+    pub(super) fn poll_descriptors(&mut self, except: Option<u32>, sink: &mut dyn FrameSink) -> bool {
+        self.recent.note_poll();
         let mut ready = std::mem::take(&mut self.ready);
         self.poller.look(&mut ready);
-        let out = self.watched.out().filter(|at| Some(*at) != except);
-        let mut any = out.is_some_and(|at| self.look_at(at, sink));
+        let out = self.recent.out().filter(|at| Some(*at) != except);
+        let mut any = out.is_some_and(|at| self.poll_peer(at, sink));
         for one in &mut ready {
             if one.name & PEER == PEER && Some(one.name as u32) == except && self.is_up(one.name as u32) {
                 one.readable = false;
@@ -68,12 +67,12 @@ impl Tcp {
                 GREETING => self.on_greeting(index, sink),
                 PEER => self.on_peer(index as u32, *one, sink),
                 _ if one.name == CLOCK => {}
-                // Another transport's, which sleeps on the same poller and looks by itself.
+                // A descriptor of another transport, which sleeps on the same poller and polls it.
                 _ => continue,
             }
             any |= one.readable | one.writable;
         }
-        // Last: what has come in time counts, even if nobody looked for long.
+        // Last: data that have arrived in time count, even after a long time without a poll.
         if ready.iter().any(|one| one.name == CLOCK) {
             self.on_clock();
         }
@@ -82,14 +81,14 @@ impl Tcp {
         any
     }
 
-    /// Reads what has come from a peer, and hands it up. Returns whether anything had, if only the end.
-    pub(super) fn read(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
+    /// Returns whether there were any data, or the connection has ended.
+    pub(super) fn read(&mut self, at: u32, sink: &mut dyn FrameSink) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return false };
-        let Way::Up(socket) = &peer.way else { return self.read_sealed(at, sink) };
+        let ConnectionState::Up(socket) = &peer.state else { return self.read_sealed(at, sink) };
         let before = peer.link.progress();
         let ahead = self.ahead.take(at);
         let mut any = !ahead.is_empty();
-        let mut end = peer.link.take(at, ahead, sink).err().map(Failure::from);
+        let mut end = peer.link.take(at, ahead, sink).err().map(ConnectionFailure::from);
         for _ in 0..READS {
             if end.is_some() {
                 break;
@@ -105,7 +104,7 @@ impl Tcp {
                 }
                 Err(ReadError::BadAddress(text)) => {
                     (self.tell)(&format!("rank {} {text}", self.own.rank));
-                    // As if the program had written there itself.
+                    // As the kernel's SIGSEGV does if the program writes there itself.
                     std::process::abort();
                 }
             };
@@ -117,7 +116,7 @@ impl Tcp {
             }
         }
         if peer.link.progress() != before {
-            peer.trouble.over();
+            peer.failures.over();
         }
         if peer.link.has_left() || end.is_some() {
             self.read_last(at, end);
@@ -125,20 +124,20 @@ impl Tcp {
         any
     }
 
-    /// What was read from a peer is the last of its connection: it has said goodbye, or something has failed.
-    fn read_last(&mut self, at: u32, end: Option<Failure>) {
+    fn read_last(&mut self, at: u32, end: Option<ConnectionFailure>) {
         if self.known(at).is_some_and(|peer| peer.link.has_left()) {
-            self.part(at, Way::Left);
+            self.end_connection(at, ConnectionState::Left);
         } else if let Some(failure) = end {
-            self.cut(at, &failure);
+            self.connection_failed(at, &failure);
         }
     }
 
-    /// As [`Tcp::read`], from an encrypted connection, if there is one.
-    fn read_sealed(&mut self, at: u32, sink: &mut dyn Sink) -> bool {
+    fn read_sealed(&mut self, at: u32, sink: &mut dyn FrameSink) -> bool {
         let Tcp { peers, buffer, plain, .. } = self;
         let Some(Some(peer)) = peers.get_mut(at as usize) else { return false };
-        let TcpPeer { way: Way::Sealed(sealed), link, trouble, .. } = &mut **peer else { return false };
+        let TcpPeer { state: ConnectionState::Sealed(sealed), link, failures, .. } = &mut **peer else {
+            return false;
+        };
         let (mut any, mut end, before) = (false, None, link.progress());
         for _ in 0..READS {
             let read = sealed.receive(buffer, plain, |plain| link.take(at, plain, sink));
@@ -157,7 +156,7 @@ impl Tcp {
             }
         }
         if link.progress() != before {
-            trouble.over();
+            failures.over();
         }
         if link.has_left() || end.is_some() {
             self.read_last(at, end);
@@ -166,28 +165,25 @@ impl Tcp {
     }
 }
 
-/// What one call of the kernel has brought.
 struct Read {
     came: usize,
-    /// What would have fitted.
+    /// The bytes that there was room for.
     room: usize,
-    /// Some of it went where it belongs.
     placed: bool,
 }
 
 enum ReadError {
-    Failed(Failure),
-    /// The memory of a receive is not there. The text is the end of a sentence.
+    Failed(ConnectionFailure),
+    /// The memory of a receive does not exist. The text is the end of a sentence.
     BadAddress(String),
 }
 
-/// Reads from a socket once; `None`: nothing has come.
 fn read_once(
     at: u32,
     socket: &Socket,
     link: &mut Link,
     buffer: &mut [u8],
-    sink: &mut dyn Sink,
+    sink: &mut dyn FrameSink,
 ) -> Result<Option<Read>, ReadError> {
     let missing = link.missing().filter(|(_, left)| *left >= DIRECT);
     let place = missing.and_then(|(offset, left)| sink.place(at, offset, left));
@@ -208,7 +204,7 @@ fn read_once(
         }
     };
     let came = match result {
-        Ok(0) => return Err(ReadError::Failed(Failure::closed())),
+        Ok(0) => return Err(ReadError::Failed(ConnectionFailure::closed())),
         Ok(came) => came,
         Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
         Err(error) => return Err(ReadError::Failed(error.into())),

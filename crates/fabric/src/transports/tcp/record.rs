@@ -1,63 +1,60 @@
-//! Records: how frames and their bodies lie in the bytes of a connection.
+//! Records: the form of frames and their bodies in the bytes of a connection.
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
-//! | 0 | mark | 0x4f: who has lost the thread finds out soon |
-//! | 1 | kind | 1 a frame with its body, 2 acknowledgement, 3 question for one, 4 goodbye |
+//! | 0 | mark | 0x4f: detects a lost position early |
+//! | 1 | kind | 1 a frame with its body, 2 acknowledgement, 3 request for one, 4 goodbye |
 //! | 2 | flags | 1: acknowledge this soon |
-//! | 3 | lead | zeros between this header and what follows, at most 63 |
+//! | 3 | lead | zeros between this header and the frame, at most 63 |
 //! | 4..8 | | zero |
 //! | 8..16 | number | of the record in its direction, from 0 (kind 1), else 0 |
-//! | 16..24 | acknowledged | how many records of the other direction have come whole |
+//! | 16..24 | acknowledged | number of complete records received of the other direction |
 //! | 24..28 | length | bytes of frame and body |
-//! | 28..32 | start | how many of them are left out, because the receiver has them from an earlier connection |
+//! | 28..32 | start | number of these bytes that an earlier connection has delivered |
 //!
-//! Behind the body, or a header without any, come zeros up to a multiple of [`ALIGNMENT`] bytes. So all that a process sends
-//! begins at such a multiple, whichever connections it sends on, and the lead puts a long body to where it is as far from one
-//! as in the sender's memory. The kernel copies it to its pages and from there to the receiver's memory; bytes that lie
-//! differently to a cache line at both ends are copied at half the speed (measured on the loopback: half a round trip of 64 KiB
-//! takes 18.2 us instead of 24.1 between processors without a common cache).
+//! Behind the body, or a header without a body, zeros fill up to a multiple of [`ALIGNMENT`] bytes.
+//! So all records of a process begin at such a multiple, on any connection, and the lead gives a
+//! long body the same offset to one as in the sender's memory. The kernel copies it to its pages
+//! and from there to the receiver's memory; bytes with different offsets to a cache line at both
+//! ends are copied at half the speed (measured on the loopback: half a round trip of 64 KiB takes
+//! 18.2 us instead of 24.1 between processors without a common cache).
 
 use super::RecordError;
 use oxmpi_wire::HEADER_LEN;
 
-/// Bytes of a record's header.
 pub const RECORD_HEADER: usize = 32;
-/// Records have multiples of so many bytes with all that belongs to them: a line of most caches.
+/// Records have multiples of this number of bytes with their padding: a line of most caches.
 pub const ALIGNMENT: usize = 64;
-/// The longest lead, bytes.
 pub(super) const MAX_LEAD: usize = ALIGNMENT - 1;
 
 const MARK: u8 = 0x4f;
 const FLAG_WANTED: u8 = 1;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordKind {
-    /// A frame with its body.
     Frame,
-    /// Nothing but its acknowledgement.
+    /// An acknowledgement alone.
     Ack,
-    /// A question for an acknowledgement.
+    /// A request for an acknowledgement.
     Ask,
-    /// Nothing more comes, and nothing more is taken.
+    /// Nothing more is sent, and nothing more is taken.
     Bye,
 }
 
 /// The header of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordHeader {
-    /// What it is.
     pub kind: RecordKind,
     /// Whether the sender waits for the acknowledgement of this record.
     pub wanted: bool,
-    /// Its number; 0 if it is not a frame.
+    /// 0 if it is not a frame.
     pub number: u64,
-    /// How many records of the other direction have come.
+    /// The number of received records of the other direction.
     pub acknowledged: u64,
     /// Bytes of frame and body.
     pub length: u32,
-    /// Bytes of them that are left out.
+    /// The number of these bytes that are left out.
     pub start: u32,
     /// Zeros behind the header, at most 63.
     pub lead: u8,
@@ -83,9 +80,6 @@ impl RecordHeader {
         out
     }
 
-    /// Reads a header.
-    ///
-    /// # Errors
     /// [`RecordError::Header`] for anything that [`RecordHeader::encode`] cannot have made.
     pub fn decode(bytes: &[u8; RECORD_HEADER]) -> Result<RecordHeader, RecordError> {
         let wrong = || RecordError::Header(u64::from_le_bytes(word(bytes, 0)));
@@ -119,30 +113,26 @@ impl RecordHeader {
         Ok(header)
     }
 
-    /// Bytes of the header and its lead.
     pub(super) fn len(&self) -> usize {
         RECORD_HEADER + usize::from(self.lead)
     }
 
-    /// Zeros behind all of the record.
     pub(super) fn padding(&self) -> usize {
         let len = self.len() + (self.length - self.start) as usize;
         len.next_multiple_of(ALIGNMENT) - len
     }
 }
 
-/// The `N` bytes from `at` on.
 fn word<const N: usize>(bytes: &[u8; RECORD_HEADER], at: usize) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&bytes[at..at + N]);
     out
 }
 
-/// Up to where a direction has been received: what is said when a connection is made again.
+/// The received end of a direction, which is stated when a connection is made again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Point {
-    /// Records that have come whole.
     pub records: u64,
-    /// Bytes of frame and body of the next one that were handed up.
+    /// Bytes of frame and body of the next record that were handed up.
     pub bytes: u32,
 }

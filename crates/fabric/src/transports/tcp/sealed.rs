@@ -1,25 +1,26 @@
-//! An encrypted connection: its bytes are records of `oxmpi_wire::noise`, which carry those of a connection as it is.
+//! An encrypted connection: its bytes are records of `oxmpi_wire::noise`, which carry the bytes of
+//! an unencrypted connection.
 //!
-//! What the link has to write is sealed in batches of up to [`BATCH`] bytes, each when the one before it is with the kernel. What a
-//! record carries counts as written when all of its sealed bytes are with the kernel: before, the peer can open none of it, and from
-//! then on it may acknowledge it. So there are never more sealed bytes here than those of a batch, and nothing that the engine does
-//! not know of.
+//! The bytes of the link are sealed in batches of up to [`BATCH`] bytes, each when the kernel has
+//! the one before. The content of a sealed record counts as written when the kernel has all of its
+//! bytes: before, the peer can open none of it, and from then on it may acknowledge it. So there
+//! are never more sealed bytes here than those of a batch, and nothing that the engine does not
+//! know of.
 //!
-//! What comes is opened record by record. The bytes of one that has not come whole are buffered until the poller
+//! Received bytes are opened record by record. An incomplete record is buffered until the poller
 //! reports the rest.
 
-use super::peer::Failure;
+use super::peer::ConnectionFailure;
 use super::{BUFFER, Pieces, RecordError};
 use oxmpi_sys::net::Socket;
 use oxmpi_wire::noise::{Cipher, MAX_RECORD, NoiseError, RECORD_HEAD, TAG};
 use std::io::{self, ErrorKind};
 
-/// Bytes that one record carries at most: so many stay in the processor's first cache while they are sealed (a record of 64 KiB
-/// takes a third more time for each byte, measured on AMD EPYC family 25 model 17).
+/// They stay in the processor's first cache (a record of 64 KiB takes a third more time for each
+/// byte, measured on AMD EPYC family 25 model 17).
 const CARRIED: usize = 16 << 10;
-/// Bytes that are sealed at a time.
 const BATCH: usize = 4 * CARRIED;
-/// Bytes of the longest record that is sent here, and of the longest that may come.
+/// Bytes of the longest record that is sent here, and of the longest that may be received.
 const SENT: usize = RECORD_HEAD + CARRIED + TAG;
 const LONGEST: usize = RECORD_HEAD + MAX_RECORD + TAG;
 const _: () = assert!(LONGEST < BUFFER && CARRIED <= MAX_RECORD);
@@ -29,18 +30,16 @@ const _: () = assert!(LONGEST < BUFFER && CARRIED <= MAX_RECORD);
 pub(super) struct Sealed {
     socket: Socket,
     cipher: Box<Cipher>,
-    /// Sealed records, and how many of their bytes the kernel has.
+    /// Sealed records, and the number of their bytes that the kernel has.
     out: Vec<u8>,
     sent: usize,
-    /// How many bytes they carry, and how many of these count as written.
+    /// The number of bytes in them, and how many of these count as written.
     carried: usize,
     written: usize,
-    /// The beginning of a record that has not come whole.
     came: Vec<u8>,
 }
 
 impl Sealed {
-    /// After a greeting.
     pub(super) fn new(socket: Socket, cipher: Box<Cipher>) -> Sealed {
         Sealed { socket, cipher, out: Vec::new(), sent: 0, carried: 0, written: 0, came: Vec::new() }
     }
@@ -53,15 +52,12 @@ impl Sealed {
         &mut self.socket
     }
 
-    /// Whether the kernel has all that was sealed.
     pub(super) fn is_sent(&self) -> bool {
         self.sent == self.out.len()
     }
 
-    /// Seals as much of the pieces as a batch holds, when everything before is sent. `plain` is memory to gather them in.
-    ///
-    /// # Errors
-    /// If the keys are used up.
+    /// Seals as much of the pieces as a batch holds, when everything before is sent. `plain` is
+    /// memory to gather them in. Fails if the keys are used up.
     pub(super) fn seal(&mut self, pieces: &Pieces<'_>, plain: &mut Vec<u8>) -> Result<(), NoiseError> {
         debug_assert!(self.is_sent());
         plain.clear();
@@ -74,30 +70,24 @@ impl Sealed {
         plain.chunks(CARRIED).try_for_each(|record| self.cipher.seal(record, &mut self.out))
     }
 
-    /// Sends what is sealed. Returns how many bytes more count as written.
-    ///
-    /// # Errors
-    /// What [`Socket::send_bytes`] says.
+    /// Returns how many bytes more count as written.
     pub(super) fn send(&mut self) -> io::Result<usize> {
         self.sent += self.socket.send_bytes(&self.out[self.sent..])?;
         let written = if self.is_sent() { self.carried } else { self.sent / SENT * CARRIED };
         Ok(written - std::mem::replace(&mut self.written, written))
     }
 
-    /// Receives what has come into the `buffer`, opens the records that are whole, and hands on what each carries, which lies in
-    /// `plain` meanwhile. Returns whether there may be more; `None`: nothing has come.
-    ///
-    /// # Errors
-    /// If the connection is over, or is of no use any more.
+    /// Receives into `buffer`, and hands the content of each complete record to `take`. Returns
+    /// whether there may be more; `None`: nothing has arrived.
     pub(super) fn receive(
         &mut self,
         buffer: &mut [u8],
         plain: &mut Vec<u8>,
         mut take: impl FnMut(&[u8]) -> Result<(), RecordError>,
-    ) -> Result<Option<bool>, Failure> {
+    ) -> Result<Option<bool>, ConnectionFailure> {
         let have = self.came.len();
         let came = match self.socket.receive(&mut buffer[have..]) {
-            Ok(0) => return Err(Failure::closed()),
+            Ok(0) => return Err(ConnectionFailure::closed()),
             Ok(came) => came,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
             Err(error) => return Err(error.into()),

@@ -1,28 +1,26 @@
-//! How sockets are used.
+//! The settings of sockets.
 
 use super::Secret;
+use crate::addresses::PeerLocation;
 use crate::encryption;
-use crate::whereabouts::Whereabouts;
 use oxmpi_param::Params;
 use oxmpi_sys::net::Socket;
 use oxmpi_wire::noise::Encryption;
 use std::time::Duration;
 
-/// How sockets are used.
+/// The settings of sockets.
 #[derive(Clone, Debug)]
 pub struct TcpSettings {
-    /// Longest eager message, bytes.
     pub eager_limit: usize,
-    /// Bytes that the kernel shall buffer for each socket and direction, if not as many as it likes.
+    /// The bytes that the kernel shall buffer for each socket and direction; `None`: its default.
     pub buffers: Option<usize>,
-    /// How long to try to reach a peer before it counts as lost.
+    /// The longest time for attempts to reach a peer before it counts as lost.
     pub patience: Duration,
-    /// Which connections this side wants to be encrypted.
     pub encrypt: Encryption,
 }
 
 impl TcpSettings {
-    /// Those that the parameters say.
+    /// The settings in the parameters.
     pub fn of(params: &Params) -> TcpSettings {
         TcpSettings {
             eager_limit: params.sockets_short(),
@@ -33,9 +31,9 @@ impl TcpSettings {
     }
 }
 
-/// Whether one side wants this connection to be encrypted. What is compared for [`Encryption::BetweenHosts`] are the addresses at both
-/// ends: within a host, or a network namespace, they are the same or those of the loopback. The names of hosts say nothing of the
-/// network between two namespaces.
+/// Whether one side wants this connection to be encrypted. [`Encryption::BetweenHosts`] compares
+/// the addresses at both ends: within a host, or a network namespace, they are the same or those of
+/// the loopback. The names of hosts say nothing of the network between two namespaces.
 pub(super) fn wants_encryption(encrypt: Encryption, socket: &Socket) -> bool {
     match encrypt {
         Encryption::Never => false,
@@ -55,8 +53,8 @@ impl Default for TcpSettings {
     }
 }
 
-/// Finds a process; the error is for a person.
-pub type Find = Box<dyn FnMut(u32) -> Result<Whereabouts, String> + Send>;
+/// Finds the addresses of a process; the error is for the user.
+pub type Find = Box<dyn FnMut(u32) -> Result<PeerLocation, String> + Send>;
 
-/// By which secret processes of another launcher, whose jobs have this name, prove who they are; `None` if that is not known.
+/// The secret of processes of another launcher, whose jobs have this id, if it is known.
 pub type SecretOf = Box<dyn FnMut(u64) -> Option<Secret> + Send>;

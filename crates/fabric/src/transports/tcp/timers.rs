@@ -1,12 +1,11 @@
-//! What happens at its time: attempts, limits of attempts, and what waits for the kernel's memory. One clock in the poller
-//! wakes the process for all of them.
+//! Events at their times: attempts, limits of attempts, and sends that wait for the kernel's
+//! memory. One clock in the poller wakes the process for all of them.
 
-use super::peer::{Failure, Way};
+use super::peer::{ConnectionFailure, ConnectionState};
 use super::{LISTENER, Tcp};
 use std::time::Duration;
 
 impl Tcp {
-    /// Wakes the process at `time`, or earlier.
     pub(super) fn wake_at(&mut self, time: Duration) {
         if self.alarm.is_none_or(|alarm| time < alarm) {
             self.alarm = Some(time);
@@ -14,14 +13,14 @@ impl Tcp {
         }
     }
 
-    /// The time of the clock has come: sees who has waited for it, and sets it anew.
+    /// The time of the clock has come: handles the events that are due, and sets the clock anew.
     pub(super) fn on_clock(&mut self) {
         self.alarm = None;
         let now = self.now();
-        if self.deaf_until.is_some_and(|until| until <= now) {
-            self.deaf_until = None;
+        if self.accepts_after.is_some_and(|until| until <= now) {
+            self.accepts_after = None;
             for listener in &self.listeners {
-                // It fails only if the descriptor is there already.
+                // It fails only if the descriptor was added already.
                 let _ = self.poller.add(listener, LISTENER, false);
             }
         }
@@ -31,22 +30,24 @@ impl Tcp {
             {
                 peer.is_blocked = peer.is_broken;
                 self.write(at);
-                // Some messages may be gone now, and the peer need not say anything.
+                // Some messages may be complete now without a frame of the peer.
                 self.news.push(at);
             }
-            match self.known(at).map(|peer| &peer.way) {
-                Some(Way::Pause { until }) if *until <= now => self.connect(at),
-                Some(Way::Connecting { limit, .. }) if *limit <= now => {
-                    self.cut(at, &Failure::silent());
+            match self.known(at).map(|peer| &peer.state) {
+                Some(ConnectionState::Pause { until }) if *until <= now => self.connect(at),
+                Some(ConnectionState::Connecting { limit, .. }) if *limit <= now => {
+                    self.connection_failed(at, &ConnectionFailure::silent());
                 }
                 _ => {}
             }
         }
-        let peers = self.peers.iter().flatten().filter_map(|peer| match peer.way {
-            Way::Pause { until: time } | Way::Connecting { limit: time, .. } => Some(time),
+        let peers = self.peers.iter().flatten().filter_map(|peer| match peer.state {
+            ConnectionState::Pause { until: time } | ConnectionState::Connecting { limit: time, .. } => {
+                Some(time)
+            }
             _ => peer.starved_until,
         });
-        let next = peers.chain(self.deaf_until).min();
+        let next = peers.chain(self.accepts_after).min();
         if let Some(time) = next {
             self.wake_at(time);
         }
@@ -57,7 +58,7 @@ impl Tcp {
 mod tests {
     use super::*;
     use crate::tcp::PEER;
-    use crate::{Body, Message, Transport as _};
+    use crate::{Body, OutgoingMessage, Transport as _};
     use oxmpi_sys::bytes::Bytes;
     use oxmpi_sys::net::Socket;
     use oxmpi_sys::poller::Poller;
@@ -66,23 +67,23 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_message_that_is_written_when_the_kernel_has_memory_again_is_told_of() {
+    fn a_message_that_is_written_when_the_kernel_has_memory_again_is_reported() {
         let peer = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let socket = Socket::connect(peer.local_addr().unwrap(), None).unwrap();
-        // The peer says nothing, now or later.
         let (_stream, _) = peer.accept().unwrap();
         let poller = Arc::new(Poller::new().unwrap());
         poller.add(&socket, PEER | 1, false).unwrap();
         let mut tcp = Tcp::of_a_test(2, poller);
         let peer = tcp.peer(1);
-        (peer.way, peer.is_blocked, peer.starved_until) = (Way::Up(socket), true, Some(Duration::ZERO));
+        (peer.state, peer.is_blocked, peer.starved_until) =
+            (ConnectionState::Up(socket), true, Some(Duration::ZERO));
         let frame = Frame::Eager { envelope: Envelope { context: Context::Local(7), tag: 0 } };
         let body = Body::Bytes(Bytes::from(&b"a message"[..]));
-        peer.link.push(0, &Message { sequence: 0, frame, body, lent: None, token: 5 });
+        peer.link.push(0, &OutgoingMessage { sequence: 0, frame, body, lent: None, token: 5 });
         assert!(!peer.link.is_settled() && tcp.before_sleep(), "it waits for the clock");
         tcp.on_clock();
         assert!(tcp.peer(1).link.is_settled(), "it is written");
         assert_eq!(tcp.news, [1]);
-        assert!(!tcp.before_sleep(), "the next look tells who waits for it");
+        assert!(!tcp.before_sleep(), "the next poll reports it");
     }
 }

@@ -1,32 +1,33 @@
-//! Writing to sockets: as much as there is room for, and what follows if there is none.
+//! Writing to sockets, while there is room, and waiting for room.
 
-use super::peer::{Failure, FailureKind, TcpPeer, Way};
+use super::peer::{ConnectionFailure, ConnectionState, FailureKind, TcpPeer};
 use super::{PEER, Pieces, Tcp};
 use crate::Unreachable;
 use oxmpi_sys::net::{Refusal, Socket};
 use std::time::Duration;
 
-/// How long to wait when the kernel has no memory to send.
 const STARVED: Duration = Duration::from_millis(10);
 
 impl Tcp {
-    /// Whether a message of `len` bytes may go to a peer now; if not, sees that it will some time.
+    /// Whether a message of `len` bytes may go to a peer now; if not, makes sure that it may later.
     pub(super) fn may_send(&mut self, to: u32, len: usize) -> Result<bool, Unreachable> {
-        match &mut self.peer(to).way {
-            Way::Apart => {
+        match &mut self.peer(to).state {
+            ConnectionState::Apart => {
                 self.connect(to);
                 Ok(false)
             }
-            Way::Lost(why) => Err(Unreachable { peer: to, why: why.clone() }),
-            Way::Connecting { .. } | Way::Greeting { .. } | Way::Pause { .. } => Ok(false),
-            Way::Left => Ok(true),
-            Way::Up(_) | Way::Sealed(_) => {
+            ConnectionState::Lost(why) => Err(Unreachable { peer: to, why: why.clone() }),
+            ConnectionState::Connecting { .. }
+            | ConnectionState::Greeting { .. }
+            | ConnectionState::Pause { .. } => Ok(false),
+            ConnectionState::Left => Ok(true),
+            ConnectionState::Up(_) | ConnectionState::Sealed(_) => {
                 let peer = self.peer(to);
                 if peer.link.has_room(len) {
                     return Ok(!peer.is_blocked);
                 }
                 if peer.link.is_written() {
-                    // Too much is kept: the peer may not know that somebody waits for its word.
+                    // The peer may not know that an acknowledgement is needed.
                     peer.link.ask();
                     self.write(to);
                 }
@@ -35,16 +36,17 @@ impl Tcp {
         }
     }
 
-    /// As [`Tcp::may_send`], for a message that is copied: it may go before the greeting is over as well.
+    /// A message that is copied may also go before the greeting is complete.
     pub(super) fn may_send_copy(&mut self, to: u32, len: usize) -> Result<bool, Unreachable> {
         Ok(self.may_send(to, len)? || self.peer(to).takes_early(len))
     }
 
-    /// Writes the newest message to a peer: to the connection, or early to one that is greeted.
+    /// Writes the newest message to a peer: to the connection, or early during a greeting.
     pub(super) fn write_newest(&mut self, to: u32) {
         let Tcp { peers, record, .. } = self;
         let Some(Some(peer)) = peers.get_mut(to as usize) else { return };
-        let TcpPeer { way: Way::Greeting { socket, greeting, .. }, link, .. } = &mut **peer else {
+        let TcpPeer { state: ConnectionState::Greeting { socket, greeting, .. }, link, .. } = &mut **peer
+        else {
             return self.write(to);
         };
         let Some(pieces) = link.pending() else { return };
@@ -52,23 +54,22 @@ impl Tcp {
         greeting.early(pieces.as_slice(), record);
         match socket.send_bytes(record) {
             Ok(sent) if sent == record.len() => link.wrote(all),
-            // A part of it would have to be followed by the rest, whatever comes of the greeting.
+            // After a part the rest would have to follow, whatever the result of the greeting.
             Ok(_) => {
                 let why = "the kernel takes a short message in part".into();
-                self.cut(to, &Failure { why, kind: FailureKind::Silent });
+                self.connection_failed(to, &ConnectionFailure { why, kind: FailureKind::Silent });
             }
-            // No room: the message is written when the connection is used. An end is found by the next poll.
+            // The message is written when the connection is used. The next poll finds an end.
             Err(_) => {}
         }
     }
 
-    /// Writes what is to be written to a peer, as far as there is room. A connection that cannot be written is read to
-    /// its end, so that what came before is not lost.
+    /// A connection that cannot be written is read to its end, so that no data are lost.
     pub(super) fn write(&mut self, at: u32) {
         let (own, start) = (self.own.rank, self.start);
         let mut starved_until = None;
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return };
-        let Way::Up(socket) = &peer.way else { return self.write_sealed(at) };
+        let ConnectionState::Up(socket) = &peer.state else { return self.write_sealed(at) };
         while !peer.is_blocked
             && let Some(pieces) = peer.link.pending()
         {
@@ -82,17 +83,17 @@ impl Tcp {
                     peer.is_blocked = true;
                     match Socket::refusal(&error) {
                         Refusal::Full => {}
-                        // The next look reads the end of it; without an event for writing, which would come at once.
+                        // The next poll reads the end; an event for writing would come at once.
                         Refusal::Ended => peer.is_broken = true,
-                        // Nor is an event awaited here.
+                        // The poller has no event for this either.
                         Refusal::NoMemory => starved_until = Some(start.elapsed() + STARVED),
                         Refusal::BadAddress => {
                             let text = bad_address(own, at, &pieces);
                             (self.tell)(&text);
-                            // As if the program had read there itself.
+                            // As the kernel's SIGSEGV does if the program reads there itself.
                             std::process::abort();
                         }
-                        Refusal::Other => return self.cut(at, &error.into()),
+                        Refusal::Other => return self.connection_failed(at, &error.into()),
                     }
                 }
             }
@@ -102,24 +103,24 @@ impl Tcp {
         }
     }
 
-    /// As [`Tcp::write`], to an encrypted connection, if there is one.
     fn write_sealed(&mut self, at: u32) {
         let start = self.start;
         let mut starved_until = None;
         let Tcp { peers, plain, .. } = self;
         let Some(Some(peer)) = peers.get_mut(at as usize) else { return };
-        let TcpPeer { way: Way::Sealed(sealed), link, is_blocked, is_broken, .. } = &mut **peer else {
+        let TcpPeer { state: ConnectionState::Sealed(sealed), link, is_blocked, is_broken, .. } = &mut **peer
+        else {
             return;
         };
         while !*is_blocked {
             if sealed.is_sent() {
                 let Some(pieces) = link.pending() else { break };
                 if let Err(error) = sealed.seal(&pieces, plain) {
-                    return self.cut(at, &error.into());
+                    return self.connection_failed(at, &error.into());
                 }
             }
             match sealed.send() {
-                // Not before: what the kernel has not got whole the engine must know of (rule 2).
+                // Not before: the engine must know of incomplete messages (rule 2).
                 Ok(written) => {
                     link.wrote(written);
                     *is_blocked = !sealed.is_sent();
@@ -130,7 +131,9 @@ impl Tcp {
                         Refusal::Full => {}
                         Refusal::Ended => *is_broken = true,
                         Refusal::NoMemory => starved_until = Some(start.elapsed() + STARVED),
-                        Refusal::BadAddress | Refusal::Other => return self.cut(at, &error.into()),
+                        Refusal::BadAddress | Refusal::Other => {
+                            return self.connection_failed(at, &error.into());
+                        }
                     }
                 }
             }
@@ -138,17 +141,17 @@ impl Tcp {
         self.await_room(at, starved_until);
     }
 
-    /// Has the poller tell of room if the kernel takes no more of what is for a peer; if it has no memory, asks again then.
+    /// If the kernel has no memory, tries again at that time.
     fn await_room(&mut self, at: u32, starved_until: Option<Duration>) {
         let Some(Some(peer)) = self.peers.get_mut(at as usize) else { return };
         peer.starved_until = starved_until;
         let wants = peer.is_blocked && !peer.is_broken && starved_until.is_none();
         if wants != peer.wants_room {
             peer.wants_room = wants;
-            if self.watched.out() == Some(at) {
+            if self.recent.out() == Some(at) {
                 self.watch_all();
-            } else if let Some(socket) = peer.way.connection() {
-                // It fails only if the descriptor is not there, and it is.
+            } else if let Some(socket) = peer.state.connection() {
+                // It fails only for a descriptor that was not added, and this one was.
                 let _ = self.poller.change(socket, PEER | u64::from(at), wants);
             }
         }
@@ -158,7 +161,6 @@ impl Tcp {
     }
 }
 
-/// What is told when bytes that are to be sent cannot be read.
 fn bad_address(own: u32, at: u32, pieces: &Pieces<'_>) -> String {
     // Only this piece is the user's.
     let [_, _, data, _] = pieces.as_slice() else { return String::new() };

@@ -7,7 +7,7 @@ use crate::sim::Random;
 use crate::transports::gm::fake::{FakeGmPort, GmSockets};
 use crate::transports::gm::lending::REGISTER_FROM;
 use crate::transports::gm::{Gm, GmSettings};
-use crate::{Body, Connections as _, Membership, Message, Sent, Statistics, Transport};
+use crate::{Body, Connections as _, Membership, OutgoingMessage, Sent, Statistics, Transport};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::Bytes;
@@ -42,16 +42,14 @@ fn sides(world: &SharedGmWorld, gets: bool, pins: bool) -> [LongSide; 2] {
     })
 }
 
-/// Sends all of a buffer from side 0 to a receive if there is room. What became of it.
 fn send(sides: &mut [LongSide; 2], buffer: &UserBuf, receiver: u64, token: u64) -> Option<Sent> {
     let frame = Frame::Data { receiver, offset: 0 };
     let body = Body::of(buffer, 0, buffer.packed_len());
-    let message = Message { sequence: 0, frame, body, lent: Some(buffer), token };
+    let message = OutgoingMessage { sequence: 0, frame, body, lent: Some(buffer), token };
     let sent = sides[0].gm.send(1, &message).unwrap();
     (sent != Sent::Full).then_some(sent)
 }
 
-/// Lets a condition come true.
 fn until(seed: u64, sides: &mut [LongSide; 2], mut is_so: impl FnMut(&mut [LongSide; 2]) -> bool) {
     for _ in 0..TURNS {
         if is_so(sides) {
@@ -62,7 +60,7 @@ fn until(seed: u64, sides: &mut [LongSide; 2], mut is_so: impl FnMut(&mut [LongS
     panic!("seed {seed}: nothing moves");
 }
 
-/// Messages of lengths around the limits, in one piece or not on both sides. What was got, put, and copied.
+/// Messages of lengths around the limits, contiguous or not. Returns got, put, and copied bytes.
 fn exchange(seed: u64, world: &SharedGmWorld, sides: &mut [LongSide; 2]) -> [u64; 3] {
     let lens = [100, 1000, REGISTER_FROM - 2, REGISTER_FROM, 100_000, (1 << 20) + 6];
     let mut random = Random::new(seed);
@@ -112,7 +110,7 @@ fn long_messages_are_moved_where_both_sides_have_them_in_one_piece() {
 }
 
 #[test]
-fn without_pinning_all_is_copied_but_what_was_allocated() {
+fn without_pinning_only_allocated_memory_is_registered() {
     for gets in [false, true] {
         let world = SharedGmWorld::new(1, 16, 16);
         let mut both = sides(&world, gets, false);
@@ -127,7 +125,7 @@ fn without_pinning_all_is_copied_but_what_was_allocated() {
 }
 
 #[test]
-fn what_cannot_be_registered_is_copied_and_that_is_said_once() {
+fn unregistrable_memory_is_copied_with_one_warning() {
     for seed in 0..5 {
         for cannot in [[true, false], [false, true], [true; 2]] {
             let world = SharedGmWorld::new(seed, 8, 8);
@@ -144,7 +142,7 @@ fn what_cannot_be_registered_is_copied_and_that_is_said_once() {
     }
 }
 
-/// What GM gives back after a failure is begun anew.
+/// Operations that GM gives back after a failure are begun again.
 #[test]
 fn moves_that_time_out_are_repeated() {
     let mut timed_out = 0;
@@ -188,7 +186,7 @@ fn a_sender_that_takes_its_buffer_back_spoils_no_receive() {
     }
 }
 
-/// Nor into one that follows in the same memory.
+/// Not even into a later one in the same memory.
 #[test]
 fn nothing_is_written_into_a_receive_that_was_released() {
     for gets in [false, true] {
@@ -221,7 +219,7 @@ fn nothing_is_written_into_a_receive_that_was_released() {
 }
 
 #[test]
-fn nothing_is_left_of_what_a_lost_peer_had() {
+fn the_state_of_a_lost_peer_is_dropped() {
     for seed in 0..50 {
         let world = SharedGmWorld::new(seed, 8, 8);
         let mut both = sides(&world, seed % 2 == 0, true);
@@ -232,9 +230,9 @@ fn nothing_is_left_of_what_a_lost_peer_had() {
         for _ in 0..seed % 8 {
             both.iter_mut().for_each(LongSide::poll);
         }
-        both[1].gm.bury(0);
+        both[1].gm.remove_failed(0);
         let before = both[1].sink.bytes(1);
-        both[0].gm.bury(1);
+        both[0].gm.remove_failed(1);
         assert_eq!(world.with(|world| world.regions()), 0, "seed {seed}");
         for _ in 0..100 {
             both.iter_mut().for_each(LongSide::poll);
@@ -244,7 +242,7 @@ fn nothing_is_left_of_what_a_lost_peer_had() {
     }
 }
 
-/// Long and short messages between two times at which all stand still, begun at any moment.
+/// Long and short messages between two quiesces, begun at any moment.
 #[test]
 fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
     for seed in 0..60 {
@@ -261,14 +259,13 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
                 numbers.push((number, len));
             }
             if random.below(2) == 0 {
-                // The other one has begun to introduce itself.
                 let buffer = Owned::new(vec![1; 10]).buf();
                 let body = Body::of(&buffer, 0, 10);
                 let frame = Frame::Data { receiver: 99, offset: 0 };
-                let message = Message { sequence: 0, frame, body, lent: None, token: 0 };
+                let message = OutgoingMessage::new(frame, body);
                 both[1].gm.send(0, &message).unwrap();
             }
-            // Each takes its step when it can, and goes on to take what comes until all have.
+            // Each takes its step when it can, and continues to receive until all have.
             let mut is_quiet = [false; 2];
             until(seed, &mut both, |sides| {
                 for (side, is_quiet) in sides.iter_mut().zip(&mut is_quiet) {
@@ -276,7 +273,7 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
                 }
                 is_quiet == [true; 2]
             });
-            // The launcher is asked in between, for longer than anything takes from an interface to its host.
+            // The request to the launcher takes longer than any transfer.
             until(seed, &mut both, |_| world.with(|world| world.has_delivered()));
             for side in &mut both {
                 side.gm.give_up_connections(&mut side.sink);
@@ -284,13 +281,12 @@ fn ports_are_closed_when_all_has_arrived_and_all_meet_again() {
             for (number, len) in numbers {
                 assert!(both[1].sink.bytes(number) == pattern(number, len), "seed {seed}: {number}");
             }
-            // They open their ports one after the other, and meet in between.
+            // They open their ports one after the other, and exchange introductions in between.
             let first = random.below(2) as usize;
             both[first].gm.resume().unwrap();
             let buffer = Owned::new(vec![1; 10]).buf();
             let frame = Frame::Data { receiver: 99, offset: 0 };
-            let message =
-                Message { sequence: 0, frame, body: Body::of(&buffer, 0, 10), lent: None, token: 0 };
+            let message = OutgoingMessage::new(frame, Body::of(&buffer, 0, 10));
             let sent = both[first].gm.send(1 - first as u32, &message).unwrap();
             assert_eq!(sent, Sent::Full, "it is not met yet");
             (0..random.below(9)).for_each(|_| both.iter_mut().for_each(LongSide::poll));

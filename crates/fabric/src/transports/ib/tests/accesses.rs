@@ -1,6 +1,6 @@
 //! One-sided accesses of rank 0 to a window of rank 1.
 
-use super::{Rank, SharedWorld, TURNS, settings, world};
+use super::{Rank, SharedIbWorld, TURNS, settings, world};
 use crate::sim::Random;
 use crate::transports::ib::IbSettings;
 use crate::transports::ib::lending::REGISTER_FROM;
@@ -12,37 +12,33 @@ use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::Bytes;
 use std::time::{Duration, Instant};
 
-/// Whose the accesses are.
 const OWNER: u32 = 77;
 
 fn pattern(number: u64, len: usize) -> Vec<u8> {
     (0..len).map(|at| ((at as u64 * 7 + number * 13 + (at as u64 >> 8)) % 211) as u8).collect()
 }
 
-/// Two ranks, the second of which has opened a window.
-struct Pair {
-    world: SharedWorld,
+struct AccessPair {
+    world: SharedIbWorld,
     ranks: [Rank; 2],
     window: Owned<u8>,
     key: u64,
     ended: Vec<AccessEnd>,
 }
 
-impl Pair {
-    fn new(seed: u64, settings: IbSettings, window: Vec<u8>) -> Pair {
+impl AccessPair {
+    fn new(seed: u64, settings: IbSettings, window: Vec<u8>) -> AccessPair {
         let (world, mut ranks) = world(seed, settings);
         let window = Owned::new(window);
         let key = ranks[1].ib.open(&window.buf()).unwrap();
-        Pair { world, ranks, window, key, ended: Vec::new() }
+        AccessPair { world, ranks, window, key, ended: Vec::new() }
     }
 
-    /// Begins an access at an offset in the window.
     fn start(&mut self, direction: Direction, memory: &Owned<u8>, at: usize) -> u64 {
         let at = RemotePlace { address: at as u64, key: self.key };
         self.ranks[0].ib.start(OWNER, 1, direction, &memory.buf(), at).unwrap()
     }
 
-    /// Begins an atomic operation of a rank on a word of the window.
     fn start_atomic(&mut self, rank: usize, operation: AtomicOperation, word: usize) -> u64 {
         let at = RemotePlace { address: word as u64 * 8, key: self.key };
         self.ranks[rank].ib.start_atomic(OWNER, 1, operation, at).unwrap()
@@ -57,7 +53,6 @@ impl Pair {
         self.ended.extend(self.ranks[0].ib.ended(OWNER));
     }
 
-    /// Waits for the ends of so many accesses, also if connections are left alone for some time, and takes them.
     fn ends(&mut self, count: usize) -> Vec<AccessEnd> {
         let (start, mut turns) = (Instant::now(), 0);
         while self.ended.len() < count {
@@ -76,7 +71,6 @@ impl Pair {
         self.window.buf().as_contiguous().unwrap().to_vec()
     }
 
-    /// Nothing is under way or registered any more when the window is closed.
     fn finish(mut self) {
         self.ranks[1].ib.close(self.key);
         assert_eq!(self.world.with(|world| world.regions()), 0);
@@ -89,7 +83,6 @@ impl Pair {
     }
 }
 
-/// Lengths around the limits of slots and of operations.
 fn length(random: &mut Random, settings: &IbSettings) -> usize {
     let slot = settings.envelope_len();
     let lens = [1, 8, slot - 1, slot, slot + 1, REGISTER_FROM, 100_003, (1 << 20) + 7];
@@ -103,7 +96,7 @@ fn data_go_into_the_window_and_come_out_of_it_whole() {
         let settings = settings([1, 3, 64][seed as usize % 3], shared);
         let mut random = Random::new(seed);
         let lens: Vec<usize> = (0..60).map(|_| length(&mut random, &settings)).collect();
-        let mut pair = Pair::new(seed, settings, pattern(999, lens.iter().sum()));
+        let mut pair = AccessPair::new(seed, settings, pattern(999, lens.iter().sum()));
         let (mut at, mut all) = (0, Vec::new());
         for (number, len) in lens.iter().copied().enumerate() {
             let is_put = random.below(2) == 0;
@@ -140,7 +133,7 @@ fn nothing_is_lost_or_comes_late_over_connections_that_fail() {
     for seed in 0..4 {
         let settings = settings(3, (seed % 2 == 0).then_some(64));
         let mut random = Random::new(seed);
-        let mut pair = Pair::new(seed, settings, vec![0; 5 * APART]);
+        let mut pair = AccessPair::new(seed, settings, vec![0; 5 * APART]);
         for round in 0..6u64 {
             pair.world.with(|world| world.failures = 12);
             let lens: Vec<usize> = (0..5).map(|_| length(&mut random, &settings)).collect();
@@ -154,7 +147,7 @@ fn nothing_is_lost_or_comes_late_over_connections_that_fail() {
                 let is_there = pair.window()[at * APART..][..*len] == pattern(round, *len);
                 assert!(is_there, "seed {seed}, round {round}: {len} bytes");
             }
-            // The end of an epoch: what is put now goes over what was put before, whatever became of connections.
+            // The end of an epoch: later puts overwrite earlier ones, even if connections failed.
             let small = Owned::new(vec![round as u8; 40]);
             for at in 0..5 {
                 pair.start(Direction::Put, &small, at * APART);
@@ -174,7 +167,7 @@ fn nothing_is_lost_or_comes_late_over_connections_that_fail() {
         failed += pair.world.with(|world| world.failed);
         let lost = pair.ranks.iter().map(|rank| rank.mailbox.lost.len()).sum::<usize>();
         assert_eq!(lost, 0);
-        // The connection may be made anew just now.
+        // The connection may be made anew at this moment.
         let last = Owned::new(vec![1]);
         pair.start(Direction::Put, &last, 0);
         pair.ends(1);
@@ -185,13 +178,13 @@ fn nothing_is_lost_or_comes_late_over_connections_that_fail() {
 }
 
 #[test]
-fn what_the_peers_adapter_refuses_fails_in_its_words_and_no_peer_is_lost() {
+fn a_refused_access_fails_with_the_adapters_text_and_no_peer_is_lost() {
     for (direction, len, word) in [
         (Direction::Put, 8, "MPI_Put"),
         (Direction::Put, 5000, "MPI_Put"),
         (Direction::Get, 70_000, "MPI_Get"),
     ] {
-        let mut pair = Pair::new(5, settings(4, None), vec![0; 100_000]);
+        let mut pair = AccessPair::new(5, settings(4, None), vec![0; 100_000]);
         pair.world.with(|world| world.denies_accesses = true);
         let memory = Owned::new(vec![1; len]);
         let number = pair.start(direction, &memory, 0);
@@ -200,7 +193,6 @@ fn what_the_peers_adapter_refuses_fails_in_its_words_and_no_peer_is_lost() {
         assert!(ended[0].0 == number && why.contains(word), "{why}");
         assert!(why.contains("process 1") && why.contains("vendor error 0x88"), "{why}");
         assert!(memory.into_vec().is_ok(), "the transport holds it no more");
-        // The next one is none the worse for it.
         pair.world.with(|world| world.denies_accesses = false);
         let memory = Owned::new(vec![7; 8]);
         pair.start(Direction::Put, &memory, 16);
@@ -214,7 +206,7 @@ fn what_the_peers_adapter_refuses_fails_in_its_words_and_no_peer_is_lost() {
 #[test]
 fn accesses_to_a_peer_that_dies_end_with_an_error_and_touch_nothing_afterwards() {
     for seed in 0..40 {
-        let mut pair = Pair::new(seed, settings(4, (seed % 2 == 0).then_some(64)), pattern(1, 4 << 20));
+        let mut pair = AccessPair::new(seed, settings(4, (seed % 2 == 0).then_some(64)), pattern(1, 4 << 20));
         let long = Owned::new(vec![0; 3 << 20]);
         let short = Owned::new(vec![0; 30]);
         pair.start(Direction::Get, &long, 0);
@@ -222,7 +214,7 @@ fn accesses_to_a_peer_that_dies_end_with_an_error_and_touch_nothing_afterwards()
         for _ in 0..seed % 7 {
             pair.turn();
         }
-        pair.ranks[0].ib.bury(1);
+        pair.ranks[0].ib.remove_failed(1);
         pair.ended.extend(pair.ranks[0].ib.ended(OWNER));
         assert_eq!(pair.ended.len(), 2, "seed {seed}");
         for (_, how) in &pair.ended {
@@ -239,10 +231,10 @@ fn accesses_to_a_peer_that_dies_end_with_an_error_and_touch_nothing_afterwards()
 }
 
 #[test]
-fn what_is_abandoned_uses_no_buffer_any_more() {
+fn an_abandoned_access_uses_no_buffer() {
     let mut begun = 0;
     for seed in 0..60 {
-        let mut pair = Pair::new(seed, settings(4, None), pattern(1, 4 << 20));
+        let mut pair = AccessPair::new(seed, settings(4, None), pattern(1, 4 << 20));
         let (long, short) = (Owned::new(vec![0u8; 3 << 20]), Owned::new(vec![0u8; 30]));
         pair.start(Direction::Get, &long, 0);
         pair.start(Direction::Get, &short, 0);
@@ -265,8 +257,8 @@ fn what_is_abandoned_uses_no_buffer_any_more() {
 }
 
 #[test]
-fn what_cannot_be_registered_is_left_to_messages() {
-    let mut pair = Pair::new(3, settings(4, None), vec![0; 10_000]);
+fn unregistrable_windows_use_messages() {
+    let mut pair = AccessPair::new(3, settings(4, None), vec![0; 10_000]);
     pair.world.with(|world| world.cannot_register = [true; 2]);
     let other = Owned::new(vec![0u8; 64]);
     assert_eq!(pair.ranks[1].ib.open(&other.buf()), None);
@@ -279,7 +271,7 @@ fn what_cannot_be_registered_is_left_to_messages() {
         let said = rank.said.lock().unwrap().join("\n");
         assert!(said.matches("ulimit -l").count() == 1, "{said}");
     }
-    // What fits a slot needs no registration.
+    // Data that fit into a slot need no registration.
     let short = Owned::new(vec![3; 50]);
     pair.start(Direction::Put, &short, 0);
     assert!(pair.ends(1)[0].1.is_ok() && pair.window()[..50] == [3; 50]);
@@ -294,7 +286,7 @@ fn without_the_parameter_no_window_is_opened() {
     assert!(IbSettings { rma: false, ..settings(4, None) }.send_depth() < depth);
 }
 
-/// A window in memory that lasts is registered with it.
+/// A window in lasting memory is registered with it.
 #[test]
 fn a_window_is_closed_before_its_memory_goes() {
     let (world, [_, mut rank]) = world(3, settings(4, None));
@@ -313,7 +305,7 @@ fn a_window_is_closed_before_its_memory_goes() {
 fn atomic_operations_tell_the_values_from_before_in_their_order() {
     for seed in 0..12 {
         let settings = settings([1, 3, 64][seed as usize % 3], (seed % 2 == 0).then_some(4096));
-        let mut pair = Pair::new(seed, settings, vec![0; 64]);
+        let mut pair = AccessPair::new(seed, settings, vec![0; 64]);
         assert_eq!(pair.ranks[0].ib.atomics(), AtomicScope::Adapter);
         let mut random = Random::new(seed);
         let (mut words, mut numbers, mut values) = ([0u64; 8], Vec::new(), Vec::new());
@@ -342,12 +334,12 @@ fn atomic_operations_tell_the_values_from_before_in_their_order() {
     }
 }
 
-/// A process changes its own words by the adapter as well, over a connection with itself.
+/// A process also changes its own words by the adapter, over a connection with itself.
 #[test]
 fn a_process_and_its_peer_change_the_same_word() {
     for seed in 0..12 {
         let settings = settings(3, (seed % 2 == 0).then_some(64));
-        let mut pair = Pair::new(seed, settings, vec![0; 64]);
+        let mut pair = AccessPair::new(seed, settings, vec![0; 64]);
         assert_eq!(pair.ranks[1].ib.atomics(), AtomicScope::Adapter);
         let mut own = Vec::new();
         for round in 0..50 {
@@ -376,13 +368,13 @@ fn a_process_and_its_peer_change_the_same_word() {
 fn an_atomic_operation_is_never_repeated_and_its_peer_is_lost_with_it() {
     let (mut lost, mut unharmed) = (0, 0);
     for seed in 0..60 {
-        let mut pair = Pair::new(seed, settings(3, (seed % 2 == 0).then_some(64)), vec![0; 64]);
+        let mut pair = AccessPair::new(seed, settings(3, (seed % 2 == 0).then_some(64)), vec![0; 64]);
         pair.world.with(|world| world.failures = 60);
         let (mut begun, mut well) = (0, 0);
         for _ in 0..40 {
             let at = RemotePlace { address: 16, key: pair.key };
             let operation = AtomicOperation::FetchAdd(1);
-            // A peer that is lost is not accessed any more.
+            // A lost peer is not accessed any more.
             let Some(_) = pair.ranks[0].ib.start_atomic(OWNER, 1, operation, at) else { break };
             begun += 1;
             pair.turn();
@@ -415,8 +407,8 @@ fn an_atomic_operation_is_never_repeated_and_its_peer_is_lost_with_it() {
 
 #[test]
 fn an_atomic_operation_that_is_refused_fails_and_no_peer_is_lost() {
-    let mut pair = Pair::new(3, settings(4, None), vec![0; 64]);
-    // What is behind the first one was carried out by nobody either, as that was refused.
+    let mut pair = AccessPair::new(3, settings(4, None), vec![0; 64]);
+    // The operations behind the refused one had no effect either.
     pair.world.with(|world| world.denies_accesses = true);
     let numbers: Vec<u64> = (0..5).map(|_| pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0)).collect();
     let mut ended = pair.ends(5);
@@ -435,11 +427,10 @@ fn an_atomic_operation_that_is_refused_fails_and_no_peer_is_lost() {
     pair.finish();
 }
 
-/// What is behind a put that was refused goes over the next connection, once.
 #[test]
-fn what_follows_a_refusal_is_carried_out_over_the_next_connection() {
+fn operations_behind_a_refused_one_go_over_the_next_connection() {
     for seed in 0..20 {
-        let mut pair = Pair::new(seed, settings(4, None), vec![0; 64]);
+        let mut pair = AccessPair::new(seed, settings(4, None), vec![0; 64]);
         let small = Owned::new(vec![1; 8]);
         let nowhere = RemotePlace { address: 0, key: pair.key + 99 };
         pair.ranks[0].ib.start(OWNER, 1, Direction::Put, &small.buf(), nowhere).unwrap();
@@ -454,10 +445,10 @@ fn what_follows_a_refusal_is_carried_out_over_the_next_connection() {
 }
 
 #[test]
-fn who_hears_that_an_operation_is_lost_knows_that_its_peer_is() {
+fn a_lost_operation_is_reported_with_the_loss_of_its_peer() {
     let mut lost = 0;
     for seed in 0..40 {
-        let mut pair = Pair::new(seed, settings(3, None), vec![0; 64]);
+        let mut pair = AccessPair::new(seed, settings(3, None), vec![0; 64]);
         pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0);
         pair.ends(1);
         pair.world.with(|world| world.failures = 2);
@@ -471,15 +462,14 @@ fn who_hears_that_an_operation_is_lost_knows_that_its_peer_is() {
 }
 
 #[test]
-fn what_is_abandoned_under_way_loses_no_peer() {
+fn an_access_abandoned_under_way_loses_no_peer() {
     let mut changed = 0;
     for seed in 0..40 {
-        let mut pair = Pair::new(seed, settings(4, None), vec![0; 64]);
+        let mut pair = AccessPair::new(seed, settings(4, None), vec![0; 64]);
         pair.start_atomic(0, AtomicOperation::FetchAdd(1), 0);
         (0..seed).for_each(|_| pair.ranks.iter_mut().for_each(Rank::poll));
         pair.ranks[0].ib.abandon(OWNER, 1);
         assert!(!pair.ranks[0].ib.accesses.owes(1));
-        // It may have ended before.
         pair.ranks[0].ib.ended(OWNER);
         changed += pair.word(0);
         let before = pair.word(0);
@@ -493,10 +483,9 @@ fn what_is_abandoned_under_way_loses_no_peer() {
     assert!(changed > 5, "{changed}");
 }
 
-/// What fails on the way to itself fails, and the process goes on.
 #[test]
 fn a_process_that_cannot_reach_itself_is_not_lost() {
-    let mut pair = Pair::new(9, settings(4, None), vec![0; 64]);
+    let mut pair = AccessPair::new(9, settings(4, None), vec![0; 64]);
     pair.world.with(|world| world.refuses = true);
     assert_eq!(pair.ranks[1].ib.atomics(), AtomicScope::None, "then messages do it");
     pair.world.with(|world| world.refuses = false);
@@ -517,7 +506,7 @@ fn a_process_that_cannot_reach_itself_is_not_lost() {
         pair.world.with(|world| world.failures = 0);
     }
     assert!(pair.ranks[1].mailbox.lost.is_empty());
-    // When that connection is given up, messages do it in windows that are made from then on.
+    // When that connection is given up, windows made from then on use messages.
     pair.world.with(|world| world.refuses = true);
     pair.ranks[1].ib.fail(1, "the port is down".into());
     while pair.ranks[1].ib.atomics() != AtomicScope::None || !pair.ranks[1].ib.broken.is_empty() {
@@ -528,7 +517,6 @@ fn a_process_that_cannot_reach_itself_is_not_lost() {
     pair.world.with(|world| world.refuses = false);
     assert_eq!(pair.ranks[1].ib.atomics(), AtomicScope::None);
     assert!(pair.ranks[1].mailbox.lost.is_empty());
-    // Others reach it as before.
     pair.start_atomic(0, AtomicOperation::FetchAdd(1), 1);
     assert_eq!((pair.ends(1)[0].1.clone(), pair.word(1)), (Ok(0), 1));
 }

@@ -1,11 +1,10 @@
 //! Connections that fail.
 
-use super::{MESSAGES, Rank, SharedWorld, meet, settings, world};
+use super::{MESSAGES, Rank, SharedIbWorld, meet, settings, world};
 use crate::Membership;
 use crate::transports::ib::IbSettings;
 use std::time::{Duration, Instant};
 
-/// Lets the ranks poll until a condition comes true.
 fn until(ranks: &mut [Rank; 2], mut is_so: impl FnMut(&mut [Rank; 2]) -> bool) {
     let start = Instant::now();
     while !is_so(ranks) {
@@ -81,7 +80,7 @@ fn a_port_that_is_down_for_some_time_loses_nothing() {
 }
 
 #[test]
-fn who_is_out_of_reach_for_too_long_is_lost_and_hears_of_it() {
+fn a_peer_out_of_reach_for_too_long_is_lost_and_notified() {
     let timeout = Duration::from_secs(2);
     let (world, mut ranks) = world(7, IbSettings { timeout, ..settings(2, None) });
     meet(&mut ranks);
@@ -97,8 +96,8 @@ fn who_is_out_of_reach_for_too_long_is_lost_and_hears_of_it() {
     assert!(ranks[0].ib.leave() && ranks[1].ib.leave());
 }
 
-/// Lets both ranks send `count` messages from the first turn on, and leave when all have arrived.
-fn exchange(seed: u64, world: &SharedWorld, ranks: &mut [Rank; 2], count: u32) {
+/// Both send `count` messages from the first turn on, and leave when all have arrived.
+fn exchange(seed: u64, world: &SharedIbWorld, ranks: &mut [Rank; 2], count: u32) {
     let start = Instant::now();
     let has_all = |rank: &Rank| rank.mailbox.came.len() >= count as usize;
     loop {

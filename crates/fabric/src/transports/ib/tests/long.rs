@@ -1,38 +1,37 @@
 //! Long pieces of messages: read by the receiver's adapter, or in envelopes.
 
-use super::{Arc, Mutex, SharedWorld, TURNS, settings, world};
+use super::{Arc, Mutex, SharedIbWorld, TURNS, settings, world};
 use crate::receives::{Receives, pattern, scattered};
 use crate::sim::Random;
 use crate::transports::ib::fake::FakePort;
 use crate::transports::ib::lending::REGISTER_FROM;
 use crate::transports::ib::{Ib, IbSettings};
-use crate::{Body, LastingMemory, Membership, Message, Sent, Statistics, Transport};
+use crate::{Body, LastingMemory, Membership, OutgoingMessage, Sent, Statistics, Transport};
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_mem::memory::Owned;
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 
-struct Side {
+struct IbLongSide {
     ib: Ib<FakePort>,
     sink: Receives,
     said: Arc<Mutex<Vec<String>>>,
 }
 
-impl Side {
+impl IbLongSide {
     fn poll(&mut self) {
         self.ib.poll(None, &mut self.sink);
     }
 }
 
-fn sides(seed: u64, settings: IbSettings) -> (SharedWorld, [Side; 2]) {
+fn sides(seed: u64, settings: IbSettings) -> (SharedIbWorld, [IbLongSide; 2]) {
     let (world, ranks) = world(seed, settings);
-    let side = |rank: super::Rank| Side { ib: rank.ib, sink: Receives::default(), said: rank.said };
+    let side = |rank: super::Rank| IbLongSide { ib: rank.ib, sink: Receives::default(), said: rank.said };
     (world, ranks.map(side))
 }
 
-/// Sends a piece from side 0 if there is room. Whether it was taken.
 fn send(
-    sides: &mut [Side; 2],
+    sides: &mut [IbLongSide; 2],
     buffer: &UserBuf,
     (receiver, offset): (u64, usize),
     token: u64,
@@ -40,24 +39,23 @@ fn send(
     let len = (buffer.packed_len() - offset).min(sides[0].ib.piece_limit(1));
     let frame = Frame::Data { receiver, offset: offset as u64 };
     let body = Body::of(buffer, offset, len);
-    let message = Message { sequence: 0, frame, body, lent: Some(buffer), token };
+    let message = OutgoingMessage { sequence: 0, frame, body, lent: Some(buffer), token };
     let sent = sides[0].ib.send(1, &message).unwrap();
     (sent != Sent::Full).then_some(sent)
 }
 
-/// Lets a condition come true.
-fn until(seed: u64, sides: &mut [Side; 2], mut is_so: impl FnMut(&mut [Side; 2]) -> bool) {
+fn until(seed: u64, sides: &mut [IbLongSide; 2], mut is_so: impl FnMut(&mut [IbLongSide; 2]) -> bool) {
     for _ in 0..TURNS {
         if is_so(sides) {
             return;
         }
-        sides.iter_mut().for_each(Side::poll);
+        sides.iter_mut().for_each(IbLongSide::poll);
     }
     panic!("seed {seed}: nothing moves");
 }
 
 /// Messages of lengths around the limits, each kind of memory on both sides.
-fn exchange(seed: u64, settings: IbSettings, cannot: [bool; 2]) -> (SharedWorld, [Side; 2]) {
+fn exchange(seed: u64, settings: IbSettings, cannot: [bool; 2]) -> (SharedIbWorld, [IbLongSide; 2]) {
     let (world, mut sides) = sides(seed, settings);
     world.with(|world| world.cannot_register = cannot);
     let lens = [200, REGISTER_FROM - 2, REGISTER_FROM, 100_000, (2 << 20) + 6];
@@ -107,7 +105,7 @@ fn long_messages_are_read_where_both_sides_have_them_in_one_piece() {
 }
 
 #[test]
-fn what_cannot_be_registered_goes_in_envelopes_and_that_is_said_once() {
+fn unregistrable_memory_goes_in_envelopes_with_one_warning() {
     for seed in 0..5 {
         for cannot in [[true, false], [false, true], [true; 2]] {
             let (world, sides) = exchange(seed, settings(8, None), cannot);
@@ -129,13 +127,12 @@ fn a_sender_that_takes_its_buffer_back_spoils_no_receive() {
         sides[1].sink.post(1, len, false);
         until(seed, &mut sides, |sides| send(sides, &memory.buf(), (1, 0), 7).is_some());
         for _ in 0..seed % 4 {
-            sides.iter_mut().for_each(Side::poll);
+            sides.iter_mut().for_each(IbLongSide::poll);
         }
         sides[0].ib.release(7);
-        // The program uses its memory again.
         memory.buf().unpack(0, Bytes::from(&vec![0xabu8; len][..]));
-        let is_over = |sides: &mut [Side; 2]| {
-            let owes = |side: &Side, peer| side.ib.lending.owes(peer) || side.ib.readings.owes(peer);
+        let is_over = |sides: &mut [IbLongSide; 2]| {
+            let owes = |side: &IbLongSide, peer| side.ib.lending.owes(peer) || side.ib.readings.owes(peer);
             !owes(&sides[0], 1) && !owes(&sides[1], 0)
         };
         until(seed, &mut sides, is_over);
@@ -164,7 +161,7 @@ fn nothing_is_written_into_a_receive_that_was_released() {
         let buffer = Owned::new(pattern(seed, len)).buf();
         until(seed, &mut sides, |sides| send(sides, &buffer, (1, 0), 7).is_some());
         for _ in 0..seed % 4 {
-            sides.iter_mut().for_each(Side::poll);
+            sides.iter_mut().for_each(IbLongSide::poll);
         }
         sides[1].ib.release(1);
         assert!(!sides[1].ib.readings.has_news());
@@ -188,15 +185,14 @@ fn nothing_is_written_into_a_receive_whose_sender_is_lost() {
         let buffer = Owned::new(pattern(seed, len)).buf();
         until(seed, &mut sides, |sides| send(sides, &buffer, (1, 0), 7).is_some());
         for _ in 0..seed % 4 {
-            sides.iter_mut().for_each(Side::poll);
+            sides.iter_mut().for_each(IbLongSide::poll);
         }
-        // The launcher says that each is dead.
-        sides[1].ib.bury(0);
+        sides[1].ib.remove_failed(0);
         let before = sides[1].sink.bytes(1);
-        sides[0].ib.bury(1);
+        sides[0].ib.remove_failed(1);
         assert_eq!(world.with(|world| world.regions()), 0, "seed {seed}");
         for _ in 0..100 {
-            sides.iter_mut().for_each(Side::poll);
+            sides.iter_mut().for_each(IbLongSide::poll);
         }
         assert!(sides[1].sink.bytes(1) == before, "seed {seed}");
         assert!(sides[0].ib.leave() && sides[1].ib.leave());
@@ -216,12 +212,11 @@ fn a_read_that_fails_again_and_again_is_sent_in_envelopes() {
     assert_eq!((world.with(|world| world.read), &sides[1].sink.lost[..]), (0, &[][..]));
 }
 
-/// Lets a condition come true, also if connections are left alone for some time.
-fn patiently(sides: &mut [Side; 2], mut is_so: impl FnMut(&mut [Side; 2]) -> bool) {
+fn patiently(sides: &mut [IbLongSide; 2], mut is_so: impl FnMut(&mut [IbLongSide; 2]) -> bool) {
     let start = std::time::Instant::now();
     while !is_so(sides) {
         assert!(start.elapsed().as_secs() < 30, "nothing moves");
-        sides.iter_mut().for_each(Side::poll);
+        sides.iter_mut().for_each(IbLongSide::poll);
         if sides.iter().any(|side| !side.ib.broken.is_empty()) {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
@@ -252,7 +247,7 @@ fn long_messages_arrive_once_over_connections_that_fail() {
         assert_eq!(world.with(|world| world.regions()), 0);
         failed += world.with(|world| world.failed);
     }
-    // How many operations there are depends on how fast they are repeated.
+    // The number of operations depends on the speed of repetitions.
     assert!(failed > 5, "{failed}");
 }
 
@@ -270,7 +265,7 @@ fn a_peer_that_has_left_leaves_nothing_lent() {
     assert!(sides[0].ib.leave());
 }
 
-/// Sends messages out of memory that lasts into such memory, both of which go between messages and come again at the same address.
+/// Lasting memory is freed and allocated again at the same address between messages.
 #[test]
 fn memory_that_goes_and_comes_again_has_the_new_data() {
     let len = 100_000;
@@ -296,8 +291,8 @@ fn memory_that_goes_and_comes_again_has_the_new_data() {
     }
 }
 
-/// The sender takes its buffer back and gives up the memory while the receiver reads: a read that finds nothing registered fails the
-/// connection, and the message is no message. What is sent after it arrives.
+/// The sender takes its buffer back and frees the memory while the receiver reads: a read of
+/// deregistered memory fails the connection, and the data are no message. Later messages arrive.
 #[test]
 fn memory_that_a_peer_still_reads_can_go() {
     let (mut denied, len) = (0, (3 << 20) + 5);
@@ -308,7 +303,7 @@ fn memory_that_a_peer_still_reads_can_go() {
         sides[1].sink.post(1, len, false);
         until(seed, &mut sides, |sides| send(sides, &memory.buf(), (1, 0), 7).is_some());
         for _ in 0..seed % 4 {
-            sides.iter_mut().for_each(Side::poll);
+            sides.iter_mut().for_each(IbLongSide::poll);
         }
         sides[0].ib.release(7);
         sides[0].ib.forget_memory(memory.buf().as_ptr() as usize);
@@ -332,7 +327,7 @@ fn memory_that_a_peer_still_reads_can_go() {
     assert!(denied > 2, "{denied}");
 }
 
-/// A receive whose memory goes is over for the adapter.
+/// The adapter has ended a receive before its memory is freed.
 #[test]
 fn nothing_is_written_into_memory_that_has_gone() {
     let mut begun = 0;
@@ -345,14 +340,14 @@ fn nothing_is_written_into_memory_that_has_gone() {
         let buffer = Owned::new(pattern(seed, len)).buf();
         until(seed, &mut sides, |sides| send(sides, &buffer, (1, 0), 7).is_some());
         for _ in 0..seed % 4 {
-            sides.iter_mut().for_each(Side::poll);
+            sides.iter_mut().for_each(IbLongSide::poll);
         }
         let is_read = sides[1].ib.regions_read_into().next().is_some();
         sides[1].ib.forget_memory(into.as_ptr() as usize);
         begun += u32::from(world.with(|world| world.read) > 0 && is_read);
         let before = into.as_contiguous().unwrap().to_vec();
         for _ in 0..50 {
-            sides.iter_mut().for_each(Side::poll);
+            sides.iter_mut().for_each(IbLongSide::poll);
         }
         assert!(!is_read || into.as_contiguous().unwrap().to_vec() == before, "seed {seed}");
     }

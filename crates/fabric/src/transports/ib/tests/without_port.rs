@@ -3,17 +3,16 @@
 use super::{MESSAGES, Mailbox, Rank, TURNS, planned, settings, world};
 use crate::transports::ib::fake::FakeSockets;
 use crate::transports::ib::without_port::WithoutPort;
-use crate::{Body, Membership, Message, Sent, Transport};
+use crate::{Body, Membership, OutgoingMessage, Sent, Transport};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::{Context, Envelope, Frame};
 
-/// Sends message number `number` to process 0. Whether it is gone.
 fn send(from: &mut WithoutPort, number: u32) -> bool {
     let body = planned(1, number);
     let body = Body::Bytes(Bytes::from(&body[..]));
     let envelope = Envelope { context: Context::Local(1), tag: number as i32 };
     let frame = Frame::Eager { envelope };
-    let message = Message { sequence: number as u8, frame, body, lent: None, token: 0 };
+    let message = OutgoingMessage { sequence: number as u8, frame, body, lent: None, token: 0 };
     from.send(0, &message).unwrap() == Sent::Done
 }
 
@@ -42,7 +41,7 @@ fn run(seed: u64, shared: Option<u32>, counts: [u32; 2]) -> Rank {
     let expected: Vec<_> = (0..counts[0]).map(|number| (number as i32, planned(0, number))).collect();
     assert_eq!(mailbox.came, expected);
     assert!(rank.mailbox.lost.is_empty() && mailbox.lost.is_empty());
-    // What was posted for the peer is for others.
+    // The envelopes posted for the peer are for others.
     assert!(rank.ib.peers.iter().all(Option::is_none));
     assert_eq!(rank.ib.posted, rank.ib.spare);
     rank
@@ -59,7 +58,7 @@ fn messages_to_and_from_a_process_without_a_port_go_over_sockets() {
             }
             assert!(rank.ib.numbers.is_empty() && rank.ib.broken.is_empty());
         }
-        // Nobody asks for a port to receive.
+        // Receiving needs no port.
         assert_eq!(run(seed, shared, [0, MESSAGES]).ib.posted, 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Peers on this node, as the transports through memory see them: their segments, and what wakes them.
+//! Segments of peers on this node, and the bells that wake the peers.
 
 use crate::Unreachable;
 use oxmpi_shm::door::Bell;
@@ -8,67 +8,62 @@ use oxmpi_sys::poller::raise_alarm;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
-/// Opens the segment of a process; the error is for a person.
-pub type Open = Box<dyn FnMut(u32) -> Result<Opened, String> + Send>;
+/// Opens the segment of a process; the error is for the user.
+pub type OpenSegment = Box<dyn FnMut(u32) -> Result<OpenedSegment, String> + Send>;
 
 /// Opens the alarm of a process that may sleep on descriptors, if it has one.
 pub type OpenAlarm = Arc<dyn Fn(u32) -> Option<OwnedFd> + Send + Sync>;
 
-/// A segment, as it was handed over.
+/// The segment of a peer, as the launcher has handed it over.
 #[derive(Debug)]
-pub struct Opened {
-    /// Its descriptor.
+pub struct OpenedSegment {
     pub fd: OwnedFd,
-    /// Whose it is, if it belongs to another launcher.
+    /// The identity of its owner, if that belongs to another launcher.
     pub other: Option<ForeignProcess>,
 }
 
-/// A process of another launcher, where numbers of processes are others.
+/// A process of another launcher, where all processes have other numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForeignProcess {
-    /// Names all jobs of its launcher.
     pub job: u64,
-    /// Its number there.
     pub number: u32,
-    /// This process's number there.
+    /// The number of this process at that launcher.
     pub known_as: u32,
 }
 
-/// A peer with which contact was made.
+/// The mapped segment of a peer.
 #[derive(Debug)]
-pub struct Neighbour {
-    /// Its segment, mapped.
+pub struct PeerSegment {
     pub segment: Arc<Segment>,
-    /// What wakes it.
     pub bell: Bell,
-    /// This process's number there.
+    /// See [`ForeignProcess::known_as`].
     pub known_as: u32,
 }
 
-/// Makes contact with peers: maps their segments.
-pub struct Neighbours {
+/// Maps the segments of peers.
+pub struct PeerSegments {
     own: Arc<Segment>,
     kind: BarrierKind,
-    open: Open,
+    open: OpenSegment,
     open_alarm: Option<OpenAlarm>,
 }
 
-impl std::fmt::Debug for Neighbours {
+impl std::fmt::Debug for PeerSegments {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Neighbours").field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("PeerSegments").field("kind", &self.kind).finish_non_exhaustive()
     }
 }
 
-impl Neighbours {
-    /// Of the process that owns `own`, with barriers of this kind. `open` opens others' segments.
-    pub fn new(own: Arc<Segment>, kind: BarrierKind, open: Open) -> Neighbours {
-        Neighbours { own, kind, open, open_alarm: None }
+impl PeerSegments {
+    /// For the owner of `own`; `open` opens the segments of peers.
+    pub fn new(own: Arc<Segment>, kind: BarrierKind, open: OpenSegment) -> PeerSegments {
+        PeerSegments { own, kind, open, open_alarm: None }
     }
 
-    /// The same, some of which may sleep on descriptors: who rings one raises its alarm.
+    /// Adds alarms that wake peers which may sleep on descriptors.
     #[must_use]
-    pub fn with_alarms(self, open: OpenAlarm) -> Neighbours {
-        Neighbours { open_alarm: Some(open), ..self }
+    pub fn with_alarms(self, open: OpenAlarm) -> PeerSegments {
+        PeerSegments { open_alarm: Some(open), ..self }
     }
 
     /// The segment of this process.
@@ -81,8 +76,9 @@ impl Neighbours {
         self.kind
     }
 
-    /// The barriers between this process and the owner of a segment. Those of one launcher use the same; with one of another that has
-    /// the fence on both sides so does this process, whose own heavy side is a fence at least.
+    /// The barriers between this process and the owner of a segment. Processes of one launcher use
+    /// the same kind. With a process of another launcher that has the fence on both sides, this
+    /// process uses the fence, too: its own heavy side is at least a fence.
     pub fn kind_with(&self, its: &Segment) -> BarrierKind {
         match self.kind {
             BarrierKind::Asymmetric if !its.boot().asymmetric => BarrierKind::Symmetric,
@@ -90,11 +86,11 @@ impl Neighbours {
         }
     }
 
-    /// What wakes the owner of a segment.
+    /// The bell that wakes the owner of a segment.
     pub fn bell_of(&self, peer: u32, segment: &Arc<Segment>) -> Bell {
         let bell = Bell::new(segment, self.kind_with(segment));
         let Some(open) = self.open_alarm.clone() else { return bell };
-        // Opened at the first sleep of the peer's; most are awake whenever somebody rings.
+        // Opened at the first sleep of the peer: most peers are awake whenever a process rings.
         let alarm = OnceLock::new();
         bell.with_alarm(Arc::new(move || {
             // A request that fails is made again at the next sleep.
@@ -105,13 +101,10 @@ impl Neighbours {
         }))
     }
 
-    /// Makes contact: maps the peer's segment.
-    ///
-    /// # Errors
-    /// If there is none, or it is not that of this peer.
-    pub fn connect(&mut self, peer: u32) -> Result<Neighbour, Unreachable> {
+    /// Maps the segment of a peer.
+    pub fn connect(&mut self, peer: u32) -> Result<PeerSegment, Unreachable> {
         let unreachable = |why: String| Unreachable { peer, why };
-        let Opened { fd, other } = (self.open)(peer).map_err(unreachable)?;
+        let OpenedSegment { fd, other } = (self.open)(peer).map_err(unreachable)?;
         let segment = Segment::map(&fd).map_err(|e| unreachable(e.to_string()))?;
         let (own, its) = (self.own.boot(), segment.boot());
         let is_ours = ForeignProcess { job: own.job_id, number: peer, known_as: own.rank };
@@ -123,10 +116,10 @@ impl Neighbours {
             )));
         }
         let bell = self.bell_of(peer, &segment);
-        Ok(Neighbour { segment, bell, known_as })
+        Ok(PeerSegment { segment, bell, known_as })
     }
 
-    /// Maps the heap that lies in the segment of a peer, too. Whether that could be done.
+    /// Maps the heap in the segment of a peer, too. Returns whether that succeeded.
     pub fn map_heap(&mut self, peer: u32, segment: &Segment) -> bool {
         (self.open)(peer).is_ok_and(|opened| segment.map_heap(opened.fd).is_ok())
     }

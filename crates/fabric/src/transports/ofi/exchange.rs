@@ -1,39 +1,34 @@
-//! How two processes meet: each says over sockets, where both have proved that they are of the job, where the provider finds it
-//! ([`Frame::Meet`](oxmpi_wire::Frame::Meet)).
+//! Introductions: each process sends its address in the provider over sockets, where both have
+//! proved that they are of the job ([`Frame::Meet`](oxmpi_wire::Frame::Meet)).
 //!
-//! The body of that frame is the cookie that all messages to its sender begin with (`frames.rs`), 8 bytes, and the address.
+//! The body of that frame is the cookie with which all frames to its sender begin (`frames.rs`), 8
+//! bytes, and the address.
 
 use super::Ofi;
 use super::OfiPeer;
-use crate::meetings::LONGEST_INTRODUCTION;
-use crate::{Body, Message, Sent, Sink, Unreachable};
+use crate::introductions::LONGEST_INTRODUCTION;
+use crate::{Body, FrameSink, OutgoingMessage, Sent, Unreachable};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 
-/// Bytes of the cookie.
 const COOKIE: usize = 8;
-/// The longest body that is one, bytes.
 const LONGEST: usize = LONGEST_INTRODUCTION;
 const _: () = assert!(LONGEST >= COOKIE + 256);
 
-/// What a process says of itself when it meets another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Introduction {
-    /// What messages to it begin with.
+    /// The beginning of all frames to the process.
     pub(super) cookie: u64,
-    /// Where the provider finds it.
     pub(super) address: Vec<u8>,
 }
 
 impl Introduction {
-    /// The body of the frame.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = self.cookie.to_le_bytes().to_vec();
         out.extend_from_slice(&self.address);
         out
     }
 
-    /// Reads such a body. `None`: it is none.
     pub(super) fn decode(body: &[u8]) -> Option<Introduction> {
         let (cookie, address) = body.split_first_chunk::<COOKIE>()?;
         let is_one = !address.is_empty() && body.len() <= LONGEST;
@@ -42,34 +37,29 @@ impl Introduction {
 }
 
 impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
-    /// Whether a process belongs to the same launcher.
     pub(super) fn is_of_launcher(&mut self, peer: u32) -> bool {
         self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
 
-    /// Introduces this process to a peer and requests its introduction, once.
-    pub(super) fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
+    /// Introduces this process to a peer, and requests the peer's introduction, once.
+    pub(super) fn request_introduction(&mut self, to: u32) -> Result<(), Unreachable> {
         if !self.introduced.contains(&to) && self.introduce(to, true)? {
             self.introduced.insert(to);
         }
         Ok(())
     }
 
-    /// Sends a peer the introduction of this process. Whether there was room for it.
-    pub(super) fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
+    pub(super) fn introduce(&mut self, to: u32, wants_answer: bool) -> Result<bool, Unreachable> {
         let body = self.introduction.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message =
-            Message { sequence: 0, frame: Frame::Meet { wants_answer: asks }, body, lent: None, token: 0 };
+        let message = OutgoingMessage::new(Frame::Meet { wants_answer }, body);
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 
-    /// Polls the sockets, and does what follows.
-    pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
-        let came = self.sockets.poll(None, &mut self.meetings.watch(sink));
-        self.end_meetings(sink);
-        for peer in self.meetings.take_lost() {
-            // What it had sent comes first.
+    pub(super) fn poll_sockets(&mut self, sink: &mut dyn FrameSink) -> bool {
+        let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
+        self.end_introductions(sink);
+        for peer in self.introductions.take_lost() {
             self.drain(sink);
             self.lose(peer, sink);
         }
@@ -79,15 +69,14 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         came
     }
 
-    /// Takes in the peers that have introduced themselves, and answers them.
-    pub(super) fn end_meetings(&mut self, sink: &mut dyn Sink) {
-        for (from, asks, body) in self.meetings.take() {
-            if let Err(why) = self.meet(from, &body) {
-                (self.tell.0)(&format!("rank {}: process {from} cannot be met: {why}", self.own));
+    pub(super) fn end_introductions(&mut self, sink: &mut dyn FrameSink) {
+        for (from, wants_answer, body) in self.introductions.take() {
+            if let Err(why) = self.take_introduction(from, &body) {
+                (self.tell.0)(&format!("rank {}: there is no contact with process {from}: {why}", self.own));
                 self.lost.push(from);
                 continue;
             }
-            if asks {
+            if wants_answer {
                 self.unanswered.push(from);
             }
             for (_, room, length) in std::mem::take(&mut self.held_rooms) {
@@ -103,14 +92,13 @@ impl<const FULL: bool, const GROUPED: bool> Ofi<FULL, GROUPED> {
         }
     }
 
-    /// A peer has introduced itself.
-    pub(super) fn meet(&mut self, from: u32, body: &[u8]) -> Result<(), String> {
+    pub(super) fn take_introduction(&mut self, from: u32, body: &[u8]) -> Result<(), String> {
         self.introduced.remove(&from);
         if self.address_of(from).is_some() {
             return Ok(());
         }
         let Introduction { cookie, address } =
-            Introduction::decode(body).ok_or("what it says of itself makes no sense")?;
+            Introduction::decode(body).ok_or("its introduction is invalid")?;
         let address = self.endpoint.insert(&address).map_err(|error| error.to_string())?;
         let at = from as usize;
         if self.peers.len() <= at {
@@ -135,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_introduction_is_refused() {
+    fn an_invalid_introduction_is_refused() {
         for body in [vec![], vec![1; 8], vec![1; LONGEST + 1]] {
             assert_eq!(Introduction::decode(&body), None);
         }

@@ -1,14 +1,15 @@
-//! What a transport hands up.
+//! The interface by which a transport reports frames and events.
 
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, ContextId, Envelope, Frame, Received};
 
-/// Where a transport hands up what has come; one entry for each kind of frame, so that nobody asks twice.
+/// Receives the frames and events of a transport; one function for each kind of frame, so that the
+/// kind is tested only once.
 ///
-/// `total` is the length of the whole body, `first` the part that is here: all, some or nothing of it. [`Sink::more`] follows with
-/// the rest.
-pub trait Sink {
+/// `total` is the length of the whole body, `first` the part that has arrived, from nothing to the
+/// whole body. [`FrameSink::more`] follows with the rest.
+pub trait FrameSink {
     /// [`Frame::Eager`].
     fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>);
     /// [`Frame::EagerSync`].
@@ -21,7 +22,7 @@ pub trait Sink {
         total: usize,
         first: Bytes<'_>,
     );
-    /// [`Frame::Rendezvous`], with the beginning of the message if that came with it, which is all here.
+    /// [`Frame::Rendezvous`]; `first` is the complete beginning that came with it.
     fn rendezvous(
         &mut self,
         from: u32,
@@ -50,38 +51,40 @@ pub trait Sink {
     fn learn(&mut self, from: u32, id: ContextId, index: u32);
     /// [`Frame::AskIndex`].
     fn ask_index(&mut self, _from: u32, _id: ContextId) {}
-    /// [`Frame::Meet`], for a transport that finds its peers with the help of another one.
-    fn meet(&mut self, _from: u32, _asks: bool, _total: usize, _first: Bytes<'_>) {}
-    /// The next part of the body of which `from` sent the first part last; it begins at `offset`.
+    /// [`Frame::Meet`], for a transport that exchanges addresses over another one.
+    fn meet(&mut self, _from: u32, _wants_answer: bool, _total: usize, _first: Bytes<'_>) {}
+    /// The next part of the body whose first part `from` has sent last; it begins at `offset`.
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>);
-    /// Where the next bytes of that body go, the first of them at `offset`: memory for `len` bytes, of which a path may store
-    /// some at the beginning. `None`: nowhere in one piece, they are to be handed up by [`Sink::more`].
+    /// Contiguous memory for the next `len` bytes of that body, from `offset` on, of which a
+    /// transport may store some at the beginning. `None`: use [`FrameSink::more`].
     fn place(&mut self, _from: u32, _offset: usize, _len: usize) -> Option<BytesMut<'_>> {
         None
     }
-    /// As [`Sink::place`], for an adapter that stores all of them later: into this buffer, in one piece, until [`Sink::placed`] says that they
-    /// are there or [`Transport::release`](crate::Transport::release) of the receive's token takes it back.
+    /// As [`FrameSink::place`], for an adapter that stores all of them later: into this contiguous
+    /// buffer, until [`FrameSink::placed`] or until
+    /// [`Transport::release`](crate::Transport::release) of the receive's token takes it back.
     fn place_lent(&mut self, _from: u32, _offset: usize, _len: usize) -> Option<UserBuf> {
         None
     }
-    /// So many bytes were stored where [`Sink::place`] had said, as if [`Sink::more`] had handed them up.
+    /// `bytes` bytes were stored in the memory of [`FrameSink::place`], in place of
+    /// [`FrameSink::more`].
     fn placed(&mut self, _from: u32, _offset: usize, _bytes: usize) {}
-    /// A message for which the answer was [`Sent::Later`](crate::Sent::Later) is gone.
+    /// A send that returned [`Sent::Later`](crate::Sent::Later) is complete.
     fn sent(&mut self, token: u64);
-    /// A receive that was posted with [`MatchingTransport::trecv`](crate::MatchingTransport::trecv) is over: a message of `length` bytes
-    /// has come from a process, of which the buffer has as much as fits.
+    /// A receive posted with [`MatchingTransport::trecv`](crate::MatchingTransport::trecv) is
+    /// complete: a message of `length` bytes has come, of which the buffer has as much as fits.
     fn received(&mut self, _token: u64, _from: u32, _tag: i32, _length: u64) {}
-    /// A receive that was cancelled ([`MatchingTransport::tcancel`](crate::MatchingTransport::tcancel)) gets nothing.
+    /// A receive cancelled with [`tcancel`](crate::MatchingTransport::tcancel) gets nothing.
     fn not_received(&mut self, _token: u64) {}
-    /// The peer has left as it should: it matches nothing any more ([`Membership::has_left`](crate::Membership::has_left)), and nothing more comes from it.
+    /// The peer has left as it should: nothing more comes from it.
     fn left(&mut self, _peer: u32) {}
-    /// The peer is gone; nothing more comes from it.
+    /// The peer is lost; nothing more comes from it.
     fn lost(&mut self, peer: u32);
 }
 
-/// Hands a decoded frame to its entry. Frames of the path itself, which have none, are given back.
+/// Hands a decoded frame to its function of `sink`; returns frames of the transport itself.
 #[inline]
-pub fn dispatch<S: Sink + ?Sized>(
+pub fn dispatch<S: FrameSink + ?Sized>(
     from: u32,
     got: &Received,
     total: usize,
@@ -108,7 +111,7 @@ pub fn dispatch<S: Sink + ?Sized>(
         Frame::Data { receiver, offset } => sink.data(from, receiver, offset, total, first),
         Frame::Learn { id, index } => sink.learn(from, id, index),
         Frame::AskIndex { id } => sink.ask_index(from, id),
-        Frame::Meet { wants_answer: asks } => sink.meet(from, asks, total, first),
+        Frame::Meet { wants_answer } => sink.meet(from, wants_answer, total, first),
         own @ (Frame::RingGrant { .. }
         | Frame::RingOpen { .. }
         | Frame::Pooled { .. }
@@ -125,20 +128,17 @@ pub fn dispatch<S: Sink + ?Sized>(
 
 #[cfg(test)]
 pub(crate) mod testing {
-    //! What tests of transports hand frames to.
 
     use super::*;
 
-    /// Takes everything, and counts the bytes of eager bodies.
+    /// Accepts all frames, and counts the bytes of eager bodies.
     #[derive(Default)]
     pub(crate) struct CountingSink {
-        /// Each byte has to be this.
         value: Option<u8>,
         pub(crate) bytes: usize,
     }
 
     impl CountingSink {
-        /// One to which all bytes that come have this value.
         pub(crate) fn of(value: u8) -> CountingSink {
             CountingSink { value: Some(value), bytes: 0 }
         }
@@ -151,7 +151,7 @@ pub(crate) mod testing {
         }
     }
 
-    impl Sink for CountingSink {
+    impl FrameSink for CountingSink {
         fn eager(&mut self, _: u32, _: u8, _: Envelope, _: usize, first: Bytes<'_>) {
             self.note(first);
         }

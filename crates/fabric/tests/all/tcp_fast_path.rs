@@ -1,8 +1,8 @@
-//! Receives that read the socket of their source themselves, and sockets that the poller does not watch meanwhile. The peer
-//! is the test, which says each byte.
+//! The fast path of receives, which read the socket of their source, and sockets that the poller
+//! does not watch meanwhile. The peer is the test, which writes each byte.
 
-use crate::ends::{End, LIMIT, Plan};
-use crate::raw::{CONTEXT, Came, connect, look, record};
+use crate::ends::{LIMIT, ProcessConfig, TestProcess};
+use crate::raw::{CONTEXT, HandedUp, connect, look, record};
 use crate::support::content;
 use oxmpi_fabric::tcp::{Point, RECORD_HEADER};
 use oxmpi_fabric::{Taken, Transport as _};
@@ -12,26 +12,25 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Instant;
 
-/// The number of the peer in most tests.
 const PEER: u32 = 1;
-/// So many messages of one peer in a row, and a few more, take its socket out of what the poller watches.
+/// A few more messages of one peer in a row than take its socket out of the poller's set.
 const MANY: u64 = 80;
 
 /// A process of one thread, and a peer that has connected to it.
-fn one_thread(plan: &Plan) -> (End, TcpStream) {
+fn one_thread(plan: &ProcessConfig) -> (TestProcess, TcpStream) {
     let mut end = several_threads(plan);
     end.tcp = end.tcp.for_one_thread();
-    let (stream, point) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(None, &mut Came::default()));
+    let (stream, point) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(None, &mut HandedUp::default()));
     assert_eq!(point, Point::default());
     (end, stream)
 }
 
-fn several_threads(plan: &Plan) -> End {
-    End::new(0, plan)
+fn several_threads(plan: &ProcessConfig) -> TestProcess {
+    TestProcess::new(0, plan)
 }
 
-/// Receives straight as soon as there is anything.
-fn receive(end: &mut End, tags: Tags, into: &mut [u8]) -> Taken {
+/// Receives by the fast path as soon as something has arrived.
+fn receive(end: &mut TestProcess, tags: Tags, into: &mut [u8]) -> Taken {
     let start = Instant::now();
     loop {
         let taken = end.tcp.receive_now(PEER, CONTEXT, tags, BytesMut::from(&mut *into));
@@ -42,16 +41,16 @@ fn receive(end: &mut End, tags: Tags, into: &mut [u8]) -> Taken {
     }
 }
 
-/// Whether something that can be read is shown by the poller.
-fn is_shown(end: &End) -> bool {
+/// Whether the poller reports a readable socket.
+fn is_shown(end: &TestProcess) -> bool {
     let mut ready = Vec::new();
     end.poller.look(&mut ready);
     ready.iter().any(|one| one.readable)
 }
 
-/// Has `MANY` messages of the peer come, the first of which has this number.
-fn send_many(end: &mut End, stream: &mut TcpStream, from: u32, first: u64) {
-    let mut came = Came::default();
+/// Sends `MANY` messages of the peer, the first of which has this number.
+fn send_many(end: &mut TestProcess, stream: &mut TcpStream, from: u32, first: u64) {
+    let mut came = HandedUp::default();
     for number in 0..MANY {
         stream.write_all(&record(from, first + number, 0, b"one of many", (0, 0))).unwrap();
         look(end, &mut came, |came| came.whole() as u64 > number);
@@ -60,7 +59,7 @@ fn send_many(end: &mut End, stream: &mut TcpStream, from: u32, first: u64) {
 
 #[test]
 fn messages_that_were_read_with_another_one_come_next_and_are_not_slept_over() {
-    let (mut end, mut stream) = one_thread(&Plan::new());
+    let (mut end, mut stream) = one_thread(&ProcessConfig::new());
     let bodies = [content(0, 8), content(1, 0), content(2, 1000)];
     let records: Vec<u8> = (0..3)
         .flat_map(|number| record(PEER, number, number as i32, &bodies[number as usize], (0, 0)))
@@ -77,35 +76,40 @@ fn messages_that_were_read_with_another_one_come_next_and_are_not_slept_over() {
 
 #[test]
 fn an_older_message_is_handed_up_first() {
-    let (mut end, mut stream) = one_thread(&Plan::new());
+    let (mut end, mut stream) = one_thread(&ProcessConfig::new());
     let (older, wanted) = (content(0, 100), content(1, 100));
     stream.write_all(&record(PEER, 0, 5, &older, (0, 0))).unwrap();
     stream.write_all(&record(PEER, 1, 6, &wanted, (0, 0))).unwrap();
     let mut into = [0; 100];
     assert_eq!(receive(&mut end, Tags::one(6), &mut into), Taken::Other);
-    // One for which there is too little room.
     assert_eq!(receive(&mut end, Tags::ANY, &mut into[..99]), Taken::Other);
     assert_eq!(into, [0; 100], "nothing was stored");
     assert!(!end.tcp.before_sleep());
-    let mut came = Came::default();
+    let mut came = HandedUp::default();
     look(&mut end, &mut came, |came| came.whole() == 2);
     assert_eq!(came.messages, [(PEER, 5, older), (PEER, 6, wanted)]);
     assert!(end.tcp.before_sleep());
 }
 
-/// A message of which the first `cut` bytes come before a straight receive and the others after it is received once and right.
-fn in_two_parts(end: &mut End, stream: &mut TcpStream, number: u64, body: &[u8], (lead, cut): (u8, usize)) {
+/// The first `cut` bytes of a message arrive before the receive, the others after it.
+fn in_two_parts(
+    end: &mut TestProcess,
+    stream: &mut TcpStream,
+    number: u64,
+    body: &[u8],
+    (lead, cut): (u8, usize),
+) {
     let bytes = record(PEER, number, 3, body, (0, lead));
     stream.write_all(&bytes[..cut]).unwrap();
     let mut into = vec![0; body.len()];
-    let mut came = Came::default();
+    let mut came = HandedUp::default();
     let taken = receive(end, Tags::one(3), &mut into);
     stream.write_all(&bytes[cut..]).unwrap();
     match taken {
         Taken::Message { tag: 3, len } => assert_eq!(len, body.len(), "cut at {cut}"),
         Taken::Begun { tag: 3, total, stored } => {
             assert_eq!(total, body.len());
-            let parts = |came: &Came| came.parts.iter().map(|(_, part)| part.len()).sum::<usize>();
+            let parts = |came: &HandedUp| came.parts.iter().map(|(_, part)| part.len()).sum::<usize>();
             look(end, &mut came, |came| stored + parts(came) == total);
             for (offset, part) in &came.parts {
                 into[*offset..offset + part.len()].copy_from_slice(part);
@@ -123,7 +127,7 @@ fn in_two_parts(end: &mut End, stream: &mut TcpStream, number: u64, body: &[u8],
 
 #[test]
 fn a_message_that_comes_in_two_parts_comes_once() {
-    let (mut end, mut stream) = one_thread(&Plan::new());
+    let (mut end, mut stream) = one_thread(&ProcessConfig::new());
     let mut number = 0;
     let head = RECORD_HEADER + HEADER_LEN;
     for (len, lead) in [(100, 0), (40_000, 16), (40_001, 63), (100, 7)] {
@@ -141,7 +145,7 @@ fn a_message_that_comes_in_two_parts_comes_once() {
 
 #[test]
 fn long_messages_are_received_straight_wherever_they_lie() {
-    let (mut end, mut stream) = one_thread(&Plan::new());
+    let (mut end, mut stream) = one_thread(&ProcessConfig::new());
     let mut writer = stream.try_clone().unwrap();
     let leads = [0, 0, 16, 16, 63, 0, 1];
     let len = 65_537;
@@ -154,7 +158,7 @@ fn long_messages_are_received_straight_wherever_they_lie() {
         }
     });
     for number in 0..leads.len() as u32 {
-        let (mut into, mut came) = (vec![0; len], Came::default());
+        let (mut into, mut came) = (vec![0; len], HandedUp::default());
         let start = Instant::now();
         let mut have = loop {
             match end.tcp.receive_now(PEER, CONTEXT, Tags::ANY, BytesMut::from(&mut into[..])) {
@@ -186,13 +190,13 @@ fn long_messages_are_received_straight_wherever_they_lie() {
     }
     sender.join().unwrap();
     stream.write_all(&record(PEER, leads.len() as u64, 0, b"end", (0, 0))).unwrap();
-    let mut came = Came::default();
+    let mut came = HandedUp::default();
     look(&mut end, &mut came, |came| came.whole() == 1);
 }
 
 #[test]
-fn what_was_stored_before_the_connection_broke_is_not_sent_again() {
-    let (mut end, mut stream) = one_thread(&Plan::new());
+fn bytes_stored_before_the_connection_broke_are_not_sent_again() {
+    let (mut end, mut stream) = one_thread(&ProcessConfig::new());
     let body = content(0, 50_000);
     let bytes = record(PEER, 0, 3, &body, (0, 16));
     stream.write_all(&bytes[..20_000]).unwrap();
@@ -202,17 +206,16 @@ fn what_was_stored_before_the_connection_broke_is_not_sent_again() {
     };
     assert!(stored > 0);
     drop(stream);
-    // What came before the end of the connection and was not stored by the receive is handed up.
-    let mut came = Came::default();
+    // Bytes before the end of the connection that no receive has stored are handed up.
+    let mut came = HandedUp::default();
     let (mut stream, point) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(None, &mut came));
     let have = stored + came.parts.iter().map(|(_, part)| part.len()).sum::<usize>();
     assert_eq!(point, Point { records: 0, bytes: (HEADER_LEN + have) as u32 });
-    // In between nobody receives straight.
     let mut other = [0; 8];
     let rest = record(PEER, 0, 3, &body, (point.bytes as usize, 5));
     stream.write_all(&rest).unwrap();
     assert_eq!(receive(&mut end, Tags::ANY, &mut other), Taken::Other);
-    let parts = |came: &Came| came.parts.iter().map(|(_, part)| part.len()).sum::<usize>();
+    let parts = |came: &HandedUp| came.parts.iter().map(|(_, part)| part.len()).sum::<usize>();
     look(&mut end, &mut came, |came| stored + parts(came) == body.len());
     for (offset, part) in &came.parts {
         into[*offset..offset + part.len()].copy_from_slice(part);
@@ -223,15 +226,15 @@ fn what_was_stored_before_the_connection_broke_is_not_sent_again() {
 }
 
 #[test]
-fn what_was_read_and_not_taken_when_another_connection_comes_has_not_come() {
-    let (mut end, mut stream) = one_thread(&Plan::new());
+fn bytes_ahead_are_dropped_when_another_connection_comes() {
+    let (mut end, mut stream) = one_thread(&ProcessConfig::new());
     stream.write_all(&record(PEER, 0, 1, b"first", (0, 0))).unwrap();
     stream.write_all(&record(PEER, 1, 2, b"second", (0, 0))).unwrap();
-    // Both are read at once, or the second one stays with the kernel, and is lost with the connection.
+    // A second one that stays with the kernel would be lost with the connection.
     let mut into = [0; 10];
     assert_eq!(receive(&mut end, Tags::ANY, &mut into), Taken::Message { tag: 1, len: 5 });
-    // The peer is left out by these looks: what is ahead of it is not handed up.
-    let mut came = Came::default();
+    // These polls leave the peer out: its bytes ahead are not handed up.
+    let mut came = HandedUp::default();
     let (mut stream, point) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(Some(PEER), &mut came));
     assert_eq!((point, came.messages.len()), (Point { records: 1, bytes: 0 }, 0));
     assert_eq!(end.tcp.receive_now(PEER, CONTEXT, Tags::ANY, BytesMut::from(&mut into[..])), Taken::Nothing);
@@ -242,13 +245,13 @@ fn what_was_read_and_not_taken_when_another_connection_comes_has_not_come() {
 
 #[test]
 fn the_socket_of_a_busy_peer_is_watched_again_before_the_process_sleeps() {
-    let (mut end, mut stream) = one_thread(&Plan::new());
+    let (mut end, mut stream) = one_thread(&ProcessConfig::new());
     let mut next = 0;
     for _ in 0..3 {
         send_many(&mut end, &mut stream, PEER, next);
         next += MANY;
         stream.write_all(&record(PEER, next, 0, b"not shown", (0, 0))).unwrap();
-        let (mut came, start) = (Came::default(), Instant::now());
+        let (mut came, start) = (HandedUp::default(), Instant::now());
         while came.whole() == 0 {
             assert!(!is_shown(&end), "its socket is out of the set");
             end.tcp.poll(None, &mut came);
@@ -256,7 +259,7 @@ fn the_socket_of_a_busy_peer_is_watched_again_before_the_process_sleeps() {
         }
         stream.write_all(&record(PEER, next + 1, 0, b"shown", (0, 0))).unwrap();
         next += 2;
-        // Whatever has come by now, or comes later, ends the sleep.
+        // Anything that has arrived, or arrives later, ends the sleep.
         end.tcp.before_sleep();
         end.poller.wait(Some(LIMIT));
         assert!(is_shown(&end));
@@ -266,10 +269,10 @@ fn the_socket_of_a_busy_peer_is_watched_again_before_the_process_sleeps() {
 
 #[test]
 fn a_message_of_another_peer_has_the_busy_one_watched_again() {
-    let (mut end, mut busy) = one_thread(&Plan::new());
-    let (mut other, _) = connect(&mut end, 2, 3, |end| _ = end.tcp.poll(None, &mut Came::default()));
+    let (mut end, mut busy) = one_thread(&ProcessConfig::new());
+    let (mut other, _) = connect(&mut end, 2, 3, |end| _ = end.tcp.poll(None, &mut HandedUp::default()));
     send_many(&mut end, &mut busy, PEER, 0);
-    let mut came = Came::default();
+    let mut came = HandedUp::default();
     other.write_all(&record(2, 0, 9, b"other", (0, 0))).unwrap();
     look(&mut end, &mut came, |came| came.whole() == 1);
     assert_eq!(came.messages, [(2, 9, b"other".to_vec())]);
@@ -284,10 +287,10 @@ fn a_message_of_another_peer_has_the_busy_one_watched_again() {
 }
 
 #[test]
-fn with_several_threads_every_socket_is_watched_and_nobody_receives_straight() {
-    // It gets more threads when the socket of a peer is out of the set, or before there is any, or has had them from the start.
+fn with_several_threads_every_socket_is_watched_and_there_is_no_fast_path() {
+    // The threads come when a socket is out of the set, before there is any, or at the start.
     for already in [true, false] {
-        let plan = Plan::new();
+        let plan = ProcessConfig::new();
         let (mut end, mut stream) = one_thread(&plan);
         let mut next = 0;
         if already {
@@ -296,16 +299,15 @@ fn with_several_threads_every_socket_is_watched_and_nobody_receives_straight() {
         }
         end.tcp.share_among_threads();
         watched_always(&mut end, &mut stream, PEER, next);
-        // A socket that is made later.
-        let (mut later, _) = connect(&mut end, 2, 3, |end| _ = end.tcp.poll(None, &mut Came::default()));
+        let (mut later, _) = connect(&mut end, 2, 3, |end| _ = end.tcp.poll(None, &mut HandedUp::default()));
         watched_always(&mut end, &mut later, 2, 0);
     }
-    let mut end = several_threads(&Plan::new());
-    let (mut stream, _) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(None, &mut Came::default()));
+    let mut end = several_threads(&ProcessConfig::new());
+    let (mut stream, _) = connect(&mut end, PEER, 3, |end| _ = end.tcp.poll(None, &mut HandedUp::default()));
     watched_always(&mut end, &mut stream, PEER, 0);
 }
 
-fn watched_always(end: &mut End, stream: &mut TcpStream, from: u32, first: u64) {
+fn watched_always(end: &mut TestProcess, stream: &mut TcpStream, from: u32, first: u64) {
     send_many(end, stream, from, first);
     stream.write_all(&record(from, first + MANY, 0, b"shown", (0, 0))).unwrap();
     end.poller.wait(Some(LIMIT));
@@ -313,5 +315,5 @@ fn watched_always(end: &mut End, stream: &mut TcpStream, from: u32, first: u64) 
     let mut into = [0; 10];
     let taken = end.tcp.receive_now(from, CONTEXT, Tags::ANY, BytesMut::from(&mut into[..]));
     assert_eq!(taken, Taken::Other);
-    look(end, &mut Came::default(), |came| came.whole() == 1);
+    look(end, &mut HandedUp::default(), |came| came.whole() == 1);
 }

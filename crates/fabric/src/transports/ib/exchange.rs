@@ -1,37 +1,34 @@
-//! How two processes come to a connection (rules 1 and 5 of the module).
+//! How two processes make a connection (rules 1 and 5 of the module).
 
 use super::introduction::{IbIntroduction, WITHOUT_PORT};
 use super::peer::IbPeer;
 use super::reconnecting::NO_MORE;
 use super::{Ib, IbPort};
-use crate::{Body, Message, Sent, Unreachable};
+use crate::{Body, OutgoingMessage, Sent, Unreachable};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::fill_random;
 use oxmpi_verbs::VerbsError;
 use oxmpi_wire::Frame;
 
 impl<P: IbPort> Ib<P> {
-    /// Whether messages to a peer with which there is no contact yet go over the port: not to processes of other launchers, nor to those
-    /// that have said that they have none.
+    /// Whether messages go over the port: not to other launchers or processes without a port.
     pub(super) fn goes_by_port(&mut self, peer: u32) -> bool {
         !self.portless.contains(&peer) && self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
 
-    /// A peer has no port: all goes to it over the sockets, and the end that was made for it is for nothing.
     fn go_by_sockets(&mut self, peer: u32) {
         self.portless.insert(peer);
         self.unanswered.retain(|to| *to != peer);
         let known = self.peers.get_mut(peer as usize).and_then(Option::take);
         if let Some(known) = known {
             self.port.close(known.end.queue_pair);
-            // Nothing was ever sent over it, so all its envelopes are in the shared queue.
+            // Nothing was ever received by it, so all its envelopes are in the shared queue.
             if self.settings.shared.is_some() {
                 self.spare += known.granted;
             }
         }
     }
 
-    /// How many envelopes a new peer is granted (rule 5), 0 if each envelope of the queue is granted.
     pub(super) fn grant(&self) -> u32 {
         let most = self.settings.envelopes;
         let Some(limit) = self.settings.shared else { return most };
@@ -40,12 +37,11 @@ impl<P: IbPort> Ib<P> {
         most.min(first_half.max(1)).min(limit.saturating_sub(granted))
     }
 
-    /// Makes the own end of a connection, and posts the envelopes of the peer.
     pub(super) fn make_end(&mut self, to: u32) -> Result<(), String> {
         if self.peer(to).is_some() {
             return Ok(());
         }
-        // What a process does to its own memory takes no envelope.
+        // Accesses to the own memory use no envelopes.
         let granted = if to == self.own { 0 } else { self.grant() };
         if granted == 0 && to != self.own {
             let limit = self.settings.shared.unwrap_or(0);
@@ -70,7 +66,7 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Posts the envelopes of a peer. On an error none is granted: those that are in the shared queue are there for others.
+    /// On an error none is granted: the posted ones in the shared queue are for other peers.
     pub(super) fn post_envelopes(&mut self, queue_pair: u32, count: u32) -> Result<(), VerbsError> {
         if self.settings.shared.is_none() {
             return (0..count).try_for_each(|_| self.post_new(queue_pair));
@@ -83,7 +79,6 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Posts a slot that is not in use.
     pub(super) fn post_new(&mut self, queue_pair: u32) -> Result<(), VerbsError> {
         if self.receive_slots.is_empty() {
             self.receive_slots = self.port.more_slots()?;
@@ -94,22 +89,22 @@ impl<P: IbPort> Ib<P> {
         self.port.receive(queue_pair, slot).inspect_err(|_| self.receive_slots.push(slot))
     }
 
-    /// Introduces this process to a peer, and requests its introduction, once.
-    pub(super) fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
+    /// Introduces this process to a peer, and requests the peer's introduction, once.
+    pub(super) fn request_introduction(&mut self, to: u32) -> Result<(), Unreachable> {
         if to == self.own {
             return self.join_itself();
         }
         self.make_end(to).map_err(|why| Unreachable { peer: to, why })?;
         let is_due =
-            self.peer(to).is_some_and(|peer| !peer.has_asked && !peer.is_connected && !peer.is_closing());
-        let has_asked = is_due && self.introduce(to, true)?;
+            self.peer(to).is_some_and(|peer| !peer.has_requested && !peer.is_connected && !peer.is_closing());
+        let has_requested = is_due && self.introduce(to, true)?;
         if let Some(peer) = self.peer(to) {
-            peer.has_asked |= has_asked;
+            peer.has_requested |= has_requested;
         }
         Ok(())
     }
 
-    /// Connects an end with itself, by which the adapter changes words of this process's own memory (rule 11).
+    /// Connects a queue pair with itself, for atomic operations on the own memory (rule 11).
     pub(super) fn join_itself(&mut self) -> Result<(), Unreachable> {
         let own = self.own;
         let unreachable = |why| Unreachable { peer: own, why };
@@ -128,22 +123,24 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Sends a peer the introduction of this process. Whether there was room for it.
-    pub(super) fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
+    pub(super) fn introduce(&mut self, to: u32, wants_answer: bool) -> Result<bool, Unreachable> {
         let envelope = self.settings.envelope_len() as u32;
         let Some(peer) = self.peer(to) else { return Ok(true) };
         let body = peer.introduction(envelope).encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message =
-            Message { sequence: 0, frame: Frame::Meet { wants_answer: asks }, body, lent: None, token: 0 };
+        let message = OutgoingMessage::new(Frame::Meet { wants_answer }, body);
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 
-    /// A peer has introduced itself.
-    pub(super) fn meet(&mut self, from: u32, asks: bool, body: &[u8]) -> Result<(), String> {
-        let its = IbIntroduction::decode(body).ok_or("what it says of itself makes no sense")?;
+    pub(super) fn take_introduction(
+        &mut self,
+        from: u32,
+        wants_answer: bool,
+        body: &[u8],
+    ) -> Result<(), String> {
+        let its = IbIntroduction::decode(body).ok_or("its introduction is invalid")?;
         if its.connection == WITHOUT_PORT {
-            // Who has sent anything over a connection had a port.
+            // A peer that has sent anything over a connection had a port.
             if self.peer(from).is_none_or(|peer| !peer.is_connected) {
                 self.go_by_sockets(from);
             }
@@ -162,24 +159,28 @@ impl<P: IbPort> Ib<P> {
             return Ok(());
         }
         self.make_end(from)?;
-        if self.peer(from).is_some_and(|peer| !peer.is_gone) && self.is_current(from, &its, asks) {
-            return self.meet_again(from, &its, asks);
+        if self.peer(from).is_some_and(|peer| !peer.is_gone) && self.is_current(from, &its, wants_answer) {
+            return self.connect_end(from, &its, wants_answer);
         }
         Ok(())
     }
 
-    /// Connects the own end with that of a peer, if that is to be done.
-    pub(super) fn meet_again(&mut self, from: u32, its: &IbIntroduction, asks: bool) -> Result<(), String> {
+    pub(super) fn connect_end(
+        &mut self,
+        from: u32,
+        its: &IbIntroduction,
+        wants_answer: bool,
+    ) -> Result<(), String> {
         let Some(peer) = self.peers.get_mut(from as usize).and_then(|peer| peer.as_deref_mut()) else {
             return Ok(());
         };
         if !peer.is_connected {
             if let Err(error) = self.port.connect(&peer.end, &its.end) {
-                return self.refused(from, (*its, asks), error.to_string());
+                return self.refused(from, (*its, wants_answer), error.to_string());
             }
             self.send_slots.extend(peer.connected(its));
         }
-        if asks {
+        if wants_answer {
             self.unanswered.push(from);
         } else {
             self.becomes_ready(from);
@@ -188,15 +189,14 @@ impl<P: IbPort> Ib<P> {
         Ok(())
     }
 
-    /// Takes in the peers that have introduced themselves, answers them, and confirms their answers.
-    pub(super) fn end_meetings(&mut self) {
-        for (from, asks, body) in self.meetings.take() {
-            if let Err(why) = self.meet(from, asks, &body) {
+    pub(super) fn end_introductions(&mut self) {
+        for (from, wants_answer, body) in self.introductions.take() {
+            if let Err(why) = self.take_introduction(from, wants_answer, &body) {
                 if self.peer(from).is_some_and(|peer| !peer.is_gone) {
                     self.try_again(from, format!("a connection cannot be made: {why}"));
                     continue;
                 }
-                self.say(&format!("process {from} cannot be met: {why}"));
+                self.say(&format!("there is no contact with process {from}: {why}"));
                 self.lost.push(from);
             }
         }
@@ -212,7 +212,6 @@ impl<P: IbPort> Ib<P> {
         }
     }
 
-    /// Whether a peer still waits for an answer or an empty envelope (rule 1): one that has got an envelope does not, nor one that ends.
     pub(super) fn awaits(&mut self, to: u32) -> bool {
         self.peer(to).is_some_and(|peer| !peer.is_gone && !peer.was_sent_to && peer.is_connected)
             && !self.sockets.has_left(to)

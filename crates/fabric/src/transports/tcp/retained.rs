@@ -1,70 +1,65 @@
-//! Records that are kept for one peer, and the copies of their bodies.
+//! Retained records for one peer, and the copies of their bodies.
 
 use crate::Body;
 use oxmpi_mem::buffer::UserBuf;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::MAX_FRAME_LEN;
 
-/// Copied bytes that may be kept for one peer, beside one message.
+/// The most copied bytes that are retained for one peer, beside one message.
 const MAX_COPIED: usize = 4 << 20;
-/// Bytes of a layout with gaps that are packed at a time.
+/// The number of bytes of a layout with gaps that are packed at a time.
 const STAGE: usize = 64 << 10;
-/// Vectors that are kept to be used again, and how long they may be.
-const SPARES: usize = 16;
-const SPARE_BYTES: usize = 128 << 10;
+/// The most cached vectors, and the most bytes of one.
+const CACHED_COPIES: usize = 16;
+const CACHED_COPY_BYTES: usize = 128 << 10;
 
-/// The bytes behind a frame.
 #[derive(Debug)]
-pub(super) enum Data {
-    /// Our own.
+pub(super) enum RecordBody {
     Copied(Vec<u8>),
-    /// Packed bytes of a user's buffer.
     Lent { buffer: UserBuf, offset: usize, len: usize },
 }
 
-/// When the sender is told that its message is gone.
+/// When the sender is notified that its message is complete.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub(super) enum Notice {
+pub(super) enum CompletionPoint {
     Never,
-    /// When all of it is with the kernel.
+    /// When the kernel has all of it.
     Written(u64),
-    /// When the peer has it.
     Acknowledged(u64),
     /// When the peer has it, or it was written and copied.
     Copied(u64),
 }
 
-/// A record that is kept.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct RetainedRecord {
     pub(super) frame: [u8; MAX_FRAME_LEN],
     pub(super) frame_len: usize,
-    pub(super) data: Data,
-    pub(super) notice: Notice,
+    pub(super) data: RecordBody,
+    pub(super) completes: CompletionPoint,
 }
 
-impl Data {
+impl RecordBody {
     pub(super) fn len(&self) -> usize {
         match self {
-            Data::Copied(bytes) => bytes.len(),
-            Data::Lent { len, .. } => *len,
+            RecordBody::Copied(bytes) => bytes.len(),
+            RecordBody::Lent { len, .. } => *len,
         }
     }
 }
 
-impl Kept {
+impl RetainedRecord {
     pub(super) fn len(&self) -> usize {
         self.frame_len + self.data.len()
     }
 
-    /// What is left of frame and body behind the first `at` bytes. Of a layout with gaps as much of the body as there is room
-    /// for in `stage`, into which it is packed.
+    /// The rest of frame and body behind the first `at` bytes. Of a layout with gaps, as much of
+    /// the body as fits into `stage`, into which it is packed.
     pub(super) fn rest<'a>(&'a self, at: usize, stage: &'a mut Vec<u8>) -> (Bytes<'a>, Bytes<'a>) {
         let frame = Bytes::from(&self.frame[self.frame_len.min(at)..self.frame_len]);
         let from = at.saturating_sub(self.frame_len);
         let data = match &self.data {
-            Data::Copied(bytes) => Bytes::from(&bytes[from..]),
-            Data::Lent { buffer, offset, len } => match buffer.as_contiguous() {
+            RecordBody::Copied(bytes) => Bytes::from(&bytes[from..]),
+            RecordBody::Lent { buffer, offset, len } => match buffer.as_contiguous() {
                 Some(bytes) => bytes.slice(offset + from, len - from),
                 None => {
                     stage.resize(STAGE, 0);
@@ -78,17 +73,15 @@ impl Kept {
     }
 }
 
-/// The copies of bodies that are kept for one peer.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     bytes: usize,
-    spares: Vec<Vec<u8>>,
+    cache: Vec<Vec<u8>>,
 }
 
 impl Copies {
-    /// A copy of a body.
     pub(super) fn take(&mut self, body: &Body<'_>) -> Vec<u8> {
-        let mut data = self.spares.pop().unwrap_or_default();
+        let mut data = self.cache.pop().unwrap_or_default();
         match body {
             Body::Bytes(bytes) => bytes.append_to(&mut data),
             Body::Packed { len, .. } => {
@@ -100,21 +93,18 @@ impl Copies {
         data
     }
 
-    /// Whether so many bytes more may be kept as a copy.
     pub(super) fn may_take(&self, len: usize) -> bool {
         self.bytes == 0 || self.bytes + len <= MAX_COPIED
     }
 
-    /// A copy that is not needed any more.
     pub(super) fn give_back(&mut self, mut copy: Vec<u8>) {
         self.bytes -= copy.len();
-        if self.spares.len() < SPARES && copy.capacity() <= SPARE_BYTES {
+        if self.cache.len() < CACHED_COPIES && copy.capacity() <= CACHED_COPY_BYTES {
             copy.clear();
-            self.spares.push(copy);
+            self.cache.push(copy);
         }
     }
 
-    /// Whether there are no bytes in any.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.bytes == 0

@@ -1,16 +1,16 @@
-//! How two processes meet (rule 1 of the module), and which buffers a peer is granted (rule 4).
+//! The exchange of introductions (rule 1 of the module), and the buffers that a peer is granted
+//! (rule 4).
 
 use super::introduction::GmIntroduction;
-use super::peer::{GmPeer, Met, UNCOUNTED};
+use super::peer::{GmPeer, PeerPort, UNCOUNTED};
 use super::{CREDITS, Gm, GmPort};
-use crate::{Body, Message, Sent, Unreachable};
+use crate::{Body, OutgoingMessage, Sent, Unreachable};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_sys::net::fill_random;
 use oxmpi_wire::Frame;
 
-/// Slots that are made at a time.
 const SLOTS: usize = 16;
-/// Buffers that a process provides for all others if nobody counts, at most.
+/// The most buffers that a process provides for all peers together if they are not counted.
 const POOL: u32 = 128;
 
 impl<P: GmPort> Gm<P> {
@@ -18,7 +18,6 @@ impl<P: GmPort> Gm<P> {
         self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
 
-    /// How many buffers a new peer is granted, 0 if each receive token is granted.
     pub(super) fn grant(&self) -> u32 {
         let limit = self.provided + self.port.receive_tokens();
         let granted = self.provided.saturating_sub(self.spare);
@@ -26,7 +25,6 @@ impl<P: GmPort> Gm<P> {
         CREDITS.min(first_half.max(1)).min(limit.saturating_sub(granted))
     }
 
-    /// Provides buffers until so many are granted to no peer.
     fn provide_spare(&mut self, wanted: u32) -> Result<(), String> {
         while self.spare < wanted {
             if self.receive_slots.is_empty() {
@@ -42,7 +40,6 @@ impl<P: GmPort> Gm<P> {
         Ok(())
     }
 
-    /// Provides buffers for a peer, and chooses what its messages have in their heads.
     pub(super) fn make_end(&mut self, to: u32) -> Result<(), String> {
         if self.peer(to).is_some() {
             return Ok(());
@@ -78,33 +75,30 @@ impl<P: GmPort> Gm<P> {
         Ok(())
     }
 
-    /// Introduces this process to a peer, and requests its introduction, once.
-    pub(super) fn begin_meeting(&mut self, to: u32) -> Result<(), Unreachable> {
+    /// Introduces this process to a peer, and requests the peer's introduction, once.
+    pub(super) fn request_introduction(&mut self, to: u32) -> Result<(), Unreachable> {
         self.make_end(to).map_err(|why| Unreachable { peer: to, why })?;
-        let is_due = self.peer(to).is_some_and(|peer| !peer.has_asked && peer.met.is_none());
-        let has_asked = is_due && self.introduce(to, true)?;
+        let is_due = self.peer(to).is_some_and(|peer| !peer.has_requested && peer.met.is_none());
+        let has_requested = is_due && self.introduce(to, true)?;
         if let Some(peer) = self.peer(to) {
-            peer.has_asked |= has_asked;
+            peer.has_requested |= has_requested;
         }
         Ok(())
     }
 
-    /// Sends a peer the introduction of this process. Whether there was room for it.
-    fn introduce(&mut self, to: u32, asks: bool) -> Result<bool, Unreachable> {
+    fn introduce(&mut self, to: u32, wants_answer: bool) -> Result<bool, Unreachable> {
         let (address, message) = (self.port.address(), self.port.slot_len() as u32);
         let Some(GmPeer { key, word, granted, .. }) = self.peer(to) else { return Ok(true) };
         let (key, word, granted) = (*key, *word, *granted);
         let word = self.port.word_address(word);
         let body = GmIntroduction { address, key, granted, message, word }.encode();
         let body = Body::Bytes(Bytes::from(&body[..]));
-        let message =
-            Message { sequence: 0, frame: Frame::Meet { wants_answer: asks }, body, lent: None, token: 0 };
+        let message = OutgoingMessage::new(Frame::Meet { wants_answer }, body);
         Ok(self.sockets.send(to, &message)? != Sent::Full)
     }
 
-    /// A peer has introduced itself.
-    fn meet(&mut self, from: u32, asks: bool, body: &[u8]) -> Result<(), String> {
-        let its = GmIntroduction::decode(body).ok_or("what it says of itself makes no sense")?;
+    fn take_introduction(&mut self, from: u32, wants_answer: bool, body: &[u8]) -> Result<(), String> {
+        let its = GmIntroduction::decode(body).ok_or("its introduction is invalid")?;
         let own = self.port.slot_len();
         if its.message as usize != own {
             let its = its.message;
@@ -115,24 +109,23 @@ impl<P: GmPort> Gm<P> {
         self.make_end(from)?;
         let target = self.port.target(its.address).map_err(|error| error.to_string())?;
         let Some(peer) = self.peer(from).filter(|peer| !peer.is_gone) else { return Ok(()) };
-        peer.was_answered |= !asks;
-        peer.met.get_or_insert(Met { target, key: its.key, word: its.word, allowed: its.granted });
-        if asks {
+        peer.was_answered |= !wants_answer;
+        peer.met.get_or_insert(PeerPort { target, key: its.key, word: its.word, allowed: its.granted });
+        if wants_answer {
             self.unanswered.push(from);
         }
         self.report(from);
         Ok(())
     }
 
-    /// Takes in the peers that have introduced themselves, and answers them.
-    pub(super) fn end_meetings(&mut self) {
+    pub(super) fn end_introductions(&mut self) {
         if self.is_closed {
             // They wait until this process has another port.
             return;
         }
-        for (from, asks, body) in self.meetings.take() {
-            if let Err(why) = self.meet(from, asks, &body) {
-                self.say(&format!("process {from} cannot be met: {why}"));
+        for (from, wants_answer, body) in self.introductions.take() {
+            if let Err(why) = self.take_introduction(from, wants_answer, &body) {
+                self.say(&format!("there is no contact with process {from}: {why}"));
                 self.lost.push(from);
             }
         }
@@ -148,7 +141,6 @@ impl<P: GmPort> Gm<P> {
         }
     }
 
-    /// Whether a peer still waits for an answer: not one that ends.
     pub(super) fn awaits(&mut self, to: u32) -> bool {
         self.peer(to).is_some_and(|peer| !peer.is_gone) && !self.sockets.has_left(to)
     }

@@ -1,19 +1,15 @@
-//! Introductions: processes whose network needs an address of each other exchange it over another transport, by
-//! [`Frame::Meet`](oxmpi_wire::Frame::Meet). What the body says is the network's affair; here its parts are put together, and all other
-//! frames of that transport are handed up.
+//! Introductions: processes whose network needs an address of each other exchange the addresses
+//! over another transport, by [`Frame::Meet`](oxmpi_wire::Frame::Meet). The network defines the
+//! body; this module joins its parts, and hands all other frames of that transport up.
 
 use crate::constructor::{Constructor, Services, Situation};
-use crate::{Sink, Transport};
+use crate::{FrameSink, Transport};
 use oxmpi_param::module::Module;
 use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Announced, ContextId, Envelope};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A transport for what processes exchange before they are introduced: the one that carries messages between nodes for others.
-///
-/// # Errors
-/// There is none, or it cannot be opened here; for a person.
 pub(crate) fn carrier(
     of: &Situation<'_>,
     services: &Arc<dyn Services>,
@@ -24,41 +20,37 @@ pub(crate) fn carrier(
     Ok(made.ok_or("the transport between nodes has nothing for this process")?.transport)
 }
 
-/// The longest introduction, bytes: a longer one comes up empty.
+/// The longest introduction, in bytes: a longer one is reported empty.
 pub(crate) const LONGEST_INTRODUCTION: usize = 264;
 
-/// A frame of which the body has come in part.
 #[derive(Debug)]
 struct PartialIntroduction {
-    asks: bool,
+    wants_answer: bool,
     total: usize,
     came: usize,
-    /// As far as it is no longer than any introduction.
+    /// Empty if the introduction is too long.
     body: Vec<u8>,
 }
 
-/// Introductions that come over sockets.
 #[derive(Debug, Default)]
-pub(crate) struct Meetings {
+pub(crate) struct Introductions {
     begun: HashMap<u32, PartialIntroduction>,
     /// The sender, whether it wants an answer, and the body.
     whole: Vec<(u32, bool, Vec<u8>)>,
-    /// Peers that are lost, as the sockets say.
+    /// Peers that the other transport has reported as lost.
     lost: Vec<u32>,
 }
 
-impl Meetings {
-    /// A sink for the sockets, which keeps what is for this and hands everything else up.
-    pub(crate) fn watch<'a>(&'a mut self, sink: &'a mut dyn Sink) -> MeetingSink<'a> {
-        MeetingSink { meetings: self, sink }
+impl Introductions {
+    /// A sink that keeps introductions and hands everything else to `sink`.
+    pub(crate) fn watch<'a>(&'a mut self, sink: &'a mut dyn FrameSink) -> IntroductionSink<'a> {
+        IntroductionSink { introductions: self, sink }
     }
 
-    /// Takes those that have come whole.
     pub(crate) fn take(&mut self) -> Vec<(u32, bool, Vec<u8>)> {
         std::mem::take(&mut self.whole)
     }
 
-    /// Takes those that are lost.
     pub(crate) fn take_lost(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.lost)
     }
@@ -71,18 +63,17 @@ impl Meetings {
         if begun.came < begun.total {
             self.begun.insert(from, begun);
         } else {
-            self.whole.push((from, begun.asks, begun.body));
+            self.whole.push((from, begun.wants_answer, begun.body));
         }
     }
 }
 
-/// See [`Meetings::watch`].
-pub(crate) struct MeetingSink<'a> {
-    meetings: &'a mut Meetings,
-    sink: &'a mut dyn Sink,
+pub(crate) struct IntroductionSink<'a> {
+    introductions: &'a mut Introductions,
+    sink: &'a mut dyn FrameSink,
 }
 
-impl Sink for MeetingSink<'_> {
+impl FrameSink for IntroductionSink<'_> {
     fn eager(&mut self, from: u32, sequence: u8, envelope: Envelope, total: usize, first: Bytes<'_>) {
         self.sink.eager(from, sequence, envelope, total, first);
     }
@@ -150,19 +141,23 @@ impl Sink for MeetingSink<'_> {
         self.sink.ask_index(from, id);
     }
 
-    fn meet(&mut self, from: u32, asks: bool, total: usize, first: Bytes<'_>) {
-        self.meetings.part(from, PartialIntroduction { asks, total, came: 0, body: Vec::new() }, first);
+    fn meet(&mut self, from: u32, wants_answer: bool, total: usize, first: Bytes<'_>) {
+        self.introductions.part(
+            from,
+            PartialIntroduction { wants_answer, total, came: 0, body: Vec::new() },
+            first,
+        );
     }
 
     fn more(&mut self, from: u32, offset: usize, part: Bytes<'_>) {
-        match self.meetings.begun.remove(&from) {
-            Some(begun) => self.meetings.part(from, begun, part),
+        match self.introductions.begun.remove(&from) {
+            Some(begun) => self.introductions.part(from, begun, part),
             None => self.sink.more(from, offset, part),
         }
     }
 
     fn place(&mut self, from: u32, offset: usize, len: usize) -> Option<BytesMut<'_>> {
-        if self.meetings.begun.contains_key(&from) { None } else { self.sink.place(from, offset, len) }
+        if self.introductions.begun.contains_key(&from) { None } else { self.sink.place(from, offset, len) }
     }
 
     fn placed(&mut self, from: u32, offset: usize, bytes: usize) {
@@ -178,22 +173,22 @@ impl Sink for MeetingSink<'_> {
     }
 
     fn lost(&mut self, peer: u32) {
-        self.meetings.lost.push(peer);
+        self.introductions.lost.push(peer);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::testing::CountingSink;
+    use crate::frame_sink::testing::CountingSink;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn an_introduction_comes_in_parts_of_any_length(body in prop::collection::vec(any::<u8>(), 1..400), cut in 1usize..40) {
-            let mut meetings = Meetings::default();
+            let mut introductions = Introductions::default();
             let mut above = CountingSink::default();
-            let mut sink = meetings.watch(&mut above);
+            let mut sink = introductions.watch(&mut above);
             let mut parts = body.chunks(cut);
             sink.meet(3, true, body.len(), Bytes::from(parts.next().unwrap_or_default()));
             let mut offset = cut;
@@ -202,8 +197,8 @@ mod tests {
                 offset += part.len();
             }
             let kept = if body.len() <= LONGEST_INTRODUCTION { body } else { Vec::new() };
-            prop_assert_eq!(meetings.take(), vec![(3, true, kept)]);
-            prop_assert!(meetings.begun.is_empty());
+            prop_assert_eq!(introductions.take(), vec![(3, true, kept)]);
+            prop_assert!(introductions.begun.is_empty());
             prop_assert_eq!(above.bytes, 0, "all parts are of the introduction");
         }
     }

@@ -1,16 +1,19 @@
-//! The straight way of short messages: from the call to the socket, and from the socket to the call, without a request.
+//! The fast path of short messages: from the call to the socket, and from the socket to the call,
+//! without a request.
 //!
-//! A message is written before it is kept (rule 1), from one piece of memory, if nothing older is to be written. A blocking
-//! receive reads what has come from its one source itself. What has come with its message, or is another one, is *ahead*: bytes
-//! that the kernel has given and nobody has taken in. They are handed up by the next poll, or taken by the next receive from
-//! the same peer; if the connection ends before that, they have not come, and are sent again.
+//! A message is written before it is retained (rule 1), from contiguous memory, if nothing older is
+//! to be written. A blocking receive reads from its one source itself. Further bytes, and bytes of
+//! another message, are *ahead*: received from the kernel and not taken in. The next poll hands
+//! them up, or the next receive from the same peer takes them; if the connection ends before that,
+//! they count as not received, and are sent again.
 //!
-//! An encrypted connection has no straight way: its records are sealed and opened by `sealed.rs`.
+//! An encrypted connection has no fast path: its records are sealed and opened by `sealed.rs`.
 //!
-//! Bytes ahead are seen by no thread that sleeps on the descriptors, so a process of several threads has no such receives.
+//! A thread that sleeps on the descriptors does not see bytes ahead, so a process of several
+//! threads has no such receives.
 
 use super::Tcp;
-use super::peer::Way;
+use super::peer::ConnectionState;
 use super::reading::DIRECT;
 use super::record::{ALIGNMENT, MAX_LEAD, RECORD_HEADER};
 use crate::Taken;
@@ -18,16 +21,16 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use oxmpi_wire::{Context, Envelope, Frame, HEADER_LEN, MAX_FRAME_LEN, Tags};
 use std::io::ErrorKind;
 
-/// The longest message that is written this way, bytes.
+/// The longest message that is written by the fast path, in bytes.
 const SHORT: usize = 2 << 10;
-/// Memory of the kernel's that a connection needs for such a message until it has come, bytes, at most.
+/// The most bytes of kernel memory that a connection needs for such a message until it has arrived.
 const KERNEL_MEMORY: usize = 4 << 10;
-/// Bytes before the body of an eager message whose context is named by the receiver's index, at most.
+/// The most bytes before the body of an eager message with the receiver's context index.
 const LONGEST_HEAD: usize = RECORD_HEADER + MAX_LEAD + HEADER_LEN;
-/// Bytes of the longest record that is read at once: its body is shorter than those stored where they belong.
+/// Bytes of the longest record that is read at once: longer bodies are read directly.
 const AT_ONCE: usize = (LONGEST_HEAD + DIRECT).next_multiple_of(ALIGNMENT);
 
-/// Bytes that have come from one peer and were not taken in.
+/// Bytes received from one peer and not taken in.
 #[derive(Debug)]
 pub(super) struct Ahead {
     of: u32,
@@ -41,12 +44,10 @@ impl Ahead {
         Ahead { of: 0, bytes: vec![0; AT_ONCE].into_boxed_slice(), from: 0, to: 0 }
     }
 
-    /// From whom there are any.
     pub(super) fn of(&self) -> Option<u32> {
         (self.from < self.to).then_some(self.of)
     }
 
-    /// Those from a peer, which are taken in now.
     pub(super) fn take(&mut self, of: u32) -> &[u8] {
         if self.of != of {
             return &[];
@@ -61,21 +62,21 @@ impl Ahead {
 }
 
 impl Tcp {
-    /// How many records may be kept for a peer while short ones are written before they are kept: so many find room in the
-    /// kernel's buffers for sure, so that a message is not written in part.
+    /// The most retained records while short ones are written before they are retained: the
+    /// kernel's buffers surely have room for another one, so that no message is written in part.
     pub(super) fn records_with_room(buffers: Option<usize>) -> usize {
         buffers.map_or(1, |bytes| bytes / KERNEL_MEMORY)
     }
 
-    /// Writes an eager message that may go at once. `false`: it may not, and nothing happened.
-    pub(super) fn send_straight(
+    /// Writes an eager message that may leave at once. `false`: it may not, and nothing happened.
+    pub(super) fn send_fast(
         &mut self,
         to: u32,
         (context, tag, sequence): (u32, i32, u8),
         body: Bytes<'_>,
     ) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(to as usize) else { return false };
-        let Way::Up(socket) = &peer.way else { return false };
+        let ConnectionState::Up(socket) = &peer.state else { return false };
         if body.len() > SHORT.min(self.settings.eager_limit) || peer.is_blocked {
             return false;
         }
@@ -89,20 +90,19 @@ impl Tcp {
         self.record.extend_from_slice(&frame[..frame_len]);
         body.append_to(&mut self.record);
         self.record.resize(self.record.len() + header.padding(), 0);
-        // What is wrong, if anything, is found by the usual way.
         let Ok(written) = socket.send_bytes(&self.record) else { return false };
         peer.link.keep_written(&header, &frame[..frame_len], body, written);
         self.sent.add(body.len() as u64);
         if written < self.record.len() {
-            // The kernel has less room than it should have. The rest is written as soon as it has more.
+            // The kernel has less room than it should have. The rest is written later.
             peer.is_blocked = true;
             self.write(to);
         }
         true
     }
 
-    /// Takes the next message from a peer into the buffer of a receive, if it is one for that.
-    pub(super) fn receive_straight(
+    /// Takes the next message from a peer into the buffer of a receive, if it fits the receive.
+    pub(super) fn receive_fast(
         &mut self,
         from: u32,
         context: u32,
@@ -114,16 +114,16 @@ impl Tcp {
         }
         let Tcp { peers, ahead, .. } = self;
         let Some(Some(peer)) = peers.get_mut(from as usize) else { return Taken::Other };
-        let Way::Up(socket) = &peer.way else { return Taken::Other };
+        let ConnectionState::Up(socket) = &peer.state else { return Taken::Other };
         if !peer.link.is_between() {
             return Taken::Other;
         }
         if ahead.of().is_none() {
-            // The next long message will lie as the last one did, in most programs.
+            // In most programs the next long message has the same form as the last one.
             let head = peer.link.head().clamp(RECORD_HEADER + HEADER_LEN, LONGEST_HEAD);
             let room = if peer.sends_long { head } else { ahead.bytes.len() };
             match socket.receive(&mut ahead.bytes[..room]) {
-                // The end comes again when the usual way asks.
+                // The next poll finds the end again.
                 Ok(0) => return Taken::Other,
                 Ok(came) => (ahead.of, ahead.from, ahead.to) = (from, 0, came),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Taken::Nothing,
@@ -133,13 +133,13 @@ impl Tcp {
         }
         let Tcp { peers, ahead, .. } = self;
         let Some(Some(peer)) = peers.get_mut(from as usize) else { return Taken::Other };
-        let Way::Up(socket) = &peer.way else { return Taken::Other };
+        let ConnectionState::Up(socket) = &peer.state else { return Taken::Other };
         let Some((header, got, total)) = peer.link.peek(from, ahead.rest()) else { return Taken::Other };
         let Frame::Eager { envelope: Envelope { context: Context::Local(index), tag } } = got.frame else {
             return Taken::Other;
         };
         let is_wanted = index == context && tags.fit(tag) && total <= into.len();
-        if !is_wanted || peer.link.heed(&header).is_err() {
+        if !is_wanted || peer.link.take_acknowledgement(&header).is_err() {
             return Taken::Other;
         }
         let head = header.len() + HEADER_LEN;
@@ -147,7 +147,7 @@ impl Tcp {
         let mut stored = body.len().min(total);
         Bytes::from(&body[..stored]).copy_to(into.slice(0, stored));
         ahead.from += head + stored;
-        // What fills the record up comes with the end of the body.
+        // The padding of the record comes with the end of the body.
         let (mut padding, mut padded) = ([0; ALIGNMENT], 0);
         while stored < total {
             let mut rest = into.slice(stored, total - stored);
@@ -161,12 +161,11 @@ impl Tcp {
                     let now = came.min(total - stored);
                     (stored, padded) = (stored + now, came - now);
                 }
-                // Whatever it is, it is found again by the usual way.
                 _ => break,
             }
         }
         peer.sends_long = total >= DIRECT;
-        peer.trouble.over();
+        peer.failures.over();
         peer.link.take_peeked(&header, stored);
         let (has_gone, owes) = (peer.link.has_gone(), peer.link.owes());
         let is_ahead = ahead.of().is_some();
@@ -174,7 +173,7 @@ impl Tcp {
             Ok(taken) if is_ahead => ahead.from += taken,
             Ok(_) => {}
             // The message is good, and the last one of this connection.
-            Err(error) => self.cut(from, &error.into()),
+            Err(error) => self.connection_failed(from, &error.into()),
         }
         if has_gone {
             self.news.push(from);
@@ -192,7 +191,7 @@ mod tests {
     use crate::tcp::{RecordHeader, RecordKind};
 
     #[test]
-    fn what_is_not_stored_where_it_belongs_is_read_at_once_wherever_it_lies() {
+    fn bodies_below_the_direct_limit_fit_the_buffer_with_any_lead() {
         for (lead, body) in [(0, DIRECT - 1), (MAX_LEAD, DIRECT - 1), (MAX_LEAD, DIRECT - ALIGNMENT)] {
             let length = (HEADER_LEN + body) as u32;
             let header = RecordHeader {

@@ -1,35 +1,29 @@
-//! Where processes listen.
+//! Addresses of processes.
 
-use crate::neighbours::ForeignProcess;
+use crate::peer_segments::ForeignProcess;
 use oxmpi_wire::Secret;
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// Where a process can be reached.
+/// An address at which a process listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Where it listens.
     pub socket: SocketAddr,
-    /// The interface there.
     pub interface: String,
-    /// What its host is called, if that is known.
     pub host: Option<String>,
 }
 
 impl Address {
-    /// The addresses of one process, as its launcher tells them: separated by blanks, and behind them a slash and the host's name. No
-    /// interface has a slash in its name.
-    ///
-    /// # Errors
-    /// If one of the words is none of these.
+    /// Reads the addresses of one process in the launcher's form: separated by blanks, and behind
+    /// them a slash and the host's name. No interface has a slash in its name.
     pub fn list(text: &str) -> Result<Vec<Address>, String> {
         let host = text.split_whitespace().find_map(|word| word.strip_prefix('/')).map(str::to_string);
         let words = text.split_whitespace().filter(|word| !word.starts_with('/'));
         words.map(|word| Ok(Address { host: host.clone(), ..word.parse()? })).collect()
     }
 
-    /// It, for a person.
+    /// The address as a user reads it.
     pub fn shown(&self) -> String {
         let host = self.host.as_ref().map_or(String::new(), |host| format!(" of host {host}"));
         format!("{} on interface {}{host}", self.socket, self.interface)
@@ -54,13 +48,10 @@ impl FromStr for Address {
     }
 }
 
-/// What is known of a peer's whereabouts.
+/// The launcher's answer about the addresses of a process.
 #[derive(Clone, Debug)]
-pub enum Whereabouts {
-    /// It can be reached here.
+pub enum PeerLocation {
     At(Vec<Address>),
-    /// It belongs to another launcher, as this says, and can be reached here.
     Elsewhere(ForeignProcess, Secret, Vec<Address>),
-    /// It has ended as it should.
     Left,
 }

@@ -1,41 +1,35 @@
-//! When to try again to reach a peer, and when to give up.
+//! The pauses between attempts to reach a peer, and when to give up.
 
 use std::time::Duration;
 
-/// How long to wait after the first failure; twice as long after each other one.
+/// The pause after the first failure; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// Attempts that are made at least, however long they take: the process may have been away meanwhile.
+/// However long they take: the process may have been stopped meanwhile.
 const LEAST_TRIES: u32 = 10;
 
-/// The attempts to reach a peer that have failed since something new last came of one. Those count that say something of the
-/// peer: it refused, or closed the connection, nobody found a way to it, or the launcher says that it has ended.
+/// Attempts to reach a peer that have failed since one brought something new. Only failures that
+/// concern the peer count: it refused or closed the connection, has no route, or has ended.
 #[derive(Debug, Default)]
-pub(super) struct Trouble {
+pub(super) struct FailedAttempts {
     tries: u32,
     since: Duration,
     /// Pauses made, for attempts that count and others.
     pauses: u32,
 }
 
-/// What to do after a failure.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Retry {
-    /// Try again after this time.
     Again(Duration),
-    /// Give up: so often and so long it was tried.
     GiveUp {
-        /// Attempts.
         tries: u32,
         /// From the first failure to the last.
         time: Duration,
     },
 }
 
-impl Trouble {
-    /// An attempt has failed, or a connection was lost before anything new came of it. `now` is the time on any clock,
-    /// `patience` how long to try.
+impl FailedAttempts {
+    /// Counts an attempt or connection that brought nothing new. `now` is the time on any clock.
     pub(super) fn failed(&mut self, now: Duration, patience: Duration) -> Retry {
         if self.tries == 0 {
             self.since = now;
@@ -48,14 +42,13 @@ impl Trouble {
         Retry::Again(self.unclear())
     }
 
-    /// An attempt has failed in a way that says nothing of the peer: the pause until the next one.
+    /// The pause after an attempt that has failed for a reason that does not concern the peer.
     pub(super) fn unclear(&mut self) -> Duration {
         let doublings = self.pauses.min(16);
         self.pauses = self.pauses.saturating_add(1);
         (FIRST_PAUSE * (1 << doublings)).min(LONGEST_PAUSE)
     }
 
-    /// Something new came of it.
     pub(super) fn over(&mut self) {
         (self.tries, self.pauses) = (0, 0);
     }
@@ -67,11 +60,11 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_end() {
-        let (mut trouble, mut now, patience) =
-            (Trouble::default(), Duration::from_secs(3), Duration::from_secs(10));
+        let (mut failures, mut now, patience) =
+            (FailedAttempts::default(), Duration::from_secs(3), Duration::from_secs(10));
         let mut pauses = Vec::new();
         let (tries, time) = loop {
-            match trouble.failed(now, patience) {
+            match failures.failed(now, patience) {
                 Retry::Again(pause) => {
                     pauses.push(pause.as_millis());
                     now += pause;
@@ -82,17 +75,17 @@ mod tests {
         assert_eq!(pauses[..12], [1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500, 500]);
         assert_eq!(tries as usize, pauses.len() + 1);
         assert!(time >= patience && time < patience + LONGEST_PAUSE);
-        trouble.over();
-        assert_eq!(trouble.failed(now, patience), Retry::Again(FIRST_PAUSE));
+        failures.over();
+        assert_eq!(failures.failed(now, patience), Retry::Again(FIRST_PAUSE));
     }
 
     #[test]
-    fn who_is_only_silent_is_tried_for_ever() {
-        let mut trouble = Trouble::default();
-        let pauses: Vec<_> = (0..1000).map(|_| trouble.unclear()).collect();
+    fn a_silent_peer_is_tried_for_ever() {
+        let mut failures = FailedAttempts::default();
+        let pauses: Vec<_> = (0..1000).map(|_| failures.unclear()).collect();
         assert_eq!((pauses[0], pauses[1], pauses[999]), (FIRST_PAUSE, 2 * FIRST_PAUSE, LONGEST_PAUSE));
         assert_eq!(
-            trouble.failed(Duration::MAX, Duration::ZERO),
+            failures.failed(Duration::MAX, Duration::ZERO),
             Retry::Again(LONGEST_PAUSE),
             "none of them counts"
         );
@@ -100,9 +93,9 @@ mod tests {
 
     #[test]
     fn a_process_that_was_away_tries_some_times_more() {
-        let mut trouble = Trouble::default();
+        let mut failures = FailedAttempts::default();
         let hour = Duration::from_secs(3600);
-        let gave_up = (0..20).find(|n| matches!(trouble.failed(hour * *n, hour / 60), Retry::GiveUp { .. }));
+        let gave_up = (0..20).find(|n| matches!(failures.failed(hour * *n, hour / 60), Retry::GiveUp { .. }));
         assert_eq!(gave_up, Some(LEAST_TRIES - 1));
     }
 }

@@ -1,32 +1,29 @@
-//! How two processes meet: each says over sockets, where both have proved that they are of the job, where Portals finds it. What is said
-//! about an entry that is closed (`flow.rs`) goes there as well, in the order in which it was said.
+//! Introductions: each process sends its address in Portals over sockets, where both have proved
+//! that they are of the job. Words about closed entries (`flow.rs`) go there as well, in their
+//! order.
 //!
-//! The body of [`Frame::Meet`](oxmpi_wire::Frame::Meet) begins with a byte that is what is said ([`Word`]). That of an introduction
-//! goes on with six numbers: node and number of the process (4 bytes each), its entries for messages and for exposed memory (4 each), and
-//! the longest message (8).
+//! The body of [`Frame::Meet`](oxmpi_wire::Frame::Meet) begins with a byte for the kind of the
+//! [`Word`]. In an introduction six numbers follow: node and number of the process (4 bytes each),
+//! its entries for messages and for exposed memory (4 each), and the longest message (8).
 
 use super::{Portals, PortalsPeer};
-use crate::meetings::LONGEST_INTRODUCTION;
-use crate::{Body, Message, Sent, Sink, Unreachable};
+use crate::introductions::LONGEST_INTRODUCTION;
+use crate::{Body, FrameSink, OutgoingMessage, Sent, Unreachable};
 use oxmpi_portals::{ProcessAddress, RemoteEntry};
 use oxmpi_sys::bytes::Bytes;
 use oxmpi_wire::Frame;
 use std::collections::{BTreeMap, HashSet};
 
-/// What a body says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Word {
-    /// Where its sender is found.
     Here(PortalsIntroduction),
-    /// Its sender's entry is closed: put nothing, and say when nothing is under way.
+    /// The sender's entry is closed: put nothing, and answer when nothing is under way.
     Stop,
     /// Nothing is under way.
     Stopped,
-    /// The entry is open again.
     Go,
 }
 
-/// What a process says of itself when it meets another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PortalsIntroduction {
     process: ProcessAddress,
@@ -35,7 +32,6 @@ pub(super) struct PortalsIntroduction {
     max_message: u64,
 }
 
-/// Bytes of an introduction.
 const LEN: usize = 25;
 const _: () = assert!(LEN <= LONGEST_INTRODUCTION);
 
@@ -56,7 +52,6 @@ impl Word {
         }
     }
 
-    /// Reads a body. `None`: it is none.
     pub(super) fn decode(body: &[u8]) -> Option<Word> {
         let (kind, rest) = body.split_first()?;
         Some(match (kind, rest) {
@@ -80,7 +75,6 @@ impl Word {
 }
 
 impl Portals {
-    /// Whether a process belongs to the same launcher.
     pub(super) fn is_of_launcher(&mut self, peer: u32) -> bool {
         self.nodes.as_mut().is_none_or(|nodes| nodes.node(peer).is_some())
     }
@@ -92,20 +86,19 @@ impl Portals {
         Word::Here(PortalsIntroduction { process, messages, exposed, max_message })
     }
 
-    /// Says something to a peer, behind what was said to it before.
     pub(super) fn say(&mut self, to: u32, wants_answer: bool, word: Word) {
         self.outbox.push_back((to, wants_answer, word.encode()));
     }
 
-    /// Sends what is to be said, as far as there is room.
     pub(super) fn flush_outbox(&mut self) {
         let mut full = HashSet::new();
-        for (to, asks, body) in std::mem::take(&mut self.outbox) {
-            let sent = if full.contains(&to) { Ok(Sent::Full) } else { self.send_word(to, asks, &body) };
+        for (to, wants_answer, body) in std::mem::take(&mut self.outbox) {
+            let sent =
+                if full.contains(&to) { Ok(Sent::Full) } else { self.send_word(to, wants_answer, &body) };
             match sent {
                 Ok(Sent::Full) => {
                     full.insert(to);
-                    self.outbox.push_back((to, asks, body));
+                    self.outbox.push_back((to, wants_answer, body));
                 }
                 Ok(_) => {}
                 Err(_) if self.is_met(to) => self.lost.push(to),
@@ -118,15 +111,14 @@ impl Portals {
         }
     }
 
-    fn send_word(&mut self, to: u32, asks: bool, body: &[u8]) -> Result<Sent, Unreachable> {
+    fn send_word(&mut self, to: u32, wants_answer: bool, body: &[u8]) -> Result<Sent, Unreachable> {
         let body = Body::Bytes(Bytes::from(body));
-        let message =
-            Message { sequence: 0, frame: Frame::Meet { wants_answer: asks }, body, lent: None, token: 0 };
+        let message = OutgoingMessage::new(Frame::Meet { wants_answer }, body);
         self.sockets.send(to, &message)
     }
 
-    /// Introduces this process to a peer and requests its introduction, once. While the entry is closed nobody new hears of it.
-    pub(super) fn begin_meeting(&mut self, to: u32) {
+    /// Introduces this process, once, and requests the peer's introduction.
+    pub(super) fn request_introduction(&mut self, to: u32) {
         if self.closed.is_none() && !self.never_met.contains(&to) && self.introduced.insert(to) {
             let word = self.introduction();
             self.say(to, true, word);
@@ -134,12 +126,10 @@ impl Portals {
         }
     }
 
-    /// Polls the sockets, and does what follows.
-    pub(super) fn poll_sockets(&mut self, sink: &mut dyn Sink) -> bool {
-        let came = self.sockets.poll(None, &mut self.meetings.watch(sink));
-        self.end_meetings(sink);
-        for peer in self.meetings.take_lost() {
-            // What it had sent comes first.
+    pub(super) fn poll_sockets(&mut self, sink: &mut dyn FrameSink) -> bool {
+        let came = self.sockets.poll(None, &mut self.introductions.watch(sink));
+        self.end_introductions(sink);
+        for peer in self.introductions.take_lost() {
             self.drain(sink);
             self.lose(peer, sink);
         }
@@ -147,20 +137,19 @@ impl Portals {
         came
     }
 
-    /// Heeds what peers have said.
-    pub(super) fn end_meetings(&mut self, sink: &mut dyn Sink) {
-        for (from, asks, body) in self.meetings.take() {
+    pub(super) fn end_introductions(&mut self, sink: &mut dyn FrameSink) {
+        for (from, wants_answer, body) in self.introductions.take() {
             match Word::decode(&body) {
                 Some(Word::Here(one)) => {
-                    self.meet(from, one);
-                    if asks {
+                    self.take_introduction(from, one);
+                    if wants_answer {
                         self.unanswered.push(from);
                     }
                 }
-                Some(word) => self.heed(from, word),
+                Some(word) => self.take_word(from, word),
                 None => {
                     (self.tell.0)(&format!(
-                        "rank {}: process {from} says something over sockets that Portals 4 has no use for",
+                        "rank {}: process {from} has sent an invalid word over sockets",
                         self.own
                     ));
                     self.lost.push(from);
@@ -179,8 +168,7 @@ impl Portals {
         }
     }
 
-    /// A peer has introduced itself.
-    fn meet(&mut self, from: u32, one: PortalsIntroduction) {
+    fn take_introduction(&mut self, from: u32, one: PortalsIntroduction) {
         self.introduced.remove(&from);
         if self.is_met(from) {
             return;

@@ -1,6 +1,6 @@
-//! Random numbers, and what the virtual network is like.
+//! Random numbers, and the simulated faults of the virtual network.
 
-/// A small generator of random numbers (SplitMix64): the same numbers for the same seed, everywhere.
+/// A generator of random numbers (SplitMix64): the same ones for the same seed, everywhere.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -27,45 +27,42 @@ impl Random {
     }
 }
 
-/// A bijection that leaves no trace of the order in its input.
+/// A bijection whose results show no order of the inputs.
 pub(super) fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
 
-/// What the virtual network is like.
+/// The properties and faults of the virtual network. Fields `*_of_256` are probabilities in 256ths.
 #[derive(Debug, Clone)]
-pub struct Weather {
-    /// Paths between two processes.
+pub struct LinkFaults {
     pub paths: u32,
-    /// Shortest time a frame is under way, virtual nanoseconds.
+    /// In virtual nanoseconds.
     pub min_delay_ns: u64,
-    /// Longest.
+    /// In virtual nanoseconds.
     pub max_delay_ns: u64,
-    /// Of 256 messages, how many find no room.
+    /// Messages that find no room.
     pub full_of_256: u8,
-    /// Of 256 messages, how many are taken but gone only later.
+    /// Messages that are taken but leave only later.
     pub later_of_256: u8,
-    /// Of 256 parts of long bodies, after how many the next comes up in another poll only.
+    /// Parts of long bodies after which the next one comes in another poll.
     pub pause_of_256: u8,
-    /// Of 256 short sends, how many may take the fast way ([`crate::Fabric::send_now`]).
+    /// Short sends that may use [`crate::Fabric::send_now`].
     pub now_of_256: u8,
-    /// Longest eager body, bytes.
     pub eager_limit: usize,
-    /// Bytes of a longer message that go with its announcement, at most.
+    /// The most bytes of a longer message that go with its announcement.
     pub announced_limit: usize,
-    /// How long after a death the others hear of it, nanoseconds at most.
+    /// The longest time until a death is reported, in nanoseconds.
     pub detection_ns: u64,
-    /// If the network matches messages between processes of different nodes: how many processes a node has.
+    /// The number of processes on a node, if the network matches messages between nodes.
     pub matched_beyond: Option<u32>,
-    /// The highest index of a context that its tags can name.
     pub last_context: u32,
 }
 
-impl Default for Weather {
+impl Default for LinkFaults {
     fn default() -> Self {
-        Weather {
+        LinkFaults {
             paths: 3,
             min_delay_ns: 100,
             max_delay_ns: 20_000,
@@ -82,11 +79,11 @@ impl Default for Weather {
     }
 }
 
-impl Weather {
-    /// Weather of any kind: from one dull path to many that are often full.
-    pub fn any(random: &mut Random) -> Weather {
+impl LinkFaults {
+    /// Random properties: from one regular path to many that are often full.
+    pub fn any(random: &mut Random) -> LinkFaults {
         let min_delay_ns = random.below(1000);
-        let weather = Weather {
+        let faults = LinkFaults {
             paths: 1 + random.below(5) as u32,
             min_delay_ns,
             max_delay_ns: min_delay_ns + [0, 100, 5_000, 100_000][random.below(4) as usize],
@@ -96,11 +93,11 @@ impl Weather {
             now_of_256: [0, 128, 255][random.below(3) as usize],
             eager_limit: [0, 1, 64, 200, 1000][random.below(5) as usize],
             detection_ns: [0, 1_000, 200_000][random.below(3) as usize],
-            ..Weather::default()
+            ..LinkFaults::default()
         };
         let announced_limit = [0, 1, 100][random.below(3) as usize];
         let matched_beyond = [None, None, Some(1), Some(3)][random.below(4) as usize];
         let last_context = [u32::MAX, 4][random.below(2) as usize];
-        Weather { announced_limit, matched_beyond, last_context, ..weather }
+        LinkFaults { announced_limit, matched_beyond, last_context, ..faults }
     }
 }
