@@ -50,7 +50,7 @@ impl<'d> CrowdedWait<'d> {
             return Passed::Not;
         }
         match self.wait.next() {
-            Next::Look => {
+            Next::Poll => {
                 (self.since, self.aside) = (None, self.aside + 1);
                 Passed::Aside
             }

@@ -1,35 +1,40 @@
-//! The pool: memory in a sender's own segment through which its longer messages go to all its destinations.
+//! The pool: memory in a sender's own segment through which its longer messages go to all
+//! destinations.
 //!
-//! A pair ring's data ring is small, and so soon written again: each of its lines is then still in the receiver's
-//! private cache, and storing to it costs a transfer between cores. The pool is large enough for its lines to have
-//! fallen out to a cache that all cores share before their turn comes again; and, since one pool serves all
-//! destinations, memory does not grow with their number. The *slots* of a message that lies in the pool go through the
-//! receiver's ring as always: see the pool chunk of [`ring`](crate::ring).
+//! A ring's data area is small, and so soon written again: each of its lines is then still in the
+//! receiver's private cache, and a store to it costs a transfer between cores. The pool is so large
+//! that its lines have fallen out to a cache that all cores share before they are written again.
+//! Since one pool serves all destinations, memory does not grow with their number. The *slots* of a
+//! message in the pool go through the receiver's ring: see the pool chunk of [`ring`](crate::ring).
 //!
-//! The pool is a ring of *blocks*, which lie side by side: a processor that reads a block to its end fetches some lines beyond
-//! it in advance, and in a longer message these are the ones that it reads next.
+//! The pool is a ring of adjacent *blocks*: a processor that reads a block to its end prefetches
+//! some lines beyond it, and in a longer message it reads these lines next.
 //!
 //! ```text
 //! states    for each block 32 bits: the position after it when it was freed last
-//! data      on a page of their own, the blocks
+//! data      on separate pages, the blocks
 //! position  bytes before it since the start of all time; 32 bits, wraps
 //! ```
 //!
 //! Rules
-//! 1. *One writer.* The segment's owner alone writes data, through its one [`Pool`]. All memory is zero at the start.
-//! 2. *Take.* The sender takes whole blocks for each message, in order, from the position `head` on; none that is in use
-//!    since the lap before, which are those from `tail` on. Nothing is touched before its first use, so a pool that is
-//!    never used takes no memory.
-//! 3. *Hand over.* Which bytes hold which piece of a message is said by a slot of the destination's ring, or a cell of its inbox, whose
-//!    publication (release) and observation (acquire) order the copies of both sides. A piece begins with a block and takes as many
-//!    side by side as its bytes need, which hold nothing else. Only the destination of that slot or cell reads it.
-//! 4. *Free and reclaim.* When the receiver has read a block for the last time it stores the position after the block to the block's state
-//!    (release). When the sender is short of room it moves `tail` over all blocks
-//!    at whose state it finds (acquire) the position after the block. A state holds the position of another lap until then.
-//!    What lies there for a destination that is known to be dead the owner frees: [`Pool::forget`].
-//! 5. *Nobody waits for the pool.* Blocks are freed in any order but reclaimed in that of the ring, so that one slow
-//!    receiver can make the pool look full for all. A sender without room uses the destination's data ring, or
-//!    announces the message; it must not wait for room, for no receiver knows that it should wake it.
+//! 1. *One writer.* Only the segment's owner writes data, through its one [`Pool`]. All memory is
+//!    zero at the start.
+//! 2. *Take.* The sender takes whole blocks for each message, in order, from the position `head`
+//!    on, and none from `tail` on, which are in use since the lap before. Nothing is touched before
+//!    its first use, so an unused pool takes no memory.
+//! 3. *Hand over.* A slot of the destination's ring, or a cell of its inbox, names the bytes of a
+//!    piece of a message. Its publication (release) and observation (acquire) order the copies of
+//!    both sides. A piece begins with a block and takes as many adjacent blocks as its bytes need.
+//!    Only the destination of that slot or cell reads it.
+//! 4. *Free and reclaim.* When the receiver has read a block for the last time it stores the
+//!    position after the block to the block's state (release). When the sender is short of room it
+//!    moves `tail` over all blocks whose state (acquire) is the position after the block. Until
+//!    then a state has the position of another lap. The owner frees the blocks of a destination
+//!    that is known to be dead: [`Pool::forget`].
+//! 5. *No process waits for the pool.* Blocks are freed in any order but reclaimed in that of the
+//!    ring, so one slow receiver can make the pool full for all. A sender without room uses the
+//!    destination's data ring, or announces the message. It must not wait for room, since no
+//!    receiver knows that it should wake it.
 
 mod area;
 #[cfg(all(test, not(loom)))]
@@ -43,19 +48,19 @@ use oxmpi_sys::sync::Ordering;
 /// The sending side: one in the life of a pool.
 #[derive(Debug)]
 pub struct Pool {
-    /// The positions of the first block that may be taken, and of the first one that is not yet reclaimed.
+    /// The positions of the next block to take, and of the first one that is not reclaimed.
     head: u32,
     tail: u32,
-    /// How many blocks lie between the two.
+    /// Blocks between `tail` and `head`.
     taken: u32,
     blocks: u32,
-    /// For each block taken, for whom.
+    /// The destination of each taken block.
     destinations: Box<[u32]>,
     area: PoolArea,
 }
 
 impl Pool {
-    /// The sending side of a pool from which nobody has taken anything yet.
+    /// The sending side of a new pool.
     pub fn new(area: PoolArea) -> Pool {
         let blocks = area.shape.blocks();
         let destinations = vec![u32::MAX; blocks].into_boxed_slice();
@@ -67,7 +72,7 @@ impl Pool {
         self.area.shape
     }
 
-    /// Whether a message of `len` bytes could be taken now. Reclaims what has been freed if need be.
+    /// Whether a message of `len` bytes could be taken now. Reclaims freed blocks if needed.
     #[inline]
     pub fn room_for(&mut self, len: usize) -> bool {
         let blocks = self.area.blocks_of(len);
@@ -90,14 +95,14 @@ impl Pool {
         }
     }
 
-    /// Reclaims what has been freed, and says how many bytes there are to take.
+    /// Reclaims freed blocks, and returns the number of bytes that can be taken.
     #[cold]
     pub fn free_bytes(&mut self) -> usize {
         self.reclaim();
         (self.blocks - self.taken) as usize * self.area.shape.block_bytes as usize
     }
 
-    /// Frees what lies here for process `to`, *which must be known to be dead* (rule 4).
+    /// Frees the blocks for process `to`, *which must be known to be dead* (rule 4).
     pub fn forget(&mut self, to: u32) {
         let mut position = self.tail;
         for _ in 0..self.taken {
@@ -109,8 +114,8 @@ impl Pool {
         }
     }
 
-    /// Takes the blocks of a message of `len` bytes for process `to`, for which there must be room ([`Pool::room_for`]); the
-    /// position of the first (rule 2).
+    /// Takes the blocks of a message of `len` bytes for process `to` and returns the position of
+    /// the first (rule 2). There must be room ([`Pool::room_for`]).
     #[inline]
     pub(crate) fn take(&mut self, len: usize, to: u32) -> u32 {
         let start = self.head;
@@ -123,9 +128,10 @@ impl Pool {
         start
     }
 
-    /// Takes the blocks of a message of `len` bytes for process `to`, for which there must be room ([`Pool::room_for`]), and has
-    /// `fill` write what begins at some byte of it. Where it lies: the positions of two pieces and their bytes, of which the
-    /// second one may have none. The receiver frees each ([`PoolView::free`]).
+    /// Takes the blocks of a message of `len` bytes for process `to`, for which there must be room
+    /// ([`Pool::room_for`]), and has `fill` write the bytes from an offset on. Returns the
+    /// positions of two pieces and their bytes; the second may be empty. The receiver frees each
+    /// ([`PoolView::free`]).
     pub fn lay(&mut self, len: usize, to: u32, mut fill: impl FnMut(usize, BytesMut<'_>)) -> [(u32, u32); 2] {
         let start = self.take(len, to);
         // A pool has 2^30 bytes at most.
@@ -140,7 +146,7 @@ impl Pool {
         [(start, first), (next, rest)]
     }
 
-    /// Frees what [`Pool::lay`] has laid, of which nobody was told.
+    /// Frees pieces of [`Pool::lay`] that were never announced.
     pub fn clear(&mut self, pieces: [(u32, u32); 2]) {
         for (position, bytes) in pieces {
             if bytes > 0 {
@@ -149,36 +155,39 @@ impl Pool {
         }
     }
 
-    /// Names this moment for [`Pool::laid_since`].
+    /// The present position, for [`Pool::laid_since`].
     pub const fn mark(&self) -> u32 {
         self.head
     }
 
-    /// The blocks that were taken since a moment, less than a lap ago, if any were.
+    /// The blocks that were taken since `mark`, less than a lap ago, if any.
     pub const fn laid_since(&self, mark: u32) -> Option<Laid> {
         let bytes = self.head.wrapping_sub(mark) as usize;
         if bytes == 0 { None } else { Some(Laid { end: self.head, bytes }) }
     }
 
-    /// Whether the last of these blocks, which were taken for process `to`, is not yet freed. (A receiver frees them in order.)
+    /// Whether the last of these blocks, which were taken for process `to`, is not yet freed. (A
+    /// receiver frees them in order.)
     pub fn is_laid(&self, laid: &Laid, to: u32) -> bool {
         let block = self.area.block(laid.end.wrapping_sub(1));
-        // After a lap the block is another one's, or is free.
+        // After a lap the block is free or belongs to another message.
         self.head.wrapping_sub(laid.end) < self.area.shape.bytes
             && self.destinations[block] == to
             && self.area.state(block).load(Ordering::Acquire) != laid.end
     }
 
-    /// How many bytes from `position` on lie side by side before the message goes on at the beginning of the pool.
+    /// Contiguous bytes from `position` on, before the message continues at the beginning of the
+    /// pool.
     #[inline]
     pub(crate) const fn side_by_side(&self, position: u32) -> u32 {
         self.area.shape.bytes - self.area.at(position) as u32
     }
 
-    /// `len` bytes at `position` to write: of blocks that were taken and whose slot is not yet published.
+    /// `len` bytes at `position` to write: of blocks that were taken and whose slot is not yet
+    /// published.
     #[inline]
     pub(crate) fn piece(&mut self, position: u32, len: usize) -> BytesMut<'_> {
-        // SAFETY: taken, says the caller, which alone has the pool.
+        // SAFETY: the caller, which alone has the pool, has taken these bytes.
         unsafe { self.area.piece(position, len) }
     }
 }
@@ -188,11 +197,10 @@ impl Pool {
 pub struct Laid {
     /// The position after them.
     end: u32,
-    /// Their bytes.
     pub bytes: usize,
 }
 
-/// The receiving side, of a peer's pool: any number of them, one in each process.
+/// The receiving side of a peer's pool: one in each process.
 #[derive(Debug)]
 pub struct PoolView {
     area: PoolArea,
@@ -204,13 +212,13 @@ impl PoolView {
         PoolView { area }
     }
 
-    /// The `len` bytes of a piece at `position`; none if no piece lies there (rule 3).
+    /// The `len` bytes of a piece at `position`; `None` if no piece can be there (rule 3).
     #[inline]
     pub fn bytes(&self, position: u32, len: usize) -> Option<Bytes<'_>> {
         self.area.bytes(position, len)
     }
 
-    /// Frees the blocks in which the piece of `len` bytes at `position` lies (rule 4).
+    /// Frees the blocks of the piece of `len` bytes at `position` (rule 4).
     #[inline]
     pub fn free(&mut self, position: u32, len: usize) {
         self.area.free(position, len);

@@ -205,8 +205,8 @@ impl<F: Fabric> Process<F> {
             }
             let (mut heard, mut nap) = (None, None);
             let has_spun = wait.has_spun();
-            let due = match if at_once { Next::Look } else { wait.next() } {
-                Next::Look => {
+            let due = match if at_once { Next::Poll } else { wait.next() } {
+                Next::Poll => {
                     let answer = self.look_all(|domain, something| {
                         came = something;
                         // What this process waits for may depend on a process that waits for one of its sends.

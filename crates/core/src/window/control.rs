@@ -32,7 +32,7 @@
 
 use super::Flavor;
 use oxmpi_shm::mailbox::{Mailboxes, mailbox_bytes};
-use oxmpi_shm::robust_lock::Held;
+use oxmpi_shm::robust_lock::RobustGuard;
 use oxmpi_sys::bytes::BytesMut;
 use oxmpi_sys::memory::Memory;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -145,8 +145,8 @@ impl Control {
 
     /// Acquires the lock of elements for a rank (rule 7).
     #[inline]
-    pub(crate) fn hold_elements(&self, rank: u32, has_died: impl FnMut(u32) -> bool) -> Held<'_> {
-        Held::acquire(self.memory.word(ELEMENTS), rank, has_died)
+    pub(crate) fn hold_elements(&self, rank: u32, has_died: impl FnMut(u32) -> bool) -> RobustGuard<'_> {
+        RobustGuard::acquire(self.memory.word(ELEMENTS), rank, has_died)
     }
 
     /// Takes the lock for `holder` if it can be had; else notes that `waiter` waits (rule 1).

@@ -1,6 +1,6 @@
 //! The naive model of a datatype, and random datatypes made both ways.
 
-use oxmpi_mem::external32::Element;
+use oxmpi_mem::external32::ExternalElement;
 use oxmpi_objects::datatype::{Combiner, Datatype, Distribution, Form, Order};
 use oxmpi_objects::predefined::{Predefined, all};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Random {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     pub(crate) bytes: Vec<isize>,
-    pub(crate) elements: Vec<Element>,
+    pub(crate) elements: Vec<ExternalElement>,
     /// Lower and upper bound, if something in it was resized.
     marks: Option<(isize, isize)>,
     /// Lower and upper bound of the members with data.
@@ -102,20 +102,30 @@ impl Model {
 
     /// What packed bytes are in external32.
     pub(crate) fn external(&self, packed: &[u8]) -> Vec<u8> {
-        self.converted(packed, Element::native_size, Element::external_size, Element::encode)
+        self.converted(
+            packed,
+            ExternalElement::native_size,
+            ExternalElement::external_size,
+            ExternalElement::encode,
+        )
     }
 
     /// What bytes in external32 are in memory, packed.
     pub(crate) fn native(&self, external: &[u8]) -> Vec<u8> {
-        self.converted(external, Element::external_size, Element::native_size, Element::decode)
+        self.converted(
+            external,
+            ExternalElement::external_size,
+            ExternalElement::native_size,
+            ExternalElement::decode,
+        )
     }
 
     fn converted(
         &self,
         mut from: &[u8],
-        from_size: impl Fn(&Element) -> usize,
-        to_size: impl Fn(&Element) -> usize,
-        convert: impl Fn(&Element, &[u8], &mut [u8]),
+        from_size: impl Fn(&ExternalElement) -> usize,
+        to_size: impl Fn(&ExternalElement) -> usize,
+        convert: impl Fn(&ExternalElement, &[u8], &mut [u8]),
     ) -> Vec<u8> {
         let mut out = Vec::new();
         while !from.is_empty() {

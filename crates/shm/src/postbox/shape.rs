@@ -1,4 +1,4 @@
-//! The sizes of a segment with postboxes, and where its parts lie.
+//! The sizes of a segment with postboxes, and the offsets of its parts.
 
 use oxmpi_sys::line::{LINE_BYTES, LINE_WORDS};
 
@@ -15,7 +15,7 @@ const MAP_BITS: u64 = 64 * MAP_WORDS as u64;
 /// The sizes of a segment with postboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PostboxShape {
-    /// Processes that share it: the guide's N.
+    /// The guide's N.
     pub ranks: u32,
     /// Bytes of data in a postbox: the guide's S.
     pub short: u64,
@@ -30,10 +30,7 @@ impl PostboxShape {
         2 * line + self.boxes() * (self.short + line) + self.pool
     }
 
-    /// What is wrong with these sizes, if anything.
-    ///
-    /// # Errors
-    /// A text for a person, with the value.
+    /// Checks the sizes; the error is a text for the user with the value.
     pub fn check(&self) -> Result<(), String> {
         let PostboxShape { ranks, short, pool } = *self;
         if !(1..=MOST_RANKS).contains(&ranks) {
@@ -55,7 +52,7 @@ impl PostboxShape {
         ranks * (ranks - 1)
     }
 
-    /// The postbox from one process to another, by their places.
+    /// The postbox between two processes, by their indices.
     pub(super) const fn index(&self, from: u32, to: u32) -> u64 {
         let of_sender = if to > from { to - 1 } else { to };
         from as u64 * (self.ranks as u64 - 1) + of_sender as u64
@@ -71,7 +68,6 @@ impl PostboxShape {
         if least == 0 { LINE_BYTES as u64 } else { least }
     }
 
-    /// Whole blocks in the pool.
     pub(super) const fn blocks(&self) -> u64 {
         self.pool / self.block()
     }

@@ -8,25 +8,26 @@ use oxmpi_sys::{
     line::LINE_BYTES,
 };
 
-/// The lines of a piece of fewer bytes are fetched before it is copied. Most copies of more go by the processor's string
-/// instruction sooner or later, which need not fetch what it overwrites.
+/// The lines of a shorter piece are fetched before the copy. Most longer copies use the processor's
+/// string instruction, which need not fetch the lines that it overwrites.
 const PREFETCHED_BELOW: usize = 4 << 10;
 
 /// The sender's pool, for one message.
 #[derive(Debug)]
 pub struct Pooling<'a> {
-    /// The pool.
     pub pool: &'a mut Pool,
     /// The process at the other end of the ring, for [`Pool::forget`].
     pub to: u32,
     /// How the message's pieces are copied.
     pub kind: CopyKind,
-    /// The length of its pieces: the receiver copies one out while the sender copies the next one in. Rounded up to whole blocks.
+    /// The length of its pieces, rounded up to whole blocks: the receiver copies one out while the
+    /// sender copies the next one in.
     pub piece_bytes: u32,
 }
 
 impl Pooling<'_> {
-    /// The length of all pieces but the last one of a message of `total` bytes, in whole blocks: no more of them than `most`.
+    /// The length of all pieces but the last one of a message of `total` bytes, in whole blocks, so
+    /// that there are at most `most`.
     #[inline]
     fn piece(&self, total: u32, most: u32) -> u32 {
         let block = self.pool.shape().block_bytes;
@@ -41,22 +42,23 @@ impl RingSender {
         pool.max_message()
     }
 
-    /// No message has more pieces than that, one more if it comes to the end of the pool (rule 6).
+    /// The most pieces of a message. There is one more if it comes to the end of the pool (rule 6).
     const fn most_pieces(&self) -> u32 {
         self.area.shape.slots / 2 - 1
     }
 
-    /// Whether a frame with a body of `len` bytes would leave through the pool now.
+    /// Whether there is room now for a frame with a body of `len` bytes through the pool.
     pub fn has_room_pooled(&mut self, len: usize, mut pooling: Pooling<'_>) -> bool {
         len <= self.max_pooled(&pooling.pool.shape())
             && self.has_room_for_pieces(len, &mut pooling, 1).is_some()
     }
 
-    /// Sends a message of `total` bytes through the sender's pool, all or nothing.
-    /// `fill(offset, piece, kind)` is called for each piece in turn and writes the message's bytes from `offset` on to it, all
-    /// of them. If `kind` is streaming it may do so by streaming stores, [`Bytes::copy_by`]. `false`: no room now, in the ring
-    /// or in the pool, and `fill` was not called. There may be room in the data ring; nobody wakes a sender that waits for
-    /// the pool.
+    /// Sends a message of `total` bytes through the sender's pool, all or nothing. `fill(offset,
+    /// piece, kind)` is called for each piece in order and writes the message's bytes from `offset`
+    /// on to the whole piece. If `kind` is streaming it may use streaming stores,
+    /// [`Bytes::copy_by`]. `false`: no room now, in the ring or in the pool, and `fill` was not
+    /// called. There may be room in the data ring; no receiver wakes a sender that waits for the
+    /// pool.
     ///
     /// # Panics
     /// If `total` is more than [`RingSender::max_pooled`].
@@ -73,9 +75,10 @@ impl RingSender {
         true
     }
 
-    /// Sends a frame of at most 56 bytes and, behind it, a body of `body_len` bytes, all or nothing (rule 8): through
-    /// the pool if one is given, else through the data ring with plain copies. `fill` as for
-    /// [`RingSender::try_send_pooled`]. `false`: no room now, and `fill` was not called.
+    /// Sends a frame of at most 56 bytes and, behind it, a body of `body_len` bytes, all or nothing
+    /// (rule 8): through the pool if one is given, else through the data ring with plain copies.
+    /// `fill` as for [`RingSender::try_send_pooled`]. `false`: no room now, and `fill` was not
+    /// called.
     ///
     /// # Panics
     /// If `frame` is longer than 56 bytes, or the body longer than [`RingSender::max_pooled`] or
@@ -140,7 +143,8 @@ impl RingSender {
             copy_piece(pool.piece(position, len as usize), kind, |piece, kind| {
                 fill(offset as usize, piece, kind);
             });
-            // SAFETY: `slot` is free: there was room for all pieces, of which one more is made at the end of the pool.
+            // SAFETY: `slot` is free: there was room for all pieces, including a further one at the
+            // end of the pool.
             unsafe { self.fill_chunk_words(total, len, position, offset) };
             offset += len;
             position = position.wrapping_add(len);
@@ -152,7 +156,7 @@ impl RingSender {
     }
 }
 
-/// Has a piece copied into the pool.
+/// Has `fill` copy a piece into the pool.
 #[inline]
 fn copy_piece(mut piece: BytesMut<'_>, kind: CopyKind, fill: impl FnOnce(BytesMut<'_>, CopyKind)) {
     if kind == CopyKind::Streaming {
