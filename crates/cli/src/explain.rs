@@ -35,7 +35,7 @@ With coll:
                          neighbourhoods and intercommunicators the choice does not depend on it
   --type-size N          bytes of one element (1)
   --noncommutative       the operation is not commutative
-  --crowded              there are more ranks than processors, as 'mpirun' finds out for a job (a processor for each)
+  --oversubscribed       there are more ranks than processors, as 'mpirun' finds out for a job (a processor for each)
   --inexact              it is a sum or product of floating-point numbers, or the program's
   --distribution WORD    how the ranks are spread: single-node, one-per-node or any (single-node)
   --rules FILE           rules of this file, as if it were set by coll_tuned_dynamic_rules_filename
@@ -221,7 +221,7 @@ fn parse(words: &[String]) -> Result<CollectiveQuery, String> {
             "--type-size" => type_size = number(word, value()?, 1..=i32::MAX as u64)? as usize,
             "--noncommutative" => commutative = false,
             "--inexact" => is_exact = false,
-            "--crowded" => setup = Setup::Oversubscribed,
+            "--oversubscribed" => setup = Setup::Oversubscribed,
             "--distribution" => {
                 distribution = match value()? {
                     "single-node" => Distribution::SingleNode,
@@ -244,7 +244,7 @@ fn parse(words: &[String]) -> Result<CollectiveQuery, String> {
                     ["--ranks", "--bytes", "--type-size", "--noncommutative", "--distribution", "--rules"];
                 let hint = nearest(
                     other,
-                    known.into_iter().chain(["--inexact", "--crowded", "--mca", "--json", "--help"]),
+                    known.into_iter().chain(["--inexact", "--oversubscribed", "--mca", "--json", "--help"]),
                 );
                 let hint = hint.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
                 return Err(format!("unknown word '{other}'{hint} ('oxmpi explain --help' lists all)"));
@@ -335,7 +335,7 @@ fn in_text(
             let row = decision.algorithm.algorithm();
             out += &format!("  algorithm:     {} {}: {}\n", row.number, row.name, row.description);
             out += &format!("  chosen by:     {}\n", decision.reason);
-            for (label, is_used) in [("with:", true), ("not looked at:", false)] {
+            for (label, is_used) in [("with:", true), ("not used:", false)] {
                 let said = listed_settings(decision, is_used);
                 if !said.is_empty() {
                     out += &format!("  {label:<14} {}\n", said.join(", "));
@@ -437,7 +437,7 @@ fn in_json(
         "bytes": facts.bytes,
         "message_size": facts.message_size,
         "commutative": facts.commutative,
-        "crowded": facts.setup == Setup::Oversubscribed,
+        "oversubscribed": facts.setup == Setup::Oversubscribed,
         "algorithms": all,
         "control_section": served.by[0].1 == Ok(Component::Shmem),
     });
@@ -464,7 +464,7 @@ fn in_json(
             for (name, value, _) in algorithm_settings(decision) {
                 out[name.replace([' ', '-'], "_")] = value.into();
             }
-            out["not_looked_at"] = listed_settings(decision, false).into();
+            out["not_used"] = listed_settings(decision, false).into();
             out["passed_over"] = decision.refused.map(|refused| refused.to_string()).into();
         }
         Err(illegal) => out["error"] = illegal.to_string().into(),

@@ -50,10 +50,8 @@ const LINE_BYTES: usize = 64;
 
 macro_rules! atomic_elements {
     ($name:ident, $atomic:ty, $word:ty) => {
-        /// Changes `n` elements, or `n` words of several elements each (rule 1).
-        ///
-        /// # Safety
-        /// `n` of them are readable at `left` (none for [`Op::NoOp`]), and writable and aligned at
+        /// Changes `n` elements, or `n` words of several elements each (rule 1). Safety: `n` of
+        /// them are readable at `left` (none for [`Op::NoOp`]), and writable and aligned at
         /// `right`; `old` is null or writable for `n` of them.
         #[inline]
         unsafe fn $name(a: &Accumulator, left: *const u8, right: *mut u8, old: *mut u8, n: usize) {
@@ -145,18 +143,15 @@ impl Accumulator {
         matches!(self.scalar, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
     }
 
-    /// Whether elements at `address` are changed by atomic instructions (rules 1 and 3).
     #[inline(always)]
     fn is_atomic_at(&self, address: usize) -> bool {
         self.is_plain() && self.size <= 8 && address.is_multiple_of(self.size)
     }
 
     /// Changes contiguous elements without padding; their old values go to `old`. `lock` acquires
-    /// the element lock and is called only if the lock is needed.
-    ///
-    /// # Panics
-    /// If the elements have padding, or the lengths differ or are no multiple of the element's.
-    /// `left` may be empty for [`Op::NoOp`].
+    /// the element lock and is called only if the lock is needed. Panics if the elements have
+    /// padding, or the lengths differ or are no multiple of the element's. `left` may be empty for
+    /// [`Op::NoOp`].
     #[inline]
     pub fn apply<'l>(
         &self,
@@ -204,10 +199,8 @@ impl Accumulator {
     }
 
     /// Changes one element by an atomic instruction (rule 1). `false`: there is no such
-    /// instruction, and the element is unchanged.
-    ///
-    /// # Safety
-    /// As for `atomic_8` with one element, except that `right` may have any alignment.
+    /// instruction, and the element is unchanged. Safety: as for `atomic_8` with one element,
+    /// except that `right` may have any alignment.
     #[inline(always)]
     unsafe fn change_one(&self, left: *const u8, right: *mut u8, old: *mut u8) -> bool {
         // SAFETY: by the contract of this function; the alignment was checked.
@@ -223,10 +216,8 @@ impl Accumulator {
         true
     }
 
-    /// Changes elements under the element lock (rules 2 and 4).
-    ///
-    /// # Safety
-    /// As for `atomic_8`, except that `right` may have any alignment.
+    /// Changes elements under the element lock (rules 2 and 4). Safety: as for `atomic_8`, except
+    /// that `right` may have any alignment.
     unsafe fn change(&self, left: *const u8, right: *mut u8, old: *mut u8, n: usize) {
         let in_word = 8 / self.size;
         if in_word < 2 || n < in_word || !self.is_atomic_at(right.addr()) {
@@ -252,10 +243,7 @@ impl Accumulator {
         }
     }
 
-    /// As [`Accumulator::change`], element by element.
-    ///
-    /// # Safety
-    /// As for [`Accumulator::change`].
+    /// As [`Accumulator::change`], element by element. Safety: as for [`Accumulator::change`].
     unsafe fn change_each(&self, left: *const u8, right: *mut u8, old: *mut u8, n: usize) {
         // SAFETY: by the contract of this function; the alignment was checked.
         unsafe {
@@ -274,10 +262,8 @@ impl Accumulator {
         }
     }
 
-    /// Changes elements under the element lock, which is released after each part (rule 5).
-    ///
-    /// # Safety
-    /// As for [`Accumulator::change`].
+    /// Changes elements under the element lock, which is released after each part (rule 5). Safety:
+    /// as for [`Accumulator::change`].
     #[inline(never)]
     unsafe fn change_in_parts<'l>(
         &self,
@@ -305,14 +291,9 @@ impl Accumulator {
 
     /// Changes the elements of `target` from packed byte `from` on. The length is that of `old`, or
     /// that of `left` without `old`. Old values go to `old`. `lock` is as in
-    /// [`Accumulator::apply`].
-    ///
-    /// # Errors
-    /// If there is no memory for a copy of elements with padding.
-    ///
-    /// # Panics
-    /// As [`Accumulator::apply`], except that elements may have padding; and if `target` has fewer
-    /// elements.
+    /// [`Accumulator::apply`]. Fails if there is no memory for a copy of elements with padding.
+    /// Panics as [`Accumulator::apply`], except that elements may have padding; and if `target` has
+    /// fewer elements.
     pub fn accumulate<'l>(
         &self,
         left: Bytes<'_>,
@@ -357,8 +338,6 @@ impl Accumulator {
         Ok(())
     }
 
-    /// # Panics
-    /// If the operands do not fit.
     fn check_operands(&self, operands: usize, target: &UserBuf, from: usize, len: usize) {
         let total = target.packed_len();
         assert!(
@@ -369,8 +348,8 @@ impl Accumulator {
         assert!(operands == len || self.op == Op::NoOp, "{operands} bytes for {len}");
     }
 
-    /// Accumulates to elements with padding: copies them, changes the copy, and copies it back, all
-    /// under the lock.
+    /// Accumulates to a copy of elements with padding, which is copied back; the lock is held
+    /// meanwhile.
     fn padded<'l>(
         &self,
         left: Bytes<'_>,
@@ -407,7 +386,6 @@ impl Accumulator {
         Ok(())
     }
 
-    /// The layout of one element in an array.
     fn element_layout(&self) -> Arc<Layout> {
         let blocks: &[(usize, isize)] = if self.scalar == Scalar::I16I32 { &[(2, 0), (4, 4)] } else { &[] };
         let byte = Layout::basic(1, 1);
@@ -421,10 +399,8 @@ impl Accumulator {
 }
 
 /// Replaces one element by `new` if it is equal to `compare`; the old value goes to `old`. This is
-/// atomic with accumulates to elements of this size. `lock` is as in [`Accumulator::apply`].
-///
-/// # Panics
-/// If the four lengths differ or exceed 16 bytes.
+/// atomic with accumulates to elements of this size. `lock` is as in [`Accumulator::apply`]. Panics
+/// if the four lengths differ or exceed 16 bytes.
 #[inline]
 pub fn compare_and_swap<'l>(
     new: Bytes<'_>,
@@ -650,14 +626,12 @@ mod tests {
         }
     }
 
-    /// Rules 4 and 5.
     #[test]
     fn calls_for_several_elements_are_seen_as_a_whole() {
         const ROUNDS: usize = 20_000;
         let memory = oxmpi_sys::memory::Memory::zeroed(16 << 10, 64).unwrap();
         let lock = AtomicU64::new(0);
         let done = std::sync::atomic::AtomicBool::new(false);
-        // Contiguous memory, and two blocks of 32 bytes at a distance.
         let apart = Arc::new(Layout::hvector(2, 32, 4096, &Layout::basic(1, 1)).unwrap());
         let replace = Accumulator::new(Op::Replace, Scalar::U8).unwrap();
         let read = Accumulator::new(Op::NoOp, Scalar::U8).unwrap();

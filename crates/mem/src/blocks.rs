@@ -18,7 +18,6 @@ pub struct LayoutBlock {
 pub struct LayoutBlocks {
     /// The position in the program and in each program nested in it.
     frames: Vec<Frame>,
-    /// Bytes of the next block that lie before the start.
     skip: usize,
 }
 
@@ -27,20 +26,15 @@ struct Frame {
     program: Arc<CopyProgram>,
     base: isize,
     item: usize,
-    /// Completed repetitions of the item.
     turn: usize,
 }
 
 /// The order in which the blocks of a layout lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockOrder {
-    /// Offset of the first block.
     pub first: isize,
-    /// Offset of the last block.
     pub last: isize,
-    /// End of the last byte.
     pub end: isize,
-    /// Whether no byte is in two blocks.
     pub disjoint: bool,
 }
 
@@ -57,7 +51,6 @@ impl BlockOrder {
         (self.last <= next.first).then_some(whole)
     }
 
-    /// This part `count` times, at a stride.
     fn repeated(self, count: usize, stride: isize) -> Option<BlockOrder> {
         if count <= 1 {
             return Some(self);

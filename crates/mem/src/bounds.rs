@@ -23,26 +23,21 @@ pub struct Bounds {
     true_lb: isize,
     true_ub: isize,
     align: usize,
-    /// Whether `resized` has set lb and ub: such bounds win over those of the data in every type
-    /// made of this one.
+    /// Set by `resized`: such bounds win over those of the data in every type made of this one.
     explicit: bool,
 }
 
 impl Bounds {
-    /// `size` contiguous bytes, as of a basic type, with the alignment that C demands.
-    ///
-    /// # Panics
-    /// If `size` exceeds `isize::MAX` or `align` is 0.
+    /// `size` contiguous bytes, as of a basic type, with the alignment that C demands. Panics if
+    /// `size` exceeds `isize::MAX` or `align` is 0.
     pub fn basic(size: usize, align: usize) -> Bounds {
         assert!(align > 0 && isize::try_from(size).is_ok(), "basic type of {size} bytes aligned to {align}");
         let ub = size.cast_signed();
         Bounds { size, lb: 0, ub, true_lb: 0, true_ub: ub, align, explicit: false }
     }
 
-    /// `count` elements, each an extent after its predecessor (`MPI_Type_contiguous`).
-    ///
-    /// # Errors
-    /// If the size or a bound does not fit. This holds for all constructors.
+    /// `count` elements, each an extent after its predecessor (`MPI_Type_contiguous`). Fails if the
+    /// size or a bound does not fit. This holds for all constructors.
     #[inline]
     pub fn contiguous(&self, count: usize) -> Result<Bounds, LayoutError> {
         self.placed(count, self.extent(), 0)
@@ -179,20 +174,14 @@ impl Bounds {
         self.align
     }
 
-    /// The packed bytes of `count` elements.
-    ///
-    /// # Errors
-    /// If they exceed `isize::MAX`.
+    /// The packed bytes of `count` elements. Fails if they exceed `isize::MAX`.
     #[inline]
     pub fn packed_len(&self, count: usize) -> Result<usize, LayoutError> {
         product(count, self.size, "packed size")
     }
 
     /// The range of the data of an array of `count` elements, as byte offsets from its address; (0,
-    /// 0) without data.
-    ///
-    /// # Errors
-    /// If an offset does not fit.
+    /// 0) without data. Fails if an offset does not fit.
     pub fn span(&self, count: usize) -> Result<(isize, isize), LayoutError> {
         if count == 0 || self.size == 0 {
             return Ok((0, 0));
@@ -203,13 +192,11 @@ impl Bounds {
     const NOTHING: Bounds =
         Bounds { size: 0, lb: 0, ub: 0, true_lb: 0, true_ub: 0, align: 1, explicit: false };
 
-    /// The least and the greatest shift of `count` elements, `stride` apart, the first at `offset`.
     #[inline(always)]
     fn shifts(&self, count: usize, stride: isize, offset: isize) -> Result<(isize, isize), LayoutError> {
         shifts_of((0, 0), count, stride, offset)
     }
 
-    /// Whether an element adds neither data nor bounds to a type.
     #[inline(always)]
     fn is_nothing(&self) -> bool {
         self.size == 0 && !self.explicit
@@ -247,7 +234,6 @@ fn shifts_of(
     ends.ok_or(overflow)
 }
 
-/// Bounds that enclose all shifted bounds.
 #[inline(always)]
 fn shifted((low, high): (isize, isize), shifts: (isize, isize)) -> Result<(isize, isize), LayoutError> {
     let ends = low.checked_add(shifts.0).zip(high.checked_add(shifts.1));
@@ -264,11 +250,9 @@ fn widen(bounds: &mut Option<(isize, isize)>, by: (isize, isize)) {
     *bounds = Some(bounds.map_or(by, |b| (b.0.min(by.0), b.1.max(by.1))));
 }
 
-/// Collects the bounds of the members of a struct.
 #[derive(Clone, Copy, Default)]
 struct Members {
     size: usize,
-    /// From the first data byte to the end of the last.
     data: Option<(isize, isize)>,
     /// The bounds of all members with data.
     bounds: Option<(isize, isize)>,

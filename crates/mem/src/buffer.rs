@@ -28,16 +28,11 @@ pub struct UserBuf {
 
 #[derive(Clone, Debug)]
 enum BufferShape {
-    /// Elements of `size` bytes without gaps.
-    Contiguous {
-        size: usize,
-    },
+    Contiguous { size: usize },
     Strided(Arc<Layout>),
-    /// Memory that only a driver copies.
     Device(Box<DeviceShape>),
 }
 
-/// Elements in the memory of a device.
 #[derive(Clone, Debug)]
 struct DeviceShape {
     elements: DeviceElements,
@@ -46,7 +41,6 @@ struct DeviceShape {
     writes_behind: bool,
 }
 
-/// As the other two variants of [`BufferShape`].
 #[derive(Clone, Debug)]
 enum DeviceElements {
     Contiguous(usize),
@@ -184,15 +178,13 @@ impl UserBuf {
     /// `count` elements of `layout`, the first at `base`.
     ///
     /// `base` may be null: with absolute displacements (`MPI_BOTTOM`) the layout has the addresses.
+    /// Panics if the packed size exceeds `isize::MAX` (see [`Layout::packed_len`]), which mapped
+    /// memory reaches only with overlapping elements.
     ///
     /// # Safety
     /// All data bytes of these elements are mapped, readable and, if the buffer is received into,
     /// writable, as long as this value, a clone, a part or a [`PlainBuf`] of it exists. Meanwhile
     /// no Rust reference to them is used, except shared ones if the buffer is only read.
-    ///
-    /// # Panics
-    /// If the packed size exceeds `isize::MAX` (see [`Layout::packed_len`]), which mapped memory
-    /// reaches only with overlapping elements.
     #[inline]
     pub unsafe fn new(base: *mut u8, count: usize, layout: &Arc<Layout>) -> UserBuf {
         let fits = count.checked_mul(layout.size()).is_some_and(|n| isize::try_from(n).is_ok());
@@ -217,10 +209,7 @@ impl UserBuf {
         }
     }
 
-    /// `count` elements of `size` bytes without gaps.
-    ///
-    /// # Safety
-    /// As for [`new`](Self::new).
+    /// `count` elements of `size` bytes without gaps. Safety: as for [`new`](Self::new).
     #[inline]
     pub(crate) unsafe fn of_size(base: *mut u8, count: usize, size: usize) -> UserBuf {
         UserBuf { base, count, shape: BufferShape::Contiguous { size }, read_only: false, lease: None }
@@ -298,10 +287,7 @@ impl UserBuf {
         self.packed_len() == 0
     }
 
-    /// Elements `start..start + len`.
-    ///
-    /// # Panics
-    /// If there are fewer.
+    /// Elements `start..start + len`. Panics if there are fewer.
     pub fn elements(&self, start: usize, len: usize) -> UserBuf {
         assert!(
             start <= self.count && len <= self.count - start,
@@ -313,10 +299,7 @@ impl UserBuf {
     }
 
     /// Packed bytes `start..start + len` as a buffer, if they are contiguous in memory or whole
-    /// elements.
-    ///
-    /// # Panics
-    /// If there are fewer.
+    /// elements. Panics if there are fewer.
     pub fn packed_range(&self, start: usize, len: usize) -> Option<UserBuf> {
         let all = self.packed_len();
         assert!(start <= all && len <= all - start, "packed bytes {start}+{len} of {all}");
@@ -343,10 +326,8 @@ impl UserBuf {
             .then(|| self.elements(start / size, len / size))
     }
 
-    /// The same memory as `count` elements of `layout`, the first at the same address.
-    ///
-    /// # Errors
-    /// If data of these elements lie outside this buffer, which must be contiguous.
+    /// The same memory as `count` elements of `layout`, the first at the same address. Fails if
+    /// data of these elements lie outside this buffer, which must be contiguous.
     pub fn cast(&self, count: usize, layout: &Arc<Layout>) -> Result<UserBuf, LayoutError> {
         let outside = LayoutError::Overflow { what: "place in the buffer" };
         let (from, to) = layout.span(count)?;
@@ -360,7 +341,6 @@ impl UserBuf {
         Ok(UserBuf { read_only: self.read_only, lease: self.lease.clone(), ..cast })
     }
 
-    /// The address of the data, if they are contiguous.
     #[inline]
     fn one_piece(&self) -> Option<*mut u8> {
         match &self.shape {
@@ -385,10 +365,8 @@ impl UserBuf {
         Some(unsafe { Bytes::from_raw(start, self.packed_len()) })
     }
 
-    /// The packed bytes in place, writable, if they are contiguous.
-    ///
-    /// # Panics
-    /// If the buffer is read-only.
+    /// The packed bytes in place, writable, if they are contiguous. Panics if the buffer is
+    /// read-only.
     #[inline]
     pub fn as_contiguous_mut(&self) -> Option<BytesMut<'_>> {
         self.assert_writable();
@@ -409,9 +387,7 @@ impl UserBuf {
     }
 
     /// Calls `f` with the address and the length of each block of packed bytes `from..from + len`.
-    ///
-    /// # Panics
-    /// If there are fewer packed bytes.
+    /// Panics if there are fewer packed bytes.
     pub(crate) fn blocks(&self, from: usize, len: usize, mut f: impl FnMut(*mut u8, usize)) {
         let total = self.packed_len();
         assert!(from <= total && len <= total - from, "packed bytes {from}+{len} of a buffer of {total}");
@@ -473,19 +449,14 @@ impl UserBuf {
         assert!(!self.read_only, "a buffer lent for reading is written");
     }
 
-    /// Copies packed bytes from `offset` on to all of `to`.
-    ///
-    /// # Panics
-    /// If there are fewer.
+    /// Copies packed bytes from `offset` on to all of `to`. Panics if there are fewer.
     #[inline]
     pub fn pack(&self, offset: usize, to: BytesMut<'_>) {
         self.pack_next(&mut Cursor::at(offset), to);
     }
 
-    /// Copies all of `from` over the packed bytes from `offset` on.
-    ///
-    /// # Panics
-    /// If there are fewer, or the buffer is read-only.
+    /// Copies all of `from` over the packed bytes from `offset` on. Panics if there are fewer, or
+    /// the buffer is read-only.
     #[inline]
     pub fn unpack(&self, offset: usize, from: Bytes<'_>) {
         self.unpack_next(&mut Cursor::at(offset), from);
@@ -508,9 +479,8 @@ impl UserBuf {
         unsafe { self.transfer::<false>(cursor, from.as_ptr().cast_mut(), from.len()) }
     }
 
-    /// # Safety
-    /// `packed` is readable, and for `PACK` writable, for `len` bytes; the buffer is writable
-    /// unless `PACK`.
+    /// Safety: `packed` is readable, and for `PACK` writable, for `len` bytes; the buffer is
+    /// writable unless `PACK`.
     #[inline]
     unsafe fn transfer<const PACK: bool>(&self, cursor: &mut Cursor, packed: *mut u8, len: usize) {
         let (from, total) = (cursor.offset, self.packed_len());
@@ -539,10 +509,7 @@ impl UserBuf {
         }
     }
 
-    /// As [`transfer`](Self::transfer), by the driver.
-    ///
-    /// # Safety
-    /// As for [`transfer`](Self::transfer).
+    /// As [`transfer`](Self::transfer), by the driver. Safety: as for [`transfer`](Self::transfer).
     #[cold]
     unsafe fn transfer_on_device<const PACK: bool>(
         &self,
@@ -618,10 +585,7 @@ impl UserBuf {
         self
     }
 
-    /// Waits until a device has all written data.
-    ///
-    /// # Errors
-    /// The first failure of a copy.
+    /// Waits until a device has all written data. Errors: The first failure of a copy.
     #[inline]
     pub fn settle(&self) -> Result<(), DeviceFault> {
         match &self.shape {
@@ -683,10 +647,7 @@ impl UserBuf {
     }
 
     /// Copies `len` packed bytes of `other` from `other_offset` on to this buffer at `offset`. The
-    /// layouts may differ.
-    ///
-    /// # Panics
-    /// If there are fewer in either, or this buffer is read-only.
+    /// layouts may differ. Panics if there are fewer in either, or this buffer is read-only.
     pub fn copy_from(&self, offset: usize, other: &UserBuf, other_offset: usize, len: usize) {
         let total = self.packed_len();
         assert!(
@@ -781,9 +742,8 @@ impl Layout {
         unsafe { self.whole_elements::<false>(base, from.as_ptr().cast_mut(), from.len()) }
     }
 
-    /// # Safety
-    /// The data bytes of the elements at `user` that `len` packed bytes fill are mapped, and
-    /// `packed` is for `len` bytes; the target is writable.
+    /// Safety: the data bytes of the elements at `user` that `len` packed bytes fill are mapped,
+    /// and `packed` is for `len` bytes; the target is writable.
     #[inline]
     unsafe fn whole_elements<const PACK: bool>(&self, user: *mut u8, packed: *mut u8, len: usize) {
         if len == 0 {

@@ -33,15 +33,11 @@ impl<const PACK: bool> Sides<PACK> {
     }
 
     #[inline]
-    /// Source and target.
     fn ends(self) -> (*const u8, *mut u8) {
         if PACK { (self.user, self.packed) } else { (self.packed, self.user) }
     }
 
-    /// Copies `len` bytes.
-    ///
-    /// # Safety
-    /// Both sides are mapped for `len` bytes, the target writable.
+    /// Copies `len` bytes. Safety: both sides are mapped for `len` bytes, the target writable.
     #[inline]
     pub(crate) unsafe fn bytes(self, len: usize) {
         let (from, to) = self.ends();
@@ -50,10 +46,7 @@ impl<const PACK: bool> Sides<PACK> {
     }
 
     /// Copies `len` bytes, fewer than [`PLAIN_COPY_BYTES`], by the C library: one call less than
-    /// [`bytes`](Self::bytes).
-    ///
-    /// # Safety
-    /// As for [`bytes`](Self::bytes).
+    /// [`bytes`](Self::bytes). Safety: as for [`bytes`](Self::bytes).
     #[inline(always)]
     unsafe fn block(self, len: usize) {
         let (from, to) = self.ends();
@@ -62,10 +55,7 @@ impl<const PACK: bool> Sides<PACK> {
         unsafe { std::ptr::copy(from, to, len) }
     }
 
-    /// Copies `N` bytes in registers.
-    ///
-    /// # Safety
-    /// As for [`bytes`](Self::bytes).
+    /// Copies `N` bytes in registers. Safety: as for [`bytes`](Self::bytes).
     #[inline(always)]
     unsafe fn fixed<const N: usize>(self) {
         let (from, to) = self.ends();
@@ -73,10 +63,8 @@ impl<const PACK: bool> Sides<PACK> {
         unsafe { to.cast::<[u8; N]>().write_unaligned(from.cast::<[u8; N]>().read_unaligned()) }
     }
 
-    /// Copies `len` bytes, `N <= len <= 2 N`, as the first `N` and the last `N`.
-    ///
-    /// # Safety
-    /// As for [`bytes`](Self::bytes).
+    /// Copies `len` bytes, `N <= len <= 2 N`, as the first `N` and the last `N`. Safety: as for
+    /// [`bytes`](Self::bytes).
     #[inline(always)]
     unsafe fn two_halves<const N: usize>(self, len: usize) {
         let (from, to) = self.ends();
@@ -89,10 +77,7 @@ impl<const PACK: bool> Sides<PACK> {
         }
     }
 
-    /// Copies `len` bytes, fast for few.
-    ///
-    /// # Safety
-    /// As for [`bytes`](Self::bytes).
+    /// Copies `len` bytes, fast for few. Safety: as for [`bytes`](Self::bytes).
     #[inline(always)]
     unsafe fn few(self, len: usize) {
         // SAFETY: as the caller promises, the lengths by the pattern of the arm.
@@ -123,7 +108,6 @@ struct Grid {
 trait EqualBlocks: Copy {
     fn block(self) -> usize;
 
-    /// Calls `copy` with both sides of each block.
     fn each<const PACK: bool>(self, sides: Sides<PACK>, copy: impl Fn(Sides<PACK>));
 }
 
@@ -162,10 +146,8 @@ impl EqualBlocks for Scattered<'_> {
     }
 }
 
-/// Copies blocks of one length; their positions count from `sides`.
-///
-/// # Safety
-/// Every block is mapped on both sides, the target writable.
+/// Copies blocks of one length; their positions count from `sides`. Safety: every block is mapped
+/// on both sides, the target writable.
 #[inline]
 unsafe fn equal_blocks<const PACK: bool>(s: Sides<PACK>, g: impl EqualBlocks) {
     // SAFETY: each arm visits exactly these blocks, which are mapped as the caller
@@ -191,11 +173,9 @@ unsafe fn equal_blocks<const PACK: bool>(s: Sides<PACK>, g: impl EqualBlocks) {
     }
 }
 
-/// Copies `count` whole elements, `extent` apart, the first at `sides`.
-///
-/// # Safety
-/// All data of these elements are mapped in the user's memory, and `count * program.size()` packed
-/// bytes; the target is writable.
+/// Copies `count` whole elements, `extent` apart, the first at `sides`. Safety: all data of these
+/// elements are mapped in the user's memory, and `count * program.size()` packed bytes; the target
+/// is writable.
 unsafe fn whole<const PACK: bool>(program: &CopyProgram, sides: Sides<PACK>, extent: isize, count: usize) {
     let size = program.size();
     if let [Item::Run(run)] = program.items()
@@ -245,10 +225,8 @@ unsafe fn whole<const PACK: bool>(program: &CopyProgram, sides: Sides<PACK>, ext
 }
 
 /// Copies one run of each of `n` elements. The inner loop goes over blocks or elements, whichever
-/// are more.
-///
-/// # Safety
-/// The run's blocks in all `n` elements are mapped on both sides, the target writable.
+/// are more. Safety: the run's blocks in all `n` elements are mapped on both sides, the target
+/// writable.
 unsafe fn run_of_each<const PACK: bool>(
     run: &BlockRun,
     s: Sides<PACK>,
@@ -277,10 +255,7 @@ unsafe fn run_of_each<const PACK: bool>(
 }
 
 /// As [`run_of_each`], of blocks at no regular pattern; `s` is where their offsets are counted
-/// from.
-///
-/// # Safety
-/// As for [`run_of_each`].
+/// from. Safety: as for [`run_of_each`].
 unsafe fn scatter_of_each<const PACK: bool>(
     list: &Scatter,
     s: Sides<PACK>,
@@ -304,10 +279,7 @@ unsafe fn scatter_of_each<const PACK: bool>(
     }
 }
 
-/// As [`scatter_of_each`], for blocks of different lengths.
-///
-/// # Safety
-/// As for [`run_of_each`].
+/// As [`scatter_of_each`], for blocks of different lengths. Safety: as for [`run_of_each`].
 unsafe fn gather_of_each<const PACK: bool>(
     list: &Gather,
     s: Sides<PACK>,
@@ -336,10 +308,8 @@ unsafe fn gather_of_each<const PACK: bool>(
 }
 
 /// Copies packed bytes `from..to` of one element at `user`; `packed` is the address of byte `from`.
-/// The search starts at item `hint`, which becomes the item of the last copied byte.
-///
-/// # Safety
-/// As for [`whole`], for the data of that range, which lies within the element.
+/// The search starts at item `hint`, which becomes the item of the last copied byte. Safety: as for
+/// [`whole`], for the data of that range, which lies within the element.
 unsafe fn part<const PACK: bool>(
     program: &CopyProgram,
     sides: Sides<PACK>,
@@ -375,10 +345,7 @@ unsafe fn part<const PACK: bool>(
     }
 }
 
-/// Copies packed bytes `from..to` of a run of the element at `sides`.
-///
-/// # Safety
-/// As for [`part`].
+/// Copies packed bytes `from..to` of a run of the element at `sides`. Safety: as for [`part`].
 unsafe fn part_of_run<const PACK: bool>(run: &BlockRun, sides: Sides<PACK>, (from, to): (usize, usize)) {
     let place = |block: usize, within: usize| {
         let at = run.stride.wrapping_mul(block.cast_signed()).wrapping_add(within.cast_signed());
@@ -416,10 +383,7 @@ unsafe fn part_of_run<const PACK: bool>(run: &BlockRun, sides: Sides<PACK>, (fro
     }
 }
 
-/// As [`part_of_run`], for blocks in no regular pattern.
-///
-/// # Safety
-/// As for [`part`].
+/// As [`part_of_run`], for blocks in no regular pattern. Safety: as for [`part`].
 unsafe fn part_of_scatter<const PACK: bool>(list: &Scatter, sides: Sides<PACK>, (from, to): (usize, usize)) {
     let (block, offsets) = (list.block, &*list.offsets);
     let place = |i: usize, within: usize| {
@@ -446,10 +410,7 @@ unsafe fn part_of_scatter<const PACK: bool>(list: &Scatter, sides: Sides<PACK>, 
     }
 }
 
-/// As [`part_of_scatter`], for blocks of different lengths.
-///
-/// # Safety
-/// As for [`part`].
+/// As [`part_of_scatter`], for blocks of different lengths. Safety: as for [`part`].
 unsafe fn part_of_gather<const PACK: bool>(list: &Gather, sides: Sides<PACK>, (from, to): (usize, usize)) {
     if from == to {
         return;
@@ -469,10 +430,7 @@ unsafe fn part_of_gather<const PACK: bool>(list: &Gather, sides: Sides<PACK>, (f
 
 /// Copies packed bytes `from..to` of an array of elements that begins at `sides.user`;
 /// `sides.packed` is the address of byte `from`. `place` is a guess of the position; the function
-/// checks and advances it.
-///
-/// # Safety
-/// As for [`whole`], for the data of that range.
+/// checks and advances it. Safety: as for [`whole`], for the data of that range.
 pub(crate) unsafe fn elements<const PACK: bool>(
     program: &CopyProgram,
     sides: Sides<PACK>,

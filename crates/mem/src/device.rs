@@ -15,9 +15,7 @@ use std::fmt;
 /// Rows of one length at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rows {
-    /// Bytes of a row.
     pub width: usize,
-    /// Number of rows.
     pub height: usize,
     /// Bytes from one row to the next in the device, at least `width`.
     pub pitch: usize,
@@ -61,9 +59,7 @@ pub trait DeviceMemory: Send + Sync + fmt::Debug {
 /// A failed copy of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceFault {
-    /// The address where the memory of the operation begins.
     pub address: u64,
-    /// The driver's number of the error.
     pub code: i32,
 }
 
@@ -100,7 +96,6 @@ impl<F: FnMut(*mut u8, usize, Rows)> RowJoiner<F> {
         }
     }
 
-    /// Hands over the last rows.
     pub(crate) fn end(&mut self) {
         if self.rows.height > 0 {
             (self.run)(self.first, self.offset, self.rows);

@@ -17,10 +17,9 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 ///
 /// Types for which some patterns of bits are no values (`bool`, `char`, enums) are excluded, since
 /// a message could contain such a pattern. Send a number instead and check it after the receive.
-///
-/// # Safety
-/// [`SHAPE`](Element::SHAPE) is the shape of this type: each of its data bytes is initialised in
-/// every value of the type, and any pattern of them, with any other bytes, is a value.
+/// Safety: [`SHAPE`](Element::SHAPE) is the shape of this type: each of its data bytes is
+/// initialised in every value of the type, and any pattern of them, with any other bytes, is a
+/// value.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an element of a message",
     label = "not an element",
@@ -104,9 +103,7 @@ tuples! {
 /// The data bytes of a value.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementShape {
-    /// Bytes of the value, padding included.
     size: usize,
-    /// Bytes of data.
     data: usize,
     align: usize,
     depth: u32,
@@ -152,10 +149,8 @@ impl ElementShape {
         ElementShape { size, data, align: element.align, depth: element.depth + 1, parts }.checked()
     }
 
-    /// The shape of a struct `T`: the data bytes of its members.
-    ///
-    /// # Panics
-    /// At compile time, if the members overlap or lie outside of a `T`.
+    /// The shape of a struct `T`: the data bytes of its members. Panics at compile time if the
+    /// members overlap or lie outside of a `T`.
     pub const fn structure<T>(members: &'static [Member]) -> ElementShape {
         let (size, mut data, mut depth, mut at) = (size_of::<T>(), 0, 0, 0);
         while at < members.len() {

@@ -17,7 +17,6 @@ pub struct Exposed {
 }
 
 impl From<PlainBuf> for Exposed {
-    /// The program's memory, with the promise of [`PlainBuf::new`].
     fn from(plain: PlainBuf) -> Exposed {
         Exposed { plain, memory: None }
     }
@@ -69,9 +68,7 @@ impl Exposed {
     }
 
     /// `count` elements of `layout`, element 0 at `offset`. The buffer keeps the memory mapped.
-    ///
-    /// # Errors
-    /// If some of their data lie outside.
+    /// Fails if some of their data lie outside.
     pub fn elements(
         &self,
         offset: isize,
@@ -95,10 +92,8 @@ impl Exposed {
     }
 
     /// `count` elements of `layout`, element 0 at `address`, in several regions of the program's
-    /// memory. Data may cross from a region to an adjacent one.
-    ///
-    /// # Errors
-    /// If some of their data lie outside.
+    /// memory. Data may cross from a region to an adjacent one. Fails if some of their data lie
+    /// outside.
     pub fn elements_among(
         regions: &[&Exposed],
         address: usize,
@@ -168,7 +163,6 @@ mod tests {
         let start = bytes.as_mut_ptr();
         // SAFETY: the bytes live longer than the regions.
         let region = |at: usize, len| Exposed::from(unsafe { PlainBuf::new(start.wrapping_add(at), len) });
-        // Two adjacent regions, a gap of 8 bytes, and a third region.
         let (a, b, c) = (region(0, 16), region(16, 8), region(32, 32));
         let (address, all) = (a.address(), [&c, &a, &b]);
         let int = Arc::new(Layout::basic(4, 4));

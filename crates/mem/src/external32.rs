@@ -8,9 +8,7 @@
 /// A basic element of a datatype, as `MPI_Get_elements` counts them: a number, or a complex number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExternalElement {
-    /// Bytes of one number in memory.
     native: u8,
-    /// Bytes of one number in external32.
     external: u8,
     /// 2 for complex elements, else 1.
     numbers: u8,
@@ -67,9 +65,7 @@ impl ExternalElement {
     /// Converts all elements of `from` from memory to external32.
     ///
     /// An integer that does not fit loses high bits and keeps its sign, as the standard advises.
-    ///
-    /// # Panics
-    /// If the lengths are not those of the same number of elements.
+    /// Panics if the lengths are not those of the same number of elements.
     pub fn encode(&self, from: &[u8], to: &mut [u8]) {
         self.each(from, self.native, to, self.external, |native, external| match self.conversion {
             Conversion::None => reversed(native, external),
@@ -84,10 +80,7 @@ impl ExternalElement {
     }
 
     /// Converts all elements of `from` from external32 to memory. The padding of a `long double`
-    /// becomes zero.
-    ///
-    /// # Panics
-    /// If the lengths are not those of the same number of elements.
+    /// becomes zero. Panics if the lengths are not those of the same number of elements.
     pub fn decode(&self, from: &[u8], to: &mut [u8]) {
         self.each(from, self.external, to, self.native, |external, native| {
             let (low, high) = native.split_at_mut(external.len());
@@ -112,7 +105,6 @@ impl ExternalElement {
         });
     }
 
-    /// Calls `f` with each number of both sides.
     fn each(
         &self,
         from: &[u8],
@@ -149,11 +141,9 @@ fn reversed(from: &[u8], to: &mut [u8]) {
 const EXPONENT: u16 = 0x7fff;
 /// The leading bit of an 80-bit significand, which binary128 leaves out.
 const INTEGER_BIT: u64 = 1 << 63;
-/// The additional bits of a binary128 fraction.
 const MORE_BITS: u32 = 112 - 63;
 const QUIET: u128 = 1 << 111;
 
-/// An 80-bit number as binary128, without loss.
 fn widened(native: &[u8]) -> u128 {
     let mut bits = [0; 8];
     bits.copy_from_slice(&native[..8]);
@@ -226,7 +216,6 @@ mod tests {
             assert_eq!(external, (value as i32).to_be_bytes());
             assert_eq!(decoded(long, &external), value.to_le_bytes());
         }
-        // A number that does not fit keeps its sign.
         assert_eq!(encoded(long, &(1i64 << 31).to_le_bytes()), [0, 0, 0, 0]);
         let unsigned = ExternalElement::unsigned(8, 4);
         assert_eq!(decoded(unsigned, &[0xff; 4]), 0xffff_ffff_u64.to_le_bytes());
@@ -234,7 +223,6 @@ mod tests {
         assert_eq!(encoded(complex, &[1, 2, 3, 4, 5, 6, 7, 8]), [4, 3, 2, 1, 8, 7, 6, 5]);
     }
 
-    /// A significand and a sign with exponent in 16 bytes.
     fn x87(significand: u64, head: u16) -> Vec<u8> {
         [&significand.to_le_bytes()[..], &head.to_le_bytes(), &[0; 6]].concat()
     }

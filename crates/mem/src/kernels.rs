@@ -49,13 +49,11 @@ pub enum Scalar {
     Bool32,
     Bool64,
     Bool128,
-    /// `struct { float; int; }`.
     F32I32,
     /// `struct { double; int; }`: 12 bytes in 16.
     F64I32,
     /// `struct { long; int; }`: 12 bytes in 16.
     I64I32,
-    /// `struct { int; int; }`.
     I32I32,
     /// `struct { short; int; }`: 2 bytes, 2 of padding, 4 bytes.
     I16I32,
@@ -81,9 +79,8 @@ impl Scalar {
 /// A predefined operation (MPI-5.0 section 6.9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Integers wrap around.
+    /// Integers wrap around, as for `Prod`.
     Sum,
-    /// Integers wrap around.
     Prod,
     Min,
     Max,
@@ -98,9 +95,7 @@ pub enum Op {
     MinLoc,
     /// The larger value, and of equal ones the lower index.
     MaxLoc,
-    /// The left operand.
     Replace,
-    /// The right operand.
     NoOp,
 }
 
@@ -139,13 +134,11 @@ pub struct Kernel {
 /// The reason why a kernel cannot reduce two buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReduceError {
-    /// In packed bytes.
     #[error("the operands of a reduction have {left} and {right} packed bytes")]
     Lengths { left: usize, right: usize },
     /// The packed bytes are no whole number of elements.
     #[error("{bytes} packed bytes are not a number of elements of {size} bytes")]
     Partial { bytes: usize, size: usize },
-    /// Elements with padding can be reduced only in contiguous arrays.
     #[error("elements of {size} bytes in {extent} cannot be reduced inside a derived datatype")]
     Padded { size: usize, extent: usize },
     /// There is no memory for a copy of strided operands.
@@ -175,12 +168,10 @@ fn is_exact(op: Op, scalar: Scalar) -> bool {
     !(is_floating && matches!(op, Op::Sum | Op::Prod))
 }
 
-/// # Safety
-/// None needed: it does nothing.
+/// Safety: none needed: it does nothing.
 unsafe fn nothing(_: *const u8, _: *mut u8, _: usize) {}
 
 impl Scalar {
-    /// Whether a kernel leaves some bytes of an element as they are.
     const fn has_padding(self) -> bool {
         use Scalar::*;
         matches!(self, F80 | C80 | F80I32 | F64I32 | I64I32 | I16I32)
@@ -233,10 +224,8 @@ impl Kernel {
         self.extent
     }
 
-    /// Reduces contiguous elements with their padding.
-    ///
-    /// # Panics
-    /// If the lengths differ or are no multiple of the extent.
+    /// Reduces contiguous elements with their padding. Panics if the lengths differ or are no
+    /// multiple of the extent.
     #[inline]
     pub fn apply(&self, left: Bytes<'_>, mut right: BytesMut<'_>) {
         let len = left.len();
@@ -254,9 +243,6 @@ impl Kernel {
 
     /// As [`Kernel::apply`], but `result <- left op right`: `right` is unchanged and not copied.
     /// The result may be in the place of `right`.
-    ///
-    /// # Panics
-    /// As [`Kernel::apply`].
     #[inline]
     pub fn apply_apart(&self, left: Bytes<'_>, right: Bytes<'_>, mut result: BytesMut<'_>) {
         let (len, is_apart) = (left.len(), right.as_ptr() != result.as_mut_ptr().cast_const());
@@ -283,10 +269,7 @@ impl Kernel {
     }
 
     /// As [`Kernel::apply_apart`] for one element, with the result elsewhere. It does as little as
-    /// possible besides the operation.
-    ///
-    /// # Panics
-    /// If the length of a view is not that of one element.
+    /// possible besides the operation. Panics if the length of a view is not that of one element.
     #[inline(always)]
     pub fn apply_to_one(&self, left: Bytes<'_>, right: Bytes<'_>, mut result: BytesMut<'_>) {
         let extent = self.extent;
@@ -303,13 +286,9 @@ impl Kernel {
     }
 
     /// `right <- left op right`, over the packed elements of both buffers: in place for contiguous
-    /// elements, and in parts through a copy for a derived type.
-    ///
-    /// # Errors
-    /// If the lengths of the buffers differ or are no whole elements, or there is no memory.
-    ///
-    /// # Panics
-    /// If `right` is read-only.
+    /// elements, and in parts through a copy for a derived type. Fails if the lengths of the
+    /// buffers differ or are no whole elements, or there is no memory. Panics if `right` is
+    /// read-only.
     pub fn reduce(&self, left: &UserBuf, right: &UserBuf) -> Result<(), ReduceError> {
         let bytes = left.packed_len();
         if bytes != right.packed_len() {
@@ -339,7 +318,6 @@ impl Kernel {
         Ok(())
     }
 
-    /// Reduces elements without padding, whose packed form is their form in memory.
     fn reduce_packed(&self, left: &UserBuf, right: &UserBuf, bytes: usize) -> Result<(), ReduceError> {
         if let (Some(left), Some(right)) = (left.as_contiguous(), right.as_contiguous_mut()) {
             self.apply(left, right);

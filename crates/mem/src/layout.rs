@@ -26,13 +26,8 @@ pub const MAX_DEPTH: u32 = 512;
 /// The reason why a layout cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// A size or displacement does not fit into the address space.
     #[error("the {what} of the datatype does not fit into {} bits", isize::BITS)]
-    Overflow {
-        /// Name of the quantity.
-        what: &'static str,
-    },
-    /// The type nests deeper than [`MAX_DEPTH`].
+    Overflow { what: &'static str },
     #[error("datatypes nested more than {MAX_DEPTH} deep are not supported")]
     TooDeep,
 }
@@ -45,10 +40,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// As [`Bounds::basic`].
-    ///
-    /// # Panics
-    /// If `size` exceeds `isize::MAX` or `align` is 0.
+    /// As [`Bounds::basic`]. Panics if `size` exceeds `isize::MAX` or `align` is 0.
     pub fn basic(size: usize, align: usize) -> Layout {
         Layout { bounds: Bounds::basic(size, align), program: Arc::new(CopyProgram::of_bytes(size)) }
     }
@@ -61,11 +53,8 @@ impl Layout {
         Ok(Layout { bounds, program })
     }
 
-    /// `count` elements, each an extent after its predecessor (`MPI_Type_contiguous`).
-    ///
-    /// # Errors
-    /// If the size or a bound does not fit, or the type nests too deep. This holds for all
-    /// constructors.
+    /// `count` elements, each an extent after its predecessor (`MPI_Type_contiguous`). Fails if the
+    /// size or a bound does not fit, or the type nests too deep. This holds for all constructors.
     pub fn contiguous(count: usize, child: &Layout) -> Result<Layout, LayoutError> {
         Layout::placed(count, child.extent(), 0, child)
     }

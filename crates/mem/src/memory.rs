@@ -67,10 +67,8 @@ pub fn view_of<B: Buffer + ?Sized, R>(buffer: &B, f: impl FnOnce(Bytes<'_>) -> R
     buffer.as_contiguous().map(f)
 }
 
-/// Lends `slice` for reading while `f` runs.
-///
-/// # Aborts
-/// If a clone of the buffer outlives `f`, since it would name memory that its owner may free.
+/// Lends `slice` for reading while `f` runs. Aborts if a clone of the buffer outlives `f`, since it
+/// would name memory that its owner may free.
 pub fn lend<T: Element, R>(slice: &[T], f: impl FnOnce(UserBuf) -> R) -> R {
     lend_buffer(slice, f)
 }
@@ -147,9 +145,6 @@ impl<'scope> Lender<'scope, '_> {
 }
 
 /// Lends any number of slices while `f` runs.
-///
-/// # Aborts
-/// As [`lend`].
 pub fn lend_many<'env, R>(f: impl for<'scope> FnOnce(&'scope Lender<'scope, 'env>) -> R) -> R {
     let closing = Closing::new();
     let lender = Lender { lease: Arc::clone(&closing.0), scope: PhantomData, env: PhantomData };
@@ -158,10 +153,8 @@ pub fn lend_many<'env, R>(f: impl for<'scope> FnOnce(&'scope Lender<'scope, 'env
     f(&lender)
 }
 
-/// A vector of `len` zeros.
-///
-/// # Errors
-/// If there is no memory for it. `vec![0; len]` would abort, and `len` may come from outside.
+/// A vector of `len` zeros. Fails if there is no memory for it. `vec![0; len]` would abort, and
+/// `len` may come from outside.
 pub fn zeros<T: Element>(len: usize) -> Result<Vec<T>, ScratchError> {
     let no_memory = ScratchError::NoMemory { bytes: len.saturating_mul(size_of::<T>()) };
     let layout = alloc::Layout::array::<T>(len).map_err(|_| no_memory)?;
@@ -176,7 +169,6 @@ pub fn zeros<T: Element>(len: usize) -> Result<Vec<T>, ScratchError> {
     Ok(unsafe { Vec::from_raw_parts(start.cast::<T>().as_ptr(), len, len) })
 }
 
-/// Zeroed memory, freed when dropped.
 struct ZeroedBlock {
     start: NonNull<u8>,
     /// The unaligned address of the allocator, and the layout of the request.
@@ -262,10 +254,7 @@ impl<T: Element> Owned<T> {
         Some(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) })
     }
 
-    /// The vector.
-    ///
-    /// # Errors
-    /// This value, if a buffer is still in use.
+    /// The vector. Errors: This value, if a buffer is still in use.
     pub fn into_vec(mut self) -> Result<Vec<T>, Owned<T>> {
         if Arc::get_mut(&mut self.lease).is_none() {
             return Err(self);

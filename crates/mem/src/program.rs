@@ -19,7 +19,6 @@ pub struct BlockRun {
     pub stride: isize,
 }
 
-/// A repeated program.
 #[derive(Clone, Debug)]
 pub(crate) struct Repeat {
     pub(crate) offset: isize,
@@ -44,7 +43,6 @@ pub(crate) struct Gather {
     pub(crate) blocks: Arc<[GatherBlock]>,
 }
 
-/// A block of a [`Gather`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GatherBlock {
     pub(crate) offset: isize,
@@ -52,7 +50,6 @@ pub(crate) struct GatherBlock {
     pub(crate) start: usize,
 }
 
-/// One line of a program.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     Run(BlockRun),
@@ -66,7 +63,6 @@ pub(crate) enum Item {
 pub(crate) struct CopyProgram {
     items: Items,
     size: usize,
-    /// The nesting of repeated programs.
     depth: u32,
 }
 
@@ -131,7 +127,6 @@ impl BlockRun {
         }
     }
 
-    /// The offset of a further block after the last.
     fn next_offset(&self) -> isize {
         self.offset.wrapping_add(self.stride.wrapping_mul(self.count.cast_signed()))
     }
@@ -165,7 +160,6 @@ impl BlockRun {
         BlockRun { offset, block, count: 1, stride: 0 }
     }
 
-    /// A run of regular `blocks`.
     fn of_blocks(blocks: &[(isize, usize)]) -> BlockRun {
         let stride = blocks.get(1).map_or(0, |second| second.0.wrapping_sub(blocks[0].0));
         BlockRun { offset: blocks[0].0, block: blocks[0].1, count: blocks.len(), stride }
@@ -242,7 +236,6 @@ impl Item {
         }
     }
 
-    /// The runs of the item; `None` if it repeats a group of several.
     fn runs(&self) -> Option<Vec<BlockRun>> {
         match self {
             Item::Run(run) => Some(vec![*run]),
@@ -254,7 +247,6 @@ impl Item {
 }
 
 impl CopyProgram {
-    /// The program of one block at the element's address.
     pub(crate) fn of_bytes(size: usize) -> CopyProgram {
         if size == 0 {
             return CopyProgram::default();
@@ -266,7 +258,6 @@ impl CopyProgram {
         CopyProgram { size: item.size(), depth: item.depth(), items: Items::One(item) }
     }
 
-    /// `count` times `program`, `stride` bytes apart, the first at `offset`.
     pub(crate) fn repeated(
         program: &Arc<CopyProgram>,
         count: usize,
@@ -289,7 +280,6 @@ impl CopyProgram {
         Arc::new(builder.finish())
     }
 
-    /// The nesting of repeated programs.
     pub(crate) fn depth(&self) -> u32 {
         self.depth
     }
@@ -302,7 +292,6 @@ impl CopyProgram {
         }
     }
 
-    /// The packed position of each item.
     #[inline]
     pub(crate) fn starts(&self) -> &[usize] {
         match &self.items {
@@ -316,7 +305,6 @@ impl CopyProgram {
         self.size
     }
 
-    /// The offset of the block, if the program is one block.
     #[inline]
     pub(crate) fn single_block(&self) -> Option<isize> {
         match &self.items {
@@ -395,13 +383,11 @@ impl CopyProgram {
         }
     }
 
-    /// The index of the item that contains packed byte `at`, which must be below `size`.
     pub(crate) fn item_at(&self, at: usize) -> usize {
         self.starts().partition_point(|&start| start <= at) - 1
     }
 }
 
-/// Calls `f` with the part of a block within `range`, as [`CopyProgram::blocks`].
 fn one_block(at: *mut u8, block: usize, range: &mut (usize, usize), f: &mut impl FnMut(*mut u8, usize)) {
     let skip = std::mem::take(&mut range.0);
     let len = (block - skip).min(range.1);
@@ -409,14 +395,12 @@ fn one_block(at: *mut u8, block: usize, range: &mut (usize, usize), f: &mut impl
     range.1 -= len;
 }
 
-/// Builds a program item by item.
 #[derive(Default)]
 pub(crate) struct ProgramBuilder {
     items: Vec<Item>,
 }
 
 impl ProgramBuilder {
-    /// An empty builder with room for `items` items.
     pub(crate) fn with_room(items: usize) -> ProgramBuilder {
         ProgramBuilder { items: Vec::with_capacity(items) }
     }
@@ -459,7 +443,6 @@ impl ProgramBuilder {
         }
     }
 
-    /// Appends an item, joined to the one before if both are adjacent blocks.
     fn push(&mut self, item: Item) {
         if let (Some(Item::Run(last)), Item::Run(new)) = (self.items.last_mut(), &item)
             && last.count == 1
@@ -492,12 +475,10 @@ impl ProgramBuilder {
     }
 }
 
-/// Items with regular patterns as one item each.
 #[derive(Default)]
 struct Patterns(Vec<Item>);
 
 impl Patterns {
-    /// Appends an item, joined to the run before if both are one pattern.
     fn add(&mut self, item: Item) {
         if let (Some(Item::Run(last)), Item::Run(new)) = (self.0.last_mut(), &item)
             && let Some(both) = last.joined(new)

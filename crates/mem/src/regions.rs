@@ -8,9 +8,7 @@ use std::marker::PhantomData;
 use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
 
-/// Elements to send: a slice, an array, a vector, or a [`Strided`] part of one.
-///
-/// # Safety
+/// Elements to send: a slice, an array, a vector, or a [`Strided`] part of one. Safety:
 /// [`buffer`](Buffer::buffer) has [`count`](Buffer::count) elements that may be read while `self`
 /// is borrowed.
 #[diagnostic::on_unimplemented(
@@ -30,11 +28,8 @@ pub unsafe trait Buffer {
 }
 
 /// Memory to receive into: a slice, an array, a vector (up to its length), or a [`StridedMut`] part
-/// of one.
-///
-/// # Safety
-/// [`buffer_mut`](BufferMut::buffer_mut) has the elements of [`buffer`](Buffer::buffer), each once,
-/// and they may be written while `self` is borrowed.
+/// of one. Safety: [`buffer_mut`](BufferMut::buffer_mut) has the elements of
+/// [`buffer`](Buffer::buffer), each once, and they may be written while `self` is borrowed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is nothing to receive into",
     note = "messages are received into slices, arrays and vectors of elements, and `StridedMut` views of them; a single value is `std::slice::from_mut(&mut value)`"
@@ -47,10 +42,7 @@ pub unsafe trait BufferMut: Buffer {
     unsafe fn buffer_mut(&mut self) -> UserBuf;
 }
 
-/// `len` elements at `base`.
-///
-/// # Safety
-/// As [`UserBuf::new`].
+/// `len` elements at `base`. Safety: as [`UserBuf::new`].
 #[inline]
 pub(crate) unsafe fn elements_at<T: Element>(base: *mut T, len: usize) -> UserBuf {
     if T::SHAPE.is_whole() {
@@ -187,8 +179,7 @@ impl<T> Rectangle<T> {
 }
 
 impl<T: Element> Rectangle<T> {
-    /// # Safety
-    /// As [`UserBuf::new`], for the elements of the rectangle.
+    /// Safety: as [`UserBuf::new`], for the elements of the rectangle.
     unsafe fn buffer(&self) -> UserBuf {
         if self.is_empty() {
             return UserBuf::empty();
@@ -210,7 +201,6 @@ impl<T: Element> Rectangle<T> {
     }
 }
 
-/// A range resolved against `all` elements.
 fn range(range: impl RangeBounds<usize>, all: usize) -> Range<usize> {
     use std::ops::Bound::{Excluded, Included, Unbounded};
     let start = match range.start_bound() {
@@ -258,7 +248,6 @@ impl<T> Clone for Strided<'_, T> {
 
 impl<T> Copy for Strided<'_, T> {}
 
-/// The methods of both kinds of rectangles.
 macro_rules! common {
     ($name:ident) => {
         impl<T> $name<'_, T> {
@@ -272,10 +261,7 @@ macro_rules! common {
                 self.part.columns
             }
 
-            /// A row as a slice.
-            ///
-            /// # Panics
-            /// If there is no such row.
+            /// A row as a slice. Panics if there is no such row.
             #[track_caller]
             pub fn row(&self, row: usize) -> &[T] {
                 let row = self.part.part(row..row + 1, 0..self.part.columns);
@@ -321,30 +307,22 @@ unsafe impl<T: Element> BufferMut for StridedMut<'_, T> {
 }
 
 impl<'a, T> Strided<'a, T> {
-    /// The whole matrix in `data`, whose rows have `width` elements.
-    ///
-    /// # Panics
-    /// If `width` is 0, or `data` has an incomplete row.
+    /// The whole matrix in `data`, whose rows have `width` elements. Panics if `width` is 0, or
+    /// `data` has an incomplete row.
     #[track_caller]
     pub fn new(data: &'a [T], width: usize) -> Strided<'a, T> {
         let part = Rectangle::new(data.as_ptr().cast_mut(), data.len(), width);
         Strided { part, borrowed: PhantomData }
     }
 
-    /// Some rows and columns.
-    ///
-    /// # Panics
-    /// If there are fewer.
+    /// Some rows and columns. Panics if there are fewer.
     #[track_caller]
     pub fn part(&self, rows: impl RangeBounds<usize>, columns: impl RangeBounds<usize>) -> Strided<'a, T> {
         let part = self.part.part(range(rows, self.part.rows), range(columns, self.part.columns));
         Strided { part, ..*self }
     }
 
-    /// One column.
-    ///
-    /// # Panics
-    /// If there is no such column.
+    /// One column. Panics if there is no such column.
     #[track_caller]
     pub fn column(&self, column: usize) -> Strided<'a, T> {
         self.part(.., column..=column)
@@ -352,19 +330,14 @@ impl<'a, T> Strided<'a, T> {
 }
 
 impl<'a, T> StridedMut<'a, T> {
-    /// The whole matrix in `data`, whose rows have `width` elements.
-    ///
-    /// # Panics
-    /// If `width` is 0, or `data` has an incomplete row.
+    /// The whole matrix in `data`, whose rows have `width` elements. Panics if `width` is 0, or
+    /// `data` has an incomplete row.
     #[track_caller]
     pub fn new(data: &'a mut [T], width: usize) -> StridedMut<'a, T> {
         StridedMut { part: Rectangle::new(data.as_mut_ptr(), data.len(), width), borrowed: PhantomData }
     }
 
-    /// Some rows and columns.
-    ///
-    /// # Panics
-    /// If there are fewer.
+    /// Some rows and columns. Panics if there are fewer.
     #[track_caller]
     pub fn part(
         &mut self,
@@ -375,10 +348,7 @@ impl<'a, T> StridedMut<'a, T> {
         StridedMut { part, borrowed: PhantomData }
     }
 
-    /// One column.
-    ///
-    /// # Panics
-    /// If there is no such column.
+    /// One column. Panics if there is no such column.
     #[track_caller]
     pub fn column(&mut self, column: usize) -> StridedMut<'_, T> {
         self.part(.., column..=column)
@@ -394,10 +364,7 @@ impl<'a, T> StridedMut<'a, T> {
         Strided { part: self.part, borrowed: PhantomData }
     }
 
-    /// A row as a slice.
-    ///
-    /// # Panics
-    /// If there is no such row.
+    /// A row as a slice. Panics if there is no such row.
     #[track_caller]
     pub fn row_mut(&mut self, row: usize) -> &mut [T] {
         let row = self.part.part(row..row + 1, 0..self.part.columns);
@@ -409,27 +376,20 @@ impl<'a, T> StridedMut<'a, T> {
         unsafe { std::slice::from_raw_parts_mut(row.base, row.columns) }
     }
 
-    /// The rows before `row`, and the rows from it on.
-    ///
-    /// # Panics
-    /// If there are fewer rows.
+    /// The rows before `row`, and the rows from it on. Panics if there are fewer rows.
     #[track_caller]
     pub fn split_at_row(self, row: usize) -> (StridedMut<'a, T>, StridedMut<'a, T>) {
         let (rows, columns) = (self.part.rows, 0..self.part.columns);
         self.halves((0..row, columns.clone()), (row..rows, columns))
     }
 
-    /// The columns before `column`, and the columns from it on.
-    ///
-    /// # Panics
-    /// If there are fewer columns.
+    /// The columns before `column`, and the columns from it on. Panics if there are fewer columns.
     #[track_caller]
     pub fn split_at_column(self, column: usize) -> (StridedMut<'a, T>, StridedMut<'a, T>) {
         let (rows, columns) = (0..self.part.rows, self.part.columns);
         self.halves((rows.clone(), 0..column), (rows, column..columns))
     }
 
-    /// Two parts without a common element.
     #[track_caller]
     fn halves(
         self,

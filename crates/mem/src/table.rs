@@ -166,7 +166,6 @@ const fn generation_of(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-/// The chunk of a slot, and its index there.
 #[inline]
 const fn place(slot: u32) -> (usize, usize) {
     let n = slot + FIRST_CHUNK;
@@ -272,7 +271,6 @@ impl<T> Shared<T> {
         slot.ok_or(if handle.raw() == 0 { BadHandle::Null } else { BadHandle::Unknown(handle) })
     }
 
-    /// The slot of `handle`, with a reference taken.
     #[inline]
     fn acquire(&self, handle: Handle) -> Result<(u32, &TableSlot<T>), BadHandle> {
         let (index, slot) = self.find(handle)?;
@@ -282,7 +280,6 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Drops a reference; after the last one the value is dropped and the slot vacant.
     #[inline]
     fn release(&self, index: u32, slot: &TableSlot<T>) {
         if slot.release(self.threaded()) {
@@ -308,7 +305,6 @@ impl<T> Shared<T> {
         unsafe { (*slot.value.get()).assume_init_drop() }
     }
 
-    /// A vacant slot, owned by this thread (rule 1).
     #[inline]
     fn take_vacant(&self) -> (u32, &TableSlot<T>) {
         let index = self.with_vacant(|slots| slots.pop().unwrap_or_else(|| self.add_slot()));
@@ -397,10 +393,7 @@ impl<T> Table<T> {
         self.shared.threaded.store(true, Ordering::Relaxed);
     }
 
-    /// Adds an object and returns its handle.
-    ///
-    /// # Panics
-    /// If there are 2^30 objects already.
+    /// Adds an object and returns its handle. Panics if there are 2^30 objects already.
     pub fn insert(&self, value: T) -> Handle {
         let (index, slot) = self.shared.take_vacant();
         let generation = generation_of(slot.word.load(Ordering::Relaxed));
@@ -424,10 +417,7 @@ impl<T> Table<T> {
     }
 
     /// Drops the user's reference. The object is dropped with its last reference; until then its
-    /// handle is valid.
-    ///
-    /// # Errors
-    /// If the handle names no object or is freed already.
+    /// handle is valid. Fails if the handle names no object or is freed already.
     pub fn free(&self, handle: Handle) -> Result<(), BadHandle> {
         let (index, slot) = self.shared.find(handle)?;
         if slot.give_up(handle, self.shared.threaded())? {

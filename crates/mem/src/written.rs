@@ -15,10 +15,8 @@ impl Layout {
         write(self.program(), words);
     }
 
-    /// Reads a layout from the front of `words`. Its alignment is 1.
-    ///
-    /// # Errors
-    /// If the numbers are no layout, or one that does not fit the address space.
+    /// Reads a layout from the front of `words`. Its alignment is 1. Fails if the numbers are no
+    /// layout, or one that does not fit the address space.
     pub fn read(words: &mut &[u64]) -> Result<Layout, LayoutError> {
         let (lb, extent) = (signed(words)?, signed(words)?);
         Layout::resized(lb, extent, &read(words, 0)?)

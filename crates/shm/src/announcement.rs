@@ -91,7 +91,6 @@ unsafe impl Sync for AnnouncementArea {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement(u64);
 
-/// Bits of the entry's index.
 const INDEX_BITS: u32 = 16;
 const _: () = assert!(ANNOUNCEMENTS < 1 << INDEX_BITS);
 
@@ -119,9 +118,7 @@ pub enum Claim {
     /// At the announced address. The sender waits until the receiver says that it has read the
     /// message.
     AsAnnounced,
-    /// At this address, in a copy of the sender.
     Copy(u64),
-    /// The sender has no such announcement.
     Gone,
 }
 
@@ -145,10 +142,8 @@ impl AnnouncementArea {
         AnnouncementArea { entries: NonNull::from(&entries[0]), _keep: Arc::new(entries) }
     }
 
-    /// The entries at `at`.
-    ///
-    /// # Safety
-    /// They are [`ANNOUNCEMENTS`] entries, zero at first, mapped and writable while `keep` lives.
+    /// The entries at `at`. Safety: they are [`ANNOUNCEMENTS`] entries, zero at first, mapped and
+    /// writable while `keep` lives.
     #[cfg(not(loom))]
     pub(crate) const unsafe fn from_raw(at: NonNull<AnnouncementEntry>, keep: Keep) -> AnnouncementArea {
         AnnouncementArea { entries: at, _keep: keep }

@@ -112,12 +112,9 @@ const MOST_TURNS: u32 = 4;
 const STATED_BITS: u32 = 6;
 /// The stated length of a step that states none.
 const NOTHING_STATED: u64 = 62;
-/// Word 1 has the length.
 const STATED_IN_WORD_1: u64 = 63;
 const _: () = assert!(SHORT_BYTES < NOTHING_STATED as usize);
-/// Lines before those of the ranks.
 const TEAM_LINES: usize = 1;
-/// Lines of a rank before those of its segments.
 const RANK_LINES: usize = 2;
 
 /// The sizes of a message pool.
@@ -255,7 +252,6 @@ impl ControlSection {
             + ControlSection::pools(ranks) * segments.all_bytes()
     }
 
-    /// The number of pools in a section for up to `ranks` ranks.
     const fn pools(ranks: u32) -> usize {
         match ranks as usize {
             0..LEAST_POOLS => LEAST_POOLS,
@@ -301,10 +297,8 @@ impl ControlSection {
     }
 
     /// A section for a team of `ranks` ranks, in memory for `most`, which `keep` keeps mapped.
-    ///
-    /// # Safety
-    /// `start` points to [`ControlSection::bytes`] bytes for `most` ranks, on a cache line, zero at
-    /// first and used only for teams of this section.
+    /// Safety: `start` points to [`ControlSection::bytes`] bytes for `most` ranks, on a cache line,
+    /// zero at first and used only for teams of this section.
     #[cfg(not(loom))]
     pub(crate) unsafe fn from_raw(
         start: NonNull<u8>,
@@ -382,7 +376,6 @@ impl ControlSection {
         self.line(self.rank_line(rank) + RANK_LINES + self.segment_of(step))
     }
 
-    /// The offset of a rank's part, or of its data.
     #[inline]
     fn part(&self, rank: u32, step: u64, Extent { len, is_turning }: Extent) -> usize {
         let segment = self.segment_of(step);
@@ -450,10 +443,8 @@ impl ControlSection {
         }
     }
 
-    /// Has `fill` write the `len` bytes of `rank`, the caller, for a step (rule 2).
-    ///
-    /// # Panics
-    /// If there is no such rank, or no room for `len` bytes.
+    /// Has `fill` write the `len` bytes of `rank`, the caller, for a step (rule 2). Panics if there
+    /// is no such rank, or no room for `len` bytes.
     #[inline]
     pub fn write(&self, rank: u32, step: u64, extent: impl Into<Extent>, fill: impl FnOnce(BytesMut<'_>)) {
         let extent @ Extent { len, .. } = extent.into();
@@ -489,9 +480,6 @@ impl ControlSection {
 
     /// Calls `f` with the `len` bytes that a rank has written for a step, which it has published
     /// (rule 3) unless it is the caller.
-    ///
-    /// # Panics
-    /// As [`ControlSection::write`].
     #[inline]
     pub fn read<R>(
         &self,
@@ -533,9 +521,6 @@ impl ControlSection {
     /// Fetches the `len` bytes that a rank writes for a step in the pool, if they are at most
     /// [`FETCHED_BYTES`]. Call it before the poll for the published step, so that both cache misses
     /// overlap.
-    ///
-    /// # Panics
-    /// As [`ControlSection::write`].
     #[inline]
     pub fn fetch(&self, rank: u32, step: u64, len: usize) {
         self.fetch_part(self.place(rank, step), step, len);

@@ -133,7 +133,6 @@ impl DoorWord {
     #[cfg(not(loom))]
     fn futex_wait(&self, expected: u32, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|t| rustix::time::Timespec::try_from(t).ok());
-        // Woken, changed, interrupted, timed out: in each case the caller polls again.
         let _ = rustix::thread::futex::wait(
             &self.word,
             rustix::thread::futex::Flags::empty(),
@@ -217,7 +216,6 @@ pub struct Sleepers {
     slept: Slept,
 }
 
-/// The number and the time of all sleeps, for tools.
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 struct Slept {
@@ -231,14 +229,12 @@ struct Inside {
     count: u32,
     /// The number of the last announcement.
     number: u32,
-    /// A thread leads (rule 7).
     is_led: bool,
     /// The leader has announced.
     leader_sleeps: bool,
 }
 
 impl Inside {
-    /// A new value of the word: a new number, and the state.
     fn announcement(&mut self) -> u32 {
         self.number = self.number.wrapping_add(1);
         let others = self.count > u32::from(self.leader_sleeps);
@@ -289,7 +285,6 @@ impl Sleepers {
         alarm: Option<&'a Alarm>,
     ) -> Sleepy<'a> {
         let announced = inside.announcement();
-        // After the leader has stored its semaphore.
         word.word.store(announced, Ordering::Release);
         drop(inside);
         kind.heavy();

@@ -141,7 +141,6 @@ impl Heap {
         Some(unsafe { Memory::from_raw(at, len, Arc::new(range)) })
     }
 
-    /// The address of the mapped heap.
     fn mapped(&self) -> Option<NonNull<u8>> {
         *self.at.get_or_init(|| (self.open)().and_then(|fd| self.segment.open_heap(fd)).ok())
     }
@@ -191,7 +190,6 @@ impl Drop for HeapBlock {
     }
 }
 
-/// Frees the range of a [`Memory`] when dropped.
 struct Range {
     at: NonNull<u8>,
     heap: Arc<Heap>,
@@ -227,7 +225,6 @@ mod tests {
         (Arc::new(Heap::new(segment, Box::new(move || own.try_clone()))), fd)
     }
 
-    /// Bytes of memory that the segment takes.
     fn used(fd: &OwnedFd) -> usize {
         rustix::fs::fstat(fd).unwrap().st_blocks as usize * 512
     }

@@ -80,10 +80,8 @@ impl InboxArea {
         2 * LINE_BYTES + cells as usize * CELL_BYTES
     }
 
-    /// An empty inbox on the heap, for threads of one process.
-    ///
-    /// # Panics
-    /// If [`InboxArea::check`] returns an error.
+    /// An empty inbox on the heap, for threads of one process. Panics if [`InboxArea::check`]
+    /// returns an error.
     pub fn on_heap(cells: u32) -> InboxArea {
         if let Err(wrong) = InboxArea::check(cells) {
             panic!("{wrong}");
@@ -97,11 +95,8 @@ impl InboxArea {
         }
     }
 
-    /// An inbox at `at`.
-    ///
-    /// # Safety
-    /// [`InboxArea::bytes`] bytes at `at`, aligned to 64, are zero or an inbox of `cells` cells,
-    /// and stay mapped and writable while `keep` lives.
+    /// An inbox at `at`. Safety: [`InboxArea::bytes`] bytes at `at`, aligned to 64, are zero or an
+    /// inbox of `cells` cells, and stay mapped and writable while `keep` lives.
     #[cfg(not(loom))]
     pub(crate) unsafe fn from_raw(at: NonNull<u8>, cells: u32, keep: Keep) -> Self {
         debug_assert!(InboxArea::check(cells).is_ok());
@@ -115,14 +110,12 @@ impl InboxArea {
         unsafe { &self.hint.as_ref().words[0] }
     }
 
-    /// The first line of the cell of `position`.
     fn cell(&self, position: u64) -> NonNull<Line> {
         let cell = position as usize & ((1 << self.shift) - 1);
         // SAFETY: the cell is inside the area.
         unsafe { self.cells.add(cell * CELL_LINES) }
     }
 
-    /// Word `word` of the cell of `position`.
     fn word(&self, position: u64, word: usize) -> &AtomicU64 {
         // SAFETY: the word is inside the cell, mapped while `self._keep` lives.
         let line = unsafe { self.cell(position).add(word / LINE_WORDS).as_ref() };
@@ -138,7 +131,6 @@ const fn cell_word(producer: u32, turn: u64, state: u64) -> u64 {
     (producer as u64) << 32 | turn << 2 | state
 }
 
-/// Splits a cell's word into producer, turn and state.
 const fn parts(word: u64) -> (u32, u64, u64) {
     ((word >> 32) as u32, (word >> 2) & TURN_MASK, word & 3)
 }
@@ -161,10 +153,8 @@ impl InboxSender {
     }
 
     /// Appends a frame of `len` bytes, which `fill` writes. `producer` names the writing process to
-    /// the consumer. `false`: the inbox is full, and `fill` was not called.
-    ///
-    /// # Panics
-    /// If `len` is more than [`CELL_PAYLOAD`]. If `fill` panics the cell stays claimed for ever.
+    /// the consumer. `false`: the inbox is full, and `fill` was not called. Panics if `len` is more
+    /// than [`CELL_PAYLOAD`]. If `fill` panics the cell stays claimed for ever.
     pub fn try_send(&mut self, producer: u32, len: usize, fill: impl FnOnce(BytesMut<'_>)) -> bool {
         assert!(
             len <= CELL_PAYLOAD,
@@ -235,7 +225,6 @@ impl InboxSender {
 /// The next frame of an inbox. The view is valid until the cell is released.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadCell<'a> {
-    /// The process that wrote the frame.
     pub producer: u32,
     pub bytes: Bytes<'a>,
 }
@@ -247,9 +236,7 @@ unsafe impl Send for InboxReceiver {}
 #[derive(Debug)]
 pub struct InboxReceiver {
     area: InboxArea,
-    /// The next position to read.
     head: u64,
-    /// The first word of its cell.
     next: NonNull<Line>,
     /// The low half of this word once it is published (rule 4).
     expected: u32,

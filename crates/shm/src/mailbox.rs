@@ -38,12 +38,10 @@ const CLAIMED: u64 = 1;
 const WITHDRAWN: u64 = 2;
 const STATES: u64 = 4;
 
-/// The first word of carried data in a line.
 const CARRIED: usize = LINE_WORDS - CARRIED_WORDS;
 
 /// Memory of atomic words.
 pub trait Words {
-    /// Word `index`.
     fn word(&self, index: usize) -> &AtomicU64;
 }
 
@@ -65,13 +63,11 @@ impl Words for Memory {
 /// A request of an origin. The caller defines the meaning of the words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MailboxRequest {
-    /// The operation.
     pub what: u64,
     /// Whether it can be withdrawn (rule 4).
     pub may_be_withdrawn: bool,
     /// The place in the window.
     pub at: u64,
-    /// In bytes.
     pub len: u64,
     pub data: [u64; CARRIED_WORDS],
 }
@@ -83,7 +79,6 @@ pub struct Answer {
     pub data: [u64; CARRIED_WORDS],
 }
 
-/// In the word of the operation.
 const MAY_BE_WITHDRAWN: u64 = 1 << 63;
 
 /// The mailboxes of a target.

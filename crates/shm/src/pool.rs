@@ -51,10 +51,8 @@ pub struct Pool {
     /// The positions of the next block to take, and of the first one that is not reclaimed.
     head: u32,
     tail: u32,
-    /// Blocks between `tail` and `head`.
     taken: u32,
     blocks: u32,
-    /// The destination of each taken block.
     destinations: Box<[u32]>,
     area: PoolArea,
 }
@@ -195,7 +193,6 @@ impl Pool {
 /// Blocks that were taken one after the other for one destination.
 #[derive(Clone, Copy, Debug)]
 pub struct Laid {
-    /// The position after them.
     end: u32,
     pub bytes: usize,
 }

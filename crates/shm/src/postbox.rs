@@ -90,10 +90,8 @@ unsafe impl Send for PostboxArea {}
 unsafe impl Sync for PostboxArea {}
 
 impl PostboxArea {
-    /// Empty postboxes on the heap, for threads of one process.
-    ///
-    /// # Panics
-    /// If [`PostboxShape::check`] returns an error.
+    /// Empty postboxes on the heap, for threads of one process. Panics if [`PostboxShape::check`]
+    /// returns an error.
     pub fn on_heap(shape: PostboxShape) -> PostboxArea {
         if let Err(wrong) = shape.check() {
             panic!("{wrong}");
@@ -112,11 +110,8 @@ impl PostboxArea {
         }
     }
 
-    /// Postboxes at `at`.
-    ///
-    /// # Safety
-    /// [`PostboxShape::bytes`] bytes at `at`, aligned to 64, are zero or postboxes of this shape,
-    /// and stay mapped and writable while `keep` lives.
+    /// Postboxes at `at`. Safety: [`PostboxShape::bytes`] bytes at `at`, aligned to 64, are zero or
+    /// postboxes of this shape, and stay mapped and writable while `keep` lives.
     #[cfg(not(loom))]
     unsafe fn from_raw(at: NonNull<u8>, shape: PostboxShape, keep: Keep) -> PostboxArea {
         let boxes = shape.boxes() as usize;
@@ -144,7 +139,6 @@ impl PostboxArea {
         unsafe { self.lines.add(index as usize).as_ref() }
     }
 
-    /// `len` bytes of data and pool at `at`, to read.
     fn read(&self, at: u64, len: usize) -> Bytes<'_> {
         assert!(at + len as u64 <= self.shape.pool_at() + self.shape.pool, "{len} bytes at {at}");
         self.watched.touch(at as usize, len, Touch::Read);
@@ -152,7 +146,6 @@ impl PostboxArea {
         unsafe { Bytes::from_raw(self.data.add(at as usize).as_ptr(), len) }
     }
 
-    /// As [`PostboxArea::read`], to write.
     fn write(&self, at: u64, len: usize) -> BytesMut<'_> {
         assert!(at + len as u64 <= self.shape.pool_at() + self.shape.pool, "{len} bytes at {at}");
         self.watched.touch(at as usize, len, Touch::Write);
@@ -160,18 +153,13 @@ impl PostboxArea {
         unsafe { BytesMut::from_raw(self.data.add(at as usize).as_ptr(), len) }
     }
 
-    /// The sending side of the postbox between two processes, by their indices on the node.
-    ///
-    /// # Panics
-    /// If there is no such pair.
+    /// The sending side of the postbox between two processes, by their indices on the node. Panics
+    /// if there is no such pair.
     pub fn sender(&self, from: u32, to: u32) -> PostboxSender {
         PostboxSender { index: self.pair(from, to), area: self.clone() }
     }
 
-    /// The receiving side.
-    ///
-    /// # Panics
-    /// If there is no such pair.
+    /// The receiving side. Panics if there is no such pair.
     pub fn receiver(&self, from: u32, to: u32) -> PostboxReceiver {
         PostboxReceiver { index: self.pair(from, to), area: self.clone() }
     }
@@ -217,10 +205,8 @@ impl PostboxSender {
     }
 
     /// Posts a frame with `total` bytes of data. `fill` writes the first bytes to the postbox, as
-    /// many as fit, and the number of these is returned. The postbox must be empty.
-    ///
-    /// # Panics
-    /// If the frame is too long, or `total` exceeds 2^32 - 1 bytes.
+    /// many as fit, and the number of these is returned. The postbox must be empty. Panics if the
+    /// frame is too long, or `total` exceeds 2^32 - 1 bytes.
     pub fn post(&mut self, frame: &[u8], total: usize, fill: impl FnOnce(BytesMut<'_>)) -> usize {
         assert!(frame.len() <= FRAME_MOST && u32::try_from(total).is_ok(), "{total} bytes of data");
         let now = total.min(self.area.shape.short as usize);
@@ -233,20 +219,14 @@ impl PostboxSender {
     }
 
     /// Posts the next `len` bytes of data after a frame, which must fit in the postbox, which must
-    /// be empty.
-    ///
-    /// # Panics
-    /// If they do not fit.
+    /// be empty. Panics if they do not fit.
     pub fn post_more(&mut self, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
         fill(self.data(len));
         self.publish(MORE, len);
     }
 
     /// Posts a frame with data in the pool, which the receiver will free (rule 6). The postbox must
-    /// be empty.
-    ///
-    /// # Panics
-    /// If the frame is too long.
+    /// be empty. Panics if the frame is too long.
     pub fn post_pooled(&mut self, frame: &[u8], row: PoolRoom) {
         assert!(frame.len() <= POOLED_FRAME_MOST);
         self.put_frame(frame);
@@ -295,17 +275,18 @@ impl PostboxSender {
 /// The content of a postbox.
 #[derive(Debug)]
 pub enum Packet<'a> {
-    /// A frame, and its first data.
     Frame {
         frame: FrameBytes,
-        /// All bytes of data.
         total: usize,
         first: Bytes<'a>,
     },
     /// More of the data of the last frame.
     More(Bytes<'a>),
     /// A frame, and the row of the pool with its data, which the receiver frees.
-    Pooled { frame: FrameBytes, row: PoolRoom },
+    Pooled {
+        frame: FrameBytes,
+        row: PoolRoom,
+    },
     /// A packet that no correct sender posts.
     Nonsense,
 }

@@ -72,7 +72,6 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OxMPIseg");
 pub const LAYOUT_VERSION: u32 = 22;
 const PAGE: usize = 4096;
 
-/// The door's line: see [`crate::door`].
 #[repr(C, align(64))]
 #[derive(Debug)]
 struct DoorLine {
@@ -98,13 +97,7 @@ const _: () = assert!(size_of::<Header>() <= STATUS_AT && size_of::<DoorLine>() 
 #[non_exhaustive]
 pub enum SegmentError {
     #[error("cannot {what} a segment of {bytes} bytes: {error}")]
-    Kernel {
-        what: &'static str,
-        /// The size of the segment.
-        bytes: usize,
-        error: io::Error,
-    },
-    /// The file is no segment.
+    Kernel { what: &'static str, bytes: usize, error: io::Error },
     #[error("this file is no segment: it is {bytes} bytes long and begins with {magic:#018x}")]
     NoSegment { bytes: u64, magic: u64 },
     /// It was made by another version of the library.
@@ -120,13 +113,8 @@ pub enum SegmentError {
         found: u64,
         expected: u64,
     },
-    /// Its sizes are impossible.
     #[error("the segment of rank {rank} has {wrong}")]
-    Config {
-        /// The owner by the boot record.
-        rank: u32,
-        wrong: String,
-    },
+    Config { rank: u32, wrong: String },
 }
 
 /// A mapped segment. It stays mapped while any area made from it lives.
@@ -145,10 +133,8 @@ unsafe impl Sync for Segment {}
 impl Segment {
     /// Creates a segment and writes its boot record. The descriptor is close-on-exec. If
     /// RLIMIT_FSIZE forbids a file of this length, though most of it is never written, the heap is
-    /// shorter, and then the pools of control sections.
-    ///
-    /// # Errors
-    /// `InvalidInput` if the sizes are impossible; else those of [`nameless`].
+    /// shorter, and then the pools of control sections. Errors: `InvalidInput` if the sizes are
+    /// impossible; else those of [`nameless`].
     pub fn create(boot: &Boot) -> io::Result<OwnedFd> {
         boot.config.check().map_err(|wrong| io::Error::new(io::ErrorKind::InvalidInput, wrong))?;
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
@@ -338,10 +324,8 @@ impl Segment {
         unsafe { AnnouncementArea::from_raw(self.base.add(PAGE).cast(), self.clone()) }
     }
 
-    /// Ring number `index`, for a process whose barriers are of this `kind`.
-    ///
-    /// # Panics
-    /// If there is no such ring.
+    /// Ring number `index`, for a process whose barriers are of this `kind`. Panics if there is no
+    /// such ring.
     pub fn ring(self: &Arc<Self>, index: u32, kind: BarrierKind) -> RingArea {
         let config = &self.boot.config;
         assert!(index < config.max_rings, "ring {index} of a segment that has {}", config.max_rings);
@@ -358,10 +342,8 @@ impl Segment {
     }
 
     /// Makes ring number `index` new, and returns its memory to the kernel. Only its owner may do
-    /// this, after the end of the other process that used the ring.
-    ///
-    /// # Errors
-    /// `InvalidInput` if there is no such ring; or the error of madvise(2).
+    /// this, after the end of the other process that used the ring. Errors: `InvalidInput` if there
+    /// is no such ring; or the error of madvise(2).
     pub fn clear_ring(&self, index: u32) -> io::Result<()> {
         let config = &self.boot.config;
         if index >= config.max_rings {
@@ -381,10 +363,7 @@ impl Segment {
     }
 
     /// Control section number `index` for `ranks` ranks, for a process whose barriers are of this
-    /// `kind`.
-    ///
-    /// # Panics
-    /// If there is no such section, or no room for this number of ranks.
+    /// `kind`. Panics if there is no such section, or no room for this number of ranks.
     pub fn control_section(self: &Arc<Self>, index: u32, ranks: u32, kind: BarrierKind) -> ControlSection {
         let config = &self.boot.config;
         assert!(

@@ -78,7 +78,6 @@ impl WaitNote {
         for _ in 0..TRIES {
             let version = self.version.load(Ordering::Acquire);
             if version.is_multiple_of(2) {
-                // The owner may have written any length.
                 let len = (self.len.load(Ordering::Relaxed) as usize).min(NOTE_BYTES);
                 let words = self.words.iter().take(len.div_ceil(8)).map(|word| word.load(Ordering::Relaxed));
                 let mut text: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();

@@ -8,16 +8,15 @@ use crate::command::{
     Stop, is_option, parameters, set_parameter, sets_parameter, split, unknown, usage, words,
 };
 
-/// A command line that was read.
 pub(super) struct Command {
     pub(super) params: Params,
     pub(super) words: Vec<String>,
-    /// Options that were given, with their values.
     options: Vec<(&'static str, String)>,
 }
 
 impl Command {
-    /// Reads a command line with these options, of which some take a value; `None` if help was wanted.
+    /// Reads a command line with these options, of which some take a value; `None` if help was
+    /// requested.
     pub(super) fn read(
         args: &[OsString],
         known: &[&'static str],
@@ -48,12 +47,10 @@ impl Command {
         Ok(Some(command))
     }
 
-    /// Whether an option was given.
     pub(super) fn has(&self, name: &str) -> bool {
         self.value(name).is_some()
     }
 
-    /// The value of an option; the last one counts.
     pub(super) fn value(&self, name: &str) -> Option<&str> {
         self.options.iter().rev().find(|(given, _)| *given == name).map(|(_, value)| value.as_str())
     }

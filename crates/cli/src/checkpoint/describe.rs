@@ -1,4 +1,4 @@
-//! `oxmpi info --checkpoint`: what a set is.
+//! `oxmpi info --checkpoint`: the description of a set.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -15,7 +15,6 @@ use super::restart::with_older;
 use super::supervise::interval_text;
 use crate::command::{Stop, answer, failed, usage};
 
-/// The option of `oxmpi info`.
 pub(crate) const OPTION: &str = "--checkpoint";
 
 const HELP: &str = "\
@@ -24,7 +23,7 @@ oxmpi info --checkpoint SET     what a set of 'oxmpi checkpoint' is, and whether
 The exit code is 0 if it is whole.
 ";
 
-/// Answers `oxmpi info --checkpoint`: 1 if the set is damaged, 2 if the question is wrong.
+/// Runs `oxmpi info --checkpoint`: 1 if the set is damaged, 2 if the command line is wrong.
 pub(crate) fn info(args: &[OsString]) -> i32 {
     answer("info", HELP, try_info(args))
 }
@@ -109,7 +108,6 @@ fn text(set: &Set) -> String {
     out
 }
 
-/// A time as people say it.
 fn ago(unix_s: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let seconds = now.saturating_sub(unix_s);

@@ -1,5 +1,6 @@
-//! `lamcheckpoint`, `lamrestart`, `cr_checkpoint` and `cr_restart`: the names that LAM/MPI and BLCR have for `oxmpi checkpoint` and
-//! `oxmpi restart`. Their words are translated; what has no counterpart is refused with a sentence.
+//! `lamcheckpoint`, `lamrestart`, `cr_checkpoint` and `cr_restart`: the names of LAM/MPI and BLCR
+//! for `oxmpi checkpoint` and `oxmpi restart`. Their options are translated; options without a
+//! counterpart are refused with a sentence.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -9,7 +10,6 @@ use oxmpi_rt::client::RESTART_VARIABLE;
 use super::{BLCR, BLCR_OPTION, CHOSEN_OPTION, OWN, OWN_OPTION};
 use crate::command::{Stop, answer, failed, sets_parameter, split, usage, words};
 
-/// The names.
 pub(crate) const NAMES: [&str; 4] = ["lamcheckpoint", "lamrestart", "cr_checkpoint", "cr_restart"];
 
 pub(crate) const HELP: &str = "\
@@ -29,9 +29,8 @@ processes, mpirun among them. CRIU makes them in BLCR's place; what BLCR called 
 images of single processes. With '-ssi cr self' the program saves its state by functions of its own.
 ";
 
-/// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
+enum LamAction {
     Help,
     Checkpoint(Vec<String>),
     Restart(Vec<String>),
@@ -39,23 +38,22 @@ enum Wanted {
     Anew(Vec<String>),
 }
 
-/// Acts as one of [`NAMES`].
 pub(crate) fn called(name: &str, args: &[OsString]) -> i32 {
     let run = |words: Vec<String>, act: fn(&[OsString]) -> i32| {
         act(&words.into_iter().map(OsString::from).collect::<Vec<_>>())
     };
     let Stop(text, code) = match translated(name, args) {
-        Ok(Wanted::Checkpoint(words)) => return run(words, super::checkpoint),
-        Ok(Wanted::Restart(words)) => return run(words, super::restart),
-        Ok(Wanted::Help) => return answer(name, HELP, Ok(None)),
-        Ok(Wanted::Anew(words)) => become_mpirun(&words),
+        Ok(LamAction::Checkpoint(words)) => return run(words, super::checkpoint),
+        Ok(LamAction::Restart(words)) => return run(words, super::restart),
+        Ok(LamAction::Help) => return answer(name, HELP, Ok(None)),
+        Ok(LamAction::Anew(words)) => become_mpirun(&words),
         Err(stop) => stop,
     };
     oxmpi_sys::complain!("{name}: {text}");
     code
 }
 
-/// Goes on as an mpirun, by which name checkpoints find it. Returns only if it cannot.
+/// Continues as an mpirun, since checkpoints find a job by this name. Returns only on failure.
 fn become_mpirun(words: &[String]) -> Stop {
     match super::program() {
         Ok(program) => {
@@ -66,7 +64,7 @@ fn become_mpirun(words: &[String]) -> Stop {
     }
 }
 
-fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
+fn translated(name: &str, args: &[OsString]) -> Result<LamAction, Stop> {
     let is_lam = name.starts_with("lam");
     let restarts = name.ends_with("restart");
     let (mut out, mut subject, mut module) = (Vec::new(), None, None);
@@ -79,7 +77,7 @@ fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
             value.ok_or_else(|| usage(format!("{option} needs {what} after it")))
         };
         match (option, restarts) {
-            ("-h" | "--help" | "-?", _) => return Ok(Wanted::Help),
+            ("-h" | "--help" | "-?", _) => return Ok(LamAction::Help),
             ("-v" | "-q" | "--verbose" | "--quiet", _) => {}
             ("-d" | "-debug", _) if is_lam => {}
             ("-pid" | "--pid", false) if is_lam => subject = Some(value("a process number")?),
@@ -105,13 +103,13 @@ fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
     }
     if is_lam && restarts && subject.is_none() && module == Some(OWN) && !restart_args.is_empty() {
         let head = ["-x".into(), format!("{RESTART_VARIABLE}=1"), "--mca".into(), "cr".into(), OWN.into()];
-        return Ok(Wanted::Anew(head.into_iter().chain(out).chain(restart_args).collect()));
+        return Ok(LamAction::Anew(head.into_iter().chain(out).chain(restart_args).collect()));
     }
     let subject = subject.ok_or_else(|| usage(wanted(name)))?;
     if restarts {
         out.insert(0, subject);
         out.extend(restart_args);
-        return Ok(Wanted::Restart(out));
+        return Ok(LamAction::Restart(out));
     }
     let form = match module {
         _ if is_tree => "--tree",
@@ -120,10 +118,9 @@ fn translated(name: &str, args: &[OsString]) -> Result<Wanted, Stop> {
         _ => BLCR_OPTION,
     };
     out.splice(0..0, [form.to_string(), subject]);
-    Ok(Wanted::Checkpoint(out))
+    Ok(LamAction::Checkpoint(out))
 }
 
-/// What a name cannot do without.
 fn wanted(name: &str) -> &'static str {
     match name {
         "lamcheckpoint" => "one process number is needed, that of mpirun: '-pid PID'",
@@ -133,14 +130,12 @@ fn wanted(name: &str) -> &'static str {
     }
 }
 
-/// The module for checkpoints of this name; an error if there is none.
 fn module_named(name: &str) -> Result<&'static str, Stop> {
     [BLCR, OWN].into_iter().find(|module| *module == name).ok_or_else(|| {
         usage(format!("-ssi cr {name}: there is no such module for checkpoints, but {BLCR} and {OWN}"))
     })
 }
 
-/// Why an option of BLCR or LAM/MPI is not there.
 fn why_not(option: &str) -> &'static str {
     match option {
         "-f" | "--file" | "-F" | "--fd" | "-c" | "--cwd" => {
@@ -163,7 +158,7 @@ fn why_not(option: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<Wanted, String> {
+    fn read(line: &str) -> Result<LamAction, String> {
         let mut words = line.split(' ').map(OsString::from);
         let name = words.next().unwrap().into_string().unwrap();
         translated(&name, &words.collect::<Vec<_>>()).map_err(|Stop(text, code)| format!("{code} {text}"))
@@ -180,24 +175,24 @@ mod tests {
             ("cr_checkpoint --tree 7", "--tree 7"),
             ("cr_checkpoint -v -T --kill --dir=/x 7", "--tree 7 --kill --dir /x"),
         ] {
-            assert_eq!(read(line), Ok(Wanted::Checkpoint(all(to))), "{line}");
+            assert_eq!(read(line), Ok(LamAction::Checkpoint(all(to))), "{line}");
         }
         for (line, to) in [
             ("lamrestart -ssi cr blcr -ssi cr_blcr_context_file /s/heat-1.2", "/s/heat-1.2"),
             ("cr_restart -q /s/heat-1.2", "/s/heat-1.2"),
         ] {
-            assert_eq!(read(line), Ok(Wanted::Restart(all(to))), "{line}");
+            assert_eq!(read(line), Ok(LamAction::Restart(all(to))), "{line}");
         }
         let args: Vec<OsString> =
             ["-ssi", "cr_restart_args", "--files refuse", "/s"].into_iter().map(OsString::from).collect();
         let found = translated("lamrestart", &args).map_err(|stop| stop.0);
-        assert_eq!(found, Ok(Wanted::Restart(all("/s --files refuse"))));
+        assert_eq!(found, Ok(LamAction::Restart(all("/s --files refuse"))));
         let args =
             ["-ssi", "cr", "self", "-ssi", "cr_restart_args", "--app /s/image/appschema"].map(OsString::from);
         let found = translated("lamrestart", &args).map_err(|stop| stop.0);
         let anew = format!("-x {RESTART_VARIABLE}=1 --mca cr self --app /s/image/appschema");
-        assert_eq!(found, Ok(Wanted::Anew(all(&anew))));
-        assert_eq!(read("cr_restart --help"), Ok(Wanted::Help));
+        assert_eq!(found, Ok(LamAction::Anew(all(&anew))));
+        assert_eq!(read("cr_restart --help"), Ok(LamAction::Help));
     }
 
     #[test]

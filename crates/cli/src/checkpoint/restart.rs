@@ -1,4 +1,4 @@
-//! `oxmpi restart`: brings a job back, and waits for its end as its mpirun did.
+//! `oxmpi restart`: restores a job, and waits for its end as its mpirun did.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -18,13 +18,12 @@ use rustix::process::{Pid, setsid};
 use super::command::Command;
 use super::ranks::Hosts;
 use super::schema::quoted;
-use super::supervise::{Plan, Supervisor, signals};
+use super::supervise::{SupervisionPlan, Supervisor, signals};
 use super::terminal::{Terminal, needs_new};
 use super::{Criu, Maker};
 use crate::command::{Stop, answer, failed, usage};
 use crate::mpirun::{INTERVAL_WANTED, interval};
 
-/// The form of the command, for messages.
 const USAGE: &str = "'oxmpi restart [--host LIST] [--files HOW] [--every TIME] [--mca NAME VALUE] SET' ('oxmpi restart --help')";
 
 pub(crate) const HELP: &str = "\
@@ -48,7 +47,6 @@ the job writes to this command's output, and gets no input. Signals are passed o
 command; 1 if the job cannot be restarted.
 ";
 
-/// Answers `oxmpi restart`.
 pub(crate) fn restart(args: &[OsString]) -> i32 {
     answer("restart", HELP, try_restart(args))
 }
@@ -75,8 +73,8 @@ pub(super) fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     let is_outside = session_of(std::process::id()).is_ok_and(|leader| leader == 0);
     let by_rank = set.manifest.ranks.as_ref();
     if (is_outside || by_rank.is_none() && needs_new(&set.manifest.job.streams)) && setsid().is_err() {
-        // A new terminal needs a session, and a job cannot go on in one of another PID namespace. The leader of a group cannot begin
-        // one: its child can.
+        // A new terminal needs a session, and a job cannot continue in a session of another PID
+        // namespace. The leader of a group cannot begin a session, but its child can.
         return in_child(args).map(Some).map_err(failed);
     }
     note(&set.passed_over);
@@ -84,7 +82,7 @@ pub(super) fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
         .into_iter()
         .find_map(|option| Some((option, command.value(option)?.to_string())));
     let named = match named {
-        // The new mpirun is in the directory of the old one.
+        // The new mpirun runs in the directory of the old one.
         Some((option @ ("--hostfile" | "--app"), file)) => {
             let file =
                 std::path::absolute(&file).map_err(|error| usage(format!("{option} {file}: {error}")))?;
@@ -110,7 +108,7 @@ pub(super) fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
         note(&other_version(&set, criu));
     }
     let work = scratch()?;
-    // Before the job is there: none of them may be lost.
+    // Before the job exists, so that no signal is lost.
     let signals = signals().map_err(failed)?;
     let Some(criu) = criu else {
         let files = fit_files(&set, policy).map_err(failed)?;
@@ -138,7 +136,8 @@ pub(super) fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
 }
 
-/// Why a set cannot be used, and the command for the set before that one. `args` are those of the command with this set.
+/// Why a set cannot be used, and the command for the set before it. `args` are those of the command
+/// with this set.
 pub(super) fn with_older(error: &SetError, path: &Path, args: &[OsString]) -> String {
     let Some(older) = Set::whole_before(path) else {
         let is_damage = matches!(error, SetError::Damaged(..) | SetError::Manifest(..));
@@ -152,8 +151,7 @@ pub(super) fn with_older(error: &SetError, path: &Path, args: &[OsString]) -> St
     format!("{error}; the set before it is whole: oxmpi restart {}", words.join(" "))
 }
 
-/// Has a new mpirun bring the ranks of a set back, or start a program that restores its state
-/// itself.
+/// Has a new mpirun restore the ranks of a set, or start a program that restores its state itself.
 fn by_ranks(
     command: &Command,
     (set, criu): (&Set, Option<Criu>),
@@ -170,25 +168,23 @@ fn by_ranks(
     code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
 }
 
-/// Tells remarks.
 fn note(lines: &[String]) {
     lines.iter().for_each(|line| oxmpi_sys::complain!("oxmpi restart: {line}"));
 }
 
-/// Gives files their former contents, as the job has not come back; `is_sure` says that no process
-/// of it has run.
+/// Restores the former contents of files, since the job was not restored; `is_sure` says that no
+/// process of it has run.
 fn give_back(files: &FittedFiles, is_sure: bool) {
     note(&files.undo(is_sure));
 }
 
-/// A remark if another version of CRIU than this one has made the images.
 fn other_version(set: &Set, criu: &Criu) -> Vec<String> {
     let (was, is) = (&set.manifest.made.criu, &criu.version);
     let note = format!("the images were made by CRIU {was}, and {} is version {is}", criu.program.display());
     if was == is { Vec::new() } else { vec![note] }
 }
 
-/// What is to be done about checkpoints of a job that is brought back: what was done before, or what the command line says.
+/// The automatic checkpoints of a restored job: as before, unless the command line changes them.
 fn supervision(command: &Command, set: &Set) -> Result<Option<Supervision>, Stop> {
     let before = set.manifest.job.supervision;
     let mut found = before.map_or_else(Supervision::default, |before| Supervision {
@@ -207,8 +203,14 @@ fn supervision(command: &Command, set: &Set) -> Result<Option<Supervision>, Stop
     Ok(Some(found).filter(|found| *found != Supervision::default()))
 }
 
-/// How checkpoints are made of it: beside the set that it comes from, and as many are kept, unless a parameter says something else.
-fn plan(supervision: Supervision, set: &Set, criu: Option<Criu>, params: &Params) -> Result<Plan, Stop> {
+/// The plan of its checkpoints: beside its set, with the same number of old sets, unless a
+/// parameter says otherwise.
+fn plan(
+    supervision: Supervision,
+    set: &Set,
+    criu: Option<Criu>,
+    params: &Params,
+) -> Result<SupervisionPlan, Stop> {
     let is_said = |name| Param::find(name).is_some_and(|param| !params.is_default(param));
     let base = set.path.parent().filter(|_| !is_said("cr_base_dir")).map(Path::to_path_buf);
     let base = base.map_or_else(|| super::usable_base(params), Ok)?;
@@ -218,10 +220,9 @@ fn plan(supervision: Supervision, set: &Set, criu: Option<Criu>, params: &Params
     let recorded = manifest::Supervision { every_ms, on_term: supervision.on_term, keep };
     let is_tree = set.manifest.ranks.is_none();
     let maker = Maker { is_tree, criu, program: super::program()?, base, keep, supervision: Some(recorded) };
-    Ok(Plan { supervision, maker, is_quiet: false })
+    Ok(SupervisionPlan { supervision, maker, is_quiet: false })
 }
 
-/// Does the same in a child of this process.
 fn in_child(args: &[OsString]) -> std::io::Result<i32> {
     let signals = signals()?;
     let child =
@@ -229,7 +230,7 @@ fn in_child(args: &[OsString]) -> std::io::Result<i32> {
     Supervisor::new("oxmpi restart", Pid::from_child(&child), &signals, false).watch()
 }
 
-/// A directory for CRIU's logs, which is removed with this.
+/// A directory for CRIU's logs, which is removed when the value is dropped.
 pub(super) fn scratch() -> Result<ImageDirectory, Stop> {
     let place = std::env::temp_dir();
     let made = ImageDirectory::make_in(&[&place]);

@@ -6,17 +6,13 @@ use super::quad::F128;
 use super::simple::*;
 use super::{Loops, Op, Scalar};
 
-/// An element that is read from and written to memory of any alignment.
 pub(super) trait KernelElement: Copy {
-    /// Bytes from one element to the next.
     const EXTENT: usize;
 
-    /// # Safety
-    /// The element at `at` is readable, padding excepted.
+    /// Safety: the element at `at` is readable, padding excepted.
     unsafe fn load(at: *const u8) -> Self;
 
-    /// # Safety
-    /// The element at `at` is writable, padding excepted.
+    /// Safety: the element at `at` is writable, padding excepted.
     unsafe fn store(self, at: *mut u8);
 }
 
@@ -69,10 +65,8 @@ impl<V: KernelElement, I: KernelElement> KernelElement for ValueIndex<V, I> {
     }
 }
 
-/// `n` times `right <- left op right`.
-///
-/// # Safety
-/// `n` elements are readable at `left` and writable at `right`, padding excepted.
+/// `n` times `right <- left op right`. Safety: `n` elements are readable at `left` and writable at
+/// `right`, padding excepted.
 #[inline(always)]
 unsafe fn each<E: KernelElement, O: Combine<E>>(left: *const u8, right: *mut u8, n: usize) {
     for i in 0..n {
@@ -82,15 +76,13 @@ unsafe fn each<E: KernelElement, O: Combine<E>>(left: *const u8, right: *mut u8,
     }
 }
 
-/// # Safety
-/// As [`each`].
+/// Safety: as [`each`].
 unsafe fn base<E: KernelElement, O: Combine<E>>(left: *const u8, right: *mut u8, n: usize) {
     // SAFETY: as the caller promises.
     unsafe { each::<E, O>(left, right, n) }
 }
 
-/// # Safety
-/// As [`each`], and the processor has AVX2.
+/// Safety: as [`each`], and the processor has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn avx2<E: KernelElement, O: Combine<E>>(left: *const u8, right: *mut u8, n: usize) {
@@ -98,10 +90,8 @@ unsafe fn avx2<E: KernelElement, O: Combine<E>>(left: *const u8, right: *mut u8,
     unsafe { each::<E, O>(left, right, n) }
 }
 
-/// As [`each`], with the result elsewhere.
-///
-/// # Safety
-/// `n` elements are readable at `left` and `right`, and writable at `result`, padding excepted.
+/// As [`each`], with the result elsewhere. Safety: `n` elements are readable at `left` and `right`,
+/// and writable at `result`, padding excepted.
 #[inline(always)]
 unsafe fn each_apart<E: KernelElement, O: Combine<E>>(
     left: *const u8,
@@ -122,8 +112,7 @@ unsafe fn each_apart<E: KernelElement, O: Combine<E>>(
     }
 }
 
-/// # Safety
-/// As [`each_apart`].
+/// Safety: as [`each_apart`].
 unsafe fn base_apart<E: KernelElement, O: Combine<E>>(
     left: *const u8,
     right: *const u8,
@@ -134,8 +123,7 @@ unsafe fn base_apart<E: KernelElement, O: Combine<E>>(
     unsafe { each_apart::<E, O>(left, right, result, n) }
 }
 
-/// # Safety
-/// As [`each_apart`], and the processor has AVX2.
+/// Safety: as [`each_apart`], and the processor has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn avx2_apart<E: KernelElement, O: Combine<E>>(
@@ -148,7 +136,6 @@ unsafe fn avx2_apart<E: KernelElement, O: Combine<E>>(
     unsafe { each_apart::<E, O>(left, right, result, n) }
 }
 
-/// The best loops for this processor.
 fn best<E: KernelElement, O: Combine<E>>() -> Loops {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
@@ -227,7 +214,6 @@ fn pair<V: KernelElement + PartialOrd, I: KernelElement + PartialOrd>(op: Op) ->
     })
 }
 
-/// The loop of an operation that computes.
 pub(super) fn arithmetic(op: Op, scalar: Scalar) -> Option<Loops> {
     match scalar {
         Scalar::I8 => integer::<i8>(op),

@@ -7,10 +7,8 @@ use super::element::KernelElement;
 use super::simple::{Combine, Max, Min, Prod, Sum};
 use std::cmp::Ordering;
 
-/// Whether this processor family has the format.
 pub(super) const AVAILABLE: bool = cfg!(target_arch = "x86_64");
 
-/// An extended number in its 10 significant bytes.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub(super) struct F80([u8; 10]);

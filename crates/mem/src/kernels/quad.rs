@@ -18,7 +18,6 @@ const LEADING: u128 = 1 << FRACTION_BITS;
 const SIGN: u128 = 1 << 127;
 const INFINITY: u128 = 0x7fff << FRACTION_BITS;
 const QUIET: u128 = 1 << (FRACTION_BITS - 1);
-/// The exponent field of infinity.
 const TOP: i32 = 0x7fff;
 const BIAS: i32 = 0x3fff;
 /// The additional low bits of a result before rounding.
@@ -49,7 +48,6 @@ impl F128 {
         F128(self.0 | QUIET)
     }
 
-    /// Splits a finite number.
     fn parts(self) -> FloatParts {
         let field = (self.magnitude() >> FRACTION_BITS) as i32;
         let fraction = self.0 & (LEADING - 1);
@@ -179,7 +177,6 @@ fn normal(parts: FloatParts) -> FloatParts {
     FloatParts { significand: parts.significand << up, exponent: parts.exponent - up.cast_signed(), ..parts }
 }
 
-/// The 256 bits of a product, the high half first.
 fn product(a: u128, b: u128) -> (u128, u128) {
     let halves = |x: u128| (x >> 64, x & u128::from(u64::MAX));
     let ((a1, a0), (b1, b0)) = (halves(a), halves(b));
@@ -214,7 +211,6 @@ impl PartialOrd for F128 {
 mod tests {
     use super::*;
 
-    /// A double, exactly.
     fn wide(value: f64) -> F128 {
         let bits = value.to_bits();
         let field = (bits >> 52 & 0x7ff) as i32;

@@ -3,7 +3,6 @@
 use super::half::F16;
 use super::quad::F128;
 
-/// An operation on one element: `left op right`.
 pub(super) trait Combine<E> {
     fn combine(left: E, right: E) -> E;
 }
@@ -52,7 +51,6 @@ combine!(Prod, f32 f64 F16 F128, |a, b| a * b);
 combine!(Min, f32 f64 F16 F128, |a, b| if a < b { a } else { b });
 combine!(Max, f32 f64 F16 F128, |a, b| if a > b { a } else { b });
 
-/// In the layout of C and Fortran.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Complex<F> {

@@ -22,7 +22,6 @@ const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 /// A handle as an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Int {
-    /// The low 32 bits of the handle.
     pub index: u32,
     /// The lowest bits of the generation, if the index leaves room for them.
     generation: Option<u32>,

@@ -30,13 +30,10 @@ use std::time::Duration;
 /// `sleeping_waits` at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// More ranks than processors on this node.
     pub oversubscribed: bool,
-    /// Not used if oversubscribed.
     pub spin_ns: u64,
     /// The time from the start of a wait to its sleep. Not used if oversubscribed.
     pub yield_ns: u64,
-    /// Used if oversubscribed.
     pub yields_before_sleep: u32,
     /// The longest yield without a foreign process.
     pub slow_yield_ns: u64,
@@ -56,7 +53,6 @@ pub struct Policy {
 pub struct PollLimits {
     /// Polls without a yield.
     pub spinning: u32,
-    /// Then polls that each follow a yield.
     pub yields: u32,
 }
 
@@ -83,9 +79,7 @@ pub struct Door {
     segment: Arc<Segment>,
     sleepers: Sleepers,
     kind: BarrierKind,
-    /// The source of the words below.
     policy: Mutex<Policy>,
-    /// The last seen count of restores of the process from an image.
     restored: AtomicU32,
     oversubscribed: AtomicBool,
     /// In ticks. [`Door::retune`] may change them at any time; waits see it soon.
@@ -97,7 +91,6 @@ pub struct Door {
     poll_limits: Option<PollLimits>,
     pause: Pause,
     foreign_load: ForeignLoad,
-    /// Of a process that sleeps on descriptors or semaphores.
     alarm: OnceLock<Alarm>,
 }
 
@@ -357,7 +350,6 @@ enum Phase {
 pub struct Wait<'d> {
     door: &'d Door,
     started: Option<u64>,
-    /// Counted only with a limit.
     polls: u32,
     yields: u32,
     phase: Phase,
@@ -375,7 +367,6 @@ impl Drop for Wait<'_> {
 /// The next action of a waiting thread.
 #[derive(Debug)]
 pub enum Next<'w> {
-    /// Poll again.
     Poll,
     /// The sleep is announced: poll *all* sources once more, then sleep or cancel. After the sleep
     /// poll again.
@@ -503,13 +494,9 @@ fn spin_ticks(policy: &Policy) -> u64 {
 /// may lose each other's counts, which is harmless.
 #[derive(Debug)]
 struct ForeignLoad {
-    /// The most waits that sleep because of one foreign process.
     most: AtomicU32,
-    /// Waits that sleep because of the last one.
     sleeping: AtomicU32,
-    /// The remaining ones of these waits.
     left: AtomicU32,
-    /// Waits that have yielded since.
     yielding: AtomicU32,
 }
 
@@ -522,7 +509,6 @@ impl ForeignLoad {
         ForeignLoad { most: AtomicU32::new(most), sleeping: zero(), left: zero(), yielding: zero() }
     }
 
-    /// Changes the most waits that sleep, and limits the remaining ones to it.
     fn set_most(&self, most: u32) {
         self.most.store(most, Ordering::Relaxed);
         self.left.fetch_min(most, Ordering::Relaxed);
@@ -632,7 +618,6 @@ mod tests {
         assert_eq!(sleep_after(&foreign_load, 100), 32, "another new one");
     }
 
-    /// The segment of a job of one rank.
     fn alone(oversubscribed: bool) -> Arc<Segment> {
         let boot = crate::segment::Boot { oversubscribed, ..crate::segment::Boot::on_one_node(1, 0, 1) };
         Segment::map(Segment::create(&boot).unwrap()).unwrap()
@@ -704,7 +689,6 @@ mod tests {
         let segment = alone(true);
         for (spinning, yields) in [(10_000, 3), (0, 1), (7, 0)] {
             for pause in [Pause::Yield, Pause::Select] {
-                // After a slow yield it would sleep sooner.
                 let policy = Policy {
                     poll_limits: Some(PollLimits { spinning, yields }),
                     pause,

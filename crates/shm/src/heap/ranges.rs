@@ -2,18 +2,14 @@
 
 use std::collections::BTreeMap;
 
-/// The taken and the free ranges of an area: first fit; adjacent free ranges become one at once. It
-/// touches no memory.
+/// The taken and the free ranges of an area: first fit; adjacent free ranges become one at once.
 #[derive(Debug)]
 pub(super) struct Ranges {
-    /// Lengths by offset. No two are adjacent.
     free: BTreeMap<usize, usize>,
-    /// Lengths by offset.
     taken: BTreeMap<usize, usize>,
 }
 
 impl Ranges {
-    /// An area of `len` bytes, all free.
     pub(super) fn new(len: usize) -> Ranges {
         let free = if len > 0 { BTreeMap::from([(0, len)]) } else { BTreeMap::new() };
         Ranges { free, taken: BTreeMap::new() }
@@ -23,8 +19,7 @@ impl Ranges {
         self.taken.values().sum()
     }
 
-    /// Takes `len` bytes (not 0) at a multiple of `align`, a power of two, and returns their
-    /// offset.
+    /// Takes `len` bytes (not 0) at a multiple of `align`, a power of two; returns their offset.
     pub(super) fn take(&mut self, len: usize, align: usize) -> Option<usize> {
         debug_assert!(len > 0 && align.is_power_of_two());
         let (start, room, at) = self.free.iter().find_map(|(&start, &room)| {
@@ -44,8 +39,6 @@ impl Ranges {
         Some(at)
     }
 
-    /// Frees the range that was taken at `offset` and returns its length, or `None` if there is
-    /// none.
     pub(super) fn give_back(&mut self, offset: usize) -> Option<usize> {
         let len = self.taken.remove(&offset)?;
         let (mut start, mut end) = (offset, offset + len);
@@ -70,7 +63,6 @@ mod tests {
 
     const LEN: usize = 10_000;
 
-    /// A take, or the release of a taken range.
     #[derive(Clone, Debug)]
     enum Step {
         Take { len: usize, align: u32 },
@@ -84,7 +76,6 @@ mod tests {
         ]
     }
 
-    /// Whether some gap between `taken` has room.
     fn has_room(taken: &BTreeMap<usize, usize>, len: usize, align: usize) -> bool {
         (0..LEN.saturating_sub(len - 1))
             .step_by(align)

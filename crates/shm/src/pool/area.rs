@@ -18,11 +18,10 @@ pub struct PoolShape {
 
 const SMALLEST: u32 = 1 << 10;
 
-/// States and data begin on separate pages.
 const PAGE: usize = 4096;
 
-/// The number of blocks of `each` bytes, a power of two, for `bytes` bytes. The compiler does not
-/// know that it is a power and would divide.
+/// The blocks of `each` bytes for `bytes` bytes. `each` is a power of two, which the compiler does
+/// not know, so it would divide.
 #[inline(always)]
 const fn in_blocks(bytes: usize, each: u32) -> usize {
     debug_assert!(each.is_power_of_two());
@@ -87,10 +86,8 @@ unsafe impl Send for PoolArea {}
 unsafe impl Sync for PoolArea {}
 
 impl PoolArea {
-    /// A pool of zeroes on the heap, for threads of one process.
-    ///
-    /// # Panics
-    /// If [`PoolShape::check`] returns an error, or the pool has no bytes.
+    /// A pool of zeroes on the heap, for threads of one process. Panics if [`PoolShape::check`]
+    /// returns an error, or the pool has no bytes.
     pub fn on_heap(shape: PoolShape) -> PoolArea {
         if let Err(wrong) = shape.check() {
             panic!("{wrong}");
@@ -107,12 +104,9 @@ impl PoolArea {
         }
     }
 
-    /// A pool at `at`.
-    ///
-    /// # Safety
-    /// [`PoolShape::area_bytes`] bytes at `at`, aligned to a page, are zero or a pool of this
-    /// shape, and stay mapped and writable while `keep` lives. The shape has passed its check and
-    /// has bytes.
+    /// A pool at `at`. Safety: [`PoolShape::area_bytes`] bytes at `at`, aligned to a page, are zero
+    /// or a pool of this shape, and stay mapped and writable while `keep` lives. The shape has
+    /// passed its check and has bytes.
     #[cfg(not(loom))]
     pub(crate) unsafe fn from_raw(at: NonNull<u8>, shape: PoolShape, keep: Keep) -> Self {
         debug_assert!(shape.check().is_ok() && shape.bytes > 0);
@@ -126,13 +120,11 @@ impl PoolArea {
         self.shape
     }
 
-    /// The offset of `position` in the data.
     #[inline(always)]
     pub(super) const fn at(&self, position: u32) -> usize {
         (position & (self.shape.bytes - 1)) as usize
     }
 
-    /// The number of the block that contains `position`.
     #[inline(always)]
     pub(super) const fn block(&self, position: u32) -> usize {
         self.at(position) >> self.shape.block_bytes.trailing_zeros()
@@ -151,22 +143,18 @@ impl PoolArea {
         position & (self.shape.block_bytes - 1) == 0 && len <= self.shape.bytes as usize - self.at(position)
     }
 
-    /// The position after the block that contains `position`.
     #[inline(always)]
     pub(super) const fn block_end(&self, position: u32) -> u32 {
         (position | (self.shape.block_bytes - 1)).wrapping_add(1)
     }
 
-    /// The number of blocks of a message.
     #[inline]
     pub(super) const fn blocks_of(&self, len: usize) -> usize {
         if len == 0 { 1 } else { in_blocks(len, self.shape.block_bytes) }
     }
 
-    /// The `len` bytes at a position, to write.
-    ///
-    /// # Safety
-    /// The caller has taken the blocks, and has not yet published the slot that names them.
+    /// The `len` bytes at a position, to write. Safety: the caller has taken the blocks, and has
+    /// not yet published the slot that names them.
     #[inline]
     pub(super) unsafe fn piece(&self, position: u32, len: usize) -> BytesMut<'_> {
         let at = self.at(position);
@@ -178,7 +166,6 @@ impl PoolArea {
         unsafe { BytesMut::from_raw(self.data.as_ptr().add(at), len) }
     }
 
-    /// The `len` bytes of a piece at `position`; `None` if no piece can be there (rule 3).
     #[inline]
     pub(super) fn bytes(&self, position: u32, len: usize) -> Option<Bytes<'_>> {
         if !self.holds(position, len) {

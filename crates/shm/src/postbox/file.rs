@@ -23,7 +23,6 @@ pub enum PostboxError {
     Length { found: u64, expected: u64 },
 }
 
-/// Unmaps when the last view is dropped.
 struct Mapping {
     at: NonNull<u8>,
     bytes: usize,

@@ -53,7 +53,6 @@ impl PostboxArea {
                 || lock.compare_exchange(now, noted, Ordering::Relaxed, Ordering::Relaxed).is_ok();
             if now != 0 && stands {
                 let timeout = rustix::time::Timespec::try_from(left).ok();
-                // Woken, changed, interrupted, timed out: try again.
                 let _ = futex::wait(lock, Flags::empty(), noted, timeout.as_ref());
             }
         }
@@ -84,7 +83,6 @@ impl PostboxArea {
         #[cfg(not(loom))]
         {
             let lock = &self.head().lock.word;
-            // Only a bad address is an error.
             let _ = rustix::thread::futex::wake(lock, rustix::thread::futex::Flags::empty(), 1);
         }
     }
@@ -119,7 +117,6 @@ impl PostboxArea {
             let free = u64::from(word.trailing_zeros()).min(left);
             at += free;
             if free < left {
-                // A taken block ends the row.
                 if at > start && !show(start, at - start) {
                     return;
                 }
@@ -132,7 +129,6 @@ impl PostboxArea {
         }
     }
 
-    /// Frees a row (rule 5).
     fn free(&self, first: u64, blocks: u64) {
         for (word, bits) in bits_of(first, blocks) {
             self.head().map.words[word].fetch_and(!bits, Ordering::Release);
@@ -140,7 +136,6 @@ impl PostboxArea {
     }
 }
 
-/// The words and bits of the map for a row of blocks.
 fn bits_of(first: u64, blocks: u64) -> impl Iterator<Item = (usize, u64)> {
     let end = first + blocks;
     (first / 64..end.div_ceil(64)).map(move |word| {
@@ -157,10 +152,8 @@ pub struct PoolLock<'a> {
     by: LockedBy,
 }
 
-/// The kind of the lock.
 #[derive(Clone, Copy, Debug)]
 enum LockedBy {
-    /// The word in the segment.
     Word,
     #[cfg(not(loom))]
     Semaphore(Semaphore),
@@ -202,9 +195,7 @@ impl Drop for PoolLock<'_> {
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "it stays taken until it is posted or freed"]
 pub struct PoolRoom {
-    /// Offset in the pool, in bytes.
     pub(super) at: u64,
-    /// Bytes that are used.
     pub(super) len: usize,
 }
 

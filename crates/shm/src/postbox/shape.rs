@@ -2,11 +2,8 @@
 
 use oxmpi_sys::line::{LINE_BYTES, LINE_WORDS};
 
-/// The most processes that share a segment.
 pub const MOST_RANKS: u32 = 4096;
-/// The most bytes of data in a postbox.
 pub const MOST_SHORT: u64 = 1 << 30;
-/// The most bytes of the pool.
 pub const MOST_POOL: u64 = 1 << 36;
 
 const MAP_WORDS: usize = LINE_WORDS;
@@ -52,7 +49,6 @@ impl PostboxShape {
         ranks * (ranks - 1)
     }
 
-    /// The postbox between two processes, by their indices.
     pub(super) const fn index(&self, from: u32, to: u32) -> u64 {
         let of_sender = if to > from { to - 1 } else { to };
         from as u64 * (self.ranks as u64 - 1) + of_sender as u64
@@ -62,7 +58,6 @@ impl PostboxShape {
         self.boxes() * self.short
     }
 
-    /// Bytes of a block of the pool.
     pub(super) const fn block(&self) -> u64 {
         let least = self.pool.div_ceil(MAP_BITS).next_multiple_of(LINE_BYTES as u64);
         if least == 0 { LINE_BYTES as u64 } else { least }

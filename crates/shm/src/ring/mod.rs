@@ -146,10 +146,8 @@ unsafe impl Send for RingArea {}
 unsafe impl Sync for RingArea {}
 
 impl RingArea {
-    /// A ring of zeroes on the heap, for two threads of one process.
-    ///
-    /// # Panics
-    /// If [`RingShape::check`] returns an error.
+    /// A ring of zeroes on the heap, for two threads of one process. Panics if [`RingShape::check`]
+    /// returns an error.
     pub fn on_heap(shape: RingShape, barrier: BarrierKind) -> RingArea {
         if let Err(wrong) = shape.check() {
             panic!("{wrong}");
@@ -168,11 +166,8 @@ impl RingArea {
         }
     }
 
-    /// A ring at `at`.
-    ///
-    /// # Safety
-    /// [`RingShape::bytes`] bytes at `at`, aligned to 64, are zero or a ring of this shape, and
-    /// stay mapped and writable while `keep` lives.
+    /// A ring at `at`. Safety: [`RingShape::bytes`] bytes at `at`, aligned to 64, are zero or a
+    /// ring of this shape, and stay mapped and writable while `keep` lives.
     #[cfg(not(loom))]
     pub(crate) unsafe fn from_raw(
         at: NonNull<u8>,
@@ -212,19 +207,16 @@ impl RingArea {
         self.waiting_word().store(0, Ordering::Release);
     }
 
-    /// Slots and data taken, in 32 bits each.
     fn credit_word(&self) -> &AtomicU64 {
         // SAFETY: the credit line is inside the area, mapped while `self._keep` lives.
         unsafe { &self.credit.as_ref().words[0] }
     }
 
-    /// Whether the sender waits for credits.
     fn waiting_word(&self) -> &AtomicU64 {
         // SAFETY: as above.
         unsafe { &self.credit.as_ref().words[1] }
     }
 
-    /// The first slot, and the end of the last.
     fn slot_range(&self) -> (*const Line, *const Line) {
         let first = self.slots.as_ptr().cast_const();
         // SAFETY: the area has `slots` lines from `first` on.
@@ -232,7 +224,6 @@ impl RingArea {
     }
 }
 
-/// The content of a slot.
 mod form {
     pub(super) const WHOLE: u8 = 0;
     pub(super) const FRAME: u8 = 2;
@@ -241,7 +232,6 @@ mod form {
 
 const FORM_SHIFT: u32 = 14;
 
-/// The first word of a slot.
 #[inline(always)]
 const fn header(tag: i32, context: u16, form: u8, len: usize, lap: u64) -> u64 {
     (tag as u32 as u64) << 32
@@ -251,7 +241,6 @@ const fn header(tag: i32, context: u16, form: u8, len: usize, lap: u64) -> u64 {
         | (lap as u8) as u64
 }
 
-/// `len` rounded up to whole lines.
 #[inline(always)]
 const fn whole_lines(len: u32) -> u32 {
     (len + (LINE_BYTES as u32 - 1)) & !(LINE_BYTES as u32 - 1)

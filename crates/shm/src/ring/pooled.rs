@@ -18,10 +18,9 @@ pub struct Pooling<'a> {
     pub pool: &'a mut Pool,
     /// The process at the other end of the ring, for [`Pool::forget`].
     pub to: u32,
-    /// How the message's pieces are copied.
     pub kind: CopyKind,
-    /// The length of its pieces, rounded up to whole blocks: the receiver copies one out while the
-    /// sender copies the next one in.
+    /// Rounded up to whole blocks. The receiver copies one piece out while the sender copies the
+    /// next one in.
     pub piece_bytes: u32,
 }
 
@@ -58,10 +57,7 @@ impl RingSender {
     /// on to the whole piece. If `kind` is streaming it may use streaming stores,
     /// [`Bytes::copy_by`]. `false`: no room now, in the ring or in the pool, and `fill` was not
     /// called. There may be room in the data ring; no receiver wakes a sender that waits for the
-    /// pool.
-    ///
-    /// # Panics
-    /// If `total` is more than [`RingSender::max_pooled`].
+    /// pool. Panics if `total` is more than [`RingSender::max_pooled`].
     pub fn try_send_pooled(
         &mut self,
         tag: i32,
@@ -78,11 +74,8 @@ impl RingSender {
     /// Sends a frame of at most 56 bytes and, behind it, a body of `body_len` bytes, all or nothing
     /// (rule 8): through the pool if one is given, else through the data ring with plain copies.
     /// `fill` as for [`RingSender::try_send_pooled`]. `false`: no room now, and `fill` was not
-    /// called.
-    ///
-    /// # Panics
-    /// If `frame` is longer than 56 bytes, or the body longer than [`RingSender::max_pooled`] or
-    /// [`RingSender::max_data`].
+    /// called. Panics if `frame` is longer than 56 bytes, or the body longer than
+    /// [`RingSender::max_pooled`] or [`RingSender::max_data`].
     pub fn try_send_frame_with_body(
         &mut self,
         frame: Bytes<'_>,
@@ -111,7 +104,6 @@ impl RingSender {
         }
     }
 
-    /// The length of the pieces of a message, if there is room for it and `more` slots.
     #[inline]
     fn has_room_for_pieces(&mut self, total: usize, pooling: &mut Pooling<'_>, more: u32) -> Option<u32> {
         let most = self.max_pooled(&pooling.pool.shape());
@@ -156,7 +148,6 @@ impl RingSender {
     }
 }
 
-/// Has `fill` copy a piece into the pool.
 #[inline]
 fn copy_piece(mut piece: BytesMut<'_>, kind: CopyKind, fill: impl FnOnce(BytesMut<'_>, CopyKind)) {
     if kind == CopyKind::Streaming {

@@ -11,7 +11,6 @@ use oxmpi_sys::{
 /// The next content of a ring. The views are valid until it is released.
 #[derive(Clone, Copy, Debug)]
 pub enum RingSlot<'a> {
-    /// A whole message of at most 56 bytes.
     Inline {
         tag: i32,
         /// The receiver's number of the communicator.
@@ -22,9 +21,7 @@ pub enum RingSlot<'a> {
     /// order, with nothing between them.
     Chunk {
         tag: i32,
-        /// The receiver's number of the communicator.
         context: u16,
-        /// Bytes of the whole message.
         total: usize,
         /// Of this part in the message.
         offset: usize,
@@ -42,7 +39,6 @@ pub enum RingSlot<'a> {
 /// [`RingArea::reset`]).
 #[derive(Debug)]
 pub struct RingReceiver {
-    /// The slot of the next header.
     slot: *const Line,
     /// The lap of the next header (rule 2).
     lap: u64,
@@ -52,7 +48,6 @@ pub struct RingReceiver {
     end: *const Line,
     /// Slots taken up to the last return, corrected for a return before a full quarter.
     slots_returned: u32,
-    /// Slots between two returns.
     quarter: u32,
     /// The end of the last chunk seen, and the last end that the sender knows.
     data_seen: u32,
@@ -97,10 +92,8 @@ impl RingReceiver {
         self.pool = Some(pool);
     }
 
-    /// The next content, if it is published. It stays the next until it is released.
-    ///
-    /// # Panics
-    /// If the slot has content that no sender of this protocol writes, or bytes in a pool without
+    /// The next content, if it is published. It stays the next until it is released. Panics if the
+    /// slot has content that no sender of this protocol writes, or bytes in a pool without
     /// [`RingReceiver::set_pool`].
     #[inline]
     pub fn peek(&mut self) -> Option<RingSlot<'_>> {
@@ -158,7 +151,6 @@ impl RingReceiver {
         (header as u8 == self.lap as u8).then_some(header)
     }
 
-    /// Reads a header of a frame, or of a part of a longer message.
     #[inline(never)]
     fn peek_other(&mut self, header: u64) -> RingSlot<'_> {
         let (tag, context, len) = (header_tag(header), header_context(header), header_len(header));
@@ -217,7 +209,6 @@ impl RingReceiver {
         waits
     }
 
-    /// The first `len` payload bytes of the slot.
     #[inline(always)]
     fn payload(&mut self, len: usize) -> Bytes<'_> {
         #[cfg(not(loom))]
@@ -275,7 +266,6 @@ impl RingReceiver {
         RingSlot::Chunk { tag, context, total: total as usize, offset: offset as usize, bytes }
     }
 
-    /// Words 1 and 2 of a chunk's slot.
     #[inline(always)]
     fn words(&self) -> Chunk {
         // SAFETY: `slot` is always inside the area.
@@ -296,7 +286,6 @@ struct Pooled {
     len: u32,
 }
 
-/// Words 1 and 2 of a chunk's slot.
 struct Chunk {
     total: u32,
     len: u32,

@@ -13,9 +13,7 @@ use oxmpi_sys::{
 /// None of its calls waits: `false` means that there is no room now and nothing was sent.
 #[derive(Debug)]
 pub struct RingSender {
-    /// The slot that is filled next.
     slot: *const Line,
-    /// Its lap (rule 2).
     pub(super) lap: u64,
     /// Slots that may be filled, by the credit word last seen.
     free: u32,
@@ -59,19 +57,14 @@ impl RingSender {
         if len > INLINE_MAX { self.room_for_data(len, 0) } else { self.has_slots(1) }
     }
 
-    /// Sends a message of at most 56 bytes in a slot. `false`: no room now.
-    ///
-    /// # Panics
-    /// If `bytes` is longer.
+    /// Sends a message of at most 56 bytes in a slot. `false`: no room now. Panics if `bytes` is
+    /// longer.
     pub fn try_send_inline(&mut self, tag: i32, context: u16, bytes: Bytes<'_>) -> bool {
         self.has_slots(1) && self.send_inline_now(tag, context, bytes)
     }
 
     /// As [`RingSender::try_send_inline`], without a call: it does not read the credit word if no
-    /// credits are left ([`RingSender::finds_credits`]).
-    ///
-    /// # Panics
-    /// If `bytes` is longer.
+    /// credits are left ([`RingSender::finds_credits`]). Panics if `bytes` is longer.
     #[inline(always)]
     pub fn send_inline_now(&mut self, tag: i32, context: u16, bytes: Bytes<'_>) -> bool {
         if self.free == 0 {
@@ -99,10 +92,7 @@ impl RingSender {
     }
 
     /// Sends a frame of another protocol, at most 56 bytes, in order with the messages. `false`: no
-    /// room now.
-    ///
-    /// # Panics
-    /// If `frame` is longer.
+    /// room now. Panics if `frame` is longer.
     #[inline]
     pub fn try_send_frame(&mut self, frame: Bytes<'_>) -> bool {
         self.send_frame(0, frame)
@@ -110,10 +100,8 @@ impl RingSender {
 
     /// Sends a message of `total` bytes in chunks, all or nothing. `fill(offset, chunk)` is called
     /// for each chunk in order and writes the message's bytes from `offset` on to the whole chunk.
-    /// `false`: no room now, and `fill` was not called.
-    ///
-    /// # Panics
-    /// If `total` is more than [`RingSender::max_data`].
+    /// `false`: no room now, and `fill` was not called. Panics if `total` is more than
+    /// [`RingSender::max_data`].
     pub fn try_send_data(
         &mut self,
         tag: i32,
@@ -145,7 +133,6 @@ impl RingSender {
             let taken = whole_lines(len);
             let mut at = self.data_tail & (size - 1);
             if at + taken > size {
-                // Rule 4: skip the rest.
                 self.data_tail = self.data_tail.wrapping_add(size - at);
                 at = 0;
             }
@@ -172,10 +159,7 @@ impl RingSender {
         }
     }
 
-    /// Writes words 1 and 2 of a chunk.
-    ///
-    /// # Safety
-    /// `slot` is free.
+    /// Writes words 1 and 2 of a chunk. Safety: `slot` is free.
     #[inline(always)]
     pub(super) unsafe fn fill_chunk_words(&self, total: u32, len: u32, position: u32, offset: u32) {
         // SAFETY: `slot` is inside the area, and free by the caller.
@@ -226,7 +210,6 @@ impl RingSender {
         }
     }
 
-    /// Whether `slots` slots may be filled.
     #[inline(always)]
     pub(super) fn has_slots(&mut self, slots: u32) -> bool {
         slots <= self.free || {
@@ -260,7 +243,6 @@ impl RingSender {
         }
     }
 
-    /// Loads the credit word (rule 3).
     #[cold]
     fn read_credits(&mut self) {
         let credit = self.area.credit_word().load(Ordering::Acquire);
@@ -317,10 +299,7 @@ fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
 }
 
 /// Eight bytes from `at` on. If another thread of the program writes them meanwhile, that is the
-/// program's error, and the value is arbitrary.
-///
-/// # Safety
-/// There are eight bytes.
+/// program's error, and the value is arbitrary. Safety: there are eight bytes.
 #[inline(always)]
 unsafe fn word_at(bytes: Bytes<'_>, at: usize) -> u64 {
     debug_assert!(at + 8 <= bytes.len());

@@ -15,11 +15,8 @@ pub struct Boot {
     /// The number of the first process of the owner's own job (of its MPI_COMM_WORLD): 0 unless
     /// that was spawned.
     pub base: u32,
-    /// Ranks of the owner's own job.
     pub size: u32,
-    /// The owner's number on its node.
     pub local_rank: u32,
-    /// Ranks on the node.
     pub local_size: u32,
     /// The index of the owner's program in the job (MPI_APPNUM).
     pub app: u32,
@@ -57,7 +54,6 @@ impl Boot {
     }
 }
 
-/// The first page in memory.
 #[repr(C)]
 pub(super) struct Header {
     pub(super) magic: u64,
@@ -129,7 +125,6 @@ impl Header {
         }
     }
 
-    /// The bytes for the file.
     pub(super) fn as_bytes(&self) -> &[u8] {
         // SAFETY: `Header` is `repr(C)` and all integers; its fields leave no padding except at the
         // end.

@@ -16,13 +16,11 @@ pub struct SegmentConfig {
     pub ring_slots: u32,
     pub ring_data_bytes: u32,
     pub ring_chunk_bytes: u32,
-    /// Number of rings.
     pub max_rings: u32,
     /// Number of control sections; a communicator takes two.
     pub control_sections: u32,
     /// The most ranks of a control section, at most 64.
     pub control_section_ranks: u32,
-    /// The segments of the message pool in each control section.
     pub control_section_pool: PoolSegments,
     /// A power of two, or 0 for no pool.
     pub pool_bytes: u32,
@@ -130,7 +128,6 @@ impl SegmentConfig {
                 * whole_pages(ControlSection::bytes(self.control_section_ranks, &self.control_section_pool))
     }
 
-    /// Behind the page of announcements.
     pub(super) const fn inbox_offset(&self) -> usize {
         2 * PAGE
     }
@@ -145,7 +142,6 @@ impl SegmentConfig {
 /// The shortest segment, in bytes, to which a limit on files reduces a control section's pool.
 const LEAST_SEGMENT: u32 = 1 << 10;
 
-/// In bytes.
 const HEAP_MOST: u64 = 1 << 42;
 
 const fn whole_pages(bytes: usize) -> usize {

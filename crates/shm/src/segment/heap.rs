@@ -18,7 +18,6 @@ use std::{
 /// Bytes of a huge page: the heap begins at a multiple of it, in the segment and in memory.
 pub const HUGE_PAGE: usize = 2 << 20;
 
-/// The use of a mapping.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     /// Of the owner, whose program uses the memory.
@@ -27,23 +26,18 @@ enum Access {
     Peer,
 }
 
-/// A mapped heap.
 #[derive(Debug)]
 pub(super) struct HeapMapping {
     at: NonNull<u8>,
     bytes: usize,
-    /// Whether this process may write there.
     writable: AtomicBool,
 }
 
 impl Segment {
     /// Maps the heap for its owner, the caller, and publishes the address: from now on peers may
     /// read there. `fd` is the segment's. Returns the address, a multiple of [`HUGE_PAGE`]; no page
-    /// is touched and no memory is reserved.
-    ///
-    /// # Errors
-    /// `Unsupported` if the segment has no heap, `InvalidInput` if `fd` is another file; else the
-    /// error of mmap(2).
+    /// is touched and no memory is reserved. Errors: `Unsupported` if the segment has no heap,
+    /// `InvalidInput` if `fd` is another file; else the error of mmap(2).
     pub fn open_heap(&self, fd: impl AsFd) -> io::Result<NonNull<u8>> {
         let at = self.mapped_heap(fd.as_fd(), Access::Own)?.at;
         self.status().heap_at.store(at.as_ptr().expose_provenance() as u64, Ordering::Release);
@@ -51,9 +45,6 @@ impl Segment {
     }
 
     /// Maps the heap of a peer, to read.
-    ///
-    /// # Errors
-    /// As [`Segment::open_heap`].
     pub fn map_heap(&self, fd: impl AsFd) -> io::Result<()> {
         self.mapped_heap(fd.as_fd(), Access::Peer).map(drop)
     }
@@ -129,7 +120,6 @@ impl Segment {
     }
 }
 
-/// The offset of the `len` bytes at `address` in the `room` bytes from `at` on, if all are inside.
 #[inline]
 fn offset_within(at: u64, room: usize, address: u64, len: usize) -> Option<usize> {
     let offset = usize::try_from(address.checked_sub(at)?).ok()?;
@@ -183,7 +173,6 @@ impl Drop for HeapMapping {
     }
 }
 
-/// Unmaps addresses of this module that are not used any more.
 fn unmap(at: *mut c_void, bytes: usize) {
     if bytes > 0 {
         // SAFETY: only called for parts of mappings made here, of which no view is left: views

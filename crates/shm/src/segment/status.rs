@@ -12,11 +12,9 @@ pub enum RankState {
     Created = 0,
     /// A process has claimed it: the library is loaded.
     Loaded = 1,
-    /// MPI is initialised.
     Initialized = 2,
     /// MPI is finalised, and the program ends.
     Finalized = 3,
-    /// The rank has called for an abort.
     Aborting = 4,
     /// MPI is finalised; a session may initialise it again.
     Resting = 5,
@@ -77,7 +75,6 @@ impl CheckpointCall {
 
     /// The number of the next call of this kind after number `last`.
     pub fn next_after(self, last: u32) -> u32 {
-        // The numbers wrap.
         (1..=3)
             .map(|step| last.checked_add(step).unwrap_or(step))
             .find(|number| CheckpointCall::of(*number) == self)
@@ -184,7 +181,6 @@ impl OwnerStatus {
     /// Has the owner's helper make the call with this number ([`CheckpointCall::of`]).
     pub fn want_call(&self, number: u32) {
         self.wanted_call.store(number, Ordering::Release);
-        // Only a bad address is an error.
         let _ = futex::wake(&self.wanted_call, futex::Flags::empty(), 1);
     }
 
@@ -195,7 +191,6 @@ impl OwnerStatus {
             if wanted != known {
                 return wanted;
             }
-            // Whatever it returns, the word is read again.
             let _ = futex::wait(&self.wanted_call, futex::Flags::empty(), known, None);
         }
     }
