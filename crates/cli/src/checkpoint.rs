@@ -48,20 +48,20 @@ const CHOSEN_OPTION: &str = "--as-chosen";
 pub(crate) const HELP: &str = "\
 oxmpi checkpoint: write an image of a running job to disk, from which it can go on later
 
-  oxmpi checkpoint --tree PID   PID is the process number of its mpirun; the job goes on. Without --tree the job must have been
-                                started with '--mca cr blcr'; if its messages go over crtcp, each rank has an image of its own;
-                                or with '--mca cr self': then the program saves its state by functions of its own
-      --kill                    the job ends when the image is safe on disk, and not before
+  oxmpi checkpoint --tree PID   PID is the process number of the job's mpirun; the job goes on. Without --tree the job must have
+                                been started with '--mca cr blcr' (over crtcp, each rank gets its own image) or with
+                                '--mca cr self' (the program saves its state by its own functions)
+      --kill                    end the job when the image is on disk
       --dir DIR                 where the set goes (parameter cr_base_dir; by default the home directory)
   oxmpi checkpoint --advise [SECONDS]
-                                how often to checkpoint, from what the last sets took, on a machine that fails every so many
-                                seconds (a day)
+                                print the best interval of checkpoints, by the costs of the last sets, on a machine that fails
+                                every SECONDS seconds (by default a day)
       --mca NAME VALUE          set a parameter: cr_base_dir, cr_keep, cr_blcr_criu, cr_blcr_options
 
-The image is one of all processes of the job, mpirun among them, or each rank has one. With --tree all must be on this host, and any
-transport will do. Their program need not know of it. All ranks must be between MPI_Init and MPI_Finalize. CRIU does the work.
-The exit code is 0 when the set is on disk, and then a line says where. Else nothing is left of it, and the job goes on.
-'oxmpi restart SET' brings the job back; 'oxmpi info --checkpoint SET' says what it is.
+CRIU makes one image of all processes of the job, with mpirun, or one of each rank. With --tree all processes must be on this host,
+and every transport is allowed. The program needs no change. All ranks must be between MPI_Init and MPI_Finalize.
+The exit code is 0 when the set is on disk, and a line names it. Otherwise nothing is left of the set, and the job goes on.
+'oxmpi restart SET' restores the job; 'oxmpi info --checkpoint SET' describes the set.
 ";
 
 const USAGE: &str =

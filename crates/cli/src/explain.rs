@@ -35,7 +35,7 @@ With coll:
                          neighbourhoods and intercommunicators the choice does not depend on it
   --type-size N          bytes of one element (1)
   --noncommutative       the operation is not commutative
-  --oversubscribed       there are more ranks than processors, as 'mpirun' finds out for a job (a processor for each)
+  --oversubscribed       there are more ranks than processors, as 'mpirun' finds for a job (one processor for each)
   --inexact              it is a sum or product of floating-point numbers, or the program's
   --distribution WORD    how the ranks are spread: single-node, one-per-node or any (single-node)
   --rules FILE           rules of this file, as if it were set by coll_tuned_dynamic_rules_filename

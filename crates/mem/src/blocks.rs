@@ -12,8 +12,7 @@ pub struct LayoutBlock {
     pub len: usize,
 }
 
-/// An iterator over the blocks of one element from a packed byte on. It needs no list of all
-/// blocks.
+/// Iterates over the blocks of one element from a packed byte on, without a list of them.
 #[derive(Clone, Debug)]
 pub struct LayoutBlocks {
     /// The position in the program and in each program nested in it.
@@ -95,16 +94,14 @@ fn order_of(program: &CopyProgram) -> Option<BlockOrder> {
 }
 
 impl Layout {
-    /// The blocks of an element from packed byte `from` on; none if `from` is not less than the
-    /// size.
+    /// The blocks of an element from packed byte `from` on.
     pub fn blocks_from(&self, from: usize) -> LayoutBlocks {
         let mut blocks = LayoutBlocks { frames: Vec::new(), skip: 0 };
         blocks.restart(self, from);
         blocks
     }
 
-    /// The order of the blocks of an element; `None` if a block begins before its predecessor, or
-    /// there are no blocks.
+    /// The order of the blocks, if none begins before its predecessor and there are some.
     pub fn order(&self) -> Option<BlockOrder> {
         order_of(self.program())
     }

@@ -1,9 +1,8 @@
 //! A user's buffer: an address, a count and a layout.
 //!
-//! The other crates see a buffer as its *packed* bytes, numbered from 0 to
-//! [`packed_len`](UserBuf::packed_len): all elements in type-map order, without gaps. Any range can
-//! be packed or unpacked, in any order. A [`Cursor`] makes sequential access cheap for types of
-//! many blocks.
+//! The other crates see its *packed* bytes, numbered from 0 to [`packed_len`](UserBuf::packed_len):
+//! all elements in type-map order, without gaps. Any range can be packed or unpacked, in any order.
+//! A [`Cursor`] makes sequential access cheap for types of many blocks.
 
 use crate::copy::{self, ResumePoint, Sides};
 use crate::device::{DeviceFault, DeviceMemory, RowJoiner, Rows};
@@ -13,10 +12,8 @@ use oxmpi_sys::bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The memory of `count` elements. Clones are cheap and name the same memory.
-///
-/// Its methods take `&self` even to write: like [`Bytes`], it promises only that the memory is
-/// mapped.
+/// The memory of `count` elements. Clones are cheap and name the same memory. Its methods take
+/// `&self` even to write: like [`Bytes`], it promises only that the memory is mapped.
 #[derive(Clone, Debug)]
 pub struct UserBuf {
     base: *mut u8,
@@ -71,9 +68,7 @@ impl DeviceShape {
     }
 }
 
-/// Contiguous memory of a user, which most buffers are. It is a plain value without a reference
-/// count.
-///
+/// Contiguous memory of a user, which most buffers are: a plain value without a reference count.
 /// Like [`UserBuf`], it promises only that the memory is mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainBuf {
@@ -153,8 +148,7 @@ unsafe impl Send for UserBuf {}
 // SAFETY: as for Send; a shared UserBuf can do nothing that a sent clone cannot.
 unsafe impl Sync for UserBuf {}
 
-/// A position in the packed bytes of a [`UserBuf`] with the block that comes next. With another
-/// buffer it is also correct, but slower.
+/// A position in the packed bytes, with the next block. For another buffer it is valid but slower.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor {
     offset: usize,
@@ -175,10 +169,8 @@ impl Cursor {
 }
 
 impl UserBuf {
-    /// `count` elements of `layout`, the first at `base`.
-    ///
-    /// `base` may be null: with absolute displacements (`MPI_BOTTOM`) the layout has the addresses.
-    /// Panics if the packed size exceeds `isize::MAX` (see [`Layout::packed_len`]), which mapped
+    /// `count` elements of `layout`, the first at `base`, which may be null with absolute
+    /// displacements (`MPI_BOTTOM`). Panics if the packed size exceeds `isize::MAX`, which mapped
     /// memory reaches only with overlapping elements.
     ///
     /// # Safety
@@ -298,8 +290,7 @@ impl UserBuf {
         UserBuf { base, count: len, ..self.clone() }
     }
 
-    /// Packed bytes `start..start + len` as a buffer, if they are contiguous in memory or whole
-    /// elements. Panics if there are fewer.
+    /// Packed bytes `start..start + len` as a buffer, if they are contiguous or whole elements.
     pub fn packed_range(&self, start: usize, len: usize) -> Option<UserBuf> {
         let all = self.packed_len();
         assert!(start <= all && len <= all - start, "packed bytes {start}+{len} of {all}");
@@ -326,8 +317,8 @@ impl UserBuf {
             .then(|| self.elements(start / size, len / size))
     }
 
-    /// The same memory as `count` elements of `layout`, the first at the same address. Fails if
-    /// data of these elements lie outside this buffer, which must be contiguous.
+    /// The same memory as `count` elements of `layout`. Fails if data of these lie outside this
+    /// buffer, which must be contiguous.
     pub fn cast(&self, count: usize, layout: &Arc<Layout>) -> Result<UserBuf, LayoutError> {
         let outside = LayoutError::Overflow { what: "place in the buffer" };
         let (from, to) = layout.span(count)?;
@@ -365,14 +356,14 @@ impl UserBuf {
         Some(unsafe { Bytes::from_raw(start, self.packed_len()) })
     }
 
-    /// The packed bytes in place, writable, if they are contiguous. Panics if the buffer is
+    /// The packed bytes in place, to write, if they are contiguous. Panics if the buffer is
     /// read-only.
     #[inline]
     pub fn as_contiguous_mut(&self) -> Option<BytesMut<'_>> {
         self.assert_writable();
         let start = if self.is_empty() { std::ptr::null_mut() } else { self.one_piece()? };
-        // SAFETY: these are the data bytes, mapped while `self` lives by the promise of `new`, and
-        // not read-only.
+        // SAFETY: the data bytes, mapped by the promise of `new` while `self` lives, and not
+        // read-only.
         Some(unsafe { BytesMut::from_raw(start, self.packed_len()) })
     }
 
@@ -386,8 +377,7 @@ impl UserBuf {
         Some(PlainBuf { start, len: self.packed_len() })
     }
 
-    /// Calls `f` with the address and the length of each block of packed bytes `from..from + len`.
-    /// Panics if there are fewer packed bytes.
+    /// Calls `f` with address and length of each block of packed bytes `from..from + len`.
     pub(crate) fn blocks(&self, from: usize, len: usize, mut f: impl FnMut(*mut u8, usize)) {
         let total = self.packed_len();
         assert!(from <= total && len <= total - from, "packed bytes {from}+{len} of a buffer of {total}");
@@ -435,8 +425,7 @@ impl UserBuf {
         found
     }
 
-    /// Whether the elements are structs of `extent` bytes with data in exactly these (offset,
-    /// length) blocks.
+    /// Whether the elements are structs of `extent` bytes with data in exactly these blocks.
     pub(crate) fn is_array_of(&self, blocks: &[(isize, usize)], extent: usize) -> bool {
         match &self.shape {
             BufferShape::Contiguous { .. } | BufferShape::Device(_) => false,
@@ -455,8 +444,8 @@ impl UserBuf {
         self.pack_next(&mut Cursor::at(offset), to);
     }
 
-    /// Copies all of `from` over the packed bytes from `offset` on. Panics if there are fewer, or
-    /// the buffer is read-only.
+    /// Copies all of `from` to the packed bytes from `offset` on. Panics without room, or if
+    /// read-only.
     #[inline]
     pub fn unpack(&self, offset: usize, from: Bytes<'_>) {
         self.unpack_next(&mut Cursor::at(offset), from);
@@ -474,13 +463,11 @@ impl UserBuf {
     #[inline]
     pub fn unpack_next(&self, cursor: &mut Cursor, from: Bytes<'_>) {
         self.assert_writable();
-        // SAFETY: `from` is readable for its length, and `transfer` does not write there when it
-        // unpacks.
+        // SAFETY: `from` is readable for its length; unpacking does not write to it.
         unsafe { self.transfer::<false>(cursor, from.as_ptr().cast_mut(), from.len()) }
     }
 
-    /// Safety: `packed` is readable, and for `PACK` writable, for `len` bytes; the buffer is
-    /// writable unless `PACK`.
+    /// Safety: `packed` is valid for `len` bytes, to write for `PACK`; else the buffer is writable.
     #[inline]
     unsafe fn transfer<const PACK: bool>(&self, cursor: &mut Cursor, packed: *mut u8, len: usize) {
         let (from, total) = (cursor.offset, self.packed_len());
@@ -492,7 +479,7 @@ impl UserBuf {
         match &self.shape {
             BufferShape::Contiguous { .. } => {
                 let sides = Sides::<PACK> { user: self.base.wrapping_add(from), packed };
-                // SAFETY: the range was checked above; the rest is the promise of `new` and of the
+                // SAFETY: the range was checked above; the rest is the promise of `new` and the
                 // caller.
                 unsafe { sides.bytes(len) }
             }
@@ -521,8 +508,7 @@ impl UserBuf {
         let device = &shape.device;
         let mut joiner = RowJoiner::new(|at: *mut u8, offset, rows: Rows| {
             let there = packed.wrapping_add(offset);
-            // SAFETY: the rows are within the packed bytes, which are readable, and for `PACK`
-            // writable.
+            // SAFETY: the rows are in the packed bytes, readable, and for `PACK` writable.
             let done = unsafe {
                 match (PACK, rows.height) {
                     (true, 1) => device.memory.read(at, there, rows.width),
@@ -544,8 +530,7 @@ impl UserBuf {
         }
     }
 
-    /// The same elements in the memory of a device. From now on only `memory` reads and writes
-    /// them.
+    /// The same elements in the memory of a device, which only `memory` reads and writes.
     pub fn on_device(self, memory: Box<dyn DeviceMemory>) -> UserBuf {
         let elements = match &self.shape {
             BufferShape::Contiguous { size } => DeviceElements::Contiguous(*size),
@@ -558,8 +543,8 @@ impl UserBuf {
         UserBuf { shape, ..self }
     }
 
-    /// Whether the data are in the memory of a device, contiguous, and longer than [`STAGED_MAX`],
-    /// so that an operation reads them in parts while it runs.
+    /// Whether the data are contiguous in a device and longer than [`STAGED_MAX`]: then an
+    /// operation reads them in parts while it runs.
     pub fn is_read_ahead(&self) -> bool {
         match &self.shape {
             BufferShape::Device(shape) => {
@@ -575,8 +560,7 @@ impl UserBuf {
         matches!(self.shape, BufferShape::Device(_))
     }
 
-    /// The same buffer for an operation that calls [`settle`](Self::settle) after its last write.
-    /// Until then a device may delay the writes.
+    /// Lets a device delay writes until [`settle`](Self::settle), which the operation will call.
     #[inline]
     pub fn writes_behind(mut self) -> UserBuf {
         if let BufferShape::Device(shape) = &mut self.shape {
@@ -594,8 +578,8 @@ impl UserBuf {
         }
     }
 
-    /// Prepares for a new operation: discards data that were read ahead, since the program may have
-    /// changed them, and forgets earlier failures.
+    /// Prepares for a new operation: discards data read ahead, which may be old, and earlier
+    /// failures.
     #[inline]
     pub fn renew(&self) {
         if let BufferShape::Device(shape) = &self.shape {
@@ -604,8 +588,7 @@ impl UserBuf {
         }
     }
 
-    /// Prepares for a new part of an operation: discards data that were read ahead, since the
-    /// program may have changed them. Failures since [`renew`](Self::renew) stay.
+    /// As [`renew`](Self::renew) for a further part of an operation, keeping failures.
     #[inline]
     pub fn refresh(&self) {
         if let BufferShape::Device(shape) = &self.shape {
@@ -613,8 +596,7 @@ impl UserBuf {
         }
     }
 
-    /// Room in memory of this process for the same elements with the same gaps, without a copy of
-    /// the data. `None`: the buffer is in memory of this process.
+    /// Room in memory of this process for the elements of a device buffer, with the same gaps.
     pub fn twin(&self) -> Result<Option<UserBuf>, ScratchError> {
         let BufferShape::Device(shape) = &self.shape else { return Ok(None) };
         match &shape.elements {
@@ -646,8 +628,8 @@ impl UserBuf {
         Ok(room.buf().clone())
     }
 
-    /// Copies `len` packed bytes of `other` from `other_offset` on to this buffer at `offset`. The
-    /// layouts may differ. Panics if there are fewer in either, or this buffer is read-only.
+    /// Copies `len` packed bytes of `other` from `other_offset` on to this buffer at `offset`.
+    /// Panics without these bytes, or if this buffer is read-only.
     pub fn copy_from(&self, offset: usize, other: &UserBuf, other_offset: usize, len: usize) {
         let total = self.packed_len();
         assert!(
@@ -726,8 +708,7 @@ impl Layout {
     #[inline]
     pub unsafe fn pack(&self, base: *const u8, mut to: BytesMut<'_>) {
         let len = to.len();
-        // SAFETY: `to` is writable for its length; the rest is the contract of this function. The
-        // user's side is only read.
+        // SAFETY: `to` is writable for its length; the rest is the contract of this function.
         unsafe { self.whole_elements::<true>(base.cast_mut(), to.as_mut_ptr(), len) }
     }
 
@@ -737,13 +718,12 @@ impl Layout {
     /// All data bytes of these elements are mapped and writable.
     #[inline]
     pub unsafe fn unpack(&self, base: *mut u8, from: Bytes<'_>) {
-        // SAFETY: `from` is readable for its length and only read; the rest is the contract of this
-        // function.
+        // SAFETY: `from` is readable for its length and only read; else by the contract.
         unsafe { self.whole_elements::<false>(base, from.as_ptr().cast_mut(), from.len()) }
     }
 
-    /// Safety: the data bytes of the elements at `user` that `len` packed bytes fill are mapped,
-    /// and `packed` is for `len` bytes; the target is writable.
+    /// Safety: the data bytes of the elements are mapped, and `len` packed bytes; the target is
+    /// writable.
     #[inline]
     unsafe fn whole_elements<const PACK: bool>(&self, user: *mut u8, packed: *mut u8, len: usize) {
         if len == 0 {

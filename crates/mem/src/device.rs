@@ -63,8 +63,7 @@ pub struct DeviceFault {
     pub code: i32,
 }
 
-/// Joins blocks in packed order into rows, and calls `run` with the address of the first row, its
-/// packed offset, and the rows.
+/// Joins blocks in packed order into rows; calls `run` with address, packed offset and rows.
 pub(crate) struct RowJoiner<F: FnMut(*mut u8, usize, Rows)> {
     run: F,
     first: *mut u8,
@@ -105,8 +104,7 @@ impl<F: FnMut(*mut u8, usize, Rows)> RowJoiner<F> {
     }
 }
 
-/// Drivers limit the distance of rows (CUDA to a few GiB). Blocks at a greater distance are copied
-/// row by row.
+/// Drivers limit the distance of rows (CUDA to a few GiB); beyond it rows are copied singly.
 const MOST_PITCH: usize = 1 << 30;
 
 #[cfg(test)]
@@ -122,8 +120,8 @@ mod tests {
         let blocks = [(100, 4), (104, 4), (200, 8), (216, 8), (232, 8), (500, 3), (400, 3), (404, 3), (9, 1)];
         blocks.iter().for_each(|(at, len)| joiner.add(std::ptr::without_provenance_mut(*at), *len));
         joiner.end();
-        // 100 and 104 join to one block of eight bytes, which begins the pattern of rows, as 200
-        // lies 100 behind it.
+        // 100 and 104 join to one block, which begins the pattern of rows, as 200 lies 100 behind
+        // it.
         let expected = [
             (100, 0, (8, 2, 100)),
             (216, 16, (8, 2, 16)),

@@ -1,9 +1,8 @@
 //! Types of safe Rust whose values are messages, and which of their bytes are data.
 //!
-//! An [`ElementShape`] names the data bytes at compile time. The bytes between the members of a
-//! struct are padding, which may be uninitialised and so is never read. A type without padding is
-//! [whole](ElementShape::is_whole) and is sent as contiguous bytes. Each other type has one
-//! [`Layout`].
+//! An [`ElementShape`] names the data bytes at compile time. Padding may be uninitialised and so is
+//! never read. A type without padding is [whole](ElementShape::is_whole) and is sent as contiguous
+//! bytes; each other type has one [`Layout`].
 
 use crate::layout::{Layout, LayoutError, MAX_DEPTH};
 use std::any::TypeId;
@@ -17,9 +16,10 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 ///
 /// Types for which some patterns of bits are no values (`bool`, `char`, enums) are excluded, since
 /// a message could contain such a pattern. Send a number instead and check it after the receive.
-/// Safety: [`SHAPE`](Element::SHAPE) is the shape of this type: each of its data bytes is
-/// initialised in every value of the type, and any pattern of them, with any other bytes, is a
-/// value.
+///
+/// # Safety
+/// [`SHAPE`](Element::SHAPE) is the shape of this type: each of its data bytes is initialised in
+/// every value of the type, and any pattern of them, with any other bytes, is a value.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an element of a message",
     label = "not an element",
@@ -149,8 +149,7 @@ impl ElementShape {
         ElementShape { size, data, align: element.align, depth: element.depth + 1, parts }.checked()
     }
 
-    /// The shape of a struct `T`: the data bytes of its members. Panics at compile time if the
-    /// members overlap or lie outside of a `T`.
+    /// The shape of a struct `T`. Panics at compile time if members overlap or lie outside of `T`.
     pub const fn structure<T>(members: &'static [Member]) -> ElementShape {
         let (size, mut data, mut depth, mut at) = (size_of::<T>(), 0, 0, 0);
         while at < members.len() {
@@ -213,8 +212,7 @@ pub fn layout_of<T: Element>() -> Arc<Layout> {
         return layout.clone();
     }
     let Ok(layout) = T::SHAPE.layout() else {
-        // The depth was checked when the shape was made, and all sizes are those of an existing
-        // type.
+        // The depth was checked when the shape was made, and the sizes are of an existing type.
         unreachable!("the layout of {} cannot be made", std::any::type_name::<T>())
     };
     made.write().unwrap_or_else(PoisonError::into_inner).entry(id).or_insert(Arc::new(layout)).clone()

@@ -1,5 +1,4 @@
-//! Memory that a process exposes in a window: other processes read and write it while its owner
-//! uses it.
+//! Memory of a window, which other processes read and write while its owner uses it.
 
 use crate::buffer::{PlainBuf, UserBuf};
 use crate::layout::{Layout, LayoutError};
@@ -24,8 +23,7 @@ impl From<PlainBuf> for Exposed {
 
 impl From<Memory> for Exposed {
     fn from(memory: Memory) -> Exposed {
-        // SAFETY: the bytes are mapped and writable as long as `memory`, which lies beside the
-        // value.
+        // SAFETY: the bytes are mapped and writable as long as `memory`, beside the value.
         let plain = unsafe { PlainBuf::new(memory.start().as_ptr(), memory.len()) };
         Exposed { plain, memory: Some(memory) }
     }
@@ -67,8 +65,7 @@ impl Exposed {
         Some(unsafe { BytesMut::from_raw(self.plain.start().wrapping_add(offset), len) })
     }
 
-    /// `count` elements of `layout`, element 0 at `offset`. The buffer keeps the memory mapped.
-    /// Fails if some of their data lie outside.
+    /// `count` elements of `layout`, element 0 at `offset`. Fails if some data lie outside.
     pub fn elements(
         &self,
         offset: isize,
@@ -92,8 +89,7 @@ impl Exposed {
     }
 
     /// `count` elements of `layout`, element 0 at `address`, in several regions of the program's
-    /// memory. Data may cross from a region to an adjacent one. Fails if some of their data lie
-    /// outside.
+    /// memory, also across adjacent ones. Fails if some data lie outside.
     pub fn elements_among(
         regions: &[&Exposed],
         address: usize,

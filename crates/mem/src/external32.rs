@@ -62,10 +62,8 @@ impl ExternalElement {
         self.external as usize * self.numbers as usize
     }
 
-    /// Converts all elements of `from` from memory to external32.
-    ///
-    /// An integer that does not fit loses high bits and keeps its sign, as the standard advises.
-    /// Panics if the lengths are not those of the same number of elements.
+    /// Converts all elements to external32. An integer that does not fit loses high bits and keeps
+    /// its sign, as the standard advises.
     pub fn encode(&self, from: &[u8], to: &mut [u8]) {
         self.each(from, self.native, to, self.external, |native, external| match self.conversion {
             Conversion::None => reversed(native, external),
@@ -79,8 +77,7 @@ impl ExternalElement {
         });
     }
 
-    /// Converts all elements of `from` from external32 to memory. The padding of a `long double`
-    /// becomes zero. Panics if the lengths are not those of the same number of elements.
+    /// Converts all elements from external32. The padding of a `long double` becomes zero.
     pub fn decode(&self, from: &[u8], to: &mut [u8]) {
         self.each(from, self.external, to, self.native, |external, native| {
             let (low, high) = native.split_at_mut(external.len());
@@ -130,8 +127,7 @@ impl ExternalElement {
     }
 }
 
-/// Copies the bytes of a number in reverse order: the machine is little-endian, as the standard
-/// ABI's are.
+/// In reverse order: the machine is little-endian, as the standard ABI's are.
 fn reversed(from: &[u8], to: &mut [u8]) {
     for (to, from) in to.iter_mut().zip(from.iter().rev()) {
         *to = *from;
@@ -155,8 +151,7 @@ fn widened(native: &[u8]) -> u128 {
     let with = |exponent: u16| sign | u128::from(exponent) << 112 | fraction;
     let whole = significand & INTEGER_BIT != 0;
     match (exponent, whole) {
-        // A subnormal exponent with the integer bit set (a pseudo-denormal): it has the least
-        // normal exponent.
+        // A pseudo-denormal (integer bit set): it has the least normal exponent.
         (0, true) => with(1),
         (0, false) | (_, true) => with(exponent),
         // No number of this format ("unnormal"): the x87 unit takes it for a NaN.
@@ -164,8 +159,7 @@ fn widened(native: &[u8]) -> u128 {
     }
 }
 
-/// A binary128 number rounded to the nearest 80-bit number: its significand, and sign with
-/// exponent.
+/// The nearest 80-bit number: its significand, and sign with exponent.
 fn narrowed(quad: u128) -> (u64, u16) {
     let sign = ((quad >> 127) as u16) << 15;
     let exponent = (quad >> 112) as u16 & EXPONENT;

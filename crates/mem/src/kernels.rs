@@ -106,8 +106,7 @@ impl Op {
     };
 }
 
-/// The loop over `n` elements each at `left` and `right`, which may be the same memory but not
-/// overlap otherwise.
+/// The loop over `n` elements each; `left` and `right` are the same memory or do not overlap.
 pub type Loop = unsafe fn(left: *const u8, right: *mut u8, n: usize);
 
 /// As [`Loop`], with the result elsewhere.
@@ -146,8 +145,7 @@ pub enum ReduceError {
     Scratch(#[from] ScratchError),
 }
 
-/// The kernel of `op` for elements represented as `scalar`; `None` if the operation is not defined
-/// for them or has no kernel (see [`Scalar`]).
+/// The kernel of `op` for `scalar`, if it is defined and available (see [`Scalar`]).
 pub fn kernel(op: Op, scalar: Scalar) -> Option<Kernel> {
     let (size, extent) = scalar.size_extent();
     let loops = match op {
@@ -224,8 +222,7 @@ impl Kernel {
         self.extent
     }
 
-    /// Reduces contiguous elements with their padding. Panics if the lengths differ or are no
-    /// multiple of the extent.
+    /// Reduces contiguous elements with their padding. Panics at different or partial lengths.
     #[inline]
     pub fn apply(&self, left: Bytes<'_>, mut right: BytesMut<'_>) {
         let len = left.len();
@@ -241,8 +238,8 @@ impl Kernel {
         unsafe { (self.run)(left.as_ptr(), right.as_mut_ptr(), elements) }
     }
 
-    /// As [`Kernel::apply`], but `result <- left op right`: `right` is unchanged and not copied.
-    /// The result may be in the place of `right`.
+    /// As [`Kernel::apply`], but `result <- left op right`; the result may be in the place of
+    /// `right`.
     #[inline]
     pub fn apply_apart(&self, left: Bytes<'_>, right: Bytes<'_>, mut result: BytesMut<'_>) {
         let (len, is_apart) = (left.len(), right.as_ptr() != result.as_mut_ptr().cast_const());
@@ -268,8 +265,7 @@ impl Kernel {
         }
     }
 
-    /// As [`Kernel::apply_apart`] for one element, with the result elsewhere. It does as little as
-    /// possible besides the operation. Panics if the length of a view is not that of one element.
+    /// As [`Kernel::apply_apart`] for exactly one element, as fast as possible.
     #[inline(always)]
     pub fn apply_to_one(&self, left: Bytes<'_>, right: Bytes<'_>, mut result: BytesMut<'_>) {
         let extent = self.extent;
@@ -285,10 +281,8 @@ impl Kernel {
         }
     }
 
-    /// `right <- left op right`, over the packed elements of both buffers: in place for contiguous
-    /// elements, and in parts through a copy for a derived type. Fails if the lengths of the
-    /// buffers differ or are no whole elements, or there is no memory. Panics if `right` is
-    /// read-only.
+    /// `right <- left op right`, over the packed elements of both buffers: in place, or in parts
+    /// through a copy for a derived type. Panics if `right` is read-only.
     pub fn reduce(&self, left: &UserBuf, right: &UserBuf) -> Result<(), ReduceError> {
         let bytes = left.packed_len();
         if bytes != right.packed_len() {
@@ -311,9 +305,9 @@ impl Kernel {
         };
         let (from, to) = (array(left)?, array(right)?);
         right.assert_writable();
-        // SAFETY: both are arrays of this many elements, mapped as the makers of the buffers
-        // promised; `right` is writable. The loop does not touch padding, which after the last
-        // element may be unmapped.
+        // SAFETY: both are arrays of this many elements, mapped as their makers promised; `right`
+        // is writable. The loop does not touch padding, which may be unmapped after the last
+        // element.
         unsafe { (self.run)(from, to, bytes / self.size) }
         Ok(())
     }
@@ -343,8 +337,7 @@ impl Kernel {
     }
 }
 
-/// The packed bytes of strided operands in one part, so that both copies stay in the first-level
-/// cache.
+/// In packed bytes: both copies of strided operands stay in the first-level cache.
 const PART_BYTES: usize = 8 << 10;
 
 #[cfg(test)]

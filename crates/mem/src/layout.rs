@@ -165,14 +165,12 @@ impl Layout {
         self.program.single_block()
     }
 
-    /// The runs of the copy program in packed order; `None` if it has repeated groups of several
-    /// runs.
+    /// The runs in packed order; `None` if groups of several runs are repeated.
     pub fn runs(&self) -> Option<Vec<BlockRun>> {
         self.program.runs()
     }
 
-    /// Whether the data are exactly these few (offset, length) blocks, in this order and in no
-    /// regular pattern.
+    /// Whether the data are exactly these few (offset, length) blocks in no regular pattern.
     pub(crate) fn has_blocks(&self, blocks: &[(isize, usize)]) -> bool {
         let is = |item: &Item, &(offset, block): &(isize, usize)| matches!(item, Item::Run(r) if r.count == 1 && (r.offset, r.block) == (offset, block));
         let items = self.program.items();

@@ -53,22 +53,19 @@ impl Lease {
 /// The bytes of `slice`, to read: as [`lend`], without a lease, for calls that keep nothing.
 #[inline]
 pub fn view<T: Plain>(slice: &[T]) -> Bytes<'_> {
-    // SAFETY: the slice is borrowed as long as the view, and plain values consist of initialised
-    // bytes only.
+    // SAFETY: the slice is borrowed as long as the view, and plain values are initialised bytes.
     unsafe { Bytes::from_raw(slice.as_ptr().cast(), size_of_val(slice)) }
 }
 
 /// Calls `f` with the data of a buffer if they are contiguous, as [`view`].
 #[inline]
 pub fn view_of<B: Buffer + ?Sized, R>(buffer: &B, f: impl FnOnce(Bytes<'_>) -> R) -> Option<R> {
-    // SAFETY: the buffer is borrowed until this function returns, and the value made of it is
-    // dropped before.
+    // SAFETY: the buffer is borrowed until this function returns, and its value dropped before.
     let buffer = unsafe { buffer.buffer() };
     buffer.as_contiguous().map(f)
 }
 
-/// Lends `slice` for reading while `f` runs. Aborts if a clone of the buffer outlives `f`, since it
-/// would name memory that its owner may free.
+/// Lends `slice` for reading while `f` runs. Aborts if a clone of the buffer outlives `f`.
 pub fn lend<T: Element, R>(slice: &[T], f: impl FnOnce(UserBuf) -> R) -> R {
     lend_buffer(slice, f)
 }
@@ -81,8 +78,7 @@ pub fn lend_mut<T: Element, R>(slice: &mut [T], f: impl FnOnce(UserBuf) -> R) ->
 /// As [`lend`] for any buffer.
 pub fn lend_buffer<B: Buffer + ?Sized, R>(buffer: &B, f: impl FnOnce(UserBuf) -> R) -> R {
     let closing = Closing::new();
-    // SAFETY: `closing` checks before the end of the borrow that no clone is left; nothing writes
-    // to a read-only buffer.
+    // SAFETY: `closing` checks before the end of the borrow that no clone is left; it is read-only.
     let buf = unsafe { buffer.buffer() }.read_only();
     f(buf.with_lease(Arc::clone(&closing.0)))
 }
@@ -130,8 +126,7 @@ impl<'scope> Lender<'scope, '_> {
     /// Lends `buffer` for reading.
     pub fn lend<B: Buffer + ?Sized>(&self, buffer: &'scope B) -> UserBuf {
         // SAFETY: `lend_many` checks before the end of `'scope` that no buffer is left; until then
-        // the memory is borrowed. The buffer is read-only, so nothing writes through the shared
-        // reference.
+        // the memory is borrowed, and the buffer is read-only.
         let buf = unsafe { buffer.buffer() };
         buf.read_only().with_lease(Arc::clone(&self.lease))
     }
@@ -148,19 +143,16 @@ impl<'scope> Lender<'scope, '_> {
 pub fn lend_many<'env, R>(f: impl for<'scope> FnOnce(&'scope Lender<'scope, 'env>) -> R) -> R {
     let closing = Closing::new();
     let lender = Lender { lease: Arc::clone(&closing.0), scope: PhantomData, env: PhantomData };
-    // The lender also holds the lease, so it is dropped before the check: locals are dropped in
-    // reverse order.
+    // It holds the lease too, and is dropped before the check: locals drop in reverse order.
     f(&lender)
 }
 
-/// A vector of `len` zeros. Fails if there is no memory for it. `vec![0; len]` would abort, and
-/// `len` may come from outside.
+/// A vector of `len` zeros; fails without memory, where `vec![0; len]` would abort.
 pub fn zeros<T: Element>(len: usize) -> Result<Vec<T>, ScratchError> {
     let no_memory = ScratchError::NoMemory { bytes: len.saturating_mul(size_of::<T>()) };
     let layout = alloc::Layout::array::<T>(len).map_err(|_| no_memory)?;
     if layout.size() == 0 {
-        // SAFETY: without bytes nothing is allocated, and values of no bytes exist at any aligned
-        // address.
+        // SAFETY: without bytes nothing is allocated, and values exist at any aligned address.
         return Ok(unsafe { Vec::from_raw_parts(NonNull::dangling().as_ptr(), len, len) });
     }
     // SAFETY: the size is not zero.
@@ -184,8 +176,7 @@ unsafe impl Sync for ZeroedBlock {}
 impl Drop for ZeroedBlock {
     fn drop(&mut self) {
         if self.layout.size() > 0 {
-            // SAFETY: the memory came from the global allocator with this layout, and only this
-            // value frees it.
+            // SAFETY: allocated with this layout by the global allocator, and freed only here.
             unsafe { alloc::dealloc(self.given.as_ptr(), self.layout) }
         }
     }
@@ -199,8 +190,7 @@ pub struct Owned<T: Element> {
     lease: Arc<Lease>,
 }
 
-// SAFETY: the vector is owned and its elements are Send and Sync; access goes through UserBufs or
-// needs `&mut`.
+// SAFETY: the vector is owned and its elements are Send and Sync; access is by UserBufs or `&mut`.
 unsafe impl<T: Element> Send for Owned<T> {}
 // SAFETY: as for Send.
 unsafe impl<T: Element> Sync for Owned<T> {}
@@ -249,7 +239,7 @@ impl<T: Element> Owned<T> {
     /// The values, if no buffer is in use.
     pub fn as_slice(&mut self) -> Option<&mut [T]> {
         Arc::get_mut(&mut self.lease)?;
-        // SAFETY: no buffer holds the lease, and `&mut self` prevents new buffers while the slice
+        // SAFETY: no buffer holds the lease, and `&mut self` prevents new ones while the slice
         // lives.
         Some(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) })
     }
@@ -263,8 +253,8 @@ impl<T: Element> Owned<T> {
         if let Some(Lease { _content: LeaseContent::Block { _block } }) = Arc::into_inner(lease) {
             std::mem::forget(_block);
         }
-        // SAFETY: these are the parts of the vector given to `new`, no buffer uses them, and the
-        // block that would free them is forgotten.
+        // SAFETY: the parts of the vector given to `new`, unused, and the freeing block is
+        // forgotten.
         Ok(unsafe { Vec::from_raw_parts(start.as_ptr(), len, capacity) })
     }
 }
@@ -295,8 +285,7 @@ impl Scratch {
         let bytes = to.checked_sub(from).ok_or(LayoutError::Overflow { what: "extent" })?.cast_unsigned();
         let block = ZeroedBlock::zeroed(bytes)?;
         let base = block.start.as_ptr().wrapping_offset(from.wrapping_neg());
-        // SAFETY: all data lie in `from..to` of the base, which is the block; the lease keeps the
-        // block.
+        // SAFETY: all data lie in `from..to` of the base, which is the block that the lease keeps.
         let buf = unsafe { UserBuf::new(base, count, layout) };
         Ok(Scratch {
             buf: buf.with_lease(Arc::new(Lease { _content: LeaseContent::Block { _block: block } })),
@@ -323,8 +312,8 @@ impl ZeroedBlock {
     fn zeroed(bytes: usize) -> Result<ZeroedBlock, ScratchError> {
         let no_memory = ScratchError::NoMemory { bytes };
         let room = if bytes == 0 { 0 } else { bytes.checked_add(SCRATCH_ALIGN).ok_or(no_memory)? };
-        // With a small alignment the allocator takes zeroed pages from the kernel; with a greater
-        // one it writes to every page.
+        // A greater alignment would make the allocator write to every page instead of mapping
+        // zeros.
         let layout = alloc::Layout::from_size_align(room, 8).map_err(|_| no_memory)?;
         if bytes == 0 {
             let nowhere = NonNull::dangling();

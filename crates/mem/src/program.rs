@@ -82,15 +82,13 @@ impl Default for Items {
     }
 }
 
-/// A program with at most this number of items is copied into the one that uses it once; a longer
-/// one is shared.
+/// At most this number of items is copied into a program that uses them once; more are shared.
 const INLINE_ITEMS: usize = 64;
 
 /// From this number on, blocks in no regular pattern become a list.
 const LISTED_BLOCKS: usize = 8;
 
-/// From this number on, blocks of one length at one stride are a run even inside of such a list:
-/// fewer are copied faster as part of the list.
+/// From this number on, regular blocks are a run even inside of such a list.
 const REGULAR_BLOCKS: usize = 16;
 
 impl BlockRun {
@@ -112,8 +110,7 @@ impl BlockRun {
         self.block * self.count
     }
 
-    /// `count` times this run, `stride` bytes apart, the first shifted by `offset`, if that is one
-    /// run. No count is 0.
+    /// `count` times this run, shifted by `offset` and `stride`, if that is one run. No count is 0.
     #[inline(always)]
     pub(crate) fn repeated(&self, count: usize, stride: isize, offset: isize) -> Option<BlockRun> {
         let first = BlockRun { offset: self.offset.wrapping_add(offset), ..*self };
@@ -318,8 +315,8 @@ impl CopyProgram {
         self.items().iter().map(Item::runs).collect::<Option<Vec<_>>>().map(|runs| runs.concat())
     }
 
-    /// Calls `f` with the blocks of the program at `base` within `range`: the packed bytes to skip
-    /// and to visit at most. `range` becomes the rest of both.
+    /// Calls `f` with the blocks at `base` in `range`: packed bytes to skip and to visit, then the
+    /// rest.
     pub(crate) fn blocks(
         &self,
         base: *mut u8,
@@ -429,8 +426,8 @@ impl ProgramBuilder {
         self.push(item);
     }
 
-    /// Appends the items of another program. A few items are appended block by block, so that they
-    /// may join the pattern of their neighbours.
+    /// Appends the items of another program; a few block by block, to join their neighbours'
+    /// pattern.
     fn inline(&mut self, items: &[Item], offset: isize) {
         let are_few = items.iter().map(Item::lines).sum::<usize>() <= INLINE_ITEMS;
         for item in items {

@@ -8,7 +8,9 @@ use std::marker::PhantomData;
 use std::ops::{Range, RangeBounds};
 use std::sync::Arc;
 
-/// Elements to send: a slice, an array, a vector, or a [`Strided`] part of one. Safety:
+/// Elements to send: a slice, an array, a vector, or a [`Strided`] part of one.
+///
+/// # Safety
 /// [`buffer`](Buffer::buffer) has [`count`](Buffer::count) elements that may be read while `self`
 /// is borrowed.
 #[diagnostic::on_unimplemented(
@@ -27,9 +29,12 @@ pub unsafe trait Buffer {
     unsafe fn buffer(&self) -> UserBuf;
 }
 
-/// Memory to receive into: a slice, an array, a vector (up to its length), or a [`StridedMut`] part
-/// of one. Safety: [`buffer_mut`](BufferMut::buffer_mut) has the elements of
-/// [`buffer`](Buffer::buffer), each once, and they may be written while `self` is borrowed.
+/// Memory to receive into: a slice, an array, a vector (up to its length), or a [`StridedMut`]
+/// part.
+///
+/// # Safety
+/// [`buffer_mut`](BufferMut::buffer_mut) has the elements of [`buffer`](Buffer::buffer), each once,
+/// and they may be written while `self` is borrowed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is nothing to receive into",
     note = "messages are received into slices, arrays and vectors of elements, and `StridedMut` views of them; a single value is `std::slice::from_mut(&mut value)`"
@@ -64,8 +69,7 @@ unsafe impl<T: Element> Buffer for [T] {
 
     #[inline]
     unsafe fn buffer(&self) -> UserBuf {
-        // SAFETY: the caller uses it while the slice is borrowed; nothing writes to a read-only
-        // buffer.
+        // SAFETY: it is used while the slice is borrowed; nothing writes to a read-only buffer.
         unsafe { elements_at(self.as_ptr().cast_mut(), self.len()) }.read_only()
     }
 }
@@ -131,8 +135,7 @@ as_target_mut! {
     [B: BufferMut + ?Sized] &mut B => B;
 }
 
-/// A rectangle of a matrix in row order: `rows` rows of `columns` elements, `stride` elements
-/// apart.
+/// `rows` rows of `columns` elements of a matrix in row order, `stride` elements apart.
 struct Rectangle<T> {
     base: *mut T,
     rows: usize,
@@ -191,12 +194,11 @@ impl<T: Element> Rectangle<T> {
         let step = (self.stride * size_of::<T>()).cast_signed();
         let row = Layout::contiguous(self.columns, &layout_of::<T>());
         let Ok(row) = row.and_then(|row| Layout::resized(0, step, &row)) else {
-            // Rows of an existing slice fit into the address space, and T's depth has room for one
-            // more level.
+            // Rows of a slice fit into the address space, and T's depth has room for one more
+            // level.
             unreachable!("a row of {} {}", self.columns, std::any::type_name::<T>())
         };
-        // SAFETY: as the caller promises; the last row ends with its last element, not with its
-        // stride.
+        // SAFETY: as the caller promises; the last row ends with its last element.
         unsafe { UserBuf::new(self.base.cast(), self.rows, &Arc::new(row)) }
     }
 }
@@ -216,16 +218,14 @@ fn range(range: impl RangeBounds<usize>, all: usize) -> Range<usize> {
     start..end
 }
 
-/// A rectangle of a matrix, to read or send: some rows and columns of a slice with the matrix in
-/// row order. As a message it is the elements of each row without those between (the data of
-/// MPI_Type_vector).
+/// A rectangle of a matrix in row order, to read or send. As a message it is the elements of each
+/// row without those between (the data of MPI_Type_vector).
 pub struct Strided<'a, T> {
     part: Rectangle<T>,
     borrowed: PhantomData<&'a [T]>,
 }
 
-/// A rectangle of a matrix, to write or receive into; see [`Strided`]. It can be split into parts
-/// that are used at the same time.
+/// A rectangle to write or receive into; see [`Strided`]. Its parts can be used at the same time.
 pub struct StridedMut<'a, T> {
     part: Rectangle<T>,
     borrowed: PhantomData<&'a mut [T]>,
@@ -297,8 +297,7 @@ macro_rules! common {
 common!(Strided);
 common!(StridedMut);
 
-// SAFETY: the elements lie in the slice that is borrowed exclusively, or in this part of it, each
-// once.
+// SAFETY: the elements are in the exclusively borrowed slice, or in this part of it, each once.
 unsafe impl<T: Element> BufferMut for StridedMut<'_, T> {
     unsafe fn buffer_mut(&mut self) -> UserBuf {
         // SAFETY: as the caller promises.
@@ -307,8 +306,8 @@ unsafe impl<T: Element> BufferMut for StridedMut<'_, T> {
 }
 
 impl<'a, T> Strided<'a, T> {
-    /// The whole matrix in `data`, whose rows have `width` elements. Panics if `width` is 0, or
-    /// `data` has an incomplete row.
+    /// The matrix in `data` with rows of `width` elements. Panics at an incomplete row or without
+    /// width.
     #[track_caller]
     pub fn new(data: &'a [T], width: usize) -> Strided<'a, T> {
         let part = Rectangle::new(data.as_ptr().cast_mut(), data.len(), width);
@@ -330,8 +329,8 @@ impl<'a, T> Strided<'a, T> {
 }
 
 impl<'a, T> StridedMut<'a, T> {
-    /// The whole matrix in `data`, whose rows have `width` elements. Panics if `width` is 0, or
-    /// `data` has an incomplete row.
+    /// The matrix in `data` with rows of `width` elements. Panics at an incomplete row or without
+    /// width.
     #[track_caller]
     pub fn new(data: &'a mut [T], width: usize) -> StridedMut<'a, T> {
         StridedMut { part: Rectangle::new(data.as_mut_ptr(), data.len(), width), borrowed: PhantomData }
@@ -371,8 +370,7 @@ impl<'a, T> StridedMut<'a, T> {
         if row.is_empty() {
             return &mut [];
         }
-        // SAFETY: it lies in the exclusively borrowed part of the slice, as long as `self` is
-        // borrowed.
+        // SAFETY: it lies in the exclusively borrowed part, as long as `self` is borrowed.
         unsafe { std::slice::from_raw_parts_mut(row.base, row.columns) }
     }
 

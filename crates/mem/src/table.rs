@@ -183,8 +183,7 @@ impl<T> TableSlot<T> {
                 return Err(word);
             }
             if word & COUNT == COUNT {
-                // 2^31 references can only be a leak in a loop; a wrapped count would free too
-                // early.
+                // 2^31 references can only be a leak; a wrapped count would free too early.
                 std::process::abort();
             }
             if !threaded {
@@ -300,8 +299,7 @@ impl<T> Shared<T> {
             }
         }
         let _vacate = Vacate(self, index, slot);
-        // SAFETY: this thread has just taken the count to 0 (rule 5): the value exists and no other
-        // thread reaches it.
+        // SAFETY: this thread has just taken the count to 0 (rule 5), so only it reaches the value.
         unsafe { (*slot.value.get()).assume_init_drop() }
     }
 
@@ -351,8 +349,7 @@ impl<T> Drop for Shared<T> {
                 continue;
             }
             let len = (FIRST_CHUNK << chunk) as usize;
-            // SAFETY: this chunk came from a boxed slice of this length, and has no references any
-            // more.
+            // SAFETY: this chunk came from a boxed slice of this length, and has no references.
             let mut slots = unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, len)) };
             for slot in &mut slots {
                 if *slot.word.get_mut() & COUNT != 0 {
@@ -431,8 +428,7 @@ impl<T> Table<T> {
         Ok(self.get(handle)?.slot.word.load(Ordering::Relaxed) & USER_FREED != 0)
     }
 
-    /// The handle of an integer from [`Handle::to_int`]. It may be of a dropped object, and is
-    /// meaningless if the integer was never a handle.
+    /// The handle of an integer from [`Handle::to_int`], perhaps of a dropped object.
     pub fn from_int(&self, int: u32) -> Handle {
         let int = Int::new(int);
         let slot = int.index.checked_sub(FIRST_INDEX).and_then(|slot| self.shared.slot(slot));
@@ -488,8 +484,7 @@ pub struct HeldObject<T> {
     shared: Arc<Shared<T>>,
 }
 
-// SAFETY: a HeldObject is a counted reference to a T and to the table; both may be shared and sent
-// if T may.
+// SAFETY: a counted reference to a T and to the table; both may be shared and sent if T may.
 unsafe impl<T: Send + Sync> Send for HeldObject<T> {}
 // SAFETY: as for Send.
 unsafe impl<T: Send + Sync> Sync for HeldObject<T> {}

@@ -2,9 +2,9 @@
 //! the sender may take back.
 //!
 //! A sender that announces a message by its address must leave the memory unchanged until the
-//! receiver has read it. If the sender cannot wait for that, it *takes the message back*: it makes
-//! a private copy, and one compare-exchange decides whether the receiver finds the copy or has
-//! begun to read the original. Each such message has an *entry* in its sender's segment, which the
+//! receiver has read it. If it cannot wait for that, it *takes the message back*: it makes a
+//! private copy, and one compare-exchange decides whether the receiver finds the copy or has begun
+//! to read the original. Each message has an *entry* in the sender's segment, which the
 //! announcement names.
 //!
 //! ```text
@@ -15,26 +15,23 @@
 //!
 //! Rules
 //! 1. *One sender.* Only the segment's owner opens, keeps and closes entries. It opens a closed
-//!    entry, in the next turn, before it sends the announcement, which orders the change for the
-//!    receiver. All memory is zero at the start.
+//!    entry, in the next turn, before it sends the announcement. All memory is zero at the start.
 //! 2. *Claim.* Before the receiver reads, it changes open to claimed (compare-exchange, acquire),
 //!    and then reads at the announced address. If it finds kept (acquire), it reads at the address
-//!    in word 1. In every other case the announcement is not valid any more. A sender whose message
-//!    is pulled also claims the message before it sends any of it, unless the receiver has claimed
-//!    it and pulls nevertheless.
+//!    in word 1. Any other value means that the announcement is not valid any more. A sender whose
+//!    message is pulled also claims the message before it sends any of it, unless the receiver has
+//!    claimed it.
 //! 3. *Keep.* The sender that takes a message back copies it, stores the address of the copy
 //!    (relaxed), and changes open to kept (compare-exchange, release). If that fails, the receiver
 //!    has claimed the message, and the sender waits until the receiver has read it.
-//! 4. *Close.* The sender closes an entry when the receiver has said that it has the message, or
-//!    that no receive gets it, or when the receiver is known to be dead. Until then neither memory
-//!    changes.
-//! 5. *Give.* A sender that has claimed a message gives it from the beginning on, in pieces. Before
-//!    it sends a piece it adds the length to the bytes given, by a compare-exchange (relaxed) that
-//!    finds "not stopped". Either side may set "stopped" by a compare-exchange, and it stays set:
-//!    the sender sets it when it has no room, the receiver when the sender has left the library.
-//!    Then the bytes given come from the sender, and the receiver reads the rest at the announced
-//!    address. The word contains the turn, since the entry may belong to another message when the
-//!    receiver reads it. The highest bit tells it from an address.
+//! 4. *Close.* The sender closes an entry when the receiver has said that it has the message or
+//!    that no receive gets it, or is known to be dead. Until then neither memory changes.
+//! 5. *Give.* A sender that has claimed a message gives it in pieces from the beginning on. Before
+//!    each piece it adds the length to the bytes given, by a compare-exchange (relaxed) that finds
+//!    "not stopped". Either side may set "stopped" for good: the sender without room, the receiver
+//!    when the sender has left the library. Then the receiver reads the rest at the announced
+//!    address. The turn in the word protects the next message of the entry; the highest bit tells
+//!    the word from an address.
 
 use oxmpi_sys::line::Keep;
 use oxmpi_sys::sync::{AtomicU64, Ordering};
@@ -115,8 +112,7 @@ impl Announcement {
 /// The place of an announced message for its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// At the announced address. The sender waits until the receiver says that it has read the
-    /// message.
+    /// At the announced address; the sender waits until the receiver has read it.
     AsAnnounced,
     Copy(u64),
     Gone,
@@ -161,11 +157,9 @@ impl AnnouncementArea {
         self.entry(index).copy.load(Ordering::Relaxed) & !GIVEN == giving(turn, 0) | STOPPED
     }
 
-    /// Rules 2 and 5: claims the rest of a pulled message, which is all of it if the sender has
-    /// given nothing yet. Returns the number of bytes, from the beginning on, that the sender
-    /// gives. `None`: it gives all, or there is no such announcement.
-    ///
-    /// Only for a receiver that has not claimed the message.
+    /// Rules 2 and 5: claims the rest of a pulled message for a receiver that has not claimed it;
+    /// returns the bytes that the sender has given. `None`: it gives all, or there is no such
+    /// announcement.
     pub fn take_rest(&self, announcement: Announcement) -> Option<u64> {
         let (index, turn) = announcement.split()?;
         let AnnouncementEntry { state, copy } = self.entry(index);
@@ -188,8 +182,7 @@ impl AnnouncementArea {
     }
 }
 
-/// Rule 5: sets "stopped" in word 1 of the message of this turn and returns the bytes given.
-/// `None`: the word is of another message.
+/// Rule 5: sets "stopped" in word 1 of this turn's message; returns the bytes given.
 fn stop(word: &AtomicU64, turn: u64) -> Option<u64> {
     let stopped = |found: u64| (found & !(GIVEN | STOPPED) == giving(turn, 0)).then_some(found | STOPPED);
     let found = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stopped).ok()?;
@@ -202,8 +195,7 @@ pub struct AnnouncementSender {
     area: AnnouncementArea,
     /// The closed entries; the last one is opened next.
     closed: Vec<u16>,
-    /// For each entry its last turn, and whether this side has it [`OPEN`] or closed, which only
-    /// this side changes.
+    /// For each entry its last turn, and whether this side has it [`OPEN`] or closed.
     turns: Box<[u64]>,
 }
 
@@ -226,8 +218,7 @@ impl AnnouncementSender {
         Some(Announcement((turn / TURN) << INDEX_BITS | (u64::from(index) + 1)))
     }
 
-    /// Takes a message back, of which `copy` is the address of a copy (rule 3). `false`: the
-    /// receiver has claimed it, so the original must stay.
+    /// Takes a message back, with a copy at `copy` (rule 3). `false`: the receiver has claimed it.
     pub fn keep(&self, announcement: Announcement, copy: u64) -> bool {
         let Some((index, turn)) = announcement.split() else { return false };
         let entry = self.area.entry(index);
@@ -246,8 +237,8 @@ impl AnnouncementSender {
         }
     }
 
-    /// Rule 5: adds a piece of `len` bytes to the `given` bytes of a message. `false`: the receiver
-    /// reads the rest.
+    /// Rule 5: adds a piece to the `given` bytes of a message. `false`: the receiver reads the
+    /// rest.
     pub fn give(&self, announcement: Announcement, given: u64, len: u64) -> bool {
         let Some((index, turn)) = announcement.split() else { return false };
         let (before, after) = (giving(turn, given), giving(turn, given + len));

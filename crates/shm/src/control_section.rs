@@ -1,10 +1,9 @@
 //! The shared memory of one team's collectives: a control section and a message pool.
 //!
-//! The main costs of collectives on one node are messages, matching, and, with more ranks than
-//! processors, a process switch for each message. Here a rank writes the data for other ranks into
-//! its own memory and publishes them with one word, for which the readers wait. If several ranks
-//! share a processor, each runs once per operation. Longer data go piece by piece through the
-//! segments of the pool, so that writing and reading overlap.
+//! A rank writes the data for other ranks into its own memory and publishes them with one word, for
+//! which the readers wait. This avoids messages, matching, and a process switch for each message:
+//! if several ranks share a processor, each runs once per operation. Longer data go piece by piece
+//! through the segments of the pool, so that writing and reading overlap.
 //!
 //! ```text
 //! line 0            word 0: ranks that have left for good
@@ -17,70 +16,65 @@
 //! then the pool     for each turn (rule 12), for each rank, for each segment, `segment_bytes`
 //! ```
 //!
-//! The components guide has two lines for each segment of each rank, a pool that all ranks share in
-//! every step, and a barrier after the last segment. Here data of up to [`SHORT_BYTES`] are in the
-//! line that announces them, each rank has its own pool, and a rank waits for all others only
-//! before it writes where another rank may still read.
+//! The components guide has two lines for each segment of each rank, one pool for all ranks, and a
+//! barrier after the last segment. Here data of up to [`SHORT_BYTES`] are in the line that
+//! announces them, each rank has its own pool, and a rank waits for all others only before it
+//! writes where another rank may still read.
 //!
 //! Rules
 //! 1. *Step.* The ranks of a team number the steps of their collectives alike. Step `s` uses
 //!    segment `s` modulo the number of segments. The number of steps of a collective follows from
 //!    facts that all ranks know.
 //! 2. *Write.* No rank writes the segment of step `s`, line or pool, before all ranks are done with
-//!    the last step that used it. A rank writes only its own line, and its own part of the pool; in
-//!    a step with data from one rank only (a scatter), that rank writes the parts of all. Of two
-//!    ranks, one that has seen a step may overwrite the data that the other has written for it; the
-//!    other reads the result when it has seen a later step that says so (an allreduce).
+//!    the last step that used it. A rank writes only its own line and part of the pool, but in a
+//!    step with data from one rank only (a scatter), that rank writes all parts. Of two ranks, one
+//!    that has seen a step may overwrite the data that the other has written for it; the other
+//!    reads the result after a later step says so (an allreduce).
 //! 3. *Publish.* Then the rank stores `s` to word 0 of its line of the segment (release). Other
 //!    ranks read the data only after they have loaded `s` there (acquire).
 //! 4. *Done.* A rank that will neither read nor write anything of the steps up to `s` stores `s` to
-//!    its word of steps done (release), whether it took part in them or not. A rank that is about
-//!    to write loads it (acquire).
-//! 5. *Seen.* A rank begins a blocking collective only when it is done with all earlier steps. So a
-//!    rank that has seen the first step of this rank in the collective knows the same as from its
-//!    word of steps done. Of two ranks, this holds also for one that only reads.
-//! 6. *Sleep.* A rank that is about to sleep until another rank publishes or is done sets its bit
-//!    in that rank's word of sleepers (relaxed), then a heavy barrier, then polls once more. The
-//!    other rank stores its word, then a light barrier, then loads the word of sleepers. If it is
-//!    not 0, it takes all bits and has the doors of these ranks rung. So one of the two sees the
-//!    other.
+//!    its word of steps done (release), even without a part in them. A writer loads it (acquire).
+//! 5. *Seen.* A rank begins a blocking collective only when it is done with all earlier steps. So
+//!    its first step in the collective implies the same as its word of steps done; of two ranks,
+//!    also for one that only reads.
+//! 6. *Sleep.* Before it sleeps until another rank publishes or is done, a rank sets its bit in
+//!    that rank's word of sleepers (relaxed), then a heavy barrier, then polls once more. The other
+//!    rank stores its word, then a light barrier, then loads the word of sleepers; if it is not 0,
+//!    it takes all bits and rings the doors. So one of the two sees the other.
 //! 7. *Leave.* A rank that will not use the section any more raises the last step to its own, then
 //!    counts itself out. When all have left, another team may use the section, with later steps.
-//! 8. *Place.* The lines of a rank, and the beginning of the pool, are at the same place for each
-//!    size of the team. So the words of a new team's lines have steps of earlier teams, none later
-//!    than their last step (rule 7).
-//! 9. *Turn.* A section serves either blocking collectives or nonblocking ones. A nonblocking
-//!    collective takes its steps when it is called, and may write and publish them at once (rule
-//!    2), though the rank is not done with earlier steps. All other work of a rank is in the order
-//!    of the steps of its open collectives, so that the rank is done with steps in their order
-//!    (rule 4). Rule 5 does not hold for nonblocking collectives.
+//! 8. *Place.* The lines of a rank, and the beginning of the pool, do not depend on the size of the
+//!    team. So the words of a new team's lines have earlier teams' steps, none after the last (rule
+//!    7).
+//! 9. *Turn.* A section serves either blocking collectives or nonblocking ones. A nonblocking one
+//!    takes its steps when it is called, and may write and publish them at once (rule 2). All other
+//!    work is in the order of the steps, so that a rank is done with steps in their order (rule 4).
+//!    Rule 5 does not hold.
 //! 10. *Exchange.* Two ranks exchange their parts of the pool with every lap of the segments: each
-//!     writes where it read a lap ago. These lines are in its cache, so they go from core to core
-//!     once in a step and not twice. So one of two ranks is itself done with the last step that
-//!     used a segment before it writes there. Parts do not change where steps name them (a scatter;
-//!     an allreduce that returns the data in place).
-//! 11. *Long.* Of more than two ranks one may write more than a segment at a time, if all know
-//!     this: into several adjacent segments that do not cross the end of a lap. Each segment is a
-//!     step. The last step is published, and a rank that is done with it is done with all. Steps
-//!     left out before the data, so that they fit, are unused (rule 4).
-//! 12. *Turn about.* Data may be in another place with every lap of the segments, if all ranks of a
-//!     step know this. Then the private caches of the readers have dropped the lines before they
-//!     are written again. There is a pool for each turn; if several pieces of this length fit in a
-//!     segment, they are used one after the other before the next turn.
-//! 13. *In time.* A reader that polls a line before it is written takes the line from the writer,
-//!     who must take it back first. If two ranks each publish a line and wait for the other's, this
-//!     slows the later rank, which is then the first at the next step, and so on. Therefore each
-//!     rank makes the line of its next step its own while it waits (only this rank writes there),
-//!     and publishes with a locked instruction, which lasts until the line is its own. Then both
-//!     continue at the same time.
-//! 14. *Length.* With the first step that a rank publishes in a collective it states the length of
-//!     its call: in the six low bits of word 0, or, for data in the pool, in word 1, which is
-//!     written before word 0. The reader of the step compares it with the length of its own call;
-//!     for short data this is one comparison together with the step. Later steps state nothing.
-//! 15. *Apart.* The number of steps of a collective may depend on its length. A rank that sees
-//!     another length than its own continues after the steps of the ranks that gave the data, if it
-//!     knows that all other ranks do so. If not, it writes the lengths to line 0, once for the
-//!     team, and wakes all ranks, which stop waiting.
+//!     writes where it read a lap ago, in lines of its own cache, so that lines cross between cores
+//!     once per step, not twice. So one of two ranks is itself done with the last step of a segment
+//!     before it writes there. Parts do not change where steps name them (a scatter; an allreduce
+//!     in place).
+//! 11. *Long.* Of more than two ranks one may write into several adjacent segments of one lap at a
+//!     time, if all know this. Each segment is a step; the last one is published, and a rank that
+//!     is done with it is done with all. Steps left out before the data are unused (rule 4).
+//! 12. *Turn about.* Data may be in another place with every lap, if all ranks of a step know this,
+//!     so that the readers' private caches have dropped the lines before they are written again.
+//!     There is a pool for each turn; pieces that fit several times in a segment use it up before
+//!     the next turn.
+//! 13. *In time.* A reader that polls a line before it is written takes the line from the writer.
+//!     If two ranks each publish a line and wait for the other's, this delays the later rank, which
+//!     is then the first at the next step. Therefore each rank makes the line of its next step its
+//!     own while it waits, and publishes with a locked instruction, which lasts until the line is
+//!     its own.
+//! 14. *Length.* With the first step of a collective a rank states the length of its call: in the
+//!     six low bits of word 0, or, for data in the pool, in word 1, which is written before word 0.
+//!     The reader compares it with the length of its own call; for short data in one comparison
+//!     with the step.
+//! 15. *Apart.* The number of steps may depend on the length. A rank that sees another length
+//!     continues after the steps of the ranks that gave the data, if it knows that all others do
+//!     so. If not, it writes the lengths to line 0, once for the team, and wakes all ranks, which
+//!     stop waiting.
 
 use oxmpi_sys::{
     barrier::BarrierKind,
@@ -100,11 +94,9 @@ pub const MAX_RANKS: u32 = 64;
 
 /// The most ranks with pools of the requested size; more ranks share the same memory.
 const FULL_POOLS: usize = 16;
-/// The longest data, in bytes, that [`ControlSection::fetch`] fetches. For longer data the fetch
-/// would take lines from the writer before they are written.
+/// In bytes. With longer data [`ControlSection::fetch`] would take lines before they are written.
 pub const FETCHED_BYTES: usize = 512;
-/// There is memory for the pools of at least this number of ranks, for the turns of smaller teams
-/// (rule 12).
+/// The fewest ranks for whose pools there is memory, for the turns of smaller teams (rule 12).
 const LEAST_POOLS: usize = 8;
 /// The most turns. Pools of the usual size then take twice the private caches of a core.
 const MOST_TURNS: u32 = 4;
@@ -164,8 +156,7 @@ impl PoolSegments {
     }
 }
 
-/// The length of a rank's data in a step, and their place: a plain number means the rank's part of
-/// the pool without turns.
+/// The length of a rank's data in a step; a plain number means its part of the pool without turns.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     len: usize,
@@ -220,8 +211,7 @@ impl Stated {
     }
 }
 
-/// A control section with its message pool, for a team of some ranks. A clone is another view of
-/// the same section.
+/// A control section with its message pool, for one team. Clones are views of the same section.
 #[derive(Clone, Debug)]
 pub struct ControlSection {
     lines: NonNull<Line>,
@@ -231,8 +221,7 @@ pub struct ControlSection {
     segment_bytes: usize,
     turns: u32,
     barrier: BarrierKind,
-    /// A bit for each segment whose pages this process has populated: of all ranks in the first
-    /// turn, in the next, ...
+    /// A bit for each segment whose pages were populated: of all ranks in the first turn, ...
     #[cfg(not(loom))]
     populated: Arc<[AtomicU64]>,
     watched: Watched,
@@ -332,8 +321,7 @@ impl ControlSection {
         u64::from(self.segments)
     }
 
-    /// The longest data of one rank in one step, in bytes: a multiple of 64, 0 if the team is too
-    /// large for the pool.
+    /// The longest data of one rank in one step, in bytes; 0 if the team is too large for the pool.
     #[inline]
     pub fn segment_bytes(&self) -> usize {
         self.segment_bytes
@@ -388,8 +376,7 @@ impl ControlSection {
         (rank as usize * self.segments as usize + segment) * self.segment_bytes
     }
 
-    /// As [`ControlSection::part`], for data that turn (rule 12): pieces of this length follow each
-    /// other in the segment, and then in that of the next turn.
+    /// As [`ControlSection::part`], for data that turn (rule 12).
     #[inline(never)]
     fn turning_part(&self, rank: u32, step: u64, len: usize) -> usize {
         let pieces = 1 << (self.segment_bytes / len.max(LINE_BYTES)).max(1).ilog2();
@@ -407,9 +394,8 @@ impl ControlSection {
         (pool * self.segments as usize + segment) * self.segment_bytes + piece * piece_bytes
     }
 
-    /// Has the kernel make the pages of these bytes at once. One page fault at a time takes several
-    /// times as long and slows the copies. The writer does this first, so that the pages are on its
-    /// NUMA node.
+    /// Has the kernel make the pages at once: single page faults take several times as long. The
+    /// writer does this first, so that the pages are on its NUMA node.
     #[cfg(not(loom))]
     #[cold]
     fn ask_for_pages(&self, start: usize, len: usize) {
@@ -443,8 +429,8 @@ impl ControlSection {
         }
     }
 
-    /// Has `fill` write the `len` bytes of `rank`, the caller, for a step (rule 2). Panics if there
-    /// is no such rank, or no room for `len` bytes.
+    /// Has `fill` write the `len` bytes of `rank`, the caller, for a step (rule 2). Panics without
+    /// room.
     #[inline]
     pub fn write(&self, rank: u32, step: u64, extent: impl Into<Extent>, fill: impl FnOnce(BytesMut<'_>)) {
         let extent @ Extent { len, .. } = extent.into();
@@ -460,8 +446,8 @@ impl ControlSection {
         }
     }
 
-    /// As [`ControlSection::write`], never in a line, and for the part of any rank: in a step whose
-    /// data all come from the caller, or that the caller overwrites (rule 2).
+    /// As [`ControlSection::write`], never in a line, for any rank's part that the caller may
+    /// write.
     #[inline]
     pub fn write_part(
         &self,
@@ -518,9 +504,8 @@ impl ControlSection {
         f(unsafe { Bytes::from_raw(self.pool.as_ptr().add(at), len) })
     }
 
-    /// Fetches the `len` bytes that a rank writes for a step in the pool, if they are at most
-    /// [`FETCHED_BYTES`]. Call it before the poll for the published step, so that both cache misses
-    /// overlap.
+    /// Fetches the data of a step in the pool, if they are at most [`FETCHED_BYTES`]. Called before
+    /// the poll for the step, so that both cache misses overlap.
     #[inline]
     pub fn fetch(&self, rank: u32, step: u64, len: usize) {
         self.fetch_part(self.place(rank, step), step, len);
@@ -538,8 +523,7 @@ impl ControlSection {
         }
     }
 
-    /// Publishes the data of `rank`, the caller, for a step (rule 3), and states the length of its
-    /// call (rule 14). Wake the sleepers afterwards.
+    /// Publishes a step of `rank`, the caller (rules 3 and 14). Wake the sleepers afterwards.
     #[inline]
     pub fn publish(&self, rank: u32, step: u64, stated: Stated) {
         let line = self.segment_line(rank, step);
@@ -550,8 +534,7 @@ impl ControlSection {
     }
 
     /// As [`ControlSection::publish`], of data in the line, if each of two ranks publishes the step
-    /// and then waits for the other (rule 13). Data in the pool take several lines, and gain
-    /// nothing by this.
+    /// and then waits for the other (rule 13). Data in the pool would gain nothing.
     #[inline]
     pub fn publish_to_other(&self, rank: u32, step: u64, length: usize) {
         self.segment_line(rank, step)[0].swap(Stated::InLine(length).word(step), Ordering::AcqRel);
@@ -575,8 +558,8 @@ impl ControlSection {
             }
     }
 
-    /// The length that a rank states with a published step (rule 14). `None`: it states none, or
-    /// the rank has gone on to a later step.
+    /// The length stated with a published step (rule 14). `None`: none, or the rank is at a later
+    /// step.
     #[inline]
     pub fn stated_length(&self, rank: u32, step: u64) -> Option<usize> {
         let line = self.segment_line(rank, step);
@@ -591,8 +574,8 @@ impl ControlSection {
         }
     }
 
-    /// Records that ranks are out of step for good, by calls of these lengths (rule 15). Wake all
-    /// ranks afterwards.
+    /// Records lengths by which ranks are out of step for good (rule 15). Wake all ranks
+    /// afterwards.
     #[cold]
     pub fn set_apart(&self, one: usize, other: usize) {
         let [_, _, longer, shorter, ..] = self.line(0);
@@ -609,8 +592,7 @@ impl ControlSection {
         (longer != 0).then(|| (longer, shorter.load(Ordering::Relaxed)))
     }
 
-    /// Records that `rank`, the caller, is done with all steps up to this one (rule 4). Wake the
-    /// sleepers afterwards.
+    /// Records that `rank`, the caller, is done with steps (rule 4). Wake the sleepers afterwards.
     #[inline]
     pub fn finish(&self, rank: u32, step: u64) {
         self.done(rank).store(step, Ordering::Release);
@@ -622,8 +604,8 @@ impl ControlSection {
         self.done(rank).load(Ordering::Acquire)
     }
 
-    /// Takes the set of ranks, a bit for each, that sleep until `rank`, the caller, publishes or is
-    /// done, which it has just done. The caller wakes them (rule 6).
+    /// Takes the set of ranks that sleep until `rank`, the caller, continues, for it to wake (rule
+    /// 6).
     #[inline]
     pub fn take_sleepers(&self, rank: u32) -> u64 {
         self.barrier.light();
@@ -635,7 +617,7 @@ impl ControlSection {
     }
 
     /// Announces that rank `me` is about to sleep until rank `of` continues. Poll once more
-    /// afterwards (rule 6).
+    /// afterwards.
     #[cold]
     pub fn want(&self, of: u32, me: u32) {
         self.sleepers_of(of).fetch_or(1 << (me % MAX_RANKS), Ordering::Relaxed);

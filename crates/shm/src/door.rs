@@ -1,8 +1,7 @@
 //! The door: how a process waits, and how it is woken.
 //!
 //! A process that waits polls, first at short distances, then with a yield of the processor between
-//! two polls, and at last it sleeps until a peer rings. A word in its segment says whether it
-//! sleeps.
+//! two polls; at last it sleeps until a peer rings. A word in its segment says whether it sleeps.
 //!
 //! ```text
 //! door word   state 2 (lowest) | number 30
@@ -11,33 +10,29 @@
 //!
 //! Rules
 //! 1. *Announce.* A sleeper stores "asleep" with a new number to the word of its own segment
-//!    (relaxed), then a heavy barrier, then polls *all* its sources once more. Only then it waits
-//!    on the futex until the word differs from the stored value.
-//! 2. *Ring.* A process that has made something visible to the sleeper by a store does a light
-//!    barrier, then loads the word (relaxed). If the state is not 0 it swaps 0 in and, if it was 1,
-//!    wakes all waiters of the futex.
+//!    (relaxed), then a heavy barrier, then polls *all* its sources once more, then waits on the
+//!    futex until the word differs from the stored value.
+//! 2. *Ring.* A process that has made something visible by a store does a light barrier, then loads
+//!    the word (relaxed). If the state is not 0 it swaps 0 in and, if it was 1, wakes all waiters.
 //! 3. So the sleeper sees the store or the ringing process sees the announcement.
-//! 4. *Several sleepers.* Threads of the process announce one after the other (a lock). A thread
-//!    that has announced and does not wait yet finds the word changed, by a ring or by another
-//!    announcement, and polls again. A thread that waits is woken by the next ring, for whichever
-//!    thread it was.
-//! 5. *Leave.* A thread that does not sleep after all, or wakes, leaves; the last one to leave
-//!    stores 0. A thread that wakes polls all sources again.
+//! 4. *Several sleepers.* Threads of the process announce one after the other (a lock). If a thread
+//!    that does not wait yet finds the word changed, by a ring or another announcement, it polls
+//!    again. The next ring wakes a thread that waits, for whichever thread it was.
+//! 5. *Leave.* A thread that does not sleep after all, or wakes, leaves and polls all sources
+//!    again; the last one to leave stores 0.
 //! 6. *Descriptors.* In a process with sockets one of the waiting threads *leads*: it sleeps in
 //!    state 2, in poll(2) on all descriptors, which include the *alarm*, an eventfd. The others
 //!    sleep on the futex (with both, the state is 3). The leader polls all sources for all threads,
-//!    and wakes threads by rule 2. A process that rings and swaps a 2 or 3 out raises the alarm.
-//!    The leader lowers it before it stores its announcement, so a late raise wakes it needlessly.
-//!    Other processes wake it by writing to a socket, or, if they share memory with it, as its own
-//!    threads do: the launcher makes the alarm and gives it to them. Instead of the alarm, a leader
-//!    may sleep on a System V semaphore (`oxmpi_sys::semaphore`), which its segment names.
-//! 7. *Turns.* A thread that announces while no thread leads is the leader until its wait is over,
-//!    asleep or not. A thread that ends a wait in which it has announced, while no thread leads and
-//!    others have announced, stores a new number and wakes one of them, which polls all sources and
-//!    will lead if it sleeps again.
-//! 8. *Death.* A process may die between the two steps of rule 2. Then the word says "awake", and
-//!    no ring would wake the sleepers. So a process that reports a death wakes them whatever the
-//!    word says.
+//!    and wakes threads by rule 2. A ring that swaps a 2 or 3 out raises the alarm. The leader
+//!    lowers it before it announces, so a late raise wakes it needlessly. Other processes wake it
+//!    by a socket, or, if they share memory with it, by the alarm, which the launcher makes and
+//!    gives to them. Instead of the alarm, a leader may sleep on a System V semaphore
+//!    (`oxmpi_sys::semaphore`), which its segment names.
+//! 7. *Turns.* A thread that announces while no thread leads is the leader until its wait is over.
+//!    A thread that ends its wait while no thread leads and others have announced stores a new
+//!    number and wakes one of them, which polls all sources and leads if it sleeps again.
+//! 8. *Death.* If a process dies between the two steps of rule 2, the word says "awake", and no
+//!    ring would wake the sleepers. So a report of a death wakes them whatever the word says.
 
 use oxmpi_sys::{
     barrier::BarrierKind,
@@ -85,8 +80,7 @@ impl DoorWord {
         self.word.load(Ordering::Relaxed) & STATE_MASK != 0
     }
 
-    /// Rule 8, after the store that reports a death. `raise` raises the alarm of a process that has
-    /// one.
+    /// Rule 8, after the store that reports a death. `raise` raises the alarm, if there is one.
     pub fn ring_after_death(&self, raise: impl FnOnce()) {
         BarrierKind::Symmetric.light();
         if self.wake() & ASLEEP == 0 {
@@ -165,7 +159,7 @@ impl DoorWord {
 pub struct Alarm {
     #[cfg(not(loom))]
     means: wait::Means,
-    /// Loom knows no descriptors: whether the alarm is raised, whether a socket is ready, and the
+    /// Loom knows no descriptors: whether the alarm is raised and the socket ready, and the
     /// waiters.
     #[cfg(loom)]
     state: (loom::sync::Mutex<(bool, bool)>, loom::sync::Condvar),
@@ -242,8 +236,7 @@ impl Inside {
     }
 }
 
-/// A thread's part in sleeping on descriptors (rules 6 and 7), from the beginning of a wait to its
-/// end.
+/// A thread's part in sleeping on descriptors (rules 6 and 7), for one wait.
 #[derive(Debug, Default)]
 pub struct DoorTurn {
     leads: bool,
@@ -363,8 +356,7 @@ impl Drop for Sleepy<'_> {
     }
 }
 
-/// The longest time by which a process that could not register for asymmetric barriers misses a
-/// ring.
+/// By this time a process without asymmetric barriers may miss a ring.
 const MISSED_RING: Duration = Duration::from_millis(1);
 
 #[cfg(not(loom))]
@@ -387,8 +379,7 @@ mod tests {
         while word.word.load(Ordering::SeqCst) & ASLEEP == 0 {
             std::thread::yield_now();
         }
-        // Time for the thread to reach the futex. If it is not there yet, the test passes without a
-        // check.
+        // Time to reach the futex; if it is not there yet, the test passes without a check.
         std::thread::sleep(Duration::from_millis(20));
         // A process that rings does this before it dies; others then see no reason to ring.
         word.word.swap(0, Ordering::SeqCst);

@@ -69,11 +69,9 @@ impl Heap {
     }
 
     /// Takes `bytes` bytes at a multiple of `align`, and at least of a cache line; a length of a
-    /// page or a huge page is aligned to that. The content is undefined. `None`: there is no room,
-    /// or no heap, or `align` is no power of two or more than a huge page.
-    ///
-    /// The memory belongs to the caller until [`Heap::free`], and stays mapped as long as any
-    /// process has the segment mapped.
+    /// page or a huge page is aligned to that. The content is undefined, and stays mapped as long
+    /// as any process has the segment mapped. `None`: there is no room or no heap, or `align` is no
+    /// power of two or more than a huge page.
     pub fn allocate(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
         if !align.is_power_of_two() || align > HUGE_PAGE {
             return None;
@@ -94,8 +92,7 @@ impl Heap {
         Some(start)
     }
 
-    /// Frees memory of [`Heap::allocate`] at `address`. `false`: there was none, and nothing
-    /// happened.
+    /// Frees memory of [`Heap::allocate`] at `address`. `false`: there was none.
     ///
     /// # Safety
     /// The memory is not used any more.
@@ -105,9 +102,9 @@ impl Heap {
         let mut ranges = self.ranges();
         let Some(len) = ranges.give_back(offset) else { return false };
         if len >= LONG {
-            // With the lock held: otherwise another caller could have the range already. SAFETY:
-            // the range is in the heap and, by the contract, unused. It is whole pages, as is every
-            // range of a page and more. If the call fails, the pages stay.
+            // SAFETY: the range is in the heap and, by the contract, unused; with the lock held no
+            // other caller has it already. A range of a page and more is whole pages. If the call
+            // fails, they stay.
             let _ = unsafe { rustix::mm::madvise(at.as_ptr().add(offset).cast(), len, Advice::LinuxRemove) };
         }
         true
@@ -125,14 +122,13 @@ impl Heap {
         (self.segment.boot().config.heap_len(), self.ranges().taken())
     }
 
-    /// Takes `len` bytes as a readable value. `None`: as [`Heap::allocate`].
+    /// Takes `len` bytes as a readable value, as [`Heap::allocate`].
     pub fn block(self: &Arc<Self>, len: usize) -> Option<HeapBlock> {
         let at = self.allocate(len, 1)?;
         Some(HeapBlock { at, len, heap: self.clone() })
     }
 
-    /// Takes `len` bytes at a multiple of `align` as memory that peers may also write. They are
-    /// freed with the last reference; their content is undefined. `None`: as [`Heap::allocate`].
+    /// As [`Heap::allocate`], as memory that peers may also write and that is freed when dropped.
     pub fn memory(self: &Arc<Self>, len: usize, align: usize) -> Option<Memory> {
         let at = self.allocate(len, align)?;
         let range = Range { at, heap: self.clone() };
@@ -146,14 +142,12 @@ impl Heap {
     }
 
     fn ranges(&self) -> MutexGuard<'_, Ranges> {
-        // A thread that panicked has changed nothing halfway: the maps' own operations do not
-        // panic.
+        // The maps' own operations do not panic, so a panicked thread has left them whole.
         self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Memory in the heap, freed when dropped. Peers read it while a message in it is on its way to
-/// them.
+/// Memory in the heap, freed when dropped. Peers read messages in it.
 #[derive(Debug)]
 pub struct HeapBlock {
     at: NonNull<u8>,

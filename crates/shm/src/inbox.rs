@@ -13,23 +13,20 @@
 //!
 //! Rules
 //! 1. *Claim.* A producer claims the cell of position p by a compare-exchange (acquire) of its word
-//!    from "free, turn of p" to "claimed by me, turn of p". So the word always names the process
-//!    that fills a cell.
+//!    from "free, turn of p" to "claimed by me, turn of p". So the word names the producer.
 //! 2. *In order.* It tries position p + 1 only after it has seen that the cell of p is claimed or
 //!    published in the turn of p. So claims have no gaps.
 //! 3. *Hint.* A producer that finds the cell of p taken, or takes it, moves the hint from p to p +
-//!    1 (compare-exchange, relaxed; failure is ignored). So the hint is never ahead, and the death
-//!    of a producer does not stop it.
+//!    1 (compare-exchange, relaxed; failure is ignored). So the hint is never ahead, and no death
+//!    stops it.
 //! 4. *Publish.* The producer fills its cell and stores "published" (release). The consumer loads
 //!    the word (acquire) and reads the rest only if it says "published" in the consumer's turn.
 //! 5. *Free.* The consumer stores "free" for the next turn (release) after its last read of the
-//!    cell. If a producer finds a cell free in an older turn than its own, the cell is full in the
-//!    older turn, and so is the inbox.
-//! 6. *Death.* A cell that is claimed by a producer known to be dead is freed by the consumer as in
-//!    rule 5; the frame is lost, as all frames of a dead process.
+//!    cell. If a producer finds a cell in an older turn than its own, the inbox is full.
+//! 6. *Death.* The consumer frees a cell claimed by a producer that is known to be dead as in rule
+//!    5, and the frame is lost.
 //!
-//! A producer that finds the inbox full is not recorded: it must try again by itself, so it sleeps
-//! only for a limited time.
+//! A producer that finds the inbox full is not recorded, so it sleeps only for a limited time.
 
 use oxmpi_sys::{
     bytes::{Bytes, BytesMut},
@@ -75,13 +72,11 @@ impl InboxArea {
 
     /// Bytes of an inbox of `cells` cells.
     pub const fn bytes(cells: u32) -> usize {
-        // Two lines before the cells, since the processor fetches lines in pairs: hint and first
-        // cell stay apart.
+        // The processor fetches lines in pairs: hint and first cell stay apart.
         2 * LINE_BYTES + cells as usize * CELL_BYTES
     }
 
-    /// An empty inbox on the heap, for threads of one process. Panics if [`InboxArea::check`]
-    /// returns an error.
+    /// An empty inbox on the heap, for threads. Panics if [`InboxArea::check`] returns an error.
     pub fn on_heap(cells: u32) -> InboxArea {
         if let Err(wrong) = InboxArea::check(cells) {
             panic!("{wrong}");
@@ -152,9 +147,9 @@ impl InboxSender {
         InboxSender { area }
     }
 
-    /// Appends a frame of `len` bytes, which `fill` writes. `producer` names the writing process to
-    /// the consumer. `false`: the inbox is full, and `fill` was not called. Panics if `len` is more
-    /// than [`CELL_PAYLOAD`]. If `fill` panics the cell stays claimed for ever.
+    /// Appends a frame of `len` bytes of `producer`, which `fill` writes. `false`: the inbox is
+    /// full. Panics if `len` is more than [`CELL_PAYLOAD`]. If `fill` panics the cell stays claimed
+    /// for ever.
     pub fn try_send(&mut self, producer: u32, len: usize, fill: impl FnOnce(BytesMut<'_>)) -> bool {
         assert!(
             len <= CELL_PAYLOAD,
@@ -187,16 +182,14 @@ impl InboxSender {
         true
     }
 
-    /// Rules 1 to 3: the position of a cell that this producer has claimed; `None` if the inbox is
-    /// full.
+    /// Rules 1 to 3: the position of a cell that is claimed now; `None` if the inbox is full.
     fn claim(&self, producer: u32) -> Option<u64> {
         let mut position = self.area.hint().load(Ordering::Relaxed);
         loop {
             let turn = self.area.turn(position);
             let word = self.area.word(position, 0);
             // A load first: producers that wait for a full inbox then do not write to it. Not under
-            // loom: its search keeps only the last access to a word, and would then miss that the
-            // consumer has read before us.
+            // loom, whose search would miss that the consumer has read before.
             #[cfg(not(loom))]
             if is_before(word.load(Ordering::Relaxed), turn) {
                 return None;
@@ -299,15 +292,15 @@ impl InboxReceiver {
         self.expected = cell_word(0, self.area.turn(self.head), PUBLISHED) as u32;
     }
 
-    /// The producer that has claimed the next cell and not yet published it. If it is dead, no
-    /// later cell can be received until [`InboxReceiver::skip_dead`] is called.
+    /// The producer of the next cell if it is claimed and not yet published. If that process is
+    /// dead, [`InboxReceiver::skip_dead`] is needed for all later cells.
     pub fn claimed_by(&self) -> Option<u32> {
         let (producer, turn, state) = parts(self.area.word(self.head, 0).load(Ordering::Acquire));
         (state == CLAIMED && turn == self.area.turn(self.head)).then_some(producer)
     }
 
     /// Skips the next cell if `producer`, *which must be known to be dead*, has claimed and not
-    /// published it (rule 6). `true`: it was so. More of its cells may follow later.
+    /// published it (rule 6). `true`: it was so, and may be so again.
     pub fn skip_dead(&mut self, producer: u32) -> bool {
         let skip = self.claimed_by() == Some(producer);
         if skip {

@@ -94,8 +94,7 @@ pub const fn mailbox_bytes(origins: u32) -> usize {
 }
 
 impl<'m, W: Words> Mailboxes<'m, W> {
-    /// The mailboxes in `words` from the word `first` on, which begins a line. They are zero at
-    /// first.
+    /// The mailboxes in zeroed `words` from the word `first` on, which begins a line.
     #[inline]
     pub fn new(words: &'m W, first: usize) -> Mailboxes<'m, W> {
         Mailboxes { words, first }
@@ -126,8 +125,7 @@ impl<'m, W: Words> Mailboxes<'m, W> {
     #[inline]
     pub fn withdraw(&self, origin: u32, number: u64) -> bool {
         let is_withdrawn = self.change_state(origin, number, WITHDRAWN);
-        // If the target reads a word of the next request for one of this request, it finds the new
-        // state afterwards.
+        // A target that reads a word of the next request for this one also finds the new state.
         fence(Ordering::Release);
         is_withdrawn
     }
@@ -155,15 +153,14 @@ impl<'m, W: Words> Mailboxes<'m, W> {
         self.answer_word(origin, 0).load(Ordering::Acquire) == number
     }
 
-    /// Whether an origin has posted a request after number `seen`, the last one that the target has
-    /// seen.
+    /// Whether an origin has posted a request after number `seen`.
     #[inline]
     pub fn has_posted(&self, origin: u32, seen: u64) -> bool {
         self.request(origin, 0).load(Ordering::Relaxed) / STATES != seen
     }
 
-    /// The request that an origin has posted after number `seen`, and its number, for the target,
-    /// which must answer it. A number without a request: it was withdrawn.
+    /// The request that an origin has posted after number `seen`, and its number. Without a request
+    /// it was withdrawn. The target must answer it.
     #[inline]
     pub fn take(&self, origin: u32, seen: u64) -> Option<(u64, Option<MailboxRequest>)> {
         let word = self.request(origin, 0).load(Ordering::Acquire);

@@ -1,11 +1,10 @@
-//! The pool: memory in a sender's own segment through which its longer messages go to all
-//! destinations.
+//! The pool: memory in a sender's own segment for its longer messages to all destinations.
 //!
-//! A ring's data area is small, and so soon written again: each of its lines is then still in the
-//! receiver's private cache, and a store to it costs a transfer between cores. The pool is so large
-//! that its lines have fallen out to a cache that all cores share before they are written again.
-//! Since one pool serves all destinations, memory does not grow with their number. The *slots* of a
-//! message in the pool go through the receiver's ring: see the pool chunk of [`ring`](crate::ring).
+//! A ring's data area is so small that each line is still in the receiver's private cache when it
+//! is written again, which costs a transfer between cores. The lines of the pool have then fallen
+//! out to a cache that all cores share. One pool for all destinations does not grow with their
+//! number. The *slots* of its messages go through the receiver's ring: see the pool chunk of
+//! [`ring`](crate::ring).
 //!
 //! The pool is a ring of adjacent *blocks*: a processor that reads a block to its end prefetches
 //! some lines beyond it, and in a longer message it reads these lines next.
@@ -19,22 +18,18 @@
 //! Rules
 //! 1. *One writer.* Only the segment's owner writes data, through its one [`Pool`]. All memory is
 //!    zero at the start.
-//! 2. *Take.* The sender takes whole blocks for each message, in order, from the position `head`
-//!    on, and none from `tail` on, which are in use since the lap before. Nothing is touched before
-//!    its first use, so an unused pool takes no memory.
+//! 2. *Take.* The sender takes whole blocks for each message, in order, from `head` on up to
+//!    `tail`, from where blocks are in use since the lap before. An unused pool takes no memory.
 //! 3. *Hand over.* A slot of the destination's ring, or a cell of its inbox, names the bytes of a
-//!    piece of a message. Its publication (release) and observation (acquire) order the copies of
-//!    both sides. A piece begins with a block and takes as many adjacent blocks as its bytes need.
-//!    Only the destination of that slot or cell reads it.
-//! 4. *Free and reclaim.* When the receiver has read a block for the last time it stores the
-//!    position after the block to the block's state (release). When the sender is short of room it
-//!    moves `tail` over all blocks whose state (acquire) is the position after the block. Until
-//!    then a state has the position of another lap. The owner frees the blocks of a destination
-//!    that is known to be dead: [`Pool::forget`].
-//! 5. *No process waits for the pool.* Blocks are freed in any order but reclaimed in that of the
-//!    ring, so one slow receiver can make the pool full for all. A sender without room uses the
-//!    destination's data ring, or announces the message. It must not wait for room, since no
-//!    receiver knows that it should wake it.
+//!    piece. Its publication (release) and observation (acquire) order the copies of both sides. A
+//!    piece has its own adjacent blocks. Only the destination reads it.
+//! 4. *Free and reclaim.* After its last read of a block the receiver stores the position after the
+//!    block to the block's state (release). A sender short of room moves `tail` over all blocks
+//!    with this state (acquire); other states are of another lap. The owner frees the blocks of a
+//!    destination that is known to be dead: [`Pool::forget`].
+//! 5. *No process waits for the pool.* Blocks are reclaimed in the order of the ring, so one slow
+//!    receiver can make the pool full for all. A sender without room uses the data ring, or
+//!    announces the message. It must not wait, since no receiver knows that it should wake it.
 
 mod area;
 #[cfg(all(test, not(loom)))]
@@ -112,8 +107,8 @@ impl Pool {
         }
     }
 
-    /// Takes the blocks of a message of `len` bytes for process `to` and returns the position of
-    /// the first (rule 2). There must be room ([`Pool::room_for`]).
+    /// Takes the blocks of a message for process `to`, for which there must be room; returns the
+    /// position of the first (rule 2).
     #[inline]
     pub(crate) fn take(&mut self, len: usize, to: u32) -> u32 {
         let start = self.head;
@@ -126,9 +121,9 @@ impl Pool {
         start
     }
 
-    /// Takes the blocks of a message of `len` bytes for process `to`, for which there must be room
+    /// Takes the blocks of a message for process `to`, for which there must be room
     /// ([`Pool::room_for`]), and has `fill` write the bytes from an offset on. Returns the
-    /// positions of two pieces and their bytes; the second may be empty. The receiver frees each
+    /// positions and the bytes of two pieces, the second perhaps empty, which the receiver frees
     /// ([`PoolView::free`]).
     pub fn lay(&mut self, len: usize, to: u32, mut fill: impl FnMut(usize, BytesMut<'_>)) -> [(u32, u32); 2] {
         let start = self.take(len, to);
@@ -164,8 +159,7 @@ impl Pool {
         if bytes == 0 { None } else { Some(Laid { end: self.head, bytes }) }
     }
 
-    /// Whether the last of these blocks, which were taken for process `to`, is not yet freed. (A
-    /// receiver frees them in order.)
+    /// Whether the last of these blocks for process `to` is not yet freed; receivers free in order.
     pub fn is_laid(&self, laid: &Laid, to: u32) -> bool {
         let block = self.area.block(laid.end.wrapping_sub(1));
         // After a lap the block is free or belongs to another message.
@@ -174,15 +168,13 @@ impl Pool {
             && self.area.state(block).load(Ordering::Acquire) != laid.end
     }
 
-    /// Contiguous bytes from `position` on, before the message continues at the beginning of the
-    /// pool.
+    /// Contiguous bytes from `position` on.
     #[inline]
     pub(crate) const fn side_by_side(&self, position: u32) -> u32 {
         self.area.shape.bytes - self.area.at(position) as u32
     }
 
-    /// `len` bytes at `position` to write: of blocks that were taken and whose slot is not yet
-    /// published.
+    /// `len` bytes at `position` to write, in taken blocks of an unpublished slot.
     #[inline]
     pub(crate) fn piece(&mut self, position: u32, len: usize) -> BytesMut<'_> {
         // SAFETY: the caller, which alone has the pool, has taken these bytes.

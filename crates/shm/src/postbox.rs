@@ -1,8 +1,7 @@
 //! Postboxes and a pool: the shared segment of the components guide's modules sysv and usysv.
 //!
 //! All processes of one job on one node share one segment. A *postbox* holds one packet from one
-//! process to another; each ordered pair has one. Longer messages take their space from one *pool*,
-//! which all pairs share.
+//! process to another; each ordered pair has one. Longer messages take space from a common *pool*.
 //!
 //! ```text
 //! line 0            the lock of the pool: holder 31 | a process sleeps 1 (rule 4);
@@ -20,20 +19,17 @@
 //! Rules
 //! 1. *Post.* Only the sender writes a postbox of kind 0 (empty): first frame and data, then the
 //!    state, with release.
-//! 2. *Take.* Only the receiver empties it: it loads the state with acquire, and when it has used
-//!    frame and data it swaps 0 in, with release. The sender loads the state with acquire before it
-//!    writes.
+//! 2. *Take.* Only the receiver empties it: it loads the state with acquire, uses frame and data,
+//!    and swaps 0 in, with release. The sender loads the state with acquire before it writes.
 //! 3. *Wait.* A sender that waits adds its bit to the state of a full postbox, by a
-//!    compare-exchange. The receiver, which swaps, sees the bit or the sender finds the postbox
-//!    empty.
+//!    compare-exchange. The receiver's swap sees the bit or the sender finds the postbox empty.
 //! 4. *Allocate.* Only the holder of the lock sets bits of the map, for a row of free blocks.
-//! 5. *Free.* The receiver of a row clears its bits when it has read the data, with release and
+//! 5. *Free.* The receiver of a row clears its bits after it has read the data, with release and
 //!    without the lock. The allocating process loads the map with acquire.
-//! 6. *Pooled.* A packet with data in the pool hands the row over to the receiver, which frees it
-//!    (rule 5). The postbox is empty again (rule 2) before the data are copied.
-//! 7. *Death.* Waits for the lock are limited: a process that does not get it goes on without the
-//!    pool. A process that knows that the holder is dead opens the lock. A row that a dead process
-//!    held stays taken.
+//! 6. *Pooled.* A packet with data in the pool hands the row over to the receiver, which frees it.
+//!    The postbox is empty again (rule 2) before the data are copied.
+//! 7. *Death.* A process that does not get the lock in time goes on without the pool. A process
+//!    that knows that the holder is dead opens the lock. A row of a dead process stays taken.
 
 #[cfg(not(loom))]
 mod file;
@@ -90,8 +86,8 @@ unsafe impl Send for PostboxArea {}
 unsafe impl Sync for PostboxArea {}
 
 impl PostboxArea {
-    /// Empty postboxes on the heap, for threads of one process. Panics if [`PostboxShape::check`]
-    /// returns an error.
+    /// Empty postboxes on the heap, for threads. Panics if [`PostboxShape::check`] returns an
+    /// error.
     pub fn on_heap(shape: PostboxShape) -> PostboxArea {
         if let Err(wrong) = shape.check() {
             panic!("{wrong}");
@@ -153,8 +149,7 @@ impl PostboxArea {
         unsafe { BytesMut::from_raw(self.data.add(at as usize).as_ptr(), len) }
     }
 
-    /// The sending side of the postbox between two processes, by their indices on the node. Panics
-    /// if there is no such pair.
+    /// The sending side of the postbox between two processes, by their indices. Panics without one.
     pub fn sender(&self, from: u32, to: u32) -> PostboxSender {
         PostboxSender { index: self.pair(from, to), area: self.clone() }
     }
@@ -204,9 +199,8 @@ impl PostboxSender {
         self.area.shape.short as usize
     }
 
-    /// Posts a frame with `total` bytes of data. `fill` writes the first bytes to the postbox, as
-    /// many as fit, and the number of these is returned. The postbox must be empty. Panics if the
-    /// frame is too long, or `total` exceeds 2^32 - 1 bytes.
+    /// Posts a frame with `total` bytes of data in an empty postbox. `fill` writes the first bytes,
+    /// whose number is returned. Panics if the frame is too long, or `total` exceeds 2^32 - 1.
     pub fn post(&mut self, frame: &[u8], total: usize, fill: impl FnOnce(BytesMut<'_>)) -> usize {
         assert!(frame.len() <= FRAME_MOST && u32::try_from(total).is_ok(), "{total} bytes of data");
         let now = total.min(self.area.shape.short as usize);
@@ -218,15 +212,13 @@ impl PostboxSender {
         now
     }
 
-    /// Posts the next `len` bytes of data after a frame, which must fit in the postbox, which must
-    /// be empty. Panics if they do not fit.
+    /// Posts the next `len` bytes of data in an empty postbox. Panics if they do not fit.
     pub fn post_more(&mut self, len: usize, fill: impl FnOnce(BytesMut<'_>)) {
         fill(self.data(len));
         self.publish(MORE, len);
     }
 
-    /// Posts a frame with data in the pool, which the receiver will free (rule 6). The postbox must
-    /// be empty. Panics if the frame is too long.
+    /// Posts a frame with data in the pool (rule 6) in an empty postbox. Panics if it is too long.
     pub fn post_pooled(&mut self, frame: &[u8], row: PoolRoom) {
         assert!(frame.len() <= POOLED_FRAME_MOST);
         self.put_frame(frame);
@@ -242,8 +234,7 @@ impl PostboxSender {
         state.fetch_update(Ordering::Acquire, Ordering::Acquire, noted).is_ok()
     }
 
-    /// Takes back the packet in the postbox, *whose receiver must be known to be dead*: a row goes
-    /// back to the pool.
+    /// Takes the packet back, with its row, *whose receiver must be known to be dead*.
     pub fn take_back(&mut self) {
         let receiver = PostboxReceiver { area: self.area.clone(), index: self.index };
         if let Some(Packet::Pooled { row, .. }) = receiver.peek() {

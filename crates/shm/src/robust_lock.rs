@@ -3,18 +3,15 @@
 //!
 //! Rules
 //! 1. The word is 0 while the lock is free, else one more than the number of its owner.
-//! 2. The lock is acquired by a compare-exchange of 0 for the own word (acquire), and released by a
-//!    store of 0 (release), which only the owner does.
-//! 3. An owner may have several threads. A thread that finds the own number waits like any other
-//!    process.
-//! 4. The word of an owner that is known to have ended is replaced by a compare-exchange for the
-//!    own word (acquire). A dead process stores nothing and acquires nothing any more, so one
-//!    compare-exchange succeeds and owns the lock.
-//! 5. The guarded data may be half changed after that: the next owner must be able to continue with
-//!    them.
+//! 2. The lock is acquired by a compare-exchange of 0 for the own word (acquire), and released by
+//!    the owner by a store of 0 (release).
+//! 3. A thread that finds the own number waits like any other process.
+//! 4. The word of an owner that has ended is replaced by a compare-exchange for the own word
+//!    (acquire). A dead process does nothing any more, so one compare-exchange succeeds and owns
+//!    the lock.
+//! 5. The guarded data may then be half changed: the next owner must be able to continue.
 //! 6. No process waits for anything else while it holds the lock. So a living owner releases it as
-//!    soon as it runs. A waiter spins, then yields the processor, and seldom queries whether the
-//!    owner has died.
+//!    soon as it runs. A waiter spins, then yields, and seldom queries whether the owner has died.
 
 use oxmpi_sys::sync::{AtomicU64, Ordering};
 
@@ -23,8 +20,8 @@ use oxmpi_sys::sync::{AtomicU64, Ordering};
 pub struct RobustGuard<'a>(&'a AtomicU64);
 
 impl<'a> RobustGuard<'a> {
-    /// Acquires the lock for the process with the number `own`. `has_died` says whether the process
-    /// with a number has certainly ended; it may not need this lock.
+    /// Acquires the lock for the process with the number `own`. `has_died` says whether a process
+    /// has certainly ended; it may not need this lock.
     #[inline]
     pub fn acquire(word: &'a AtomicU64, own: u32, has_died: impl FnMut(u32) -> bool) -> RobustGuard<'a> {
         let mine = u64::from(own) + 1;

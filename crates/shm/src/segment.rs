@@ -132,9 +132,8 @@ unsafe impl Sync for Segment {}
 
 impl Segment {
     /// Creates a segment and writes its boot record. The descriptor is close-on-exec. If
-    /// RLIMIT_FSIZE forbids a file of this length, though most of it is never written, the heap is
-    /// shorter, and then the pools of control sections. Errors: `InvalidInput` if the sizes are
-    /// impossible; else those of [`nameless`].
+    /// RLIMIT_FSIZE forbids the length, the heap is shorter, and then the pools of control
+    /// sections. `InvalidInput` if the sizes are impossible.
     pub fn create(boot: &Boot) -> io::Result<OwnedFd> {
         boot.config.check().map_err(|wrong| io::Error::new(io::ErrorKind::InvalidInput, wrong))?;
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
@@ -194,15 +193,15 @@ impl Segment {
         Ok(Arc::new(Segment { base, boot, heap: OnceLock::new() }))
     }
 
-    /// Publishes the address at which the caller, the owner, has mapped its segment, so that peers
-    /// can find out whether they may read its memory.
+    /// Publishes the address of the owner's mapping, so that peers find out if they may read its
+    /// memory.
     pub fn advertise(&self) {
         self.status().mapped_at.store(self.base.as_ptr().expose_provenance() as u64, Ordering::Release);
     }
 
-    /// Whether we may read the memory of the owner, which is `process`: at the address where the
-    /// owner has mapped this segment there must be the same boot record. A process number
-    /// of another namespace, a forbidden call and the memory of an unrelated process all fail.
+    /// Whether we may read the memory of the owner, which is `process`: the same boot record must
+    /// be at the owner's address. Another PID namespace, a forbidden call or an unrelated process
+    /// all fail.
     pub fn is_readable_in(&self, process: RemoteProcess) -> bool {
         let address = self.status().mapped_at.load(Ordering::Acquire);
         let mut there = [0; STATUS_AT];
@@ -238,16 +237,14 @@ impl Segment {
         self.away().store(u32::from(away), Ordering::Relaxed);
     }
 
-    /// Whether the owner has yielded its processor, or sleeps. If not, and there are more ranks
-    /// than processors, it runs on another processor than the caller, unless the kernel has stopped
-    /// it.
+    /// Whether the owner has yielded its processor, or sleeps. If not, it usually runs on another
+    /// one.
     #[inline]
     pub fn is_away(&self) -> bool {
         self.away().load(Ordering::Relaxed) != 0 || self.door_word().has_sleepers()
     }
 
-    /// Records whether the owner waits in the library: a hint for peers that may pull a message
-    /// from it.
+    /// Records whether the owner waits in the library, a hint for peers that may pull a message.
     #[inline]
     pub fn set_waiting(&self, waits: bool) {
         self.away_line()[1].store(u32::from(waits), Ordering::Relaxed);
@@ -302,8 +299,8 @@ impl Segment {
         }
     }
 
-    /// Wakes the owner whatever its door says (rule 8 of the door). `raise` raises its alarm, if it
-    /// has one.
+    /// Wakes the owner whatever its door says (rule 8 of the door), with its alarm raised by
+    /// `raise`.
     pub fn ring_after_death(&self, raise: impl FnOnce()) {
         self.door_word().ring_after_death(|| {
             raise();
@@ -324,8 +321,7 @@ impl Segment {
         unsafe { AnnouncementArea::from_raw(self.base.add(PAGE).cast(), self.clone()) }
     }
 
-    /// Ring number `index`, for a process whose barriers are of this `kind`. Panics if there is no
-    /// such ring.
+    /// Ring number `index`, for a process with barriers of this `kind`. Panics if there is none.
     pub fn ring(self: &Arc<Self>, index: u32, kind: BarrierKind) -> RingArea {
         let config = &self.boot.config;
         assert!(index < config.max_rings, "ring {index} of a segment that has {}", config.max_rings);
@@ -342,8 +338,7 @@ impl Segment {
     }
 
     /// Makes ring number `index` new, and returns its memory to the kernel. Only its owner may do
-    /// this, after the end of the other process that used the ring. Errors: `InvalidInput` if there
-    /// is no such ring; or the error of madvise(2).
+    /// this, after the end of the ring's other process.
     pub fn clear_ring(&self, index: u32) -> io::Result<()> {
         let config = &self.boot.config;
         if index >= config.max_rings {
@@ -362,8 +357,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Control section number `index` for `ranks` ranks, for a process whose barriers are of this
-    /// `kind`. Panics if there is no such section, or no room for this number of ranks.
+    /// Control section number `index` for `ranks` ranks, for a process with barriers of this
+    /// `kind`. Panics if there is none, or no room.
     pub fn control_section(self: &Arc<Self>, index: u32, ranks: u32, kind: BarrierKind) -> ControlSection {
         let config = &self.boot.config;
         assert!(

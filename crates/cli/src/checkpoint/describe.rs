@@ -18,9 +18,9 @@ use crate::command::{Stop, answer, failed, usage};
 pub(crate) const OPTION: &str = "--checkpoint";
 
 const HELP: &str = "\
-oxmpi info --checkpoint SET     what a set of 'oxmpi checkpoint' is, and whether it is whole
+oxmpi info --checkpoint SET     describe a set of 'oxmpi checkpoint', and check that it is whole
       --quick                   compare only the lengths of its files, not their checksums
-The exit code is 0 if it is whole.
+The exit code is 0 if the set is whole.
 ";
 
 /// Runs `oxmpi info --checkpoint`: 1 if the set is damaged, 2 if the command line is wrong.

@@ -24,9 +24,9 @@ lamcheckpoint, lamrestart, cr_checkpoint, cr_restart: other names of 'oxmpi chec
   cr_restart SET
       -ssi NAME VALUE                             set a parameter: cr_base_dir, cr_keep, cr_files, ...
 
-Of a job that was started with '-ssi cr blcr' each rank gets an image; of any other, and with --tree, there is one of the whole tree of
-processes, mpirun among them. CRIU makes them in BLCR's place; what BLCR called a context file is the directory of a set. There are no
-images of single processes. With '-ssi cr self' the program saves its state by functions of its own.
+If a job was started with '-ssi cr blcr', each rank gets an image; for other jobs, and with --tree, there is one image of all processes
+with mpirun. CRIU makes them in place of BLCR; in place of a context file there is the directory of a set. There are no images of single
+processes. With '-ssi cr self' the program saves its state by its own functions.
 ";
 
 #[derive(Debug, PartialEq, Eq)]

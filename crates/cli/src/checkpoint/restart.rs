@@ -27,24 +27,24 @@ use crate::mpirun::{INTERVAL_WANTED, interval};
 const USAGE: &str = "'oxmpi restart [--host LIST] [--files HOW] [--every TIME] [--mca NAME VALUE] SET' ('oxmpi restart --help')";
 
 pub(crate) const HELP: &str = "\
-oxmpi restart: bring back a job of which 'oxmpi checkpoint' has made a set
+oxmpi restart: restore a job from a set of 'oxmpi checkpoint'
 
   oxmpi restart SET             SET is the directory of a set, or the name of the job's sets without their number: the newest
-      --files cut|refuse|accept what to do about files that the job had open for writing and that have changed since (parameter
-                                cr_files): cut back files that have grown and put back parts that another restart has cut off,
-                                which is the default; refuse changed files; or cut, and accept other files under the same paths. Parts
-                                that are cut off are kept beside the sets
-      --host LIST, -H LIST      on which hosts the ranks go on, as mpirun has it (nodea:2,nodeb:2): if each rank has an image, and
-      --hostfile FILE           the hosts have the set, the program and its files under the same paths
-      --app FILE                the same, for each rank: the app schema that is in the set ('oxmpi info --checkpoint'), with other hosts
-      --every TIME|none         how often it is checkpointed from now on (90s, 30m, 2h); else as before
+      --files cut|refuse|accept how to treat changed files that the job had open for writing (parameter cr_files). cut (the
+                                default): cut back files that have grown, and put back parts that another restart has cut off;
+                                refuse: refuse changed files; accept: as cut, but accept other files under the same paths. Cut
+                                parts are kept beside the sets
+      --host LIST, -H LIST      the hosts for the ranks, as for mpirun (nodea:2,nodeb:2), if each rank has an image. The hosts
+      --hostfile FILE           need the set, the program and its files under the same paths
+      --app FILE                the host of each rank: the app schema of the set ('oxmpi info --checkpoint') with other hosts
+      --every TIME|none         the interval of further checkpoints (90s, 30m, 2h); by default as before
       --mca NAME VALUE          set a parameter: cr_files, cr_base_dir, cr_keep, cr_blcr_criu, cr_blcr_options
 
-The job goes on where it was, with the process numbers that it had, on this host unless others are named. Where each rank has an image,
-a new mpirun restores them, those whose numbers cannot be had in a PID namespace (CAP_SYS_ADMIN). Where mpirun's input, output and errors were a
-terminal or a pipe, those of this command take their place; files go on as files. If mpirun had a terminal and this command has none,
-the job writes to this command's output, and gets no input. Signals are passed on to mpirun, and its exit code is the one of this
-command; 1 if the job cannot be restarted.
+The job goes on at the point of the checkpoint, with its old process numbers, on this host unless others are named. If each rank has an
+image, a new mpirun restores them; ranks whose process numbers are in use get a PID namespace (CAP_SYS_ADMIN). If mpirun's input, output
+or errors were a terminal or a pipe, those of this command replace them; files stay files. If mpirun had a terminal and this command has
+none, the job writes to this command's output, and gets no input. Signals are passed on to mpirun. The exit code is that of mpirun, or 1
+if the job cannot be restored.
 ";
 
 pub(crate) fn restart(args: &[OsString]) -> i32 {

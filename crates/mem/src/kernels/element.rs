@@ -252,8 +252,7 @@ pub(super) fn arithmetic(op: Op, scalar: Scalar) -> Option<Loops> {
     }
 }
 
-/// The loop of `MPI_REPLACE`: a copy, by whole elements so that none is seen half written by its
-/// own thread's signal handlers.
+/// The loop of `MPI_REPLACE`: whole elements, so that signal handlers see none half written.
 pub(super) fn replace(scalar: Scalar) -> Option<Loops> {
     Some(match scalar {
         Scalar::F64I32 | Scalar::I64I32 => best::<ValueIndex<i64, i32>, Replace>(),

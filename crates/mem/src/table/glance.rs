@@ -1,5 +1,4 @@
-//! A look-up for one call that frees nothing: in a process with a single thread it counts no
-//! reference.
+//! A look-up for one call that frees nothing: a single-threaded process counts no reference.
 
 use super::{BadHandle, COUNT, Handle, Shared, Table, TableSlot, generation_of, no_longer};
 use std::ops::Deref;
@@ -25,8 +24,7 @@ impl<T> Table<T> {
             return Ok(Glance { slot, counted: Some((shared, index)) });
         }
         let (_, slot) = shared.find(handle)?;
-        // No other thread changes the word (the promise of a single thread), and this thread does
-        // not while the result lives.
+        // No other thread changes the word (single thread), and this one does not meanwhile.
         let word = slot.word.load(std::sync::atomic::Ordering::Relaxed);
         if generation_of(word) != handle.generation() || word & COUNT == 0 {
             return Err(no_longer(handle, word));
@@ -40,8 +38,8 @@ impl<T> Deref for Glance<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: a count keeps the value in its slot: that of this look-up, or one that the caller
-        // does not drop.
+        // SAFETY: a count keeps the value in its slot: of this look-up, or one that the caller
+        // keeps.
         unsafe { (*self.slot.value.get()).assume_init_ref() }
     }
 }

@@ -52,8 +52,7 @@ impl Int {
         }
     }
 
-    /// The handle, if the slot has generation `now`: that of the latest object there with this
-    /// integer.
+    /// The handle of the latest object with this integer, if the slot has generation `now`.
     #[inline]
     pub const fn handle(self, now: u32) -> Handle {
         let generation = match self.generation {

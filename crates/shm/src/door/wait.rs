@@ -19,15 +19,13 @@ use std::time::Duration;
 ///
 /// With a processor for each rank a wait polls every `poll_gap_ns` for `spin_ns`, then yields
 /// between two polls until `yield_ns` after its start, and then sleeps. It restarts whenever
-/// something arrives ([`Wait::renew`]). Oversubscribed, it does not spin, yields
-/// `yields_before_sleep` times, and then sleeps: a spinning rank would only delay the rank that it
-/// waits for.
+/// something arrives ([`Wait::renew`]). Oversubscribed, it does not spin, since that would delay
+/// the rank that it waits for, but yields `yields_before_sleep` times and then sleeps.
 ///
 /// A yield longer than `slow_yield_ns` means that a foreign process computes on the processor. A
-/// rank that yields to it waits for its time slice; a rank that sleeps is woken at once, because it
-/// has used less time. So the next waits sleep without yielding: a few the first time, since the
-/// foreign process may be short; twice as many each time that another slow yield follows soon;
-/// `sleeping_waits` at most.
+/// yield to it lasts a time slice, but a sleeper is woken at once, as it has used less time. So the
+/// next waits sleep without yielding: a few the first time; twice as many each time that another
+/// slow yield follows soon; `sleeping_waits` at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub oversubscribed: bool,
@@ -39,16 +37,14 @@ pub struct Policy {
     pub slow_yield_ns: u64,
     /// The most waits without yields after a slow one.
     pub sleeping_waits: u32,
-    /// The time between two polls while spinning. Faster polls would take the line from the writer
-    /// just before it is written.
+    /// Faster polls while spinning would take the line from the writer just before it is written.
     pub poll_gap_ns: u64,
     /// Limits of a wait that counts its polls instead of the time.
     pub poll_limits: Option<PollLimits>,
     pub pause: Pause,
 }
 
-/// The polls of a wait that counts them, whether oversubscribed or not. After the last one it
-/// sleeps.
+/// The polls of a wait that counts them, before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PollLimits {
     /// Polls without a yield.
@@ -151,7 +147,7 @@ impl Alarm {
 
 impl Door {
     /// The door of the caller's own segment. It registers the process for asymmetric barriers if
-    /// its node uses them, so make it before you map a peer's segment.
+    /// needed, so make it before you map a peer's segment.
     pub fn new(segment: Arc<Segment>, policy: Policy) -> Door {
         let kind = barrier::start(segment.boot().asymmetric);
         segment.set_registered(kind == BarrierKind::Asymmetric);
@@ -181,8 +177,7 @@ impl Door {
         self.poll_limits.is_none() && self.spin.load(Ordering::Relaxed) > 0
     }
 
-    /// Yields the processor once. With more ranks than processors, the peers that wait for this
-    /// process see that it is away.
+    /// Yields the processor once; oversubscribed, the waiting peers see that this process is away.
     pub fn step_aside(&self) {
         if !self.is_oversubscribed() {
             return self.pause.pass();
@@ -192,8 +187,8 @@ impl Door {
         self.segment.set_away(false);
     }
 
-    /// Whether there are more ranks on this node than processors. It changes only when a process is
-    /// restored from an image.
+    /// Whether there are more ranks here than processors. It changes only at a restore from an
+    /// image.
     #[inline]
     pub fn is_oversubscribed(&self) -> bool {
         self.oversubscribed.load(Ordering::Relaxed)
@@ -204,9 +199,8 @@ impl Door {
         Door { alarm: OnceLock::from(Alarm::new(poller)), ..self }
     }
 
-    /// Makes the process sleep on these descriptors from now on (rule 6), even threads that sleep
-    /// on the futex now. Returns `false` if the process sleeps on semaphores, or on other
-    /// descriptors.
+    /// Makes the process sleep on these descriptors from now on (rule 6). Returns `false` if it
+    /// sleeps on semaphores, or on other descriptors.
     pub fn sleep_on(&self, poller: Arc<Poller>) -> bool {
         let is_new = self.alarm.set(Alarm::new(poller)).is_ok();
         // The woken threads announce again, and one of them leads.
@@ -234,8 +228,7 @@ impl Door {
         }
     }
 
-    /// Changes how the process waits from now on, except `oversubscribed`, `poll_gap_ns` and
-    /// whether polls are counted.
+    /// Changes the policy, except `oversubscribed`, `poll_gap_ns` and `poll_limits`.
     pub fn retune(&self, policy: &Policy) {
         let mut kept = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
         let fixed = *kept;
@@ -250,9 +243,8 @@ impl Door {
         self.take(&policy);
     }
 
-    /// After a restore from an image, takes over the launcher's facts about the new host: how many
-    /// processors the ranks have there, and the rate of its counter. Each wait calls this before it
-    /// sleeps.
+    /// After a restore from an image, takes over the launcher's facts about the new host: the
+    /// ranks' processors, and the rate of the counter. Each wait calls this before it sleeps.
     #[inline]
     fn notice_new_host(&self) {
         if self.segment.status().restored() != self.restored.load(Ordering::Relaxed) {
@@ -368,8 +360,7 @@ impl Drop for Wait<'_> {
 #[derive(Debug)]
 pub enum Next<'w> {
     Poll,
-    /// The sleep is announced: poll *all* sources once more, then sleep or cancel. After the sleep
-    /// poll again.
+    /// The sleep is announced: poll *all* sources again, then sleep or cancel, then poll again.
     Sleep(Sleepy<'w>),
 }
 
@@ -380,8 +371,7 @@ impl Wait<'_> {
         self.phase != Phase::Spin
     }
 
-    /// Whether the wait continues to spin; counts a poll. `false`: spinning is over or was never
-    /// begun; use [`Wait::next`].
+    /// Whether the wait continues to spin; counts a poll. `false`: use [`Wait::next`].
     #[inline]
     pub fn is_spinning(&mut self) -> bool {
         let now = clock::ticks();
@@ -406,11 +396,10 @@ impl Wait<'_> {
         }
     }
 
-    /// Restarts this wait, because something arrived other than the awaited event: the receiver of
-    /// a long message has waited only since its last piece, and the target of several accesses only
-    /// since the last access. Returns whether to poll again at once. `false` if the ranks are
-    /// oversubscribed: the sender of the next piece may need this processor. A yield gives it away,
-    /// whereas a sleep would cost the sender a system call to end it.
+    /// Restarts this wait, because something other than the awaited event arrived, such as a piece
+    /// of a long message or one of several accesses. Returns whether to poll again at once: `false`
+    /// if oversubscribed, where the next sender may need this processor and a sleep would cost it a
+    /// system call.
     #[inline]
     pub fn renew(&mut self) -> bool {
         (self.started, self.phase, self.polls, self.yields) = (None, Phase::Spin, 0, 0);
@@ -418,7 +407,7 @@ impl Wait<'_> {
     }
 
     /// Ends this thread's turn before long work, so that another waiting thread polls the
-    /// descriptors meanwhile. The next announcement takes a turn again.
+    /// descriptors.
     #[inline]
     pub fn end_turn(&mut self) {
         if self.door.alarm.get().is_some() {
@@ -427,7 +416,7 @@ impl Wait<'_> {
         }
     }
 
-    /// Passes the time until the next poll, or announces a sleep. Call it after each unsuccessful
+    /// Passes the time until the next poll, or announces a sleep. Call it after an unsuccessful
     /// poll.
     #[expect(clippy::should_implement_trait, reason = "it lends, and it does not end")]
     pub fn next(&mut self) -> Next<'_> {
@@ -462,8 +451,7 @@ impl Wait<'_> {
             None => {
                 let sleepy = door.sleepers.announce(word, door.kind);
                 if door.alarm.get().is_some() {
-                    // Another thread has added descriptors meanwhile, and has not seen the
-                    // announcement.
+                    // Another thread has added descriptors, and has not seen the announcement.
                     sleepy.cancel();
                     return Next::Poll;
                 }
@@ -490,8 +478,7 @@ fn spin_ticks(policy: &Policy) -> u64 {
     if policy.oversubscribed { 0 } else { clock::ticks_of_ns(policy.spin_ns) }
 }
 
-/// Facts about foreign processes on our processors, which say how many waits sleep at once. Threads
-/// may lose each other's counts, which is harmless.
+/// Foreign processes on our processors. Threads may lose each other's counts, which is harmless.
 #[derive(Debug)]
 struct ForeignLoad {
     most: AtomicU32,
@@ -514,8 +501,7 @@ impl ForeignLoad {
         self.left.fetch_min(most, Ordering::Relaxed);
     }
 
-    /// Records a slow yield. If it follows sooner than the number of waits that slept for the last
-    /// one, the same process has stayed.
+    /// Records a slow yield. If it follows soon after the last one, the same process has stayed.
     fn met_one(&self) {
         let before = self.sleeping.load(Ordering::Relaxed);
         let stays = self.yielding.load(Ordering::Relaxed) <= before;
@@ -558,8 +544,7 @@ impl std::fmt::Debug for Bell {
 }
 
 impl Bell {
-    /// The bell of the owner of `segment`, for a process whose barriers are of this `kind`
-    /// ([`Door::kind`]).
+    /// The bell of the owner of `segment`, for a process with barriers of this `kind`.
     pub fn new(segment: &Arc<Segment>, kind: BarrierKind) -> Bell {
         Bell { segment: segment.clone(), kind, raise: None }
     }
@@ -577,8 +562,7 @@ impl Bell {
         self.segment.door_word().has_sleepers()
     }
 
-    /// Wakes the peer if it sleeps. Call it after each store that the peer may wait for: a plain
-    /// load if it is awake.
+    /// Wakes the peer if it sleeps. Call it after each store that the peer may wait for.
     #[inline(always)]
     pub fn ring(&self) {
         self.segment.door_word().ring_with(self.kind, || self.raise());
@@ -597,8 +581,7 @@ impl Bell {
 mod tests {
     use super::*;
 
-    /// Records a slow yield after `yielding` waits with yields, and returns the number of waits
-    /// that sleep because of it.
+    /// Records a slow yield after `yielding` waits; returns the waits that sleep because of it.
     fn sleep_after(foreign_load: &ForeignLoad, yielding: u32) -> u32 {
         for _ in 0..yielding {
             assert!(!foreign_load.shall_sleep());

@@ -1,11 +1,10 @@
 //! The pair ring: messages from one process to one other, in order, a cache line each.
 //!
 //! A ring is made of *slots* of 64 bytes, a *credit line* and a *data ring*. A message of up to 56
-//! bytes is one slot; its first word publishes it, so that it costs the transfer of one cache line.
-//! A longer one (to [`RingShape::max_data`]) is copied to the data ring in chunks, each announced
-//! by its own slot, so that the receiver copies the first chunk out while the sender copies the
-//! second one in. Or it is copied to the sender's [`pool`](crate::pool), which is larger and takes
-//! longer messages.
+//! bytes is one slot, published by its first word, and costs the transfer of one cache line. A
+//! longer one (to [`RingShape::max_data`]) is copied to the data ring in chunks, each announced by
+//! its own slot, so that the receiver copies the first chunk out while the sender copies the second
+//! one in. Or it is copied to the sender's [`pool`](crate::pool), which takes longer messages.
 //!
 //! ```text
 //! slot    word 0: lap 8 | length 6, form 2 | context 16 | tag 32          words 1-7: payload
@@ -19,34 +18,32 @@
 //!
 //! Rules
 //! 1. *One each.* One [`RingSender`] and one [`RingReceiver`] use a ring. Only the sender writes
-//!    slots and data, only the receiver writes the credit word. Both write the waiting word (rule
-//!    5). All memory is zero at the start.
+//!    slots and data, only the receiver the credit word, both the waiting word. All memory is zero
+//!    at the start.
 //! 2. *Publish.* The sender fills the words behind a header (relaxed) and then stores the header
 //!    (release). The receiver loads it (acquire) and reads the others only if its lap is the
-//!    expected one: n / s + 1 for the n-th slot in a ring of s slots, in 8 bits. The slot has the
-//!    lap before until it is published, so a lap may return after 256 times without harm.
+//!    expected one: n / s + 1 for the n-th slot in a ring of s slots, in 8 bits. Until then the
+//!    slot has the lap before, so a lap may return after 256 times.
 //! 3. *Credit.* The sender fills a slot only if fewer than s slots are not yet taken, by the credit
 //!    word it last saw (acquire), and copies only into bytes of the data ring that this word says
-//!    are taken. The receiver adds to that word (release) after its last read of slot and data:
-//!    every quarter ring of slots or of data, not with every message.
+//!    are taken. The receiver adds to it (release) after its last read, every quarter ring of slots
+//!    or data.
 //! 4. *Chunks.* A chunk is contiguous in the data ring, at its position modulo the size, and takes
-//!    whole lines. If the rest up to the end is too short the sender skips it. Positions are
-//!    counted in 32 bits and wrap. The sender starts a message of several chunks only if there is
-//!    room for all of them, then publishes each as soon as it is copied. Every chunk but the last
-//!    has the same length.
-//! 5. *Waiting.* A sender that is about to sleep for lack of credits stores 1 to the waiting word
-//!    (relaxed), then a heavy barrier, then loads the credit word once more. The receiver stores
-//!    the credit word, then a light barrier, then loads the waiting word; if it is 1 it stores 0
-//!    and has the sender's door rung. So one of them sees the other.
+//!    whole lines. If the rest up to the end is too short the sender skips it. Positions wrap at 32
+//!    bits. The sender starts a message only if there is room for all its chunks, then publishes
+//!    each as soon as it is copied. Every chunk but the last has the same length.
+//! 5. *Waiting.* Before it sleeps for lack of credits, a sender stores 1 to the waiting word
+//!    (relaxed), then a heavy barrier, then loads the credit word again. The receiver stores the
+//!    credit word, then a light barrier, then loads the waiting word; if it is 1 it stores 0 and
+//!    rings the sender's door. So one of them sees the other.
 //! 6. *No deadlock.* A receiver that has taken all holds back less than a quarter of slots and
 //!    data; a message needs at most half, and one slot more if it has a frame.
-//! 7. *Pool.* The position of a pool chunk, whose header has length 1, is one in the sender's pool,
-//!    and no byte of the data ring is used. Rule 4 holds except for the equal lengths. Streaming
-//!    stores of a copy are fenced before the slot is published. The receiver frees the blocks of
-//!    the piece (rule 4 of [`pool`](crate::pool)) when it releases the slot.
-//! 8. *Body.* A frame may have a body. It follows in chunks or pool chunks directly behind the
-//!    frame's slot, with offsets from 0, tag 0 and context 0; rule 4 holds for all of them
-//!    together.
+//! 7. *Pool.* A pool chunk, whose header has length 1, has a position in the sender's pool and no
+//!    bytes in the data ring. Rule 4 holds except for the equal lengths. Streaming stores are
+//!    fenced before the slot is published. With the slot the receiver frees the blocks (rule 4 of
+//!    [`pool`](crate::pool)).
+//! 8. *Body.* The body of a frame follows in chunks or pool chunks directly behind its slot, with
+//!    offsets from 0, tag 0 and context 0; rule 4 holds for all of them together.
 
 mod pooled;
 mod receiver;
@@ -103,8 +100,8 @@ impl RingShape {
         Ok(())
     }
 
-    /// The longest message of [`RingSender::try_send_data`] in bytes (rule 6): half the data ring,
-    /// and no more chunks than half the slots.
+    /// The longest message of [`RingSender::try_send_data`] (rule 6): half the data ring and half
+    /// the slots.
     pub const fn max_data(&self) -> usize {
         let by_slots = self.slots as usize / 2 * self.chunk_bytes as usize;
         let by_data = self.data_bytes as usize / 2;
@@ -116,8 +113,7 @@ impl RingShape {
         self.data_offset() + self.data_bytes as usize
     }
 
-    /// An unused line on each side of the credit line, since the processor fetches lines in pairs
-    /// and ahead of a slot.
+    /// Between two unused lines, since the processor fetches lines in pairs and ahead of a slot.
     const fn credit_line(&self) -> usize {
         self.slots as usize + 1
     }
@@ -146,8 +142,7 @@ unsafe impl Send for RingArea {}
 unsafe impl Sync for RingArea {}
 
 impl RingArea {
-    /// A ring of zeroes on the heap, for two threads of one process. Panics if [`RingShape::check`]
-    /// returns an error.
+    /// A zeroed ring on the heap, for threads. Panics if [`RingShape::check`] returns an error.
     pub fn on_heap(shape: RingShape, barrier: BarrierKind) -> RingArea {
         if let Err(wrong) = shape.check() {
             panic!("{wrong}");

@@ -8,8 +8,8 @@ use oxmpi_sys::{
     line::LINE_BYTES,
 };
 
-/// The lines of a shorter piece are fetched before the copy. Most longer copies use the processor's
-/// string instruction, which need not fetch the lines that it overwrites.
+/// Shorter pieces are fetched before the copy. Longer copies mostly use the processor's string
+/// instruction, which need not fetch the lines that it overwrites.
 const PREFETCHED_BELOW: usize = 4 << 10;
 
 /// The sender's pool, for one message.
@@ -19,14 +19,12 @@ pub struct Pooling<'a> {
     /// The process at the other end of the ring, for [`Pool::forget`].
     pub to: u32,
     pub kind: CopyKind,
-    /// Rounded up to whole blocks. The receiver copies one piece out while the sender copies the
-    /// next one in.
+    /// Rounded up to whole blocks; the receiver copies a piece out while the next one is copied in.
     pub piece_bytes: u32,
 }
 
 impl Pooling<'_> {
-    /// The length of all pieces but the last one of a message of `total` bytes, in whole blocks, so
-    /// that there are at most `most`.
+    /// The length of all pieces but the last, in whole blocks, so that there are at most `most`.
     #[inline]
     fn piece(&self, total: u32, most: u32) -> u32 {
         let block = self.pool.shape().block_bytes;
@@ -53,11 +51,10 @@ impl RingSender {
     }
 
     /// Sends a message of `total` bytes through the sender's pool, all or nothing. `fill(offset,
-    /// piece, kind)` is called for each piece in order and writes the message's bytes from `offset`
-    /// on to the whole piece. If `kind` is streaming it may use streaming stores,
-    /// [`Bytes::copy_by`]. `false`: no room now, in the ring or in the pool, and `fill` was not
-    /// called. There may be room in the data ring; no receiver wakes a sender that waits for the
-    /// pool. Panics if `total` is more than [`RingSender::max_pooled`].
+    /// piece, kind)` writes the message's bytes from `offset` on to each piece in order, by
+    /// streaming stores if it likes and `kind` allows ([`Bytes::copy_by`]). `false`: no room in the
+    /// ring or the pool; the data ring may have room, and no receiver wakes a sender that waits for
+    /// the pool. Panics if `total` is more than [`RingSender::max_pooled`].
     pub fn try_send_pooled(
         &mut self,
         tag: i32,
@@ -73,9 +70,7 @@ impl RingSender {
 
     /// Sends a frame of at most 56 bytes and, behind it, a body of `body_len` bytes, all or nothing
     /// (rule 8): through the pool if one is given, else through the data ring with plain copies.
-    /// `fill` as for [`RingSender::try_send_pooled`]. `false`: no room now, and `fill` was not
-    /// called. Panics if `frame` is longer than 56 bytes, or the body longer than
-    /// [`RingSender::max_pooled`] or [`RingSender::max_data`].
+    /// `fill` is as for [`RingSender::try_send_pooled`]. Panics if one is too long.
     pub fn try_send_frame_with_body(
         &mut self,
         frame: Bytes<'_>,

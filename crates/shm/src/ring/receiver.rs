@@ -17,8 +17,7 @@ pub enum RingSlot<'a> {
         context: u16,
         bytes: Bytes<'a>,
     },
-    /// A part of a longer message, in the data ring or a pool. The parts of a message come in
-    /// order, with nothing between them.
+    /// A part of a longer message. The parts come in order, with nothing between them.
     Chunk {
         tag: i32,
         context: u16,
@@ -35,8 +34,7 @@ pub enum RingSlot<'a> {
     },
 }
 
-/// The receiving side of a ring. Start it once in the life of a ring (or after
-/// [`RingArea::reset`]).
+/// The receiving side. Start it once in the life of a ring (or after [`RingArea::reset`]).
 #[derive(Debug)]
 pub struct RingReceiver {
     slot: *const Line,
@@ -86,14 +84,13 @@ impl RingReceiver {
         }
     }
 
-    /// Sets the sender's pool. A sender with a pool may use it from its first message on, so call
-    /// this before the first peek.
+    /// Sets the sender's pool, before the first peek, as the first message may use it.
     pub fn set_pool(&mut self, pool: PoolView) {
         self.pool = Some(pool);
     }
 
-    /// The next content, if it is published. It stays the next until it is released. Panics if the
-    /// slot has content that no sender of this protocol writes, or bytes in a pool without
+    /// The next content, if it is published; it stays the next until it is released. Panics at
+    /// content that no sender of this protocol writes, or in a pool without
     /// [`RingReceiver::set_pool`].
     #[inline]
     pub fn peek(&mut self) -> Option<RingSlot<'_>> {
@@ -106,9 +103,8 @@ impl RingReceiver {
         })
     }
 
-    /// The tag and bytes of the next content, if it is a whole message of at most 56 bytes, of this
-    /// context, whose tag is `tag` in the bits of `tag_mask`: for a receive that expects this
-    /// message. It is one comparison.
+    /// By one comparison, the tag and bytes of the next content, if it is a whole message of at
+    /// most 56 bytes, of this context, whose tag is `tag` in the bits of `tag_mask`.
     #[inline(always)]
     pub fn peek_expected(&mut self, tag: i32, tag_mask: i32, context: u16) -> Option<(i32, Bytes<'_>)> {
         let header = self.header_word().load(Ordering::Acquire);
@@ -120,9 +116,8 @@ impl RingReceiver {
         Some((header_tag(header), self.payload(header_len(header))))
     }
 
-    /// Fetches a slot some slots ahead: in a stream it is written by now, and its line still in the
-    /// sender's cache. This saves a fifth of the time of a message in a burst. Not for a receive
-    /// that expects one message: its line would be fetched too early.
+    /// Fetches a slot some slots ahead, which in a stream is written by now. This saves a fifth of
+    /// the time of a message in a burst. For a single expected message it would fetch too early.
     #[inline(always)]
     pub fn fetch_ahead(&self) {
         const AHEAD: usize = 4;
@@ -161,8 +156,8 @@ impl RingReceiver {
         }
     }
 
-    /// Returns the slot of the last [`RingReceiver::peek`] to the sender. `true`: the sender has
-    /// got credits and waits for them: ring its door (rule 5).
+    /// Returns the slot of the last peek to the sender. `true`: the sender waits for credits: ring
+    /// its door (rule 5).
     #[inline]
     pub fn release(&mut self) -> bool {
         if self.pooled.is_some() {
@@ -171,8 +166,7 @@ impl RingReceiver {
         self.release_expected()
     }
 
-    /// As [`RingReceiver::release`], for a message in its slot: [`RingSlot::Inline`], or that of
-    /// [`RingReceiver::peek_expected`].
+    /// As [`RingReceiver::release`], for a message in its slot.
     #[inline(always)]
     pub fn release_expected(&mut self) -> bool {
         // SAFETY: `slot` is below `end`, so the next one is at most `end`.

@@ -8,9 +8,8 @@ use oxmpi_sys::{
     sync::{AtomicU64, Ordering},
 };
 
-/// The sending side of a ring. Start it once in the life of a ring (or after [`RingArea::reset`]).
-///
-/// None of its calls waits: `false` means that there is no room now and nothing was sent.
+/// The sending side. Start it once in the life of a ring (or after [`RingArea::reset`]). None of
+/// its calls waits: `false` means that there is no room now and nothing was sent.
 #[derive(Debug)]
 pub struct RingSender {
     slot: *const Line,
@@ -57,14 +56,13 @@ impl RingSender {
         if len > INLINE_MAX { self.room_for_data(len, 0) } else { self.has_slots(1) }
     }
 
-    /// Sends a message of at most 56 bytes in a slot. `false`: no room now. Panics if `bytes` is
-    /// longer.
+    /// Sends a message of at most 56 bytes in a slot. Panics if it is longer.
     pub fn try_send_inline(&mut self, tag: i32, context: u16, bytes: Bytes<'_>) -> bool {
         self.has_slots(1) && self.send_inline_now(tag, context, bytes)
     }
 
-    /// As [`RingSender::try_send_inline`], without a call: it does not read the credit word if no
-    /// credits are left ([`RingSender::finds_credits`]). Panics if `bytes` is longer.
+    /// As [`RingSender::try_send_inline`], without reading the credit word if no credits are left
+    /// ([`RingSender::finds_credits`]). Panics if `bytes` is longer.
     #[inline(always)]
     pub fn send_inline_now(&mut self, tag: i32, context: u16, bytes: Bytes<'_>) -> bool {
         if self.free == 0 {
@@ -91,16 +89,14 @@ impl RingSender {
         self.free > 0
     }
 
-    /// Sends a frame of another protocol, at most 56 bytes, in order with the messages. `false`: no
-    /// room now. Panics if `frame` is longer.
+    /// Sends a frame of another protocol, at most 56 bytes, in order. Panics if it is longer.
     #[inline]
     pub fn try_send_frame(&mut self, frame: Bytes<'_>) -> bool {
         self.send_frame(0, frame)
     }
 
-    /// Sends a message of `total` bytes in chunks, all or nothing. `fill(offset, chunk)` is called
-    /// for each chunk in order and writes the message's bytes from `offset` on to the whole chunk.
-    /// `false`: no room now, and `fill` was not called. Panics if `total` is more than
+    /// Sends a message of `total` bytes in chunks, all or nothing. `fill(offset, chunk)` writes the
+    /// message's bytes from `offset` on to each chunk in order. Panics if `total` is more than
     /// [`RingSender::max_data`].
     pub fn try_send_data(
         &mut self,
@@ -168,10 +164,9 @@ impl RingSender {
         words[2].store(u64::from(position) | u64::from(offset) << 32, Ordering::Relaxed);
     }
 
-    /// Announces that this side is about to sleep until there is more room, and reads the credit
-    /// word once more (rule 5). `true`: credits have come meanwhile, try again instead of sleeping.
-    /// `false`: the receiver will ring. Call it between [`Next::Sleep`](crate::door::Next::Sleep)
-    /// and the sleep.
+    /// Announces that this side is about to sleep, after [`Next::Sleep`](crate::door::Next::Sleep),
+    /// and reads the credit word once more (rule 5). `true`: credits have come, try again. `false`:
+    /// the receiver will ring.
     #[cold]
     pub fn want_credits(&mut self) -> bool {
         self.area.waiting_word().store(1, Ordering::Relaxed);
@@ -193,9 +188,8 @@ impl RingSender {
         true
     }
 
-    /// Rule 2: the release store; then on to the next slot. The next slot is *not* prefetched:
-    /// measured, that costs a tenth of the latency of a small message, though it helps with data
-    /// (`try_send_data`).
+    /// Rule 2: the release store; then on to the next slot, which is *not* prefetched: measured,
+    /// that costs a tenth of the latency of a small message, though it helps with data.
     #[inline(always)]
     pub(super) fn publish(&mut self, header: u64) {
         debug_assert!(self.free > 0);
@@ -230,8 +224,7 @@ impl RingSender {
         let slots = ((total + (shape.chunk_bytes - 1)) >> shape.chunk_bytes.trailing_zeros()).max(1) + more;
         let lines = whole_lines(total);
         let rest = shape.data_bytes - (self.data_tail & (shape.data_bytes - 1));
-        // All chunks but the last have the same length, so the skipped part at the end is the
-        // remainder.
+        // All chunks but the last have the same length, so the remainder is skipped at the end.
         let bytes = if lines > rest { lines + (rest & (shape.chunk_bytes - 1)) } else { lines };
         let fits = |this: &Self| {
             let used = this.data_tail.wrapping_sub(this.data_taken);
@@ -253,8 +246,7 @@ impl RingSender {
     }
 }
 
-/// Writes `bytes`, 56 at most, behind the header of a slot, without reading past their end. No loop
-/// and no call, since every send runs it.
+/// Writes `bytes`, 56 at most, behind a header, without reading past their end, loop or call.
 #[cfg(not(loom))]
 #[inline(always)]
 fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
@@ -298,8 +290,7 @@ fn fill_words(words: &[AtomicU64; LINE_WORDS], bytes: Bytes<'_>) {
     }
 }
 
-/// Eight bytes from `at` on. If another thread of the program writes them meanwhile, that is the
-/// program's error, and the value is arbitrary. Safety: there are eight bytes.
+/// Eight bytes from `at` on, arbitrary if the program writes them meanwhile. Safety: they exist.
 #[inline(always)]
 unsafe fn word_at(bytes: Bytes<'_>, at: usize) -> u64 {
     debug_assert!(at + 8 <= bytes.len());

@@ -158,8 +158,8 @@ impl HeapMapping {
         unmap(start, before);
         unmap(after, HUGE_PAGE - before);
         if access == Access::Peer {
-            // The owner dumps it. If the kernel cannot leave it out here, a core is longer. SAFETY:
-            // mapped above; the advice changes no content.
+            // SAFETY: mapped above; the advice changes no content. Only the owner's core needs the
+            // heap; if the kernel cannot leave it out here, the core is longer.
             let _ = unsafe { rustix::mm::madvise(at, bytes, Advice::LinuxDontDump) };
         }
         let at = NonNull::new(at.cast()).expect("mmap(2) gave a null pointer for a mapping of its choice");

@@ -18,8 +18,7 @@ pub enum RankState {
     Aborting = 4,
     /// MPI is finalised; a session may initialise it again.
     Resting = 5,
-    /// MPI_Finalize, or the end of the last session, is in progress. No user of MPI is left that
-    /// could wait for a message.
+    /// No user of MPI is left that could wait for a message.
     Finalizing = 6,
 }
 
@@ -34,20 +33,20 @@ pub struct OwnerStatus {
     pub(super) mapped_at: AtomicU64,
     /// The owner's address of the heap, 0 if not mapped.
     pub(super) heap_at: AtomicU64,
-    /// How many processes of the job have died that concern the owner. Only the launcher writes it.
+    /// Deaths in the job that concern the owner. Only the launcher writes it.
     deaths: AtomicU32,
     /// The step by which the owner's messages come to rest, and back. Only the launcher writes it.
     quiesce: AtomicU32,
-    /// How often the launcher has given processes that share no memory with the owner its address.
-    /// Only the launcher writes it.
+    /// How often the launcher has given far processes the owner's address. Only the launcher writes
+    /// it.
     sought: AtomicU32,
     /// 1 once the World Model is finalised.
     world_is_over: AtomicU32,
-    /// Twice the number of restores of the owner from an image, plus 1 if it shares processors
-    /// since the last one. Only the launcher writes it, before the owner runs again.
+    /// Twice the number of restores from an image, plus 1 if the owner shares processors since.
+    /// Only the launcher writes it, while the owner does not run.
     restored: AtomicU32,
-    /// The number of the last call for the owner's helper (`cr self`, [`CheckpointCall`]), which
-    /// sleeps on this word. Only the launcher writes it.
+    /// The number of the last [`CheckpointCall`] for the owner's helper (`cr self`), which sleeps
+    /// on this word. Only the launcher writes it.
     wanted_call: AtomicU32,
     /// The last call that has returned, with its result in the low half. Only the owner writes it.
     returned_call: AtomicU64,
@@ -58,8 +57,8 @@ pub struct OwnerStatus {
 pub enum CheckpointCall {
     /// Closes MPI and calls the function that saves the state of the program.
     Save,
-    /// Opens MPI: that function has returned on all ranks, or the launcher does not wait for them
-    /// any more. Returns nothing.
+    /// Opens MPI after that function has returned on all ranks, or the launcher has stopped
+    /// waiting.
     Open,
     /// Calls the function that lets the program continue.
     Continue,
@@ -108,22 +107,20 @@ impl OwnerStatus {
         }
     }
 
-    /// Publishes the state of the owner. Data that it reads afterwards come from processes that may
-    /// not know this state; a process that calls [`OwnerStatus::has_left`] after a write that the
-    /// owner does not read sees it.
+    /// Publishes the state of the owner. Data that it reads afterwards may come from processes that
+    /// do not know it; a process that calls [`OwnerStatus::has_left`] after its write sees it.
     pub fn set_state(&self, state: RankState) {
         self.state.store(state as u32, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
-    /// Records that the World Model is finalised, so that its communicators match nothing any more.
-    /// Call it before the state that follows.
+    /// Records that the communicators of the World Model match nothing any more, before the next
+    /// state.
     pub fn end_world(&self) {
         self.world_is_over.store(1, Ordering::Relaxed);
     }
 
     /// Whether the owner has finalised MPI and so matches none of the messages sent to it before.
-    /// (A later session would have other communicators.)
     pub fn has_left(&self) -> bool {
         fence(Ordering::SeqCst);
         match self.state() {
@@ -157,16 +154,14 @@ impl OwnerStatus {
         self.quiesce.store(step, Ordering::Release);
     }
 
-    /// How often the owner was restored from an image: its connections are gone, and its facts
-    /// about other processes are old.
+    /// The restores of the owner from an image, which end its connections and outdate its facts.
     #[inline]
     pub fn restored(&self) -> u32 {
         // It is written while the owner does not run.
         self.restored.load(Ordering::Relaxed) >> 1
     }
 
-    /// Whether there were more ranks than processors at the last restore of the owner; `None`
-    /// without a restore.
+    /// Whether there were more ranks than processors at the last restore, if there was one.
     pub fn restored_oversubscribed(&self) -> Option<bool> {
         let word = self.restored.load(Ordering::Relaxed);
         (word > 1).then_some(word & 1 == 1)
@@ -210,8 +205,7 @@ impl OwnerStatus {
     /// The result of call 0.
     pub const HELPED: i32 = 1;
 
-    /// How often processes that share no memory with the owner were given its address, which the
-    /// owner may not know yet.
+    /// How often far processes were given the owner's address, which the owner may not know yet.
     pub fn sought(&self) -> u32 {
         // Relaxed: the data come over a socket.
         self.sought.load(Ordering::Relaxed)
