@@ -130,8 +130,7 @@ pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
 }
 
 /// Makes a directory for sets if it does not exist, and checks that this process can write sets to
-/// it and that no other user can replace them. Returns its canonical path. Errors:
-/// [`CommitError::Base`] and [`CommitError::Distrust`].
+/// it and that no other user can replace them. Returns its canonical path.
 pub fn usable(base: &Path) -> Result<PathBuf, CommitError> {
     let unusable = |error| CommitError::Base(base.to_path_buf(), error);
     DirBuilder::new().recursive(true).mode(0o700).create(base).map_err(unusable)?;
@@ -203,8 +202,8 @@ impl Draft {
 
     /// Publishes the set, and removes all but `keep` old sets of the job. The files of the image,
     /// checksums of the files that the job writes, and the time for the disk are added to the
-    /// manifest. `at` is called between the steps. Errors: The file that cannot be written; then
-    /// there is no new set, and all old sets remain.
+    /// manifest. `at` is called between the steps. On an error there is no new set, and all old
+    /// sets remain.
     pub fn publish(
         &mut self,
         mut manifest: Manifest,

@@ -162,8 +162,7 @@ impl Criu {
         command
     }
 
-    /// Has CRIU check whether it works on this kernel with the rights of this process. Errors:
-    /// [`CriuError::Check`].
+    /// Has CRIU check whether it works on this kernel with the rights of this process.
     pub fn check(&self) -> Result<(), CriuError> {
         let mut command = Command::new(&self.program);
         command.arg("check").args((!self.is_root).then_some("--unprivileged")).stdin(Stdio::null());

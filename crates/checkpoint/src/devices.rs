@@ -65,8 +65,8 @@ enum OuterDescriptor {
     Other(u32, PathBuf),
 }
 
-/// The devices of these processes that were opened in another mount namespace. Errors:
-/// [`MakeError::Mount`] names a descriptor of another file.
+/// The devices of these processes that were opened in another mount namespace. [`MakeError::Mount`]
+/// names a descriptor of another file.
 pub(crate) fn devices_of(processes: &[u32]) -> Result<Vec<OuterDevice>, MakeError> {
     let mut all = Vec::new();
     for process in processes {

@@ -301,7 +301,7 @@ impl WrittenFile {
         self.content = checksum;
     }
 
-    /// The file under its path now; `None` if only another host has it. Errors: The verdict if
+    /// The file under its path now; `None` if only another host has it. Fails with the verdict if
     /// there is no file.
     pub(crate) fn find(&self) -> Result<Option<FoundFile>, FileVerdict> {
         match std::fs::symlink_metadata(&self.path) {

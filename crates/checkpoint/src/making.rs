@@ -267,8 +267,7 @@ pub(crate) fn turn(process: u32) -> Option<fs::File> {
 
 /// Has CRIU make an image; returns whether it succeeded. Its output goes to a file, so that it does
 /// not end with the reader of a pipe. `namespace` is the PID namespace in which it runs, if not
-/// that of this process; `image` names the image. Errors: [`MakeError::Start`] and
-/// [`MakeError::Killed`].
+/// that of this process; `image` names the image.
 pub(crate) fn run(
     criu: &Criu,
     mut command: Command,

@@ -72,9 +72,9 @@ impl NamespaceGroup {
 
 /// Which of these images need PID namespaces on a host where the numbers `taken` are in use. Pure.
 /// An origin keeps its numbers if none of them is taken, nor used by an origin with a lower rank
-/// that keeps its numbers. `can_make` says whether namespaces can be made. Errors:
-/// [`RestartError::SameNumber`]: two images of one origin have one number, which is impossible.
-/// That of [`NamespaceGroup::refusal`] if some images need a namespace that cannot be made.
+/// that keeps its numbers. `can_make` says whether namespaces can be made. Fails if two images of
+/// one origin have one number, or if some images need a namespace that cannot be made
+/// ([`NamespaceGroup::refusal`]).
 pub fn decide(
     images: &[&RankImage],
     taken: &[Taken],

@@ -198,7 +198,7 @@ pub fn is_seen(directory: &Path, word: &str) -> bool {
 
 /// Publishes the set of a job whose program has saved its state by its own functions, with the
 /// files to start it again. `save` has the functions called, and returns the app schema of the job
-/// if it has one. Errors: See [`MakeError`], and those of `save`; then nothing is left of the set.
+/// if it has one. On an error nothing is left of the set.
 pub fn save<S, E: From<MakeError>>(
     request: &CheckpointRequest,
     is_supervised: bool,
@@ -475,8 +475,7 @@ pub fn environment(set: &Set) -> Result<Vec<Vec<u8>>, SetError> {
 }
 
 /// The standard streams for the new launcher of a set: files are opened again at their positions;
-/// `None`: that stream of the restart replaces it. Errors: Those of open(2) and lseek(2), with the
-/// file.
+/// `None`: that stream of the restart replaces it. Fails with the file of an error.
 pub fn streams(set: &Set) -> Result<[Option<OwnedFd>; 3], (PathBuf, io::Error)> {
     let mut all: [Option<OwnedFd>; 3] = Default::default();
     let Some(ranks) = &set.manifest.ranks else { return Ok(all) };
@@ -510,8 +509,7 @@ pub fn streams(set: &Set) -> Result<[Option<OwnedFd>; 3], (PathBuf, io::Error)> 
     Ok(all)
 }
 
-/// Whether these ranks of a set can be restored on this host. Errors: [`RestartError::Set`] and
-/// [`RestartError::Processor`].
+/// Whether these ranks of a set can be restored on this host.
 pub fn check(set: &Set, ranks: &[u32]) -> Result<(), RestartError> {
     let directories: Vec<String> = ranks.iter().map(|rank| format!("rank.{rank}/")).collect();
     set.verify_of(true, |name| directories.iter().any(|directory| name.starts_with(directory)))?;
@@ -519,8 +517,7 @@ pub fn check(set: &Set, ranks: &[u32]) -> Result<(), RestartError> {
 }
 
 /// Which of these ranks need PID namespaces on this host for their numbers; the ranks of one
-/// element share one. Errors: [`RestartError::NumbersOfRanks`] and [`RestartError::SameNumber`] if
-/// some do, and this process may not make namespaces.
+/// element share one. Fails if some do, and this process may not make namespaces.
 pub fn apart(set: &Set, ranks: &[u32]) -> Result<Vec<NamespaceGroup>, RestartError> {
     let images: Vec<&RankImage> = images_of(set, ranks).collect();
     let tasks: Vec<u32> = images.iter().flat_map(|image| &image.tasks).copied().collect();
@@ -539,7 +536,7 @@ pub fn marks(set: &Set) -> Vec<String> {
 }
 
 /// Whether all processes with one of these marks have ended. A killed process may need a moment to
-/// end. Errors: [`RestartError::Runs`]: the job would run twice, and write to its files twice.
+/// end. Otherwise the job would run twice, and write to its files twice ([`RestartError::Runs`]).
 pub fn check_ended(marks: &[String]) -> Result<(), RestartError> {
     let marks = marks.iter().filter(|mark| !mark.is_empty());
     let words: Vec<String> = marks.map(|mark| format!("{GUARD_VARIABLE}={mark}")).collect();
@@ -561,8 +558,7 @@ pub fn check_ended(marks: &[String]) -> Result<(), RestartError> {
 
 /// Brings files of these ranks, which return on this host, to their lengths at the checkpoint: the
 /// files that they had on another host than that of their launcher. Files that this host does not
-/// have are left to CRIU, which names them. Errors: [`RestartError::File`] and
-/// [`RestartError::Tail`]; then all files are unchanged.
+/// have are left to CRIU, which names them. On an error all files are unchanged.
 pub fn fit_files(set: &Set, ranks: &[u32], policy: Policy) -> Result<FittedFiles, RestartError> {
     let is_of =
         |file: &WrittenFile| file.host.is_some() && file.ranks.iter().any(|rank| ranks.contains(rank));
@@ -585,7 +581,7 @@ pub struct Given<'n> {
 }
 
 /// Restores the ranks of a set as children of this thread, stopped. CRIU's logs go to the directory
-/// `work`. Errors: [`RestartError::Kernel`] and [`RestartError::Rank`]; some ranks may then exist.
+/// `work`. On an error some ranks may exist.
 pub fn bring_back(set: &Set, criu: &Criu, work: &Path, given: &[Given<'_>]) -> Result<(), RestartError> {
     // A rank with a namespace also gets free numbers outside of it, possibly the numbers that
     // others need. So these ranks are restored last.

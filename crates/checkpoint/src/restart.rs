@@ -185,8 +185,8 @@ pub struct FittedFiles {
     all: Vec<Fitted>,
 }
 
-/// Checks all files of a set again, and brings them to their lengths at the checkpoint. Errors:
-/// [`RestartError::File`] and [`RestartError::Tail`]; then all files are unchanged.
+/// Checks all files of a set again, and brings them to their lengths at the checkpoint. On an error
+/// all files are unchanged.
 pub fn fit_files(set: &Set, policy: Policy) -> Result<FittedFiles, RestartError> {
     fit_files_of(set, policy, |_| true)
 }
@@ -301,8 +301,8 @@ pub(crate) fn named(numbers: &[Taken]) -> String {
 
 /// Restores the processes of a set as children of this process, with its standard streams in place
 /// of mpirun's, and this `terminal` if mpirun had one. CRIU's log goes to the directory `work`; it
-/// calls `program` (see [`crate::making::make`]). Returns the process number of mpirun. Errors:
-/// [`RestartError::Kernel`] and [`RestartError::Criu`]; then no process of the job is left.
+/// calls `program` (see [`crate::making::make`]). Returns the process number of mpirun. On an error
+/// no process of the job is left.
 pub fn bring_back(
     set: &Set,
     criu: &Criu,

@@ -243,7 +243,7 @@ impl Set {
     }
 
     /// Whether all files of the image have their lengths, and with `sums`, also their contents.
-    /// Errors: [`SetError::Damaged`] names the first bad file.
+    /// [`SetError::Damaged`] names the first bad file.
     pub fn verify(&self, sums: bool) -> Result<(), SetError> {
         self.verify_of(sums, |_| true)
     }

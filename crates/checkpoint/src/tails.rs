@@ -352,8 +352,8 @@ impl Tails {
         Ok(number)
     }
 
-    /// Restores a file's contents and times before [`Tails::fit`], and removes the tail. Errors: An
-    /// error of the kernel; then the tail is kept.
+    /// Restores a file's contents and times before [`Tails::fit`], and removes the tail. On an
+    /// error the tail is kept.
     pub(crate) fn undo(&self, fitted: &Fitted) -> io::Result<()> {
         let file = OpenOptions::new().write(true).open(&fitted.path)?;
         file.set_len(fitted.at)?;

@@ -569,7 +569,7 @@ impl UserBuf {
         self
     }
 
-    /// Waits until a device has all written data. Errors: The first failure of a copy.
+    /// Waits until a device has all written data. Fails with the first failure of a copy.
     #[inline]
     pub fn settle(&self) -> Result<(), DeviceFault> {
         match &self.shape {

@@ -244,7 +244,7 @@ impl<T: Element> Owned<T> {
         Some(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) })
     }
 
-    /// The vector. Errors: This value, if a buffer is still in use.
+    /// The vector. Fails with this value while a buffer is in use.
     pub fn into_vec(mut self) -> Result<Vec<T>, Owned<T>> {
         if Arc::get_mut(&mut self.lease).is_none() {
             return Err(self);

@@ -36,8 +36,8 @@ pub(super) struct HeapMapping {
 impl Segment {
     /// Maps the heap for its owner, the caller, and publishes the address: from now on peers may
     /// read there. `fd` is the segment's. Returns the address, a multiple of [`HUGE_PAGE`]; no page
-    /// is touched and no memory is reserved. Errors: `Unsupported` if the segment has no heap,
-    /// `InvalidInput` if `fd` is another file; else the error of mmap(2).
+    /// is touched and no memory is reserved. `Unsupported` if the segment has no heap,
+    /// `InvalidInput` if `fd` is another file.
     pub fn open_heap(&self, fd: impl AsFd) -> io::Result<NonNull<u8>> {
         let at = self.mapped_heap(fd.as_fd(), Access::Own)?.at;
         self.status().heap_at.store(at.as_ptr().expose_provenance() as u64, Ordering::Release);
