@@ -24,8 +24,7 @@ pub fn interval(cost_s: f64, mtbf_s: f64) -> Option<Interval> {
     let young_s = (2.0 * cost_s * mtbf_s).sqrt();
     let part = cost_s / (2.0 * mtbf_s);
     let daly_s = if part < 1.0 { young_s * (1.0 + part.sqrt() / 3.0 + part / 9.0) - cost_s } else { mtbf_s };
-    // To first order: one checkpoint per interval, and half an interval of repeated work per
-    // failure.
+    // To first order: one checkpoint per interval, half an interval of repeated work per failure.
     let lost = (cost_s / (daly_s + cost_s) + (daly_s + cost_s) / (2.0 * mtbf_s)).min(1.0);
     Some(Interval { young_s, daly_s, lost })
 }

@@ -144,8 +144,7 @@ pub fn usable(base: &Path) -> Result<PathBuf, CommitError> {
 }
 
 impl Draft {
-    /// Begins a draft in a directory, which is made if it does not exist. Removes the leftovers of
-    /// crashed checkpoints.
+    /// Begins a draft in a directory, made if needed. Removes leftovers of crashed checkpoints.
     pub fn begin(base: &Path, job: JobName) -> Result<Draft, CommitError> {
         let unusable = |error| CommitError::Base(base.to_path_buf(), error);
         let base = usable(base)?;
@@ -155,8 +154,7 @@ impl Draft {
         let mut draft = Draft { base, job, directory, lock: None, is_kept: false };
         let lock = File::open(&draft.directory).map_err(unusable)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| unusable(error.into()))?;
-        // CRIU inherits the lock, so that its directory does not count as abandoned while it
-        // writes.
+        // CRIU inherits the lock, so its directory does not count as abandoned.
         fcntl_setfd(lock.as_fd(), FdFlags::empty()).map_err(|error| unusable(error.into()))?;
         draft.lock = Some(lock);
         for name in [IMAGE, WORK] {
@@ -166,8 +164,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// The draft in this directory, which another process has begun and holds. Fails if the
-    /// directory has no draft.
+    /// The draft in this directory, which another process has begun and holds.
     pub fn held(directory: &Path, job: JobName) -> io::Result<Draft> {
         let base = directory.parent().filter(|_| directory.join(WORK).is_dir());
         let base = base.ok_or(io::ErrorKind::NotFound)?.to_path_buf();

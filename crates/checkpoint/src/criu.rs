@@ -72,8 +72,7 @@ pub struct Criu {
 }
 
 impl Criu {
-    /// Finds CRIU: the program that `configured` names, or the first 'criu' in PATH or in the
-    /// directories of root's programs.
+    /// Finds the program `configured`, or the first 'criu' in PATH or in the directories for root.
     pub fn find(configured: &str, options: &str) -> Result<Criu, CriuError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = match configured {

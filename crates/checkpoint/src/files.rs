@@ -36,8 +36,8 @@ pub struct WrittenFile {
     pub bytes: u64,
     /// In nanoseconds since 1970.
     pub modified_ns: i64,
-    /// The checksum of its first `bytes` bytes (`content.rs`); `None` if the host where the set was
-    /// made could not read it.
+    /// The checksum of the first `bytes` bytes (`content.rs`), if the host of the set could read
+    /// it.
     #[serde(default)]
     pub content: Option<String>,
     #[serde(default)]
@@ -206,8 +206,7 @@ fn open_in(process: u32) -> io::Result<Vec<Open>> {
     Ok(all)
 }
 
-/// The regular file that a path names, if it is the same file as `at`. A file without a name is in
-/// the image.
+/// The regular file with this name, if it is the file `at`. Unnamed files are in the image.
 fn named_file(path: &Path, at: &Path) -> Option<Metadata> {
     let named = std::fs::symlink_metadata(path).ok().filter(|_| path.is_absolute())?;
     let found = std::fs::metadata(at).ok()?;
@@ -228,8 +227,7 @@ const ACCESS_MODE: u32 = OFlags::ACCMODE.bits();
 const NONBLOCK: u32 = OFlags::NONBLOCK.bits();
 
 impl Descriptor {
-    /// Makes a socket non-blocking, even of another process, since a copy of its descriptor is the
-    /// same open socket.
+    /// Makes a socket of any process non-blocking: a copy of its descriptor is the same socket.
     pub fn set_nonblocking(self) -> io::Result<()> {
         let Descriptor { process, number } = self;
         let info = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{number}"))?;
@@ -245,8 +243,7 @@ impl Descriptor {
     }
 }
 
-/// The paths in `/proc/PID/maps` (proc_pid_maps(5)), and whether writes to the mapping go to the
-/// file.
+/// The paths in `/proc/PID/maps` (proc_pid_maps(5)), and whether writes go to the file.
 fn mapped_in(maps: &str) -> BTreeSet<(PathBuf, bool)> {
     let path = |line: &str| {
         let (fields, path) = line.split_once('/')?;
@@ -278,8 +275,7 @@ impl WrittenFile {
         WrittenFile { path, device, inode, bytes, modified_ns, content: None, host: None, ranks: Vec::new() }
     }
 
-    /// Opens the regular file under its path, without following links or waiting for the other end
-    /// of a FIFO.
+    /// Opens the regular file under its path, without following links or waiting at a FIFO.
     pub(crate) fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = options.custom_flags(flags.bits().cast_signed()).open(&self.path)?;
@@ -289,8 +285,7 @@ impl WrittenFile {
         }
     }
 
-    /// Records the checksum of its bytes at the checkpoint, if this host has the file. The job may
-    /// append to it meanwhile.
+    /// Records the checksum of its bytes at the checkpoint. The job may append to it meanwhile.
     pub(crate) fn note_content(&mut self) {
         let checksum = self.open(OpenOptions::new().read(true)).ok().and_then(|file| {
             let is = file.metadata().ok()?;
@@ -301,8 +296,7 @@ impl WrittenFile {
         self.content = checksum;
     }
 
-    /// The file under its path now; `None` if only another host has it. Fails with the verdict if
-    /// there is no file.
+    /// The file under its path now; `None` if only another host has it. Fails without a file.
     pub(crate) fn find(&self) -> Result<Option<FoundFile>, FileVerdict> {
         match std::fs::symlink_metadata(&self.path) {
             Ok(metadata) => Ok(Some(FoundFile::of(&metadata))),
@@ -313,8 +307,7 @@ impl WrittenFile {
         }
     }
 
-    /// The verdict for the present file. `contents` is called only if the rest does not decide.
-    /// Pure.
+    /// The verdict for the present file. `contents` is called only if needed. Pure.
     pub(crate) fn judge(
         &self,
         found: &FoundFile,

@@ -41,8 +41,7 @@ pub struct Manifest {
     pub job: JobRecord,
     /// The images of the ranks. `None`: there is one image of all processes, `mpirun` included.
     pub ranks: Option<RankImages>,
-    /// Whether the program has saved its state by its own functions (`cr self`), so that there are
-    /// no images.
+    /// Whether the program has saved its state itself (`cr self`), so that there are no images.
     #[serde(default)]
     pub is_own: bool,
     pub files: Vec<ImageFile>,
@@ -188,8 +187,7 @@ impl Manifest {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// The text of the file. Fails if a value has no form as JSON, such as a path that is not
-    /// UTF-8.
+    /// The text of the file. Fails at a value without a form as JSON, such as a non-UTF-8 path.
     pub fn to_text(&self) -> Result<String, serde_json::Error> {
         let body = serde_json::to_string_pretty(self)? + "\n";
         let sum = blake3::hash(body.as_bytes()).to_hex();

@@ -98,8 +98,7 @@ pub struct Made {
 }
 
 impl Making {
-    /// Begins, before the ranks are held; waits until no other process makes a checkpoint of the
-    /// same job.
+    /// Begins, before the ranks are held, after any other checkpoint of the same job has ended.
     pub fn begin(request: &CheckpointRequest) -> Result<Making, MakeError> {
         let turn = turn(request.mpirun);
         let start = Instant::now();
@@ -400,8 +399,7 @@ impl Made {
     }
 }
 
-/// Two ranks that share memory, or an open file, without a name: each would have its own after a
-/// restart.
+/// Two ranks that share memory or an open file without a name, which a restart would duplicate.
 fn shared_memory(trees: &[(u32, Tree)]) -> io::Result<Option<(u32, u32)>> {
     let mut owners = BTreeMap::new();
     for (rank, tree) in trees {
@@ -432,8 +430,7 @@ fn nameless_open(process: u32) -> io::Result<Vec<(String, u64)>> {
     Ok(all)
 }
 
-/// The shared mappings of files without a name in `/proc/PID/maps` (proc_pid_maps(5)), by device
-/// and inode.
+/// The shared mappings of unnamed files in `/proc/PID/maps`, by device and inode.
 fn nameless_in(maps: &str) -> impl Iterator<Item = (String, u64)> + '_ {
     maps.lines().filter_map(|line| {
         let mut words = line.split_ascii_whitespace().skip(1);
@@ -570,8 +567,7 @@ fn images_of<'s>(set: &'s Set, ranks: &'s [u32]) -> impl Iterator<Item = &'s Ran
     all.filter(|image| ranks.contains(&image.rank))
 }
 
-/// The replacements of pipes and sockets of a restored rank: descriptors of this process, which
-/// CRIU inherits.
+/// Descriptors of this process, which CRIU inherits, in place of a rank's pipes and sockets.
 #[derive(Clone, Debug)]
 pub struct Given<'n> {
     pub rank: u32,
@@ -618,8 +614,7 @@ fn restore_all(set: &Set, criu: &Criu, work: &Path, given: &[&Given<'_>]) -> Res
     };
     let mut result = Ok(());
     for rank in given {
-        // Restored processes end with the thread that started them (PR_SET_PDEATHSIG): so this
-        // thread starts them all.
+        // Restored processes end with the thread that started them (PR_SET_PDEATHSIG).
         result = if running.len() < at_once { result } else { result.and(end(&mut running)) };
         if result.is_err() {
             break;

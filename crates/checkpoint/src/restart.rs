@@ -23,11 +23,9 @@ use crate::set::{Set, SetError};
 use crate::tails::{ContentPiece, Fitted, Locked, TailError, Tails};
 use crate::tree::{Taken, taken};
 
-/// Stands before the first word of a job's command line if an `mpirun` restores the job, with a
-/// directory after it.
+/// The first word of a restored job's command line, followed by a directory.
 pub const RESUME_OPTION: &str = "--oxmpi-resume";
-/// The longest wait for the numbers of processes of the job that have ended but are not collected
-/// yet.
+/// The longest wait for the numbers of ended processes of the job that are not collected yet.
 const REAPING: Duration = Duration::from_secs(15);
 /// The longest wait for a number that a process of another job uses: most are short commands, which
 /// the kernel has given this number since.
@@ -142,8 +140,7 @@ fn judge<'s>(
     is_wanted: impl Fn(&WrittenFile) -> bool,
 ) -> Result<Judged<'s>, RestartError> {
     let mut judged = Judged::default();
-    // Several hosts may have an entry for one path: the entry of this host counts, else the first
-    // one.
+    // Several hosts may have an entry for one path: that of this host counts, else the first one.
     let mut paths = BTreeSet::new();
     let (own, others): (Vec<_>, Vec<_>) = set.manifest.written.iter().partition(|file| file.host.is_none());
     let written = own.into_iter().chain(others).filter(|file| is_wanted(file) && paths.insert(&file.path));
@@ -185,8 +182,7 @@ pub struct FittedFiles {
     all: Vec<Fitted>,
 }
 
-/// Checks all files of a set again, and brings them to their lengths at the checkpoint. On an error
-/// all files are unchanged.
+/// Checks all files of a set again, and brings them to their lengths. On an error none changes.
 pub fn fit_files(set: &Set, policy: Policy) -> Result<FittedFiles, RestartError> {
     fit_files_of(set, policy, |_| true)
 }

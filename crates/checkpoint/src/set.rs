@@ -39,8 +39,7 @@ impl JobName {
         format!("{self}.{number}")
     }
 
-    /// The number of the set with this name; `None` if it is no set of this job, or no set can
-    /// follow its number.
+    /// The number of the set with this name, if it is of this job and another set can follow it.
     pub fn number(&self, name: &str) -> Option<u64> {
         let digits = self.digits(name)?;
         digits.parse().ok().filter(|number: &u64| *number < u64::MAX && number.to_string() == digits)
@@ -52,8 +51,7 @@ impl JobName {
         (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(digits)
     }
 
-    /// The numbers of its sets in a directory that belong to the caller or to root, in ascending
-    /// order.
+    /// The numbers, ascending, of its sets in a directory that belong to the caller or to root.
     pub fn numbers(&self, base: &Path) -> io::Result<Vec<u64>> {
         let kernel = |error| match error {
             TrustError::Kernel(_, error) => error,
@@ -70,8 +68,7 @@ impl JobName {
         Ok(found)
     }
 
-    /// The newest usable set in a directory. Sets with higher numbers are skipped, each with a
-    /// sentence.
+    /// The newest usable set in a directory. Higher numbers are skipped, each with a sentence.
     fn newest(&self, base: &Path) -> Result<FoundSet, SetError> {
         let unreadable = |error| SetError::Unreadable(base.to_path_buf(), error);
         let base = base.canonicalize().map_err(unreadable)?;
@@ -208,8 +205,7 @@ impl Set {
         Ok(String::from_utf8_lossy(line).into_owned())
     }
 
-    /// The contents of a file of its image. Fails if it cannot be read, or another user may have
-    /// changed it.
+    /// The contents of a file of its image. Fails if another user may have changed it.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, SetError> {
         Ok(Folder::of_set(&self.path)?.read(&Path::new(IMAGE).join(name), LONGEST)?)
     }

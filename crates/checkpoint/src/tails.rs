@@ -37,8 +37,7 @@ use crate::trust::{Folder, TrustError};
 
 /// The end of the directory's name beside the sets of the job.
 const BESIDE_SETS: &str = ".tails";
-/// The same on a host that gets the images from another host: there are no sets beside it, and it
-/// is no leftover.
+/// The same on a host that gets the images from another host and so has no sets beside it.
 const ALONE: &str = ".far-tails";
 const HEAD: u64 = 1 << 16;
 
@@ -79,8 +78,7 @@ impl Locked {
     pub(crate) fn new(file: &WrittenFile) -> Result<Locked, TailError> {
         let opened = file.open(OpenOptions::new().read(true).write(true));
         let opened = opened.map_err(|error| TailError::File(file.path.clone(), error))?;
-        // On a file system without locks, two agents of different hosts may fail, but no data are
-        // lost.
+        // Without locks on the file system, agents of two hosts may fail, but no data are lost.
         let _ = rustix::io::retry_on_intr(|| flock(&opened, FlockOperation::LockExclusive));
         Ok(Locked(opened))
     }
@@ -189,8 +187,7 @@ impl Tails {
         self.all.iter().filter(|(_, tail)| tail.path == path).cloned().collect()
     }
 
-    /// Compares the contents of a file with its contents at the checkpoint; also returns the pieces
-    /// of the latter.
+    /// Compares a file with its contents at the checkpoint; also returns the pieces of these.
     pub(crate) fn contents(&self, was: &WrittenFile) -> (Contents, Vec<ContentPiece>) {
         let whole = vec![ContentPiece { source: ByteSource::File, bytes: was.bytes }];
         let Ok(file) = was.open(OpenOptions::new().read(true)) else { return (Contents::Unknown, whole) };
@@ -204,8 +201,7 @@ impl Tails {
         match found {
             Some(pieces) if pieces.len() == 1 => (Contents::Same, pieces),
             Some(pieces) => (Contents::Kept, pieces),
-            // A file without a checksum that was cut since the set was made has other bytes behind
-            // the cut.
+            // A cut file without a checksum has other bytes behind the cut.
             None => match reach(length_now, &tails, (was.bytes, self.set), &self.host) {
                 Some(pieces) if length_now < was.bytes || was.content.is_none() && self.set != u64::MAX => {
                     (Contents::Reached, pieces)
@@ -352,8 +348,7 @@ impl Tails {
         Ok(number)
     }
 
-    /// Restores a file's contents and times before [`Tails::fit`], and removes the tail. On an
-    /// error the tail is kept.
+    /// Restores a file's contents and times before [`Tails::fit`], then removes the tail.
     pub(crate) fn undo(&self, fitted: &Fitted) -> io::Result<()> {
         let file = OpenOptions::new().write(true).open(&fitted.path)?;
         file.set_len(fitted.at)?;

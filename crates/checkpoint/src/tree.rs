@@ -74,8 +74,7 @@ pub struct Taken {
     pub name: String,
 }
 
-/// Which of the numbers are in use. A thread has a directory in /proc, though a list of /proc does
-/// not show it.
+/// Which of the numbers are in use. Lists of /proc do not show threads, but each has a directory.
 pub fn taken(tasks: &[u32]) -> Vec<Taken> {
     let name = |task: u32| {
         let directory = PathBuf::from(format!("/proc/{task}"));

@@ -149,8 +149,8 @@ fn open_in(
     let fd = match openat(parent, name, flags, Mode::empty()) {
         Ok(fd) => fd,
         Err(error) => {
-            // Links and private files of other users cannot be opened: their owner and kind are the
-            // better reason.
+            // Foreign links and private files cannot be opened: owner and kind are the better
+            // reason.
             if let Ok(is) = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
                 judge(path, &is, wanted)?;
             }

@@ -262,8 +262,7 @@ impl Accumulator {
         }
     }
 
-    /// Changes elements under the element lock, which is released after each part (rule 5). Safety:
-    /// as for [`Accumulator::change`].
+    /// As [`Accumulator::change`], with the lock released after each part (rule 5), and as safe.
     #[inline(never)]
     unsafe fn change_in_parts<'l>(
         &self,
@@ -348,8 +347,7 @@ impl Accumulator {
         assert!(operands == len || self.op == Op::NoOp, "{operands} bytes for {len}");
     }
 
-    /// Accumulates to a copy of elements with padding, which is copied back; the lock is held
-    /// meanwhile.
+    /// Accumulates to a copy of elements with padding under the lock, and copies it back.
     fn padded<'l>(
         &self,
         left: Bytes<'_>,
@@ -460,8 +458,7 @@ mod tests {
     #[test]
     fn threads_lose_nothing_for_any_elements() {
         const EACH: u64 = 2000;
-        // At 0 an integer, at 8 a float, at 17 an unaligned integer, at 32 a complex number. All
-        // threads change all four.
+        // At 0 an integer, 8 a float, 17 an unaligned integer, 32 a complex number, changed by all.
         let memory = oxmpi_sys::memory::Memory::zeroed(64, 64).unwrap();
         let lock = AtomicU64::new(0);
         std::thread::scope(|scope| {
@@ -488,8 +485,7 @@ mod tests {
         assert_eq!(f64::from_ne_bytes(word(40)), 8.0 * EACH as f64);
     }
 
-    /// Rule 1: a call for several elements changes words, while other threads change single
-    /// elements.
+    /// Rule 1: a call for several elements changes words, while other threads change elements.
     #[test]
     fn words_of_small_elements_lose_nothing() {
         const EACH: u64 = 20_000;
@@ -524,8 +520,7 @@ mod tests {
         assert_eq!(memory.bytes(32, 8).unwrap().as_bytes().to_vec(), [last, last, last, [0; 2]].concat());
     }
 
-    /// A call for several small elements gives the same result as single calls, for each operation
-    /// and each offset in a word.
+    /// A call for several small elements gives the result of single calls, at each offset.
     #[test]
     fn words_of_small_elements_change_as_the_elements_do() {
         let lock = AtomicU64::new(0);

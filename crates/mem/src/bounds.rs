@@ -43,8 +43,7 @@ impl Bounds {
         self.placed(count, self.extent(), 0)
     }
 
-    /// `count` blocks of `block` elements, `stride` *bytes* from block to block
-    /// (`MPI_Type_create_hvector`).
+    /// `count` blocks of `block` elements, `stride` *bytes* apart (`MPI_Type_create_hvector`).
     #[inline]
     pub fn hvector(&self, count: usize, block: usize, stride: isize) -> Result<Bounds, LayoutError> {
         if count == 0 || block == 0 || self.is_nothing() {

@@ -356,14 +356,12 @@ impl UserBuf {
         Some(unsafe { Bytes::from_raw(start, self.packed_len()) })
     }
 
-    /// The packed bytes in place, to write, if they are contiguous. Panics if the buffer is
-    /// read-only.
+    /// The packed bytes in place, writable, if contiguous. Panics if the buffer is read-only.
     #[inline]
     pub fn as_contiguous_mut(&self) -> Option<BytesMut<'_>> {
         self.assert_writable();
         let start = if self.is_empty() { std::ptr::null_mut() } else { self.one_piece()? };
-        // SAFETY: the data bytes, mapped by the promise of `new` while `self` lives, and not
-        // read-only.
+        // SAFETY: the data bytes, mapped by the promise of `new`, and not read-only.
         Some(unsafe { BytesMut::from_raw(start, self.packed_len()) })
     }
 
@@ -444,8 +442,7 @@ impl UserBuf {
         self.pack_next(&mut Cursor::at(offset), to);
     }
 
-    /// Copies all of `from` to the packed bytes from `offset` on. Panics without room, or if
-    /// read-only.
+    /// Copies `from` to the packed bytes from `offset` on. Panics without room or if read-only.
     #[inline]
     pub fn unpack(&self, offset: usize, from: Bytes<'_>) {
         self.unpack_next(&mut Cursor::at(offset), from);
@@ -479,8 +476,7 @@ impl UserBuf {
         match &self.shape {
             BufferShape::Contiguous { .. } => {
                 let sides = Sides::<PACK> { user: self.base.wrapping_add(from), packed };
-                // SAFETY: the range was checked above; the rest is the promise of `new` and the
-                // caller.
+                // SAFETY: the range was checked; the rest is the promise of `new` and the caller.
                 unsafe { sides.bytes(len) }
             }
             BufferShape::Strided(layout) => {
@@ -578,8 +574,7 @@ impl UserBuf {
         }
     }
 
-    /// Prepares for a new operation: discards data read ahead, which may be old, and earlier
-    /// failures.
+    /// Discards data read ahead, which may be old, and earlier failures: a new operation begins.
     #[inline]
     pub fn renew(&self) {
         if let BufferShape::Device(shape) = &self.shape {
@@ -722,8 +717,7 @@ impl Layout {
         unsafe { self.whole_elements::<false>(base, from.as_ptr().cast_mut(), from.len()) }
     }
 
-    /// Safety: the data bytes of the elements are mapped, and `len` packed bytes; the target is
-    /// writable.
+    /// Safety: the elements' data and `len` packed bytes are mapped; the target is writable.
     #[inline]
     unsafe fn whole_elements<const PACK: bool>(&self, user: *mut u8, packed: *mut u8, len: usize) {
         if len == 0 {

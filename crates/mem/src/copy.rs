@@ -63,8 +63,7 @@ impl<const PACK: bool> Sides<PACK> {
         unsafe { to.cast::<[u8; N]>().write_unaligned(from.cast::<[u8; N]>().read_unaligned()) }
     }
 
-    /// Copies `len` bytes, `N <= len <= 2 N`, as the first `N` and the last `N`. Safety: as for
-    /// [`bytes`](Self::bytes).
+    /// Copies `N <= len <= 2 N` bytes as two overlapping `N`. Safety: as [`bytes`](Self::bytes).
     #[inline(always)]
     unsafe fn two_halves<const N: usize>(self, len: usize) {
         let (from, to) = self.ends();
@@ -95,8 +94,7 @@ impl<const PACK: bool> Sides<PACK> {
     }
 }
 
-/// `count` blocks of `block` bytes, at one stride in the user's memory and another in the packed
-/// form.
+/// `count` blocks of `block` bytes, at one stride in memory and another in the packed form.
 #[derive(Clone, Copy)]
 struct Grid {
     block: usize,
@@ -196,8 +194,7 @@ unsafe fn whole<const PACK: bool>(program: &CopyProgram, sides: Sides<PACK>, ext
                 Item::Run(run) if n == 1 && run.count == 1 => unsafe {
                     at.at(run.offset, start).few(run.block)
                 },
-                // SAFETY: the run belongs to each of the `n` elements, which lie in the caller's
-                // range.
+                // SAFETY: the run belongs to each of the `n` elements in the caller's range.
                 Item::Run(run) => unsafe { run_of_each(run, at.at(run.offset, start), extent, size, n) },
                 // SAFETY: as above.
                 Item::Scatter(list) => unsafe {
@@ -213,8 +210,7 @@ unsafe fn whole<const PACK: bool>(program: &CopyProgram, sides: Sides<PACK>, ext
                             r.offset.wrapping_add(extent.wrapping_mul(e.cast_signed())),
                             start + e * size,
                         );
-                        // SAFETY: as above: these are elements of the body within an element of the
-                        // caller's.
+                        // SAFETY: as above: elements of the body within an element of the caller.
                         unsafe { whole(&r.body, at, r.stride, r.count) }
                     }
                 }

@@ -120,8 +120,7 @@ mod tests {
         let blocks = [(100, 4), (104, 4), (200, 8), (216, 8), (232, 8), (500, 3), (400, 3), (404, 3), (9, 1)];
         blocks.iter().for_each(|(at, len)| joiner.add(std::ptr::without_provenance_mut(*at), *len));
         joiner.end();
-        // 100 and 104 join to one block, which begins the pattern of rows, as 200 lies 100 behind
-        // it.
+        // 100 and 104 join to one block, and begin the rows, as 200 lies 100 behind it.
         let expected = [
             (100, 0, (8, 2, 100)),
             (216, 16, (8, 2, 16)),

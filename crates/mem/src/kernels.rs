@@ -238,8 +238,7 @@ impl Kernel {
         unsafe { (self.run)(left.as_ptr(), right.as_mut_ptr(), elements) }
     }
 
-    /// As [`Kernel::apply`], but `result <- left op right`; the result may be in the place of
-    /// `right`.
+    /// As [`Kernel::apply`], but `result <- left op right`; the result may replace `right`.
     #[inline]
     pub fn apply_apart(&self, left: Bytes<'_>, right: Bytes<'_>, mut result: BytesMut<'_>) {
         let (len, is_apart) = (left.len(), right.as_ptr() != result.as_mut_ptr().cast_const());

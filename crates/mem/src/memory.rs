@@ -239,8 +239,7 @@ impl<T: Element> Owned<T> {
     /// The values, if no buffer is in use.
     pub fn as_slice(&mut self) -> Option<&mut [T]> {
         Arc::get_mut(&mut self.lease)?;
-        // SAFETY: no buffer holds the lease, and `&mut self` prevents new ones while the slice
-        // lives.
+        // SAFETY: no buffer holds the lease, and `&mut self` prevents new ones meanwhile.
         Some(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) })
     }
 
@@ -253,8 +252,7 @@ impl<T: Element> Owned<T> {
         if let Some(Lease { _content: LeaseContent::Block { _block } }) = Arc::into_inner(lease) {
             std::mem::forget(_block);
         }
-        // SAFETY: the parts of the vector given to `new`, unused, and the freeing block is
-        // forgotten.
+        // SAFETY: the parts of the vector given to `new`, unused; its block is forgotten.
         Ok(unsafe { Vec::from_raw_parts(start.as_ptr(), len, capacity) })
     }
 }
@@ -312,8 +310,7 @@ impl ZeroedBlock {
     fn zeroed(bytes: usize) -> Result<ZeroedBlock, ScratchError> {
         let no_memory = ScratchError::NoMemory { bytes };
         let room = if bytes == 0 { 0 } else { bytes.checked_add(SCRATCH_ALIGN).ok_or(no_memory)? };
-        // A greater alignment would make the allocator write to every page instead of mapping
-        // zeros.
+        // A greater alignment would make the allocator write to every page.
         let layout = alloc::Layout::from_size_align(room, 8).map_err(|_| no_memory)?;
         if bytes == 0 {
             let nowhere = NonNull::dangling();

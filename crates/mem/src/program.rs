@@ -315,8 +315,7 @@ impl CopyProgram {
         self.items().iter().map(Item::runs).collect::<Option<Vec<_>>>().map(|runs| runs.concat())
     }
 
-    /// Calls `f` with the blocks at `base` in `range`: packed bytes to skip and to visit, then the
-    /// rest.
+    /// Calls `f` with the blocks in `range` (packed bytes to skip and to visit), and updates it.
     pub(crate) fn blocks(
         &self,
         base: *mut u8,
@@ -426,8 +425,7 @@ impl ProgramBuilder {
         self.push(item);
     }
 
-    /// Appends the items of another program; a few block by block, to join their neighbours'
-    /// pattern.
+    /// Appends items; a few of them block by block, to join the pattern of their neighbours.
     fn inline(&mut self, items: &[Item], offset: isize) {
         let are_few = items.iter().map(Item::lines).sum::<usize>() <= INLINE_ITEMS;
         for item in items {

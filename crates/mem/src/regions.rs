@@ -194,8 +194,7 @@ impl<T: Element> Rectangle<T> {
         let step = (self.stride * size_of::<T>()).cast_signed();
         let row = Layout::contiguous(self.columns, &layout_of::<T>());
         let Ok(row) = row.and_then(|row| Layout::resized(0, step, &row)) else {
-            // Rows of a slice fit into the address space, and T's depth has room for one more
-            // level.
+            // Rows of a slice fit into memory, and T's depth has room for one more level.
             unreachable!("a row of {} {}", self.columns, std::any::type_name::<T>())
         };
         // SAFETY: as the caller promises; the last row ends with its last element.
@@ -306,8 +305,7 @@ unsafe impl<T: Element> BufferMut for StridedMut<'_, T> {
 }
 
 impl<'a, T> Strided<'a, T> {
-    /// The matrix in `data` with rows of `width` elements. Panics at an incomplete row or without
-    /// width.
+    /// The matrix in `data` with rows of `width` elements. Panics at an incomplete row.
     #[track_caller]
     pub fn new(data: &'a [T], width: usize) -> Strided<'a, T> {
         let part = Rectangle::new(data.as_ptr().cast_mut(), data.len(), width);
@@ -329,8 +327,7 @@ impl<'a, T> Strided<'a, T> {
 }
 
 impl<'a, T> StridedMut<'a, T> {
-    /// The matrix in `data` with rows of `width` elements. Panics at an incomplete row or without
-    /// width.
+    /// The matrix in `data` with rows of `width` elements. Panics at an incomplete row.
     #[track_caller]
     pub fn new(data: &'a mut [T], width: usize) -> StridedMut<'a, T> {
         StridedMut { part: Rectangle::new(data.as_mut_ptr(), data.len(), width), borrowed: PhantomData }

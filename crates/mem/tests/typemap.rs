@@ -234,8 +234,7 @@ proptest! {
             prop_assert_eq!(&part[..], &naive[w[0]..w[1]]);
         }
 
-        // Unpacking writes these bytes and no others. (Where data overlap, any of the values may
-        // win.)
+        // Unpacking writes only these bytes. (Where data overlap, any of the values may win.)
         let unique = { let mut p = places.clone(); p.sort_unstable(); p.windows(2).all(|w| w[0] != w[1]) };
         let fresh: Vec<u8> = (0..naive.len()).map(|i| 255 - (i % 249) as u8).collect();
         let mut cursor = Cursor::default();

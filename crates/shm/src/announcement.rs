@@ -237,8 +237,7 @@ impl AnnouncementSender {
         }
     }
 
-    /// Rule 5: adds a piece to the `given` bytes of a message. `false`: the receiver reads the
-    /// rest.
+    /// Rule 5: adds a piece to the `given` bytes. `false`: the receiver reads the rest.
     pub fn give(&self, announcement: Announcement, given: u64, len: u64) -> bool {
         let Some((index, turn)) = announcement.split() else { return false };
         let (before, after) = (giving(turn, given), giving(turn, given + len));

@@ -301,8 +301,7 @@ impl ControlSection {
         let turns = ControlSection::turns(ranks, pools);
         ControlSection {
             lines: start.cast(),
-            // SAFETY: the pool begins after the lines for `most` ranks (rule 8), in the caller's
-            // memory.
+            // SAFETY: the pool begins after the caller's lines for `most` ranks (rule 8).
             pool: unsafe { start.add(ControlSection::lines(most, segments.count) * LINE_BYTES) },
             ranks,
             segments: segments.count,
@@ -399,8 +398,7 @@ impl ControlSection {
     #[cfg(not(loom))]
     #[cold]
     fn ask_for_pages(&self, start: usize, len: usize) {
-        // SAFETY: the pools are inside the mapping and consist of whole pages; the callers name
-        // bytes of the pools.
+        // SAFETY: the callers name bytes of the pools, which are whole pages of the mapping.
         unsafe { oxmpi_sys::memory::populate(self.pool.add(start), len) };
     }
 
@@ -429,8 +427,7 @@ impl ControlSection {
         }
     }
 
-    /// Has `fill` write the `len` bytes of `rank`, the caller, for a step (rule 2). Panics without
-    /// room.
+    /// Has `fill` write the `len` bytes of `rank`, the caller (rule 2). Panics without room.
     #[inline]
     pub fn write(&self, rank: u32, step: u64, extent: impl Into<Extent>, fill: impl FnOnce(BytesMut<'_>)) {
         let extent @ Extent { len, .. } = extent.into();
@@ -446,8 +443,7 @@ impl ControlSection {
         }
     }
 
-    /// As [`ControlSection::write`], never in a line, for any rank's part that the caller may
-    /// write.
+    /// As [`ControlSection::write`], never in a line, for each part that the caller may write.
     #[inline]
     pub fn write_part(
         &self,
@@ -459,8 +455,7 @@ impl ControlSection {
         let extent @ Extent { len, .. } = extent.into();
         let at = self.part(rank, step, extent);
         self.watched.touch(at, len, Touch::Write);
-        // SAFETY: the part is in the pool, and belongs to the caller until it publishes the step
-        // (rule 2).
+        // SAFETY: the part belongs to the caller until it publishes the step (rule 2).
         fill(unsafe { BytesMut::from_raw(self.pool.as_ptr().add(at), len) });
     }
 
@@ -499,8 +494,7 @@ impl ControlSection {
         let extent @ Extent { len, .. } = extent.into();
         let at = self.part(rank, step, extent);
         self.watched.touch(at, len, Touch::Read);
-        // SAFETY: the part is in the pool, and no rank writes it before the caller is done with the
-        // step (rules 2 and 4).
+        // SAFETY: no rank writes the part before the caller is done (rules 2 and 4).
         f(unsafe { Bytes::from_raw(self.pool.as_ptr().add(at), len) })
     }
 
@@ -558,8 +552,7 @@ impl ControlSection {
             }
     }
 
-    /// The length stated with a published step (rule 14). `None`: none, or the rank is at a later
-    /// step.
+    /// The length stated with a step (rule 14). `None`: none, or the rank is at a later step.
     #[inline]
     pub fn stated_length(&self, rank: u32, step: u64) -> Option<usize> {
         let line = self.segment_line(rank, step);
@@ -574,8 +567,7 @@ impl ControlSection {
         }
     }
 
-    /// Records lengths by which ranks are out of step for good (rule 15). Wake all ranks
-    /// afterwards.
+    /// Records lengths by which ranks are out of step (rule 15). Wake all ranks afterwards.
     #[cold]
     pub fn set_apart(&self, one: usize, other: usize) {
         let [_, _, longer, shorter, ..] = self.line(0);
@@ -604,8 +596,7 @@ impl ControlSection {
         self.done(rank).load(Ordering::Acquire)
     }
 
-    /// Takes the set of ranks that sleep until `rank`, the caller, continues, for it to wake (rule
-    /// 6).
+    /// Takes the set of sleepers on `rank`, the caller, for it to wake (rule 6).
     #[inline]
     pub fn take_sleepers(&self, rank: u32) -> u64 {
         self.barrier.light();
@@ -616,8 +607,7 @@ impl ControlSection {
         sleepers.swap(0, Ordering::Relaxed)
     }
 
-    /// Announces that rank `me` is about to sleep until rank `of` continues. Poll once more
-    /// afterwards.
+    /// Announces that rank `me` will sleep until rank `of` continues. Poll again afterwards.
     #[cold]
     pub fn want(&self, of: u32, me: u32) {
         self.sleepers_of(of).fetch_or(1 << (me % MAX_RANKS), Ordering::Relaxed);

@@ -159,8 +159,7 @@ impl DoorWord {
 pub struct Alarm {
     #[cfg(not(loom))]
     means: wait::Means,
-    /// Loom knows no descriptors: whether the alarm is raised and the socket ready, and the
-    /// waiters.
+    /// For loom: whether the alarm is raised and the socket ready, and the waiters.
     #[cfg(loom)]
     state: (loom::sync::Mutex<(bool, bool)>, loom::sync::Condvar),
 }

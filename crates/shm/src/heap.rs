@@ -132,8 +132,7 @@ impl Heap {
     pub fn memory(self: &Arc<Self>, len: usize, align: usize) -> Option<Memory> {
         let at = self.allocate(len, align)?;
         let range = Range { at, heap: self.clone() };
-        // SAFETY: the bytes are mapped to read and write while the heap lives, and taken while
-        // `range` lives.
+        // SAFETY: mapped to read and write while the heap lives, taken while `range` lives.
         Some(unsafe { Memory::from_raw(at, len, Arc::new(range)) })
     }
 

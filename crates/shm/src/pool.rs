@@ -107,8 +107,7 @@ impl Pool {
         }
     }
 
-    /// Takes the blocks of a message for process `to`, for which there must be room; returns the
-    /// position of the first (rule 2).
+    /// Takes the blocks of a message for `to`, which must fit; returns the first position (rule 2).
     #[inline]
     pub(crate) fn take(&mut self, len: usize, to: u32) -> u32 {
         let start = self.head;

@@ -86,8 +86,7 @@ unsafe impl Send for PostboxArea {}
 unsafe impl Sync for PostboxArea {}
 
 impl PostboxArea {
-    /// Empty postboxes on the heap, for threads. Panics if [`PostboxShape::check`] returns an
-    /// error.
+    /// Empty postboxes on the heap, for threads. Panics if [`PostboxShape::check`] fails.
     pub fn on_heap(shape: PostboxShape) -> PostboxArea {
         if let Err(wrong) = shape.check() {
             panic!("{wrong}");

@@ -193,8 +193,7 @@ impl Segment {
         Ok(Arc::new(Segment { base, boot, heap: OnceLock::new() }))
     }
 
-    /// Publishes the address of the owner's mapping, so that peers find out if they may read its
-    /// memory.
+    /// Publishes the address of the owner's mapping, for [`Segment::is_readable_in`].
     pub fn advertise(&self) {
         self.status().mapped_at.store(self.base.as_ptr().expose_provenance() as u64, Ordering::Release);
     }
@@ -220,8 +219,7 @@ impl Segment {
     /// The status line.
     #[inline]
     pub fn status(&self) -> &OwnerStatus {
-        // SAFETY: the status line is in the first page, mapped while `self` lives, aligned, atomics
-        // only.
+        // SAFETY: in the first page, mapped while `self` lives, aligned, atomics only.
         unsafe { self.base.add(STATUS_AT).cast().as_ref() }
     }
 
@@ -237,8 +235,7 @@ impl Segment {
         self.away().store(u32::from(away), Ordering::Relaxed);
     }
 
-    /// Whether the owner has yielded its processor, or sleeps. If not, it usually runs on another
-    /// one.
+    /// Whether the owner has yielded or sleeps. If not, it usually runs on another processor.
     #[inline]
     pub fn is_away(&self) -> bool {
         self.away().load(Ordering::Relaxed) != 0 || self.door_word().has_sleepers()
@@ -299,8 +296,7 @@ impl Segment {
         }
     }
 
-    /// Wakes the owner whatever its door says (rule 8 of the door), with its alarm raised by
-    /// `raise`.
+    /// Wakes the owner whatever its door says (rule 8 of the door); `raise` raises its alarm.
     pub fn ring_after_death(&self, raise: impl FnOnce()) {
         self.door_word().ring_after_death(|| {
             raise();
@@ -397,8 +393,7 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // SAFETY: this value has mapped these bytes; all areas hold an `Arc` of it, so no area uses
-        // them any more.
+        // SAFETY: mapped by this value; all areas hold an `Arc` of it, so none is left.
         let unmapped =
             unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.boot.config.mapped_bytes()) };
         debug_assert!(unmapped.is_ok());

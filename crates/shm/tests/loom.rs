@@ -164,8 +164,7 @@ fn ring_with(pool: &PoolArea) -> (RingSender, RingReceiver) {
     (RingSender::new(area), receiver)
 }
 
-/// Sends `len` bytes with the value `tag` through the pool, with streaming stores if the tag is
-/// odd.
+/// Sends `len` bytes with the value `tag` through the pool, streamed if the tag is odd.
 fn send_pooled(sender: &mut RingSender, pool: &mut Pool, tag: u8, len: usize) -> bool {
     let kind = if tag % 2 == 1 { CopyKind::Streaming } else { CopyKind::Plain };
     let pooling = Pooling { pool, to: 1, kind, piece_bytes: 1024 };
@@ -608,12 +607,10 @@ fn control_section_rule_4_a_segment_is_written_again_when_all_are_done() {
 
 #[test]
 fn control_section_rule_5_who_begins_is_done_with_all_before() {
-    /// Collectives of two steps in which each rank takes the data of the other; none loads the
-    /// other's word of steps done.
+    /// Collectives of two steps with data of the other rank, without its word of steps done.
     fn collectives(place: &ControlSection, me: u32) {
         for (call, first) in [1, 3].into_iter().enumerate() {
-            // The step before the last one may still be read until the other rank has begun the
-            // next.
+            // The step before the last may be read until the other rank has begun the next.
             give(place, me, first, 60, call as u8);
             assert_eq!(take_byte(place, 1 - me, first, 60), call as u8);
             if call == 0 {
@@ -801,8 +798,7 @@ fn announcement_rules_1_and_4_a_closed_entry_is_another_message() {
 
 const BOXES: PostboxShape = PostboxShape { ranks: 2, short: 64, pool: 128 };
 
-/// Waits for the next packet and returns the first byte of its frame and of its data, and the
-/// length of these.
+/// The first byte of the next packet's frame and of its data, and the length of these.
 fn packet(area: &PostboxArea) -> (u8, u8, usize) {
     let receiver = area.receiver(0, 1);
     loop {

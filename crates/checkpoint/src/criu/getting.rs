@@ -74,8 +74,7 @@ pub(super) fn advice() -> String {
     advice_for(&here.unwrap_or_default())
 }
 
-/// The same for the system with this os-release(5): the line of the system, or all lines for an
-/// unknown system.
+/// The line of the system with this os-release(5), or all lines for an unknown system.
 fn advice_for(os_release: &str) -> String {
     let value = |name: &str| {
         let line = os_release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;

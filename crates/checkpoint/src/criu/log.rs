@@ -52,8 +52,7 @@ const KNOWN: [Known; 13] = [
 /// Replaced by a sentence with the command.
 const CAPABILITY: &str = "CRIU lacks a capability";
 
-/// The reason by the log, or by the output of CRIU before it had a log, of this program and
-/// version.
+/// The reason by the log, or by the output of CRIU (`program`) before it had a log.
 pub fn reason(log: &str, output: &str, program: &Path, version: &str) -> CriuFailure {
     // CRIU's lines about limits on open files are warnings.
     let in_log = log.lines().filter(|line| line.contains("Error (") && !line.contains("rlimit"));
@@ -88,8 +87,7 @@ pub(super) fn remedy_of_rights(program: &Path) -> String {
     )
 }
 
-/// The remedy if the check of this host fails for this reason, in words that another remedy
-/// follows.
+/// The remedy if the check of this host fails, in words that another remedy follows.
 pub(super) fn remedy_of_check(program: &Path, why: &str) -> String {
     match ["CAP_", "ermitted"].iter().any(|word| why.contains(word)) {
         true => format!("{}, or ", remedy_of_rights(program)),

@@ -12,8 +12,7 @@ const DUMP: u64 = 1;
 /// The number of `frozen_time` in it, in microseconds.
 const FROZEN: u64 = 2;
 
-/// The seconds for which all processes were frozen; `None` if the file does not exist or is
-/// malformed.
+/// The seconds for which all processes were frozen, if the file exists.
 pub fn pause_s(directory: &Path) -> Option<f64> {
     pause_in(&std::fs::read(directory.join(STATS)).ok()?)
 }

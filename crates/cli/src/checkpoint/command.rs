@@ -15,8 +15,7 @@ pub(super) struct Command {
 }
 
 impl Command {
-    /// Reads a command line with these options, of which some take a value; `None` if help was
-    /// requested.
+    /// Reads a command line with these options, some with a value; `None` if help was requested.
     pub(super) fn read(
         args: &[OsString],
         known: &[&'static str],

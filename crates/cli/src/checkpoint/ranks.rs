@@ -41,8 +41,7 @@ use crate::command::{Stop, failed};
 
 /// A pipe in that directory, through which mpirun reports its changes of files.
 const MESSAGE_PIPE: &str = "said";
-/// The data for the new mpirun, in the directory for the logs of a restart: words that end with
-/// zeros.
+/// The data for the new mpirun, in the directory for logs: words that end with zeros.
 const PLAN: &str = "plan";
 
 /// Makes a checkpoint of a job; `is_supervised` says whether its launcher has a supervisor.
@@ -98,8 +97,7 @@ pub(super) fn make(
     Ok(checkpoint)
 }
 
-/// The ranks that were stopped before mpirun stopped them: they do not continue, nor after a
-/// restart.
+/// The ranks that were stopped before mpirun stopped them, and stay so after a restart.
 fn stopped_before(held: &Held) -> Option<String> {
     let stopped = held.ranks.iter().filter(|rank| rank.was_stopped());
     let named = |rank: &launch::HeldRank| match &rank.host {
@@ -147,8 +145,7 @@ pub(crate) fn image_here(task: &ImageTask) -> Result<ImagesMade, String> {
         is_far: false,
     });
     let (ranks, directory) = (ranks.collect::<Vec<_>>(), Path::new(directory));
-    // Each host has its own directory for sets: the images are made in it, and sent to the host of
-    // mpirun.
+    // Without a common directory the images are made here, and sent to the host of mpirun.
     let scratch = (!ranks::is_seen(directory, word)).then(|| {
         let beside = directory.parent().unwrap_or(directory);
         ImageDirectory::make_in(&[beside, &std::env::temp_dir()])
@@ -376,8 +373,7 @@ impl Resumption {
             let host = oxmpi_sys::host::name();
             restore_into(&set, &criu, &work, all).map_err(|error| format!("host '{host}': {error}"))
         };
-        // Until all hosts have restored their ranks, only the pipe can report the reason of a
-        // failure.
+        // Until all hosts have restored their ranks, only the pipe can report a failure.
         let back = || {
             is_back.set(true);
             report(messages.borrow_mut().as_mut(), &lines(&places_of_output(&set)));
@@ -435,8 +431,7 @@ fn apart_of(set: &Set, ranks: &[u32]) -> Result<(Vec<ApartRanks>, String), Strin
     Ok((apart.collect(), text))
 }
 
-/// The checks of an agent before it restores ranks on its host: which ranks need PID namespaces,
-/// and lines for the user.
+/// Which ranks need PID namespaces on an agent's host, and lines for the user.
 pub(crate) fn apart_here(images: &Images, ranks: &[u32]) -> Result<(Vec<ApartRanks>, String), String> {
     let set = Set::open(&images.set).map_err(|error| error.to_string())?;
     ranks::check(&set, ranks).map_err(|error| error.to_string())?;
@@ -475,8 +470,7 @@ pub(super) fn places_of_output(set: &Set) -> Vec<String> {
     vec![line]
 }
 
-/// Sends a message to `oxmpi restart` through the pipe, or writes it to the standard error if there
-/// is no pipe.
+/// Sends a message to `oxmpi restart` by the pipe, or without one to the standard error.
 fn report(pipe: Option<&mut File>, text: &str) {
     let is_written = pipe.is_some_and(|pipe| io::Write::write_all(pipe, text.as_bytes()).is_ok());
     if !is_written && !text.is_empty() {
@@ -484,8 +478,7 @@ fn report(pipe: Option<&mut File>, text: &str) {
     }
 }
 
-/// The pipe in the directory for the logs of a restart: a thread prints the lines that mpirun
-/// writes to it.
+/// The pipe in the directory for logs: a thread prints the lines that mpirun writes to it.
 pub(super) struct RestartMessages {
     thread: JoinHandle<()>,
     /// Keeps the pipe open while mpirun does not have it open.

@@ -136,8 +136,7 @@ pub(super) fn try_restart(args: &[OsString]) -> Result<Option<i32>, Stop> {
     code.map(Some).map_err(|error| failed(format!("mpirun (process {mpirun}): {error}")))
 }
 
-/// Why a set cannot be used, and the command for the set before it. `args` are those of the command
-/// with this set.
+/// Why a set cannot be used, and the command for the set before it, by the `args` for this one.
 pub(super) fn with_older(error: &SetError, path: &Path, args: &[OsString]) -> String {
     let Some(older) = Set::whole_before(path) else {
         let is_damage = matches!(error, SetError::Damaged(..) | SetError::Manifest(..));
@@ -172,8 +171,7 @@ fn note(lines: &[String]) {
     lines.iter().for_each(|line| oxmpi_sys::complain!("oxmpi restart: {line}"));
 }
 
-/// Restores the former contents of files, since the job was not restored; `is_sure` says that no
-/// process of it has run.
+/// Restores the former contents of files; `is_sure` says that no process of the job has run.
 fn give_back(files: &FittedFiles, is_sure: bool) {
     note(&files.undo(is_sure));
 }
@@ -203,8 +201,7 @@ fn supervision(command: &Command, set: &Set) -> Result<Option<Supervision>, Stop
     Ok(Some(found).filter(|found| *found != Supervision::default()))
 }
 
-/// The plan of its checkpoints: beside its set, with the same number of old sets, unless a
-/// parameter says otherwise.
+/// Checkpoints of the job: as those of the set, unless a parameter says otherwise.
 fn plan(
     supervision: Supervision,
     set: &Set,

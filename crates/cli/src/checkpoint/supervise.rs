@@ -31,16 +31,14 @@ use super::terminal::Terminal;
 use super::{Maker, MakerError};
 use crate::command::{Stop, failed};
 
-/// The exit code of a job that SIGTERM has ended with a checkpoint: EX_TEMPFAIL of sysexits(3),
-/// "try again".
+/// A job that SIGTERM has ended with a checkpoint: EX_TEMPFAIL of sysexits(3), "try again".
 const CHECKPOINTED: i32 = 75;
 
 const PASSED_ON: [Signal; 7] =
     [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2, Signal::CONT];
 /// Signals that a terminal sends to the whole group.
 const OF_TERMINAL: [Signal; 3] = [Signal::INT, Signal::QUIT, Signal::CONT];
-/// The same signal within this time is one signal, which has reached the parent directly and
-/// through the child.
+/// Within this time the same signal has reached the parent directly and through the child.
 const SAME: Duration = Duration::from_millis(500);
 /// The delay of a failure report: a checkpoint also fails because the job is just ending.
 const GRACE: Duration = Duration::from_secs(1);
@@ -86,8 +84,7 @@ struct Work {
     thread: JoinHandle<Result<Checkpoint, MakerError>>,
 }
 
-/// The plan of an mpirun with these options; missing requirements are reported before the job
-/// exists.
+/// The plan of an mpirun with these options; reports missing requirements before the job.
 pub(crate) fn plan(
     supervision: Supervision,
     params: &Params,
@@ -105,8 +102,7 @@ pub(crate) fn plan(
     Ok(SupervisionPlan { supervision, maker, is_quiet })
 }
 
-/// Continues `mpirun` as two processes. Returns the exit code in the parent, and `None` in the
-/// child.
+/// Continues `mpirun` as two processes: returns the exit code in the parent, `None` in the child.
 pub(crate) fn in_parent(plan: SupervisionPlan) -> Result<Option<i32>, Stop> {
     // Before the job exists, so that no signal is lost.
     let signals = signals().map_err(|error| failed(format!("cannot watch signals: {error}")))?;
@@ -177,8 +173,7 @@ impl<'s> Supervisor<'s> {
             if let Some((_, status)) = waitpid(Some(self.job), WaitOptions::NOHANG)? {
                 self.has_ended = true;
                 self.terminal.pass_on();
-                // A checkpoint in progress is completed: its set may be the last state of a job
-                // that has failed.
+                // A checkpoint in progress is completed: its set may be the last of a failed job.
                 let code = self.finish_work();
                 return Ok(code.unwrap_or_else(|| code_of(status)));
             }
@@ -215,8 +210,7 @@ impl<'s> Supervisor<'s> {
     fn handle_signal(&mut self, signal: Signal) -> Option<i32> {
         let now = Instant::now();
         if !self.is_known {
-            // A terminal sends a signal to the whole group, so an mpirun in our group already has
-            // it.
+            // A terminal sends a signal to the whole group, so to an mpirun in our group.
             let group = |pid| ProcessStat::of(pid).map(|stat| stat.group);
             let job = group(self.job.as_raw_pid().cast_unsigned());
             let has_own_group = job.is_some() && job != group(std::process::id());
@@ -302,8 +296,7 @@ impl<'s> Supervisor<'s> {
         }
     }
 
-    /// Waits for the checkpoint in progress, if any. Returns the exit code if the job has ended
-    /// with it.
+    /// Waits for the checkpoint in progress; returns the exit code if the job has ended with it.
     fn finish_work(&mut self) -> Option<i32> {
         let Work { ends, thread, .. } = self.work.take()?;
         let made = thread.join().map_err(|_| io::Error::other("the thread that made it has failed"));

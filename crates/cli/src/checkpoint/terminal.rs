@@ -16,8 +16,7 @@ fn places(streams: &[Stream; 3]) -> Vec<BorrowedFd<'static>> {
     streams.iter().zip(own).filter(|(stream, _)| **stream == Stream::Terminal).map(|(_, own)| own).collect()
 }
 
-/// Whether a job with these streams needs a new terminal. Only the leader of a session without a
-/// terminal can make one.
+/// Whether a job needs a new terminal, which only the leader of a session without one can make.
 pub(super) fn needs_new(streams: &[Stream; 3]) -> bool {
     !places(streams).iter().all(BorrowedFd::is_terminal)
 }

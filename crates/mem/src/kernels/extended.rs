@@ -60,8 +60,7 @@ mod x87 {
             #[inline]
             pub(super) fn $name(a: F80, b: F80) -> F80 {
                 let mut result = F80([0; 10]);
-                // SAFETY: reads and writes the 10 bytes of three locals, and leaves the register
-                // stack empty.
+                // SAFETY: reads and writes three locals, and leaves the register stack empty.
                 unsafe {
                     asm!(
                         "fld tbyte ptr [{a}]",

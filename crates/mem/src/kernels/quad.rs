@@ -96,8 +96,7 @@ impl FloatParts {
         if exponent >= TOP {
             return F128::signed(negative, INFINITY);
         }
-        // The leading bit adds one to the field of the exponent. A carry of the rounding adds one
-        // more, up to infinity.
+        // The leading bit adds one to the exponent, and a carry of the rounding one more.
         let field = (exponent - 1).cast_unsigned();
         F128::signed(negative, (u128::from(field) << FRACTION_BITS) + kept)
     }

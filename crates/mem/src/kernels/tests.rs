@@ -4,8 +4,7 @@ use crate::memory::{Owned, lend, lend_mut};
 use Scalar::*;
 use std::sync::Arc;
 
-/// Runs a kernel on `n` elements at an odd address, onto the right operand and into separate
-/// memory.
+/// Runs a kernel at an odd address, onto the right operand and into separate memory.
 fn run(op: Op, scalar: Scalar, left: &[u8], right: &[u8]) -> Vec<u8> {
     let mut out = vec![0u8; right.len() + 1];
     out[1..].copy_from_slice(right);

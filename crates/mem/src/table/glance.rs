@@ -38,8 +38,7 @@ impl<T> Deref for Glance<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: a count keeps the value in its slot: of this look-up, or one that the caller
-        // keeps.
+        // SAFETY: a count keeps the value: of this look-up, or one that the caller keeps.
         unsafe { (*self.slot.value.get()).assume_init_ref() }
     }
 }

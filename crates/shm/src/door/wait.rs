@@ -187,8 +187,7 @@ impl Door {
         self.segment.set_away(false);
     }
 
-    /// Whether there are more ranks here than processors. It changes only at a restore from an
-    /// image.
+    /// Whether ranks share processors, which changes only at a restore from an image.
     #[inline]
     pub fn is_oversubscribed(&self) -> bool {
         self.oversubscribed.load(Ordering::Relaxed)
@@ -406,8 +405,7 @@ impl Wait<'_> {
         !self.door.is_oversubscribed()
     }
 
-    /// Ends this thread's turn before long work, so that another waiting thread polls the
-    /// descriptors.
+    /// Ends this thread's turn before long work, so that another thread polls the descriptors.
     #[inline]
     pub fn end_turn(&mut self) {
         if self.door.alarm.get().is_some() {
@@ -416,8 +414,7 @@ impl Wait<'_> {
         }
     }
 
-    /// Passes the time until the next poll, or announces a sleep. Call it after an unsuccessful
-    /// poll.
+    /// Passes the time until the next poll, or announces a sleep, after an unsuccessful poll.
     #[expect(clippy::should_implement_trait, reason = "it lends, and it does not end")]
     pub fn next(&mut self) -> Next<'_> {
         let door = self.door;

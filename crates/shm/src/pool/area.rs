@@ -20,8 +20,7 @@ const SMALLEST: u32 = 1 << 10;
 
 const PAGE: usize = 4096;
 
-/// The blocks of `each` bytes for `bytes` bytes. `each` is a power of two, which the compiler does
-/// not know, so it would divide.
+/// Blocks of `each` bytes, a power of two unknown to the compiler, which would divide.
 #[inline(always)]
 const fn in_blocks(bytes: usize, each: u32) -> usize {
     debug_assert!(each.is_power_of_two());
@@ -49,8 +48,7 @@ impl PoolShape {
         Ok(())
     }
 
-    /// The longest message through the pool, in bytes: half of it, so that the next one can be
-    /// written while this one is read.
+    /// The longest message, in bytes: half the pool, so that writing and reading overlap.
     pub const fn max_message(&self) -> usize {
         self.bytes as usize / 2
     }

@@ -42,8 +42,7 @@ impl Drop for Mapping {
 }
 
 impl PostboxArea {
-    /// Makes a segment for postboxes: a file of exactly [`PostboxShape::bytes`] bytes,
-    /// close-on-exec, without a name.
+    /// Makes an unnamed file of exactly [`PostboxShape::bytes`] bytes, close-on-exec.
     pub fn create(shape: &PostboxShape) -> Result<OwnedFd, PostboxError> {
         shape.check().map_err(PostboxError::Shape)?;
         let bytes = shape.bytes();

@@ -26,8 +26,7 @@ impl PostboxArea {
         taken.is_ok().then(|| PoolLock { area: self, by: LockedBy::Word })
     }
 
-    /// Takes the lock of the pool; sleeps while other processes have it, but not much longer than
-    /// `limit` (rule 7).
+    /// Takes the lock of the pool, with a wait of little more than `limit` (rule 7).
     #[cfg(not(loom))]
     pub fn lock(&self, holder: u32, limit: std::time::Duration) -> Option<PoolLock<'_>> {
         use rustix::thread::futex::{self, Flags};
@@ -58,16 +57,13 @@ impl PostboxArea {
         }
     }
 
-    /// Takes the lock of the pool by a semaphore, which all of its users then use; sleeps while
-    /// other processes have it, but not much longer than `limit` (rule 7; the kernel opens the lock
-    /// of a dead process).
+    /// The same by a semaphore, which then all users use (rule 7); the kernel opens it at a death.
     #[cfg(not(loom))]
     pub fn lock_by(&self, semaphore: Semaphore, limit: std::time::Duration) -> Option<PoolLock<'_>> {
         semaphore.lock(limit).then(|| PoolLock { area: self, by: LockedBy::Semaphore(semaphore) })
     }
 
-    /// Opens the lock if this process, *which must be known to be dead*, holds it (rule 7). Returns
-    /// whether it did.
+    /// Opens the lock if this process, *known to be dead*, holds it (rule 7); returns whether.
     pub fn break_lock(&self, dead: u32) -> bool {
         let lock = &self.head().lock.word;
         let now = lock.load(Ordering::Relaxed);
@@ -87,8 +83,7 @@ impl PostboxArea {
         }
     }
 
-    /// How many of `wanted` bytes the longest free row of blocks has room for now, by a read
-    /// without the lock.
+    /// How many of `wanted` bytes the longest free row has room for, read without the lock.
     pub fn room(&self, wanted: usize) -> usize {
         let blocks = (wanted as u64).div_ceil(self.shape.block());
         let mut longest = 0;
@@ -106,8 +101,7 @@ impl PostboxArea {
         u64::from(bits) * self.shape.block()
     }
 
-    /// Calls `show` with the free rows of blocks (first and number) until it returns `false` (rule
-    /// 5).
+    /// Calls `show` with the free rows (first block and number) until it returns `false` (rule 5).
     fn rows(&self, mut show: impl FnMut(u64, u64) -> bool) {
         let blocks = self.shape.blocks();
         let (mut start, mut at) = (0, 0);

@@ -100,8 +100,7 @@ impl RingShape {
         Ok(())
     }
 
-    /// The longest message of [`RingSender::try_send_data`] (rule 6): half the data ring and half
-    /// the slots.
+    /// The longest message of [`RingSender::try_send_data`] (rule 6): half of data and slots.
     pub const fn max_data(&self) -> usize {
         let by_slots = self.slots as usize / 2 * self.chunk_bytes as usize;
         let by_data = self.data_bytes as usize / 2;
@@ -194,8 +193,7 @@ impl RingArea {
     /// Makes the ring new, for another sender. Only while neither side uses it.
     pub fn reset(&self) {
         for slot in 0..self.shape.slots as usize {
-            // SAFETY: the area has `slots` lines from `self.slots` on, mapped while `self._keep`
-            // lives.
+            // SAFETY: the area has `slots` lines, mapped while `self._keep` lives.
             unsafe { self.slots.add(slot).as_ref() }.words[0].store(0, Ordering::Relaxed);
         }
         self.credit_word().store(0, Ordering::Relaxed);

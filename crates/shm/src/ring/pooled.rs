@@ -130,8 +130,7 @@ impl RingSender {
             copy_piece(pool.piece(position, len as usize), kind, |piece, kind| {
                 fill(offset as usize, piece, kind);
             });
-            // SAFETY: `slot` is free: there was room for all pieces, including a further one at the
-            // end of the pool.
+            // SAFETY: `slot` is free: there was room for all pieces, and one at the pool's end.
             unsafe { self.fill_chunk_words(total, len, position, offset) };
             offset += len;
             position = position.wrapping_add(len);

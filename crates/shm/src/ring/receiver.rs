@@ -156,8 +156,7 @@ impl RingReceiver {
         }
     }
 
-    /// Returns the slot of the last peek to the sender. `true`: the sender waits for credits: ring
-    /// its door (rule 5).
+    /// Returns the slot of the last peek. `true`: the sender waits: ring its door (rule 5).
     #[inline]
     pub fn release(&mut self) -> bool {
         if self.pooled.is_some() {

@@ -9,11 +9,9 @@ use crate::{control_section::PoolSegments, inbox::CELL_BYTES};
 pub struct Boot {
     /// Names all jobs of one launcher.
     pub job_id: u64,
-    /// The owner's number among all processes of its launcher: those of the first job, then those
-    /// that were spawned.
+    /// The owner's number among all processes of its launcher, spawned ones last.
     pub rank: u32,
-    /// The number of the first process of the owner's own job (of its MPI_COMM_WORLD): 0 unless
-    /// that was spawned.
+    /// The number of rank 0 of the owner's MPI_COMM_WORLD: 0 unless its job was spawned.
     pub base: u32,
     pub size: u32,
     pub local_rank: u32,
@@ -22,8 +20,7 @@ pub struct Boot {
     pub app: u32,
     /// There are more ranks on the node than processors for them.
     pub oversubscribed: bool,
-    /// All processes of the node use asymmetric barriers, else symmetric ones (see
-    /// [`oxmpi_sys::barrier`]).
+    /// All processes of the node use asymmetric barriers (see [`oxmpi_sys::barrier`]).
     pub asymmetric: bool,
     /// The ranks of the job use sockets and not their segments.
     pub sockets: bool,
@@ -126,8 +123,7 @@ impl Header {
     }
 
     pub(super) fn as_bytes(&self) -> &[u8] {
-        // SAFETY: `Header` is `repr(C)` and all integers; its fields leave no padding except at the
-        // end.
+        // SAFETY: `Header` is `repr(C)`, all integers, without padding except at the end.
         unsafe {
             std::slice::from_raw_parts(
                 std::ptr::from_ref(self).cast::<u8>(),

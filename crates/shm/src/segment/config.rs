@@ -98,8 +98,7 @@ impl SegmentConfig {
         self.heap_bytes as usize & !(PAGE - 1)
     }
 
-    /// These sizes for a file of at most `limit` bytes: with a shorter heap, and then smaller pools
-    /// of the control sections.
+    /// These sizes for a file of `limit` bytes: a shorter heap, then smaller control sections.
     pub(super) fn within(&self, limit: u64) -> SegmentConfig {
         let mut within = *self;
         while within.control_section_pool.bytes > LEAST_SEGMENT && within.heap_offset() as u64 >= limit {

@@ -60,8 +60,7 @@ impl Segment {
         self.heap_offset_of(address, len).is_some()
     }
 
-    /// The `len` bytes at the owner's `address`, if all of them are in its heap and the heap is
-    /// mapped here.
+    /// The `len` bytes at the owner's `address`, if they are in its heap, which is mapped here.
     #[inline]
     pub fn heap_bytes(&self, address: u64, len: usize) -> Option<Bytes<'_>> {
         let heap = self.heap.get()?;
@@ -94,8 +93,7 @@ impl Segment {
     fn heap_offset_of(&self, address: u64, len: usize) -> Option<usize> {
         match self.status().heap_at.load(Ordering::Acquire) {
             0 => None,
-            // The owner may have stored any address: the result is inside of our mapping
-            // nevertheless.
+            // The owner may have stored any address: the result is inside of our mapping.
             at => offset_within(at, self.boot.config.heap_len(), address, len),
         }
     }
@@ -175,8 +173,7 @@ impl Drop for HeapMapping {
 
 fn unmap(at: *mut c_void, bytes: usize) {
     if bytes > 0 {
-        // SAFETY: only called for parts of mappings made here, of which no view is left: views
-        // borrow the segment.
+        // SAFETY: parts of mappings made here, without views, as views borrow the segment.
         let unmapped = unsafe { rustix::mm::munmap(at, bytes) };
         debug_assert!(unmapped.is_ok());
     }

@@ -37,8 +37,7 @@ pub struct OwnerStatus {
     deaths: AtomicU32,
     /// The step by which the owner's messages come to rest, and back. Only the launcher writes it.
     quiesce: AtomicU32,
-    /// How often the launcher has given far processes the owner's address. Only the launcher writes
-    /// it.
+    /// How often far processes were given the owner's address. Only the launcher writes it.
     sought: AtomicU32,
     /// 1 once the World Model is finalised.
     world_is_over: AtomicU32,
@@ -57,8 +56,7 @@ pub struct OwnerStatus {
 pub enum CheckpointCall {
     /// Closes MPI and calls the function that saves the state of the program.
     Save,
-    /// Opens MPI after that function has returned on all ranks, or the launcher has stopped
-    /// waiting.
+    /// Opens MPI when that function has returned on all ranks, or the launcher stops waiting.
     Open,
     /// Calls the function that lets the program continue.
     Continue,
@@ -114,8 +112,7 @@ impl OwnerStatus {
         fence(Ordering::SeqCst);
     }
 
-    /// Records that the communicators of the World Model match nothing any more, before the next
-    /// state.
+    /// Records that the communicators of the World Model match nothing any more.
     pub fn end_world(&self) {
         self.world_is_over.store(1, Ordering::Relaxed);
     }
