@@ -278,9 +278,9 @@ impl Members {
 
     /// The bounds follow MPI-5.0 section 5.1.6: explicit bounds win over those of the data. Without
     /// them, the extent is rounded up to a multiple of the alignment, as a C compiler pads a
-    /// struct. The standard requests this rounding in every constructor. We round structs only,
-    /// which gives the same for structs and their arrays. A vector with a stride that no compiler
-    /// makes keeps the extent of its elements, as programs expect.
+    /// struct. The standard requests this in every constructor, with bounds from the data alone,
+    /// which gives the same for structs and their arrays. Vectors with strides that no compiler
+    /// makes lie within their extent here, and keep an extent that was set, as programs expect.
     fn bounds(self) -> Result<Bounds, LayoutError> {
         let overflow = LayoutError::Overflow { what: "extent" };
         let align = self.align.max(1);
