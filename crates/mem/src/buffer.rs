@@ -190,6 +190,9 @@ impl UserBuf {
     }
 
     /// `len` bytes at `base`, as elements of one byte.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
     #[inline]
     pub unsafe fn contiguous(base: *mut u8, len: usize) -> UserBuf {
         UserBuf {
